@@ -1,0 +1,12 @@
+//! Safe functions over the Linux calls this project needs; the only room with unsafe code.
+//!
+//! What the standard library and `rustix` offer safely is used directly where it is needed; a call comes here
+//! when it takes unsafe code or when getting its flags wrong would be a security bug.
+//!
+//! Not here: any policy (which file, which device, what to do with the answer) and any parsing of what was read.
+//!
+//! - [`memfd`]: a sealed, read-only anonymous file, the carrier of the configuration image.
+//! - [`rooted`]: files below a directory that cannot be left by `..` or a symbolic link.
+
+pub mod memfd;
+pub mod rooted;

@@ -1,0 +1,114 @@
+//! Files below a directory that cannot be left by `..` or a symbolic link.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat2};
+
+/// A directory held open, below which untrusted relative paths may be opened.
+///
+/// The kernel does the resolution (`openat2(2)`), so there is no moment between a check and its use: a path that
+/// leads out of the directory, crosses any symbolic link or a `/proc`-style magic link is refused even while another
+/// process renames things underneath.
+#[derive(Debug)]
+pub struct Root {
+    directory: OwnedFd,
+}
+
+impl Root {
+    /// Opens `path`, which the caller trusts, as the root. The path itself may contain symbolic links.
+    ///
+    /// # Errors
+    ///
+    /// Those of `open(2)`; `ENOTDIR` where it is not a directory.
+    pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
+        let directory = open(
+            path.as_ref(),
+            OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
+        Ok(Self { directory })
+    }
+
+    /// Opens the file `path`, relative to the root. `O_CLOEXEC` and `O_NOCTTY` are always added.
+    ///
+    /// The path is untrusted. What was opened is not necessarily a regular file: pass `O_NONBLOCK`, so that a FIFO
+    /// cannot hang the caller, and look at the file's type before reading.
+    ///
+    /// # Errors
+    ///
+    /// `EXDEV` where the path is absolute or leads out of the root, `ELOOP` where it meets a symbolic link, and those of
+    /// `openat2(2)`.
+    pub fn open_file(&self, path: impl AsRef<Path>, flags: OFlags) -> io::Result<File> {
+        let file = openat2(
+            &self.directory,
+            path.as_ref(),
+            flags | OFlags::CLOEXEC | OFlags::NOCTTY,
+            Mode::empty(),
+            ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS,
+        )?;
+        Ok(File::from(file))
+    }
+}
+
+impl AsFd for Root {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::unix::fs::symlink;
+
+    use rustix::io::Errno;
+
+    use super::*;
+
+    #[test]
+    fn opens_only_what_is_really_below() {
+        let outside = tempfile::tempdir().unwrap();
+        std::fs::write(outside.path().join("secret"), "outside").unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("sub")).unwrap();
+        std::fs::write(dir.path().join("sub/file"), "inside").unwrap();
+        symlink(outside.path().join("secret"), dir.path().join("link")).unwrap();
+        symlink(outside.path(), dir.path().join("dir-link")).unwrap();
+        symlink("sub/file", dir.path().join("inner-link")).unwrap();
+        let root = Root::open(dir.path()).unwrap();
+
+        let mut text = String::new();
+        root.open_file("sub/file", OFlags::RDONLY)
+            .unwrap()
+            .read_to_string(&mut text)
+            .unwrap();
+        assert_eq!(text, "inside");
+        root.open_file("sub/../sub/file", OFlags::RDONLY).unwrap();
+
+        let refused = [
+            ("../secret", Errno::XDEV),
+            ("sub/../../secret", Errno::XDEV),
+            ("/etc/passwd", Errno::XDEV),
+            ("link", Errno::LOOP),
+            ("inner-link", Errno::LOOP),
+            ("dir-link/secret", Errno::LOOP),
+            ("absent", Errno::NOENT),
+        ];
+        for (path, errno) in refused {
+            let error = root.open_file(path, OFlags::RDONLY).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(errno.raw_os_error()), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_no_root() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert_eq!(
+            Root::open(file.path()).unwrap_err().raw_os_error(),
+            Some(Errno::NOTDIR.raw_os_error())
+        );
+    }
+}
