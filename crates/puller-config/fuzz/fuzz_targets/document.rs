@@ -1,0 +1,33 @@
+//! Invariant: any bytes are a document whose literal names match themselves, or problems on lines that exist, in plain text.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use puller_config::{Document, Match, RegistryHost, RegistryName};
+
+fuzz_target!(|bytes: &[u8]| {
+    let checked = match Document::parse(bytes) {
+        Ok(checked) => checked,
+        Err(problems) => {
+            let lines = bytes.split(|byte| *byte == b'\n').count();
+            assert!(problems.iter().count() > 0);
+            for problem in problems.iter() {
+                assert!(problem.line <= lines);
+                assert!(!problem.to_string().contains(char::is_control));
+            }
+            return;
+        }
+    };
+    assert!(checked.warnings.iter().all(|warning| !warning.to_string().contains(char::is_control)));
+    let registries = &checked.document.registries;
+    for (name, _) in registries.iter() {
+        let shown = name.to_string();
+        assert_eq!(RegistryName::parse(&shown).as_ref(), Ok(name));
+        if name.is_literal() {
+            let host = RegistryHost::parse(&shown).expect("a literal is a host");
+            // The same name with the port that this one implies is more specific.
+            assert!(matches!(registries.entry_for(&host), Match::Entry { literal: true, .. }));
+            assert!(registries.literal_entry_for(&host).is_some());
+        }
+    }
+    assert!(!checked.document.redacted().is_empty());
+});

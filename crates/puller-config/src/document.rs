@@ -1,0 +1,97 @@
+//! The document as a whole: parsed completely, or every reason why not.
+
+use toml::de::DeTable;
+
+use crate::problem::{Findings, Place};
+use crate::section::{Lines, Section, Tree};
+use crate::{ExtraEnv, Problems, Registries, Rule, Warning, entry};
+
+/// The longest document, as plain text. Larger than any real one by far, and small enough that the TOML parser, which takes up
+/// to a hundred times as much memory for a hostile text, does not exhaust a guest. Part of the format: host and guest refuse
+/// what is longer.
+pub const MAX_DOCUMENT_BYTES: usize = 1 << 20;
+
+/// A registry configuration. The default is that of a guest without one: the web's roots, no credentials, no proxies.
+#[derive(Clone, Debug, Default)]
+pub struct Document {
+    /// The proxies.
+    pub extra_env: ExtraEnv,
+    /// The registries.
+    pub registries: Registries,
+}
+
+/// A document without problems.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Checked {
+    /// What it says.
+    pub document: Document,
+    /// What its author may not have meant, by line.
+    pub warnings: Vec<Warning>,
+}
+
+impl Document {
+    /// Reads a document, see `docs/document.md`.
+    ///
+    /// The text may come from an attacker: it is bounded by [`MAX_DOCUMENT_BYTES`], its nesting by the TOML parser, and it
+    /// can neither cause a panic nor make a value of it appear in an error.
+    ///
+    /// Secrets are moved or copied once, into memory that is zeroed when it is released; `text` is the caller's to zero. Two
+    /// kinds of copy escape: a string with escape sequences leaves fragments behind when the TOML parser's buffer grows, and
+    /// of a text that is not TOML the parser's error holds a copy that is released unzeroed.
+    ///
+    /// # Errors
+    ///
+    /// Every rule that the document breaks, by line, up to [`MAX_PROBLEMS`](crate::MAX_PROBLEMS). Of a text that is not TOML
+    /// only the first error is given, since the rest cannot be read with any certainty.
+    pub fn parse(text: &[u8]) -> Result<Checked, Problems> {
+        let mut findings = Findings::default();
+        let document = read(text, &mut findings).unwrap_or_default();
+        let warnings = findings.into_result()?;
+        Ok(Checked { document, warnings })
+    }
+}
+
+/// Reads a document as far as it can be; `None` if it is not even TOML.
+fn read(text: &[u8], findings: &mut Findings) -> Option<Document> {
+    if text.len() > MAX_DOCUMENT_BYTES {
+        findings.problem(&Place::document(), Rule::DocumentTooLong);
+        return None;
+    }
+    let lines = Lines::of(text);
+    let text = std::str::from_utf8(text)
+        .map_err(|error| {
+            findings.problem(&Place::line(lines.at(error.valid_up_to())), Rule::NotUtf8)
+        })
+        .ok()?;
+    let root = DeTable::parse(text)
+        .map_err(|error| report_syntax(&error, &lines, findings))
+        .ok()?;
+    let mut tree = Tree {
+        root: root.into_inner(),
+    };
+    let mut section = Section::new(Place::document(), &mut tree.root, &lines);
+    let extra_env = section.take_table("extra-env", findings);
+    let registries = section.take_table("registries", findings);
+    section.refuse_rest(
+        &["extra-env", "registries"],
+        &Rule::UnknownKey { suggestion: None },
+        findings,
+    );
+    Some(Document {
+        extra_env: extra_env
+            .map(|section| ExtraEnv::read(section, findings))
+            .unwrap_or_default(),
+        registries: registries
+            .map(|section| entry::read_all(section, findings))
+            .unwrap_or_default(),
+    })
+}
+
+/// Reports the parser's message, which consists of its own words; its `Display` would quote the line.
+fn report_syntax(error: &toml::de::Error, lines: &Lines, findings: &mut Findings) {
+    let place = error
+        .span()
+        .map_or(Place::document(), |span| Place::line(lines.at(span.start)));
+    findings.problem(&place, Rule::Syntax(error.message().to_owned()));
+}

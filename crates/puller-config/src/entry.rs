@@ -1,0 +1,198 @@
+//! The `[registries."NAME"]` tables, read.
+
+use std::collections::BTreeMap;
+
+use crate::credential_keys::CredentialKeys;
+use crate::host_name::DOCKER_HUB;
+use crate::name::Pattern;
+use crate::problem::{Findings, Place};
+use crate::registry::MAX_REGISTRIES;
+use crate::section::{Field, Section};
+use crate::{Effect, Mirror, Registries, Registry, RegistryName, Roots, Rule};
+
+/// The keys of an entry, for suggestions.
+const KEYS: [&str; 10] = [
+    "username",
+    "password",
+    "auth",
+    "identitytoken",
+    "registrytoken",
+    "ca-certs",
+    "insecure-skip-verify",
+    "plain-http",
+    "mirror",
+    "mirror-fallback",
+];
+
+/// Reads the whole table of registries; what is broken is reported and missing.
+pub(crate) fn read_all(section: Section<'_, '_>, findings: &mut Findings) -> Registries {
+    if section.len() > MAX_REGISTRIES {
+        findings.problem(section.place(), Rule::TooManyRegistries);
+        return Registries::default();
+    }
+    let mut entries: BTreeMap<RegistryName, Entry> = BTreeMap::new();
+    for (key, section) in section.into_tables(findings) {
+        let name = RegistryName::parse(key);
+        let entry = Entry::read(section, findings);
+        match name {
+            Err(rule) => findings.problem(&entry.place, rule),
+            Ok(name) => {
+                if let Some(first) = entries.get(&name).map(|first| &first.place) {
+                    let rule = Rule::DuplicateName {
+                        first: first.key.clone(),
+                        line: first.line,
+                    };
+                    findings.problem(&entry.place, rule);
+                } else {
+                    entries.insert(name, entry);
+                }
+            }
+        }
+    }
+    let mut mirrors = Vec::with_capacity(entries.len());
+    for (name, entry) in &mut entries {
+        entry.warn(name, findings);
+        mirrors.push(entry.mirror_place.take());
+    }
+    let registries = Registries(
+        entries
+            .into_iter()
+            .map(|(name, entry)| (name, entry.registry))
+            .collect(),
+    );
+    for ((_, registry), place) in registries.iter().zip(mirrors) {
+        if let (Some(place), false) = (place, registries.allows_mirror_of(registry)) {
+            findings.problem(&place, Rule::MirrorPlainHttp);
+        }
+    }
+    registries
+}
+
+/// An entry with the places that findings about it concern.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) registry: Registry,
+    /// The entry itself.
+    pub(crate) place: Place,
+    /// Its mirror.
+    pub(crate) mirror_place: Option<Place>,
+    roots_place: Option<Place>,
+    skip_verify_place: Option<Place>,
+    plain_http_place: Option<Place>,
+}
+
+impl Entry {
+    /// Reads a table to its end; what is broken is reported and left at its default.
+    pub(crate) fn read(mut section: Section<'_, '_>, findings: &mut Findings) -> Self {
+        let place = section.place().clone();
+        let credentials = CredentialKeys::take(&mut section, findings).into_credentials(findings);
+        let (roots_place, ca_certs) = split(take_roots(&mut section, findings));
+        let (mirror_place, mirror) = split(take_mirror(&mut section, findings));
+        let (skip_verify_place, skip_verify) =
+            split(section.take_bool("insecure-skip-verify", findings));
+        let (plain_http_place, plain_http) = split(section.take_bool("plain-http", findings));
+        let (fallback_place, mirror_fallback) =
+            split(section.take_bool("mirror-fallback", findings));
+        if let (Some(place), None) = (fallback_place, &mirror_place) {
+            findings.problem(&place, Rule::FallbackWithoutMirror);
+        }
+        if let Some(Field { place, .. }) = section.take("credentials-uri") {
+            findings.problem(&place, Rule::CredentialsUri);
+        }
+        section.refuse_rest(&KEYS, &Rule::UnquotedName, findings);
+        let registry = Registry {
+            credentials,
+            ca_certs: ca_certs.flatten(),
+            insecure_skip_verify: skip_verify.unwrap_or_default(),
+            plain_http: plain_http.unwrap_or_default(),
+            mirror: mirror.flatten(),
+            mirror_fallback: mirror_fallback.unwrap_or_default(),
+        };
+        Self {
+            registry,
+            place,
+            mirror_place,
+            roots_place,
+            skip_verify_place,
+            plain_http_place,
+        }
+    }
+
+    /// Reports what the author of a legal entry may not have meant.
+    pub(crate) fn warn(&self, name: &RegistryName, findings: &mut Findings) {
+        let registry = &self.registry;
+        let has_credentials = !registry.credentials.is_anonymous();
+        let trusts_nobody = registry.ca_certs.as_ref().is_some_and(Roots::trusts_nobody);
+        let is_any = name.0 == Pattern::Any;
+        let is_below_docker_hub = matches!(&name.0, Pattern::Below(domain) if domain == DOCKER_HUB);
+        let here = Some(&self.place);
+        let warnings = [
+            (
+                has_credentials && registry.plain_http,
+                self.plain_http_place.as_ref(),
+                Effect::CredentialsInTheClear,
+            ),
+            (
+                has_credentials && registry.insecure_skip_verify,
+                self.skip_verify_place.as_ref(),
+                Effect::CredentialsToAnyone,
+            ),
+            (
+                has_credentials && is_any,
+                here,
+                Effect::CredentialsEverywhere,
+            ),
+            (
+                trusts_nobody,
+                self.roots_place.as_ref(),
+                Effect::TrustsNobody,
+            ),
+            (
+                registry.insecure_skip_verify && !trusts_nobody,
+                self.roots_place.as_ref(),
+                Effect::RootsUnused,
+            ),
+            (is_below_docker_hub, here, Effect::NotDockerHub),
+        ];
+        for (applies, place, effect) in warnings {
+            if let (true, Some(place)) = (applies, place) {
+                findings.warning(place, effect);
+            }
+        }
+    }
+}
+
+/// The place and the value of a field.
+fn split<T>(field: Option<Field<T>>) -> (Option<Place>, Option<T>) {
+    field.map(|Field { place, value }| (place, value)).unzip()
+}
+
+fn take_roots(
+    section: &mut Section<'_, '_>,
+    findings: &mut Findings,
+) -> Option<Field<Option<Roots>>> {
+    let Field { place, value } = section.take_string("ca-certs", findings)?;
+    let value = value.and_then(|text| match Roots::parse(&text) {
+        Ok(roots) => Some(roots),
+        Err(rules) => {
+            for rule in rules {
+                findings.problem(&place, rule);
+            }
+            None
+        }
+    });
+    Some(Field { place, value })
+}
+
+fn take_mirror(
+    section: &mut Section<'_, '_>,
+    findings: &mut Findings,
+) -> Option<Field<Option<Mirror>>> {
+    let Field { place, value } = section.take_string("mirror", findings)?;
+    let value = value.and_then(|text| {
+        Mirror::parse(&text)
+            .map_err(|rule| findings.problem(&place, rule))
+            .ok()
+    });
+    Some(Field { place, value })
+}

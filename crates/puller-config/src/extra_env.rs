@@ -1,0 +1,83 @@
+//! `[extra-env]`: the variables for the puller, of which only those about proxies have an effect.
+
+use zeroize::Zeroizing;
+
+use crate::problem::Findings;
+use crate::section::{Field, Section};
+use crate::{Effect, ProxyUrl, Rule};
+
+/// The longest list of exceptions; each of its items is compared with each host of a pull.
+pub const MAX_NO_PROXY_BYTES: usize = 16 << 10;
+
+/// The most variables. All but six have no effect and give a warning each.
+pub const MAX_VARIABLES: usize = 256;
+
+/// The variables of `[extra-env]` that have an effect.
+#[derive(Clone, Debug, Default)]
+pub struct ExtraEnv {
+    /// The proxy for plain HTTP.
+    pub http_proxy: Option<ProxyUrl>,
+    /// The proxy for HTTPS, which it tunnels.
+    pub https_proxy: Option<ProxyUrl>,
+    /// The hosts that are reached without a proxy, as written and free of control characters; Go's rules apply to it.
+    pub no_proxy: Option<String>,
+}
+
+impl ExtraEnv {
+    /// Reads the table to its end.
+    pub(crate) fn read(mut section: Section<'_, '_>, findings: &mut Findings) -> Self {
+        if section.len() > MAX_VARIABLES {
+            findings.problem(section.place(), Rule::TooManyVariables);
+            return Self::default();
+        }
+        let http = take_variable(["HTTP_PROXY", "http_proxy"], &mut section, findings);
+        let https = take_variable(["HTTPS_PROXY", "https_proxy"], &mut section, findings);
+        let no_proxy = take_variable(["NO_PROXY", "no_proxy"], &mut section, findings);
+        for place in section.into_string_places(findings) {
+            findings.warning(&place, Effect::UnknownVariable);
+        }
+        Self {
+            http_proxy: http.and_then(|field| proxy(&field, findings)),
+            https_proxy: https.and_then(|field| proxy(&field, findings)),
+            no_proxy: no_proxy.and_then(|field| exceptions(field, findings)),
+        }
+    }
+}
+
+/// Takes a variable in either spelling. An empty one is as good as none, as in a real environment.
+fn take_variable(
+    [upper, lower]: [&'static str; 2],
+    section: &mut Section<'_, '_>,
+    findings: &mut Findings,
+) -> Option<Field<Zeroizing<String>>> {
+    let [first, second] = [upper, lower].map(|key| {
+        let Field { place, value } = section.take_string(key, findings)?;
+        value.map(|value| Field { place, value })
+    });
+    if let (Some(first), Some(second)) = (&first, &second)
+        && first.value != second.value
+    {
+        findings.problem(&second.place, Rule::VariablesDisagree { other: upper });
+    }
+    first.or(second).filter(|field| !field.value.is_empty())
+}
+
+fn proxy(field: &Field<Zeroizing<String>>, findings: &mut Findings) -> Option<ProxyUrl> {
+    let proxy = ProxyUrl::parse(&field.value);
+    proxy
+        .map_err(|rule| findings.problem(&field.place, rule))
+        .ok()
+}
+
+fn exceptions(field: Field<Zeroizing<String>>, findings: &mut Findings) -> Option<String> {
+    let Field { place, mut value } = field;
+    if value.len() > MAX_NO_PROXY_BYTES {
+        findings.problem(&place, Rule::NoProxyTooLong);
+        return None;
+    }
+    if value.chars().any(char::is_control) {
+        findings.problem(&place, Rule::ControlCharacter);
+        return None;
+    }
+    Some(std::mem::take(&mut value))
+}

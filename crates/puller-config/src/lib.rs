@@ -1,0 +1,59 @@
+//! The registry configuration document parsed into types that cannot be invalid, and the registry-name matcher.
+//!
+//! Host and guest read the same document with this crate: the host to refuse mistakes early, the guest because it believes
+//! nobody. `docs/document.md` describes the document for those who write it.
+//!
+//! Not here: files and devices (the programs open those), HTTP and TLS (the puller's), the meaning of `NO_PROXY` (the
+//! puller's too), and other people's credential formats.
+//!
+//! Begin with [`Document::parse`]. What it returns:
+//!
+//! - `document`: [`Document`], the whole, and `redacted`: how it is shown;
+//! - `host_name`, `host`, `name`, `registry`: [`RegistryHost`], [`RegistryName`], and [`Registries::entry_for`], the matcher;
+//! - `credentials`, `roots`, `mirror`, `extra_env`, `proxy_url`, `secret`: what an entry and `[extra-env]` consist of;
+//! - `problem`, `rule`: [`Problems`], everything that is wrong, and [`Warning`], what is legal but perhaps not meant.
+//!
+//! How it gets there: `section` walks the parsed TOML, `entry` and `credential_keys` read a registry.
+//!
+//! ```
+//! use puller_config::{Document, Match, RegistryHost};
+//!
+//! let checked = Document::parse(b"[registries.\".corp\"]\nusername = \"robot\"\npassword = \"example\"\n")?;
+//! let host = RegistryHost::parse("registry.corp:5000")?;
+//! assert!(matches!(checked.document.registries.entry_for(&host), Match::Entry { literal: false, .. }));
+//! assert!(!checked.document.redacted().contains("example"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod credential_keys;
+mod credentials;
+mod document;
+mod entry;
+mod extra_env;
+mod host;
+mod host_name;
+mod mirror;
+mod name;
+mod problem;
+mod proxy_url;
+mod redacted;
+mod registry;
+mod roots;
+mod rule;
+mod secret;
+mod section;
+
+pub use credential_keys::MAX_CREDENTIAL_BYTES;
+pub use credentials::Credentials;
+pub use document::{Checked, Document, MAX_DOCUMENT_BYTES};
+pub use extra_env::{ExtraEnv, MAX_NO_PROXY_BYTES, MAX_VARIABLES};
+pub use host::RegistryHost;
+pub use host_name::{InvalidName, MAX_HOST_BYTES};
+pub use mirror::{MAX_MIRROR_BYTES, Mirror};
+pub use name::RegistryName;
+pub use problem::{MAX_PROBLEMS, Problem, Problems, Warning};
+pub use proxy_url::ProxyUrl;
+pub use registry::{MAX_REGISTRIES, Match, Registries, Registry};
+pub use roots::{MAX_CERTIFICATES, Roots};
+pub use rule::{Effect, Rule};
+pub use secret::Secret;

@@ -1,0 +1,120 @@
+//! Where to ask before the registry itself.
+
+use url::Url;
+
+use crate::{RegistryHost, Rule};
+
+/// The longest URL of a mirror; its path is put in front of every path that is requested.
+pub const MAX_MIRROR_BYTES: usize = 2048;
+
+/// The address of a registry's mirror: `http` or `https`, host, optional port and path; no user, no query, no fragment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mirror {
+    url: Url,
+    host: RegistryHost,
+}
+
+impl Mirror {
+    /// The address; its path is put in front of the registry's paths.
+    pub fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// The mirror's own host and port (written or its scheme's), to look its own entry up with.
+    pub fn host(&self) -> &RegistryHost {
+        &self.host
+    }
+
+    /// Whether the mirror is asked over plain HTTP. Then the document allows it: in the mirror's own literal entry, or by
+    /// `plain-http` in the entry that names it.
+    pub fn is_plain_http(&self) -> bool {
+        self.url.scheme() == "http"
+    }
+
+    pub(crate) fn parse(text: &str) -> Result<Self, Rule> {
+        if text.len() > MAX_MIRROR_BYTES {
+            return Err(Rule::MirrorTooLong);
+        }
+        // A URL parser would drop, move or add these silently.
+        if text.chars().any(|character| {
+            character.is_control() || character.is_whitespace() || character == '\\'
+        }) {
+            return Err(Rule::MirrorUrl);
+        }
+        let Some((scheme, rest)) = text.split_once("://") else {
+            return Err(Rule::MirrorScheme);
+        };
+        if !["http", "https"]
+            .iter()
+            .any(|known| scheme.eq_ignore_ascii_case(known))
+        {
+            return Err(Rule::MirrorScheme);
+        }
+        if rest.starts_with('/') {
+            return Err(Rule::MirrorUrl);
+        }
+        let url = Url::parse(text).map_err(|_| Rule::MirrorUrl)?;
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        if authority.contains('@') {
+            return Err(Rule::MirrorUserInfo);
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(Rule::MirrorQuery);
+        }
+        let host = RegistryHost::of_url(&url).ok_or(Rule::MirrorUrl)?;
+        Ok(Self { url, host })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mirror_has_a_host_and_perhaps_a_path() {
+        for (text, host, is_plain_http) in [
+            ("https://mirror.corp", "mirror.corp:443", false),
+            ("HTTPS://Mirror.corp:5000/a/b", "mirror.corp:5000", false),
+            ("http://192.0.2.1/", "192.0.2.1:80", true),
+            ("http://[::1]:5000", "[::1]:5000", true),
+            ("https://mirror.corp/p@th", "mirror.corp:443", false),
+        ] {
+            let mirror = Mirror::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(mirror.host().to_string(), host, "{text}");
+            assert_eq!(mirror.is_plain_http(), is_plain_http, "{text}");
+        }
+        assert_eq!(
+            Mirror::parse("https://mirror.corp/a/b")
+                .unwrap()
+                .url()
+                .path(),
+            "/a/b"
+        );
+    }
+
+    #[test]
+    fn what_is_no_mirror_is_refused_by_the_rule_it_breaks() {
+        let long = format!("https://mirror.corp/{}", "a".repeat(MAX_MIRROR_BYTES));
+        for (text, rule) in [
+            ("", Rule::MirrorScheme),
+            ("mirror.corp", Rule::MirrorScheme),
+            ("mirror.corp:5000", Rule::MirrorScheme),
+            ("https:mirror.corp", Rule::MirrorScheme),
+            ("ftp://mirror.corp", Rule::MirrorScheme),
+            ("https://", Rule::MirrorUrl),
+            ("https:///mirror.corp", Rule::MirrorUrl),
+            ("https://mirror.corp\\x", Rule::MirrorUrl),
+            (" https://mirror.corp", Rule::MirrorUrl),
+            ("https://mir\nror.corp", Rule::MirrorUrl),
+            ("https://mirror.corp:x", Rule::MirrorUrl),
+            ("https://mirror..corp", Rule::MirrorUrl),
+            ("https://robot:hunter2@mirror.corp", Rule::MirrorUserInfo),
+            ("https://@mirror.corp", Rule::MirrorUserInfo),
+            ("https://mirror.corp/?ns=x", Rule::MirrorQuery),
+            ("https://mirror.corp#x", Rule::MirrorQuery),
+            (&long, Rule::MirrorTooLong),
+        ] {
+            assert_eq!(Mirror::parse(text).err(), Some(rule), "{text:?}");
+        }
+    }
+}

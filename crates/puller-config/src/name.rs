@@ -1,0 +1,155 @@
+//! The names of `[registries."NAME"]`: a single host, or all hosts below a domain.
+
+use std::fmt;
+
+use crate::host_name::{HostName, parse_domain, split_port};
+use crate::{InvalidName, RegistryHost};
+
+/// Which hosts an entry holds for.
+///
+/// Two texts that mean the same hosts parse to equal names: ASCII case and the trailing dot do not matter, and the names of
+/// Docker Hub are one. Shown in its normal form, with the trailing dot.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RegistryName(pub(crate) Pattern);
+
+/// The kinds of name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Pattern {
+    /// Exactly this host; without a port, on every port.
+    Literal(HostName, Option<u16>),
+    /// Every host below this domain (lower case, no dot at either end), but not the domain itself.
+    Below(String),
+    /// Every host.
+    Any,
+}
+
+impl RegistryName {
+    /// Reads a literal (`registry.corp`, `registry.corp:5000`, `192.0.2.1`, `[::1]:5000`), a suffix (`.corp`) or `.`, each
+    /// domain with or without its trailing dot.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidName`] names the first rule that the text breaks.
+    pub fn parse(text: &str) -> Result<Self, InvalidName> {
+        if text == "." {
+            return Ok(Self(Pattern::Any));
+        }
+        let (name, port) = split_port(text)?;
+        let Some(domain) = name.strip_prefix('.') else {
+            return Ok(Self(Pattern::Literal(HostName::parse(name)?, port)));
+        };
+        if port.is_some() {
+            return Err(InvalidName::SuffixWithPort);
+        }
+        let domain = domain.strip_suffix('.').unwrap_or(domain);
+        Ok(Self(Pattern::Below(parse_domain(domain)?)))
+    }
+
+    /// Whether the name is that of a single host.
+    pub fn is_literal(&self) -> bool {
+        matches!(self.0, Pattern::Literal(..))
+    }
+
+    /// The names that hold for a host, the most specific first; each host has finitely many and they have no ties.
+    pub(crate) fn candidates(host: &RegistryHost) -> impl Iterator<Item = Self> {
+        let parents = match &host.name {
+            HostName::Domain(domain) => parents(domain),
+            HostName::Ipv4(_) | HostName::Ipv6(_) => Vec::new(),
+        };
+        Self::literal_candidates(host)
+            .into_iter()
+            .chain(
+                parents
+                    .into_iter()
+                    .map(|domain| Self(Pattern::Below(domain))),
+            )
+            .chain([Self(Pattern::Any)])
+    }
+
+    /// The literal names of a host, the one with the port first.
+    pub(crate) fn literal_candidates(host: &RegistryHost) -> [Self; 2] {
+        [Some(host.https_port()), None].map(|port| Self(Pattern::Literal(host.name.clone(), port)))
+    }
+}
+
+/// The domains above a domain, the longest first.
+fn parents(domain: &str) -> Vec<String> {
+    let dots = domain.match_indices('.');
+    dots.map(|(dot, _)| domain[dot + 1..].to_owned()).collect()
+}
+
+impl fmt::Display for RegistryName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Pattern::Literal(HostName::Domain(domain), None) => write!(f, "{domain}."),
+            Pattern::Literal(host, None) => write!(f, "{host}"),
+            Pattern::Literal(host, Some(port)) => write!(f, "{host}:{port}"),
+            Pattern::Below(domain) => write!(f, ".{domain}."),
+            Pattern::Any => f.write_str("."),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_has_one_normal_form() {
+        for (text, shown) in [
+            (".", "."),
+            (".corp", ".corp."),
+            (".Registry.Corp.", ".registry.corp."),
+            ("registry.corp", "registry.corp."),
+            ("REGISTRY.corp.", "registry.corp."),
+            ("registry.corp.:5000", "registry.corp:5000"),
+            ("registry.corp:443", "registry.corp:443"),
+            ("192.0.2.1.", "192.0.2.1"),
+            ("[0::1]:80", "[::1]:80"),
+            ("index.docker.io", "docker.io."),
+            (".docker.io", ".docker.io."),
+        ] {
+            let name = RegistryName::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(name.to_string(), shown, "{text}");
+            assert_eq!(RegistryName::parse(shown), Ok(name.clone()), "{text}");
+            assert_eq!(name.is_literal(), !shown.starts_with('.'), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_name_is_refused_by_the_rule_it_breaks() {
+        for (text, rule) in [
+            ("", InvalidName::Empty),
+            ("..", InvalidName::EmptyLabel),
+            ("..corp", InvalidName::EmptyLabel),
+            (".corp..", InvalidName::EmptyLabel),
+            (".corp:5000", InvalidName::SuffixWithPort),
+            (".:5000", InvalidName::SuffixWithPort),
+            (".0.0.1", InvalidName::NumericLabel),
+            (".192.0.2.1", InvalidName::NumericLabel),
+            (".[::1]", InvalidName::Character),
+            ("*.corp", InvalidName::Character),
+            ("https://registry.corp", InvalidName::Scheme),
+            ("registry.corp/team", InvalidName::Path),
+        ] {
+            assert_eq!(RegistryName::parse(text), Err(rule), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn candidates_go_from_the_host_to_everything() {
+        let candidates = |host| {
+            let host = RegistryHost::parse(host).unwrap();
+            RegistryName::candidates(&host)
+                .map(|name| name.to_string())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            candidates("a.b.c:5000"),
+            ["a.b.c:5000", "a.b.c.", ".b.c.", ".c.", "."]
+        );
+        assert_eq!(candidates("a.b"), ["a.b:443", "a.b.", ".b.", "."]);
+        assert_eq!(candidates("192.0.2.1"), ["192.0.2.1:443", "192.0.2.1", "."]);
+        assert_eq!(candidates("[::1]:80"), ["[::1]:80", "[::1]", "."]);
+    }
+}

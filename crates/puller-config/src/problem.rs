@@ -1,0 +1,147 @@
+//! What is wrong with a document, and what is legal in it but probably not meant.
+
+use std::fmt;
+
+use thiserror::Error;
+
+use crate::{Effect, Rule};
+
+/// How many problems of one document are kept; a hostile document of the greatest size has half a million.
+pub const MAX_PROBLEMS: usize = 1000;
+
+/// A rule that a document breaks, and where.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{}{rule}", place(*.line, key))]
+#[non_exhaustive]
+pub struct Problem {
+    /// The line, from 1; 0 where the document as a whole is concerned.
+    pub line: usize,
+    /// The dotted key, such as `registries."registry.corp".auth`; empty where no key is concerned.
+    pub key: String,
+    /// What the document should have done.
+    pub rule: Rule,
+}
+
+/// Something legal that does less, or gives away more, than a reader of the document would expect.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{}{effect}", place(*.line, key))]
+#[non_exhaustive]
+pub struct Warning {
+    /// The line, from 1.
+    pub line: usize,
+    /// The dotted key.
+    pub key: String,
+    /// What happens.
+    pub effect: Effect,
+}
+
+/// Everything that is wrong with a document, by line. Shown one problem per line; never shows a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problems {
+    problems: Vec<Problem>,
+    unlisted: usize,
+}
+
+impl Problems {
+    /// The problems by line; at most [`MAX_PROBLEMS`].
+    pub fn iter(&self) -> impl Iterator<Item = &Problem> {
+        self.problems.iter()
+    }
+
+    /// How many more there are.
+    pub fn unlisted(&self) -> usize {
+        self.unlisted
+    }
+}
+
+impl std::error::Error for Problems {}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.problems.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "\n" };
+            write!(f, "{separator}{problem}")?;
+        }
+        if self.unlisted > 0 {
+            write!(f, "\nand {} more", self.unlisted)?;
+        }
+        Ok(())
+    }
+}
+
+/// Where a finding is, as its first words.
+fn place(line: usize, key: &str) -> String {
+    let line = if line == 0 {
+        String::new()
+    } else {
+        format!("line {line}: ")
+    };
+    let separator = if key.is_empty() { "" } else { ": " };
+    format!("{line}{key}{separator}")
+}
+
+/// A place in the document that findings can be about.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) line: usize,
+    pub(crate) key: String,
+}
+
+impl Place {
+    /// The document as a whole.
+    pub(crate) fn document() -> Self {
+        Self::line(0)
+    }
+
+    /// A line, where no key is known.
+    pub(crate) fn line(line: usize) -> Self {
+        Self {
+            line,
+            key: String::new(),
+        }
+    }
+}
+
+/// Collects the findings about a document.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    problems: Vec<Problem>,
+    unlisted: usize,
+    warnings: Vec<Warning>,
+}
+
+impl Findings {
+    pub(crate) fn problem(&mut self, at: &Place, rule: impl Into<Rule>) {
+        if self.problems.len() == MAX_PROBLEMS {
+            self.unlisted += 1;
+            return;
+        }
+        self.problems.push(Problem {
+            line: at.line,
+            key: at.key.clone(),
+            rule: rule.into(),
+        });
+    }
+
+    /// The limits on entries and variables bound the number of warnings.
+    pub(crate) fn warning(&mut self, at: &Place, effect: Effect) {
+        self.warnings.push(Warning {
+            line: at.line,
+            key: at.key.clone(),
+            effect,
+        });
+    }
+
+    /// The warnings, if there was no problem.
+    pub(crate) fn into_result(mut self) -> Result<Vec<Warning>, Problems> {
+        if self.problems.is_empty() {
+            self.warnings.sort_by_key(|warning| warning.line);
+            return Ok(self.warnings);
+        }
+        self.problems.sort_by_key(|problem| problem.line);
+        Err(Problems {
+            problems: self.problems,
+            unlisted: self.unlisted,
+        })
+    }
+}

@@ -1,0 +1,225 @@
+//! The rules of the document in the words in which their breach is reported, and the effects that are warned about.
+
+use thiserror::Error;
+
+use crate::{
+    InvalidName, MAX_CERTIFICATES, MAX_CREDENTIAL_BYTES, MAX_DOCUMENT_BYTES, MAX_MIRROR_BYTES,
+    MAX_NO_PROXY_BYTES, MAX_REGISTRIES, MAX_VARIABLES,
+};
+
+/// A rule of the document, worded for whoever broke it. No variant carries a value of the document.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Rule {
+    /// The text is longer than [`MAX_DOCUMENT_BYTES`].
+    #[error("a document has at most {MAX_DOCUMENT_BYTES} bytes")]
+    DocumentTooLong,
+    /// The text is not UTF-8.
+    #[error("not UTF-8 text")]
+    NotUtf8,
+    /// The text is not TOML; what the parser says about it.
+    #[error("not TOML: {0}")]
+    Syntax(String),
+    /// A key that means nothing here.
+    #[error("unknown key{}", suggestion.map(|known| format!("; did you mean \"{known}\"?")).unwrap_or_default())]
+    UnknownKey {
+        /// A key of the same letters.
+        suggestion: Option<&'static str>,
+    },
+    /// A table where an entry has none.
+    #[error(
+        "unknown table; a registry name with a dot in it must be quoted, as in [registries.\"registry.corp\"]"
+    )]
+    UnquotedName,
+    /// A value of another type.
+    #[error("expected {expected}, found {found}")]
+    WrongType {
+        /// The type that the key has.
+        expected: &'static str,
+        /// The type that was found.
+        found: &'static str,
+    },
+    /// More variables than [`MAX_VARIABLES`].
+    #[error("\"extra-env\" has at most {MAX_VARIABLES} variables")]
+    TooManyVariables,
+    /// More entries than [`MAX_REGISTRIES`].
+    #[error("a document has at most {MAX_REGISTRIES} registries")]
+    TooManyRegistries,
+    /// A name that names no registry.
+    #[error(transparent)]
+    Name(#[from] InvalidName),
+    /// A name that means the same hosts as an earlier one.
+    #[error("names the same hosts as {first} on line {line}; write one entry")]
+    DuplicateName {
+        /// The earlier key.
+        first: String,
+        /// Its line.
+        line: usize,
+    },
+    /// `credentials-uri`, whose meaning is reserved.
+    #[error("not supported by this version; write the credentials into the document")]
+    CredentialsUri,
+    /// A credential without a character.
+    #[error("must not be empty; leave the key out for an anonymous pull")]
+    EmptyCredential,
+    /// A credential longer than [`MAX_CREDENTIAL_BYTES`].
+    #[error("has at most {MAX_CREDENTIAL_BYTES} bytes")]
+    CredentialTooLong,
+    /// A credential that could end a header line, or begin another.
+    #[error("must not contain control characters such as line ends")]
+    ControlCharacter,
+    /// The same behind base64, where it usually comes from `echo`.
+    #[error(
+        "decodes to text with a control character; if it was made with `echo`, use `printf %s`"
+    )]
+    EncodedControlCharacter,
+    /// A user name that would end at its colon.
+    #[error("a user name must not contain a colon")]
+    ColonInUsername,
+    /// `auth` that is not base64.
+    #[error("not valid base64 of \"user:password\"")]
+    NotBase64,
+    /// `auth` of bytes that are not text.
+    #[error("decodes to something that is not UTF-8 text")]
+    EncodedNotUtf8,
+    /// `auth` without a colon.
+    #[error("decodes to text without the colon between user name and password")]
+    NoColon,
+    /// `auth` of a lone colon.
+    #[error(
+        "decodes to an empty user name and an empty password; leave the key out for an anonymous pull"
+    )]
+    EmptyPair,
+    /// `auth` beside another user name or password.
+    #[error("disagrees with \"username\" and \"password\"; write one or the other")]
+    PairsDisagree,
+    /// Half a pair.
+    #[error("has no \"password\" beside it")]
+    UsernameWithoutPassword,
+    /// Half a pair.
+    #[error("has no \"username\" beside it")]
+    PasswordWithoutUsername,
+    /// A bearer token with a character that a header cannot carry.
+    #[error("a bearer token consists of visible ASCII characters, without spaces")]
+    TokenCharacter,
+    /// A PEM boundary line that is none.
+    #[error(
+        "has a malformed line \"-----BEGIN\" or \"-----END\": five hyphens at each end, alone on its line, not indented"
+    )]
+    PemBoundary,
+    /// A block without its end, or an end without its beginning.
+    #[error(
+        "block {block} is incomplete: each \"-----BEGIN CERTIFICATE-----\" needs its \"-----END CERTIFICATE-----\""
+    )]
+    PemIncomplete {
+        /// Which block, from 1.
+        block: usize,
+    },
+    /// A key, a request or another thing that is no certificate.
+    #[error(
+        "block {block} is not a CERTIFICATE; only certificates belong here, never private keys"
+    )]
+    PemKind {
+        /// Which block, from 1.
+        block: usize,
+    },
+    /// A block that is not base64.
+    #[error("block {block} is not valid base64")]
+    PemBase64 {
+        /// Which block, from 1.
+        block: usize,
+    },
+    /// A block that does not have the outer shape of an X.509 certificate.
+    #[error("block {block} does not hold exactly one X.509 certificate")]
+    PemShape {
+        /// Which block, from 1.
+        block: usize,
+    },
+    /// More certificates than [`MAX_CERTIFICATES`].
+    #[error("an entry has at most {MAX_CERTIFICATES} certificates")]
+    TooManyCertificates,
+    /// A mirror that is not an address.
+    #[error("not a URL such as \"https://mirror.corp/prefix\"")]
+    MirrorUrl,
+    /// A mirror's URL longer than [`MAX_MIRROR_BYTES`].
+    #[error("a mirror's URL has at most {MAX_MIRROR_BYTES} bytes")]
+    MirrorTooLong,
+    /// A mirror by another protocol.
+    #[error("a mirror is asked over \"https://\" or \"http://\"")]
+    MirrorScheme,
+    /// A mirror with credentials in its address.
+    #[error(
+        "a mirror's URL has no user name or password; the entry's credentials are used, or those of an entry for the mirror's host"
+    )]
+    MirrorUserInfo,
+    /// A mirror with a query or fragment.
+    #[error("a mirror's URL ends with its path, without \"?\" or \"#\"")]
+    MirrorQuery,
+    /// A mirror over plain HTTP, which nothing allows.
+    #[error(
+        "plain HTTP needs \"plain-http = true\" here or an entry for the mirror's own host with \"plain-http\" or \"insecure-skip-verify\""
+    )]
+    MirrorPlainHttp,
+    /// `mirror-fallback` of no mirror.
+    #[error("has no \"mirror\" beside it")]
+    FallbackWithoutMirror,
+    /// A proxy that is not an address.
+    #[error(
+        "not a URL such as \"http://proxy.corp:3128\": scheme, optional user name and password, host, optional port"
+    )]
+    ProxyUrl,
+    /// A proxy by another protocol.
+    #[error(
+        "a proxy is reached over \"http://\" or \"https://\"; other kinds, such as SOCKS, are not supported"
+    )]
+    ProxyScheme,
+    /// A proxy's user name or password with a character that a URL does not have there.
+    #[error(
+        "the user name and password of a proxy have everything but letters, digits and \"-._~!$&'()*+,;=\" percent-encoded, and no control characters"
+    )]
+    ProxyUserInfo,
+    /// `NO_PROXY` longer than [`MAX_NO_PROXY_BYTES`].
+    #[error("has at most {MAX_NO_PROXY_BYTES} bytes")]
+    NoProxyTooLong,
+    /// The same variable twice.
+    #[error("disagrees with {other}, which is the same variable; write one of them")]
+    VariablesDisagree {
+        /// The other spelling.
+        other: &'static str,
+    },
+}
+
+/// What a warning says.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Effect {
+    /// A variable that the puller does not know.
+    #[error("has no effect: only HTTP_PROXY, HTTPS_PROXY and NO_PROXY do, in upper or lower case")]
+    UnknownVariable,
+    /// A credential beside a stronger one.
+    #[error("has no effect beside \"{stronger}\"")]
+    Superseded {
+        /// The key that is used.
+        stronger: &'static str,
+    },
+    /// Credentials and `plain-http`.
+    #[error("sends the credentials unencrypted where the registry answers over plain HTTP")]
+    CredentialsInTheClear,
+    /// Credentials and `insecure-skip-verify`.
+    #[error("sends the credentials to whoever answers in the registry's place")]
+    CredentialsToAnyone,
+    /// Credentials of the entry for every host.
+    #[error("sends the credentials to every registry without an entry of its own")]
+    CredentialsEverywhere,
+    /// Roots without a certificate.
+    #[error("has no PEM certificate: nobody is trusted, which forbids the registry")]
+    TrustsNobody,
+    /// Roots of a host that is not verified.
+    #[error(
+        "does not hold for the registry's own host because of \"insecure-skip-verify\", only for the other hosts of a pull"
+    )]
+    RootsUnused,
+    /// The suffix that does not match Docker Hub.
+    #[error("does not match Docker Hub itself, whose name is \"docker.io\" in all its spellings")]
+    NotDockerHub,
+}

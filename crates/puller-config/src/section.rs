@@ -1,0 +1,340 @@
+//! A table of the document while it is being read: known keys are taken out, what is left is unknown.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+use zeroize::{Zeroize, Zeroizing};
+
+use crate::Rule;
+use crate::problem::{Findings, Place};
+use crate::secret::REDACTED;
+
+/// How much of a key a finding shows; longer than any legal key.
+const MAX_SHOWN_KEY_CHARS: usize = 300;
+
+/// The parsed text, whose strings are zeroed when it is dropped.
+///
+/// Most strings are borrowed from the text, which is the caller's to zero; those with escape sequences are copies.
+#[derive(Debug)]
+pub(crate) struct Tree<'i> {
+    pub(crate) root: DeTable<'i>,
+}
+
+impl Drop for Tree<'_> {
+    fn drop(&mut self) {
+        wipe_table(&mut self.root);
+    }
+}
+
+/// The parser bounds the nesting, and so this recursion.
+fn wipe_table(table: &mut DeTable<'_>) {
+    for (_, value) in table.iter_mut() {
+        wipe(value.get_mut());
+    }
+}
+
+fn wipe(value: &mut DeValue<'_>) {
+    match value {
+        DeValue::String(Cow::Owned(text)) => text.zeroize(),
+        DeValue::Array(items) => items.iter_mut().for_each(|item| wipe(item.get_mut())),
+        DeValue::Table(table) => wipe_table(table),
+        // The other types hold no secret in a valid document, and their texts cannot be reached.
+        _ => {}
+    }
+}
+
+/// Turns byte offsets of the document into line numbers.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    line_feeds: Vec<usize>,
+}
+
+impl Lines {
+    pub(crate) fn of(text: &[u8]) -> Self {
+        let line_feeds = text.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
+        Self {
+            line_feeds: line_feeds.map(|(offset, _)| offset).collect(),
+        }
+    }
+
+    /// The line, from 1, of the byte at this offset.
+    pub(crate) fn at(&self, offset: usize) -> usize {
+        self.line_feeds
+            .partition_point(|line_feed| *line_feed < offset)
+            + 1
+    }
+}
+
+/// A value with the place of its key.
+#[derive(Debug)]
+pub(crate) struct Field<T> {
+    pub(crate) place: Place,
+    pub(crate) value: T,
+}
+
+/// A table that is being read.
+#[derive(Debug)]
+pub(crate) struct Section<'t, 'i> {
+    place: Place,
+    lines: &'t Lines,
+    /// Key, its offset, value; in the document's order.
+    fields: Vec<(&'t str, usize, &'t mut DeValue<'i>)>,
+}
+
+impl<'t, 'i> Section<'t, 'i> {
+    pub(crate) fn new(place: Place, table: &'t mut DeTable<'i>, lines: &'t Lines) -> Self {
+        let field = |(key, value): (&'t Spanned<Cow<'i, str>>, &'t mut Spanned<DeValue<'i>>)| {
+            (key.get_ref().as_ref(), key.span().start, value.get_mut())
+        };
+        let mut fields: Vec<_> = table.iter_mut().map(field).collect();
+        fields.sort_by_key(|(_, offset, _)| *offset);
+        Self {
+            place,
+            lines,
+            fields,
+        }
+    }
+
+    /// The table that a value is; if it is none, that is reported.
+    fn of(
+        place: Place,
+        value: &'t mut DeValue<'i>,
+        lines: &'t Lines,
+        findings: &mut Findings,
+    ) -> Option<Self> {
+        match value {
+            DeValue::Table(table) => Some(Self::new(place, table, lines)),
+            other => {
+                findings.problem(&place, wrong_type("table", other));
+                None
+            }
+        }
+    }
+
+    /// The place of the table itself.
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// The number of keys that are left.
+    pub(crate) fn len(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// The keys that are left with their values, in the document's order.
+    fn into_fields(self) -> impl Iterator<Item = (&'t str, Field<&'t mut DeValue<'i>>)> {
+        let Self {
+            place,
+            lines,
+            fields,
+        } = self;
+        fields.into_iter().map(move |(key, offset, value)| {
+            let place = Place {
+                line: lines.at(offset),
+                key: join(&place.key, key),
+            };
+            (key, Field { place, value })
+        })
+    }
+
+    /// The tables that are left, in the document's order; what is no table is reported.
+    pub(crate) fn into_tables(self, findings: &mut Findings) -> Vec<(&'t str, Self)> {
+        let lines = self.lines;
+        let mut table =
+            |(key, Field { place, value })| Some((key, Self::of(place, value, lines, findings)?));
+        self.into_fields().filter_map(&mut table).collect()
+    }
+
+    /// The places of the strings that are left, in the document's order; what is no string is reported.
+    pub(crate) fn into_string_places(self, findings: &mut Findings) -> Vec<Place> {
+        let mut place =
+            |(_, Field { place, value })| string(&place, value, findings).map(|_| place);
+        self.into_fields().filter_map(&mut place).collect()
+    }
+
+    pub(crate) fn take(&mut self, key: &str) -> Option<Field<&'t mut DeValue<'i>>> {
+        let index = self.fields.iter().position(|(name, ..)| *name == key)?;
+        let (key, offset, value) = self.fields.remove(index);
+        let place = Place {
+            line: self.lines.at(offset),
+            key: join(&self.place.key, key),
+        };
+        Some(Field { place, value })
+    }
+
+    /// Takes a string; its value is `None` if the key has another type, which is reported.
+    pub(crate) fn take_string(
+        &mut self,
+        key: &str,
+        findings: &mut Findings,
+    ) -> Option<Field<Option<Zeroizing<String>>>> {
+        let Field { place, value } = self.take(key)?;
+        let value = string(&place, value, findings);
+        Some(Field { place, value })
+    }
+
+    /// Takes a boolean; `false` if the key has another type, which is reported.
+    pub(crate) fn take_bool(&mut self, key: &str, findings: &mut Findings) -> Option<Field<bool>> {
+        let Field { place, value } = self.take(key)?;
+        let value = value.as_bool().unwrap_or_else(|| {
+            findings.problem(&place, wrong_type("boolean", value));
+            false
+        });
+        Some(Field { place, value })
+    }
+
+    /// Takes a table; `None` if it is absent or has another type, which is reported.
+    pub(crate) fn take_table(&mut self, key: &str, findings: &mut Findings) -> Option<Self> {
+        let Field { place, value } = self.take(key)?;
+        Self::of(place, value, self.lines, findings)
+    }
+
+    /// Reports every key that is left as unknown; tables that resemble no known key by a rule of their own.
+    pub(crate) fn refuse_rest(
+        self,
+        known: &[&'static str],
+        table_rule: &Rule,
+        findings: &mut Findings,
+    ) {
+        for (key, Field { place, value }) in self.into_fields() {
+            let suggestion = known
+                .iter()
+                .copied()
+                .find(|known| letters(known).eq(letters(key)));
+            let is_strange_table = suggestion.is_none() && value.is_table();
+            let rule = if is_strange_table {
+                table_rule.clone()
+            } else {
+                Rule::UnknownKey { suggestion }
+            };
+            findings.problem(&place, rule);
+        }
+    }
+}
+
+/// What is left of a key when its spelling is forgotten.
+fn letters(key: &str) -> impl Iterator<Item = char> {
+    key.chars()
+        .filter(char::is_ascii_alphabetic)
+        .map(|letter| letter.to_ascii_lowercase())
+}
+
+/// Moves a string out of the document; if the value is none, that is reported.
+fn string(
+    place: &Place,
+    value: &mut DeValue<'_>,
+    findings: &mut Findings,
+) -> Option<Zeroizing<String>> {
+    match value {
+        DeValue::String(text) => Some(Zeroizing::new(std::mem::take(text).into_owned())),
+        other => {
+            findings.problem(place, wrong_type("string", other));
+            None
+        }
+    }
+}
+
+fn wrong_type(expected: &'static str, found: &DeValue<'_>) -> Rule {
+    Rule::WrongType {
+        expected,
+        found: found.type_str(),
+    }
+}
+
+/// Appends a key to a dotted path, as TOML writes it: bare where it can be, quoted and escaped where not.
+fn join(path: &str, key: &str) -> String {
+    let mut joined = path.to_owned();
+    if !joined.is_empty() {
+        joined.push('.');
+    }
+    let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    if !key.is_empty() && key.len() <= MAX_SHOWN_KEY_CHARS && key.bytes().all(is_bare) {
+        joined.push_str(key);
+    } else {
+        joined.push_str(&quoted(key));
+    }
+    joined
+}
+
+/// A key in quotes: without control characters, no longer than a key should be, and without the password of
+/// `user:password@host`, which people paste.
+fn quoted(key: &str) -> String {
+    let (secret, rest) = key
+        .rfind('@')
+        .map_or(("", key), |at| (REDACTED, &key[at..]));
+    let mut shown = format!("\"{secret}");
+    for character in rest.chars().take(MAX_SHOWN_KEY_CHARS) {
+        match character {
+            '"' | '\\' => shown.extend(['\\', character]),
+            ' '..='~' => shown.push(character),
+            // Controls must not reach a terminal or a log, nor the marks that turn the direction of text.
+            _ => push_escaped(character, &mut shown),
+        }
+    }
+    if rest.chars().nth(MAX_SHOWN_KEY_CHARS).is_some() {
+        shown.push_str("...");
+    }
+    shown.push('"');
+    shown
+}
+
+/// Writes a character as TOML's escape sequence.
+fn push_escaped(character: char, shown: &mut String) {
+    let code = u32::from(character);
+    let (kind, digits) = if code > 0xffff { ('U', 8) } else { ('u', 4) };
+    // Writing to a string does not fail.
+    let _ = write!(shown, "\\{kind}{code:0digits$X}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offset_becomes_a_line() {
+        let lines = Lines::of(b"a\n\nb");
+        let at: Vec<_> = (0..=4).map(|offset| lines.at(offset)).collect();
+        assert_eq!(at, [1, 1, 2, 3, 3]);
+    }
+
+    #[test]
+    fn key_is_shown_as_toml_writes_it() {
+        let long = "a".repeat(MAX_SHOWN_KEY_CHARS + 1);
+        let cut = format!("x.\"{}...\"", "a".repeat(MAX_SHOWN_KEY_CHARS));
+        for (path, key, shown) in [
+            ("", "plain-http_1", "plain-http_1"),
+            (
+                "registries",
+                "registry.corp",
+                "registries.\"registry.corp\"",
+            ),
+            ("x", "", "x.\"\""),
+            ("x", "a\"b\\c", "x.\"a\\\"b\\\\c\""),
+            ("x", "a\u{1b}[31m\n", "x.\"a\\u001B[31m\\u000A\""),
+            (
+                "x",
+                "robot:hunter2@registry.corp",
+                "x.\"[redacted]@registry.corp\"",
+            ),
+            ("x", "\u{202e}\u{1f600}", "x.\"\\u202E\\U0001F600\""),
+            ("x", &long, &cut),
+        ] {
+            assert_eq!(join(path, key), shown);
+        }
+    }
+
+    #[test]
+    fn owned_strings_are_wiped_at_any_depth() {
+        let mut root = DeTable::parse("a = \"\\u0041\"\nb = [[\"\\u0042\"], {c = \"\\u0043\"}]")
+            .unwrap()
+            .into_inner();
+        assert!(format!("{root:?}").contains("\"C\""));
+        wipe_table(&mut root);
+        let wiped = format!("{root:?}");
+        for secret in ["\"A\"", "\"B\"", "\"C\""] {
+            assert!(!wiped.contains(secret), "{wiped}");
+        }
+    }
+}
