@@ -7,6 +7,9 @@
 //!
 //! - [`memfd`]: a sealed, read-only anonymous file, the carrier of the configuration image.
 //! - [`rooted`]: files below a directory that cannot be left by `..` or a symbolic link.
+//! - [`sev_guest`], [`tdx_guest`]: the report ioctls of the two confidential platforms.
 
 pub mod memfd;
 pub mod rooted;
+pub mod sev_guest;
+pub mod tdx_guest;

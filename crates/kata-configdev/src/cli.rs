@@ -1,0 +1,180 @@
+//! The command line `kata-configdev`.
+
+mod check;
+mod finding;
+mod inspect;
+mod pack;
+mod sha;
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::{Error, exit, lines};
+
+/// The program's name in its messages.
+pub const NAME: &str = "kata-configdev";
+
+/// Checks registry configuration documents for Kata VMs, packs them into disk images and shows
+/// what an image holds.
+///
+/// A document is a TOML file with the credentials, CA certificates, mirrors and proxies that the
+/// image puller inside a VM needs. The node puts it on a small read-only disk of the VM;
+/// kata-configdev-qemu does that for every sandbox that Kata starts.
+///
+/// Passwords and tokens stand in documents only. No command takes one as an argument, and none prints one.
+#[derive(Debug, Parser)]
+#[command(name = NAME, version, after_help = AFTER_HELP, verbatim_doc_comment)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const AFTER_HELP: &str = "\
+Exit codes:
+  0   done
+  64  wrong arguments
+  65  a document or image is not valid, or cannot be read
+  69  an output cannot be written
+  70  internal error
+
+Examples:
+  kata-configdev check imagepuller.toml
+  kata-configdev pack --config imagepuller.toml --output imagepuller.img
+  kata-configdev inspect imagepuller.img";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Check(Check),
+    Pack(Pack),
+    Inspect(Inspect),
+}
+
+/// Shows every problem of a document at once, with line and key.
+///
+/// Problems make the document unusable: exit code 65. Warnings are about what is legal but probably
+/// not meant, and about who else can read the file: exit code 0.
+#[derive(Args, Debug)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
+Examples:
+  kata-configdev check /etc/kata-configdev/imagepuller.toml
+  kata-configdev check --json imagepuller.toml | jq '.problems[].key'
+  decrypt-my-secret | kata-configdev check /dev/stdin"
+)]
+struct Check {
+    /// The document.
+    file: PathBuf,
+    /// Print one JSON object: path, valid, registries, problems, warnings.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Packs a valid document into a disk image.
+///
+/// The image holds the credentials of the document, so it gets mode 0600. It appears under its name
+/// all at once, and replaces a regular file only. The same document always gives the same bytes.
+#[derive(Args, Debug)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
+Example:
+  kata-configdev pack --config imagepuller.toml --output imagepuller.img
+
+The image attached by hand:
+  qemu-system-x86_64 ... \\
+    -blockdev driver=raw,node-name=ip,read-only=on,file.driver=file,file.filename=imagepuller.img \\
+    -device virtio-blk-pci,drive=ip,serial=imagepuller"
+)]
+struct Pack {
+    /// The document.
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// The image to write.
+    #[arg(long, value_name = "FILE")]
+    output: PathBuf,
+    /// Print one JSON object: path, and bytes and sha256 of image and document.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Shows what an image holds, without its secrets.
+///
+/// Works for registry configurations (magic "imgpullr") and for initdata (magic "initdata"), from a
+/// file or a block device. A configuration is shown with every secret replaced; of initdata the
+/// digests and the keys of [data] are shown.
+#[derive(Args, Debug)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
+Examples:
+  kata-configdev inspect imagepuller.img
+  kata-configdev inspect --json /dev/disk/by-id/virtio-imagepuller"
+)]
+struct Inspect {
+    /// The image, or a block device that holds one.
+    file: PathBuf,
+    /// Print one JSON object: path, magic, lengths, digests, document.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the program with `arguments`, its own name first, and says how it ends.
+#[must_use]
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are errors to clap, but not to whoever asked for them.
+            let code = if error.use_stderr() { exit::USAGE } else { 0 };
+            // A closed output leaves nobody to tell.
+            let _ = error.print();
+            return code.into();
+        }
+    };
+    let mut stdout = io::stdout().lock();
+    let result = match cli.command {
+        Command::Check(Check { file, json }) => check::run(&file, json, &mut stdout),
+        Command::Pack(Pack {
+            config,
+            output,
+            json,
+        }) => pack::run(&config, &output, json, &mut stdout),
+        Command::Inspect(Inspect { file, json }) => inspect::run(&file, json, &mut stdout),
+    };
+    let code = result.and_then(|code| Ok(stdout.flush().map(|()| code)?));
+    code.unwrap_or_else(|error| report(&error)).into()
+}
+
+fn report(error: &Error) -> u8 {
+    // A reader that closed the pipe (`| head`) has what it wanted.
+    let closed =
+        matches!(error, Error::Print(source) if source.kind() == io::ErrorKind::BrokenPipe);
+    if !closed {
+        let line = format!("{NAME}: failed to {error}");
+        let _ = writeln!(io::stderr(), "{}", lines::on_one_line(&line));
+    }
+    error.exit_code()
+}
+
+/// Prints `value` as indented JSON and a line end.
+fn print_json(out: &mut impl Write, value: &impl serde::Serialize) -> Result<(), Error> {
+    serde_json::to_writer_pretty(&mut *out, value).map_err(io::Error::from)?;
+    Ok(writeln!(out)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

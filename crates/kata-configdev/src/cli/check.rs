@@ -1,0 +1,63 @@
+//! `kata-configdev check`.
+
+use std::io::Write;
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::finding::{self, Finding, Input, counted};
+use crate::{Error, exit};
+
+/// The outcome, as `--json` prints it.
+#[derive(Serialize)]
+struct Report {
+    path: String,
+    valid: bool,
+    /// `None` where the document is not valid.
+    registries: Option<usize>,
+    problems: Vec<Finding>,
+    warnings: Vec<Finding>,
+}
+
+/// Checks the document `path` and prints every finding. The exit code says whether it is valid.
+pub fn run(path: &Path, json: bool, out: &mut impl Write) -> Result<u8, Error> {
+    let mut report = Report {
+        path: path.to_string_lossy().into_owned(),
+        valid: false,
+        registries: None,
+        problems: Vec::new(),
+        warnings: Vec::new(),
+    };
+    match Input::read(path)?.parse() {
+        Ok((document, warnings)) => {
+            report.valid = true;
+            report.registries = Some(document.registries.len());
+            report.warnings = warnings;
+        }
+        Err(problems) => report.problems = finding::of_problems(&problems),
+    }
+    if json {
+        super::print_json(out, &report)?;
+    } else {
+        finding::print(out, path, "", &report.problems)?;
+        finding::print(out, path, "warning: ", &report.warnings)?;
+        writeln!(out, "{}: {}", path.display(), summary(&report))?;
+    }
+    Ok(if report.valid { 0 } else { exit::DATA })
+}
+
+fn summary(report: &Report) -> String {
+    let Some(registries) = report.registries else {
+        return format!(
+            "not valid, {}",
+            counted(report.problems.len(), "problem", "problems")
+        );
+    };
+    let registries = counted(registries, "registry", "registries");
+    if report.warnings.is_empty() {
+        format!("valid, {registries}")
+    } else {
+        let warnings = counted(report.warnings.len(), "warning", "warnings");
+        format!("valid, {registries}, {warnings}")
+    }
+}

@@ -1,0 +1,169 @@
+//! Problems and warnings as the commands show them.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use puller_config::{
+    Checked, Credentials, Document, MAX_DOCUMENT_BYTES, MAX_PROBLEMS, Problems, Warning,
+};
+use serde::Serialize;
+
+use crate::Error;
+use crate::choice::DocumentText;
+use crate::host_file::{FileFault, read_bounded};
+
+/// One thing to say about a document. Never holds a value of it.
+#[derive(Debug, Serialize)]
+pub struct Finding {
+    /// The line, from 1; `None` where the file as a whole is meant.
+    pub line: Option<usize>,
+    /// The dotted key, empty where none is concerned.
+    pub key: String,
+    /// What is wrong, or what happens.
+    pub message: String,
+}
+
+/// A document that was read from the file system, not yet parsed.
+#[derive(Debug)]
+pub struct Input {
+    pub text: DocumentText,
+    metadata: Metadata,
+}
+
+impl Input {
+    /// Reads the document `path`, whatever kind of file it is: the person at the terminal chose it, and a pipe keeps a
+    /// decrypted document off the disk.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let read = || -> Result<Self, FileFault> {
+            let file = File::open(path)?;
+            let metadata = file.metadata()?;
+            let size = if metadata.is_file() {
+                usize::try_from(metadata.len()).unwrap_or(usize::MAX)
+            } else {
+                MAX_DOCUMENT_BYTES
+            };
+            let text = read_bounded(file, size, MAX_DOCUMENT_BYTES)?.into();
+            Ok(Self { text, metadata })
+        };
+        read().map_err(|fault| Error::Input {
+            path: path.into(),
+            fault,
+        })
+    }
+
+    /// What the node would hold against the file, and who else can read the secrets in it.
+    fn warnings(&self, document: &Document) -> Vec<Finding> {
+        let mut warnings = Vec::new();
+        if !self.metadata.is_file() {
+            return warnings;
+        }
+        let mut warn = |message: String| {
+            warnings.push(Finding {
+                line: None,
+                key: String::new(),
+                message,
+            });
+        };
+        let mode = self.metadata.permissions().mode() & 0o7777;
+        let uid = self.metadata.uid();
+        if mode & 0o044 != 0 && holds_secrets(document) {
+            warn(format!(
+                "its mode {mode:04o} lets others read the secrets in it; use 0600"
+            ));
+        }
+        if mode & 0o022 != 0 {
+            warn(format!(
+                "its mode {mode:04o} lets others write to it, so sandboxes will refuse it; use 0600"
+            ));
+        }
+        if uid != 0 {
+            warn(format!(
+                "its owner is uid {uid}, not root, so sandboxes will refuse it"
+            ));
+        }
+        warnings
+    }
+
+    /// Parses the document: what it says and every warning, or every problem.
+    pub fn parse(&self) -> Result<(Document, Vec<Finding>), Problems> {
+        let Checked {
+            document, warnings, ..
+        } = Document::parse(&self.text)?;
+        let mut findings = self.warnings(&document);
+        findings.extend(warnings.iter().map(of_warning));
+        Ok((document, findings))
+    }
+}
+
+/// Whether anything in `document` must be kept from other users of the node.
+fn holds_secrets(document: &Document) -> bool {
+    let proxies = [
+        &document.extra_env.http_proxy,
+        &document.extra_env.https_proxy,
+    ];
+    // A proxy's address shows itself without its user name and password.
+    let proxy_password = |proxy: &puller_config::ProxyUrl| proxy.url() != proxy.to_string();
+    proxies.into_iter().flatten().any(proxy_password)
+        || document
+            .registries
+            .iter()
+            .any(|(_, entry)| !matches!(entry.credentials, Credentials::Anonymous))
+}
+
+fn of_warning(warning: &Warning) -> Finding {
+    Finding {
+        line: Some(warning.line),
+        key: warning.key.clone(),
+        message: warning.effect.to_string(),
+    }
+}
+
+/// The problems as findings, the last of which says so where not all are listed.
+pub fn of_problems(problems: &Problems) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = problems
+        .iter()
+        .map(|problem| Finding {
+            line: Some(problem.line),
+            key: problem.key.clone(),
+            message: problem.rule.to_string(),
+        })
+        .collect();
+    if findings.len() == MAX_PROBLEMS {
+        findings.push(Finding {
+            line: None,
+            key: String::new(),
+            message: format!("only the first {MAX_PROBLEMS} problems are listed"),
+        });
+    }
+    findings
+}
+
+/// Prints findings one per line, in the form that editors jump to: `FILE:LINE: KEY: MESSAGE`.
+pub fn print(
+    out: &mut impl Write,
+    path: &Path,
+    kind: &str,
+    findings: &[Finding],
+) -> io::Result<()> {
+    for finding in findings {
+        let line = finding
+            .line
+            .map(|line| format!(":{line}"))
+            .unwrap_or_default();
+        let key = if finding.key.is_empty() {
+            String::new()
+        } else {
+            format!("{}: ", finding.key)
+        };
+        let text = format!("{}{line}: {kind}{key}{}", path.display(), finding.message);
+        writeln!(out, "{}", crate::lines::on_one_line(&text))?;
+    }
+    Ok(())
+}
+
+/// `count` and `noun`, in the plural where it is not one.
+pub fn counted(count: usize, singular: &str, plural: &str) -> String {
+    format!("{count} {}", if count == 1 { singular } else { plural })
+}

@@ -1,0 +1,66 @@
+//! `kata-configdev pack`.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use config_image::Magic;
+use serde::Serialize;
+use sha2::Sha256;
+
+use super::finding::{self, Input};
+use super::sha;
+use crate::{Error, exit, image_file};
+
+/// The outcome, as `--json` prints it.
+#[derive(Serialize)]
+struct Report {
+    path: String,
+    bytes: usize,
+    sha256: String,
+    document: DocumentReport,
+}
+
+#[derive(Serialize)]
+struct DocumentReport {
+    bytes: usize,
+    sha256: String,
+}
+
+/// Packs the document `config` into the image `output`. A document that is not valid is refused as by `check`, and nothing
+/// is written.
+pub fn run(config: &Path, output: &Path, json: bool, out: &mut impl Write) -> Result<u8, Error> {
+    let input = Input::read(config)?;
+    // What is wrong goes to standard error: standard output is for the outcome alone.
+    let mut err = io::stderr();
+    match input.parse() {
+        Ok((_, warnings)) => finding::print(&mut err, config, "warning: ", &warnings)?,
+        Err(problems) => {
+            finding::print(&mut err, config, "", &finding::of_problems(&problems))?;
+            writeln!(err, "{}: not valid, nothing was written", config.display())?;
+            return Ok(exit::DATA);
+        }
+    }
+    let image = config_image::encode(Magic::IMAGEPULLER, &input.text).map_err(Error::Pack)?;
+    image_file::write(output, &image)?;
+    let report = Report {
+        path: output.to_string_lossy().into_owned(),
+        bytes: image.len(),
+        sha256: sha::hex::<Sha256>(&image),
+        document: DocumentReport {
+            bytes: input.text.len(),
+            sha256: sha::hex::<Sha256>(&input.text),
+        },
+    };
+    if json {
+        super::print_json(out, &report)?;
+    } else {
+        let Report {
+            path,
+            bytes,
+            sha256,
+            ..
+        } = report;
+        writeln!(out, "{path}: {bytes} bytes, sha256 {sha256}")?;
+    }
+    Ok(0)
+}

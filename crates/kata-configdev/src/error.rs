@@ -1,0 +1,263 @@
+//! Why a sandbox or a command fails, and what to do about it.
+
+use std::io;
+use std::path::PathBuf;
+
+use puller_config::Problems;
+
+use crate::choice::PathFault;
+use crate::host_file::FileFault;
+use crate::sandbox_spec::{ANNOTATION, FILE_NAME};
+
+/// The exit codes of both programs.
+pub mod exit {
+    /// Wrong arguments.
+    pub const USAGE: u8 = 64;
+    /// A document, an image, the settings or the sandbox's spec is not acceptable.
+    pub const DATA: u8 = 65;
+    /// Something that should be there is not: QEMU cannot be executed, an output not be written.
+    pub const UNAVAILABLE: u8 = 69;
+    /// The machine or this program is at fault.
+    pub const INTERNAL: u8 = 70;
+}
+
+/// Everything that can go wrong, as a fragment that fits after "failed to". Never holds a secret.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The settings file cannot be used.
+    #[error("read the settings {}: {fault}", path.display())]
+    SettingsFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        fault: FileFault,
+    },
+    /// The settings file says something that is not understood.
+    #[error("read the settings {}{}: {rule}", path.display(), at_line(*line))]
+    SettingsText {
+        /// The file.
+        path: PathBuf,
+        /// The line, or 0 where the rule concerns no single one.
+        line: usize,
+        /// The broken rule.
+        rule: String,
+    },
+    /// The settings name this very program as QEMU.
+    #[error("start QEMU: {} is this wrapper itself", path.display())]
+    QemuIsWrapper {
+        /// The configured path.
+        path: PathBuf,
+    },
+    /// The sandbox's spec cannot be read.
+    #[error("read the sandbox's {FILE_NAME}: {0}")]
+    SpecFile(FileFault),
+    /// The sandbox's spec is not one.
+    #[error("read the sandbox's {FILE_NAME}: not an OCI spec at line {line}, column {column}")]
+    SpecText {
+        /// The line, from 1.
+        line: usize,
+        /// The column, from 1.
+        column: usize,
+    },
+    /// The annotation's value is refused for its form.
+    #[error("use the annotation {ANNOTATION}: {0}")]
+    AnnotationPath(PathFault),
+    /// A directory of the allow-list cannot be opened.
+    #[error("use the annotation {ANNOTATION}: open the allowed directory {}: {source}", directory.display())]
+    AnnotationDirectory {
+        /// The directory.
+        directory: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file that the annotation names is refused.
+    #[error("use the annotation {ANNOTATION}: {}: {fault}", path.display())]
+    AnnotationFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        fault: FileFault,
+    },
+    /// The node's own document is refused.
+    #[error("read the node's document {}: {fault}", path.display())]
+    NodeFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        fault: FileFault,
+    },
+    /// The chosen document is not valid.
+    #[error("accept the document {}: {}", path.display(), excerpt(problems))]
+    Document {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problems: Problems,
+    },
+    /// The machine type is not one that is known to take the disk.
+    #[error("attach the configuration disk: {}", unknown_machine(machine.as_deref()))]
+    Machine {
+        /// The machine type, where the command line has one.
+        machine: Option<String>,
+    },
+    /// The document does not fit into an image.
+    #[error(transparent)]
+    Pack(config_image::EncodeError),
+    /// No anonymous file could be made.
+    #[error("put the configuration image into memory: {0}")]
+    Memory(io::Error),
+    /// QEMU cannot be executed.
+    #[error("execute {}: {source}", path.display())]
+    Exec {
+        /// The configured path.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file that a command was given cannot be read.
+    #[error("read {}: {fault}", path.display())]
+    Input {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        fault: FileFault,
+    },
+    /// A file that a command was given is not an image.
+    #[error("read the image {}: {}", path.display(), with_sources(source))]
+    Image {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: config_image::DecodeError,
+    },
+    /// A file begins with none of the known magics.
+    #[error("read the image {}: {}", path.display(), unknown_magic(*found))]
+    UnknownMagic {
+        /// The file.
+        path: PathBuf,
+        /// What stands at offset 0, where that is a magic at all.
+        found: Option<config_image::Magic>,
+    },
+    /// The output is something that must not be replaced.
+    #[error("write {}: it exists and is not a regular file", path.display())]
+    OutputNotRegular {
+        /// The output.
+        path: PathBuf,
+    },
+    /// The outcome cannot be printed. The only failure of input or output that `?` turns into an [`Error`] by itself.
+    #[error("print the outcome: {0}")]
+    Print(#[from] io::Error),
+    /// The output cannot be written.
+    #[error("write {}: {source}", path.display())]
+    Output {
+        /// The output.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// The exit code of a program that ends with this error.
+    #[must_use]
+    pub const fn exit_code(&self) -> u8 {
+        match self {
+            Self::Exec { .. } | Self::Output { .. } | Self::Print(_) => exit::UNAVAILABLE,
+            Self::Memory(_) => exit::INTERNAL,
+            _ => exit::DATA,
+        }
+    }
+
+    /// What the reader can do about it, for errors that end a sandbox.
+    #[must_use]
+    pub const fn remedy(&self) -> &'static str {
+        match self {
+            Self::SettingsFile { .. } | Self::SettingsText { .. } => {
+                "correct this file on the node; docs/operations.md lists its keys"
+            }
+            Self::QemuIsWrapper { .. } | Self::Exec { .. } => {
+                "set qemu in the wrapper's settings to the real QEMU binary"
+            }
+            Self::SpecFile(_) | Self::SpecText { .. } => {
+                "the container engine writes this file; look at its log"
+            }
+            Self::AnnotationPath(_) => {
+                "name a file below a directory that annotation-allow in the wrapper's settings lists, \
+                 or leave the value empty for no configuration"
+            }
+            Self::AnnotationDirectory { .. } => {
+                "create this directory on the node or take it off annotation-allow in the wrapper's settings"
+            }
+            Self::AnnotationFile { .. } | Self::NodeFile { .. } => {
+                "the document must be a regular file of root that nobody else can write, reached without links"
+            }
+            Self::Document { .. } => {
+                "correct the document; kata-configdev check shows every problem"
+            }
+            Self::Machine { .. } => {
+                "use a machine type of q35, pc, virt, pseries, microvm or s390-ccw-virtio"
+            }
+            Self::Pack(_) => "shorten the document",
+            Self::Memory(_) => "look at the node's free memory and its log",
+            Self::Input { .. } | Self::Image { .. } | Self::UnknownMagic { .. } => {
+                "look at the file"
+            }
+            Self::OutputNotRegular { .. } | Self::Output { .. } | Self::Print(_) => {
+                "choose another output"
+            }
+        }
+    }
+}
+
+fn at_line(line: usize) -> String {
+    if line == 0 {
+        String::new()
+    } else {
+        format!(":{line}")
+    }
+}
+
+fn unknown_machine(machine: Option<&str>) -> String {
+    machine.map_or_else(
+        || "there is no -machine among the arguments".into(),
+        |machine| format!("the machine type {machine:?} has no known virtio-blk device"),
+    )
+}
+
+fn unknown_magic(found: Option<config_image::Magic>) -> String {
+    let known = "expected the magic \"imgpullr\" or \"initdata\" at offset 0";
+    found.map_or_else(
+        || format!("{known}, found neither"),
+        |magic| format!("{known}, found {:?}", magic.to_string()),
+    )
+}
+
+/// How many problems an error line spells out; a whole broken document does not fit one line of a log.
+const MAX_PROBLEMS_ON_A_LINE: usize = 3;
+
+/// The first problems of a document, on one line.
+fn excerpt(problems: &Problems) -> String {
+    let mut parts: Vec<String> = problems
+        .iter()
+        .take(MAX_PROBLEMS_ON_A_LINE)
+        .map(ToString::to_string)
+        .collect();
+    let more = problems.iter().count().saturating_sub(parts.len());
+    if more > 0 {
+        parts.push(format!("and {more} more"));
+    }
+    parts.join("; ")
+}
+
+/// `error` and what caused it, as one phrase.
+fn with_sources(error: &dyn std::error::Error) -> String {
+    let mut phrase = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        phrase.push_str(": ");
+        phrase.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    phrase
+}

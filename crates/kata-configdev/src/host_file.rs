@@ -1,0 +1,237 @@
+//! Regular files of the host, opened without hanging and read up to a limit.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use linux_sys::rooted::Root;
+use rustix::fs::{Mode, OFlags, open};
+use rustix::process::geteuid;
+use zeroize::Zeroizing;
+
+/// Why a file of the host is not used. Says nothing of its content.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FileFault {
+    /// A directory, FIFO, device or socket.
+    #[error("it is not a regular file")]
+    NotRegular,
+    /// Somebody else than root could have written it.
+    #[error("its owner is uid {uid}, not root")]
+    Owner {
+        /// The file's owner.
+        uid: u32,
+    },
+    /// Others than the owner can write it.
+    #[error("its mode {mode:04o} lets others than its owner write to it")]
+    Writable {
+        /// The permission bits.
+        mode: u32,
+    },
+    /// Longer than the caller's limit.
+    #[error("it has more than {limit} bytes")]
+    TooLong {
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// The kernel refused.
+    #[error("{}", description(.0))]
+    Io(io::Error),
+}
+
+impl From<io::Error> for FileFault {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// Says what the kernel means where its own words are those of another situation.
+fn description(error: &io::Error) -> String {
+    match error
+        .raw_os_error()
+        .map(rustix::io::Errno::from_raw_os_error)
+    {
+        Some(rustix::io::Errno::LOOP) => "a part of its path is a symbolic link".into(),
+        Some(rustix::io::Errno::XDEV) => "its path leads out of the directory".into(),
+        _ => error.to_string(),
+    }
+}
+
+/// A regular file held open, not yet read.
+#[derive(Debug)]
+pub struct HostFile {
+    file: File,
+    metadata: Metadata,
+}
+
+impl HostFile {
+    /// Opens `path`, which the caller trusts; symbolic links are followed.
+    ///
+    /// # Errors
+    ///
+    /// [`FileFault::NotRegular`], [`FileFault::Io`].
+    pub fn open(path: &Path) -> Result<Self, FileFault> {
+        let flags = Self::FLAGS | OFlags::CLOEXEC | OFlags::NOCTTY;
+        let file = open(path, flags, Mode::empty()).map_err(io::Error::from)?;
+        Self::regular(file.into())
+    }
+
+    /// Opens `path`, which is untrusted, below `root`: no link on the way, no way out.
+    ///
+    /// # Errors
+    ///
+    /// [`FileFault::NotRegular`], [`FileFault::Io`].
+    pub fn open_beneath(root: &Root, path: &Path) -> Result<Self, FileFault> {
+        Self::regular(root.open_file(path, Self::FLAGS)?)
+    }
+
+    /// A FIFO without a writer must not hang the caller; on regular files `O_NONBLOCK` has no effect.
+    const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK);
+
+    /// Looks at what was opened, not at its path: the two can differ a moment later.
+    fn regular(file: File) -> Result<Self, FileFault> {
+        let metadata = file.metadata()?;
+        if metadata.is_file() {
+            Ok(Self { file, metadata })
+        } else {
+            Err(FileFault::NotRegular)
+        }
+    }
+
+    /// Requires that only the administrator can have written the file: owner root, no write bit for group and others.
+    ///
+    /// Where the hypervisor runs without root (Kata's rootless mode), its own user is as good as root: that user can do
+    /// no more to this process than it could already.
+    ///
+    /// # Errors
+    ///
+    /// [`FileFault::Owner`], [`FileFault::Writable`].
+    pub fn require_administered(self) -> Result<Self, FileFault> {
+        let uid = self.metadata.uid();
+        if uid != 0 && uid != geteuid().as_raw() {
+            return Err(FileFault::Owner { uid });
+        }
+        let mode = self.metadata.permissions().mode() & 0o7777;
+        if mode & 0o022 != 0 {
+            return Err(FileFault::Writable { mode });
+        }
+        Ok(self)
+    }
+
+    /// Reads all of the file, which may have at most `limit` bytes; the copy is zeroed when dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`FileFault::TooLong`], [`FileFault::Io`].
+    pub fn read(self, limit: usize) -> Result<Zeroizing<Vec<u8>>, FileFault> {
+        // The size only says how much to reserve; a file that grows meanwhile still ends at the limit.
+        let size = usize::try_from(self.metadata.len()).unwrap_or(usize::MAX);
+        read_bounded(self.file, size, limit)
+    }
+}
+
+/// Reads `source` to its end, of which `size` bytes are expected and `limit` are accepted.
+///
+/// # Errors
+///
+/// [`FileFault::TooLong`], [`FileFault::Io`].
+pub fn read_bounded(
+    source: impl Read,
+    size: usize,
+    limit: usize,
+) -> Result<Zeroizing<Vec<u8>>, FileFault> {
+    if size > limit {
+        return Err(FileFault::TooLong { limit });
+    }
+    // One byte more than expected, so that the end is seen without growing: a vector that grows leaves a copy of its
+    // content in freed memory.
+    let mut content = Zeroizing::new(Vec::with_capacity(size + 1));
+    source.take(limit as u64 + 1).read_to_end(&mut content)?;
+    if content.len() > limit {
+        return Err(FileFault::TooLong { limit });
+    }
+    Ok(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{chown, symlink};
+
+    use rustix::fs::{CWD, FileType, mknodat};
+
+    use super::*;
+
+    fn fault(path: &Path) -> String {
+        HostFile::open(path)
+            .and_then(HostFile::require_administered)
+            .and_then(|file| file.read(10))
+            .map(|_| ())
+            .unwrap_err()
+            .to_string()
+    }
+
+    #[test]
+    fn only_what_the_administrator_wrote_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        std::fs::write(&path, "0123456789").unwrap();
+        let set_mode = |mode| std::fs::set_permissions(&path, PermissionsExt::from_mode(mode));
+        for mode in [0o600, 0o400, 0o644, 0o755] {
+            set_mode(mode).unwrap();
+            let file = HostFile::open(&path)
+                .unwrap()
+                .require_administered()
+                .unwrap();
+            assert_eq!(file.read(10).unwrap().as_slice(), b"0123456789");
+        }
+        for mode in [0o620, 0o602, 0o666] {
+            set_mode(mode).unwrap();
+            assert_eq!(
+                fault(&path),
+                format!("its mode {mode:04o} lets others than its owner write to it")
+            );
+        }
+        set_mode(0o600).unwrap();
+        std::fs::write(&path, "0123456789a").unwrap();
+        assert_eq!(fault(&path), "it has more than 10 bytes");
+        assert!(fault(&dir.path().join("absent")).contains("No such file"));
+    }
+
+    #[test]
+    fn privileged_a_file_of_somebody_else_is_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        if chown(file.path(), Some(65534), None).is_err() {
+            eprintln!("skipped: giving a file away needs root");
+            return;
+        }
+        assert_eq!(fault(file.path()), "its owner is uid 65534, not root");
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let fifo = dir.path().join("fifo");
+        mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR, 0).unwrap();
+        let link = dir.path().join("link");
+        symlink(&fifo, &link).unwrap();
+        // A FIFO without a writer would block an open for ever.
+        for path in [&fifo, &link, dir.path(), Path::new("/dev/zero")] {
+            assert_eq!(
+                fault(path),
+                "it is not a regular file",
+                "{}",
+                path.display()
+            );
+        }
+    }
+
+    #[test]
+    fn a_stream_without_a_size_ends_at_the_limit() {
+        assert!(matches!(
+            read_bounded(io::repeat(b'x'), 0, 10),
+            Err(FileFault::TooLong { limit: 10 })
+        ));
+        assert_eq!(read_bounded(&b"0123456789"[..], 0, 10).unwrap().len(), 10);
+    }
+}

@@ -1,0 +1,170 @@
+//! An image on disk, replaced as a whole.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, fchmod, fsync, openat, renameat, statat, unlinkat,
+};
+use rustix::io::Errno;
+
+use crate::Error;
+
+/// Only the owner may read or write: the image holds credentials.
+const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+
+/// How many names for the temporary file are tried; only files left behind by a killed process of the same id are in
+/// the way.
+const MAX_ATTEMPTS: u32 = 16;
+
+/// Puts `content` into the file `path`, mode 0600: entirely or not at all, also for somebody who reads meanwhile.
+///
+/// The content goes into a temporary file of the same directory, which then takes the name. A regular file that has
+/// the name is replaced, not written into, so that its mode, its owner and its other links do not matter. Anything
+/// else, a symbolic link above all, is left alone.
+///
+/// # Errors
+///
+/// [`Error::OutputNotRegular`], [`Error::Output`].
+pub fn write(path: &Path, content: &[u8]) -> Result<(), Error> {
+    let failed = |source: io::Error| Error::Output {
+        path: path.into(),
+        source,
+    };
+    let Some(name) = path.file_name() else {
+        return Err(Error::OutputNotRegular { path: path.into() });
+    };
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory =
+        openat(CWD, parent, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;
+    match statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile => {
+            return Err(Error::OutputNotRegular { path: path.into() });
+        }
+        Ok(_) | Err(Errno::NOENT) => {}
+        Err(errno) => return Err(failed(errno.into())),
+    }
+    let temporary = Temporary::create(&directory).map_err(failed)?;
+    temporary.fill(content).map_err(failed)?;
+    temporary.take_name(name.as_ref()).map_err(failed)
+}
+
+/// A file that goes away unless it [takes its final name](Self::take_name).
+struct Temporary<'a> {
+    directory: &'a OwnedFd,
+    name: String,
+    file: File,
+}
+
+impl<'a> Temporary<'a> {
+    fn create(directory: &'a OwnedFd) -> io::Result<Self> {
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        for attempt in 0..MAX_ATTEMPTS {
+            let name = format!(".kata-configdev.{}.{attempt}", std::process::id());
+            match openat(directory, &name, flags, MODE) {
+                Ok(file) => {
+                    let file = file.into();
+                    return Ok(Self {
+                        directory,
+                        name,
+                        file,
+                    });
+                }
+                Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Err(Errno::EXIST.into())
+    }
+
+    fn fill(&self, content: &[u8]) -> io::Result<()> {
+        // The mode at creation passed the umask, which can only take bits away.
+        fchmod(&self.file, MODE)?;
+        (&self.file).write_all(content)?;
+        // Without this a crash after the rename can leave an empty file.
+        fsync(&self.file)?;
+        Ok(())
+    }
+
+    fn take_name(self, name: &Path) -> io::Result<()> {
+        renameat(self.directory, &self.name, self.directory, name)?;
+        Ok(fsync(self.directory)?)
+    }
+}
+
+impl Drop for Temporary<'_> {
+    fn drop(&mut self) {
+        // After the rename there is no such name any more.
+        let _ = unlinkat(self.directory, &self.name, AtFlags::empty());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_regular_file_is_replaced_and_not_written_into() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("image");
+        std::fs::write(&path, "old").unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o666)).unwrap();
+        let other_link = dir.path().join("other-link");
+        std::fs::hard_link(&path, &other_link).unwrap();
+
+        write(&path, b"new").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"new");
+        assert_eq!(path.metadata().unwrap().mode() & 0o7777, 0o600);
+        assert_eq!(std::fs::read(&other_link).unwrap(), b"old");
+        let names = std::fs::read_dir(dir.path()).unwrap().count();
+        assert_eq!(names, 2, "the temporary file is gone");
+    }
+
+    #[test]
+    fn everything_else_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let victim = dir.path().join("victim");
+        std::fs::write(&victim, "untouched").unwrap();
+        let link = dir.path().join("link");
+        symlink(&victim, &link).unwrap();
+        let dangling = dir.path().join("dangling");
+        symlink("absent", &dangling).unwrap();
+        for path in [
+            &link,
+            &dangling,
+            dir.path(),
+            Path::new("/"),
+            Path::new("/dev/null"),
+        ] {
+            let error = write(path, b"new").unwrap_err();
+            assert!(matches!(error, Error::OutputNotRegular { .. }), "{error}");
+        }
+        assert_eq!(std::fs::read(&victim).unwrap(), b"untouched");
+        assert!(!dir.path().join("absent").exists());
+        assert!(matches!(
+            write(&dir.path().join("absent/image"), b"new"),
+            Err(Error::Output { .. })
+        ));
+    }
+
+    #[test]
+    fn a_leftover_temporary_file_is_not_reused() {
+        let dir = tempfile::tempdir().unwrap();
+        let leftover = dir
+            .path()
+            .join(format!(".kata-configdev.{}.0", std::process::id()));
+        symlink("elsewhere", &leftover).unwrap();
+        write(&dir.path().join("image"), b"new").unwrap();
+        assert!(leftover.is_symlink());
+        assert!(!dir.path().join("elsewhere").exists());
+    }
+}

@@ -1,0 +1,126 @@
+//! What the OCI spec of a sandbox says about its configuration document.
+
+use std::io;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::Error;
+use crate::host_file::{FileFault, HostFile};
+
+/// The annotation by which a pod names its own document: a path on the node; empty for no disk.
+///
+/// Not below `io.katacontainers.config.hypervisor.`: there Kata's Go runtime fails a sandbox on keys that its
+/// configuration does not enable.
+pub const ANNOTATION: &str = "io.katacontainers.config.runtime.imagepuller_config";
+
+/// The spec's file name in a bundle. Kata's shims run in the bundle, and QEMU inherits that directory.
+pub const FILE_NAME: &str = "config.json";
+
+/// The longest spec that is read. Kubernetes limits all annotations of a pod to 256 KiB; the rest of a sandbox's spec
+/// is some ten KiB. Free to change.
+const MAX_SPEC_BYTES: usize = 8 << 20;
+
+/// The one thing of the spec that matters here; the rest is skipped, not kept.
+#[derive(Deserialize)]
+struct Spec {
+    annotations: Option<Annotations>,
+}
+
+#[derive(Deserialize)]
+struct Annotations {
+    #[serde(rename = "io.katacontainers.config.runtime.imagepuller_config")]
+    document: Option<String>,
+}
+
+/// Reads the value of [`ANNOTATION`] from the spec in `bundle`.
+///
+/// `None` where the spec does not have it, and where there is no spec: a shim that speaks containerd's sandbox API
+/// leaves none.
+///
+/// The spec is written by the container engine; the annotation in it by the pod's author.
+///
+/// # Errors
+///
+/// [`Error::SpecFile`], [`Error::SpecText`].
+pub fn annotation(bundle: &Path) -> Result<Option<String>, Error> {
+    match HostFile::open(&bundle.join(FILE_NAME)).and_then(|file| file.read(MAX_SPEC_BYTES)) {
+        Ok(text) => parse(&text),
+        Err(FileFault::Io(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(fault) => Err(Error::SpecFile(fault)),
+    }
+}
+
+fn parse(text: &[u8]) -> Result<Option<String>, Error> {
+    // The parser's own words may quote the spec, which holds the pod's environment: only the place is passed on.
+    let spec: Spec = serde_json::from_slice(text).map_err(|error| Error::SpecText {
+        line: error.line(),
+        column: error.column(),
+    })?;
+    Ok(spec
+        .annotations
+        .and_then(|annotations| annotations.document))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_annotation_is_found_or_absent() {
+        let cases = [
+            (r#"{}"#, None),
+            (r#"{"annotations":null}"#, None),
+            (r#"{"annotations":{}}"#, None),
+            (
+                r#"{"annotations":{"other":"x"},"process":{"env":["A=B"]}}"#,
+                None,
+            ),
+            (
+                r#"{"ociVersion":"1.1","annotations":{"a":"b","io.katacontainers.config.runtime.imagepuller_config":"/x"}}"#,
+                Some("/x"),
+            ),
+            (
+                r#"{"annotations":{"io.katacontainers.config.runtime.imagepuller_config":""}}"#,
+                Some(""),
+            ),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(
+                parse(text.as_bytes()).unwrap().as_deref(),
+                expected,
+                "{text}"
+            );
+        }
+        assert!(cases[4].0.contains(ANNOTATION));
+    }
+
+    #[test]
+    fn a_spec_that_is_none_is_refused_without_quoting_it() {
+        let twice =
+            format!(r#"{{"annotations":{{"{ANNOTATION}":"/x","{ANNOTATION}":"hunter2"}}}}"#);
+        let number = format!(r#"{{"annotations":{{"{ANNOTATION}":7}}}}"#);
+        let deep = format!(r#"{{"annotations":{}"#, "[".repeat(100_000));
+        for text in [
+            "",
+            "hunter2",
+            r#"{"annotations":"hunter2"}"#,
+            &twice,
+            &number,
+            &deep,
+            "{}x",
+        ] {
+            let error = parse(text.as_bytes()).unwrap_err();
+            assert!(matches!(error, Error::SpecText { .. }), "{error}");
+            assert!(!error.to_string().contains("hunter2"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_bundle_without_a_spec_names_no_document() {
+        let bundle = tempfile::tempdir().unwrap();
+        assert_eq!(annotation(bundle.path()).unwrap(), None);
+        std::fs::create_dir(bundle.path().join(FILE_NAME)).unwrap();
+        assert!(matches!(annotation(bundle.path()), Err(Error::SpecFile(_))));
+    }
+}

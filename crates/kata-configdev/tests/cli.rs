@@ -1,0 +1,488 @@
+//! The built command `kata-configdev`: what it prints, how it ends, and that no secret gets out.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use config_image::Magic;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Everything in the documents below that must never be printed; the last is base64 of "puller:hunter2-auth".
+const SECRETS: [&str; 6] = [
+    "hunter2-password",
+    "hunter2-token",
+    "hunter2-identity",
+    "hunter2-proxy",
+    "hunter2-auth",
+    "cHVsbGVyOmh1bnRlcjItYXV0aA==",
+];
+
+const VALID: &str = "\
+[extra-env]
+HTTPS_PROXY = \"http://proxy-user:hunter2-proxy@proxy.corp:3128\"
+FTP_PROXY = \"http://elsewhere\"
+
+[registries.\"basic.corp.\"]
+username = \"puller\"
+password = \"hunter2-password\"
+
+[registries.\".auth.corp.\"]
+auth = \"cHVsbGVyOmh1bnRlcjItYXV0aA==\"
+
+[registries.\"token.corp.\"]
+registrytoken = \"hunter2-token\"
+
+[registries.\"identity.corp.\"]
+identitytoken = \"hunter2-identity\"
+";
+
+/// Four mistakes, on the lines 2, 3, 6 and 7.
+const INVALID: &str = "\
+[registries.\"basic.corp.\"]
+usrname = \"hunter2-password\"
+auth = \"hunter2-auth\"
+
+[registries.\"token.corp.\"]
+registrytoken = 7
+credentials-uri = \"kbs:///hunter2-token\"
+";
+
+struct Run {
+    code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+impl Run {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap()
+    }
+}
+
+/// Runs the program and requires that it prints no secret.
+fn run(arguments: &[&str]) -> Run {
+    let output = Command::new(env!("CARGO_BIN_EXE_kata-configdev"))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let run = Run {
+        code: output.status.code().unwrap(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    };
+    for secret in SECRETS {
+        assert!(
+            !run.stdout.contains(secret),
+            "{secret} on stdout of {arguments:?}"
+        );
+        assert!(
+            !run.stderr.contains(secret),
+            "{secret} on stderr of {arguments:?}"
+        );
+    }
+    run
+}
+
+struct Folder(TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().into()
+    }
+
+    /// Writes a file of mode 0600 and returns its path as text.
+    fn file(&self, name: &str, content: impl AsRef<[u8]>) -> String {
+        std::fs::write(self.path(name), content).unwrap();
+        self.set_mode(name, 0o600);
+        self.text(name)
+    }
+
+    fn set_mode(&self, name: &str, mode: u32) {
+        std::fs::set_permissions(self.path(name), PermissionsExt::from_mode(mode)).unwrap();
+    }
+}
+
+#[test]
+fn check_shows_every_problem_with_its_line() {
+    let folder = Folder::new();
+    let path = folder.file("document.toml", INVALID);
+    let text = run(&["check", &path]);
+    assert_eq!(text.code, 65);
+    for place in [
+        ":2: registries.\"basic.corp.\".usrname: ",
+        ":3: registries.\"basic.corp.\".auth: ",
+        ":6: registries.\"token.corp.\".registrytoken: ",
+        ":7: registries.\"token.corp.\".credentials-uri: ",
+    ] {
+        assert!(
+            text.stdout.contains(&format!("{path}{place}")),
+            "{place} in {}",
+            text.stdout
+        );
+    }
+    assert!(
+        text.stdout.ends_with(": not valid, 4 problems\n"),
+        "{}",
+        text.stdout
+    );
+
+    let json = run(&["check", "--json", &path]);
+    assert_eq!(json.code, 65);
+    let report = json.json();
+    assert_eq!(report["valid"], false);
+    assert_eq!(report["problems"].as_array().unwrap().len(), 4);
+    assert_eq!(report["problems"][1]["line"], 3);
+    assert_eq!(
+        report["problems"][1]["key"],
+        "registries.\"basic.corp.\".auth"
+    );
+}
+
+#[test]
+fn check_accepts_and_warns() {
+    let folder = Folder::new();
+    let path = folder.file("document.toml", VALID);
+    let text = run(&["check", &path]);
+    assert_eq!((text.code, text.stderr.as_str()), (0, ""));
+    assert!(text.stdout.contains(":3: warning: "), "{}", text.stdout);
+    assert!(text.stdout.contains("FTP_PROXY"), "{}", text.stdout);
+    assert!(
+        text.stdout.ends_with(": valid, 4 registries, 1 warning\n"),
+        "{}",
+        text.stdout
+    );
+
+    folder.set_mode("document.toml", 0o646);
+    let report = run(&["check", "--json", &path]).json();
+    assert_eq!(
+        (&report["valid"], &report["registries"]),
+        (&true.into(), &4.into())
+    );
+    let messages = report["warnings"].to_string();
+    assert!(
+        messages.contains("its mode 0646 lets others read"),
+        "{messages}"
+    );
+    assert!(
+        messages.contains("its mode 0646 lets others write"),
+        "{messages}"
+    );
+
+    let public = folder.file(
+        "public.toml",
+        "[registries.\"a.corp.\"]\nmirror = \"https://m.corp\"\n",
+    );
+    folder.set_mode("public.toml", 0o644);
+    assert!(
+        run(&["check", &public])
+            .stdout
+            .ends_with(": valid, 1 registry\n")
+    );
+}
+
+#[test]
+fn check_reads_pipes_but_not_for_ever() {
+    let pipe = |content: &str| {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_kata-configdev"))
+            .args(["check", "/dev/stdin"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // The program stops reading at its limit.
+        let _ = std::io::Write::write_all(&mut child.stdin.take().unwrap(), content.as_bytes());
+        child.wait_with_output().unwrap()
+    };
+    assert_eq!(pipe(VALID).status.code(), Some(0));
+    let long = pipe(&"#\n".repeat(1 << 20));
+    assert_eq!(long.status.code(), Some(65));
+    assert!(
+        String::from_utf8(long.stderr)
+            .unwrap()
+            .contains("more than 1048576 bytes")
+    );
+    assert_eq!(run(&["check", "/dev/zero"]).code, 65);
+    assert_eq!(run(&["check", "/"]).code, 65);
+}
+
+#[test]
+fn pack_and_inspect_round_trip() {
+    let folder = Folder::new();
+    let config = folder.file("document.toml", VALID);
+    let image = folder.text("image");
+    let packed = run(&["pack", "--config", &config, "--output", &image, "--json"]);
+    assert_eq!(packed.code, 0, "{}", packed.stderr);
+    assert!(packed.stderr.contains(":3: warning: "), "{}", packed.stderr);
+    let packed = packed.json();
+
+    let bytes = std::fs::read(&image).unwrap();
+    assert_eq!(
+        folder.path("image").metadata().unwrap().mode() & 0o7777,
+        0o600
+    );
+    let decoded = config_image::decode(bytes.as_slice(), Magic::IMAGEPULLER).unwrap();
+    assert_eq!(decoded.document.as_slice(), VALID.as_bytes());
+    assert_eq!(packed["path"], image);
+    assert_eq!(packed["bytes"], bytes.len());
+    assert_eq!(packed["document"]["bytes"], VALID.len());
+    assert_eq!(packed["sha256"], sha256sum(&folder.path("image")));
+    assert_eq!(
+        packed["document"]["sha256"],
+        sha256sum(&folder.path("document.toml"))
+    );
+
+    let shown = run(&["inspect", &image]);
+    assert_eq!((shown.code, shown.stderr.as_str()), (0, ""));
+    for part in [
+        "imgpullr",
+        "basic.corp",
+        "[redacted]",
+        packed["sha256"].as_str().unwrap(),
+    ] {
+        assert!(shown.stdout.contains(part), "{part} in {}", shown.stdout);
+    }
+    let report = run(&["inspect", "--json", &image]).json();
+    assert_eq!(report["magic"], "imgpullr");
+    assert_eq!(report["gzip_bytes"], decoded.header.gzip_len());
+    assert_eq!(report["bytes"], bytes.len());
+    assert_eq!(report["sha256"], packed["sha256"]);
+    assert_eq!(report["document"]["sha256"], packed["document"]["sha256"]);
+    assert_eq!(report["document"]["valid"], true);
+    assert!(
+        report["document"]["content"]
+            .to_string()
+            .contains("[redacted]")
+    );
+
+    // Packing is a function of the document.
+    let text = run(&["pack", "--config", &config, "--output", &image]);
+    assert!(
+        text.stdout.contains(packed["sha256"].as_str().unwrap()),
+        "{}",
+        text.stdout
+    );
+    assert_eq!(std::fs::read(&image).unwrap(), bytes);
+}
+
+fn sha256sum(path: &Path) -> String {
+    let output = Command::new("sha256sum").arg(path).output().unwrap();
+    let line = String::from_utf8(output.stdout).unwrap();
+    line.split(' ').next().unwrap().into()
+}
+
+#[test]
+fn pack_refuses_what_check_refuses_and_writes_nothing() {
+    let folder = Folder::new();
+    let config = folder.file("document.toml", INVALID);
+    let refused = run(&[
+        "pack",
+        "--config",
+        &config,
+        "--output",
+        &folder.text("image"),
+    ]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (65, ""));
+    assert!(
+        refused
+            .stderr
+            .contains(":2: registries.\"basic.corp.\".usrname: "),
+        "{}",
+        refused.stderr
+    );
+    assert!(!folder.path("image").exists());
+}
+
+#[test]
+fn pack_replaces_regular_files_only() {
+    let folder = Folder::new();
+    let config = folder.file("document.toml", VALID);
+    let pack = |output: &str| run(&["pack", "--config", &config, "--output", output]);
+    folder.file("victim", "untouched");
+    symlink("victim", folder.path("link")).unwrap();
+    let refused = pack(&folder.text("link"));
+    assert_eq!(refused.code, 65);
+    assert!(
+        refused.stderr.contains("not a regular file"),
+        "{}",
+        refused.stderr
+    );
+    assert_eq!(std::fs::read(folder.path("victim")).unwrap(), b"untouched");
+    assert_eq!(pack("/dev/null").code, 65);
+    assert_eq!(pack(&folder.text("absent/image")).code, 69);
+
+    folder.set_mode("victim", 0o666);
+    assert_eq!(pack(&folder.text("victim")).code, 0);
+    assert_eq!(
+        folder.path("victim").metadata().unwrap().mode() & 0o7777,
+        0o600
+    );
+    let names = std::fs::read_dir(folder.0.path()).unwrap().count();
+    assert_eq!(names, 3, "document, victim, link and no temporary file");
+}
+
+#[test]
+fn inspect_shows_the_header_of_an_image_with_a_bad_document() {
+    let folder = Folder::new();
+    let image = config_image::encode(Magic::IMAGEPULLER, INVALID.as_bytes()).unwrap();
+    let path = folder.file("image", &image);
+    let shown = run(&["inspect", &path]);
+    assert_eq!(shown.code, 65);
+    assert!(
+        shown.stdout.contains("magic     imgpullr\n"),
+        "{}",
+        shown.stdout
+    );
+    assert!(shown.stdout.contains(":2: registries."), "{}", shown.stdout);
+    let report = run(&["inspect", "--json", &path]);
+    assert_eq!(report.code, 65);
+    let document = &report.json()["document"];
+    assert_eq!(
+        (&document["valid"], &document["content"]),
+        (&false.into(), &Value::Null)
+    );
+    assert_eq!(document["problems"].as_array().unwrap().len(), 4);
+}
+
+#[test]
+fn inspect_shows_initdata_in_short() {
+    let folder = Folder::new();
+    let document =
+        "version = \"0.1.0\"\nalgorithm = \"sha384\"\n[data]\n\"policy.rego\" = \"package x\"\n";
+    let image = config_image::encode(Magic::INITDATA, document.as_bytes()).unwrap();
+    let path = folder.file("image", &image);
+    folder.file("document", document);
+    let shown = run(&["inspect", &path]);
+    assert_eq!(shown.code, 0, "{}", shown.stderr);
+    assert!(
+        shown.stdout.contains("policy.rego (9 bytes)"),
+        "{}",
+        shown.stdout
+    );
+    assert!(!shown.stdout.contains("package x"));
+    let report = run(&["inspect", "--json", &path]).json();
+    assert_eq!(report["magic"], "initdata");
+    assert_eq!(
+        report["document"]["sha256"],
+        sha256sum(&folder.path("document"))
+    );
+    assert_eq!(report["document"]["data"]["policy.rego"], 9);
+    assert_eq!(report["document"]["algorithm"], "sha384");
+
+    // Kata's own sample holds text that is not TOML; it stays inspectable.
+    let sample = config_image::encode(Magic::INITDATA, b"some content").unwrap();
+    let path = folder.file("sample", &sample);
+    let shown = run(&["inspect", &path]);
+    assert_eq!(shown.code, 65);
+    assert!(
+        shown.stdout.contains("document  12 bytes"),
+        "{}",
+        shown.stdout
+    );
+}
+
+#[test]
+fn inspect_says_where_an_image_is_malformed() {
+    let folder = Folder::new();
+    let image = config_image::encode(Magic::IMAGEPULLER, VALID.as_bytes()).unwrap();
+    let with = |offset: usize, bytes: &[u8]| {
+        let mut changed = image.to_vec();
+        changed[offset..offset + bytes.len()].copy_from_slice(bytes);
+        changed
+    };
+    let cases = [
+        (Vec::new(), "at offset 0"),
+        (vec![0; 4096], "at offset 0, found neither"),
+        (with(0, b"vdsktest"), "found \"vdsktest\""),
+        (with(8, &u64::MAX.to_le_bytes()), "at most 1048576 bytes"),
+        (with(8, &2048_u64.to_le_bytes()), "the disk ends after"),
+        (with(8, &0_u64.to_le_bytes()), "the length at offset 8 is 0"),
+        (with(16, b"\0\0"), "the gzip stream at offset 16"),
+        (image[..100].to_vec(), "the disk ends after 100 bytes"),
+    ];
+    for (bytes, rule) in cases {
+        let path = folder.file("image", bytes);
+        let run = run(&["inspect", &path]);
+        assert_eq!((run.code, run.stdout.as_str()), (65, ""));
+        assert!(run.stderr.contains(rule), "{rule} in {}", run.stderr);
+        assert_eq!(run.stderr.lines().count(), 1);
+    }
+}
+
+#[test]
+fn inspect_tolerates_a_longer_or_unpadded_source() {
+    let folder = Folder::new();
+    let image = config_image::encode(Magic::IMAGEPULLER, VALID.as_bytes()).unwrap();
+    let longer = folder.file("longer", [image.as_slice(), &[0xff; 4096]].concat());
+    let exact = folder.file("exact", &image);
+    let (longer, exact) = (
+        run(&["inspect", "--json", &longer]),
+        run(&["inspect", "--json", &exact]),
+    );
+    assert_eq!((longer.code, exact.code), (0, 0));
+    assert_eq!(longer.json()["sha256"], exact.json()["sha256"]);
+    let gzip_len = usize::try_from(exact.json()["gzip_bytes"].as_u64().unwrap()).unwrap();
+    let unpadded = folder.file("unpadded", &image[..16 + gzip_len]);
+    let unpadded = run(&["inspect", &unpadded]);
+    assert_eq!(unpadded.code, 0);
+    assert!(
+        unpadded.stdout.contains("padding is missing"),
+        "{}",
+        unpadded.stdout
+    );
+}
+
+#[test]
+fn help_teaches_and_wrong_arguments_are_told() {
+    for arguments in [
+        &["--help"][..],
+        &["check", "--help"],
+        &["pack", "--help"],
+        &["inspect", "--help"],
+    ] {
+        let help = run(arguments);
+        assert_eq!((help.code, help.stderr.as_str()), (0, ""));
+        assert!(
+            help.stdout.contains("Example"),
+            "{arguments:?}: {}",
+            help.stdout
+        );
+    }
+    assert_eq!(run(&["--version"]).code, 0);
+    for arguments in [
+        &[][..],
+        &["chekc"],
+        &["check"],
+        &["pack", "--config", "x"],
+        &["check", "--password", "x"],
+    ] {
+        let usage = run(arguments);
+        assert_eq!(
+            (usage.code, usage.stdout.as_str()),
+            (64, ""),
+            "{arguments:?}"
+        );
+        assert!(!usage.stderr.is_empty());
+    }
+    let absent = run(&["check", "/nonexistent/document.toml"]);
+    assert_eq!(absent.code, 65);
+    assert!(
+        absent
+            .stderr
+            .contains("/nonexistent/document.toml: No such file"),
+        "{}",
+        absent.stderr
+    );
+}

@@ -1,0 +1,160 @@
+//! The real QEMU behind the wrapper, without a guest: stopped before its first instruction and asked over QMP.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use command_fds::{CommandFdExt, FdMapping};
+use serde_json::{Value, json};
+
+use crate::node::Node;
+
+const QEMU: &str = "/usr/bin/qemu-system-x86_64";
+
+/// Whether QEMU is there; says so where a test must be skipped.
+fn installed() -> bool {
+    let found = Path::new(QEMU).exists();
+    if !found {
+        eprintln!("skipped: {QEMU} is not installed");
+    }
+    found
+}
+
+/// A QMP session. Events are skipped.
+struct Qmp {
+    lines: BufReader<UnixStream>,
+}
+
+impl Qmp {
+    fn connect(socket: &Path) -> Self {
+        let mut session = Self {
+            lines: BufReader::new(UnixStream::connect(socket).unwrap()),
+        };
+        assert!(session.message().get("QMP").is_some());
+        session.ask("qmp_capabilities", json!({}));
+        session
+    }
+
+    fn message(&mut self) -> Value {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).expect("QEMU closed its monitor")
+    }
+
+    fn ask(&mut self, command: &str, arguments: Value) -> Value {
+        let request = json!({"execute": command, "arguments": arguments});
+        writeln!(self.lines.get_mut(), "{request}").unwrap();
+        loop {
+            let mut message = self.message();
+            assert!(message.get("error").is_none(), "{command}: {message}");
+            if let Some(answer) = message.get_mut("return") {
+                return answer.take();
+            }
+        }
+    }
+}
+
+/// Starts QEMU through the wrapper as Kata's Go runtime does: the QMP listener is descriptor 3.
+fn start(node: &Node, machine: &str) -> (Child, Qmp) {
+    let socket = node.path("qmp.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let mut command = node.wrapper();
+    command
+        .args(["-name", "sandbox-0123,debug-threads=on"])
+        .args(["-machine", machine, "-cpu", "max", "-m", "64M"])
+        .args(["-qmp", "unix:fd=3,server=on,wait=off"])
+        .args([
+            "-vga",
+            "none",
+            "-no-user-config",
+            "-nodefaults",
+            "-nographic",
+            "--no-reboot",
+            "-S",
+        ])
+        .args([
+            "-sandbox",
+            "on,obsolete=deny,spawn=deny,resourcecontrol=deny",
+        ])
+        .arg("-pidfile")
+        .arg(node.path("pid"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .fd_mappings(vec![FdMapping {
+            parent_fd: OwnedFd::from(listener),
+            child_fd: 3,
+        }])
+        .unwrap();
+    let child = command.spawn().unwrap();
+    // The socket listens already, so the connection waits for QEMU; it is reset where QEMU ends before.
+    drop(command);
+    (child, Qmp::connect(&socket))
+}
+
+fn assert_disk(machine: &str) {
+    let node = Node::new(QEMU);
+    let (child, mut qmp) = start(&node, machine);
+    let pid = child.id();
+
+    assert_eq!(
+        std::fs::read_link(format!("/proc/{pid}/exe")).unwrap(),
+        std::fs::canonicalize(QEMU).unwrap()
+    );
+    let command_line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap();
+    assert!(
+        command_line.starts_with(format!("{QEMU}\0-name\0").as_bytes()),
+        "argv[0] is the real path"
+    );
+    let pidfile = std::fs::read_to_string(node.path("pid")).unwrap();
+    assert_eq!(pidfile.trim(), pid.to_string());
+
+    let sets = qmp.ask("query-fdsets", json!({}));
+    let set = &sets.as_array().unwrap()[0];
+    assert_eq!(set["fdset-id"], 1_000_000, "{sets}");
+    assert_eq!(set["fds"][0]["opaque"], "imagepuller", "{sets}");
+
+    let disks = qmp.ask("query-block", json!({}));
+    let disk = disks
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|disk| disk["inserted"]["node-name"] == "imagepuller")
+        .unwrap_or_else(|| panic!("{machine}: {disks:#}"));
+    assert_eq!(disk["inserted"]["ro"], true, "{disk:#}");
+    assert_eq!(disk["inserted"]["drv"], "raw", "{disk:#}");
+    assert_eq!(disk["inserted"]["image"]["virtual-size"], 512, "{disk:#}");
+    let serial = json!({"path": "/machine/peripheral/imagepuller", "property": "serial"});
+    assert_eq!(qmp.ask("qom-get", serial), "imagepuller");
+
+    qmp.ask("quit", json!({}));
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(output.stderr.is_empty(), "{output:?}");
+}
+
+#[test]
+fn real_qemu_attaches_the_disk_read_only() {
+    if installed() {
+        for machine in ["q35,accel=tcg", "pc,accel=tcg", "microvm,accel=tcg"] {
+            assert_disk(machine);
+        }
+    }
+}
+
+#[test]
+fn real_qemu_tells_its_version() {
+    if !installed() {
+        return;
+    }
+    let node = Node::new(QEMU);
+    // The document is not even looked at.
+    std::fs::remove_file(node.path("document.toml")).unwrap();
+    let direct = Command::new(QEMU).arg("--version").output().unwrap();
+    let wrapped = node.wrapper().arg("--version").output().unwrap();
+    assert!(wrapped.status.success());
+    assert_eq!(wrapped.stdout, direct.stdout);
+    assert!(wrapped.stderr.is_empty());
+}

@@ -1,0 +1,180 @@
+//! Sandboxes that must not start: one line says why, and QEMU is never reached.
+
+use std::process::{Output, Stdio};
+
+use crate::node::{ANNOTATION, Node, PASSWORD};
+
+const SANDBOX: [&str; 4] = ["-name", "sandbox-0123", "-machine", "q35,accel=tcg"];
+
+/// Runs the wrapper, whose QEMU would leave a trace on standard output.
+fn run(node: &Node, arguments: &[&str]) -> Output {
+    node.wrapper()
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+/// Requires exit code `code` and exactly one line that begins with the program and the sandbox and has all of `parts`.
+fn assert_refused(node: &Node, arguments: &[&str], code: i32, parts: &[&str]) {
+    let output = run(node, arguments);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{stderr}");
+    assert!(output.stdout.is_empty(), "QEMU was started");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(stderr.ends_with('\n'));
+    assert!(
+        stderr.starts_with("kata-configdev-qemu: sandbox 0123: failed to "),
+        "{stderr}"
+    );
+    for part in parts {
+        assert!(stderr.contains(part), "{part:?} in {stderr}");
+    }
+    assert!(!stderr.contains(PASSWORD), "{stderr}");
+}
+
+fn node() -> Node {
+    Node::new("/bin/echo")
+}
+
+#[test]
+fn the_twin_that_is_not_refused() {
+    let output = run(&node(), &SANDBOX);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(
+        String::from_utf8(output.stdout)
+            .unwrap()
+            .contains("serial=imagepuller")
+    );
+    assert!(output.stderr.is_empty());
+}
+
+#[test]
+fn annotations_off_the_allow_list() {
+    let node = node();
+    node.write("forbidden/secret.toml", node.document());
+    std::os::unix::fs::symlink(
+        node.path("forbidden/secret.toml"),
+        node.path("allowed/link.toml"),
+    )
+    .unwrap();
+    let forbidden = node.path("forbidden/secret.toml");
+    let cases = [
+        (
+            forbidden.to_str().unwrap(),
+            "is not below a directory of annotation-allow",
+        ),
+        (
+            &format!(
+                "{}/../forbidden/secret.toml",
+                node.path("allowed").display()
+            ),
+            "\"..\" in it",
+        ),
+        (
+            &format!("{}/link.toml", node.path("allowed").display()),
+            "symbolic link",
+        ),
+        (
+            &format!("{}/absent.toml", node.path("allowed").display()),
+            "No such file",
+        ),
+        ("relative.toml", "not an absolute path"),
+        (PASSWORD, "not an absolute path"),
+    ];
+    for (value, rule) in cases {
+        node.annotate(value);
+        assert_refused(&node, &SANDBOX, 65, &[ANNOTATION, rule]);
+    }
+    // A line break in a path must not forge a second line in Kata's log.
+    node.write(
+        "bundle/config.json",
+        format!(r#"{{"annotations":{{"{ANNOTATION}":"/x\nlevel=info"}}}}"#),
+    );
+    assert_refused(&node, &SANDBOX, 65, &[ANNOTATION, "control characters"]);
+}
+
+#[test]
+fn documents_that_are_not_valid() {
+    let node = node();
+    node.write(
+        "document.toml",
+        format!(
+            "{}usrname = \"{PASSWORD}\"\nauth = \"{PASSWORD}!\"\n",
+            node.document()
+        ),
+    );
+    let path = node.path("document.toml");
+    let path = path.to_str().unwrap();
+    assert_refused(
+        &node,
+        &SANDBOX,
+        65,
+        &[
+            path,
+            "line 4",
+            "line 5",
+            "usrname",
+            "auth",
+            "kata-configdev check",
+        ],
+    );
+    node.write(
+        "document.toml",
+        format!("password = {PASSWORD}\nnot toml\n"),
+    );
+    assert_refused(&node, &SANDBOX, 65, &[path, "not TOML"]);
+    node.write("document.toml", "x = 1\n".repeat(2000));
+    assert_refused(&node, &SANDBOX, 65, &[path]);
+    node.write("document.toml", node.document());
+    node.set_mode("document.toml", 0o622);
+    assert_refused(&node, &SANDBOX, 65, &[path, "mode 0622"]);
+    std::fs::remove_file(node.path("document.toml")).unwrap();
+    assert_refused(&node, &SANDBOX, 65, &[path, "No such file"]);
+}
+
+#[test]
+fn specs_that_are_none() {
+    let node = node();
+    node.write(
+        "bundle/config.json",
+        format!("{{\"annotations\": {PASSWORD}"),
+    );
+    assert_refused(&node, &SANDBOX, 65, &["config.json", "line 1"]);
+}
+
+#[test]
+fn settings_that_are_missing_or_wrong() {
+    let node = node();
+    let settings = node.path("settings.toml");
+    let settings = settings.to_str().unwrap();
+    node.write("settings.toml", "qemu = \"/bin/echo\"\ndocment = \"/x\"\n");
+    assert_refused(&node, &SANDBOX, 65, &[settings, ":2:", "docment"]);
+    node.set_mode("settings.toml", 0o666);
+    assert_refused(&node, &SANDBOX, 65, &[settings, "mode 0666"]);
+    std::fs::remove_file(settings).unwrap();
+    assert_refused(&node, &SANDBOX, 65, &[settings, "No such file"]);
+    std::fs::create_dir(settings).unwrap();
+    assert_refused(&node, &SANDBOX, 65, &[settings, "not a regular file"]);
+}
+
+#[test]
+fn a_qemu_that_is_absent_or_the_wrapper_itself() {
+    let absent = Node::new("/nonexistent/qemu");
+    assert_refused(
+        &absent,
+        &SANDBOX,
+        69,
+        &["/nonexistent/qemu", "No such file", "set qemu"],
+    );
+    let itself = Node::new(env!("CARGO_BIN_EXE_kata-configdev-qemu"));
+    assert_refused(&itself, &SANDBOX, 65, &["this wrapper itself"]);
+}
+
+#[test]
+fn machines_without_a_known_disk() {
+    let node = node();
+    let other = ["-name", "sandbox-0123", "-machine", "isapc"];
+    assert_refused(&node, &other, 65, &["\"isapc\""]);
+    assert_refused(&node, &["-name", "sandbox-0123"], 65, &["no -machine"]);
+}
