@@ -1,0 +1,101 @@
+//! The policy that stands in `/run/measured-cfg` when initdata was refused.
+//!
+//! Kata's agent asks `data.agent_policy.<request>` before it serves a request, denies where the answer is not `true`, and
+//! hands what the policy printed to the runtime, from where it reaches the pod's events.
+
+use std::fmt::Write as _;
+
+use crate::printable;
+
+/// The file's name; the agent is told to read its policy from here.
+pub const FILE: &str = "policy.rego";
+
+/// The longest reason in the policy; longer ones are cut.
+///
+/// With every character escaped and the text around it a line stays below 1024 columns, which older versions of
+/// the agent's policy engine refuse to exceed.
+pub const MAX_REASON_BYTES: usize = 448;
+
+/// Every request that the agent checks, and `AllowRequestsFailingPolicy`, which would turn a denial into a warning.
+///
+/// A request that a later agent adds is undefined in the policy, which the agent takes as a denial too.
+pub const REQUESTS: &[&str] = &[
+    "AddARPNeighborsRequest",
+    "AddSwapPathRequest",
+    "AddSwapRequest",
+    "AllowRequestsFailingPolicy",
+    "CloseStdinRequest",
+    "CopyFileRequest",
+    "CreateContainerRequest",
+    "CreateSandboxRequest",
+    "DestroySandboxRequest",
+    "ExecProcessRequest",
+    "GetDiagnosticDataRequest",
+    "GetIPTablesRequest",
+    "GetMetricsRequest",
+    "GetOOMEventRequest",
+    "GuestDetailsRequest",
+    "ListInterfacesRequest",
+    "ListRoutesRequest",
+    "MemHotplugByProbeRequest",
+    "OnlineCPUMemRequest",
+    "PauseContainerRequest",
+    "PullImageRequest",
+    "ReadContainerTerminationMessage",
+    "ReadStreamRequest",
+    "RemoveContainerRequest",
+    "RemoveStaleVirtiofsShareMountsRequest",
+    "ReseedRandomDevRequest",
+    "ResizeVolumeRequest",
+    "ResumeContainerRequest",
+    "SetGuestDateTimeRequest",
+    "SetIPTablesRequest",
+    "SetPolicyRequest",
+    "SignalProcessRequest",
+    "StartContainerRequest",
+    "StartTracingRequest",
+    "StatsContainerRequest",
+    "StopTracingRequest",
+    "TtyWinResizeRequest",
+    "UpdateContainerRequest",
+    "UpdateEphemeralMountsRequest",
+    "UpdateInterfaceRequest",
+    "UpdateRoutesRequest",
+    "VolumeStatsRequest",
+    "WaitProcessRequest",
+    "WriteStreamRequest",
+];
+
+/// A policy that denies every request and says why.
+///
+/// `reason` may quote a hostile disk: it is made printable ASCII, cut and escaped, so it cannot end the string it is in.
+#[must_use]
+pub fn policy(reason: &str) -> String {
+    let mut text = String::from(
+        "# Written by initdata-processor: initdata was refused, so nothing may run in this guest.\n\
+         package agent_policy\n\n\
+         import future.keywords.if\n\n",
+    );
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "reason := {}\n", quoted(reason));
+    for request in REQUESTS {
+        let _ = writeln!(text, "default {request} := false");
+    }
+    text.push_str("\n# The same answer again, with the reason for the agent to pass on.\n");
+    for request in REQUESTS {
+        let _ = writeln!(text, "{request} := false if {{ print(reason) }}");
+    }
+    text
+}
+
+/// A Rego (and JSON) string that holds `reason`.
+fn quoted(reason: &str) -> String {
+    let mut text = printable(reason);
+    text.truncate(MAX_REASON_BYTES);
+    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
+    format!("\"{escaped}\"")
+}
+
+#[cfg(test)]
+#[path = "deny/tests.rs"]
+mod tests;

@@ -1,0 +1,177 @@
+//! The document's digest and its place in the evidence.
+//!
+//! Spec: `docs/format.md`, "Initdata"; the digest is over the document's bytes as delivered, after inflating.
+
+use std::fmt;
+use std::fmt::Write as _;
+
+use sha2::{Digest as _, Sha256, Sha384, Sha512};
+
+/// A hash function that initdata may name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Algorithm {
+    /// SHA-256, 32 bytes.
+    Sha256,
+    /// SHA-384, 48 bytes.
+    Sha384,
+    /// SHA-512, 64 bytes.
+    Sha512,
+}
+
+impl Algorithm {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Sha256, Self::Sha384, Self::Sha512];
+
+    /// The algorithm that a document names: Kata's spelling (`sha256`) or the specification's (`sha-256`).
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "sha256" | "sha-256" => Some(Self::Sha256),
+            "sha384" | "sha-384" => Some(Self::Sha384),
+            "sha512" | "sha-512" => Some(Self::Sha512),
+            _ => None,
+        }
+    }
+
+    /// The digest of `bytes`.
+    #[must_use]
+    pub fn digest(self, bytes: &[u8]) -> Vec<u8> {
+        match self {
+            Self::Sha256 => Sha256::digest(bytes).to_vec(),
+            Self::Sha384 => Sha384::digest(bytes).to_vec(),
+            Self::Sha512 => Sha512::digest(bytes).to_vec(),
+        }
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sha256 => "sha256",
+            Self::Sha384 => "sha384",
+            Self::Sha512 => "sha512",
+        })
+    }
+}
+
+/// The field of the evidence that the host filled at launch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Its name, such as "SNP HOSTDATA".
+    pub name: &'static str,
+    /// Its bytes, the whole field.
+    pub bytes: Vec<u8>,
+}
+
+impl Field {
+    /// Whether the field announces nothing: Kata leaves it zero where a pod has no initdata.
+    #[must_use]
+    pub fn is_zero(&self) -> bool {
+        self.bytes.iter().all(|byte| *byte == 0)
+    }
+
+    /// Whether the field is exactly what `digest` gives: cut at the end where it is longer, zero bytes at the end where
+    /// it is shorter. The padding is compared too.
+    #[must_use]
+    pub fn holds(&self, digest: &[u8]) -> bool {
+        let used = digest.len().min(self.bytes.len());
+        let (value, padding) = self.bytes.split_at(used);
+        used > 0 && value == &digest[..used] && padding.iter().all(|byte| *byte == 0)
+    }
+
+    /// The algorithm by which `document` is the announced one.
+    ///
+    /// All of them are tried, so that no byte of the document has to be interpreted before it is verified.
+    #[must_use]
+    pub fn announces(&self, document: &[u8]) -> Option<Algorithm> {
+        Algorithm::ALL
+            .into_iter()
+            .find(|algorithm| self.holds(&algorithm.digest(document)))
+    }
+}
+
+/// `bytes` in hexadecimal.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_both_spellings() {
+        for (name, algorithm) in [
+            ("sha256", Some(Algorithm::Sha256)),
+            ("sha-256", Some(Algorithm::Sha256)),
+            ("sha384", Some(Algorithm::Sha384)),
+            ("sha-384", Some(Algorithm::Sha384)),
+            ("sha512", Some(Algorithm::Sha512)),
+            ("sha-512", Some(Algorithm::Sha512)),
+            ("SHA256", None),
+            ("sha--256", None),
+            ("sha1", None),
+            ("sha3-256", None),
+            ("", None),
+        ] {
+            assert_eq!(Algorithm::named(name), algorithm, "{name}");
+        }
+    }
+
+    #[test]
+    fn known_digests() {
+        // FIPS 180 examples for "abc".
+        for (algorithm, start) in [
+            (Algorithm::Sha256, "ba7816bf8f01cfea"),
+            (Algorithm::Sha384, "cb00753f45a35e8b"),
+            (Algorithm::Sha512, "ddaf35a193617aba"),
+        ] {
+            assert!(hex(&algorithm.digest(b"abc")).starts_with(start));
+        }
+    }
+
+    /// Each algorithm in each field: what is cut, what is padded, and that one changed bit anywhere breaks it.
+    #[test]
+    fn the_whole_field_is_compared() {
+        let document = b"document";
+        for size in [32, 48] {
+            for algorithm in Algorithm::ALL {
+                let mut bytes = algorithm.digest(document);
+                bytes.resize(size, 0);
+                let good = Field {
+                    name: "test",
+                    bytes,
+                };
+                assert_eq!(good.announces(document), Some(algorithm));
+                assert_eq!(good.announces(b"documenu"), None);
+                assert!(!good.is_zero());
+                for position in 0..size {
+                    let mut bad = good.clone();
+                    bad.bytes[position] ^= 1;
+                    assert_eq!(
+                        bad.announces(document),
+                        None,
+                        "{algorithm} in {size} bytes, byte {position}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_zero_or_empty_field_announces_no_document() {
+        for size in [0, 32, 48] {
+            let field = Field {
+                name: "test",
+                bytes: vec![0; size],
+            };
+            assert!(field.is_zero());
+            assert_eq!(field.announces(b""), None);
+            assert!(!field.holds(&[]));
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Tests of the document parser.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const HEAD: &str = "version = \"0.1.0\"\nalgorithm = \"sha256\"\n";
+
+fn data(lines: &str) -> Result<Document, DocumentError> {
+    Document::parse(format!("{HEAD}[data]\n{lines}").as_bytes())
+}
+
+#[test]
+fn a_real_document() {
+    let document = data(
+        "\"aa.toml\" = '''\n[token_configs]\n'''\n\"policy.rego\" = \"package agent_policy\\n\"\nplain = \"\"",
+    )
+    .unwrap();
+    assert_eq!(document.algorithm, Algorithm::Sha256);
+    assert_eq!(document.unknown_keys, [""; 0]);
+    let entries: Vec<_> = document
+        .data
+        .iter()
+        .map(|(name, content)| (name.as_str(), content.as_str()))
+        .collect();
+    assert_eq!(
+        entries,
+        [
+            ("aa.toml", "[token_configs]\n"),
+            ("plain", ""),
+            ("policy.rego", "package agent_policy\n"),
+        ]
+    );
+}
+
+#[test]
+fn unknown_top_level_keys_are_tolerated_and_named() {
+    let document =
+        Document::parse(format!("{HEAD}\"na\\u0007me\" = 1\n[more]\n[data]\n").as_bytes()).unwrap();
+    assert_eq!(document.unknown_keys, ["more", "na?me"]);
+    assert!(document.data.is_empty());
+}
+
+#[test]
+fn what_is_not_initdata() {
+    let cases: &[(&str, &[u8], &str)] = &[
+        ("no document", b"", "the key \"version\" is missing"),
+        ("Kata's sample", b"some content", "line 1: "),
+        (
+            "no UTF-8",
+            b"version = \"\xff\"",
+            "another byte at offset 11",
+        ),
+        ("NUL bytes", b"\0\0\0\0", "line 1: "),
+        (
+            "no version",
+            b"algorithm = \"sha256\"\n[data]",
+            "\"version\" is missing",
+        ),
+        (
+            "no algorithm",
+            b"version = \"0.1.0\"\n[data]",
+            "\"algorithm\" is missing",
+        ),
+        ("no data", HEAD.as_bytes(), "\"data\" is missing"),
+        (
+            "later version",
+            b"version = \"0.2.0\"\nalgorithm = \"sha256\"\n[data]",
+            "found \"0.2.0\"",
+        ),
+        (
+            "version as a number",
+            b"version = 0.1\nalgorithm = \"sha256\"\n[data]",
+            "line 1: expected a string for \"version\"",
+        ),
+        (
+            "version with a blank",
+            b"version = \"0.1.0 \"\nalgorithm = \"sha256\"\n[data]",
+            "found \"0.1.0 \"",
+        ),
+        (
+            "weak algorithm",
+            b"version = \"0.1.0\"\nalgorithm = \"sha1\"\n[data]",
+            "found \"sha1\"",
+        ),
+        (
+            "algorithm as a list",
+            b"version = \"0.1.0\"\nalgorithm = [\"sha256\"]\n[data]",
+            "line 2: expected a string",
+        ),
+        (
+            "data as a string",
+            b"version = \"0.1.0\"\nalgorithm = \"sha256\"\ndata = \"x\"",
+            "line 3: expected a table for \"data\", found string",
+        ),
+        (
+            "data as a list of tables",
+            b"version = \"0.1.0\"\nalgorithm = \"sha256\"\n[[data]]",
+            "expected a table",
+        ),
+        (
+            "version twice",
+            b"version = \"0.1.0\"\nversion = \"0.1.0\"",
+            "line 2: ",
+        ),
+    ];
+    for (name, bytes, expected) in cases {
+        let error = Document::parse(bytes).unwrap_err().to_string();
+        assert!(error.contains(expected), "{name}: {error}");
+        assert!(!error.contains('\n'), "{name}: {error}");
+    }
+}
+
+#[test]
+fn entries_that_cannot_be_files() {
+    let long = format!("\"{}\" = \"x\"", "n".repeat(MAX_NAME_BYTES + 1));
+    let many = (0..=MAX_ENTRIES).fold(String::new(), |text, n| text + &format!("n{n} = \"\"\n"));
+    for (lines, expected) in [
+        ("\"\" = \"x\"", "it is empty"),
+        ("\".\" = \"x\"", "it is a directory"),
+        ("\"..\" = \"x\"", "it is a directory"),
+        ("\"a/b\" = \"x\"", "it has a slash"),
+        ("\"/etc/passwd\" = \"x\"", "it has a slash"),
+        ("\"../policy.rego\" = \"x\"", "it has a slash"),
+        ("\"a\\u0000b\" = \"x\"", "it has a control character"),
+        ("\"a\\nb\" = \"x\"", "it has a control character"),
+        ("\"a\\u0085b\" = \"x\"", "it has a control character"),
+        (long.as_str(), "more than 255 bytes"),
+        (many.as_str(), "1025 entries"),
+        (
+            "n = 1",
+            "line 4: expected a string for \"n\", found integer",
+        ),
+        ("n = [\"x\"]", "found array"),
+        ("n = true", "found boolean"),
+        ("n = {x = \"y\"}", "found table"),
+        ("policy.rego = \"x\"", "a name with a dot needs quotes"),
+        ("n = \"1\"\nn = \"2\"", "line 5: "),
+        ("n = \"1\"\n\"n\" = \"2\"", "line 5: "),
+    ] {
+        let error = data(lines).unwrap_err().to_string();
+        assert!(error.contains(expected), "{lines:.80}: {error}");
+        assert!(error.is_ascii() && error.len() < 300, "{error}");
+    }
+    let longest = format!("\"{}\" = \"x\"", "n".repeat(MAX_NAME_BYTES));
+    assert_eq!(data(&longest).unwrap().data.len(), 1);
+    // Hidden files, blanks and other alphabets are names like any other.
+    for name in ["...", ".hidden", " ", "\u{e9}", "-rf", "a\\\\b"] {
+        data(&format!("\"{name}\" = \"x\"")).unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+}
+
+#[test]
+fn parser_messages_quote_no_content() {
+    for text in [
+        "SECRET",
+        "SECRET = ",
+        "a = SECRET",
+        "a = \"SECRET",
+        "a = \"x\" SECRET",
+        "[SECRET",
+        "SECRET = 1\nSECRET = 2",
+        "[SECRET]\n[SECRET]",
+        "SECRET = 1\nSECRET.x = 2",
+        "a = 0xSECRET",
+        "a = \"\\SECRET\"",
+        "a = 1979-SECRET",
+    ] {
+        let error = Document::parse(text.as_bytes()).unwrap_err().to_string();
+        assert!(!error.contains("SECRET"), "{text}: {error}");
+    }
+}
+
+#[test]
+fn deep_and_wide_documents_end_in_bounded_time() {
+    // A debug build takes these in moments; quadratic or recursive parsing would not end or would overflow the stack.
+    let size = config_image::MAX_DOCUMENT_BYTES / 8;
+    for (name, text) in [
+        ("deep arrays", "a = ".to_owned() + &"[".repeat(size)),
+        ("deep tables", "a = ".to_owned() + &"{a=".repeat(size / 3)),
+        ("dotted key", "a.".repeat(size / 2) + "a = 1"),
+        (
+            "dotted header",
+            "[".to_owned() + &"a.".repeat(size / 2) + "a]",
+        ),
+        ("long key", "a".repeat(size)),
+        ("open string", "a = \"".to_owned() + &"x".repeat(size)),
+        ("blank lines", "\n".repeat(size)),
+        ("comments", "#\n".repeat(size / 2)),
+        ("errors on each line", "=\n".repeat(size / 2)),
+        ("quotes", "\"".repeat(size)),
+        ("closing brackets", "]".repeat(size)),
+    ] {
+        assert!(Document::parse(text.as_bytes()).is_err(), "{name}");
+    }
+}
+
+fn quoted_key() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[a-z./\\\\\u{0}\u{7f}\u{202e} -]{0,6}",
+        Just("..".to_owned()),
+        any::<String>(),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        let _ = Document::parse(&bytes);
+    }
+
+    #[test]
+    fn no_text_behind_a_good_head_panics(text in "\\PC{0,200}") {
+        let _ = data(&text);
+    }
+
+    /// Whatever is accepted is one path component, with the content that was written.
+    #[test]
+    fn accepted_names_stay_in_their_directory(key in quoted_key(), content in any::<String>()) {
+        // JSON's escapes are TOML's, except for DEL, which TOML wants escaped.
+        let quote = |text: &str| serde_json::to_string(text).unwrap().replace('\u{7f}', "\\u007f");
+        let line = format!("{} = {}", quote(&key), quote(&content));
+        if let Ok(document) = data(&line) {
+            let (name, found) = document.data.first_key_value().unwrap();
+            prop_assert_eq!(name.as_str(), &key);
+            prop_assert_eq!(found, &content);
+            let joined = std::path::Path::new("/run/measured-cfg").join(name.as_str());
+            prop_assert_eq!(joined.parent().unwrap(), std::path::Path::new("/run/measured-cfg"));
+            prop_assert_eq!(joined.file_name().unwrap().to_str().unwrap(), &key);
+        }
+    }
+}

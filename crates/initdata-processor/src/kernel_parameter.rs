@@ -1,0 +1,68 @@
+//! The switch for platforms without a TEE.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// The kernel parameter that accepts unverified initdata where there is no TEE.
+///
+/// The command line is measured wherever there is something to measure it. Beside a TEE the parameter has no effect.
+pub const ALLOW_UNVERIFIED: &str = "configdev.allow_unverified_initdata=1";
+
+/// The longest command line read. The kernel's own limit is a few kilobytes; more is not looked at, and what is cut off
+/// cannot switch anything on that was not there.
+const MAX_CMDLINE_BYTES: u64 = 64 << 10;
+
+/// Whether the command line in `path` holds [`ALLOW_UNVERIFIED`].
+///
+/// # Errors
+///
+/// Those of reading the file.
+pub fn unverified_allowed(path: &Path) -> io::Result<bool> {
+    let mut cmdline = Vec::new();
+    File::open(path)?
+        .take(MAX_CMDLINE_BYTES)
+        .read_to_end(&mut cmdline)?;
+    Ok(allows(&cmdline))
+}
+
+/// Only the exact word counts, and only if no second one contradicts it.
+fn allows(cmdline: &[u8]) -> bool {
+    let key = ALLOW_UNVERIFIED.trim_end_matches('1').as_bytes();
+    let mut words = cmdline
+        .split(u8::is_ascii_whitespace)
+        .filter(|word| word.starts_with(key))
+        .peekable();
+    words.peek().is_some() && words.all(|word| word == ALLOW_UNVERIFIED.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_exact_word_allows() {
+        for (cmdline, allowed) in [
+            ("", false),
+            ("configdev.allow_unverified_initdata=1", true),
+            ("quiet configdev.allow_unverified_initdata=1\n", true),
+            ("quiet configdev.allow_unverified_initdata", false),
+            ("configdev.allow_unverified_initdata=0", false),
+            ("configdev.allow_unverified_initdata=10", false),
+            ("configdev.allow_unverified_initdata=1,x", false),
+            ("xconfigdev.allow_unverified_initdata=1", false),
+            ("\"configdev.allow_unverified_initdata=1\"", false),
+            ("Configdev.allow_unverified_initdata=1", false),
+            (
+                "configdev.allow_unverified_initdata=1 configdev.allow_unverified_initdata=0",
+                false,
+            ),
+            (
+                "configdev.allow_unverified_initdata=0 configdev.allow_unverified_initdata=1",
+                false,
+            ),
+        ] {
+            assert_eq!(allows(cmdline.as_bytes()), allowed, "{cmdline}");
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Guest: verify initdata against the TEE, then copy the unverified configuration disk into place.
+//!
+//! Runs once, as root, before the agent, on disks that the host wrote. The host may deny service, never more:
+//!
+//! - *initdata* (magic `initdata`) is measured. Its digest is compared with the field of the platform's report that the
+//!   host announced at launch; only then is the document parsed and `[data]` put at `/run/measured-cfg`, in one directory
+//!   swap. Whatever goes wrong ends in a deny-all policy at `/run/measured-cfg/policy.rego` that carries the reason.
+//! - the *configuration* (magic `imgpullr`) is measured by nothing. It is inflated within limits and put, not interpreted,
+//!   at `/run/insecure-cfg/imagepuller.toml`. A bad one never harms initdata: `/run/insecure-cfg/imagepuller.error`
+//!   then holds the reason, and the image puller answers every pull with it.
+//!
+//! Deliberately not here: the image format (`config-image`), the content of the configuration (`puller-config`, in the
+//! image puller), the ioctls themselves (`linux-sys`), and any check of the report's signature: the report comes from the
+//! local kernel, over a channel the host cannot write to, and is meant for nobody else.
+//!
+//! Entry: [`run`] with [`Options`]; `main.rs` only parses arguments ([`cli`]).
+//!
+//! - [`disk`]: which block devices are looked at, and which carry a magic.
+//! - [`evidence`]: what the host announced, from the SNP or TDX report.
+//! - [`digest`]: the document's digest, cut or padded to the evidence's field.
+//! - [`initdata`]: the document, parsed.
+//! - [`measured`]: the directory swap. [`deny`]: the policy that stands there when initdata failed.
+//! - [`insecure`]: the configuration's file, or the reason why there is none.
+//! - [`kernel_parameter`]: the switch for platforms without a TEE. [`journal`]: log lines. [`paths`]: where all this is.
+
+pub mod cli;
+pub mod deny;
+pub mod digest;
+pub mod disk;
+mod error;
+pub mod evidence;
+pub mod initdata;
+pub mod insecure;
+pub mod journal;
+pub mod kernel_parameter;
+pub mod measured;
+pub mod paths;
+mod process;
+
+pub use error::{Error, printable};
+pub use process::{Configuration, Initdata, Options, Outcome, run, run_on};

@@ -1,0 +1,270 @@
+//! What is done with the configuration, and which disks are looked at, on machines made of plain files.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
+
+mod machine;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use config_image::MAX_DOCUMENT_BYTES;
+use initdata_processor::disk::MAX_BLOCK_DEVICES;
+use initdata_processor::{Configuration, Error, Initdata};
+use machine::{
+    CONFIGURATION, DOCUMENT, Machine, Platform, UNVERIFIED, configuration, gzip, initdata, raw,
+};
+
+fn machine() -> Machine {
+    Machine::new().cmdline(UNVERIFIED)
+}
+
+fn assert_placed(machine: &Machine) {
+    let files = machine.insecure().unwrap();
+    assert_eq!(files.len(), 1, "{files:?}\n{}", machine.log);
+    assert_eq!(files["imagepuller.toml"], CONFIGURATION);
+}
+
+#[test]
+fn the_configuration_is_for_root_only() {
+    let mut machine = machine()
+        .disk("vda", &initdata(DOCUMENT))
+        .disk("vdb", &configuration(CONFIGURATION));
+    let outcome = machine.run(Platform::none());
+    assert_eq!(
+        outcome.configuration.unwrap(),
+        Configuration::Placed {
+            size: CONFIGURATION.len()
+        }
+    );
+    assert_placed(&machine);
+    let mode = |path: &str| {
+        let metadata = fs::metadata(machine.path().join(path)).unwrap();
+        metadata.permissions().mode() & 0o7777
+    };
+    assert_eq!(mode("run/insecure-cfg"), 0o700);
+    assert_eq!(mode("run/insecure-cfg/imagepuller.toml"), 0o600);
+    assert_eq!(mode("run/measured-cfg"), 0o755);
+    assert_eq!(mode("run/measured-cfg/policy.rego"), 0o644);
+}
+
+#[test]
+fn no_disk_and_an_empty_document_both_mean_no_configuration() {
+    for mut machine in [machine(), machine().disk("vda", &configuration(""))] {
+        // Also where an earlier run left one.
+        let directory = machine.path().join("run/insecure-cfg");
+        fs::create_dir(&directory).unwrap();
+        fs::write(directory.join("imagepuller.toml"), "old").unwrap();
+        fs::write(directory.join("imagepuller.error"), "old").unwrap();
+        let outcome = machine.run(Platform::none());
+        assert_eq!(outcome.configuration.unwrap(), Configuration::Absent);
+        assert_eq!(machine.insecure().unwrap().len(), 0);
+    }
+}
+
+#[test]
+fn the_content_is_not_interpreted() {
+    for content in [&b"not toml at all"[..], b"\xff\xfe\0", &[b'x'; 100_000]] {
+        let image = config_image::encode(config_image::Magic::IMAGEPULLER, content).unwrap();
+        let mut machine = machine().disk("vda", &image);
+        machine.run(Platform::none()).configuration.unwrap();
+        let file = machine.path().join("run/insecure-cfg/imagepuller.toml");
+        assert_eq!(fs::read(file).unwrap(), content);
+    }
+}
+
+/// Disks that a hostile host could attach; none of them touches initdata, each leaves its reason for the puller.
+#[test]
+fn hostile_configuration_disks() {
+    let good = gzip(CONFIGURATION.as_bytes());
+    let length = good.len() as u64;
+    let stream = |payload: &[u8]| raw(b"imgpullr", payload.len() as u64, payload);
+    let bomb = gzip(&vec![0; MAX_DOCUMENT_BYTES + 1]);
+    let rows: Vec<(&str, Vec<u8>, &str)> = vec![
+        (
+            "length 0",
+            raw(b"imgpullr", 0, &good),
+            "length at offset 8 is 0",
+        ),
+        (
+            "length over the end",
+            raw(b"imgpullr", 513, &good),
+            "the disk ends",
+        ),
+        (
+            "length over the limit",
+            raw(b"imgpullr", u64::MAX, &good),
+            "at most 1048576",
+        ),
+        (
+            "truncated",
+            raw(b"imgpullr", length, &good)[..20].to_vec(),
+            "the disk ends",
+        ),
+        (
+            "length one short",
+            raw(b"imgpullr", length - 1, &good),
+            "inflate",
+        ),
+        (
+            "trailing byte",
+            stream(&[good.as_slice(), b"x"].concat()),
+            "before the length",
+        ),
+        ("no gzip", stream(CONFIGURATION.as_bytes()), "inflate"),
+        ("bomb", stream(&bomb), "more than 4194304"),
+    ];
+    for (name, image, expected) in rows {
+        let mut machine = machine()
+            .disk("vda", &initdata(DOCUMENT))
+            .disk("vdb", &image);
+        let outcome = machine.run(Platform::snp(DOCUMENT));
+        assert_eq!(outcome.exit_code(true), 65, "{name}");
+        assert_eq!(outcome.exit_code(false), 0, "{name}");
+        assert_eq!(
+            outcome.initdata.unwrap(),
+            Initdata::Placed {
+                entries: 2,
+                verified: true
+            },
+            "{name}"
+        );
+        let files = machine.insecure().unwrap();
+        assert_eq!(files.len(), 1, "{name}: {files:?}");
+        let reason = &files["imagepuller.error"];
+        assert!(reason.contains(expected), "{name}: {reason}");
+        assert!(
+            reason.contains("disk vdb (\"imgpullr\")"),
+            "{name}: {reason}"
+        );
+        assert_eq!(reason.lines().count(), 1);
+        assert!(machine.log.contains("configuration refused"), "{name}");
+    }
+}
+
+#[test]
+fn two_configuration_disks_are_refused_and_initdata_goes_on() {
+    let mut machine = machine()
+        .disk("vda", &configuration(CONFIGURATION))
+        .disk("vdb", &initdata(DOCUMENT))
+        .disk("vdc", &configuration(CONFIGURATION));
+    let outcome = machine.run(Platform::none());
+    assert!(outcome.initdata.is_ok());
+    assert!(matches!(
+        outcome.configuration,
+        Err(Error::SeveralDisks { .. })
+    ));
+    let files = machine.insecure().unwrap();
+    assert_eq!(files.len(), 1);
+    assert!(files["imagepuller.error"].contains("vda, vdc"));
+}
+
+#[test]
+fn other_block_devices_are_passed_over() {
+    let image = configuration(CONFIGURATION);
+    let other = configuration("not this one");
+    let mut machine = machine()
+        .disk("vdz", &image)
+        // Whole disks without our magic.
+        .disk("vda", &[0; 4096])
+        .disk("vdb", &[0xff; 512])
+        .disk("vdc", b"short")
+        .disk("vdd", &raw(b"anothers", 64, b""))
+        // A partition that begins like an image.
+        .disk("vda1", &other)
+        .attribute("vda1", "partition", "1\n")
+        // Media that come and go, and the hidden path of a multipath disk.
+        .disk("sr0", &other)
+        .attribute("sr0", "removable", "1\n")
+        .disk("nvme0c0n1", &other)
+        .attribute("nvme0c0n1", "hidden", "1\n")
+        // Listed with size 0.
+        .disk("sdb", &other)
+        .attribute("sdb", "size", "0\n");
+    // No hardware behind it.
+    for name in ["loop0", "ram0", "zram0", "dm-0", "md0"] {
+        machine = machine.disk(name, &other);
+        fs::remove_dir_all(machine.options.paths.block_class.join(name).join("device")).unwrap();
+    }
+    machine.run(Platform::none()).configuration.unwrap();
+    assert_placed(&machine);
+    for (name, reason) in [
+        ("vda", "found none"),
+        ("vdd", "found \"anothers\""),
+        ("vda1", "a partition"),
+        ("sr0", "removable"),
+        ("nvme0c0n1", "hidden"),
+        ("sdb", "empty"),
+        ("loop0", "without hardware"),
+        ("dm-0", "without hardware"),
+    ] {
+        let line = format!("{name}: passed over: ");
+        let line = machine.log.lines().find(|text| text.contains(&line));
+        assert!(line.unwrap().contains(reason), "{line:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_reported_and_passed_over() {
+    let image = configuration(CONFIGURATION);
+    let mut machine = machine().disk("vdz", &image);
+    // No node.
+    machine = machine.disk("vda", &image);
+    fs::remove_file(machine.node("vda")).unwrap();
+    // The node is something else: a directory, a FIFO (which must not block), a character device.
+    machine = machine.disk("vdb", &image);
+    fs::remove_file(machine.node("vdb")).unwrap();
+    fs::create_dir(machine.node("vdb")).unwrap();
+    machine = machine.disk("vdc", &image);
+    fs::remove_file(machine.node("vdc")).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, machine.node("vdc"), rustix::fs::Mode::RWXU).unwrap();
+    machine = machine.disk("vdd", &image);
+    fs::remove_file(machine.node("vdd")).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", machine.node("vdd")).unwrap();
+    // sysfs gives a number, so the node must be that block device.
+    machine = machine
+        .disk("vde", &image)
+        .attribute("vde", "dev", "254:64\n");
+    // It vanished between the listing and now.
+    machine = machine.disk("vdf", &image);
+    fs::remove_file(machine.options.paths.block_class.join("vdf/size")).unwrap();
+
+    machine.run(Platform::none()).configuration.unwrap();
+    assert_placed(&machine);
+    for name in ["vda", "vdb", "vdc", "vdd", "vde", "vdf"] {
+        let line = format!("warning: {name}: passed over: ");
+        assert!(machine.log.contains(&line), "{name}\n{}", machine.log);
+    }
+}
+
+#[test]
+fn loop_devices_count_where_asked() {
+    let mut machine = machine().disk("loop0", &configuration(CONFIGURATION));
+    fs::remove_dir_all(machine.options.paths.block_class.join("loop0/device")).unwrap();
+    let outcome = machine.run(Platform::none());
+    assert_eq!(outcome.configuration.unwrap(), Configuration::Absent);
+    machine.options.include_loop = true;
+    machine.run(Platform::none()).configuration.unwrap();
+    assert_placed(&machine);
+}
+
+#[test]
+fn the_number_of_devices_is_bounded() {
+    let mut machine = machine();
+    for number in 0..=MAX_BLOCK_DEVICES {
+        let entry = machine.options.paths.block_class.join(format!("d{number}"));
+        std::os::unix::fs::symlink("../../devices/virtual/block/gone", entry).unwrap();
+    }
+    let outcome = machine.run(Platform::none());
+    assert!(matches!(outcome.initdata, Err(Error::TooManyDisks { .. })));
+    fs::remove_file(machine.options.paths.block_class.join("d0")).unwrap();
+    machine.run(Platform::none()).initdata.unwrap();
+}
+
+#[test]
+fn a_configuration_that_cannot_be_written_is_no_success() {
+    let mut machine = machine().disk("vda", &configuration(CONFIGURATION));
+    fs::write(machine.path().join("run/insecure-cfg"), "in the way").unwrap();
+    let outcome = machine.run(Platform::none());
+    assert!(outcome.initdata.is_ok());
+    assert!(outcome.configuration.is_err());
+    assert_eq!(outcome.exit_code(false), 70);
+}

@@ -1,0 +1,189 @@
+//! A machine in a directory: disks, platform, kernel command line, and what was written.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    dead_code,
+    reason = "test code, shared by test programs that each use a part"
+)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use config_image::{Magic, encode};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use initdata_processor::digest::{Algorithm, Field};
+use initdata_processor::evidence::{Evidence, EvidenceError};
+use initdata_processor::journal::Journal;
+use initdata_processor::paths::Paths;
+use initdata_processor::{Options, Outcome, run_on};
+use tempfile::TempDir;
+
+pub const UNVERIFIED: &str = "quiet configdev.allow_unverified_initdata=1\n";
+pub const DOCUMENT: &str = "version = \"0.1.0\"\nalgorithm = \"sha256\"\n[data]\n\
+                            \"policy.rego\" = \"package agent_policy\"\n\"aa.toml\" = \"x = 1\"\n";
+pub const CONFIGURATION: &str = "[registries.\"registry.corp.\"]\nauth = \"c2VjcmV0\"\n";
+
+pub struct Machine {
+    root: TempDir,
+    pub options: Options,
+    pub log: String,
+}
+
+impl Machine {
+    pub fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        for directory in ["sys/class/block", "dev", "proc", "run"] {
+            fs::create_dir_all(root.path().join(directory)).unwrap();
+        }
+        fs::write(root.path().join("proc/cmdline"), "quiet\n").unwrap();
+        let options = Options {
+            paths: Paths::below(root.path()),
+            include_loop: false,
+        };
+        Self {
+            root,
+            options,
+            log: String::new(),
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.root.path()
+    }
+
+    pub fn cmdline(self, text: &str) -> Self {
+        fs::write(&self.options.paths.cmdline, text).unwrap();
+        self
+    }
+
+    /// A whole disk with hardware behind it.
+    pub fn disk(self, name: &str, bytes: &[u8]) -> Self {
+        fs::write(self.node(name), bytes).unwrap();
+        let sectors = bytes.len().div_ceil(512).to_string();
+        self.attribute(name, "device/vendor", "0x1af4\n").attribute(
+            name,
+            "size",
+            &format!("{sectors}\n"),
+        )
+    }
+
+    pub fn attribute(self, name: &str, attribute: &str, value: &str) -> Self {
+        let path = self.options.paths.block_class.join(name).join(attribute);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, value).unwrap();
+        self
+    }
+
+    pub fn node(&self, name: &str) -> PathBuf {
+        self.options.paths.dev.join(name)
+    }
+
+    /// Runs on `platform`.
+    pub fn run(&mut self, platform: Platform) -> Outcome {
+        let mut sink = Vec::new();
+        let evidence: Option<Box<dyn Evidence>> = platform.0.map(|field| Box::new(field) as _);
+        let outcome = run_on(
+            Ok(evidence),
+            &self.options,
+            &mut Journal::new(&mut sink, true),
+        );
+        self.log = String::from_utf8(sink).unwrap();
+        assert!(!self.log.contains("c2VjcmV0"), "a secret in the log");
+        outcome
+    }
+
+    /// Names and contents below `run/measured-cfg`; `None` where it does not exist.
+    pub fn measured(&self) -> Option<BTreeMap<String, String>> {
+        files(&self.path().join("run/measured-cfg"))
+    }
+
+    /// Names and contents below `run/insecure-cfg`; `None` where it does not exist.
+    pub fn insecure(&self) -> Option<BTreeMap<String, String>> {
+        files(&self.path().join("run/insecure-cfg"))
+    }
+
+    /// The text of the deny-all policy, which must be all there is.
+    pub fn deny_policy(&self) -> String {
+        let mut files = self.measured().expect("measured-cfg exists");
+        let policy = files.remove("policy.rego").expect("a policy");
+        assert!(files.is_empty(), "{files:?}");
+        assert!(policy.contains("default CreateContainerRequest := false\n"));
+        policy
+    }
+}
+
+fn files(directory: &Path) -> Option<BTreeMap<String, String>> {
+    let entries = fs::read_dir(directory).ok()?;
+    Some(
+        entries
+            .map(|entry| {
+                let path = entry.unwrap().path();
+                let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+                (name, fs::read_to_string(path).unwrap())
+            })
+            .collect(),
+    )
+}
+
+/// What the machine reports: nothing, or a field.
+pub struct Platform(Option<Announced>);
+
+#[derive(Debug)]
+struct Announced(Field);
+
+impl Evidence for Announced {
+    fn field(&self) -> Result<Field, EvidenceError> {
+        Ok(self.0.clone())
+    }
+}
+
+impl Platform {
+    pub fn none() -> Self {
+        Self(None)
+    }
+
+    /// A field of `size` bytes: HOSTDATA 32, MRCONFIGID 48; cut or padded.
+    pub fn announces(value: &[u8], size: usize) -> Self {
+        let mut bytes = value.to_vec();
+        bytes.resize(size, 0);
+        Self(Some(Announced(Field {
+            name: "TEST FIELD",
+            bytes,
+        })))
+    }
+
+    /// An SNP guest started with `document`.
+    pub fn snp(document: &str) -> Self {
+        Self::announces(&Algorithm::Sha256.digest(document.as_bytes()), 32)
+    }
+}
+
+pub fn initdata(document: &str) -> Vec<u8> {
+    encode(Magic::INITDATA, document.as_bytes())
+        .unwrap()
+        .to_vec()
+}
+
+pub fn configuration(document: &str) -> Vec<u8> {
+    encode(Magic::IMAGEPULLER, document.as_bytes())
+        .unwrap()
+        .to_vec()
+}
+
+pub fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// An image with a length field of the caller's choice.
+pub fn raw(magic: &[u8; 8], length: u64, payload: &[u8]) -> Vec<u8> {
+    let mut image = magic.to_vec();
+    image.extend(length.to_le_bytes());
+    image.extend(payload);
+    image.resize(image.len().next_multiple_of(512), 0);
+    image
+}

@@ -1,0 +1,155 @@
+//! The program itself: arguments, exit codes, streams, and real block devices.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
+
+mod machine;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use machine::{CONFIGURATION, DOCUMENT, Machine, UNVERIFIED, configuration, initdata, raw};
+
+fn program(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_initdata-processor"))
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn run_below(machine: &Machine, arguments: &[&str]) -> Output {
+    let root = machine.path().to_str().unwrap();
+    program(&[&["--root", root], arguments].concat())
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[test]
+fn help_teaches_and_usage_errors_are_64() {
+    let help = program(&["--help"]);
+    assert_eq!(help.status.code(), Some(0));
+    let text = String::from_utf8(help.stdout).unwrap();
+    for word in [
+        "HOSTDATA",
+        "MRCONFIGID",
+        "/run/measured-cfg/policy.rego",
+        "imagepuller.error",
+        "configdev.allow_unverified_initdata=1",
+        "--strict-exit",
+        "Exit codes",
+    ] {
+        assert!(text.contains(word), "{word}\n{text}");
+    }
+    assert_eq!(program(&["--no-such-option"]).status.code(), Some(64));
+    assert_eq!(program(&["extra"]).status.code(), Some(64));
+}
+
+#[test]
+fn exit_codes_of_the_outcomes() {
+    let good = Machine::new()
+        .cmdline(UNVERIFIED)
+        .disk("vda", &initdata(DOCUMENT))
+        .disk("vdb", &configuration(CONFIGURATION));
+    let output = run_below(&good, &["--strict-exit"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(output.stdout.is_empty());
+    assert!(stderr(&output).contains("finished after"));
+    assert!(!stderr(&output).contains("c2VjcmV0"));
+
+    let bad = Machine::new().disk("vda", &initdata(DOCUMENT));
+    let output = run_below(&bad, &[]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(stderr(&output).contains("error: initdata refused: failed to verify initdata"));
+    bad.deny_policy();
+    assert_eq!(run_below(&bad, &["--strict-exit"]).status.code(), Some(65));
+
+    fs::remove_dir_all(bad.path().join("run")).unwrap();
+    assert_eq!(run_below(&bad, &[]).status.code(), Some(70));
+}
+
+/// A loop device that is gone when dropped.
+struct Loop(String);
+
+impl Loop {
+    fn attach(image: &Path) -> Option<Self> {
+        let output = Command::new("losetup")
+            .args(["--find", "--show", "--read-only"])
+            .arg(image)
+            .output()
+            .ok()?;
+        let node = String::from_utf8(output.stdout).ok()?;
+        output
+            .status
+            .success()
+            .then(|| Self(node.trim().trim_start_matches("/dev/").to_owned()))
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup")
+            .args(["--detach", &format!("/dev/{}", self.0)])
+            .status();
+    }
+}
+
+/// Shows the machine the real device: sysfs of the kernel, node of devtmpfs.
+fn show(machine: &Machine, device: &Loop) {
+    let Loop(name) = device;
+    let class = &machine.options.paths.block_class;
+    symlink(Path::new("/sys/class/block").join(name), class.join(name)).unwrap();
+    symlink(Path::new("/dev").join(name), machine.node(name)).unwrap();
+}
+
+#[test]
+fn privileged_real_block_devices() {
+    let images = tempfile::tempdir().unwrap();
+    let attach = |name: &str, bytes: &[u8]| {
+        let path = images.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        Loop::attach(&path)
+    };
+    let Some(first) = attach("initdata", &initdata(DOCUMENT)) else {
+        eprintln!(
+            "skipped: losetup cannot attach a loop device here (needs root and /dev/loop-control)"
+        );
+        return;
+    };
+    let second = attach("configuration", &configuration(CONFIGURATION)).unwrap();
+    let decoy = attach("decoy", &[0x5a; 8192]).unwrap();
+    let machine = Machine::new().cmdline(UNVERIFIED);
+    for device in [&first, &second, &decoy] {
+        show(&machine, device);
+    }
+    // Without the option they are not disks.
+    let output = run_below(&machine, &[]);
+    assert_eq!(machine.measured().unwrap().len(), 0, "{}", stderr(&output));
+
+    let output = run_below(&machine, &["--include-loop", "--strict-exit", "-v"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(machine.measured().unwrap().len(), 2);
+    assert_eq!(
+        machine.insecure().unwrap()["imagepuller.toml"],
+        CONFIGURATION
+    );
+
+    // A device smaller than its header says.
+    let lying = attach("lying", &raw(b"imgpullr", 100_000, b"")).unwrap();
+    let liar = Machine::new().cmdline(UNVERIFIED);
+    show(&liar, &lying);
+    let output = run_below(&liar, &["--include-loop"]);
+    let reason = &liar.insecure().unwrap()["imagepuller.error"];
+    assert!(reason.contains("the disk ends after 512 bytes"), "{reason}");
+    assert!(stderr(&output).contains("configuration refused"));
+
+    // The node is another block device than sysfs says.
+    let swapped = Machine::new().cmdline(UNVERIFIED);
+    show(&swapped, &second);
+    fs::remove_file(swapped.node(&second.0)).unwrap();
+    symlink(format!("/dev/{}", decoy.0), swapped.node(&second.0)).unwrap();
+    let output = run_below(&swapped, &["--include-loop"]);
+    assert!(stderr(&output).contains("expected the node of block device 7:"));
+    assert_eq!(swapped.insecure().unwrap().len(), 0);
+}
