@@ -1,0 +1,379 @@
+//! The entries of a tar archive (ustar, PAX and GNU long names), one after another.
+//!
+//! Headers are read with the `tar` crate; walking from one to the next is ours, because the records between them must be
+//! bounded and the size that an entry is skipped by must be the one size that it is unpacked with.
+
+use std::io::{self, Read};
+
+use tar::{EntryType, Header};
+
+use super::pax::{self, Records, Time};
+
+/// How many entries a layer may have; the largest known images have a few hundred thousand.
+pub const MAX_ENTRIES: u64 = 4_000_000;
+
+/// The longest path or link target: Linux's PATH_MAX without the final zero.
+pub const MAX_PATH_BYTES: usize = 4095;
+
+/// The most bytes of PAX records of one entry. Linux keeps at most 64 KiB of extended attributes in a value.
+const MAX_PAX_BYTES: u64 = 1 << 20;
+
+const BLOCK_BYTES: usize = 512;
+
+/// What is wrong with an archive.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ArchiveError {
+    /// The stream under the archive failed.
+    #[error("cannot read the archive")]
+    Read(#[source] io::Error),
+    /// The archive ends inside an entry.
+    #[error("the archive ends in the middle of an entry")]
+    Truncated,
+    /// A header's own sum does not hold, or a number in it cannot be read.
+    #[error("entry {0} has a broken header")]
+    Header(u64),
+    /// PAX records break their grammar.
+    #[error("extended header: {0}")]
+    Pax(&'static str),
+    /// A limit is exceeded.
+    #[error("{what} exceeds the limit of {limit}")]
+    Limit {
+        /// What is too large.
+        what: &'static str,
+        /// The limit.
+        limit: u64,
+    },
+    /// A kind of entry that no image needs.
+    #[error("entry {path:?} is of unknown type {kind:?}")]
+    Kind {
+        /// Its name.
+        path: String,
+        /// The type's letter.
+        kind: char,
+    },
+    /// A file with holes.
+    #[error(
+        "files with holes in GNU tar's sparse form are not supported; build the layer without \"--sparse\""
+    )]
+    Sparse,
+}
+
+impl ArchiveError {
+    /// A failed read; an end in the middle of an entry has a name of its own.
+    pub(crate) fn read(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::UnexpectedEof {
+            Self::Truncated
+        } else {
+            Self::Read(error)
+        }
+    }
+}
+
+/// One entry, before any of it is believed: the path is what the archive says.
+#[derive(Debug)]
+pub struct Entry {
+    /// Name, any bytes.
+    pub path: Vec<u8>,
+    /// What it is.
+    pub kind: EntryKind,
+    /// Permission bits with set-uid, set-gid and sticky.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Time of the last modification.
+    pub mtime: Time,
+    /// Extended attributes.
+    pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// The kinds of entries.
+#[derive(Debug, PartialEq, Eq)]
+pub enum EntryKind {
+    /// A file; its content is read from the archive next.
+    File,
+    /// Another name of a file that came before.
+    HardLink(Vec<u8>),
+    /// A symbolic link.
+    Symlink(Vec<u8>),
+    /// A directory.
+    Directory,
+    /// A character device with major and minor number.
+    CharacterDevice(u32, u32),
+    /// A block device.
+    BlockDevice(u32, u32),
+    /// A named pipe.
+    Fifo,
+}
+
+/// An archive being read. As a [`Read`] it gives the content of the entry returned last.
+#[derive(Debug)]
+pub struct Archive<R> {
+    source: R,
+    /// Content of the current entry not yet read.
+    remaining: u64,
+    /// Bytes between the end of that content and the next header.
+    padding: u64,
+    entries: u64,
+}
+
+/// What precedes an entry and concerns it.
+#[derive(Default)]
+struct Preface {
+    records: Option<Records>,
+    long_path: Option<Vec<u8>>,
+    long_link: Option<Vec<u8>>,
+}
+
+impl<R: Read> Archive<R> {
+    /// Reads an archive from its first byte.
+    pub fn new(source: R) -> Self {
+        Self {
+            source,
+            remaining: 0,
+            padding: 0,
+            entries: 0,
+        }
+    }
+
+    /// How many headers came so far.
+    pub fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// The next entry; what was not read of the one before is skipped.
+    ///
+    /// # Errors
+    ///
+    /// [`ArchiveError`]; nothing more can be read then.
+    pub fn next_entry(&mut self) -> Result<Option<Entry>, ArchiveError> {
+        let mut preface = Preface::default();
+        loop {
+            self.skip_content()?;
+            let Some(header) = self.header()? else {
+                return Ok(None);
+            };
+            let broken = ArchiveError::Header(self.entries);
+            let size = header.entry_size().map_err(|_| broken)?;
+            match header.entry_type() {
+                EntryType::XHeader => {
+                    let text = self.text(size, MAX_PAX_BYTES, "an extended header")?;
+                    preface.records = Some(pax::parse(&text)?);
+                }
+                // Only comments are ever written there, and a size that concerned all entries would be absurd.
+                EntryType::XGlobalHeader => {
+                    self.text(size, MAX_PAX_BYTES, "a global header")?;
+                }
+                EntryType::GNULongName => preface.long_path = Some(self.long_name(size)?),
+                EntryType::GNULongLink => preface.long_link = Some(self.long_name(size)?),
+                _ => return self.entry(&header, size, preface).map(Some),
+            }
+        }
+    }
+
+    fn entry(
+        &mut self,
+        header: &Header,
+        size: u64,
+        preface: Preface,
+    ) -> Result<Entry, ArchiveError> {
+        let at = self.entries;
+        let broken = || ArchiveError::Header(at);
+        let records = preface.records.unwrap_or_default();
+        let path = records
+            .path
+            .or(preface.long_path)
+            .unwrap_or_else(|| header.path_bytes().into_owned());
+        let link = records.link_path.or(preface.long_link);
+        let link = link
+            .or_else(|| header.link_name_bytes().map(|link| link.into_owned()))
+            .unwrap_or_default();
+        for (what, text) in [
+            ("the length of a path", &path),
+            ("the length of a link", &link),
+        ] {
+            if text.len() > MAX_PATH_BYTES {
+                return Err(ArchiveError::Limit {
+                    what,
+                    limit: MAX_PATH_BYTES as u64,
+                });
+            }
+        }
+        let kind = entry_kind(header, &path, link, at)?;
+        let size = records.size.unwrap_or(size);
+        // Tools disagree whether other kinds have content that is to be skipped, so none may claim any.
+        if kind != EntryKind::File && size != 0 {
+            return Err(broken());
+        }
+        self.expect_content(size)?;
+        let mtime = match records.mtime {
+            Some(mtime) => mtime,
+            None => {
+                let seconds = header
+                    .mtime()
+                    .ok()
+                    .and_then(|seconds| i64::try_from(seconds).ok());
+                Time {
+                    seconds: seconds.ok_or_else(broken)?,
+                    nanoseconds: 0,
+                }
+            }
+        };
+        let owner = |record: Option<u64>, field: io::Result<u64>| {
+            let id = record.or(field.ok()).and_then(|id| u32::try_from(id).ok());
+            // The largest number means "leave it" to the kernel.
+            id.filter(|id| *id != u32::MAX).ok_or_else(broken)
+        };
+        Ok(Entry {
+            path,
+            kind,
+            mode: header.mode().map_err(|_| broken())? & 0o7777,
+            uid: owner(records.uid, header.uid())?,
+            gid: owner(records.gid, header.gid())?,
+            mtime,
+            xattrs: records.xattrs,
+        })
+    }
+
+    /// The next header, or nothing at the end of the archive.
+    fn header(&mut self) -> Result<Option<Header>, ArchiveError> {
+        let mut block = [0; BLOCK_BYTES];
+        match read_full(&mut self.source, &mut block).map_err(ArchiveError::read)? {
+            0 => return Ok(None),
+            BLOCK_BYTES => {}
+            _ => return Err(ArchiveError::Truncated),
+        }
+        if block == [0; BLOCK_BYTES] {
+            return Ok(None);
+        }
+        self.entries += 1;
+        if self.entries > MAX_ENTRIES {
+            return Err(ArchiveError::Limit {
+                what: "the number of entries",
+                limit: MAX_ENTRIES,
+            });
+        }
+        let header = Header::from_byte_slice(&block).clone();
+        // The sum counts its own field as eight spaces.
+        let sum = |range: &[u8]| range.iter().map(|&byte| u32::from(byte)).sum::<u32>();
+        let expected = sum(&block[..148]) + 8 * u32::from(b' ') + sum(&block[156..]);
+        match header.cksum() {
+            Ok(found) if found == expected => Ok(Some(header)),
+            _ => Err(ArchiveError::Header(self.entries)),
+        }
+    }
+
+    fn expect_content(&mut self, size: u64) -> Result<(), ArchiveError> {
+        let block = BLOCK_BYTES as u64;
+        self.padding = (block - size % block) % block;
+        self.remaining = size;
+        Ok(())
+    }
+
+    fn skip_content(&mut self) -> Result<(), ArchiveError> {
+        let left = self
+            .remaining
+            .checked_add(self.padding)
+            .ok_or(ArchiveError::Truncated)?;
+        (self.remaining, self.padding) = (0, 0);
+        let skipped = io::copy(&mut self.source.by_ref().take(left), &mut io::sink())
+            .map_err(ArchiveError::read)?;
+        if skipped == left {
+            Ok(())
+        } else {
+            Err(ArchiveError::Truncated)
+        }
+    }
+
+    /// The content of a header that concerns the next entry.
+    fn text(&mut self, size: u64, limit: u64, what: &'static str) -> Result<Vec<u8>, ArchiveError> {
+        if size > limit {
+            return Err(ArchiveError::Limit { what, limit });
+        }
+        self.expect_content(size)?;
+        let mut text = Vec::new();
+        self.read_to_end(&mut text).map_err(ArchiveError::read)?;
+        if text.len() as u64 == size {
+            Ok(text)
+        } else {
+            Err(ArchiveError::Truncated)
+        }
+    }
+
+    fn long_name(&mut self, size: u64) -> Result<Vec<u8>, ArchiveError> {
+        let mut name = self.text(size, MAX_PATH_BYTES as u64 + 1, "a long name")?;
+        let end = name
+            .iter()
+            .position(|&byte| byte == 0)
+            .unwrap_or(name.len());
+        name.truncate(end);
+        Ok(name)
+    }
+}
+
+impl<R: Read> Read for Archive<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = buffer
+            .len()
+            .min(usize::try_from(self.remaining).unwrap_or(usize::MAX));
+        if length == 0 {
+            return Ok(0);
+        }
+        let read = self.source.read(&mut buffer[..length])?;
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.remaining -= read as u64;
+        Ok(read)
+    }
+}
+
+fn entry_kind(
+    header: &Header,
+    path: &[u8],
+    link: Vec<u8>,
+    at: u64,
+) -> Result<EntryKind, ArchiveError> {
+    let device = || {
+        let major = header.device_major().ok().flatten();
+        let minor = header.device_minor().ok().flatten();
+        major.zip(minor).ok_or(ArchiveError::Header(at))
+    };
+    Ok(match header.entry_type() {
+        // Before there was a type for directories, a slash at the end told them.
+        EntryType::Regular if path.ends_with(b"/") => EntryKind::Directory,
+        EntryType::Regular | EntryType::Continuous => EntryKind::File,
+        EntryType::Link => EntryKind::HardLink(link),
+        EntryType::Symlink => EntryKind::Symlink(link),
+        EntryType::Directory => EntryKind::Directory,
+        EntryType::Char => {
+            device().map(|(major, minor)| EntryKind::CharacterDevice(major, minor))?
+        }
+        EntryType::Block => device().map(|(major, minor)| EntryKind::BlockDevice(major, minor))?,
+        EntryType::Fifo => EntryKind::Fifo,
+        EntryType::GNUSparse => return Err(ArchiveError::Sparse),
+        other => {
+            let path = String::from_utf8_lossy(path).into_owned();
+            return Err(ArchiveError::Kind {
+                path,
+                kind: char::from(other.as_byte()),
+            });
+        }
+    })
+}
+
+/// Fills a buffer as far as the source goes.
+fn read_full(source: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match source.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}

@@ -1,0 +1,230 @@
+//! PAX records: the fields of an entry that its fixed header has no room for (POSIX.1-2024, pax, "Extended Header").
+
+use super::archive::ArchiveError;
+
+/// The prefix of records that hold extended attributes.
+const XATTR_PREFIX: &[u8] = b"SCHILY.xattr.";
+
+/// The prefix of records that describe holes in a form of GNU tar.
+const SPARSE_PREFIX: &[u8] = b"GNU.sparse.";
+
+/// What the records of one entry say; of repeated ones the last.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Records {
+    /// Name of the entry.
+    pub path: Option<Vec<u8>>,
+    /// Target of a link.
+    pub link_path: Option<Vec<u8>>,
+    /// Size of the content.
+    pub size: Option<u64>,
+    /// Owner.
+    pub uid: Option<u64>,
+    /// Group.
+    pub gid: Option<u64>,
+    /// Time of the last modification.
+    pub mtime: Option<Time>,
+    /// Extended attributes, names without the record's prefix.
+    pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// A point in time; `nanoseconds` always count forward.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Time {
+    /// Seconds since 1970.
+    pub seconds: i64,
+    /// Nanoseconds, less than a second.
+    pub nanoseconds: u32,
+}
+
+/// Reads records, each `LENGTH KEY=VALUE\n` with the length of the whole. A value may hold any byte, so only the length
+/// tells where it ends.
+///
+/// # Errors
+///
+/// A record whose length or value cannot be read, and holes, which are not supported.
+pub fn parse(mut text: &[u8]) -> Result<Records, ArchiveError> {
+    let mut records = Records::default();
+    while !text.is_empty() {
+        let (record, rest) =
+            split_record(text).ok_or(ArchiveError::Pax("a record has a wrong length"))?;
+        text = rest;
+        let equals = record
+            .iter()
+            .position(|&byte| byte == b'=')
+            .ok_or(ArchiveError::Pax("a record has no value"))?;
+        records.take(&record[..equals], &record[equals + 1..])?;
+    }
+    Ok(records)
+}
+
+fn split_record(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    // A length of more digits than this is no length of a record that is in memory.
+    let space = text.iter().take(10).position(|&byte| byte == b' ')?;
+    let length = usize::try_from(decimal(&text[..space])?).ok()?;
+    let record = text.get(space + 1..length)?;
+    Some((record.strip_suffix(b"\n")?, &text[length..]))
+}
+
+impl Records {
+    fn take(&mut self, key: &[u8], value: &[u8]) -> Result<(), ArchiveError> {
+        match key {
+            b"path" => self.path = Some(value.to_vec()),
+            b"linkpath" => self.link_path = Some(value.to_vec()),
+            b"size" => self.size = Some(number(value)?),
+            b"uid" => self.uid = Some(number(value)?),
+            b"gid" => self.gid = Some(number(value)?),
+            b"mtime" => {
+                self.mtime = Some(time(value).ok_or(ArchiveError::Pax("a time is no number"))?)
+            }
+            _ if key.starts_with(SPARSE_PREFIX) => return Err(ArchiveError::Sparse),
+            _ => {
+                if let Some(name) = key.strip_prefix(XATTR_PREFIX) {
+                    self.xattrs.retain(|(known, _)| known != name);
+                    self.xattrs.push((name.to_vec(), value.to_vec()));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn decimal(text: &[u8]) -> Option<u64> {
+    let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(text)
+        .ok()
+        .filter(|_| is_number)?
+        .parse()
+        .ok()
+}
+
+fn number(text: &[u8]) -> Result<u64, ArchiveError> {
+    decimal(text).ok_or(ArchiveError::Pax("a size or owner is no number"))
+}
+
+/// Reads `-12.3456789`; digits beyond nanoseconds are cut off.
+fn time(text: &[u8]) -> Option<Time> {
+    let (is_negative, text) = text
+        .strip_prefix(b"-")
+        .map_or((false, text), |rest| (true, rest));
+    let point = text
+        .iter()
+        .position(|&byte| byte == b'.')
+        .unwrap_or(text.len());
+    let seconds = i64::try_from(decimal(&text[..point])?).ok()?;
+    let fraction = text.get(point + 1..).unwrap_or_default();
+    if !fraction.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let digits = fraction
+        .iter()
+        .copied()
+        .chain(std::iter::repeat(b'0'))
+        .take(9);
+    let nanoseconds = digits.fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0'));
+    Some(match (is_negative, nanoseconds) {
+        (false, _) => Time {
+            seconds,
+            nanoseconds,
+        },
+        (true, 0) => Time {
+            seconds: -seconds,
+            nanoseconds,
+        },
+        (true, _) => Time {
+            seconds: -seconds - 1,
+            nanoseconds: 1_000_000_000 - nanoseconds,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn record(key: &str, value: &[u8]) -> Vec<u8> {
+        let rest = key.len() + value.len() + 3;
+        let mut length = rest + 1;
+        while length != rest + length.to_string().len() {
+            length = rest + length.to_string().len();
+        }
+        [
+            length.to_string().as_bytes(),
+            b" ",
+            key.as_bytes(),
+            b"=",
+            value,
+            b"\n",
+        ]
+        .concat()
+    }
+
+    #[test]
+    fn values_may_hold_any_byte() {
+        let text = [
+            record("SCHILY.xattr.security.capability", b"\x01\n=\0\n"),
+            record("path", b"a\nb"),
+            record("comment", b""),
+        ];
+        let records = parse(&text.concat()).unwrap();
+        assert_eq!(
+            records.xattrs,
+            [(b"security.capability".to_vec(), b"\x01\n=\0\n".to_vec())]
+        );
+        assert_eq!(records.path.unwrap(), b"a\nb");
+    }
+
+    #[test]
+    fn times_have_nanoseconds_and_may_be_before_1970() {
+        for (text, seconds, nanoseconds) in [
+            ("1700000000.123456789", 1_700_000_000, 123_456_789),
+            ("1.5", 1, 500_000_000),
+            ("1.0000000019", 1, 1),
+            ("0", 0, 0),
+            ("-1", -1, 0),
+            ("-0.25", -1, 750_000_000),
+        ] {
+            assert_eq!(
+                time(text.as_bytes()),
+                Some(Time {
+                    seconds,
+                    nanoseconds
+                }),
+                "{text}"
+            );
+        }
+        for text in ["", ".5", "1.x", "1e3", "--1", "99999999999999999999"] {
+            assert_eq!(time(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn broken_records_are_refused() {
+        for text in [
+            "9 path=a",
+            "x path=a\n",
+            "6 a=b\n7",
+            "0 a=b\n",
+            "3\n",
+            "8 path=ab\n",
+            "99999999999 a=b\n",
+            "6 abc\n",
+        ] {
+            assert!(parse(text.as_bytes()).is_err(), "{text}");
+        }
+        assert!(parse(&record("size", b"-1")).is_err());
+        assert!(parse(&record("uid", b"root")).is_err());
+        assert!(matches!(
+            parse(&record("GNU.sparse.major", b"1")),
+            Err(ArchiveError::Sparse)
+        ));
+    }
+
+    proptest! {
+        /// Any bytes are read or refused, never with a panic.
+        #[test]
+        fn any_bytes(text in proptest::collection::vec(any::<u8>(), 0..100)) {
+            let _ = parse(&text);
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! `imagepuller`: see the library for what it does.
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use imagepuller::cli::{self, Cli};
+
+/// Exit code for wrong arguments (`EX_USAGE`).
+const EX_USAGE: u8 = 64;
+
+fn main() -> ExitCode {
+    let arguments = match Cli::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() {
+                ExitCode::from(EX_USAGE)
+            } else {
+                ExitCode::SUCCESS
+            };
+        }
+    };
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .with_target(false)
+        .init();
+    match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime.block_on(cli::run(arguments)),
+        Err(error) => {
+            eprintln!("imagepuller: failed to start: {error}");
+            ExitCode::from(70)
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Where credentials go and where they do not: redirects, token servers, plain HTTP, unchecked certificates.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
+
+mod support;
+
+use std::io::Write as _;
+
+use imagepuller::digest::Digest;
+use imagepuller::error::{Error, chain};
+use imagepuller::reference::ImageReference;
+use imagepuller::registry::Registry;
+use imagepuller::settings::Settings;
+use imagepuller::source::Source;
+use support::server::{Server, head, ok};
+use support::{PASSWORD, USER, entry};
+use vm_harness::pki::Authority;
+
+const CONTENT: &str = "what the digest names";
+
+/// Fetches from `localhost:PORT` under a document, as a pull does.
+fn fetch(document: &str, port: u16) -> Result<Vec<u8>, Error> {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(document.as_bytes()).unwrap();
+    let zero = Digest::parse(&format!("sha256:{}", "0".repeat(64))).unwrap();
+    let mut hasher = zero.hasher();
+    hasher.update(CONTENT.as_bytes());
+    let digest = hasher.finish();
+    let image = ImageReference::parse(&format!("localhost:{port}/team/app@{digest}"))?;
+    let settings = Settings::load(file.path())?;
+    let source = Source::order(&image, &settings)?.remove(0);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let registry = Registry::new(source, image.repository(), &settings)?;
+        let received = registry.manifest(&digest).await?;
+        Ok(received
+            .verify(&digest, None)
+            .expect("the server sends the right content"))
+    })
+}
+
+fn refusal(document: &str, port: u16) -> String {
+    let text = chain(&fetch(document, port).unwrap_err());
+    assert!(!text.contains(PASSWORD), "a secret was shown: {text}");
+    text
+}
+
+/// Answers with the content to who comes with the password, and with a Basic challenge to others.
+fn guarded(request: &str) -> String {
+    if request
+        .to_ascii_lowercase()
+        .contains("\r\nauthorization: basic ")
+    {
+        return ok(CONTENT);
+    }
+    head(
+        "401 Unauthorized",
+        "WWW-Authenticate: Basic realm=\"test\"\r\n",
+    )
+}
+
+fn has_credentials(server: &Server) -> bool {
+    let requests = server.requests();
+    requests
+        .iter()
+        .any(|request| request.to_ascii_lowercase().contains("\r\nauthorization:"))
+}
+
+#[test]
+fn credentials_do_not_follow_a_redirect_to_another_host() {
+    let authority = Authority::new("test").unwrap();
+    let other = Server::start(Some(&authority), |_| ok(CONTENT));
+    let location = format!(
+        "Location: https://localhost:{}/signed?secret=1\r\n",
+        other.port
+    );
+    let registry = Server::start(Some(&authority), move |request| match guarded(request) {
+        answer if answer.starts_with("HTTP/1.1 200") => head("307 Temporary Redirect", &location),
+        challenge => challenge,
+    });
+    let document = entry("localhost", USER, PASSWORD, authority.certificate());
+    assert_eq!(fetch(&document, registry.port).unwrap(), CONTENT.as_bytes());
+    assert!(has_credentials(&registry) && !has_credentials(&other));
+    assert!(other.requests()[0].starts_with("GET /signed?secret=1 "));
+}
+
+#[test]
+fn bad_redirects_are_refused() {
+    let authority = Authority::new("test").unwrap();
+    let plain = Server::start(None, |_| ok(CONTENT));
+    let downgrade = format!("http://localhost:{}/", plain.port);
+    for (location, expected) in [
+        (downgrade.as_str(), "only to be asked over plain HTTP"),
+        ("/again", "redirects more than 10 times"),
+        ("ftp://localhost/", "no HTTP address"),
+        ("https://user:password@localhost/", "a password in it"),
+        ("", "redirects more than 10 times"),
+    ] {
+        let location = format!("Location: {location}\r\n");
+        let registry = Server::start(Some(&authority), move |_| head("302 Found", &location));
+        let document = entry(
+            &format!("localhost:{}", registry.port),
+            USER,
+            PASSWORD,
+            authority.certificate(),
+        );
+        let text = refusal(&document, registry.port);
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    assert!(plain.requests().is_empty());
+}
+
+#[test]
+fn a_challenge_of_another_host_gets_nothing() {
+    let authority = Authority::new("test").unwrap();
+    let other = Server::start(Some(&authority), guarded);
+    let location = format!("Location: https://localhost:{}/\r\n", other.port);
+    let registry = Server::start(Some(&authority), move |_| {
+        head("307 Temporary Redirect", &location)
+    });
+    let document = entry("localhost", USER, PASSWORD, authority.certificate());
+    let text = refusal(&document, registry.port);
+    assert!(text.contains("401 Unauthorized"), "{text}");
+    assert!(!has_credentials(&other) && !has_credentials(&registry));
+}
+
+#[test]
+fn a_token_server_must_be_verified() {
+    let authority = Authority::new("test").unwrap();
+    let plain = Server::start(None, |_| ok("{\"token\":\"t\"}"));
+    let unknown = Server::start(Some(&Authority::new("unknown").unwrap()), |_| {
+        ok("{\"token\":\"t\"}")
+    });
+    let realms = [
+        (
+            format!("http://localhost:{}/token", plain.port),
+            "not asked over plain HTTP",
+        ),
+        (
+            format!("https://localhost:{}/token", unknown.port),
+            "leaves its certificate unchecked",
+        ),
+        (
+            "https://user:password@localhost/token".to_owned(),
+            "a password in its address",
+        ),
+        ("file:///etc/passwd".to_owned(), "no HTTP address"),
+    ];
+    for (realm, expected) in realms {
+        let challenge = format!("WWW-Authenticate: Bearer realm=\"{realm}\",service=\"x\"\r\n");
+        let registry = Server::start(Some(&authority), move |_| {
+            head("401 Unauthorized", &challenge)
+        });
+        let document = format!(
+            "{}[registries.\"localhost:{}\"]\ninsecure-skip-verify = true\n",
+            entry(
+                &format!("localhost:{}", registry.port),
+                USER,
+                PASSWORD,
+                authority.certificate()
+            ),
+            unknown.port,
+        );
+        let text = refusal(&document, registry.port);
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    assert!(plain.requests().is_empty() && unknown.requests().is_empty());
+}
+
+#[test]
+fn plain_http_is_asked_only_where_allowed() {
+    let name = "[registries.\"localhost\"]\n";
+    let login = format!("{name}username = \"{USER}\"\npassword = \"{PASSWORD}\"\n");
+    let registry = Server::start(None, guarded);
+    let text = refusal(&login, registry.port);
+    assert!(text.contains("it does not speak TLS"), "{text}");
+    assert!(
+        registry
+            .requests()
+            .iter()
+            .all(|request| !request.starts_with("GET "))
+    );
+
+    let text = refusal(
+        &format!("{login}insecure-skip-verify = true\n"),
+        registry.port,
+    );
+    assert!(
+        text.contains("sent that way only with \"plain-http = true\""),
+        "{text}"
+    );
+    assert!(!has_credentials(&registry));
+
+    assert!(fetch(&format!("{login}plain-http = true\n"), registry.port).is_ok());
+    assert!(has_credentials(&registry));
+
+    let open = Server::start(None, |_| ok(CONTENT));
+    assert!(fetch(&format!("{name}insecure-skip-verify = true\n"), open.port).is_ok());
+}
+
+#[test]
+fn an_unchecked_certificate_concerns_one_host() {
+    let (known, unknown) = (
+        Authority::new("known").unwrap(),
+        Authority::new("unknown").unwrap(),
+    );
+    let other = Server::start(Some(&unknown), |_| ok(CONTENT));
+    let location = format!("Location: https://localhost:{}/\r\n", other.port);
+    let registry = Server::start(Some(&unknown), move |_| {
+        head("307 Temporary Redirect", &location)
+    });
+    let skipping = |port: u16| {
+        format!(
+            "[registries.\"localhost:{port}\"]\ninsecure-skip-verify = true\nca-certs = \"\"\"\n{}\"\"\"\n",
+            known.certificate()
+        )
+    };
+    assert!(fetch(&skipping(other.port), other.port).is_ok());
+    let text = refusal(&skipping(registry.port), registry.port);
+    assert!(
+        text.contains(&format!(
+            "certificate of localhost:{} is not trusted",
+            other.port
+        )),
+        "{text}"
+    );
+    // Plain HTTP is no way around a certificate that is not trusted.
+    let plain = format!(
+        "[registries.\"localhost\"]\nplain-http = true\nca-certs = \"\"\"\n{}\"\"\"\n",
+        known.certificate()
+    );
+    assert!(refusal(&plain, other.port).contains("unknown authority"));
+}
+
+#[test]
+fn endless_and_broken_answers_end() {
+    let authority = Authority::new("test").unwrap();
+    let large = format!(
+        "HTTP/1.1 200 OK\r\nContent-Length: 5000000\r\n\r\n{}",
+        "x".repeat(5_000_000)
+    );
+    let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "x: y\r\n".repeat(1000));
+    for (answer, expected) in [
+        (large, "more than 4194304 bytes of manifest"),
+        (many, "cannot reach"),
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort".to_owned(),
+            "broke off",
+        ),
+        ("nonsense\r\n\r\n".to_owned(), "cannot reach"),
+        (head("500 Oops", ""), "out of order"),
+        (head("403 Forbidden", ""), "may not read"),
+        (head("401 Unauthorized", ""), "no way to authenticate"),
+        (
+            head("401 Unauthorized", "WWW-Authenticate: Negotiate\r\n"),
+            "negotiate",
+        ),
+        (head("204 No Content", ""), "no answer of a registry"),
+    ] {
+        let registry = Server::start(Some(&authority), move |_| answer.clone());
+        let text = refusal(
+            &entry("localhost", USER, PASSWORD, authority.certificate()),
+            registry.port,
+        );
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+}

@@ -1,0 +1,245 @@
+//! A VM that runs the guest's job once.
+
+use std::fs;
+use std::os::unix::net::UnixListener;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use command_fds::{CommandFdExt, FdMapping};
+use serde_json::json;
+use sha2::{Digest, Sha256, Sha384};
+
+use crate::fixture::Fixture;
+use crate::initramfs::Initramfs;
+use crate::layout::hex;
+use crate::process::{POLL, bound_command, read_lossy, tail};
+use crate::{Background, Program, Report, Scratch, kata};
+
+/// A guest takes a few seconds; this much only where the machine is very busy or something hangs.
+const LIMIT: Duration = Duration::from_secs(180);
+
+/// What a sandbox is started with.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// The sandbox's id.
+    pub id: String,
+    /// The image to ask for.
+    pub image: String,
+    /// The node's default document; none: the wrapper attaches no disk.
+    pub document: Option<String>,
+    /// The initdata document; none: no initdata disk.
+    pub initdata: Option<String>,
+    /// What the guest's TEE says about it.
+    pub evidence: Evidence,
+    /// More kernel parameters.
+    pub kernel_parameters: Vec<String>,
+    /// Contents of further read-only disks.
+    pub disks: Vec<Vec<u8>>,
+    /// Annotations of the pod.
+    pub annotations: Vec<(String, String)>,
+    /// Further lines of the guest's `/etc/hosts`.
+    pub hosts: String,
+}
+
+/// What the guest's TEE reports as the initdata digest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Evidence {
+    /// There is no TEE.
+    None,
+    /// AMD SEV-SNP with this HOSTDATA.
+    Snp([u8; 32]),
+    /// Intel TDX with this MRCONFIGID.
+    Tdx([u8; 48]),
+}
+
+impl Evidence {
+    /// SNP evidence for a document that names `sha256` as its algorithm.
+    #[must_use]
+    pub fn snp(initdata: &str) -> Self {
+        Self::Snp(Sha256::digest(initdata).into())
+    }
+
+    /// TDX evidence for a document that names `sha384` as its algorithm.
+    #[must_use]
+    pub fn tdx(initdata: &str) -> Self {
+        Self::Tdx(Sha384::digest(initdata).into())
+    }
+
+    /// The arguments of the fixture's kernel module, in the job's `TEE`.
+    fn module_arguments(&self) -> String {
+        match self {
+            Self::None => String::new(),
+            Self::Snp(data) => format!("platform=snp hostdata={}", hex(data)),
+            Self::Tdx(data) => format!("platform=tdx hostdata={}", hex(data)),
+        }
+    }
+}
+
+/// A VM started through the wrapper.
+#[derive(Debug)]
+pub struct Guest {
+    process: Background,
+    scratch: Scratch,
+    started: Instant,
+}
+
+impl Guest {
+    /// Starts a VM as Kata's Go runtime would, with `kata-configdev-qemu` in QEMU's place.
+    ///
+    /// # Errors
+    ///
+    /// Where a part is missing or the wrapper cannot be started. What the wrapper refuses shows in [`Guest::finish`].
+    pub fn boot(scenario: &Scenario) -> Result<Self> {
+        let scratch = Scratch::new()?;
+        Self::boot_in(scenario, scratch)
+    }
+
+    /// As [`Guest::boot`], with all files in `scratch`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Guest::boot`].
+    pub fn boot_in(scenario: &Scenario, scratch: Scratch) -> Result<Self> {
+        let fixture = Fixture::find()?;
+        let sandbox = prepare(scenario, &scratch, &fixture)?;
+        let mut settings = String::from("qemu = \"/usr/bin/qemu-system-x86_64\"\n");
+        if let Some(document) = &scenario.document {
+            let path = scratch.write("imagepuller.toml", document)?;
+            settings.push_str(&format!("document = \"{}\"\n", path.display()));
+        }
+        let settings = scratch.write("config.toml", settings)?;
+        let bundle = scratch.path().join("bundle");
+        fs::create_dir(&bundle)?;
+        let annotations: serde_json::Map<_, _> = scenario
+            .annotations
+            .iter()
+            .map(|(key, value)| (key.clone(), json!(value)))
+            .collect();
+        let spec = json!({"ociVersion": "1.1.0", "annotations": annotations});
+        fs::write(bundle.join("config.json"), spec.to_string())?;
+
+        let mut command = bound_command(Program::KataConfigdevQemu.path()?);
+        command
+            .args(kata::arguments(&sandbox))
+            .current_dir(&bundle)
+            .env("KATA_CONFIGDEV_CONFIG", settings);
+        // Kata hands over the listening QMP socket as descriptor 3.
+        let qmp = UnixListener::bind(scratch.path().join("qmp.sock"))?;
+        command.fd_mappings(vec![FdMapping {
+            parent_fd: qmp.into(),
+            child_fd: 3,
+        }])?;
+        let started = Instant::now();
+        let process = Background::spawn("qemu", command, &scratch)?;
+        Ok(Self {
+            process,
+            scratch,
+            started,
+        })
+    }
+
+    /// What the console showed so far.
+    #[must_use]
+    pub fn console(&self) -> String {
+        read_lossy(&self.scratch.path().join("console.log"))
+    }
+
+    /// The directory with the VM's files.
+    #[must_use]
+    pub const fn scratch(&self) -> &Scratch {
+        &self.scratch
+    }
+
+    /// The process number: the wrapper's, and after its exec QEMU's.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Waits for the VM to end, calling `progress` with the console's text whenever there is more.
+    ///
+    /// # Errors
+    ///
+    /// Where the VM does not start, hangs, or its job does not end.
+    pub fn finish(mut self, mut progress: impl FnMut(&str)) -> Result<Report> {
+        let mut seen = 0;
+        let status = loop {
+            let ended = self.process.ended()?;
+            let console = self.console();
+            if console.len() > seen {
+                seen = console.len();
+                progress(&console);
+            }
+            if let Some(status) = ended {
+                break status;
+            }
+            ensure!(
+                self.started.elapsed() < LIMIT,
+                "the guest did not end in {} s: {}",
+                LIMIT.as_secs(),
+                tail(&console)
+            );
+            sleep(POLL);
+        };
+        let output = self.process.output();
+        ensure!(
+            status.success(),
+            "the VM ended with {status}: {}",
+            tail(&output)
+        );
+        let report = Report::parse(self.console(), self.started.elapsed());
+        ensure!(
+            report.is_complete(),
+            "the guest did not finish its job: {}\n{}",
+            tail(&report.console),
+            tail(&output)
+        );
+        ensure!(
+            output.is_empty(),
+            "the wrapper or QEMU wrote to stderr: {}",
+            tail(&output)
+        );
+        Ok(report)
+    }
+}
+
+fn prepare(scenario: &Scenario, scratch: &Scratch, fixture: &Fixture) -> Result<kata::Sandbox> {
+    let mut initramfs = Initramfs::base(fixture)?;
+    let bundle = format!("/run/kata-containers/{}", scenario.id);
+    initramfs.file(
+        "job/parameters",
+        format!(
+            "IMAGE='{}'\nBUNDLE='{bundle}'\nTEE='{}'\n",
+            scenario.image,
+            scenario.evidence.module_arguments()
+        )
+        .as_bytes(),
+    )?;
+    let hosts = format!("127.0.0.1 localhost\n{}", scenario.hosts);
+    initramfs.file("etc/hosts", hosts.as_bytes())?;
+    let initrd = scratch.write("initrd.cpio", initramfs.finish()?)?;
+    let initdata = match &scenario.initdata {
+        Some(document) => {
+            let image = config_image::encode(config_image::Magic::INITDATA, document.as_bytes())?;
+            Some(scratch.write("data.img", image)?)
+        }
+        None => None,
+    };
+    let disks = scenario
+        .disks
+        .iter()
+        .enumerate()
+        .map(|(number, content)| scratch.write(&format!("disk{number}.img"), content))
+        .collect::<Result<_>>()
+        .context("failed to write a disk")?;
+    Ok(kata::Sandbox {
+        id: scenario.id.clone(),
+        kernel: fixture.kernel.clone(),
+        initrd,
+        initdata,
+        disks,
+        kernel_parameters: scenario.kernel_parameters.clone(),
+        run: scratch.path().to_owned(),
+    })
+}

@@ -1,0 +1,162 @@
+//! Processes in the background, and commands that are waited for.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::Scratch;
+
+/// How often a condition outside this process is looked at again.
+pub(crate) const POLL: Duration = Duration::from_millis(20);
+
+/// A process that runs beside the caller, with its output in a file; killed when dropped.
+///
+/// The kernel kills it as well when the thread that started it ends, so that not even `SIGKILL` leaves it behind.
+#[derive(Debug)]
+pub struct Background {
+    name: String,
+    child: Child,
+    log: PathBuf,
+    scratch: Scratch,
+}
+
+/// A [`Command`] that runs `program` under a parent-death signal.
+pub(crate) fn bound_command(program: impl AsRef<OsStr>) -> Command {
+    // setpriv(1) sets the signal and execs: the process keeps its number and its descriptors.
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "--"]).arg(program);
+    command.stdin(Stdio::null());
+    command
+}
+
+impl Background {
+    /// Starts `command`, which [`bound_command`] made, with both outputs in `NAME.log` of `scratch`.
+    pub(crate) fn spawn(name: &str, mut command: Command, scratch: &Scratch) -> Result<Self> {
+        let log = scratch.path().join(format!("{name}.log"));
+        let output = File::create(&log).context("failed to create a log file")?;
+        command.stdout(output.try_clone()?).stderr(output);
+        let child = scratch.spawn(&mut command)?;
+        Ok(Self {
+            name: name.to_owned(),
+            child,
+            log,
+            scratch: scratch.clone(),
+        })
+    }
+
+    /// What the process wrote so far.
+    #[must_use]
+    pub fn output(&self) -> String {
+        read_lossy(&self.log)
+    }
+
+    /// The process number.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Looks every few milliseconds until `look` finds something in the process's output.
+    ///
+    /// # Errors
+    ///
+    /// Where the process ends or `limit` passes before; with the end of the output.
+    pub fn wait_for<T>(&mut self, limit: Duration, look: impl Fn(&str) -> Option<T>) -> Result<T> {
+        let start = Instant::now();
+        loop {
+            let ended = self.ended()?;
+            if let Some(found) = look(&self.output()) {
+                return Ok(found);
+            }
+            if let Some(status) = ended {
+                bail!(
+                    "{} ended with {status}: {}",
+                    self.name,
+                    tail(&self.output())
+                );
+            }
+            ensure!(
+                start.elapsed() < limit,
+                "{} did not get ready in {} s: {}",
+                self.name,
+                limit.as_secs(),
+                tail(&self.output())
+            );
+            sleep(POLL);
+        }
+    }
+
+    /// The exit status, once the process has ended.
+    ///
+    /// # Errors
+    ///
+    /// Those of `waitpid(2)`.
+    pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        let status = self.child.try_wait()?;
+        if status.is_some() {
+            self.scratch.forget(self.child.id());
+        }
+        Ok(status)
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        self.scratch.forget(self.child.id());
+    }
+}
+
+/// Runs `program` to its end and returns its output, whatever its exit code.
+pub(crate) fn run<A: AsRef<OsStr>>(
+    scratch: &Scratch,
+    program: impl AsRef<OsStr>,
+    arguments: impl IntoIterator<Item = A>,
+) -> Result<Output> {
+    let mut command = bound_command(program);
+    command
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let child = scratch.spawn(&mut command)?;
+    let id = child.id();
+    let output = child
+        .wait_with_output()
+        .with_context(|| format!("failed to wait for {id}"))?;
+    scratch.forget(id);
+    Ok(output)
+}
+
+/// As [`run`], but an exit code other than 0 is an error that carries the program's own words.
+pub(crate) fn run_checked<A: AsRef<OsStr>>(
+    scratch: &Scratch,
+    program: &str,
+    arguments: impl IntoIterator<Item = A>,
+) -> Result<Output> {
+    let output = run(scratch, program, arguments)?;
+    ensure!(
+        output.status.success(),
+        "{program} ended with {}: {}",
+        output.status,
+        tail(&String::from_utf8_lossy(&output.stderr))
+    );
+    Ok(output)
+}
+
+pub(crate) fn read_lossy(path: &Path) -> String {
+    fs::read(path)
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .unwrap_or_default()
+}
+
+/// The last lines of `text`, enough to see what went wrong.
+pub(crate) fn tail(text: &str) -> String {
+    let lines: Vec<&str> = text.trim_end().lines().collect();
+    lines[lines.len().saturating_sub(30)..].join("\n")
+}

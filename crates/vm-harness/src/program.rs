@@ -1,0 +1,54 @@
+//! The programs of this workspace, as `hack/build` leaves them.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, ensure};
+
+/// A program of this workspace, built static for release by `hack/build`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// The host's command line.
+    KataConfigdev,
+    /// The hypervisor wrapper.
+    KataConfigdevQemu,
+    /// The guest's first program.
+    InitdataProcessor,
+    /// The guest's puller.
+    Imagepuller,
+}
+
+impl Program {
+    /// Its file name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::KataConfigdev => "kata-configdev",
+            Self::KataConfigdevQemu => "kata-configdev-qemu",
+            Self::InitdataProcessor => "initdata-processor",
+            Self::Imagepuller => "imagepuller",
+        }
+    }
+
+    /// Where it is.
+    ///
+    /// # Errors
+    ///
+    /// Where it was not built.
+    pub fn path(self) -> Result<PathBuf> {
+        let path = workspace()
+            .join("target/x86_64-unknown-linux-gnu/release")
+            .join(self.name());
+        ensure!(
+            path.is_file(),
+            "{} is missing: run hack/build first",
+            path.display()
+        );
+        Ok(path)
+    }
+}
+
+/// The checkout this crate was built from.
+pub(crate) fn workspace() -> &'static Path {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here)
+}
