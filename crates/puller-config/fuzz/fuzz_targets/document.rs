@@ -17,7 +17,12 @@ fuzz_target!(|bytes: &[u8]| {
             return;
         }
     };
-    assert!(checked.warnings.iter().all(|warning| !warning.to_string().contains(char::is_control)));
+    assert!(
+        checked
+            .warnings
+            .iter()
+            .all(|warning| !warning.to_string().contains(char::is_control))
+    );
     let registries = &checked.document.registries;
     for (name, _) in registries.iter() {
         let shown = name.to_string();
@@ -25,7 +30,10 @@ fuzz_target!(|bytes: &[u8]| {
         if name.is_literal() {
             let host = RegistryHost::parse(&shown).expect("a literal is a host");
             // The same name with the port that this one implies is more specific.
-            assert!(matches!(registries.entry_for(&host), Match::Entry { literal: true, .. }));
+            assert!(matches!(
+                registries.entry_for(&host),
+                Match::Entry { literal: true, .. }
+            ));
             assert!(registries.literal_entry_for(&host).is_some());
         }
     }

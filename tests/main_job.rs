@@ -1,0 +1,110 @@
+//! The main job: a document goes in on the node, an image comes out mounted inside the guest.
+
+use std::fs;
+use std::thread::sleep;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use end_to_end::{assert_no_secret, run, site};
+use vm_harness::site::sample_initdata;
+use vm_harness::{Evidence, Guest, Report, Scenario, Site, demo};
+
+/// What holds for every guest that got its image.
+fn assert_pulled(site: &Site, report: &Report) -> Result<()> {
+    assert_eq!(report.value("pull"), Some("exit 0"), "{}", report.console);
+    assert_eq!(report.value("answer"), Some(site.layout.manifest.as_str()));
+    assert_eq!(report.value("mount"), Some("1"));
+    assert_eq!(demo::files(report)?, site.layout.files);
+    assert_no_secret(site, &report.console);
+    Ok(())
+}
+
+/// The guest's `config` line for `path`: mode, owner, size, digest.
+fn written<'a>(report: &'a Report, path: &str) -> Option<Vec<&'a str>> {
+    let suffix = format!(" {path}");
+    let line = report
+        .values("config")
+        .find(|value| value.ends_with(&suffix))?;
+    Some(line.split(' ').collect())
+}
+
+#[test]
+fn image_is_pulled_checked_and_mounted_inside_the_guest() -> Result<()> {
+    let site = site()?;
+    let scenario = site.scenario();
+    let guest = Guest::boot(&scenario)?;
+
+    // The wrapper has become QEMU, under the number it was started with, and shows no secret to the node's users.
+    let process = format!("/proc/{}", guest.id());
+    let mut tries = 0;
+    while !fs::read_link(format!("{process}/exe"))?.ends_with("qemu-system-x86_64") && tries < 500 {
+        tries += 1;
+        sleep(Duration::from_millis(10));
+    }
+    let arguments =
+        String::from_utf8_lossy(&fs::read(format!("{process}/cmdline"))?).replace('\0', " ");
+    assert!(
+        arguments.starts_with("/usr/bin/qemu-system-x86_64 -name sandbox-"),
+        "{arguments}"
+    );
+    assert!(arguments.contains("serial=imagepuller"), "{arguments}");
+    assert_no_secret(&site, &arguments);
+
+    let report = guest.finish(|_| ())?;
+    assert_pulled(&site, &report)?;
+    assert_eq!(
+        report.value("run"),
+        Some("pulled inside the guest"),
+        "a program of the image runs"
+    );
+    assert_eq!(
+        report.values("link").collect::<Vec<_>>(),
+        ["./bin/sh -> busybox", "./lib/libc.so.6 -> libc-2.36.so"]
+    );
+    let hard = report.values("file").filter(|v| v.contains(" 2 ")).count();
+    assert_eq!(hard, 2, "both names of the hard link count two links");
+
+    let document = scenario.document.context("the scenario has a document")?;
+    let copied =
+        written(&report, "/run/insecure-cfg/imagepuller.toml").context("no configuration")?;
+    assert_eq!(copied[..3], ["600", "0:0", &document.len().to_string()]);
+    assert!(written(&report, "/run/measured-cfg/aa.toml").is_some());
+    assert!(written(&report, "/run/measured-cfg/policy.rego").is_some());
+    assert!(
+        report
+            .values("policy")
+            .any(|line| line.contains("AllowRequestsFailingPolicy := true"))
+    );
+    assert_eq!(
+        report.value("serving"),
+        Some("600 0:0"),
+        "the socket is for root only"
+    );
+    Ok(())
+}
+
+#[test]
+fn tdx_evidence_works_as_snp_does() -> Result<()> {
+    let site = site()?;
+    let initdata = sample_initdata().replace("sha256", "sha384");
+    let scenario = Scenario {
+        evidence: Evidence::tdx(&initdata),
+        initdata: Some(initdata),
+        ..site.scenario()
+    };
+    assert_pulled(&site, &run(&scenario)?)
+}
+
+#[test]
+fn without_a_tee_only_the_kernel_parameter_lets_the_guest_go_on() -> Result<()> {
+    let site = site()?;
+    let scenario = Scenario {
+        evidence: Evidence::None,
+        kernel_parameters: vec!["configdev.allow_unverified_initdata=1".to_owned()],
+        ..site.scenario()
+    };
+    let report = run(&scenario)?;
+    assert_pulled(&site, &report)?;
+    assert!(written(&report, "/run/measured-cfg/aa.toml").is_some());
+    Ok(())
+}
