@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use end_to_end::{assert_no_secret, run, site};
 use vm_harness::site::sample_initdata;
-use vm_harness::{Evidence, Guest, Report, Scenario, Site, demo};
+use vm_harness::{Evidence, Guest, Report, Scenario, Scratch, Site, demo};
 
 /// What holds for every guest that got its image.
 fn assert_pulled(site: &Site, report: &Report) -> Result<()> {
@@ -81,6 +81,23 @@ fn image_is_pulled_checked_and_mounted_inside_the_guest() -> Result<()> {
         "the socket is for root only"
     );
     Ok(())
+}
+
+#[test]
+fn a_pod_chooses_its_document_by_annotation() -> Result<()> {
+    let site = site()?;
+    let allowed = Scratch::new()?;
+    let chosen = allowed.write("team-a.toml", site.document())?;
+    let scenario = Scenario {
+        document: Some("[registries]\n".to_owned()),
+        annotation_allow: vec![allowed.path().to_owned()],
+        annotations: vec![(
+            "io.katacontainers.config.runtime.imagepuller_config".to_owned(),
+            chosen.display().to_string(),
+        )],
+        ..site.scenario()
+    };
+    assert_pulled(&site, &run(&scenario)?)
 }
 
 #[test]

@@ -67,7 +67,7 @@ pub fn decode(source: &(impl ReadAt + ?Sized), expected: Magic) -> Result<Image,
 /// Inflates exactly one gzip member that fills `gzip` to its last byte.
 ///
 /// Two passes: the first only counts, so that the buffer of the second is allocated once. A buffer that grows would
-/// leave copies of secrets in freed memory.
+/// leave copies of secrets in freed memory. (The decoder's own window, up to 32 KiB, is freed as it is.)
 fn inflate(gzip: &[u8]) -> Result<Zeroizing<Vec<u8>>, DecodeError> {
     let mut decoder = GzDecoder::new(gzip);
     let counted = io::copy(

@@ -33,7 +33,7 @@ pub enum EncodeError {
 /// Packs `document` into an image for `magic`.
 ///
 /// The same input gives the same bytes: the gzip header has no name, no comment and no time. What [`crate::decode`]
-/// would refuse for its size is refused here. The result and all buffers on the way are zeroed when dropped.
+/// would refuse for its size is refused here. The result is zeroed when dropped; the compressor's own window is not.
 ///
 /// # Errors
 ///

@@ -16,6 +16,7 @@ use std::os::fd::OwnedFd;
 use crate::digest::{Digest, Hasher, Mismatch};
 
 pub mod archive;
+mod archive_error;
 pub mod blob;
 pub mod compression;
 pub mod pax;
@@ -23,9 +24,9 @@ pub mod tree;
 pub mod unpack;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
-pub use archive::ArchiveError;
+pub use archive_error::ArchiveError;
 pub use unpack::UnpackError;
 
 /// The most plain bytes of one layer. Larger ones exist nowhere; a bomb ends here or when the store is full.
@@ -97,7 +98,7 @@ fn unpack_plain(
     };
     let unpacked = unpack::unpack(&mut plain, root).and_then(|entries| {
         // What follows the end of the archive belongs to the digest.
-        io::copy(&mut plain, &mut io::sink()).map_err(archive::ArchiveError::read)?;
+        io::copy(&mut plain, &mut io::sink()).map_err(ArchiveError::read)?;
         Ok(entries)
     });
     if let Some(failure) = plain.failure.take() {

@@ -125,10 +125,7 @@ mod tests {
 
     #[test]
     fn privileged_a_mount_that_nobody_waits_for_is_undone() {
-        if !rustix::process::geteuid().is_root() {
-            eprintln!(
-                "privileged_a_mount_that_nobody_waits_for_is_undone skipped: needs root to mount"
-            );
+        if !crate::layer::tests::is_root("privileged_a_mount_that_nobody_waits_for_is_undone") {
             return;
         }
         let directory = tempfile::tempdir().unwrap();

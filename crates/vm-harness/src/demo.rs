@@ -20,6 +20,13 @@ pub struct Options {
     verbose: bool,
 }
 
+/// As `println!`, but a reader who went away is no reason to panic.
+macro_rules! say {
+    ($($words:tt)*) => {
+        let _ = writeln!(stdout(), $($words)*);
+    };
+}
+
 /// Seconds per phase, in order.
 #[derive(Debug, Default)]
 struct Phases(Vec<(&'static str, f64)>);
@@ -213,10 +220,10 @@ pub fn files(report: &Report) -> Result<BTreeMap<String, (u32, String)>> {
 }
 
 fn summary(site: &Site, report: &Report, phases: &Phases, total: f64) {
-    println!("\nDone.");
-    println!("  image     {}", site.image());
-    println!("  digest    {}", report.value("answer").unwrap_or_default());
-    println!(
+    say!("\nDone.");
+    say!("  image     {}", site.image());
+    say!("  digest    {}", report.value("answer").unwrap_or_default());
+    say!(
         "  mounted   /run/kata-containers/{}/rootfs in the guest, overlay",
         site.scenario().id
     );
@@ -224,20 +231,20 @@ fn summary(site: &Site, report: &Report, phases: &Phases, total: f64) {
         .values("file")
         .filter_map(|v| v.rsplit(' ').next())
         .collect();
-    println!(
+    say!(
         "  files     {}, first: {}",
         files.len(),
         files.iter().take(4).copied().collect::<Vec<_>>().join(" ")
     );
     if let Some(memory) = report.value("memory") {
-        println!("  memory    imagepuller {memory}");
+        say!("  memory    imagepuller {memory}");
     }
     let list: Vec<String> = phases
         .0
         .iter()
         .map(|(name, secs)| format!("{name} {secs:.1}"))
         .collect();
-    println!("  seconds   {}, total {total:.1}", list.join(", "));
+    say!("  seconds   {}, total {total:.1}", list.join(", "));
 }
 
 impl Phases {
@@ -262,11 +269,11 @@ fn step(number: u32, name: &str, text: &str) {
     } else {
         ("", "")
     };
-    println!("\n{bold}[{number}/5] {name}{plain}  {text}");
+    say!("\n{bold}[{number}/5] {name}{plain}  {text}");
 }
 
 fn line(text: &str) {
-    println!("      {text}");
+    say!("      {text}");
     // Progress is for a person who waits, also behind a pipe.
     let _ = stdout().flush();
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -36,6 +37,8 @@ pub struct Scenario {
     pub kernel_parameters: Vec<String>,
     /// Contents of further read-only disks.
     pub disks: Vec<Vec<u8>>,
+    /// Directories from which a pod may choose a document.
+    pub annotation_allow: Vec<PathBuf>,
     /// Annotations of the pod.
     pub annotations: Vec<(String, String)>,
     /// Further lines of the guest's `/etc/hosts`.
@@ -108,6 +111,10 @@ impl Guest {
             let path = scratch.write("imagepuller.toml", document)?;
             settings.push_str(&format!("document = \"{}\"\n", path.display()));
         }
+        settings.push_str(&format!(
+            "annotation-allow = {:?}\n",
+            scenario.annotation_allow
+        ));
         let settings = scratch.write("config.toml", settings)?;
         let bundle = scratch.path().join("bundle");
         fs::create_dir(&bundle)?;

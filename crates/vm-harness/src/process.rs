@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::thread::sleep;
@@ -97,20 +98,30 @@ impl Background {
     ///
     /// Those of `waitpid(2)`.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
-        let status = self.child.try_wait()?;
-        if status.is_some() {
-            self.scratch.forget(self.child.id());
-        }
-        Ok(status)
+        Ok(self.scratch.reap(&mut self.child)?)
     }
 }
 
 impl Drop for Background {
     fn drop(&mut self) {
         let _ = self.child.kill();
-        let _ = self.child.wait();
-        self.scratch.forget(self.child.id());
+        // Killed, so it ends soon; only then may its number be forgotten.
+        while let Ok(None) = self.scratch.reap(&mut self.child) {
+            sleep(POLL);
+        }
     }
+}
+
+/// As [`run_checked`], with the file `input` as the program's standard input.
+pub(crate) fn run_with_input<A: AsRef<OsStr>>(
+    scratch: &Scratch,
+    program: &str,
+    arguments: impl IntoIterator<Item = A>,
+    input: &Path,
+) -> Result<Output> {
+    let mut command = bound_command(program);
+    command.args(arguments).stdin(File::open(input)?);
+    checked(program, output(scratch, command)?)
 }
 
 /// Runs `program` to its end and returns its output, whatever its exit code.
@@ -120,17 +131,35 @@ pub(crate) fn run<A: AsRef<OsStr>>(
     arguments: impl IntoIterator<Item = A>,
 ) -> Result<Output> {
     let mut command = bound_command(program);
+    command.args(arguments);
+    output(scratch, command)
+}
+
+fn output(scratch: &Scratch, mut command: Command) -> Result<Output> {
+    // Files, not pipes: a full pipe would stop the program while this function only looks whether it has ended.
+    let mut outputs = [tempfile::tempfile()?, tempfile::tempfile()?];
+    let [stdout, stderr] = &outputs;
     command
-        .args(arguments)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let child = scratch.spawn(&mut command)?;
-    let id = child.id();
-    let output = child
-        .wait_with_output()
-        .with_context(|| format!("failed to wait for {id}"))?;
-    scratch.forget(id);
-    Ok(output)
+        .stdout(stdout.try_clone()?)
+        .stderr(stderr.try_clone()?);
+    let mut child = scratch.spawn(&mut command)?;
+    let status = loop {
+        match scratch.reap(&mut child)? {
+            Some(status) => break status,
+            None => sleep(POLL),
+        }
+    };
+    let mut texts = [Vec::new(), Vec::new()];
+    for (file, text) in outputs.iter_mut().zip(&mut texts) {
+        file.rewind()?;
+        file.read_to_end(text)?;
+    }
+    let [stdout, stderr] = texts;
+    Ok(Output {
+        status,
+        stdout,
+        stderr,
+    })
 }
 
 /// As [`run`], but an exit code other than 0 is an error that carries the program's own words.
@@ -139,7 +168,10 @@ pub(crate) fn run_checked<A: AsRef<OsStr>>(
     program: &str,
     arguments: impl IntoIterator<Item = A>,
 ) -> Result<Output> {
-    let output = run(scratch, program, arguments)?;
+    checked(program, run(scratch, program, arguments)?)
+}
+
+fn checked(program: &str, output: Output) -> Result<Output> {
     ensure!(
         output.status.success(),
         "{program} ended with {}: {}",

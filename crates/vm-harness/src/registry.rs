@@ -5,9 +5,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::json;
 
 use crate::pki::Authority;
-use crate::process::{bound_command, run_checked};
+use crate::process::{bound_command, run_checked, run_with_input};
 use crate::{Background, Scratch};
 
 /// A running `docker-registry` on a free port of 127.0.0.1.
@@ -17,8 +20,7 @@ pub struct Registry {
     port: u16,
     storage: PathBuf,
     trust: PathBuf,
-    username: String,
-    password: String,
+    authfile: PathBuf,
 }
 
 impl Registry {
@@ -42,8 +44,9 @@ impl Registry {
         let trust = scratch.path().join("registry-trust");
         fs::create_dir(&trust)?;
         fs::write(trust.join("ca.crt"), authority.certificate())?;
-        // bcrypt is the only kind of entry that docker-registry accepts. The password is made up for this run.
-        let entry = run_checked(scratch, "htpasswd", ["-Bbn", username, password])?;
+        // bcrypt is the only kind of entry that docker-registry accepts. No password in an argument list, not even here.
+        let typed = scratch.write("registry.password", password)?;
+        let entry = run_with_input(scratch, "htpasswd", ["-Bin", username], &typed)?;
         let htpasswd = scratch.write("registry.htpasswd", entry.stdout)?;
         let storage = scratch.path().join("registry-storage");
         let config = format!(
@@ -64,13 +67,15 @@ impl Registry {
         let port = process
             .wait_for(Duration::from_secs(20), listening_port)
             .context("docker-registry did not start")?;
+        let auth = STANDARD.encode(format!("{username}:{password}"));
+        let auths = json!({"auths": {format!("127.0.0.1:{port}"): {"auth": auth}}});
+        let authfile = scratch.write("registry-auth.json", auths.to_string())?;
         Ok(Self {
             process,
             port,
             storage,
             trust,
-            username: username.to_owned(),
-            password: password.to_owned(),
+            authfile,
         })
     }
 
@@ -84,6 +89,12 @@ impl Registry {
     #[must_use]
     pub fn log(&self) -> String {
         self.process.output()
+    }
+
+    /// How many requests the registry has answered, refused ones included.
+    #[must_use]
+    pub fn requests(&self) -> usize {
+        self.log().matches("http.request.method=").count()
     }
 
     /// Pushes the OCI layout at `layout` as `repository:1` with `skopeo`, byte for byte.
@@ -102,8 +113,8 @@ impl Registry {
                 "--preserve-digests",
                 "--dest-cert-dir",
                 &self.trust.to_string_lossy(),
-                "--dest-creds",
-                &format!("{}:{}", self.username, self.password),
+                "--dest-authfile",
+                &self.authfile.to_string_lossy(),
                 &format!("oci:{}", layout.display()),
                 &format!("docker://127.0.0.1:{}/{repository}:1", self.port),
             ],

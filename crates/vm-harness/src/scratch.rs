@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, ExitStatus};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, bail};
@@ -92,9 +92,16 @@ impl Scratch {
         Ok(child)
     }
 
-    /// Forgets a process that was waited for. Between its exit and this call its number cannot be anybody else's.
-    pub(crate) fn forget(&self, process: u32) {
-        self.0.state().running.remove(&process);
+    /// Looks whether `child` has ended, and forgets it then.
+    ///
+    /// Both under the lock that [`Scratch::clear`] takes: once a process is waited for, its number may be anybody's.
+    pub(crate) fn reap(&self, child: &mut Child) -> std::io::Result<Option<ExitStatus>> {
+        let mut state = self.0.state();
+        let status = child.try_wait()?;
+        if status.is_some() {
+            state.running.remove(&child.id());
+        }
+        Ok(status)
     }
 
     /// Kills the processes and removes the directory, now.

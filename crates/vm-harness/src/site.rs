@@ -99,6 +99,7 @@ impl Site {
             initdata: Some(initdata),
             kernel_parameters: Vec::new(),
             disks: decoys(),
+            annotation_allow: Vec::new(),
             annotations: Vec::new(),
             hosts: format!("10.0.2.2 {REGISTRY_NAME}\n"),
         }

@@ -7,6 +7,7 @@ use std::io::{self, Read};
 
 use tar::{EntryType, Header};
 
+use super::archive_error::ArchiveError;
 use super::pax::{self, Records, Time};
 
 /// How many entries a layer may have; the largest known images have a few hundred thousand.
@@ -19,56 +20,6 @@ pub const MAX_PATH_BYTES: usize = 4095;
 const MAX_PAX_BYTES: u64 = 1 << 20;
 
 const BLOCK_BYTES: usize = 512;
-
-/// What is wrong with an archive.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ArchiveError {
-    /// The stream under the archive failed.
-    #[error("cannot read the archive")]
-    Read(#[source] io::Error),
-    /// The archive ends inside an entry.
-    #[error("the archive ends in the middle of an entry")]
-    Truncated,
-    /// A header's own sum does not hold, or a number in it cannot be read.
-    #[error("entry {0} has a broken header")]
-    Header(u64),
-    /// PAX records break their grammar.
-    #[error("extended header: {0}")]
-    Pax(&'static str),
-    /// A limit is exceeded.
-    #[error("{what} exceeds the limit of {limit}")]
-    Limit {
-        /// What is too large.
-        what: &'static str,
-        /// The limit.
-        limit: u64,
-    },
-    /// A kind of entry that no image needs.
-    #[error("entry {path:?} is of unknown type {kind:?}")]
-    Kind {
-        /// Its name.
-        path: String,
-        /// The type's letter.
-        kind: char,
-    },
-    /// A file with holes.
-    #[error(
-        "files with holes in GNU tar's sparse form are not supported; build the layer without \"--sparse\""
-    )]
-    Sparse,
-}
-
-impl ArchiveError {
-    /// A failed read; an end in the middle of an entry has a name of its own.
-    pub(crate) fn read(error: io::Error) -> Self {
-        if error.kind() == io::ErrorKind::UnexpectedEof {
-            Self::Truncated
-        } else {
-            Self::Read(error)
-        }
-    }
-}
 
 /// One entry, before any of it is believed: the path is what the archive says.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! PAX records: the fields of an entry that its fixed header has no room for (POSIX.1-2024, pax, "Extended Header").
 
-use super::archive::ArchiveError;
+use super::archive_error::ArchiveError;
 
 /// The prefix of records that hold extended attributes.
 const XATTR_PREFIX: &[u8] = b"SCHILY.xattr.";

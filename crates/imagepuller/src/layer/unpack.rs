@@ -12,7 +12,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::archive::{Archive, ArchiveError, Entry, EntryKind};
+use super::archive::{Archive, Entry, EntryKind};
+use super::archive_error::ArchiveError;
 use super::pax::Time;
 use super::tree::{EntryPath, Found, Tree, kind_of};
 

@@ -1,10 +1,11 @@
 //! The main job on real parts, from a node's document to an image mounted inside a VM; `hack/demo` builds and calls it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::mpsc;
 use std::thread;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use clap::Parser;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -30,7 +31,12 @@ fn main() -> Result<ExitCode> {
             .try_for_each(|n| signalled.send(Event::Signal(n)))
     });
     let worker = scratch.clone();
-    thread::spawn(move || sender.send(Event::Finished(demo::run(&options, &worker))));
+    thread::spawn(move || {
+        // The signal thread keeps the channel open, so a panic must be told like any other end.
+        let result = catch_unwind(AssertUnwindSafe(|| demo::run(&options, &worker)))
+            .unwrap_or_else(|_| Err(anyhow!("internal error, see above")));
+        sender.send(Event::Finished(result))
+    });
 
     let event = events.recv()?;
     scratch.clear();
