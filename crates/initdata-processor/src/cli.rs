@@ -15,7 +15,8 @@ Exit codes:
    0  done, also when initdata was refused and the deny-all policy is in place
   64  wrong command line
   65  initdata or the configuration was refused (only with --strict-exit)
-  70  the outcome could not be written below /run";
+  70  the outcome could not be written below /run, or an internal error; after an internal error
+      the deny-all policy names the place in the source, and the image puller refuses to pull";
 
 /// Verify initdata against the TEE, then copy the configuration disk into place.
 ///
@@ -34,11 +35,14 @@ Exit codes:
 /// disk means no configuration.
 ///
 /// Without a TEE, initdata is refused unless the kernel command line holds
-/// configdev.allow_unverified_initdata=1. With a TEE that parameter has no effect.
+/// configdev.allow_unverified_initdata=1. In an SNP or TDX guest that parameter has no effect: until
+/// its driver has made /dev/sev-guest or /dev/tdx_guest, initdata is refused, so load the driver
+/// first. SEV and SEV-ES without SNP, and a guest whose paravisor hides the TEE from the kernel,
+/// count as no TEE.
 #[derive(Debug, Parser)]
 #[command(version, verbatim_doc_comment, after_help = EXIT_CODES)]
 pub struct Cli {
-    /// Look for sys/class/block, dev, proc/cmdline and run below DIR instead of /
+    /// Look for sys, dev, proc and run below DIR instead of /
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub root: PathBuf,
 

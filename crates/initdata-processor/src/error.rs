@@ -108,6 +108,12 @@ pub enum Error {
         /// Why, as one line.
         reason: String,
     },
+    /// This program has a bug.
+    #[error("finish: internal error at {place}: please report it")]
+    Internal {
+        /// FILE:LINE of the panic; its message may quote content.
+        place: String,
+    },
     /// A result cannot be written.
     #[error("write {path}")]
     Write {

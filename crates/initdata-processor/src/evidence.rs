@@ -1,5 +1,9 @@
 //! What the host announced at launch, as the platform reports it.
+//!
+//! Seen are SNP and TDX guests whose kernel knows that it is in one. SEV and SEV-ES without SNP report nothing and count
+//! as no TEE, as does a guest behind a paravisor that hides the TEE from the kernel (SNP with vTOM, partitioned TDX).
 
+mod sign;
 mod snp;
 mod tdx;
 
@@ -12,6 +16,7 @@ use std::path::{Path, PathBuf};
 use linux_sys::sev_guest::ReportError;
 
 use crate::digest::Field;
+use crate::paths::Paths;
 
 pub use snp::{Snp, host_data};
 pub use tdx::{Tdx, mr_config_id};
@@ -37,6 +42,26 @@ pub enum EvidenceError {
         snp: PathBuf,
         /// The TDX device.
         tdx: PathBuf,
+    },
+    /// The kernel is in a TEE, but the driver of the report is not there (yet).
+    #[error(
+        "identify the platform: {sign} tells of {platform}, but {device} does not exist: load the guest driver before this program runs"
+    )]
+    NoDriver {
+        /// "SNP" or "TDX".
+        platform: &'static str,
+        /// What told.
+        sign: PathBuf,
+        /// The driver's device.
+        device: PathBuf,
+    },
+    /// It cannot be told whether this is TDX.
+    #[error("read the processor's flags from {path}")]
+    Flags {
+        /// The kernel's list.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
     },
     /// The device is there but is not usable.
     #[error("open {path}")]
@@ -80,15 +105,29 @@ const LABEL: &[u8; 64] = b"initdata-processor: the field that the host announced
 ///
 /// # Errors
 ///
-/// [`EvidenceError::TwoPlatforms`], or a node whose existence cannot be told.
-pub fn platform(dev: &Path) -> Result<Option<Box<dyn Evidence>>, EvidenceError> {
-    let snp = dev.join("sev-guest");
-    let tdx = dev.join("tdx_guest");
+/// [`EvidenceError::TwoPlatforms`], [`EvidenceError::NoDriver`], or something whose existence cannot be told: "no TEE" is
+/// an answer only where it is certain, since the kernel parameter then lets unverified initdata pass.
+pub fn platform(paths: &Paths) -> Result<Option<Box<dyn Evidence>>, EvidenceError> {
+    let snp = paths.dev.join("sev-guest");
+    let tdx = paths.dev.join("tdx_guest");
+    let missing = |platform, sign, device| EvidenceError::NoDriver {
+        platform,
+        sign,
+        device,
+    };
     match (exists(&snp)?, exists(&tdx)?) {
         (true, true) => Err(EvidenceError::TwoPlatforms { snp, tdx }),
         (true, false) => Ok(Some(Box::new(Snp { device: snp }))),
         (false, true) => Ok(Some(Box::new(Tdx { device: tdx }))),
-        (false, false) => Ok(None),
+        (false, false) => {
+            if let Some(sign) = sign::snp(paths)? {
+                return Err(missing("SNP", sign, snp));
+            }
+            match sign::tdx(paths)? {
+                Some(sign) => Err(missing("TDX", sign, tdx)),
+                None => Ok(None),
+            }
+        }
     }
 }
 
@@ -126,37 +165,49 @@ fn open_device(path: &Path) -> Result<File, EvidenceError> {
 mod tests {
     use std::os::unix::fs::symlink;
 
+    use tempfile::TempDir;
+
     use super::*;
+
+    /// A machine without a TEE.
+    fn machine() -> (TempDir, Paths) {
+        let root = tempfile::tempdir().unwrap();
+        let paths = Paths::below(root.path());
+        fs::create_dir(&paths.dev).unwrap();
+        fs::create_dir(root.path().join("proc")).unwrap();
+        fs::write(&paths.cpuinfo, "flags\t\t: fpu vme\n").unwrap();
+        (root, paths)
+    }
 
     #[test]
     fn the_platform_is_what_the_nodes_say() {
-        let dev = tempfile::tempdir().unwrap();
-        assert!(platform(dev.path()).unwrap().is_none());
+        let (_root, paths) = machine();
+        assert!(platform(&paths).unwrap().is_none());
 
-        symlink("/dev/null", dev.path().join("sev-guest")).unwrap();
-        let snp = platform(dev.path()).unwrap().unwrap();
+        symlink("/dev/null", paths.dev.join("sev-guest")).unwrap();
+        let snp = platform(&paths).unwrap().unwrap();
         assert!(
             matches!(snp.field(), Err(EvidenceError::Snp(_))),
             "/dev/null has no report"
         );
 
-        symlink("/dev/null", dev.path().join("tdx_guest")).unwrap();
+        symlink("/dev/null", paths.dev.join("tdx_guest")).unwrap();
         assert!(matches!(
-            platform(dev.path()),
+            platform(&paths),
             Err(EvidenceError::TwoPlatforms { .. })
         ));
 
-        fs::remove_file(dev.path().join("sev-guest")).unwrap();
-        let tdx = platform(dev.path()).unwrap().unwrap();
+        fs::remove_file(paths.dev.join("sev-guest")).unwrap();
+        let tdx = platform(&paths).unwrap().unwrap();
         assert!(matches!(tdx.field(), Err(EvidenceError::Tdx(_))));
     }
 
     #[test]
     fn a_node_that_is_no_device_is_an_error_and_not_an_absent_tee() {
-        let dev = tempfile::tempdir().unwrap();
-        let node = dev.path().join("sev-guest");
+        let (_root, mut paths) = machine();
+        let node = paths.dev.join("sev-guest");
         fs::write(&node, "").unwrap();
-        let evidence = platform(dev.path()).unwrap().unwrap();
+        let evidence = platform(&paths).unwrap().unwrap();
         assert!(matches!(
             evidence.field(),
             Err(EvidenceError::NotADevice { .. })
@@ -164,14 +215,42 @@ mod tests {
 
         fs::remove_file(&node).unwrap();
         symlink("nowhere", &node).unwrap();
-        let evidence = platform(dev.path()).unwrap().unwrap();
+        let evidence = platform(&paths).unwrap().unwrap();
         assert!(matches!(evidence.field(), Err(EvidenceError::Open { .. })));
 
-        let unreadable = dev.path().join("file");
-        fs::write(&unreadable, "").unwrap();
+        paths.dev = paths.cpuinfo.clone();
         assert!(
-            platform(&unreadable).is_err(),
+            matches!(platform(&paths), Err(EvidenceError::Open { .. })),
             "not a directory is not an answer"
         );
+    }
+
+    #[test]
+    fn a_tee_whose_driver_is_not_loaded_is_an_error_and_not_an_absent_tee() {
+        let (_root, paths) = machine();
+        fs::write(&paths.cpuinfo, "flags\t\t: fpu tdx_guest\n").unwrap();
+        let error = platform(&paths).unwrap_err();
+        assert!(matches!(
+            error,
+            EvidenceError::NoDriver {
+                platform: "TDX",
+                ..
+            }
+        ));
+        symlink("/dev/null", paths.dev.join("tdx_guest")).unwrap();
+        assert!(platform(&paths).unwrap().is_some());
+
+        let (_root, paths) = machine();
+        fs::create_dir_all(paths.platform_devices.join("sev-guest")).unwrap();
+        let error = platform(&paths).unwrap_err();
+        assert!(matches!(
+            error,
+            EvidenceError::NoDriver {
+                platform: "SNP",
+                ..
+            }
+        ));
+        symlink("/dev/null", paths.dev.join("sev-guest")).unwrap();
+        assert!(platform(&paths).unwrap().is_some());
     }
 }

@@ -6,7 +6,8 @@ use std::path::Path;
 
 /// The kernel parameter that accepts unverified initdata where there is no TEE.
 ///
-/// The command line is measured wherever there is something to measure it. Beside a TEE the parameter has no effect.
+/// The command line is measured wherever there is something to measure it. Where the kernel knows that it is an SNP or TDX
+/// guest the parameter has no effect, be the guest's driver loaded or not; [`crate::evidence`] says what is not seen.
 pub const ALLOW_UNVERIFIED: &str = "configdev.allow_unverified_initdata=1";
 
 /// The longest command line read. The kernel's own limit is a few kilobytes; more is not looked at, and what is cut off

@@ -22,7 +22,9 @@
 //! - [`measured`]: the directory swap. [`deny`]: the policy that stands there when initdata failed.
 //! - [`insecure`]: the configuration's file, or the reason why there is none.
 //! - [`kernel_parameter`]: the switch for platforms without a TEE. [`journal`]: log lines. [`paths`]: where all this is.
+//! - [`bug`]: what a panic says, and that it too ends in the deny-all policy.
 
+pub mod bug;
 pub mod cli;
 pub mod deny;
 pub mod digest;
@@ -36,6 +38,7 @@ pub mod kernel_parameter;
 pub mod measured;
 pub mod paths;
 mod process;
+mod refusal;
 
 pub use error::{Error, printable};
 pub use process::{Configuration, Initdata, Options, Outcome, run, run_on};

@@ -4,10 +4,12 @@ use std::io;
 use std::process::ExitCode;
 
 use clap::Parser;
+use initdata_processor::bug;
 use initdata_processor::cli::{Cli, USAGE};
 use initdata_processor::journal::Journal;
 
 fn main() -> ExitCode {
+    bug::hide_messages();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

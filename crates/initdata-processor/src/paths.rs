@@ -9,6 +9,10 @@ pub struct Paths {
     pub block_class: PathBuf,
     /// Device nodes.
     pub dev: PathBuf,
+    /// Platform devices in sysfs.
+    pub platform_devices: PathBuf,
+    /// What the kernel knows about the processors.
+    pub cpuinfo: PathBuf,
     /// The kernel command line.
     pub cmdline: PathBuf,
     /// Where `measured-cfg` and `insecure-cfg` go: a tmpfs in every guest.
@@ -23,6 +27,8 @@ impl Paths {
         Self {
             block_class: root.join("sys/class/block"),
             dev: root.join("dev"),
+            platform_devices: root.join("sys/devices/platform"),
+            cpuinfo: root.join("proc/cpuinfo"),
             cmdline: root.join("proc/cmdline"),
             run: root.join("run"),
         }

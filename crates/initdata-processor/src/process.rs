@@ -4,17 +4,16 @@ use std::time::{Duration, Instant};
 
 use config_image::{Image, Magic};
 
-use crate::deny;
 use crate::digest::{Algorithm, Field, hex};
 use crate::disk::{self, Disk, Scan};
 use crate::evidence::{self, Evidence, EvidenceError};
-use crate::initdata::{Document, FileName};
+use crate::initdata::Document;
 use crate::insecure;
 use crate::journal::Journal;
 use crate::kernel_parameter::{ALLOW_UNVERIFIED, unverified_allowed};
 use crate::measured;
 use crate::paths::Paths;
-use crate::{Error, printable};
+use crate::{Error, printable, refusal};
 
 /// What to do it with.
 #[derive(Clone, Debug)]
@@ -63,10 +62,11 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// 0; 65 with `strict` if something was refused; 70 if a refusal could not be put in place.
+    /// 0; 65 with `strict` if something was refused; 70 if a refusal could not be put in place, or after a panic.
     #[must_use]
     pub fn exit_code(&self, strict: bool) -> u8 {
-        if !self.unwritten.is_empty() {
+        let panicked = matches!(self.initdata, Err(Error::Internal { .. }));
+        if panicked || !self.unwritten.is_empty() {
             70
         } else if strict && (self.initdata.is_err() || self.configuration.is_err()) {
             65
@@ -77,12 +77,25 @@ impl Outcome {
 }
 
 /// Verifies initdata, then copies the configuration, on the platform that this machine is.
+///
+/// A panic, which is a bug, ends like refused initdata: without a policy the guest would be open.
 pub fn run(options: &Options, journal: &mut Journal<'_>) -> Outcome {
-    run_on(evidence::platform(&options.paths.dev), options, journal)
+    let work =
+        |journal: &mut Journal<'_>| steps(evidence::platform(&options.paths), options, journal);
+    refusal::contain(&options.paths, journal, work)
 }
 
 /// [`run`] on a platform of the caller's choice.
 pub fn run_on(
+    platform: Result<Option<Box<dyn Evidence>>, EvidenceError>,
+    options: &Options,
+    journal: &mut Journal<'_>,
+) -> Outcome {
+    let work = |journal: &mut Journal<'_>| steps(platform, options, journal);
+    refusal::contain(&options.paths, journal, work)
+}
+
+fn steps(
     platform: Result<Option<Box<dyn Evidence>>, EvidenceError>,
     options: &Options,
     journal: &mut Journal<'_>,
@@ -100,31 +113,19 @@ pub fn run_on(
     };
     let mut unwritten = Vec::new();
     if let Err(error) = &initdata {
-        journal.error(format_args!("initdata refused: {}", error.line()));
-        match put_deny_policy(&options.paths, &error.line()) {
-            Ok(()) => journal.info("deny-all policy in place: measured-cfg/policy.rego"),
-            Err(error) => unwritten.push(error),
-        }
+        unwritten.extend(refusal::initdata(error, &options.paths, journal).err());
     }
     let verified = start.elapsed();
 
     let configuration = match &initdata {
         Ok(_) => configuration(&scan, &options.paths, journal),
-        // Whoever holds a password in a guest that may run nothing can only lose it.
-        Err(error) => Err(Error::InitdataRefused {
-            reason: error.line(),
-        }),
+        Err(error) => Err(refusal::follows(error)),
     };
     if let Err(error) = &configuration {
         if initdata.is_ok() {
             journal.error(format_args!("configuration refused: {}", error.line()));
         }
-        if let Err(error) = insecure::refuse(&options.paths.run, &error.line()) {
-            unwritten.push(error);
-        }
-    }
-    for error in &unwritten {
-        journal.error(error.line());
+        unwritten.extend(refusal::configuration(error, &options.paths, journal).err());
     }
     let end = start.elapsed();
     let ms = |duration: Duration| duration.as_secs_f64() * 1000.0;
@@ -264,15 +265,6 @@ fn parse_verified(
         });
     }
     Ok(document)
-}
-
-fn put_deny_policy(paths: &Paths, reason: &str) -> Result<(), Error> {
-    let name = FileName::new(deny::FILE).map_err(|source| Error::Document {
-        disk: "none".into(),
-        source,
-    })?;
-    let policy = deny::policy(reason);
-    measured::replace(&paths.run, [(&name, policy.as_bytes())])
 }
 
 /// Everything about the configuration: decode and write.

@@ -39,6 +39,7 @@ impl Machine {
             fs::create_dir_all(root.path().join(directory)).unwrap();
         }
         fs::write(root.path().join("proc/cmdline"), "quiet\n").unwrap();
+        fs::write(root.path().join("proc/cpuinfo"), "flags\t\t: fpu vme\n").unwrap();
         let options = Options {
             paths: Paths::below(root.path()),
             include_loop: false,
