@@ -306,7 +306,7 @@ mod tests {
         )
         .is_err()
         {
-            eprintln!("skipped: making a device node needs root");
+            crate::skip::skip("making a device node needs root");
             return;
         }
         let message = choose(&settings, device.to_str()).unwrap_err();

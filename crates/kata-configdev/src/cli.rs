@@ -69,7 +69,7 @@ Examples:
 struct Check {
     /// The document.
     file: PathBuf,
-    /// Print one JSON object: path, valid, registries, problems, warnings.
+    /// Print one JSON object: path, valid, registries, problem_count, problems, warnings.
     #[arg(long)]
     json: bool,
 }
@@ -77,7 +77,8 @@ struct Check {
 /// Packs a valid document into a disk image.
 ///
 /// The image holds the credentials of the document, so it gets mode 0600. It appears under its name
-/// all at once, and replaces a regular file only. The same document always gives the same bytes.
+/// all at once, and replaces a regular file only, never the document itself. The same document always
+/// gives the same bytes.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,

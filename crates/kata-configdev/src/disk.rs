@@ -80,7 +80,8 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Packs `document` into a sealed anonymous file. No copy of the document or of the image is left in this process.
+    /// Packs `document` into a sealed anonymous file. The encoder's copy is zeroed; the compressor's own window is
+    /// not, and goes with the rest of this process's memory at the `exec`.
     ///
     /// # Errors
     ///

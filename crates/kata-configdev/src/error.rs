@@ -139,6 +139,12 @@ pub enum Error {
         /// What stands at offset 0, where that is a magic at all.
         found: Option<config_image::Magic>,
     },
+    /// The output would replace the document.
+    #[error("write {}: it is the document that is to be packed", path.display())]
+    OutputIsDocument {
+        /// The output.
+        path: PathBuf,
+    },
     /// The output is something that must not be replaced.
     #[error("write {}: it exists and is not a regular file", path.display())]
     OutputNotRegular {
@@ -163,6 +169,7 @@ impl Error {
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
         match self {
+            Self::OutputIsDocument { .. } => exit::USAGE,
             Self::Exec { .. } | Self::Output { .. } | Self::Print(_) => exit::UNAVAILABLE,
             Self::Memory(_) => exit::INTERNAL,
             _ => exit::DATA,
@@ -174,7 +181,7 @@ impl Error {
     pub const fn remedy(&self) -> &'static str {
         match self {
             Self::SettingsFile { .. } | Self::SettingsText { .. } => {
-                "correct this file on the node; docs/operations.md lists its keys"
+                "correct this file on the node; the project's README.md, \"Use it on a node\", shows its keys"
             }
             Self::QemuIsWrapper { .. } | Self::Exec { .. } => {
                 "set qemu in the wrapper's settings to the real QEMU binary"
@@ -193,7 +200,7 @@ impl Error {
                 "the document must be a regular file of root that nobody else can write, reached without links"
             }
             Self::Document { .. } => {
-                "correct the document; kata-configdev check shows every problem"
+                "correct the document; kata-configdev check shows every problem, docs/document.md every key"
             }
             Self::Machine { .. } => {
                 "use a machine type of q35, pc, virt, pseries, microvm or s390-ccw-virtio"
@@ -203,9 +210,10 @@ impl Error {
             Self::Input { .. } | Self::Image { .. } | Self::UnknownMagic { .. } => {
                 "look at the file"
             }
-            Self::OutputNotRegular { .. } | Self::Output { .. } | Self::Print(_) => {
-                "choose another output"
-            }
+            Self::OutputIsDocument { .. }
+            | Self::OutputNotRegular { .. }
+            | Self::Output { .. }
+            | Self::Print(_) => "choose another output",
         }
     }
 }
@@ -243,7 +251,7 @@ fn excerpt(problems: &Problems) -> String {
         .take(MAX_PROBLEMS_ON_A_LINE)
         .map(ToString::to_string)
         .collect();
-    let more = problems.iter().count().saturating_sub(parts.len());
+    let more = problems.iter().count() + problems.unlisted() - parts.len();
     if more > 0 {
         parts.push(format!("and {more} more"));
     }
@@ -260,4 +268,38 @@ fn with_sources(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     phrase
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use puller_config::{Document, MAX_PROBLEMS};
+
+    use super::*;
+
+    #[test]
+    fn a_line_counts_the_problems_it_leaves_out() {
+        let text: String = (0..MAX_PROBLEMS + 7)
+            .map(|number| format!("key-{number} = 1\n"))
+            .collect();
+        let line = excerpt(&Document::parse(text.as_bytes()).unwrap_err());
+        assert!(line.contains("key-2: "), "{line}");
+        assert!(line.ends_with("; and 1004 more"), "{line}");
+    }
+
+    /// A remedy once sent its reader to a page that had never been written.
+    #[test]
+    fn remedies_name_pages_that_exist() {
+        let source = include_str!("error.rs");
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut pages = 0;
+        for word in source.split(|end: char| end.is_whitespace() || "\",;\\".contains(end)) {
+            if word.len() > 3 && word.ends_with(".md") {
+                assert!(root.join(word).is_file(), "{word}");
+                pages += 1;
+            }
+        }
+        assert!(pages >= 2, "only {pages} pages");
+    }
 }

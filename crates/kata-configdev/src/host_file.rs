@@ -17,6 +17,9 @@ pub enum FileFault {
     /// A directory, FIFO, device or socket.
     #[error("it is not a regular file")]
     NotRegular,
+    /// A directory, FIFO, character device or socket.
+    #[error("it is neither a regular file nor a block device")]
+    NotDisk,
     /// Somebody else than root could have written it.
     #[error("its owner is uid {uid}, not root")]
     Owner {
@@ -202,7 +205,7 @@ mod tests {
     fn privileged_a_file_of_somebody_else_is_refused() {
         let file = tempfile::NamedTempFile::new().unwrap();
         if chown(file.path(), Some(65534), None).is_err() {
-            eprintln!("skipped: giving a file away needs root");
+            crate::skip::skip("giving a file away needs root");
             return;
         }
         assert_eq!(fault(file.path()), "its owner is uid 65534, not root");

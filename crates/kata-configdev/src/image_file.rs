@@ -1,16 +1,18 @@
-//! An image on disk, replaced as a whole.
+//! An image on disk, opened without hanging and replaced as a whole.
 
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, fchmod, fsync, openat, renameat, statat, unlinkat,
+    AtFlags, CWD, FileType, Mode, OFlags, fchmod, fsync, open, openat, renameat, statat, unlinkat,
 };
 use rustix::io::Errno;
 
 use crate::Error;
+use crate::host_file::FileFault;
 
 /// Only the owner may read or write: the image holds credentials.
 const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
@@ -18,6 +20,24 @@ const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 /// How many names for the temporary file are tried; only files left behind by a killed process of the same id are in
 /// the way.
 const MAX_ATTEMPTS: u32 = 16;
+
+/// Opens the image `path` for reading: a regular file or a block device; symbolic links are followed.
+///
+/// # Errors
+///
+/// [`FileFault::NotDisk`], [`FileFault::Io`].
+pub fn open_disk(path: &Path) -> Result<File, FileFault> {
+    // A FIFO without a writer must not hang the caller; on files and block devices `O_NONBLOCK` has no effect.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let file = File::from(open(path, flags, Mode::empty()).map_err(io::Error::from)?);
+    // Looks at what was opened, not at its path: the two can differ a moment later.
+    let kind = file.metadata()?.file_type();
+    if kind.is_file() || kind.is_block_device() {
+        Ok(file)
+    } else {
+        Err(FileFault::NotDisk)
+    }
+}
 
 /// Puts `content` into the file `path`, mode 0600: entirely or not at all, also for somebody who reads meanwhile.
 ///
@@ -110,7 +130,30 @@ impl Drop for Temporary<'_> {
 mod tests {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
+    use rustix::fs::mknodat;
+
     use super::*;
+
+    #[test]
+    fn only_what_can_be_a_disk_is_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let fifo = dir.path().join("fifo");
+        mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR, 0).unwrap();
+        let image = dir.path().join("image");
+        std::fs::write(&image, "").unwrap();
+        let link = dir.path().join("link");
+        symlink(&image, &link).unwrap();
+        open_disk(&image).unwrap();
+        open_disk(&link).unwrap();
+        for path in [&fifo, dir.path(), Path::new("/dev/zero")] {
+            let fault = open_disk(path).unwrap_err();
+            assert!(matches!(fault, FileFault::NotDisk), "{fault}");
+        }
+        assert!(matches!(
+            open_disk(&dir.path().join("absent")),
+            Err(FileFault::Io(_))
+        ));
+    }
 
     #[test]
     fn a_regular_file_is_replaced_and_not_written_into() {

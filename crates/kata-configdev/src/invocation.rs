@@ -175,12 +175,39 @@ mod tests {
         assert_eq!(invocation.sandbox.as_deref(), Some("\u{fffd}"));
     }
 
+    /// Runs the test below in a process that finds no QEMU.
+    #[test]
+    fn a_skipped_test_fails_where_every_test_has_to_run() {
+        let test = "invocation::tests::the_installed_qemu_agrees_about_options_without_value";
+        let run = |require_all: bool| {
+            let mut command = Command::new(std::env::current_exe().unwrap());
+            command
+                .args(["--exact", test])
+                .env("PATH", "/nonexistent")
+                .env_remove("CONFIGDEV_REQUIRE_ALL");
+            if require_all {
+                command.env("CONFIGDEV_REQUIRE_ALL", "1");
+            }
+            let output = command.output().unwrap();
+            let stdout = String::from_utf8(output.stdout).unwrap();
+            (output.status.success(), stdout)
+        };
+        let (passed, stdout) = run(false);
+        assert!(passed && stdout.contains("1 passed"), "{stdout}");
+        let (passed, stdout) = run(true);
+        assert!(!passed && stdout.contains("1 failed"), "{stdout}");
+        assert!(
+            stdout.contains("must not be skipped: qemu-system-x86_64 is not installed"),
+            "{stdout}"
+        );
+    }
+
     /// Each name in QEMU's own help is tried as the last argument: an option with a value then complains.
     #[test]
     fn the_installed_qemu_agrees_about_options_without_value() {
         const QEMU: &str = "qemu-system-x86_64";
         let Ok(help) = Command::new(QEMU).arg("-help").output() else {
-            eprintln!("skipped: {QEMU} is not installed");
+            crate::skip::skip(&format!("{QEMU} is not installed"));
             return;
         };
         let help = String::from_utf8(help.stdout).unwrap();

@@ -16,7 +16,8 @@
 //! - [`disk`]: the image in memory and QEMU's arguments for it. [`wrapper`]: all of it in sequence.
 //!
 //! For people:
-//! - [`cli`] with one module per command. [`image_file`]: an image on disk, replaced as a whole.
+//! - [`cli`] with one module per command. [`image_file`]: an image on disk, opened without hanging and replaced as
+//!   a whole.
 //!
 //! For both: [`Error`] with its [`exit`] codes, [`lines`], [`panic_message`].
 
@@ -32,6 +33,8 @@ pub mod option_list;
 pub mod panic_message;
 pub mod sandbox_spec;
 pub mod settings;
+#[cfg(test)]
+mod skip;
 pub mod wrapper;
 
 pub use error::{Error, exit};

@@ -24,10 +24,10 @@ pub const NAME: &str = "kata-configdev-qemu";
 /// Returns only where that fails: then one line stands on standard error, which Kata's runtimes log, and the exit code
 /// is one of [`crate::exit`]. In the good case nothing is printed, because they log every line as an error.
 ///
-/// What QEMU inherits is what this process inherited: process id, environment, directory, and every descriptor with
-/// its flags; files opened here are close-on-exec. Three things the Rust runtime does before and during this are
-/// visible all the same: descriptors 0 to 2 are opened on `/dev/null` where the caller closed them, SIGPIPE gets its default
-/// action and the signal mask is emptied. Both of Kata's runtimes start their hypervisor in just that state.
+/// What QEMU inherits is what this process inherited: process id, environment, directory, blocked and ignored signals, and
+/// every descriptor with its flags; files opened here are close-on-exec. Two things the Rust runtime does before and
+/// during this are visible all the same: descriptors 0 to 2 are opened on `/dev/null` where the caller closed them, and
+/// SIGPIPE gets its default action. Both of Kata's runtimes start their hypervisor in just that state.
 #[must_use]
 pub fn run(arguments: &[OsString]) -> ExitCode {
     let invocation = Invocation::read(arguments);

@@ -7,8 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use config_image::Magic;
+use puller_config::{MAX_DOCUMENT_BYTES, MAX_PROBLEMS};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::Value;
 use tempfile::TempDir;
+
+#[path = "../src/skip.rs"]
+mod skip;
 
 /// Everything in the documents below that must never be printed; the last is base64 of "puller:hunter2-auth".
 const SECRETS: [&str; 6] = [
@@ -148,6 +153,43 @@ fn check_shows_every_problem_with_its_line() {
         report["problems"][1]["key"],
         "registries.\"basic.corp.\".auth"
     );
+}
+
+#[test]
+fn check_counts_the_problems_it_does_not_list() {
+    let folder = Folder::new();
+    let with = |count: usize| {
+        let text: String = (0..count)
+            .map(|number| format!("key-{number} = 1\n"))
+            .collect();
+        folder.file("document.toml", text)
+    };
+    for (count, listed, last) in [
+        (MAX_PROBLEMS, MAX_PROBLEMS, None),
+        (
+            MAX_PROBLEMS + 1,
+            MAX_PROBLEMS + 1,
+            Some("1 more problem is not listed"),
+        ),
+        (
+            MAX_PROBLEMS + 234,
+            MAX_PROBLEMS + 1,
+            Some("234 more problems are not listed"),
+        ),
+    ] {
+        let path = with(count);
+        let text = run(&["check", &path]);
+        assert_eq!(text.code, 65);
+        let mut end = format!("{path}: not valid, {count} problems\n");
+        if let Some(last) = last {
+            end = format!("{path}: {last}\n{end}");
+        }
+        assert!(text.stdout.ends_with(&end), "{end}");
+        assert_eq!(text.stdout.lines().count(), listed + 1);
+        let report = run(&["check", "--json", &path]).json();
+        assert_eq!(report["problem_count"], count);
+        assert_eq!(report["problems"].as_array().unwrap().len(), listed);
+    }
 }
 
 #[test]
@@ -305,6 +347,35 @@ fn pack_refuses_what_check_refuses_and_writes_nothing() {
     assert!(!folder.path("image").exists());
 }
 
+/// Packing a document onto itself once left the image where the only copy of the document had been.
+#[test]
+fn pack_never_replaces_the_document() {
+    let folder = Folder::new();
+    let config = folder.file("document.toml", VALID);
+    symlink("document.toml", folder.path("link")).unwrap();
+    std::fs::hard_link(&config, folder.path("hard-link")).unwrap();
+    let detour = folder.text("./document.toml");
+    for (config, output) in [
+        (&config, &config),
+        (&config, &detour),
+        (&folder.text("link"), &config),
+        (&config, &folder.text("hard-link")),
+    ] {
+        let refused = run(&["pack", "--config", config, "--output", output]);
+        assert_eq!((refused.code, refused.stdout.as_str()), (64, ""));
+        assert!(
+            refused
+                .stderr
+                .contains(&format!("write {output}: it is the document")),
+            "{}",
+            refused.stderr
+        );
+        assert_eq!(std::fs::read(config).unwrap(), VALID.as_bytes());
+    }
+    let names = std::fs::read_dir(folder.0.path()).unwrap().count();
+    assert_eq!(names, 3, "no temporary file");
+}
+
 #[test]
 fn pack_replaces_regular_files_only() {
     let folder = Folder::new();
@@ -354,6 +425,16 @@ fn inspect_shows_the_header_of_an_image_with_a_bad_document() {
         (&false.into(), &Value::Null)
     );
     assert_eq!(document["problems"].as_array().unwrap().len(), 4);
+
+    // A problem of the whole document has no line.
+    let long = vec![b'#'; MAX_DOCUMENT_BYTES + 1];
+    let image = config_image::encode(Magic::IMAGEPULLER, &long).unwrap();
+    let path = folder.file("long", &image);
+    let shown = run(&["inspect", &path]).stdout;
+    assert!(
+        shown.contains(&format!("\n{path}: a document has at most 1048576 bytes\n")),
+        "{shown}"
+    );
 }
 
 #[test]
@@ -380,6 +461,35 @@ fn inspect_shows_initdata_in_short() {
     );
     assert_eq!(report["document"]["data"]["policy.rego"], 9);
     assert_eq!(report["document"]["algorithm"], "sha384");
+
+    // What the guest will refuse is shown all the same, with every reason.
+    let document =
+        "version = \"9.9\"\nalgorithm = \"md5\"\n[data]\n\"../../etc/x\" = \"package x\"\n";
+    let image = config_image::encode(Magic::INITDATA, document.as_bytes()).unwrap();
+    let path = folder.file("refused", &image);
+    folder.file("document", document);
+    let sha256 = sha256sum(&folder.path("document"));
+    let shown = run(&["inspect", &path]);
+    assert_eq!((shown.code, shown.stderr.as_str()), (65, ""));
+    for part in [
+        "magic     initdata\n",
+        &sha256,
+        "../../etc/x (9 bytes)",
+        ":1: version: expected \"0.1.0\", found \"9.9\"\n",
+        ":2: algorithm: expected sha256, sha384 or sha512, found \"md5\"\n",
+        ":4: data.\"../../etc/x\": not a plain file name: it has a slash\n",
+    ] {
+        assert!(shown.stdout.contains(part), "{part} in {}", shown.stdout);
+    }
+    let report = run(&["inspect", "--json", &path]);
+    assert_eq!(report.code, 65);
+    let document = &report.json()["document"];
+    assert_eq!(document["valid"], false);
+    assert_eq!(document["sha256"], sha256);
+    assert_eq!(document["version"], "9.9");
+    let problems = document["problems"].as_array().unwrap();
+    let keys: Vec<_> = problems.iter().map(|problem| &problem["key"]).collect();
+    assert_eq!(keys, ["version", "algorithm", "data.\"../../etc/x\""]);
 
     // Kata's own sample holds text that is not TOML; it stays inspectable.
     let sample = config_image::encode(Magic::INITDATA, b"some content").unwrap();
@@ -419,6 +529,41 @@ fn inspect_says_where_an_image_is_malformed() {
         assert!(run.stderr.contains(rule), "{rule} in {}", run.stderr);
         assert_eq!(run.stderr.lines().count(), 1);
     }
+}
+
+/// Opening a FIFO for reading once waited for a writer that never came.
+#[test]
+fn inspect_refuses_what_cannot_be_a_disk() {
+    let folder = Folder::new();
+    let fifo = folder.path("fifo");
+    mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR, 0).unwrap();
+    for path in [&folder.text("fifo"), "/", "/dev/zero", "/dev/stdin"] {
+        let refused = run(&["inspect", path]);
+        assert_eq!((refused.code, refused.stdout.as_str()), (65, ""));
+        let rule = format!("read {path}: it is neither a regular file nor a block device\n");
+        assert!(refused.stderr.ends_with(&rule), "{}", refused.stderr);
+    }
+}
+
+#[test]
+fn privileged_inspect_reads_a_block_device() {
+    let folder = Folder::new();
+    let image = config_image::encode(Magic::IMAGEPULLER, VALID.as_bytes()).unwrap();
+    let path = folder.file("image", &image);
+    let losetup = |arguments: &[&str]| Command::new("losetup").args(arguments).output();
+    let attached = losetup(&["--find", "--show", "--read-only", &path])
+        .ok()
+        .filter(|output| output.status.success());
+    let Some(attached) = attached else {
+        skip::skip("losetup cannot attach a loop device (needs root and /dev/loop-control)");
+        return;
+    };
+    let device = String::from_utf8(attached.stdout).unwrap();
+    let shown = run(&["inspect", "--json", device.trim()]);
+    let _ = losetup(&["--detach", device.trim()]);
+    assert_eq!(shown.code, 0, "{}", shown.stderr);
+    assert_eq!(shown.json()["sha256"], sha256sum(&folder.path("image")));
+    assert_eq!(shown.json()["source_bytes"], image.len());
 }
 
 #[test]

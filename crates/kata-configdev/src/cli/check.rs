@@ -15,6 +15,8 @@ struct Report {
     valid: bool,
     /// `None` where the document is not valid.
     registries: Option<usize>,
+    /// How many problems there are; of very many only the first are listed.
+    problem_count: usize,
     problems: Vec<Finding>,
     warnings: Vec<Finding>,
 }
@@ -25,6 +27,7 @@ pub fn run(path: &Path, json: bool, out: &mut impl Write) -> Result<u8, Error> {
         path: path.to_string_lossy().into_owned(),
         valid: false,
         registries: None,
+        problem_count: 0,
         problems: Vec::new(),
         warnings: Vec::new(),
     };
@@ -34,7 +37,10 @@ pub fn run(path: &Path, json: bool, out: &mut impl Write) -> Result<u8, Error> {
             report.registries = Some(document.registries.len());
             report.warnings = warnings;
         }
-        Err(problems) => report.problems = finding::of_problems(&problems),
+        Err(problems) => {
+            report.problem_count = finding::problem_count(&problems);
+            report.problems = finding::of_problems(&problems);
+        }
     }
     if json {
         super::print_json(out, &report)?;
@@ -50,7 +56,7 @@ fn summary(report: &Report) -> String {
     let Some(registries) = report.registries else {
         return format!(
             "not valid, {}",
-            counted(report.problems.len(), "problem", "problems")
+            counted(report.problem_count, "problem", "problems")
         );
     };
     let registries = counted(registries, "registry", "registries");

@@ -5,9 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use puller_config::{
-    Checked, Credentials, Document, MAX_DOCUMENT_BYTES, MAX_PROBLEMS, Problems, Warning,
-};
+use puller_config::{Checked, Credentials, Document, MAX_DOCUMENT_BYTES, Problems, Warning};
 use serde::Serialize;
 
 use crate::Error;
@@ -51,6 +49,11 @@ impl Input {
             path: path.into(),
             fault,
         })
+    }
+
+    /// Whether `other` describes the very file that was read.
+    pub fn is(&self, other: &Metadata) -> bool {
+        (self.metadata.dev(), self.metadata.ino()) == (other.dev(), other.ino())
     }
 
     /// What the node would hold against the file, and who else can read the secrets in it.
@@ -120,21 +123,28 @@ fn of_warning(warning: &Warning) -> Finding {
     }
 }
 
-/// The problems as findings, the last of which says so where not all are listed.
+/// How many problems there are, listed or not.
+pub fn problem_count(problems: &Problems) -> usize {
+    problems.iter().count() + problems.unlisted()
+}
+
+/// The problems as findings, the last of which says how many are not listed.
 pub fn of_problems(problems: &Problems) -> Vec<Finding> {
     let mut findings: Vec<Finding> = problems
         .iter()
         .map(|problem| Finding {
-            line: Some(problem.line),
+            line: (problem.line > 0).then_some(problem.line),
             key: problem.key.clone(),
             message: problem.rule.to_string(),
         })
         .collect();
-    if findings.len() == MAX_PROBLEMS {
+    let unlisted = problems.unlisted();
+    if unlisted > 0 {
+        let more = counted(unlisted, "more problem is", "more problems are");
         findings.push(Finding {
             line: None,
             key: String::new(),
-            message: format!("only the first {MAX_PROBLEMS} problems are listed"),
+            message: format!("{more} not listed"),
         });
     }
     findings

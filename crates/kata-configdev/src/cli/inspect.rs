@@ -13,7 +13,7 @@ use sha2::Sha256;
 
 use super::sha;
 use crate::host_file::FileFault;
-use crate::{Error, exit};
+use crate::{Error, exit, image_file};
 
 /// What an image is, as `--json` prints it.
 #[derive(Serialize)]
@@ -46,7 +46,10 @@ pub fn run(path: &Path, json: bool, out: &mut impl Write) -> Result<u8, Error> {
         path: path.into(),
         fault: FileFault::from(error),
     };
-    let file = File::open(path).map_err(unreadable)?;
+    let file = image_file::open_disk(path).map_err(|fault| Error::Input {
+        path: path.into(),
+        fault,
+    })?;
     let found = config_image::probe(&file).map_err(unreadable)?;
     let magic = match found {
         Some(magic @ (Magic::IMAGEPULLER | Magic::INITDATA)) => magic,
@@ -117,6 +120,6 @@ fn print(report: &Report, path: &Path, out: &mut impl Write) -> Result<(), Error
     writeln!(out, "sha256    {}", report.sha256)?;
     match &report.document {
         Content::Puller(document) => document.print(path, out),
-        Content::Initdata(document) => document.print(out),
+        Content::Initdata(document) => document.print(path, out),
     }
 }

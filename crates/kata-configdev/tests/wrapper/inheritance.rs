@@ -62,20 +62,28 @@ fn qemu_gets_everything_the_wrapper_got_and_the_disk_last() {
     file.write_all(b"content of descriptor three").unwrap();
     file.seek(SeekFrom::Start(11)).unwrap();
 
-    let mut direct = Command::new(node.path("qemu"));
-    node.place(&mut direct);
-    let mut wrapped = node.wrapper();
-    for command in [&mut direct, &mut wrapped] {
-        command.args(sandbox_arguments());
-        hand_down(command, &file);
-    }
-    let direct = Waiting::start(direct);
-    let wrapped = Waiting::start(wrapped);
+    let [direct, wrapped] = [
+        node.path("qemu"),
+        env!("CARGO_BIN_EXE_kata-configdev-qemu").into(),
+    ]
+    .map(|program| {
+        // A caller that blocks one signal and ignores another; env becomes the program.
+        let mut command = Command::new("env");
+        node.place(&mut command);
+        command
+            .args(["--block-signal=USR1", "--ignore-signal=USR2"])
+            .arg(program)
+            .args(sandbox_arguments());
+        hand_down(&mut command, &file);
+        Waiting::start(command)
+    });
 
     // The process that was started is the one that runs QEMU now, in the same state as without the wrapper.
     assert_eq!(wrapped.environment(), direct.environment());
     assert_eq!(wrapped.directory(), direct.directory());
     assert_eq!(wrapped.signals(), direct.signals());
+    assert!(wrapped.has_signal("SigBlk", Signal::USR1));
+    assert!(wrapped.has_signal("SigIgn", Signal::USR2));
 
     let arguments = wrapped.arguments();
     let (theirs, ours) = arguments.split_at(sandbox_arguments().len());

@@ -4,6 +4,8 @@
 
 mod node;
 mod process;
+#[path = "../../src/skip.rs"]
+mod skip;
 
 mod inheritance;
 mod qemu;

@@ -7,6 +7,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
+use rustix::process::Signal;
+
 /// An open descriptor: what it leads to and the kernel's notes about it (position, flags).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Descriptor {
@@ -91,6 +93,16 @@ impl Waiting {
             .filter(|line| !line.starts_with("SigQ"))
             .map(String::from)
             .collect()
+    }
+
+    /// Whether `signal` is in the set that `/proc/PID/status` calls `set`.
+    pub fn has_signal(&self, set: &str, signal: Signal) -> bool {
+        let signals = self.signals();
+        let mask = signals
+            .iter()
+            .find_map(|line| line.strip_prefix(set)?.strip_prefix(":\t"))
+            .unwrap();
+        u64::from_str_radix(mask, 16).unwrap() & (1 << (signal.as_raw() - 1)) != 0
     }
 
     /// Every descriptor but the three standard ones, which are pipes of this test.

@@ -10,6 +10,7 @@ use command_fds::{CommandFdExt, FdMapping};
 use serde_json::{Value, json};
 
 use crate::node::Node;
+use crate::skip::skip;
 
 const QEMU: &str = "/usr/bin/qemu-system-x86_64";
 
@@ -17,7 +18,7 @@ const QEMU: &str = "/usr/bin/qemu-system-x86_64";
 fn installed() -> bool {
     let found = Path::new(QEMU).exists();
     if !found {
-        eprintln!("skipped: {QEMU} is not installed");
+        skip(&format!("{QEMU} is not installed"));
     }
     found
 }
