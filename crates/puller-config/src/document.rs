@@ -1,15 +1,23 @@
 //! The document as a whole: parsed completely, or every reason why not.
 
 use toml::de::DeTable;
+use toml_parser::Source;
+use toml_parser::lexer::{Token, TokenKind};
 
 use crate::problem::{Findings, Place};
 use crate::section::{Lines, Section, Tree};
 use crate::{ExtraEnv, Problems, Registries, Rule, Warning, entry};
 
-/// The longest document, as plain text. Larger than any real one by far, and small enough that the TOML parser, which takes up
-/// to a hundred times as much memory for a hostile text, does not exhaust a guest. Part of the format: host and guest refuse
-/// what is longer.
+/// The longest document, as plain text. Larger than any real one by far. Part of the format: host and guest refuse what is
+/// longer.
 pub const MAX_DOCUMENT_BYTES: usize = 1 << 20;
+
+/// The most dots, equal signs, commas and opening brackets outside of strings and comments: more than
+/// [`MAX_REGISTRIES`](crate::MAX_REGISTRIES) entries with every key need.
+///
+/// Each may make the TOML parser build a table, about a kilobyte for two bytes of text. Without this limit a hostile
+/// document of the greatest length takes over half a gigabyte; with it, less than [`MAX_DOCUMENT_BYTES`] times 64.
+pub const MAX_ELEMENTS: usize = 32 << 10;
 
 /// A registry configuration. The default is that of a guest without one: the web's roots, no credentials, no proxies.
 #[derive(Clone, Debug, Default)]
@@ -33,7 +41,7 @@ pub struct Checked {
 impl Document {
     /// Reads a document, see `docs/document.md`.
     ///
-    /// The text may come from an attacker: it is bounded by [`MAX_DOCUMENT_BYTES`], its nesting by the TOML parser, and it
+    /// The text may come from an attacker: it is bounded by [`MAX_DOCUMENT_BYTES`] and [`MAX_ELEMENTS`], its nesting by the TOML parser, and it
     /// can neither cause a panic nor make a value of it appear in an error.
     ///
     /// Secrets are moved or copied once, into memory that is zeroed when it is released; `text` is the caller's to zero. Two
@@ -64,6 +72,10 @@ fn read(text: &[u8], findings: &mut Findings) -> Option<Document> {
             findings.problem(&Place::line(lines.at(error.valid_up_to())), Rule::NotUtf8)
         })
         .ok()?;
+    if let Some(start) = first_element_over_limit(text) {
+        findings.problem(&Place::line(lines.at(start)), Rule::TooManyElements);
+        return None;
+    }
     let root = DeTable::parse(text)
         .map_err(|error| report_syntax(&error, &lines, findings))
         .ok()?;
@@ -86,6 +98,25 @@ fn read(text: &[u8], findings: &mut Findings) -> Option<Document> {
             .map(|section| entry::read_all(section, findings))
             .unwrap_or_default(),
     })
+}
+
+/// Where the text has its first element beyond [`MAX_ELEMENTS`]. Reads tokens only, in constant memory.
+fn first_element_over_limit(text: &str) -> Option<usize> {
+    let makes_element = |token: &Token| {
+        matches!(
+            token.kind(),
+            TokenKind::Dot
+                | TokenKind::Equals
+                | TokenKind::Comma
+                | TokenKind::LeftSquareBracket
+                | TokenKind::LeftCurlyBracket
+        )
+    };
+    Source::new(text)
+        .lex()
+        .filter(makes_element)
+        .nth(MAX_ELEMENTS)
+        .map(|token| token.span().start())
 }
 
 /// Reports the parser's message, which consists of its own words; its `Display` would quote the line.

@@ -45,7 +45,7 @@ mod section;
 
 pub use credential_keys::MAX_CREDENTIAL_BYTES;
 pub use credentials::Credentials;
-pub use document::{Checked, Document, MAX_DOCUMENT_BYTES};
+pub use document::{Checked, Document, MAX_DOCUMENT_BYTES, MAX_ELEMENTS};
 pub use extra_env::{ExtraEnv, MAX_NO_PROXY_BYTES, MAX_VARIABLES};
 pub use host::RegistryHost;
 pub use host_name::{InvalidName, MAX_HOST_BYTES};

@@ -3,8 +3,8 @@
 use thiserror::Error;
 
 use crate::{
-    InvalidName, MAX_CERTIFICATES, MAX_CREDENTIAL_BYTES, MAX_DOCUMENT_BYTES, MAX_MIRROR_BYTES,
-    MAX_NO_PROXY_BYTES, MAX_REGISTRIES, MAX_VARIABLES,
+    InvalidName, MAX_CERTIFICATES, MAX_CREDENTIAL_BYTES, MAX_DOCUMENT_BYTES, MAX_ELEMENTS,
+    MAX_MIRROR_BYTES, MAX_NO_PROXY_BYTES, MAX_REGISTRIES, MAX_VARIABLES,
 };
 
 /// A rule of the document, worded for whoever broke it. No variant carries a value of the document.
@@ -14,6 +14,9 @@ pub enum Rule {
     /// The text is longer than [`MAX_DOCUMENT_BYTES`].
     #[error("a document has at most {MAX_DOCUMENT_BYTES} bytes")]
     DocumentTooLong,
+    /// The text has more than [`MAX_ELEMENTS`].
+    #[error("a document has at most {MAX_ELEMENTS} keys, values and brackets")]
+    TooManyElements,
     /// The text is not UTF-8.
     #[error("not UTF-8 text")]
     NotUtf8,
