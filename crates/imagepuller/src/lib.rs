@@ -15,7 +15,8 @@
 //!   [`challenge`] and [`token`].
 //! - [`transport`]: requests, redirects and whom to trust, over [`tls`], [`proxy`] and [`no_proxy`]; [`body`]: small answers.
 //! - [`digest`]: content and its hash; [`manifest`], [`platform`]: verified documents and the choice between images.
-//! - [`mod@layer`]: a blob unpacked; [`store`]: layers kept; [`mount`]: layers joined.
+//! - [`mod@layer`]: a blob unpacked; [`store`]: layers kept; [`mount`]: layers joined, with `implied` directories as lower
+//!   layers have them; `removal`: trees removed.
 //! - [`error`]: everything that can go wrong, in the user's words.
 
 pub mod body;
@@ -24,6 +25,7 @@ pub mod challenge;
 pub mod cli;
 pub mod digest;
 pub mod error;
+mod implied;
 pub mod layer;
 pub mod manifest;
 pub mod mount;
@@ -33,6 +35,7 @@ pub mod proxy;
 pub mod pull;
 pub mod reference;
 pub mod registry;
+mod removal;
 pub mod request;
 pub mod service;
 pub mod settings;

@@ -1,12 +1,16 @@
 //! `imagepuller`: see the library for what it does.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser as _;
 use imagepuller::cli::{self, Cli};
 
 /// Exit code for wrong arguments (`EX_USAGE`).
 const EX_USAGE: u8 = 64;
+
+/// How long threads with file system work may take to notice that nobody waits for them.
+const BLOCKING_TIMEOUT: Duration = Duration::from_secs(2);
 
 fn main() -> ExitCode {
     let arguments = match Cli::try_parse() {
@@ -29,7 +33,12 @@ fn main() -> ExitCode {
         .enable_all()
         .build()
     {
-        Ok(runtime) => runtime.block_on(cli::run(arguments)),
+        Ok(runtime) => {
+            let code = runtime.block_on(cli::run(arguments));
+            // A thread may be in the middle of a large file; what it leaves behind is cleared at the next start.
+            runtime.shutdown_timeout(BLOCKING_TIMEOUT);
+            code
+        }
         Err(error) => {
             eprintln!("imagepuller: failed to start: {error}");
             ExitCode::from(70)

@@ -1,7 +1,7 @@
 //! One pull from beginning to end: configuration, sources, manifests, layers, mount.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
@@ -13,6 +13,7 @@ use crate::bundle::Bundle;
 use crate::digest::Digest;
 use crate::error::{Error, chain};
 use crate::layer::blob::{Expected, Received};
+use crate::layer::caller::{Caller, Waiting};
 use crate::layer::{self, Unpacked};
 use crate::manifest::{self, Descriptor, Manifest};
 use crate::mount;
@@ -44,6 +45,8 @@ pub struct Puller {
     store: Arc<Store>,
     configuration: PathBuf,
     guest: Platform,
+    /// Held from the look at a bundle to the mount in it: of two pulls into one bundle the second is to see the first.
+    mounting: Arc<Mutex<()>>,
 }
 
 /// An image that is mounted.
@@ -66,6 +69,7 @@ impl Puller {
             store,
             configuration,
             guest: Platform::of_guest(),
+            mounting: Arc::default(),
         }
     }
 
@@ -84,7 +88,9 @@ impl Puller {
         let fetched = started.elapsed();
         let store = self.store.clone();
         let count = layers.len();
+        let mounting = self.mounting.clone();
         let mounted = blocking(move || {
+            let _alone = mounting.lock().unwrap_or_else(PoisonError::into_inner);
             let rootfs = bundle.prepare()?;
             mount::overlay(&layers, store.container()?, rootfs)
         })
@@ -105,7 +111,7 @@ impl Puller {
         let mut errors = Vec::new();
         for source in Source::order(image, settings)? {
             let name = source.to_string();
-            let registry = Registry::new(source, image.repository(), settings)?;
+            let registry = Registry::new(source, image.repository(), settings);
             match self.fetch_from(&registry, image.digest()).await {
                 Ok(pulled) => return Ok(pulled),
                 Err(error) if error.is_local() => return Err(error),
@@ -225,8 +231,7 @@ impl Puller {
         blob: Descriptor,
         diff_id: Digest,
     ) -> Result<Layer, Error> {
-        let flight = self.store.flight(&diff_id);
-        let _alone = flight.lock().await;
+        let alone = self.store.flight(&diff_id).lock_owned().await;
         let (store, wanted) = (self.store.clone(), diff_id.clone());
         if let Some(layer) = blocking(move || Ok(store.layer(&wanted))).await? {
             return Ok(layer);
@@ -240,13 +245,20 @@ impl Puller {
         };
         let (sender, receiver) = mpsc::channel(CHUNKS_IN_FLIGHT);
         let (store, from) = (self.store.clone(), host.clone());
-        let unpack =
-            blocking(move || unpack(&store, Received::new(receiver), &expected, &diff_id, from));
+        let waiting = Waiting::default();
+        let caller = waiting.caller();
+        let unpack = blocking(move || {
+            // Dropping this future does not end the thread at once, and until then nobody else is to begin.
+            let _alone = alone;
+            let received = Received::new(receiver);
+            unpack(&store, received, &expected, &diff_id, from, &caller)
+        });
         let (fetched, unpacked) =
             tokio::join!(fetch(answer.response, sender, &host, blob.size), unpack);
         // A transfer that broke off is the reason why the blob is too short, not the other way round.
         fetched?;
         let (layer, unpacked) = unpacked?;
+        drop(waiting);
         tracing::info!(
             blob = %blob.digest, bytes = blob.size, plain_bytes = unpacked.plain_bytes, entries = unpacked.entries,
             ms = started.elapsed().as_millis(), "layer unpacked"
@@ -262,15 +274,16 @@ fn unpack(
     expected: &Expected,
     diff_id: &Digest,
     host: String,
+    caller: &Caller,
 ) -> Result<(Layer, Unpacked), Error> {
     let (staging, root) = store.stage(diff_id)?;
-    let unpacked = layer::unpack(received, expected, diff_id, root);
+    let unpacked = layer::unpack(received, expected, diff_id, root, caller);
     let unpacked = unpacked.map_err(|source| Error::Layer {
         digest: expected.digest.clone(),
         host,
         source: Box::new(source),
     })?;
-    Ok((staging.publish(unpacked)?, unpacked))
+    Ok((staging.publish(&unpacked)?, unpacked))
 }
 
 /// Hands a body over to the thread that unpacks it, until one of the two ends.

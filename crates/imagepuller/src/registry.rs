@@ -38,11 +38,7 @@ pub struct Registry {
 
 impl Registry {
     /// A session without connections.
-    ///
-    /// # Errors
-    ///
-    /// A registry token that no header can carry.
-    pub fn new(source: Source, repository: &str, settings: &Settings) -> Result<Self, Error> {
+    pub fn new(source: Source, repository: &str, settings: &Settings) -> Self {
         let source = Arc::new(source);
         let scheme = OnceLock::new();
         if source.is_scheme_fixed {
@@ -52,13 +48,13 @@ impl Registry {
                 "https"
             });
         }
-        Ok(Self {
+        Self {
             transport: Transport::new(settings.clone(), source.clone()),
             source,
             repository: repository.to_owned(),
             scheme,
             authorization: Mutex::default(),
-        })
+        }
     }
 
     /// Host and port, as in messages.
@@ -124,7 +120,10 @@ impl Registry {
             let url = self
                 .source
                 .url(scheme, &self.repository, kind, &digest.to_string())?;
-            let is_safe = scheme == "https" || self.source.authority.registry.plain_http;
+            // A token that everyone is given is no secret.
+            let is_safe = scheme == "https"
+                || self.source.authority.registry.plain_http
+                || matches!(self.source.credentials, Credentials::Anonymous);
             Ok(Request {
                 url,
                 accept,

@@ -16,6 +16,9 @@ use crate::pull::Puller;
 /// The most of an image's name that is repeated in a message.
 const MAX_SHOWN_BYTES: usize = 512;
 
+/// How much of a caller's deadline is kept for the answer, at most.
+const MAX_ANSWER_TIME: Duration = Duration::from_secs(1);
+
 /// Answers `PullImage`.
 #[derive(Debug)]
 pub struct Service {
@@ -51,7 +54,7 @@ impl ImagePullService for Service {
         let result = match u64::try_from(context.timeout_nano) {
             Ok(deadline) if deadline > 0 => {
                 let deadline = Duration::from_nanos(deadline);
-                let timed = tokio::time::timeout(deadline, pull).await;
+                let timed = tokio::time::timeout(patience(deadline), pull).await;
                 timed.unwrap_or(Err(Error::Deadline {
                     seconds: deadline.as_secs(),
                 }))
@@ -77,6 +80,11 @@ impl ImagePullService for Service {
             message,
         )))
     }
+}
+
+/// How long a pull may take, so that the answer that it took too long still arrives: the caller's own timer has no words.
+fn patience(deadline: Duration) -> Duration {
+    deadline.saturating_sub(MAX_ANSWER_TIME.min(deadline / 10))
 }
 
 fn code(kind: Kind) -> Code {
@@ -142,3 +150,16 @@ pub async fn serve(
 
 /// How long running pulls may take to end: what service managers grant by default is 90 s, Kata's guests less.
 const STOP_TIMEOUT: Duration = Duration::from_secs(20);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_leaves_time_for_the_answer() {
+        for (deadline_ms, patience_ms) in [(1_200_000, 1_199_000), (10_000, 9_000), (2000, 1800)] {
+            let deadline = Duration::from_millis(deadline_ms);
+            assert_eq!(patience(deadline), Duration::from_millis(patience_ms));
+        }
+    }
+}

@@ -231,6 +231,17 @@ mod tests {
     }
 
     #[test]
+    fn an_unchecked_certificate_is_not_lent() {
+        let document = format!("{LENT}insecure-skip-verify = true\nplain-http = true\n");
+        let source = order(&document, "registry.corp/team/app")
+            .unwrap()
+            .remove(0);
+        assert_eq!(source.base.host_str(), Some("mirror.corp"));
+        assert!(!source.authority.registry.insecure_skip_verify);
+        assert!(source.authority.registry.plain_http);
+    }
+
+    #[test]
     fn a_mirror_with_an_entry_of_its_own_uses_it() {
         let document = format!(
             "{LENT}mirror-fallback = true\n[registries.\"mirror.corp.\"]\nusername = \"own\"\npassword = \"y\"\n"

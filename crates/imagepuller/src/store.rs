@@ -3,11 +3,15 @@
 //! ```text
 //! STORE/lock               held while a service uses the store
 //! STORE/layers/sha256-…/   one verified layer, named by the digest of its plain bytes
+//!     root/                its files
+//!     implied              paths of directories without an entry of their own, each with a zero byte after it
 //! STORE/staging/N/         a layer being unpacked, in use by nobody; emptied at start
+//! STORE/abandoned-N/       a `staging` that could not be emptied; in use by nobody
 //! STORE/containers/N/      upper and work directory of one mount
 //! ```
 //!
-//! A layer gets its name by a rename after all its digests held, so what has a name under `layers` is whole.
+//! A layer gets its name by a rename after all its digests held, so what has a name under `layers` is whole, however the
+//! service ended. Nothing is written through to a disk: a store that is to outlive a power failure is not meant here.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -22,9 +26,17 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::digest::Digest;
 use crate::error::Error;
+use crate::layer::Unpacked;
+use crate::removal;
 
 /// The mode of the directory that is the root of a layer without an entry for it.
 const ROOT_MODE: u32 = 0o755;
+
+/// The name of a layer's files.
+const ROOT: &str = "root";
+
+/// The name of the list of directories without an entry of their own.
+const IMPLIED: &str = "implied";
 
 /// A directory of layers.
 #[derive(Debug)]
@@ -39,8 +51,27 @@ pub struct Store {
 /// A verified layer.
 #[derive(Clone, Debug)]
 pub struct Layer {
-    /// Its directory.
+    /// Its directory, which holds its files and what is known about them.
     pub path: PathBuf,
+}
+
+impl Layer {
+    /// Its files, as a lower directory of an overlay.
+    pub fn root(&self) -> PathBuf {
+        self.path.join(ROOT)
+    }
+
+    /// Its directories without an entry of their own; the empty path is the root. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::File`].
+    pub fn implied(&self) -> Result<Vec<Vec<u8>>, Error> {
+        let list = self.path.join(IMPLIED);
+        let text = fs::read(&list).map_err(Error::file("read", &list))?;
+        let paths = text.split_inclusive(|&byte| byte == 0);
+        Ok(paths.map(|path| path[..path.len() - 1].to_vec()).collect())
+    }
 }
 
 /// A layer that nobody may use yet. Removed when dropped, unless published.
@@ -77,13 +108,7 @@ impl Store {
         flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| {
             Error::file("lock (is another imagepuller using it?)", &lock_path)(error.into())
         })?;
-        let staging = path.join("staging");
-        match fs::remove_dir_all(&staging) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(Error::file("clear", &staging)(error));
-            }
-            _ => {}
-        }
+        clear_staging(path)?;
         for directory in ["layers", "staging", "containers"] {
             make_directory(&path.join(directory), true)?;
         }
@@ -98,7 +123,8 @@ impl Store {
     /// The layer with this digest of its plain bytes, if it is here. Blocks.
     pub fn layer(&self, diff_id: &Digest) -> Option<Layer> {
         let path = self.layer_path(diff_id);
-        path.is_dir().then_some(Layer { path })
+        let layer = Layer { path };
+        layer.root().is_dir().then_some(layer)
     }
 
     fn layer_path(&self, diff_id: &Digest) -> PathBuf {
@@ -129,7 +155,9 @@ impl Store {
             target: self.layer_path(diff_id),
             is_published: false,
         };
-        let handle = File::open(&path).map_err(Error::file("open", &path))?;
+        let root = path.join(ROOT);
+        make_directory(&root, false)?;
+        let handle = File::open(&root).map_err(Error::file("open", &root))?;
         Ok((staging, handle.into()))
     }
 
@@ -183,17 +211,32 @@ impl Store {
 
 impl Staging {
     /// Makes the directory a layer. Only what was verified may come here, which [`crate::layer::unpack()`] vouches for with
-    /// its result.
+    /// its result. Where another thread was faster its layer is taken, for one digest has one content.
     ///
     /// # Errors
     ///
     /// [`Error::File`].
-    pub fn publish(mut self, _verified: crate::layer::Unpacked) -> Result<Layer, Error> {
-        fs::rename(&self.path, &self.target).map_err(Error::file("publish", &self.target))?;
-        self.is_published = true;
-        Ok(Layer {
+    pub fn publish(mut self, verified: &Unpacked) -> Result<Layer, Error> {
+        let mut text = Vec::new();
+        for path in &verified.implied {
+            text.extend_from_slice(path);
+            text.push(0);
+        }
+        let list = self.path.join(IMPLIED);
+        fs::write(&list, text).map_err(Error::file("write", &list))?;
+        let layer = Layer {
             path: self.target.clone(),
-        })
+        };
+        match fs::rename(&self.path, &self.target) {
+            Ok(()) => self.is_published = true,
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists
+                ) && layer.root().is_dir() => {}
+            Err(error) => return Err(Error::file("publish", &self.target)(error)),
+        }
+        Ok(layer)
     }
 }
 
@@ -231,9 +274,28 @@ impl Drop for Container {
 }
 
 fn remove(path: &Path) {
-    if let Err(error) = fs::remove_dir_all(path) {
+    if let Err(error) = removal::remove_path(path) {
         tracing::warn!(path = %path.display(), %error, "cannot remove");
     }
+}
+
+/// Removes what an earlier service left unfinished, or at least gets it out of the way: nobody uses it, and no image of
+/// that time may keep the service from starting.
+fn clear_staging(store: &Path) -> Result<(), Error> {
+    let staging = store.join("staging");
+    let error = match removal::remove_path(&staging) {
+        Err(error) if error.kind() != ErrorKind::NotFound => error,
+        _ => return Ok(()),
+    };
+    let aside = (0u64..)
+        .map(|number| store.join(format!("abandoned-{number}")))
+        .find(|path| fs::symlink_metadata(path).is_err());
+    let Some(aside) = aside else {
+        return Err(Error::file("clear", &staging)(error));
+    };
+    fs::rename(&staging, &aside).map_err(Error::file("move aside", &staging))?;
+    tracing::warn!(path = %aside.display(), %error, "cannot remove what an earlier service left unfinished");
+    Ok(())
 }
 
 /// Makes a directory; of the store itself only root may see anything, of a mount's directories everyone.
@@ -256,15 +318,21 @@ fn set_mode(path: &Path) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layer::Unpacked;
 
-    const VERIFIED: Unpacked = Unpacked {
-        entries: 0,
-        plain_bytes: 0,
-    };
+    fn verified() -> Unpacked {
+        Unpacked {
+            entries: 0,
+            plain_bytes: 0,
+            implied: [&b""[..], b"home/u"].map(<[u8]>::to_vec).into(),
+        }
+    }
+
+    fn digest_of(digit: &str) -> Digest {
+        Digest::parse(&format!("sha256:{}", digit.repeat(64))).unwrap()
+    }
 
     fn digest() -> Digest {
-        Digest::parse(&format!("sha256:{}", "0".repeat(64))).unwrap()
+        digest_of("0")
     }
 
     #[test]
@@ -272,14 +340,50 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let store = Store::open(&directory.path().join("a/b")).unwrap();
         let (staging, _) = store.stage(&digest()).unwrap();
-        fs::write(staging.path.join("file"), "content").unwrap();
+        fs::write(staging.path.join("root/file"), "content").unwrap();
         assert!(store.layer(&digest()).is_none());
         let dropped = staging.path.clone();
         drop(staging);
         assert!(!dropped.exists());
         let (staging, _) = store.stage(&digest()).unwrap();
-        staging.publish(VERIFIED).unwrap();
-        assert!(store.layer(&digest()).is_some());
+        staging.publish(&verified()).unwrap();
+        let layer = store.layer(&digest()).unwrap();
+        assert!(layer.root().is_dir());
+        assert_eq!(layer.implied().unwrap(), [&b""[..], b"home/u"]);
+    }
+
+    /// The thread of a pull that was given up outlives it and may end together with that of the next: the second was
+    /// refused the name, and that was reported as an internal error.
+    #[test]
+    fn a_layer_may_be_published_twice() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(directory.path()).unwrap();
+        let stagings = [(), ()].map(|()| store.stage(&digest()).unwrap().0);
+        for staging in stagings {
+            fs::write(staging.path.join("root/file"), "content").unwrap();
+            let layer = staging.publish(&verified()).unwrap();
+            assert_eq!(fs::read(layer.root().join("file")).unwrap(), b"content");
+        }
+        let left = fs::read_dir(directory.path().join("staging")).unwrap();
+        assert_eq!(left.count(), 0);
+    }
+
+    #[test]
+    fn privileged_what_cannot_be_removed_does_not_keep_the_service_from_starting() {
+        let name = "privileged_what_cannot_be_removed_does_not_keep_the_service_from_starting";
+        if !crate::layer::tests::is_root(name) {
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        drop(Store::open(directory.path()).unwrap());
+        let busy = directory.path().join("staging/0");
+        fs::create_dir(&busy).unwrap();
+        let flags = rustix::mount::MountFlags::empty();
+        rustix::mount::mount("tmpfs", &busy, "tmpfs", flags, None::<&std::ffi::CStr>).unwrap();
+        let store = Store::open(directory.path());
+        let aside = directory.path().join("abandoned-0/0");
+        rustix::mount::unmount(&aside, rustix::mount::UnmountFlags::empty()).unwrap();
+        store.unwrap().stage(&digest()).unwrap();
     }
 
     #[test]
@@ -320,8 +424,16 @@ mod tests {
         let store = Store::open(directory.path()).unwrap();
         let first = store.flight(&digest());
         assert!(Arc::ptr_eq(&first, &store.flight(&digest())));
-        drop(first);
-        let _ = store.flight(&digest());
-        assert!(store.flights.lock().unwrap().len() <= 1);
+        let other = store.flight(&digest_of("1"));
+        assert!(!Arc::ptr_eq(&first, &other));
+        assert_eq!(store.flights.lock().unwrap().len(), 2);
+        // A lock is a flight too, and one that nobody holds any more is forgotten.
+        let locked = first.try_lock_owned().unwrap();
+        drop(other);
+        assert!(store.flight(&digest()).try_lock().is_err());
+        assert_eq!(store.flights.lock().unwrap().len(), 1);
+        drop(locked);
+        let _other = store.flight(&digest_of("1"));
+        assert_eq!(store.flights.lock().unwrap().len(), 1);
     }
 }

@@ -49,7 +49,7 @@ pub struct Request<'a> {
     pub url: Url,
     /// Media types, or nothing.
     pub accept: Option<&'static str>,
-    /// Sent to the host of `url` alone.
+    /// Sent to the host of `url` alone, and only until another one is asked.
     pub authorization: Option<&'a HeaderValue>,
     /// A form to post instead of getting; then no redirect is followed.
     pub form: Option<Zeroizing<String>>,
@@ -96,8 +96,12 @@ impl Transport {
     /// Sends a request and follows its redirects.
     pub async fn send(&self, request: Request<'_>) -> Result<Answer, Failure> {
         let mut url = request.url.clone();
+        // Once another host has chosen the address, credentials do not come back, even if the address is at home.
+        let mut is_at_home = true;
         for _ in 0..=MAX_REDIRECTS {
-            let response = self.send_once(&request, &url).await?;
+            is_at_home &= same_origin(&request.url, &url);
+            let authorization = request.authorization.filter(|_| is_at_home);
+            let response = self.send_once(&request, &url, authorization).await?;
             let Some(next) = self.redirection(&request, &response, &url)? else {
                 return Ok(Answer { response, url });
             };
@@ -111,7 +115,12 @@ impl Transport {
         .into())
     }
 
-    async fn send_once(&self, request: &Request<'_>, url: &Url) -> Result<Response, Failure> {
+    async fn send_once(
+        &self,
+        request: &Request<'_>,
+        url: &Url,
+        authorization: Option<&HeaderValue>,
+    ) -> Result<Response, Failure> {
         let trust = self.trust(url);
         let client = self.client(url, &trust)?;
         let method = if request.form.is_some() {
@@ -123,10 +132,7 @@ impl Transport {
         if let Some(accept) = request.accept {
             builder = builder.header(ACCEPT, accept);
         }
-        if let Some(authorization) = request
-            .authorization
-            .filter(|_| same_origin(&request.url, url))
-        {
+        if let Some(authorization) = authorization {
             builder = builder.header(AUTHORIZATION, authorization.clone());
         }
         if let Some(form) = &request.form {
@@ -182,7 +188,8 @@ impl Transport {
                 "redirects to an address with a password in it".to_owned(),
             ));
         }
-        if from.scheme() == "https" && next.scheme() == "http" {
+        // What is asked over plain HTTP in the first place may be so again.
+        if next.scheme() == "http" && !same_origin(&request.url, &next) {
             let trust = self.trust(&next);
             if !trust.plain_http {
                 return Err(Error::PlainHttp {
@@ -199,11 +206,15 @@ impl Transport {
     /// # Errors
     ///
     /// [`Error::Realm`] unless it is reached over verified TLS, or is the source's own host, treated as the source is, or
-    /// the source itself was asked in clear and may be sent credentials that way.
+    /// the source itself was asked in clear and may be sent credentials that way. Without leave for the latter there are no
+    /// credentials: a source asked in clear is told none.
     pub fn check_realm(&self, realm: &Url, is_source_plain: bool) -> Result<(), Error> {
         let refuse = |rule| {
             let mut shown = realm.clone();
             shown.set_query(None);
+            shown.set_fragment(None);
+            // Only an address without a host refuses this, and that has no user either.
+            let _ = (shown.set_username(""), shown.set_password(None));
             Err(Error::Realm {
                 host: self.source.host(),
                 realm: shown.to_string(),
@@ -221,7 +232,8 @@ impl Transport {
             "https" => Ok(()),
             "http"
                 if trust.plain_http
-                    || is_source_plain && self.source.authority.registry.plain_http =>
+                    || is_source_plain
+                        && (trust.is_own || self.source.authority.registry.plain_http) =>
             {
                 Ok(())
             }

@@ -5,6 +5,7 @@
 mod support;
 
 use std::io::Write as _;
+use std::sync::{Arc, OnceLock};
 
 use imagepuller::digest::Digest;
 use imagepuller::error::{Error, chain};
@@ -34,7 +35,7 @@ fn fetch(document: &str, port: u16) -> Result<Vec<u8>, Error> {
         .build()
         .unwrap();
     runtime.block_on(async {
-        let registry = Registry::new(source, image.repository(), &settings)?;
+        let registry = Registry::new(source, image.repository(), &settings);
         let received = registry.manifest(&digest).await?;
         Ok(received
             .verify(&digest, None)
@@ -85,6 +86,110 @@ fn credentials_do_not_follow_a_redirect_to_another_host() {
     assert_eq!(fetch(&document, registry.port).unwrap(), CONTENT.as_bytes());
     assert!(has_credentials(&registry) && !has_credentials(&other));
     assert!(other.requests()[0].starts_with("GET /signed?secret=1 "));
+}
+
+/// A host that was redirected to could once have the credentials sent to any address of the registry.
+#[test]
+fn credentials_do_not_come_back_from_another_host() {
+    let authority = Authority::new("test").unwrap();
+    let home = Arc::new(OnceLock::new());
+    let back = home.clone();
+    let other = Server::start(Some(&authority), move |_| {
+        let port: &u16 = back.get().unwrap();
+        let location = format!("Location: https://localhost:{port}/chosen\r\n");
+        head("307 Temporary Redirect", &location)
+    });
+    let location = format!("Location: https://localhost:{}/\r\n", other.port);
+    let registry = Server::start(Some(&authority), move |request| match guarded(request) {
+        _ if request.starts_with("GET /chosen ") => ok(CONTENT),
+        answer if answer.starts_with("HTTP/1.1 200") => head("307 Temporary Redirect", &location),
+        challenge => challenge,
+    });
+    home.set(registry.port).unwrap();
+    let name = format!("localhost:{}", registry.port);
+    let document = entry(&name, USER, PASSWORD, authority.certificate());
+    assert_eq!(fetch(&document, registry.port).unwrap(), CONTENT.as_bytes());
+    let requests = registry.requests();
+    let last = requests.last().unwrap().to_ascii_lowercase();
+    assert!(last.starts_with("get /chosen ") && !last.contains("\r\nauthorization:"));
+    assert!(has_credentials(&registry) && !has_credentials(&other));
+}
+
+#[test]
+fn plain_http_is_no_way_to_hosts_without_leave() {
+    let other = Server::start(None, |_| ok(CONTENT));
+    let location = format!("Location: http://localhost:{}/\r\n", other.port);
+    let registry = Server::start(None, move |request| {
+        if request.starts_with("GET /again ") {
+            return head("307 Temporary Redirect", &location);
+        }
+        head("307 Temporary Redirect", "Location: /again\r\n")
+    });
+    let name = |port| format!("[registries.\"localhost:{port}\"]\n");
+    for leave in ["plain-http = true\n", "insecure-skip-verify = true\n"] {
+        let document = format!("{}{leave}", name(registry.port));
+        let text = refusal(&document, registry.port);
+        let expected = format!("localhost:{} is only to be asked over plain", other.port);
+        assert!(text.contains(&expected), "{text}");
+        assert!(other.requests().is_empty());
+    }
+    let both = [registry.port, other.port].map(|port| format!("{}plain-http = true\n", name(port)));
+    assert!(fetch(&both.concat(), registry.port).is_ok());
+}
+
+/// Credentials are not for clear text under `insecure-skip-verify`, but a token that everyone gets is none.
+#[test]
+fn an_anonymous_token_goes_over_plain_http() {
+    let authority = Authority::new("test").unwrap();
+    let tokens = Server::start(Some(&authority), |_| ok("{\"token\":\"t\"}"));
+    let far = format!("https://localhost:{}/token", tokens.port);
+    for realm in [far, "http://localhost/token".to_owned()] {
+        let own = Arc::new(OnceLock::new());
+        let port = own.clone();
+        let registry = Server::start(None, move |request| {
+            let lower = request.to_ascii_lowercase();
+            if request.starts_with("GET /token") {
+                return ok("{\"token\":\"t\"}");
+            }
+            if lower.contains("\r\nauthorization: bearer t\r\n") {
+                return ok(CONTENT);
+            }
+            let port: &u16 = port.get().unwrap();
+            let realm = realm.replace("localhost/", &format!("localhost:{port}/"));
+            let challenge = format!("WWW-Authenticate: Bearer realm=\"{realm}\"\r\n");
+            head("401 Unauthorized", &challenge)
+        });
+        own.set(registry.port).unwrap();
+        let document = format!(
+            "[registries.\"localhost:{}\"]\ninsecure-skip-verify = true\nca-certs = \"\"\"\n{}\"\"\"\n",
+            registry.port,
+            authority.certificate()
+        );
+        assert_eq!(fetch(&document, registry.port).unwrap(), CONTENT.as_bytes());
+    }
+}
+
+/// `plain-http` and `insecure-skip-verify` of an entry weaken the transport to the host it names, and to no other one.
+#[test]
+fn plain_http_concerns_one_host() {
+    let authority = Authority::new("test").unwrap();
+    let plain = Server::start(None, |_| ok("{\"token\":\"t\"}"));
+    let location = format!("Location: http://localhost:{}/\r\n", plain.port);
+    let realm = format!(
+        "WWW-Authenticate: Bearer realm=\"http://localhost:{}/token\"\r\n",
+        plain.port
+    );
+    for (status, header, expected) in [
+        ("302 Found", location, "only to be asked over plain HTTP"),
+        ("401 Unauthorized", realm, "not asked over plain HTTP"),
+    ] {
+        let registry = Server::start(Some(&authority), move |_| head(status, &header));
+        let name = format!("localhost:{}", registry.port);
+        let document = entry(&name, USER, PASSWORD, authority.certificate());
+        let text = refusal(&format!("{document}plain-http = true\n"), registry.port);
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    assert!(plain.requests().is_empty());
 }
 
 #[test]
@@ -144,7 +249,7 @@ fn a_token_server_must_be_verified() {
             "leaves its certificate unchecked",
         ),
         (
-            "https://user:password@localhost/token".to_owned(),
+            format!("https://user:{PASSWORD}@localhost/token").replace(' ', "%20"),
             "a password in its address",
         ),
         ("file:///etc/passwd".to_owned(), "no HTTP address"),
@@ -166,6 +271,10 @@ fn a_token_server_must_be_verified() {
         );
         let text = refusal(&document, registry.port);
         assert!(text.contains(expected), "{expected}: {text}");
+        assert!(
+            !text.contains("correct") && !text.contains("user@") && !text.contains("user:"),
+            "{text}"
+        );
     }
     assert!(plain.requests().is_empty() && unknown.requests().is_empty());
 }

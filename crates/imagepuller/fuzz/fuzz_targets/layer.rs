@@ -4,7 +4,7 @@
 use std::fs;
 
 use imagepuller::digest::Digest;
-use imagepuller::layer::{self, blob::Expected};
+use imagepuller::layer::{self, blob::Expected, caller::Waiting};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -31,6 +31,7 @@ fuzz_target!(|bytes: &[u8]| {
         &expected,
         &digest,
         fs::File::open(&root).expect("a directory").into(),
+        &Waiting::default().caller(),
     );
     assert!(fs::read(directory.path().join("outside")).expect("the file") == b"untouched");
     assert!(

@@ -68,6 +68,7 @@ pub struct Archive<R> {
     /// Bytes between the end of that content and the next header.
     padding: u64,
     entries: u64,
+    max_entries: u64,
 }
 
 /// What precedes an entry and concerns it.
@@ -79,13 +80,14 @@ struct Preface {
 }
 
 impl<R: Read> Archive<R> {
-    /// Reads an archive from its first byte.
-    pub fn new(source: R) -> Self {
+    /// Reads an archive from its first byte. A layer may have [`MAX_ENTRIES`].
+    pub fn new(source: R, max_entries: u64) -> Self {
         Self {
             source,
             remaining: 0,
             padding: 0,
             entries: 0,
+            max_entries,
         }
     }
 
@@ -153,36 +155,37 @@ impl<R: Read> Archive<R> {
             }
         }
         let kind = entry_kind(header, &path, link, at)?;
-        let size = records.size.unwrap_or(size);
+        let size = match header.entry_type() {
+            // Some tools write how large the directory was, and no tool expects content there.
+            EntryType::Directory => 0,
+            _ => records.size.unwrap_or(size),
+        };
         // Tools disagree whether other kinds have content that is to be skipped, so none may claim any.
         if kind != EntryKind::File && size != 0 {
             return Err(broken());
         }
         self.expect_content(size)?;
+        let fields = header.as_old();
         let mtime = match records.mtime {
             Some(mtime) => mtime,
-            None => {
-                let seconds = header
-                    .mtime()
-                    .ok()
-                    .and_then(|seconds| i64::try_from(seconds).ok());
-                Time {
-                    seconds: seconds.ok_or_else(broken)?,
-                    nanoseconds: 0,
-                }
-            }
+            None => Time {
+                seconds: number(&fields.mtime).ok_or_else(broken)?,
+                nanoseconds: 0,
+            },
         };
-        let owner = |record: Option<u64>, field: io::Result<u64>| {
-            let id = record.or(field.ok()).and_then(|id| u32::try_from(id).ok());
+        let mode = number(&fields.mode).and_then(|mode| u32::try_from(mode).ok());
+        let owner = |record: Option<u64>, field: &[u8]| {
+            let field = || number(field).and_then(|id| u64::try_from(id).ok());
+            let id = record.or_else(field).and_then(|id| u32::try_from(id).ok());
             // The largest number means "leave it" to the kernel.
             id.filter(|id| *id != u32::MAX).ok_or_else(broken)
         };
         Ok(Entry {
             path,
             kind,
-            mode: header.mode().map_err(|_| broken())? & 0o7777,
-            uid: owner(records.uid, header.uid())?,
-            gid: owner(records.gid, header.gid())?,
+            mode: mode.ok_or_else(broken)? & 0o7777,
+            uid: owner(records.uid, &fields.uid)?,
+            gid: owner(records.gid, &fields.gid)?,
             mtime,
             xattrs: records.xattrs,
         })
@@ -200,10 +203,10 @@ impl<R: Read> Archive<R> {
             return Ok(None);
         }
         self.entries += 1;
-        if self.entries > MAX_ENTRIES {
+        if self.entries > self.max_entries {
             return Err(ArchiveError::Limit {
                 what: "the number of entries",
-                limit: MAX_ENTRIES,
+                limit: self.max_entries,
             });
         }
         let header = Header::from_byte_slice(&block).clone();
@@ -281,6 +284,31 @@ impl<R: Read> Read for Archive<R> {
     }
 }
 
+/// Reads a number of a header in either form: octal digits among spaces and zero bytes, where none at all mean zero; or,
+/// with the first bit set, the other bits as one number to the base of 256, in two's complement.
+fn number(field: &[u8]) -> Option<i64> {
+    let first = *field.first()?;
+    if first & 0x80 == 0 {
+        let end = field.iter().position(|&byte| byte == 0);
+        let digits = field[..end.unwrap_or(field.len())].trim_ascii();
+        let digits = std::str::from_utf8(digits).ok()?;
+        if digits.is_empty() {
+            return Some(0);
+        }
+        // The standard library takes a sign too.
+        let is_octal = digits.bytes().all(|digit| matches!(digit, b'0'..=b'7'));
+        return is_octal
+            .then(|| i64::from_str_radix(digits, 8).ok())
+            .flatten();
+    }
+    let sign = if first & 0x40 == 0 { 0 } else { 0xff };
+    let mut value = i64::from((first ^ sign) & 0x7f);
+    for byte in &field[1..] {
+        value = value.checked_mul(256)? | i64::from(byte ^ sign);
+    }
+    Some(if sign == 0 { value } else { !value })
+}
+
 fn entry_kind(
     header: &Header,
     path: &[u8],
@@ -327,4 +355,39 @@ fn read_full(source: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
         }
     }
     Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_two_forms() {
+        for (field, expected) in [
+            (&b"0000755\0"[..], Some(0o755)),
+            (b"  755 \0\0", Some(0o755)),
+            (b"\0\0\0\0\0\0\0\0", Some(0)),
+            (b"        ", Some(0)),
+            (b"77777777", Some(0o77_777_777)),
+            (b"12\0garbage", Some(0o12)),
+            (b"000008\0\0", None),
+            (b"-1\0\0\0\0\0\0", None),
+            (b"1 2\0\0\0\0\0", None),
+            (b"\x80\0\0\0\x80\0\0\0", Some(0x8000_0000)),
+            (&[0xff; 12], Some(-1)),
+            (
+                b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\0",
+                Some(-256),
+            ),
+            (
+                b"\x80\0\0\0\x7f\xff\xff\xff\xff\xff\xff\xff",
+                Some(i64::MAX),
+            ),
+            (b"\x80\0\0\0\x80\0\0\0\0\0\0\0", None),
+            (b"\xff\xff\xff\xff\x80\0\0\0\0\0\0\0", Some(i64::MIN)),
+            (b"\xff\xff\xff\xff\x7f\0\0\0\0\0\0\0", None),
+        ] {
+            assert_eq!(number(field), expected, "{field:?}");
+        }
+    }
 }

@@ -15,6 +15,9 @@ const BUFFER_BYTES: usize = 256 << 10;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
+/// What follows the first byte of a zstd frame that is to be skipped, which is one of sixteen from 0x50 on.
+const ZSTD_SKIPPABLE_MAGIC: [u8; 3] = [0x2a, 0x4d, 0x18];
+
 /// A layer's plain bytes.
 pub enum Decoder<R: BufRead> {
     /// Not compressed.
@@ -35,7 +38,8 @@ pub fn decode<R: Read>(mut source: R) -> io::Result<Decoder<impl BufRead>> {
         .read_to_end(&mut start)?;
     let (is_gzip, is_zstd) = (
         start.starts_with(&GZIP_MAGIC),
-        start.starts_with(&ZSTD_MAGIC),
+        start.starts_with(&ZSTD_MAGIC)
+            || matches!(start[..], [0x50..=0x5f, ref rest @ ..] if rest == ZSTD_SKIPPABLE_MAGIC),
     );
     let source = BufReader::with_capacity(BUFFER_BYTES, io::Cursor::new(start).chain(source));
     if is_gzip {

@@ -8,6 +8,9 @@ const XATTR_PREFIX: &[u8] = b"SCHILY.xattr.";
 /// The prefix of records that describe holes in a form of GNU tar.
 const SPARSE_PREFIX: &[u8] = b"GNU.sparse.";
 
+/// How many extended attributes an entry may have; real ones have up to three, and each is looked for among the others.
+const MAX_XATTRS: usize = 256;
+
 /// What the records of one entry say; of repeated ones the last.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Records {
@@ -80,6 +83,12 @@ impl Records {
             _ => {
                 if let Some(name) = key.strip_prefix(XATTR_PREFIX) {
                     self.xattrs.retain(|(known, _)| known != name);
+                    if self.xattrs.len() == MAX_XATTRS {
+                        return Err(ArchiveError::Limit {
+                            what: "the number of extended attributes",
+                            limit: MAX_XATTRS as u64,
+                        });
+                    }
                     self.xattrs.push((name.to_vec(), value.to_vec()));
                 }
             }
@@ -218,6 +227,25 @@ mod tests {
             parse(&record("GNU.sparse.major", b"1")),
             Err(ArchiveError::Sparse)
         ));
+    }
+
+    /// 45,589 attributes in a header of 1 MiB once took 1.5 s, and compressed ones of these 20 to a KiB.
+    #[test]
+    fn attributes_are_counted() {
+        let records = |count: usize| -> Vec<u8> {
+            let name = |number| format!("SCHILY.xattr.user.{number}");
+            (0..count).flat_map(|at| record(&name(at), b"")).collect()
+        };
+        assert_eq!(
+            parse(&records(MAX_XATTRS)).unwrap().xattrs.len(),
+            MAX_XATTRS
+        );
+        assert!(matches!(
+            parse(&records(MAX_XATTRS + 1)),
+            Err(ArchiveError::Limit { .. })
+        ));
+        let repeated = record("SCHILY.xattr.user.a", b"").repeat(1000);
+        assert_eq!(parse(&repeated).unwrap().xattrs.len(), 1);
     }
 
     proptest! {

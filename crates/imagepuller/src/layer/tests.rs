@@ -10,18 +10,21 @@ use proptest::prelude::*;
 use tar::{EntryType, Header};
 
 use super::blob::Expected;
+use super::caller::Waiting;
 use super::*;
+
+mod limits;
 
 /// A tar archive in the making; names go in as they are, unlike with a writer for honest people.
 #[derive(Default)]
-struct Tar(Vec<u8>);
+pub(crate) struct Tar(Vec<u8>);
 
 impl Tar {
     fn entry(self, kind: EntryType, name: &str, link: &str, content: &[u8]) -> Self {
         self.entry_with(kind, name, link, content, |_| {})
     }
 
-    fn entry_with(
+    pub(crate) fn entry_with(
         mut self,
         kind: EntryType,
         name: &str,
@@ -50,7 +53,7 @@ impl Tar {
         self
     }
 
-    fn file(self, name: &str, content: &str) -> Self {
+    pub(crate) fn file(self, name: &str, content: &str) -> Self {
         self.entry(EntryType::Regular, name, "", content.as_bytes())
     }
 
@@ -66,7 +69,7 @@ impl Tar {
         self.entry(EntryType::Link, name, target, b"")
     }
 
-    fn pax(self, records: &[(&str, &[u8])]) -> Self {
+    pub(crate) fn pax(self, records: &[(&str, &[u8])]) -> Self {
         let mut text = Vec::new();
         for (key, value) in records {
             let rest = key.len() + value.len() + 3;
@@ -83,6 +86,20 @@ impl Tar {
     fn bytes(mut self) -> Vec<u8> {
         self.0.extend_from_slice(&[0; 1024]);
         self.0
+    }
+
+    /// Makes a layer of a store.
+    pub(crate) fn publish(self, store: &crate::store::Store) -> crate::store::Layer {
+        let bytes = self.bytes();
+        let digest = digest_of(&bytes);
+        let (staging, root) = store.stage(&digest).unwrap();
+        let expected = Expected {
+            digest: digest.clone(),
+            size: bytes.len() as u64,
+        };
+        let waiting = Waiting::default();
+        let unpacked = unpack(&bytes[..], &expected, &digest, root, &waiting.caller()).unwrap();
+        staging.publish(&unpacked).unwrap()
     }
 
     /// Unpacks below `DIR/layer`, so that `DIR` is outside.
@@ -114,6 +131,7 @@ fn unpack_blob(blob: &[u8], plain: &[u8]) -> (tempfile::TempDir, Result<Unpacked
         &expected,
         &digest_of(plain),
         fs::File::open(&root).unwrap().into(),
+        &Waiting::default().caller(),
     );
     assert_eq!(
         fs::read(directory.path().join("outside")).unwrap(),
@@ -469,7 +487,9 @@ fn every_compression_is_told_by_its_first_bytes() {
     };
     let members = [gzip(&plain[..512]), gzip(&plain[512..])].concat();
     let zstd = zstd::encode_all(&plain[..], 3).unwrap();
-    for blob in [plain.clone(), gzip(&plain), members, zstd] {
+    // A frame that is to be skipped may come first (RFC 8878, "Skippable Frames").
+    let skipped = [&b"\x5e\x2a\x4d\x18\x03\0\0\0abc"[..], &zstd].concat();
+    for blob in [plain.clone(), gzip(&plain), members, zstd, skipped] {
         unpack_blob(&blob, &plain).1.unwrap();
     }
 }
@@ -502,9 +522,76 @@ fn digests_and_sizes_must_hold() {
             digest: digest_of(&zstd),
             size,
         };
-        let result = unpack(received, &expected, &digest_of(&plain), handle());
+        let waiting = Waiting::default();
+        let plain = digest_of(&plain);
+        let result = unpack(received, &expected, &plain, handle(), &waiting.caller());
         assert!(matches!(result, Err(LayerError::Blob(_))), "{result:?}");
     }
+}
+
+/// What some builders leave blank or write where no other does, and Go's reader takes.
+#[test]
+fn privileged_careless_headers_are_taken() {
+    if !is_root("privileged_careless_headers_are_taken") {
+        return;
+    }
+    let blank = |header: &mut Header| {
+        let fields = header.as_old_mut();
+        (fields.mode, fields.uid, fields.gid) = ([0; 8], [b' '; 8], [0; 8]);
+        fields.mtime = [0; 12];
+    };
+    let old = |header: &mut Header| header.as_old_mut().mtime = [0xff; 12];
+    let tar = Tar::default()
+        .entry_with(EntryType::Regular, "blank", "", b"", blank)
+        .entry_with(EntryType::Regular, "old", "", b"", old)
+        .entry_with(EntryType::Directory, "d", "", b"", |header| {
+            header.set_size(4096)
+        })
+        .pax(&[("size", b"4096")])
+        .directory("e")
+        .file("d/f", "x");
+    let (directory, result) = tar.unpack();
+    result.unwrap();
+    let stat = |path: &str| {
+        let path = directory.path().join("layer").join(path);
+        path.symlink_metadata().unwrap()
+    };
+    let blank = stat("blank");
+    assert_eq!(
+        (blank.mode() & 0o7777, blank.uid(), blank.mtime()),
+        (0, 0, 0)
+    );
+    assert_eq!(stat("old").mtime(), -1);
+    assert!(stat("d/f").is_file() && stat("e").is_dir());
+}
+
+#[test]
+fn privileged_a_whiteout_makes_room_for_a_directory_without_an_entry() {
+    if !is_root("privileged_a_whiteout_makes_room_for_a_directory_without_an_entry") {
+        return;
+    }
+    let tar = Tar::default()
+        .file(".wh.d", "")
+        .file("d/e/f", "x")
+        .file("i/f", "x")
+        .file(".wh.i", "")
+        .file("j/f", "x")
+        .directory("k/l")
+        .symlink("to-j", "j")
+        .file("to-j/m/f", "x");
+    let (directory, result) = tar.unpack();
+    let implied = result.unwrap().implied;
+    let root = directory.path().join("layer");
+    assert!(root.join("d/e/f").is_file());
+    for (path, opaque) in [("d", Some(&b"y"[..])), ("d/e", None), ("i", Some(b"y"))] {
+        let found = xattr(&root.join(path), "trusted.overlay.opaque");
+        assert_eq!(found.as_deref(), opaque, "{path}");
+    }
+    let implied: Vec<_> = implied
+        .iter()
+        .map(|path| String::from_utf8_lossy(path).into_owned())
+        .collect();
+    assert_eq!(implied, ["", "d/e", "j", "j/m", "k"]);
 }
 
 proptest! {

@@ -3,19 +3,27 @@
 //! A symbolic link of the layer is followed in the middle of a path, as in a running container, but its target is looked up
 //! below the same root, absolute or with `..` as it may be. The last component of a path is never followed.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, ResolveFlags, mkdirat, openat2, statat, unlinkat,
+    AtFlags, FileType, Mode, OFlags, ResolveFlags, XattrFlags, fchmod, fsetxattr, mkdirat, openat2,
+    readlink, statat, unlinkat,
 };
 use rustix::io::Errno;
 
+use crate::removal;
+
 /// How deep directories may be nested. The kernel takes paths of 4095 bytes, so 2047 levels; trees have tens.
 const MAX_DEPTH: usize = 512;
+
+/// The most bytes of paths of directories without an entry; each is looked up in all layers below for every mount.
+const MAX_IMPLIED_BYTES: usize = 16 << 20;
+
+/// Overlayfs's mark of a directory that hides those of its name below.
+pub const OPAQUE_XATTR: &str = "trusted.overlay.opaque";
 
 /// How often the kernel may ask to repeat a lookup with `..` that a rename elsewhere raced with.
 const MAX_LOOKUPS: usize = 256;
@@ -75,38 +83,75 @@ impl EntryPath {
 #[derive(Debug)]
 pub struct Tree {
     root: OwnedFd,
+    /// The root's own path, which the kernel puts before that of everything below.
+    root_path: Vec<u8>,
     /// The parent of the last entry: archives list the files of a directory one after another.
-    last: Option<(Vec<u8>, Arc<OwnedFd>)>,
+    last: Option<(Vec<u8>, Arc<Directory>)>,
+    implied: BTreeSet<Vec<u8>>,
+    implied_bytes: usize,
+}
+
+/// An open directory of a tree.
+#[derive(Debug)]
+pub struct Directory {
+    handle: OwnedFd,
+    /// Where it is, below the root and without symbolic links; empty for the root itself.
+    path: Vec<u8>,
+}
+
+impl Directory {
+    /// The path of something in it.
+    pub fn path_of(&self, name: &[u8]) -> Vec<u8> {
+        if self.path.is_empty() {
+            name.to_vec()
+        } else {
+            [&self.path, name].join(&b'/')
+        }
+    }
+}
+
+impl AsFd for Directory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.handle.as_fd()
+    }
 }
 
 impl Tree {
-    /// A tree below an open directory.
-    pub fn new(root: OwnedFd) -> Self {
-        Self { root, last: None }
-    }
-
-    /// The root itself.
-    pub fn root(&self) -> BorrowedFd<'_> {
-        self.root.as_fd()
+    /// A tree below an open directory, which is to stay where it is.
+    pub fn new(root: OwnedFd) -> io::Result<Self> {
+        Ok(Self {
+            root_path: path_of(&root)?,
+            root,
+            last: None,
+            implied: BTreeSet::from([Vec::new()]),
+            implied_bytes: 0,
+        })
     }
 
     /// Opens a directory; those missing on the way are made, with the mode and owner that a layer without an entry for
     /// them leaves open.
-    pub fn directory(&mut self, path: &[u8]) -> io::Result<Arc<OwnedFd>> {
+    pub fn directory(&mut self, path: &[u8]) -> io::Result<Arc<Directory>> {
         if let Some((_, directory)) = self.last.as_ref().filter(|(known, _)| known == path) {
             return Ok(directory.clone());
         }
-        let directory = Arc::new(self.open_or_make(path)?);
+        let directory = match self.open(path) {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) =>
+            {
+                self.make(path)?
+            }
+            opened => self.place(opened?)?,
+        };
+        let directory = Arc::new(directory);
         self.last = Some((path.to_vec(), directory.clone()));
         Ok(directory)
     }
 
-    fn open_or_make(&self, path: &[u8]) -> io::Result<OwnedFd> {
-        match self.open(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            opened => return opened,
-        }
-        // The nearest directory that is there, then down again.
+    /// From the root down again, making what is missing.
+    fn make(&mut self, path: &[u8]) -> io::Result<Directory> {
         let mut ends: Vec<usize> = path
             .iter()
             .enumerate()
@@ -115,21 +160,73 @@ impl Tree {
             .collect();
         ends.push(path.len());
         let mut start = 0;
-        let mut directory = self.open(b"")?;
+        let mut directory = self.place(self.open(b"")?)?;
         for end in ends {
             let name = &path[start..end];
-            match mkdirat(&directory, name, Mode::from_raw_mode(0o755)) {
-                // The mode of a directory that was just made is subject to the process's umask.
-                Ok(()) => {
-                    directory = self.open(&path[..end])?;
-                    rustix::fs::fchmod(&directory, Mode::from_raw_mode(0o755))?;
-                }
-                Err(Errno::EXIST) => directory = self.open(&path[..end])?,
+            directory = match mkdirat(&directory, name, Mode::RWXU) {
+                Ok(()) => self.made(&path[..end], true)?,
+                Err(Errno::EXIST) => match self.open(&path[..end]) {
+                    // The layer hides what was there below and goes on with a directory of its own.
+                    Err(error)
+                        if error.kind() == io::ErrorKind::NotADirectory
+                            && kind_of(&directory, name)? == Some(Found::Whiteout) =>
+                    {
+                        unlinkat(&directory, name, AtFlags::empty())?;
+                        mkdirat(&directory, name, Mode::RWXU)?;
+                        let made = self.made(&path[..end], false)?;
+                        set_opaque(&made)?;
+                        made
+                    }
+                    opened => self.place(opened?)?,
+                },
                 Err(error) => return Err(error.into()),
-            }
+            };
             start = end + 1;
         }
         Ok(directory)
+    }
+
+    /// Opens a directory that was made a moment ago. Its mode is set here, for making it was subject to the umask.
+    fn made(&mut self, path: &[u8], is_implied: bool) -> io::Result<Directory> {
+        let directory = self.place(self.open(path)?)?;
+        fchmod(&directory, Mode::from_raw_mode(0o755))?;
+        if is_implied {
+            self.implied_bytes += directory.path.len() + 1;
+            if self.implied_bytes > MAX_IMPLIED_BYTES {
+                return Err(io::Error::other(format!(
+                    "directories without an entry of their own have paths of more than {MAX_IMPLIED_BYTES} bytes"
+                )));
+            }
+            self.implied.insert(directory.path.clone());
+        }
+        Ok(directory)
+    }
+
+    /// Finds out where a directory is. Textual paths are bounded, but a symbolic link that leads deep may be followed to
+    /// a place from where the next one leads deeper.
+    fn place(&self, handle: OwnedFd) -> io::Result<Directory> {
+        let whole = path_of(&handle)?;
+        let path = whole
+            .strip_prefix(&self.root_path[..])
+            .ok_or_else(|| io::Error::other("lies outside of the layer"))?;
+        let path = path.strip_prefix(b"/").unwrap_or(path).to_vec();
+        let depth = path.split(|&byte| byte == b'/').count();
+        if depth > MAX_DEPTH {
+            return Err(io::Error::other(format!(
+                "lies more than {MAX_DEPTH} directories deep"
+            )));
+        }
+        Ok(Directory { handle, path })
+    }
+
+    /// Notes that a directory has an entry of its own; the empty path is the root's.
+    pub fn make_explicit(&mut self, path: &[u8]) {
+        self.implied.remove(path);
+    }
+
+    /// The directories that were made only because something lies in them.
+    pub fn into_implied(self) -> BTreeSet<Vec<u8>> {
+        self.implied
     }
 
     /// Opens a directory that is there.
@@ -147,24 +244,37 @@ impl Tree {
     }
 
     /// Removes what has a name, a whole directory too, and follows nothing.
-    pub fn remove(&mut self, directory: &OwnedFd, name: &[u8]) -> io::Result<()> {
-        match unlinkat(directory, name, AtFlags::empty()) {
-            Ok(()) => {}
-            Err(Errno::ISDIR) => {
-                // One component below an open directory: the standard library takes care not to follow links from there.
-                let base = PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd()));
-                std::fs::remove_dir_all(base.join(std::ffi::OsStr::from_bytes(name)))?;
-            }
-            Err(error) => return Err(error.into()),
-        }
+    pub fn remove(&mut self, directory: &Directory, name: &[u8]) -> io::Result<()> {
+        removal::remove(directory.as_fd(), name)?;
         // What was removed may be the way to the directory that is kept open.
         self.last = None;
+        let path = directory.path_of(name);
+        let below = [&path[..], b"/"].concat();
+        let after = self.implied.range(below.clone()..);
+        let gone: Vec<_> = after
+            .take_while(|known| known.starts_with(&below))
+            .cloned()
+            .collect();
+        for path in gone.iter().chain([&path]) {
+            self.implied.remove(path);
+        }
         Ok(())
     }
 }
 
+/// Hides what the layers below have in a directory.
+pub fn set_opaque(directory: impl AsFd) -> Result<(), Errno> {
+    fsetxattr(directory, OPAQUE_XATTR, b"y", XattrFlags::empty())
+}
+
+/// Where an open directory is, as the kernel sees it; an error where the path is longer than the kernel takes.
+fn path_of(directory: &OwnedFd) -> io::Result<Vec<u8>> {
+    let link = format!("/proc/self/fd/{}", directory.as_raw_fd());
+    Ok(readlink(link, Vec::new())?.into_bytes())
+}
+
 /// What has a name in a directory, if anything.
-pub fn kind_of(directory: &OwnedFd, name: &[u8]) -> io::Result<Option<Found>> {
+pub fn kind_of(directory: impl AsFd, name: &[u8]) -> io::Result<Option<Found>> {
     match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(found) => Ok(Some(match FileType::from_raw_mode(found.st_mode) {
             FileType::Directory => Found::Directory,

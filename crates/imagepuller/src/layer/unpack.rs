@@ -1,6 +1,6 @@
 //! Entries made into files, with owners, modes, times and attributes, and with whiteouts as overlayfs wants them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Read, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,8 +14,9 @@ use rustix::io::Errno;
 
 use super::archive::{Archive, Entry, EntryKind};
 use super::archive_error::ArchiveError;
+use super::caller::{self, Caller};
 use super::pax::Time;
-use super::tree::{EntryPath, Found, Tree, kind_of};
+use super::tree::{Directory, EntryPath, Found, Tree, kind_of, set_opaque};
 
 /// The most bytes of directory paths kept until the end, when their times are set.
 const MAX_DIRECTORY_BYTES: usize = 64 << 20;
@@ -75,21 +76,44 @@ impl UnpackError {
     }
 }
 
-/// Unpacks an archive below a directory that nobody else uses; gives the number of entries.
+/// What came out of an archive.
+#[derive(Debug)]
+pub struct Contents {
+    /// The number of entries.
+    pub entries: u64,
+    /// Directories that are there only because something lies in them; the empty path is the root.
+    pub implied: BTreeSet<Vec<u8>>,
+}
+
+/// Unpacks an archive below a directory that nobody else uses.
 ///
 /// # Errors
 ///
 /// [`UnpackError`]; the directory then holds the entries before the bad one.
-pub fn unpack(source: &mut impl Read, root: OwnedFd) -> Result<u64, UnpackError> {
-    let mut archive = Archive::new(io::BufReader::with_capacity(COPY_BYTES, source));
+pub fn unpack(
+    source: &mut impl Read,
+    root: OwnedFd,
+    max_entries: u64,
+    caller: &Caller,
+) -> Result<Contents, UnpackError> {
+    let source = io::BufReader::with_capacity(COPY_BYTES, source);
+    let mut archive = Archive::new(source, max_entries);
     let mut unpacker = Unpacker {
-        tree: Tree::new(root),
+        tree: Tree::new(root).map_err(|source| UnpackError::File {
+            action: "find",
+            path: "/".to_owned(),
+            source,
+        })?,
         directories: BTreeMap::new(),
         directory_bytes: 0,
         skipped_xattrs: 0,
     };
     let mut buffer = vec![0; COPY_BYTES];
     while let Some(entry) = archive.next_entry()? {
+        // Many entries fit into one read, and each may take a while.
+        if caller.is_gone() {
+            return Err(ArchiveError::Read(caller::gone()).into());
+        }
         let rule = |rule| UnpackError::Path {
             path: shown(&entry.path),
             rule,
@@ -97,8 +121,10 @@ pub fn unpack(source: &mut impl Read, root: OwnedFd) -> Result<u64, UnpackError>
         let path = EntryPath::parse(&entry.path).map_err(rule)?;
         unpacker.unpack(&entry, &path, &mut archive, &mut buffer)?;
     }
-    unpacker.finish()?;
-    Ok(archive.entries())
+    Ok(Contents {
+        entries: archive.entries(),
+        implied: unpacker.finish()?,
+    })
 }
 
 struct Unpacker {
@@ -125,6 +151,7 @@ impl Unpacker {
                 });
             }
             let root = self.tree.open(b"").map_err(failed("open", entry))?;
+            self.tree.make_explicit(b"");
             return self.finish_directory(&root, entry, path);
         }
         let directory = self
@@ -177,7 +204,7 @@ impl Unpacker {
         &mut self,
         entry: &Entry,
         path: &EntryPath,
-        directory: &OwnedFd,
+        directory: &Directory,
     ) -> Result<(), UnpackError> {
         if kind_of(directory, &path.name)
             .map_err(failed("look for", entry))?
@@ -211,7 +238,7 @@ impl Unpacker {
         &mut self,
         entry: &Entry,
         path: &EntryPath,
-        directory: &OwnedFd,
+        directory: &Directory,
         content: &mut impl Read,
         buffer: &mut [u8],
     ) -> Result<(), UnpackError> {
@@ -279,7 +306,7 @@ impl Unpacker {
         &mut self,
         entry: &Entry,
         path: &EntryPath,
-        directory: &OwnedFd,
+        directory: &Directory,
     ) -> Result<(), UnpackError> {
         let found = kind_of(directory, &path.name).map_err(failed("look for", entry))?;
         if found != Some(Found::Directory) {
@@ -293,6 +320,7 @@ impl Unpacker {
             // The layer removed what was there below and made a new directory.
             set_opaque(&made).map_err(failed("make opaque", entry))?;
         }
+        self.tree.make_explicit(&directory.path_of(&path.name));
         self.finish_directory(&made, entry, path)
     }
 
@@ -322,7 +350,7 @@ impl Unpacker {
         &mut self,
         entry: &Entry,
         path: &EntryPath,
-        directory: &OwnedFd,
+        directory: &Directory,
         target: &[u8],
     ) -> Result<(), UnpackError> {
         let broken = |rule| UnpackError::Entry {
@@ -362,7 +390,7 @@ impl Unpacker {
         &mut self,
         entry: &Entry,
         path: &EntryPath,
-        directory: &OwnedFd,
+        directory: &Directory,
         kind: FileType,
         (major, minor): (u32, u32),
     ) -> Result<(), UnpackError> {
@@ -376,7 +404,7 @@ impl Unpacker {
         &mut self,
         entry: &Entry,
         path: &EntryPath,
-        directory: &OwnedFd,
+        directory: &Directory,
     ) -> Result<(), UnpackError> {
         let owner = (
             Some(Uid::from_raw(entry.uid)),
@@ -400,7 +428,7 @@ impl Unpacker {
         &mut self,
         entry: &Entry,
         path: &EntryPath,
-        directory: &OwnedFd,
+        directory: &Directory,
     ) -> Result<(), UnpackError> {
         if path.name == OPAQUE {
             return set_opaque(directory).map_err(failed("make opaque the directory of", entry));
@@ -426,14 +454,16 @@ impl Unpacker {
                 let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                 let made = openat(directory, hidden, flags, Mode::empty())
                     .map_err(failed("open", entry))?;
+                // It takes over nothing from below, its owner and mode neither.
+                self.tree.make_explicit(&directory.path_of(hidden));
                 set_opaque(&made).map_err(failed("make opaque", entry))
             }
             Some(Found::Whiteout | Found::Other) => Ok(()),
         }
     }
 
-    /// Sets the times of directories, which their children changed, deepest first.
-    fn finish(self) -> Result<(), UnpackError> {
+    /// Sets the times of directories, which their children changed, deepest first; gives those without an entry.
+    fn finish(self) -> Result<BTreeSet<Vec<u8>>, UnpackError> {
         if self.skipped_xattrs > 0 {
             tracing::debug!(
                 count = self.skipped_xattrs,
@@ -461,17 +491,8 @@ impl Unpacker {
             };
             futimens(&directory, &timestamps(*mtime)).map_err(|error| failed(error.into()))?;
         }
-        Ok(())
+        Ok(self.tree.into_implied())
     }
-}
-
-fn set_opaque(directory: &OwnedFd) -> Result<(), Errno> {
-    fsetxattr(
-        directory,
-        "trusted.overlay.opaque",
-        b"y",
-        XattrFlags::empty(),
-    )
 }
 
 fn timestamps(mtime: Time) -> Timestamps {

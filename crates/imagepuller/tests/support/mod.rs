@@ -197,17 +197,22 @@ impl Puller {
             "a secret was shown: {error}"
         );
         assert!(!is_mounted(&self.rootfs("refused")));
-        // The layer beside a bad one is given up, and its thread cleans up when it notices.
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while count("staging") > 0 {
-            assert!(Instant::now() < deadline, "an unfinished layer was left");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        self.wait_for_unfinished();
         assert_eq!(
             count("containers"),
             containers,
             "a container's directories were left"
         );
+    }
+
+    /// Waits until nothing is unfinished: a layer beside a bad one is given up, and its thread cleans up when it notices.
+    pub fn wait_for_unfinished(&self) {
+        let staging = self.directory.join("store/images/staging");
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while fs::read_dir(&staging).unwrap().count() > 0 {
+            assert!(Instant::now() < deadline, "an unfinished layer was left");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Ends it as a service manager does.
