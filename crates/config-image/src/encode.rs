@@ -1,8 +1,8 @@
 //! A document in, an image out.
 
-use std::io::Write;
+use std::io;
 
-use flate2::{Compression, GzBuilder};
+use flate2::{Compress, Compression, Crc, FlushCompress};
 use zeroize::Zeroizing;
 
 use crate::{HEADER_BYTES, MAX_DOCUMENT_BYTES, MAX_GZIP_BYTES, Magic, SECTOR_BYTES};
@@ -25,15 +25,34 @@ pub enum EncodeError {
         /// The gzip stream's size in bytes.
         size: usize,
     },
-    /// The compressor failed; a bug, since it writes to memory.
+    /// The compressor failed; a bug, since it writes to memory that is large enough.
     #[error("pack the document: compress it")]
     Compress(#[from] std::io::Error),
 }
 
+/// The gzip header that is written: no flags, no time, unknown compressor and operating system (RFC 1952, 2.3).
+const GZIP_HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
+
+/// The CRC-32 and the length behind the deflate stream (RFC 1952, 2.3).
+const GZIP_TRAILER_BYTES: usize = 8;
+
+/// The most that one stored block of a deflate stream holds, and what stands before it (RFC 1951, 3.2.4).
+const MAX_STORED_BYTES: usize = 0xffff;
+const STORED_HEADER_BYTES: usize = 5;
+
+/// How much is compressed before it is asked again whether the rest fits as it is. Free to change.
+const COMPRESSED_STEP_BYTES: usize = 32 << 10;
+
 /// Packs `document` into an image for `magic`.
 ///
 /// The same input gives the same bytes: the gzip header has no name, no comment and no time. What [`crate::decode`]
-/// would refuse for its size is refused here. The result is zeroed when dropped; the compressor's own window is not.
+/// would refuse for its size is refused here.
+///
+/// The gzip stream stores the document as it is, and compresses no more of it than [`MAX_GZIP_BYTES`] demands: nothing
+/// of a document well below that limit, its beginning at the limit. Tokens and certificates hardly compress, the image
+/// stays in memory, and compression would take longer than everything else that happens at a sandbox's creation.
+///
+/// The result is zeroed when dropped. The compressor's own window, where there is one, is not.
 ///
 /// # Errors
 ///
@@ -50,9 +69,7 @@ pub fn encode(magic: Magic, document: &[u8]) -> Result<Zeroizing<Vec<u8>>, Encod
     let mut image = Zeroizing::new(Vec::with_capacity(HEADER_BYTES + worst_case + SECTOR_BYTES));
     image.extend(magic.bytes());
     image.extend([0; 8]);
-    let mut gzip = GzBuilder::new().write(&mut *image, Compression::default());
-    gzip.write_all(document)?;
-    gzip.finish()?;
+    write_gzip(document, &mut image)?;
 
     let size = image.len() - HEADER_BYTES;
     if size > MAX_GZIP_BYTES {
@@ -62,6 +79,63 @@ pub fn encode(magic: Magic, document: &[u8]) -> Result<Zeroizing<Vec<u8>>, Encod
     let padded = image.len().next_multiple_of(SECTOR_BYTES);
     image.resize(padded, 0);
     Ok(image)
+}
+
+/// Appends `document` as one gzip member to `image`, which holds the image's header and room for everything.
+fn write_gzip(document: &[u8], image: &mut Vec<u8>) -> Result<(), EncodeError> {
+    image.extend(GZIP_HEADER);
+    let mut rest = document;
+    if !fits_stored(rest, image) {
+        let mut deflate = Compress::new(Compression::default(), false);
+        while !rest.is_empty() && !fits_stored(rest, image) {
+            let (step, behind) = rest.split_at(rest.len().min(COMPRESSED_STEP_BYTES));
+            compress(&mut deflate, step, image)?;
+            rest = behind;
+        }
+    }
+    write_stored(rest, image);
+    let mut crc = Crc::new();
+    crc.update(document);
+    image.extend(crc.sum().to_le_bytes());
+    image.extend(crc.amount().to_le_bytes());
+    Ok(())
+}
+
+/// Whether the gzip stream that `image` has so far may end with `rest` in stored blocks.
+fn fits_stored(rest: &[u8], image: &[u8]) -> bool {
+    let blocks = rest.len().div_ceil(MAX_STORED_BYTES).max(1);
+    image.len() - HEADER_BYTES + rest.len() + blocks * STORED_HEADER_BYTES + GZIP_TRAILER_BYTES
+        <= MAX_GZIP_BYTES
+}
+
+/// Appends `step` as compressed blocks that end at a byte's border, as stored blocks may follow.
+fn compress(deflate: &mut Compress, step: &[u8], image: &mut Vec<u8>) -> Result<(), EncodeError> {
+    let before = deflate.total_in();
+    deflate
+        .compress_vec(step, image, FlushCompress::Sync)
+        .map_err(io::Error::from)?;
+    // A full vector would mean that the flush is not complete.
+    if deflate.total_in() - before == step.len() as u64 && image.len() < image.capacity() {
+        Ok(())
+    } else {
+        Err(io::Error::other("the compressor needs more than its worst case").into())
+    }
+}
+
+/// Appends `rest` as stored blocks, the last of them marked as the stream's last (RFC 1951, 3.2.4).
+fn write_stored(mut rest: &[u8], image: &mut Vec<u8>) {
+    loop {
+        let (block, behind) = rest.split_at(rest.len().min(MAX_STORED_BYTES));
+        let length = block.len() as u16;
+        image.push(u8::from(behind.is_empty()));
+        image.extend(length.to_le_bytes());
+        image.extend((!length).to_le_bytes());
+        image.extend_from_slice(block);
+        if behind.is_empty() {
+            return;
+        }
+        rest = behind;
+    }
 }
 
 #[cfg(test)]
@@ -99,5 +173,40 @@ mod tests {
         ));
         let fits = encode(Magic::INITDATA, &noise[..MAX_GZIP_BYTES - 1024]).unwrap();
         assert!(fits.capacity() >= fits.len());
+    }
+
+    /// The sizes where another block begins, where compression begins, and where it reaches the end.
+    #[test]
+    fn every_mixture_of_stored_and_compressed_blocks_decodes() {
+        let line = "auth = \"c2VjcmV0OnRva2Vu\" # an entry like any other\n";
+        let text = line
+            .repeat(MAX_DOCUMENT_BYTES / line.len() + 1)
+            .into_bytes();
+        let stored =
+            MAX_GZIP_BYTES - GZIP_HEADER.len() - GZIP_TRAILER_BYTES - 16 * STORED_HEADER_BYTES;
+        for size in [
+            0,
+            1,
+            MAX_STORED_BYTES - 1,
+            MAX_STORED_BYTES,
+            MAX_STORED_BYTES + 1,
+            2 * MAX_STORED_BYTES,
+            stored,
+            stored + 1,
+            MAX_GZIP_BYTES,
+            MAX_GZIP_BYTES + COMPRESSED_STEP_BYTES,
+            MAX_DOCUMENT_BYTES,
+        ] {
+            let document = &text[..size];
+            let image = encode(Magic::IMAGEPULLER, document).unwrap();
+            let decoded = crate::decode(image.as_slice(), Magic::IMAGEPULLER).unwrap();
+            assert_eq!(decoded.document.as_slice(), document, "{size}");
+            let start = HEADER_BYTES + GZIP_HEADER.len() + STORED_HEADER_BYTES;
+            assert_eq!(
+                image[start..].starts_with(&document[..size.min(MAX_STORED_BYTES)]),
+                size <= stored,
+                "{size}: the beginning is compressed where the document is too long to be stored"
+            );
+        }
     }
 }

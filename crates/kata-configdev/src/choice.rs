@@ -6,9 +6,9 @@ use linux_sys::rooted::Root;
 use puller_config::MAX_DOCUMENT_BYTES;
 use zeroize::Zeroizing;
 
-use crate::Error;
 use crate::host_file::{FileFault, HostFile};
 use crate::settings::Settings;
+use crate::{Error, document_pattern};
 
 /// The longest path in an annotation: what the kernel accepts, without its final zero byte.
 const MAX_PATH_BYTES: usize = 4095;
@@ -79,7 +79,8 @@ impl Choice {
     ///
     /// # Errors
     ///
-    /// [`Error::AnnotationPath`], [`Error::AnnotationFile`], [`Error::AnnotationDirectory`], [`Error::NodeFile`].
+    /// [`Error::AnnotationPath`], [`Error::AnnotationFile`], [`Error::AnnotationDirectory`], [`Error::NodePattern`],
+    /// [`Error::NodeFile`].
     pub fn make(settings: &Settings, annotation: Option<&str>) -> Result<Option<Self>, Error> {
         match (annotation, &settings.document) {
             (Some(""), _) | (None, None) => Ok(None),
@@ -89,6 +90,7 @@ impl Choice {
     }
 
     fn of_node(path: &Path) -> Result<Self, Error> {
+        let path = &document_pattern::resolve(path)?;
         let text = HostFile::open(path)
             .and_then(read_document)
             .map_err(|fault| Error::NodeFile {
@@ -168,9 +170,9 @@ mod tests {
     fn node() -> (TempDir, Settings) {
         let dir = tempfile::tempdir().unwrap();
         let settings = Settings {
-            qemu: "/bin/true".into(),
             document: Some(dir.path().join("node.toml")),
             annotation_allow: vec![dir.path().join("allowed")],
+            ..Settings::default()
         };
         for folder in ["allowed", "allowed/team", "other"] {
             std::fs::create_dir(dir.path().join(folder)).unwrap();
@@ -205,6 +207,8 @@ mod tests {
         }
         settings.document = None;
         assert_eq!(choose(&settings, None).unwrap(), None);
+        settings.document = Some(below("n*e.toml").into());
+        assert_eq!(choose(&settings, None).unwrap().unwrap(), "node");
         settings.document = Some(below("absent.toml").into());
         assert!(choose(&settings, None).unwrap_err().contains("absent.toml"));
     }

@@ -1,10 +1,15 @@
 //! The command line `kata-configdev`.
 
+mod attach;
 mod check;
+mod config;
+mod detach;
+mod explain;
 mod finding;
 mod inspect;
+mod install;
 mod pack;
-mod sha;
+mod sweep;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -18,8 +23,8 @@ use crate::{Error, exit, lines};
 /// The program's name in its messages.
 pub const NAME: &str = "kata-configdev";
 
-/// Checks registry configuration documents for Kata VMs, packs them into disk images and shows
-/// what an image holds.
+/// Checks registry configuration documents for Kata VMs, explains them, packs them into disk images,
+/// attaches those to sandboxes and shows what an image holds.
 ///
 /// A document is a TOML file with the credentials, CA certificates, mirrors and proxies that the
 /// image puller inside a VM needs. The node puts it on a small read-only disk of the VM;
@@ -37,20 +42,28 @@ const AFTER_HELP: &str = "\
 Exit codes:
   0   done
   64  wrong arguments
-  65  a document or image is not valid, or cannot be read
-  69  an output cannot be written
+  65  a document, an image, the settings or a sandbox's spec is not valid, or cannot be read
+  69  an output cannot be written, an image not be put in its place, no loop device be had
   70  internal error
 
 Examples:
   kata-configdev check imagepuller.toml
+  kata-configdev explain --config imagepuller.toml registry.corp/team/app
   kata-configdev pack --config imagepuller.toml --output imagepuller.img
   kata-configdev inspect imagepuller.img";
 
 #[derive(Debug, Subcommand)]
 enum Command {
     Check(Check),
+    Explain(explain::Arguments),
     Pack(Pack),
     Inspect(Inspect),
+    Config(config::Arguments),
+    Attach(attach::Arguments),
+    Detach(detach::Arguments),
+    Sweep(sweep::Arguments),
+    Install(install::Install),
+    Uninstall(install::Uninstall),
 }
 
 /// Shows every problem of a document at once, with line and key.
@@ -146,6 +159,14 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             json,
         }) => pack::run(&config, &output, json, &mut stdout),
         Command::Inspect(Inspect { file, json }) => inspect::run(&file, json, &mut stdout),
+        Command::Explain(arguments) => explain::run(&arguments, &mut stdout),
+        Command::Config(arguments) => config::run(&arguments, &mut stdout),
+        Command::Attach(arguments) => attach::run(&arguments, &mut stdout),
+        Command::Detach(arguments) => detach::run(&arguments, &mut stdout),
+        Command::Sweep(arguments) => sweep::run(&arguments, &mut stdout),
+        // The installer logs, and its exit codes follow the same table.
+        Command::Install(arguments) => Ok(arguments.run()),
+        Command::Uninstall(arguments) => Ok(arguments.run()),
     };
     let code = result.and_then(|code| Ok(stdout.flush().map(|()| code)?));
     code.unwrap_or_else(|error| report(&error)).into()

@@ -2,6 +2,8 @@
 
 use std::ffi::OsString;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 
 use config_image::Magic;
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
@@ -28,6 +30,23 @@ pub struct Device {
 }
 
 impl Device {
+    /// The names of the machine types that are known to have a virtio-blk device, without their versions.
+    pub const FAMILIES: [&str; 6] = ["q35", "pc", "virt", "pseries", "microvm", "s390-ccw-virtio"];
+
+    /// The one of [`Device::FAMILIES`] that `machine` is a version of. QEMU's `pc-q35-7.2` is a q35.
+    #[must_use]
+    pub fn family(machine: &str) -> Option<&'static str> {
+        let is_version_of = |name: &str| {
+            machine
+                .strip_prefix(name)
+                .is_some_and(|version| version.is_empty() || version.starts_with('-'))
+        };
+        if is_version_of("pc-q35") {
+            return Some("q35");
+        }
+        Self::FAMILIES.into_iter().find(|name| is_version_of(name))
+    }
+
     /// The device for `machine`, the name of a QEMU machine type with or without its version; `None` for a type that
     /// is not known to have one.
     ///
@@ -35,21 +54,12 @@ impl Device {
     /// be an expander bridge for passed-through devices.
     #[must_use]
     pub fn of_machine(machine: &str) -> Option<Self> {
-        let named = |name: &str| {
-            machine
-                .strip_prefix(name)
-                .is_some_and(|version| version.is_empty() || version.starts_with('-'))
-        };
-        let (driver, bus) = if named("q35") || named("pc-q35") || named("virt") {
-            ("virtio-blk-pci", Some("pcie.0"))
-        } else if named("pc") || named("pseries") {
-            ("virtio-blk-pci", Some("pci.0"))
-        } else if named("microvm") {
-            ("virtio-blk-device", None)
-        } else if named("s390-ccw-virtio") {
-            ("virtio-blk-ccw", None)
-        } else {
-            return None;
+        let (driver, bus) = match Self::family(machine)? {
+            "q35" | "virt" => ("virtio-blk-pci", Some("pcie.0")),
+            "pc" | "pseries" => ("virtio-blk-pci", Some("pci.0")),
+            "microvm" => ("virtio-blk-device", None),
+            "s390-ccw-virtio" => ("virtio-blk-ccw", None),
+            _ => return None,
         };
         Some(Self { driver, bus })
     }
@@ -72,11 +82,17 @@ impl Device {
     }
 }
 
-/// A configuration image in memory, ready to be handed to QEMU.
+/// A configuration image, ready to be handed to QEMU.
 #[derive(Debug)]
 pub struct Disk {
-    image: OwnedFd,
+    source: Source,
     device: Device,
+}
+
+#[derive(Debug)]
+enum Source {
+    Memory(OwnedFd),
+    File(PathBuf),
 }
 
 impl Disk {
@@ -89,41 +105,73 @@ impl Disk {
     pub fn pack(document: &[u8], device: Device) -> Result<Self, Error> {
         let image = config_image::encode(Magic::IMAGEPULLER, document).map_err(Error::Pack)?;
         let image = linux_sys::memfd::sealed(c"imagepuller", &image).map_err(Error::Memory)?;
-        Ok(Self { image, device })
+        Ok(Self {
+            source: Source::Memory(image),
+            device,
+        })
+    }
+
+    /// The disk over the image in the file `path`.
+    #[must_use]
+    pub const fn of_file(path: PathBuf, device: Device) -> Self {
+        Self {
+            source: Source::File(path),
+            device,
+        }
     }
 
     /// The arguments that attach the disk; they belong behind all others.
     ///
-    /// Kata's devices have no fixed slots, so a device before them would move their PCI addresses. Nothing in the
-    /// values needs QEMU's doubled commas: they are constants and numbers.
+    /// Kata's devices have no fixed slots, so a device before them would move their PCI addresses.
     #[must_use]
     pub fn arguments(&self) -> Vec<OsString> {
-        let descriptor = self.image.as_raw_fd();
-        [
-            "-add-fd".into(),
-            format!("fd={descriptor},set={FD_SET},opaque={NAME}"),
-            "-blockdev".into(),
-            format!(
-                "driver=raw,node-name={NAME},read-only=on,\
-                 file.driver=file,file.filename=/dev/fdset/{FD_SET},file.read-only=on"
-            ),
-            "-device".into(),
-            self.device.properties(),
-        ]
-        .map(OsString::from)
-        .into()
+        let mut arguments = Vec::with_capacity(6);
+        let file = match &self.source {
+            Source::Memory(image) => {
+                let descriptor = image.as_raw_fd();
+                arguments.push("-add-fd".into());
+                arguments.push(format!("fd={descriptor},set={FD_SET},opaque={NAME}").into());
+                format!("/dev/fdset/{FD_SET}").into_bytes()
+            }
+            Source::File(path) => escaped(path),
+        };
+        let mut node =
+            format!("driver=raw,node-name={NAME},read-only=on,file.driver=file,file.filename=")
+                .into_bytes();
+        node.extend(file);
+        node.extend(b",file.read-only=on");
+        arguments.push("-blockdev".into());
+        arguments.push(OsString::from_vec(node));
+        arguments.push("-device".into());
+        arguments.push(self.device.properties().into());
+        arguments
     }
 
-    /// Lets the image's descriptor, and no other, pass an `exec`.
+    /// Lets the image's descriptor, and no other, pass an `exec`. An image in a file has none.
     ///
     /// # Errors
     ///
     /// [`Error::Memory`].
     pub fn keep_across_exec(&self) -> Result<(), Error> {
-        let image = self.image.as_fd();
+        let Source::Memory(image) = &self.source else {
+            return Ok(());
+        };
+        let image = image.as_fd();
         let flags = fcntl_getfd(image).map_err(|errno| Error::Memory(errno.into()))?;
         fcntl_setfd(image, flags - FdFlags::CLOEXEC).map_err(|errno| Error::Memory(errno.into()))
     }
+}
+
+/// A path as the value of an option: QEMU reads a doubled comma as one.
+fn escaped(path: &Path) -> Vec<u8> {
+    let mut value = Vec::new();
+    for byte in path.as_os_str().as_bytes() {
+        value.push(*byte);
+        if *byte == b',' {
+            value.push(b',');
+        }
+    }
+    value
 }
 
 #[cfg(test)]
@@ -159,7 +207,10 @@ mod tests {
         let device = Device::of_machine("q35").unwrap();
         let disk = Disk::pack(b"[registries]\n", device).unwrap();
         let arguments = disk.arguments();
-        let descriptor = disk.image.as_raw_fd();
+        let Source::Memory(image) = &disk.source else {
+            unreachable!()
+        };
+        let descriptor = image.as_raw_fd();
         assert_eq!(
             arguments,
             [
@@ -170,6 +221,23 @@ mod tests {
                  file.driver=file,file.filename=/dev/fdset/1000000,file.read-only=on",
                 "-device",
                 "virtio-blk-pci,id=imagepuller,drive=imagepuller,serial=imagepuller,config-wce=off,num-queues=1,bus=pcie.0",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_file_is_named_with_doubled_commas_and_needs_no_descriptor() {
+        let device = Device::of_machine("microvm").unwrap();
+        let disk = Disk::of_file("/run/a,b/image".into(), device);
+        disk.keep_across_exec().unwrap();
+        assert_eq!(
+            disk.arguments(),
+            [
+                "-blockdev",
+                "driver=raw,node-name=imagepuller,read-only=on,\
+                 file.driver=file,file.filename=/run/a,,b/image,file.read-only=on",
+                "-device",
+                "virtio-blk-device,id=imagepuller,drive=imagepuller,serial=imagepuller,config-wce=off,num-queues=1",
             ]
         );
     }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use puller_config::Problems;
 
 use crate::choice::PathFault;
+use crate::document_pattern::PatternFault;
 use crate::host_file::FileFault;
 use crate::sandbox_spec::{ANNOTATION, FILE_NAME};
 
@@ -87,6 +88,14 @@ pub enum Error {
         /// Why.
         fault: FileFault,
     },
+    /// The pattern for the node's own document does not stand for one file.
+    #[error("find the node's document {}: {fault}", pattern.display())]
+    NodePattern {
+        /// The pattern.
+        pattern: PathBuf,
+        /// Why.
+        fault: PatternFault,
+    },
     /// The chosen document is not valid.
     #[error("accept the document {}: {}", path.display(), excerpt(problems))]
     Document {
@@ -104,6 +113,72 @@ pub enum Error {
     /// The document does not fit into an image.
     #[error(transparent)]
     Pack(config_image::EncodeError),
+    /// The id of the sandbox cannot be part of a path.
+    #[error("use the sandbox's id: {0}")]
+    SandboxId(crate::sandbox_id::InvalidSandboxId),
+    /// The image of the transport `file` cannot be put or removed.
+    #[error("keep the configuration image at {}: {fault}", path.display())]
+    SharedImage {
+        /// The file or the directory that is in the way.
+        path: PathBuf,
+        /// Why.
+        fault: FileFault,
+    },
+    /// No loop device could be bound.
+    #[error("attach a loop device: {0}")]
+    LoopDevice(io::Error),
+    /// The wrapper's device cannot be made with the transport.
+    #[error(
+        "attach the configuration disk: the transport \"{transport}\" is not one of the wrapper"
+    )]
+    WrapperTransport {
+        /// Its name.
+        transport: &'static str,
+    },
+    /// A command that ends cannot keep what it attached.
+    #[error(
+        "attach by the transport \"{transport}\": it ends with this process; give --hold, and keep standard input open until the hypervisor has the disk"
+    )]
+    HoldNeeded {
+        /// Its name.
+        transport: &'static str,
+    },
+    /// Nothing has to be kept.
+    #[error("attach by the transport \"{transport}\" with --hold: there is nothing to hold")]
+    HoldUseless {
+        /// Its name.
+        transport: &'static str,
+    },
+    /// A vhost-user device is served by a process that can do nothing else.
+    #[error(
+        "attach by the transport \"vhost-user\": it takes a process of its own; run kata-configdev attach"
+    )]
+    ServerNeeded,
+    /// `--socket` and `--once` belong to one transport.
+    #[error(
+        "attach by the transport \"{transport}\": --socket and --once are for \"vhost-user\" only"
+    )]
+    SocketUseless {
+        /// The transport.
+        transport: &'static str,
+    },
+    /// `--socket` is missing.
+    #[error("attach by the transport \"vhost-user\": give the socket's path with --socket")]
+    SocketNeeded,
+    /// The socket cannot be made.
+    #[error("listen at {}: {source}", path.display())]
+    Socket {
+        /// Its path.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The vhost-user device failed.
+    #[error(transparent)]
+    Serve(memory_disk::Error),
+    /// What lives on the node cannot be seen.
+    #[error("look for living sandboxes: {0}")]
+    Living(io::Error),
     /// No anonymous file could be made.
     #[error("put the configuration image into memory: {0}")]
     Memory(io::Error),
@@ -123,6 +198,9 @@ pub enum Error {
         /// Why.
         fault: FileFault,
     },
+    /// The argument is no image's reference. It is not repeated: it may be a URL with a password.
+    #[error("read the image's reference: {0}")]
+    ImageReference(String),
     /// A file that a command was given is not an image.
     #[error("read the image {}: {}", path.display(), with_sources(source))]
     Image {
@@ -169,9 +247,19 @@ impl Error {
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
         match self {
-            Self::OutputIsDocument { .. } => exit::USAGE,
+            Self::OutputIsDocument { .. }
+            | Self::ImageReference(_)
+            | Self::SandboxId(_)
+            | Self::HoldNeeded { .. }
+            | Self::HoldUseless { .. }
+            | Self::SocketNeeded
+            | Self::SocketUseless { .. } => exit::USAGE,
+            Self::SharedImage { .. }
+            | Self::LoopDevice(_)
+            | Self::Socket { .. }
+            | Self::Serve(_) => exit::UNAVAILABLE,
             Self::Exec { .. } | Self::Output { .. } | Self::Print(_) => exit::UNAVAILABLE,
-            Self::Memory(_) => exit::INTERNAL,
+            Self::Memory(_) | Self::Living(_) => exit::INTERNAL,
             _ => exit::DATA,
         }
     }
@@ -181,7 +269,7 @@ impl Error {
     pub const fn remedy(&self) -> &'static str {
         match self {
             Self::SettingsFile { .. } | Self::SettingsText { .. } => {
-                "correct this file on the node; the project's README.md, \"Use it on a node\", shows its keys"
+                "correct this file on the node; the project's docs/configuration.md describes its keys"
             }
             Self::QemuIsWrapper { .. } | Self::Exec { .. } => {
                 "set qemu in the wrapper's settings to the real QEMU binary"
@@ -199,6 +287,9 @@ impl Error {
             Self::AnnotationFile { .. } | Self::NodeFile { .. } => {
                 "the document must be a regular file of root that nobody else can write, reached without links"
             }
+            Self::NodePattern { .. } => {
+                "put one document where the pattern finds it, or name it by its path in the wrapper's settings"
+            }
             Self::Document { .. } => {
                 "correct the document; kata-configdev check shows every problem, docs/document.md every key"
             }
@@ -206,7 +297,23 @@ impl Error {
                 "use a machine type of q35, pc, virt, pseries, microvm or s390-ccw-virtio"
             }
             Self::Pack(_) => "shorten the document",
+            Self::SandboxId(_) => "start the sandbox with a plain id",
+            Self::SharedImage { .. } => {
+                "the directories below /run must belong to root, not be writable for others and be no links"
+            }
+            Self::LoopDevice(_) => "look at /dev/loop-control and the module loop",
+            Self::WrapperTransport { .. } => {
+                "set transport to \"memory\" or \"file\" in the wrapper's settings"
+            }
+            Self::HoldNeeded { .. } | Self::HoldUseless { .. } => "choose another transport",
+            Self::ServerNeeded => "start kata-configdev attach for it",
+            Self::SocketNeeded | Self::SocketUseless { .. } | Self::Socket { .. } => {
+                "choose another socket or transport"
+            }
+            Self::Serve(_) => "look at the VMM's log; the guest's memory must be shared",
+            Self::Living(_) => "run it as root",
             Self::Memory(_) => "look at the node's free memory and its log",
+            Self::ImageReference(_) => "write it as registry.corp/team/app:tag",
             Self::Input { .. } | Self::Image { .. } | Self::UnknownMagic { .. } => {
                 "look at the file"
             }

@@ -38,6 +38,12 @@ pub enum FileFault {
         /// The limit in bytes.
         limit: usize,
     },
+    /// A directory with more entries than are looked at.
+    #[error("it has more than {limit} entries")]
+    TooManyEntries {
+        /// The limit.
+        limit: usize,
+    },
     /// The kernel refused.
     #[error("{}", description(.0))]
     Io(io::Error),
@@ -111,14 +117,7 @@ impl HostFile {
     ///
     /// [`FileFault::Owner`], [`FileFault::Writable`].
     pub fn require_administered(self) -> Result<Self, FileFault> {
-        let uid = self.metadata.uid();
-        if uid != 0 && uid != geteuid().as_raw() {
-            return Err(FileFault::Owner { uid });
-        }
-        let mode = self.metadata.permissions().mode() & 0o7777;
-        if mode & 0o022 != 0 {
-            return Err(FileFault::Writable { mode });
-        }
+        require_administered(&self.metadata)?;
         Ok(self)
     }
 
@@ -132,6 +131,23 @@ impl HostFile {
         let size = usize::try_from(self.metadata.len()).unwrap_or(usize::MAX);
         read_bounded(self.file, size, limit)
     }
+}
+
+/// The rule of [`HostFile::require_administered`], for a file or directory that is already open.
+///
+/// # Errors
+///
+/// [`FileFault::Owner`], [`FileFault::Writable`].
+pub fn require_administered(metadata: &Metadata) -> Result<(), FileFault> {
+    let uid = metadata.uid();
+    if uid != 0 && uid != geteuid().as_raw() {
+        return Err(FileFault::Owner { uid });
+    }
+    let mode = metadata.permissions().mode() & 0o7777;
+    if mode & 0o022 != 0 {
+        return Err(FileFault::Writable { mode });
+    }
+    Ok(())
 }
 
 /// Reads `source` to its end, of which `size` bytes are expected and `limit` are accepted.

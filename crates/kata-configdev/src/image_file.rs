@@ -1,5 +1,6 @@
 //! An image on disk, opened without hanging and replaced as a whole.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
@@ -16,6 +17,9 @@ use crate::host_file::FileFault;
 
 /// Only the owner may read or write: the image holds credentials.
 const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+
+/// How the names of temporary files begin; what a killed process left behind is known by it.
+pub const TEMPORARY_PREFIX: &str = ".kata-configdev.";
 
 /// How many names for the temporary file are tried; only files left behind by a killed process of the same id are in
 /// the way.
@@ -63,16 +67,42 @@ pub fn write(path: &Path, content: &[u8]) -> Result<(), Error> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory =
         openat(CWD, parent, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;
-    match statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+    replace(&directory, name, content, Keep::AcrossCrash).map_err(|fault| match fault {
+        FileFault::Io(source) => failed(source),
+        _ => Error::OutputNotRegular { path: path.into() },
+    })
+}
+
+/// What a file is written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// It must be whole after a power failure, too.
+    AcrossCrash,
+    /// It is on a file system in memory, which a power failure empties anyway.
+    UntilReboot,
+}
+
+/// [`write()`] in a directory that is already open.
+///
+/// # Errors
+///
+/// [`FileFault::NotRegular`], [`FileFault::Io`].
+pub fn replace(
+    directory: &OwnedFd,
+    name: &OsStr,
+    content: &[u8],
+    keep: Keep,
+) -> Result<(), FileFault> {
+    match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile => {
-            return Err(Error::OutputNotRegular { path: path.into() });
+            return Err(FileFault::NotRegular);
         }
         Ok(_) | Err(Errno::NOENT) => {}
-        Err(errno) => return Err(failed(errno.into())),
+        Err(errno) => return Err(io::Error::from(errno).into()),
     }
-    let temporary = Temporary::create(&directory).map_err(failed)?;
-    temporary.fill(content).map_err(failed)?;
-    temporary.take_name(name.as_ref()).map_err(failed)
+    let temporary = Temporary::create(directory)?;
+    temporary.fill(content, keep)?;
+    Ok(temporary.take_name(name, keep)?)
 }
 
 /// A file that goes away unless it [takes its final name](Self::take_name).
@@ -87,7 +117,7 @@ impl<'a> Temporary<'a> {
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         for attempt in 0..MAX_ATTEMPTS {
-            let name = format!(".kata-configdev.{}.{attempt}", std::process::id());
+            let name = format!("{TEMPORARY_PREFIX}{}.{attempt}", std::process::id());
             match openat(directory, &name, flags, MODE) {
                 Ok(file) => {
                     let file = file.into();
@@ -104,18 +134,23 @@ impl<'a> Temporary<'a> {
         Err(Errno::EXIST.into())
     }
 
-    fn fill(&self, content: &[u8]) -> io::Result<()> {
+    fn fill(&self, content: &[u8], keep: Keep) -> io::Result<()> {
         // The mode at creation passed the umask, which can only take bits away.
         fchmod(&self.file, MODE)?;
         (&self.file).write_all(content)?;
-        // Without this a crash after the rename can leave an empty file.
-        fsync(&self.file)?;
+        if keep == Keep::AcrossCrash {
+            // Without this a crash after the rename can leave an empty file.
+            fsync(&self.file)?;
+        }
         Ok(())
     }
 
-    fn take_name(self, name: &Path) -> io::Result<()> {
+    fn take_name(self, name: &OsStr, keep: Keep) -> io::Result<()> {
         renameat(self.directory, &self.name, self.directory, name)?;
-        Ok(fsync(self.directory)?)
+        if keep == Keep::AcrossCrash {
+            fsync(self.directory)?;
+        }
+        Ok(())
     }
 }
 

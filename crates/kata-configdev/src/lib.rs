@@ -2,18 +2,23 @@
 //!
 //! Kata's runtimes start QEMU with a command line of their own. `kata-configdev-qemu` stands in QEMU's place, as the
 //! runtime's configuration allows (`[hypervisor.qemu] path`), adds one read-only disk with the registry configuration of
-//! the sandbox, and becomes QEMU. Kata itself is not changed. `kata-configdev` is the tool for people: it checks documents, packs
-//! them into images and shows what an image holds.
+//! the sandbox, and becomes QEMU. Kata itself is not changed. `kata-configdev` is the tool for people: it checks and explains
+//! documents, packs them into images and shows what an image holds. A runtime that builds the hypervisor's configuration itself
+//! calls [`attach::attach`], or the command of that name.
 //!
 //! Not here: the format of the image (`config-image`), the meaning of the document (`puller-config`), and everything
 //! that happens in the guest.
 //!
-//! Entry points: [`wrapper::run`] and [`cli::run`], one per program.
+//! Entry points: [`wrapper::run`] and [`cli::run`], one per program, and [`attach::attach`] for runtimes.
 //!
 //! In the wrapper's order:
-//! - [`settings`]: the administrator's file. [`invocation`] (with [`option_list`]): what Kata's command line says.
+//! - [`settings`]: the administrator's files, with [`document_pattern`]. [`invocation`] (with [`option_list`]): what Kata's command line says.
 //! - [`sandbox_spec`]: the pod's annotation. [`choice`]: which document it gets. [`host_file`]: how a file is opened.
-//! - [`disk`]: the image in memory and QEMU's arguments for it. [`wrapper`]: all of it in sequence.
+//! - [`sandbox_image`]: the chosen document, packed. [`disk`]: QEMU's arguments for it. [`wrapper`]: all of it in sequence.
+//!
+//! For runtimes:
+//! - [`attach`]: the disk by any transport. [`sandbox_id`]: its name in paths. [`shared_image`]: the transport `file`.
+//! - [`sweep`], with [`living`]: what is left of sandboxes that are gone.
 //!
 //! For people:
 //! - [`cli`] with one module per command. [`image_file`]: an image on disk, opened without hanging and replaced as
@@ -21,20 +26,28 @@
 //!
 //! For both: [`Error`] with its [`exit`] codes, [`lines`], [`panic_message`].
 
+pub mod attach;
 pub mod choice;
 pub mod cli;
+mod digest;
 pub mod disk;
+pub mod document_pattern;
 mod error;
 pub mod host_file;
 pub mod image_file;
 pub mod invocation;
 pub mod lines;
+pub mod living;
 pub mod option_list;
 pub mod panic_message;
+pub mod sandbox_id;
+pub mod sandbox_image;
 pub mod sandbox_spec;
 pub mod settings;
+pub mod shared_image;
 #[cfg(test)]
 mod skip;
+pub mod sweep;
 pub mod wrapper;
 
 pub use error::{Error, exit};

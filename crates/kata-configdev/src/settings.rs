@@ -1,12 +1,19 @@
-//! The wrapper's own configuration file, written by the node's administrator.
+//! The administrator's settings: one file, and the drop-ins beside it.
+
+mod drop_ins;
+mod effective;
+mod qemu;
+mod text;
 
 use std::ffi::OsString;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+pub use effective::{Effective, Origin, Origins};
+pub use qemu::Qemu;
+use serde::{Deserialize, Serialize};
 
+use crate::Error;
 use crate::host_file::HostFile;
-use crate::{Error, lines};
 
 /// Where the settings are unless [`SETTINGS_VARIABLE`] names another file.
 pub const DEFAULT_PATH: &str = "/etc/kata-configdev/config.toml";
@@ -16,107 +23,138 @@ pub const DEFAULT_PATH: &str = "/etc/kata-configdev/config.toml";
 /// Whoever sets the environment of Kata's shim starts programs as root anyway.
 pub const SETTINGS_VARIABLE: &str = "KATA_CONFIGDEV_CONFIG";
 
-/// The longest settings file; far more than the three keys need. Free to change.
+/// Where Kata keeps what lives as long as a sandbox, unless the settings say otherwise.
+pub const DEFAULT_RUN_ROOT: &str = "/run";
+
+/// The longest settings file; far more than the keys need. Free to change.
 const MAX_SETTINGS_BYTES: usize = 64 << 10;
 
-/// What the wrapper does for every sandbox of the node.
+/// What holds for every sandbox of the node. `docs/configuration.md` describes the keys.
 ///
-/// All paths are absolute, and those of [`Settings::annotation_allow`] have no `.` or `..` in them.
+/// All paths are absolute, and those of [`Settings::annotation_allow`] and [`Settings::run_root`] have no `..` in them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The real QEMU.
-    pub qemu: PathBuf,
-    /// The document of sandboxes that name none; `None` gives them no disk.
+    /// The real QEMU, per machine type.
+    pub qemu: Qemu,
+    /// The document of sandboxes that name none, as a path or as a pattern that exactly one file matches; `None` gives them
+    /// no disk.
     pub document: Option<PathBuf>,
     /// Directories whose documents a pod may name. Empty: pods may name none.
     pub annotation_allow: Vec<PathBuf>,
+    /// How the image gets to the hypervisor.
+    pub transport: Transport,
+    /// What `/run` is; images of the transport `file` are below it.
+    pub run_root: PathBuf,
 }
 
-/// The file as it stands, before its paths are checked.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct RawSettings {
-    #[serde(default = "default_qemu")]
-    qemu: PathBuf,
-    document: Option<PathBuf>,
-    #[serde(default)]
-    annotation_allow: Vec<PathBuf>,
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            qemu: Qemu::default(),
+            document: None,
+            annotation_allow: Vec::new(),
+            transport: Transport::default(),
+            run_root: DEFAULT_RUN_ROOT.into(),
+        }
+    }
 }
 
-fn default_qemu() -> PathBuf {
-    "/usr/bin/qemu-system-x86_64".into()
+/// How the image gets to the hypervisor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Transport {
+    /// A sealed anonymous file, handed over as a descriptor. Nothing to clean up.
+    #[default]
+    Memory,
+    /// A file below `/run` that goes away with `detach` or `sweep`.
+    File,
+    /// A read-only loop device over the sealed anonymous file; the kernel removes it with its last user.
+    Loop,
+    /// A vhost-user device, served by a process of its own.
+    VhostUser,
+}
+
+impl Transport {
+    /// The transport's name in settings, arguments and output.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::File => "file",
+            Self::Loop => "loop",
+            Self::VhostUser => "vhost-user",
+        }
+    }
 }
 
 impl Settings {
-    /// The path of the settings file: `variable`, the value of [`SETTINGS_VARIABLE`], or [`DEFAULT_PATH`].
+    /// The path of the settings file of the running program, see [`Settings::path`].
     #[must_use]
-    pub fn path(variable: Option<OsString>) -> PathBuf {
-        variable
-            .filter(|value| !value.is_empty())
-            .map_or_else(|| DEFAULT_PATH.into(), PathBuf::from)
+    pub fn own_path() -> PathBuf {
+        Self::path(
+            std::env::var_os(SETTINGS_VARIABLE),
+            std::env::current_exe().ok().as_deref(),
+        )
     }
 
-    /// Reads the settings file. An empty file is valid; a missing one is not, because a node whose settings got lost
-    /// would otherwise pull anonymously and nobody would know why.
+    /// The path of the settings file: `variable`, the value of [`SETTINGS_VARIABLE`]; else, for a `program` at
+    /// `DIR/bin/NAME`, the file in `DIR/etc/kata-configdev` where that directory exists; else [`DEFAULT_PATH`].
+    ///
+    /// The second lets one node have several sets of wrapper, settings and document, one for each runtime class: Kata
+    /// resolves links before it starts its hypervisor, so a program's place is all that tells it which set it is of.
+    /// The directory decides, not the file: a set that lost its settings must fail and not take another's.
+    #[must_use]
+    pub fn path(variable: Option<OsString>, program: Option<&Path>) -> PathBuf {
+        if let Some(path) = variable.filter(|value| !value.is_empty()) {
+            return path.into();
+        }
+        program
+            .and_then(|program| program.parent()?.parent())
+            .map(|set| set.join("etc/kata-configdev"))
+            .filter(|directory| directory.is_dir())
+            .map_or_else(
+                || DEFAULT_PATH.into(),
+                |directory| directory.join("config.toml"),
+            )
+    }
+
+    /// Reads the settings file and its drop-ins. An empty file is valid; a missing one is not, because a node whose
+    /// settings got lost would otherwise pull anonymously and nobody would know why.
     ///
     /// # Errors
     ///
     /// [`Error::SettingsFile`], [`Error::SettingsText`].
     pub fn load(path: &Path) -> Result<Self, Error> {
-        let text = HostFile::open(path)
-            .and_then(HostFile::require_administered)
-            .and_then(|file| file.read(MAX_SETTINGS_BYTES))
-            .map_err(|fault| Error::SettingsFile {
-                path: path.into(),
-                fault,
-            })?;
-        Self::parse(&text).map_err(|(line, rule)| Error::SettingsText {
-            path: path.into(),
-            line,
-            rule,
-        })
+        Effective::load(path).map(|effective| effective.settings)
     }
 
-    /// Parses the text of a settings file; the error is a line (0 where the rule concerns no single one) and the rule.
-    fn parse(text: &[u8]) -> Result<Self, (usize, String)> {
-        let text = str::from_utf8(text).map_err(|error| {
-            (
-                lines::line_of(text, error.valid_up_to()),
-                "not UTF-8".into(),
-            )
-        })?;
-        let raw: RawSettings = toml::from_str(text).map_err(|error| {
-            let start = error.span().map_or(0, |span| span.start);
-            let line = lines::line_of(text.as_bytes(), start);
-            (line, error.message().to_owned())
-        })?;
-        require_absolute("qemu", &raw.qemu)?;
-        if let Some(document) = &raw.document {
-            require_absolute("document", document)?;
-        }
-        for directory in &raw.annotation_allow {
-            require_absolute("annotation-allow", directory)?;
-            if directory
-                .components()
-                .any(|part| part == Component::ParentDir)
-            {
-                return Err((0, "annotation-allow: a directory has \"..\" in it".into()));
-            }
-        }
-        Ok(Self {
-            qemu: raw.qemu,
-            document: raw.document,
-            annotation_allow: raw.annotation_allow,
-        })
+    /// Says whether `text` could stand in a settings file; the error is the broken rule with its line.
+    ///
+    /// # Errors
+    ///
+    /// The rule, as a fragment.
+    pub fn check_text(text: &str) -> Result<(), String> {
+        text::Layer::parse(text.as_bytes())
+            .map(|_| ())
+            .map_err(|(line, rule)| format!("line {line}: {rule}"))
     }
 }
 
-fn require_absolute(key: &str, path: &Path) -> Result<(), (usize, String)> {
-    if path.is_absolute() {
-        Ok(())
-    } else {
-        Err((0, format!("{key}: not an absolute path")))
-    }
+/// Reads and parses one settings file.
+fn read_layer(path: &Path, file: HostFile) -> Result<text::Layer, Error> {
+    let text = file
+        .require_administered()
+        .and_then(|file| file.read(MAX_SETTINGS_BYTES))
+        .map_err(|fault| Error::SettingsFile {
+            path: path.into(),
+            fault,
+        })?;
+    text::Layer::parse(&text).map_err(|(line, rule)| Error::SettingsText {
+        path: path.into(),
+        line,
+        rule,
+    })
 }
 
 #[cfg(test)]
@@ -124,59 +162,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_keys_and_their_defaults() {
-        let all = "qemu = \"/opt/kata/bin/qemu\"\ndocument = \"/etc/d.toml\"\n\
-                   annotation-allow = [\"/etc/a\", \"/etc/b/\"]\n";
-        assert_eq!(
-            Settings::parse(all.as_bytes()).unwrap(),
-            Settings {
-                qemu: "/opt/kata/bin/qemu".into(),
-                document: Some("/etc/d.toml".into()),
-                annotation_allow: vec!["/etc/a".into(), "/etc/b".into()],
-            }
-        );
-        assert_eq!(
-            Settings::parse(b"").unwrap(),
-            Settings {
-                qemu: "/usr/bin/qemu-system-x86_64".into(),
-                document: None,
-                annotation_allow: vec![],
-            }
-        );
-    }
-
-    #[test]
-    fn mistakes_are_refused_with_their_line() {
-        let cases: [(&[u8], usize, &str); 8] = [
-            (b"\ndocumnet = \"/x\"\n", 2, "unknown field `documnet`"),
-            (b"annotation_allow = []\n", 1, "unknown field"),
-            (b"# x\nqemu = 7\n", 2, "invalid type"),
-            (b"qemu = \"/a\"\nqemu = \"/b\"\n", 2, "duplicate key"),
-            (
-                b"qemu = \"qemu-system-x86_64\"\n",
-                0,
-                "qemu: not an absolute path",
-            ),
-            (b"document = \"\"\n", 0, "document: not an absolute path"),
-            (
-                b"annotation-allow = [\"/a/../b\"]\n",
-                0,
-                "annotation-allow: a directory has",
-            ),
-            (b"qemu = \"/a\"\n\xff\n", 2, "not UTF-8"),
-        ];
-        for (text, line, rule) in cases {
-            let (found_line, found_rule) = Settings::parse(text).unwrap_err();
-            let text = text.escape_ascii();
-            assert_eq!(found_line, line, "{text}: {found_rule}");
-            assert!(found_rule.contains(rule), "{text}: {found_rule}");
-        }
-    }
-
-    #[test]
     fn the_variable_names_another_file() {
-        assert_eq!(Settings::path(None), Path::new(DEFAULT_PATH));
-        assert_eq!(Settings::path(Some("".into())), Path::new(DEFAULT_PATH));
-        assert_eq!(Settings::path(Some("/x".into())), Path::new("/x"));
+        let set = tempfile::tempdir().unwrap();
+        let program = set.path().join("bin/kata-configdev-qemu");
+        let program = Some(program.as_path());
+        let default = Path::new(DEFAULT_PATH);
+        assert_eq!(Settings::path(None, None), default);
+        assert_eq!(Settings::path(None, program), default);
+        assert_eq!(Settings::path(Some("".into()), program), default);
+        assert_eq!(Settings::path(Some("/x".into()), program), Path::new("/x"));
+
+        let directory = set.path().join("etc/kata-configdev");
+        std::fs::create_dir_all(&directory).unwrap();
+        let own = directory.join("config.toml");
+        assert_eq!(Settings::path(None, program), own, "though it is missing");
+        assert_eq!(Settings::path(Some("/x".into()), program), Path::new("/x"));
+    }
+
+    #[test]
+    fn a_text_can_be_checked_without_a_file() {
+        Settings::check_text("document = \"/x\"\n").unwrap();
+        let rule = Settings::check_text("\ndocument = \"x\"\n").unwrap_err();
+        assert_eq!(rule, "line 2: document: not an absolute path");
+    }
+
+    #[test]
+    fn transports_have_one_name() {
+        for transport in [
+            Transport::Memory,
+            Transport::File,
+            Transport::Loop,
+            Transport::VhostUser,
+        ] {
+            let shown = serde_json::to_value(transport).unwrap();
+            assert_eq!(shown, transport.name());
+        }
     }
 }

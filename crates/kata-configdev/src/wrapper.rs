@@ -8,13 +8,12 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use puller_config::Document;
-
-use crate::choice::Choice;
 use crate::disk::{Device, Disk};
 use crate::invocation::Invocation;
-use crate::settings::{SETTINGS_VARIABLE, Settings};
-use crate::{Error, lines, sandbox_spec};
+use crate::sandbox_id::SandboxId;
+use crate::sandbox_image::SandboxImage;
+use crate::settings::{Settings, Transport};
+use crate::{Error, lines, shared_image};
 
 /// The program's name in its messages.
 pub const NAME: &str = "kata-configdev-qemu";
@@ -43,18 +42,19 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
 }
 
 fn become_qemu(arguments: &[OsString], invocation: &Invocation) -> Result<Infallible, Error> {
-    let settings = Settings::load(&Settings::path(std::env::var_os(SETTINGS_VARIABLE)))?;
-    refuse_self(&settings.qemu)?;
+    let settings = Settings::load(&Settings::own_path())?;
+    let qemu = settings.qemu.of_machine(invocation.machine.as_deref());
+    refuse_self(qemu)?;
     let disk = disk(&settings, invocation, Path::new("."))?;
-    let mut qemu = Command::new(&settings.qemu);
-    qemu.args(arguments);
+    let mut command = Command::new(qemu);
+    command.args(arguments);
     if let Some(disk) = &disk {
         disk.keep_across_exec()?;
-        qemu.args(disk.arguments());
+        command.args(disk.arguments());
     }
     Err(Error::Exec {
-        source: qemu.exec(),
-        path: settings.qemu,
+        source: command.exec(),
+        path: qemu.into(),
     })
 }
 
@@ -65,23 +65,22 @@ fn become_qemu(arguments: &[OsString], invocation: &Invocation) -> Result<Infall
 ///
 /// # Errors
 ///
-/// Every [`Error`] of the choice, the document and the packing.
+/// Every [`Error`] of the choice, the document, the packing and the transport.
 pub fn disk(
     settings: &Settings,
     invocation: &Invocation,
     bundle: &Path,
 ) -> Result<Option<Disk>, Error> {
-    if invocation.sandbox.is_none() || invocation.incoming {
-        return Ok(None);
-    }
-    let annotation = sandbox_spec::annotation(bundle)?;
-    let Some(choice) = Choice::make(settings, annotation.as_deref())? else {
+    let Some(sandbox) = invocation
+        .sandbox
+        .as_deref()
+        .filter(|_| !invocation.incoming)
+    else {
         return Ok(None);
     };
-    Document::parse(&choice.text).map_err(|problems| Error::Document {
-        path: choice.path.clone(),
-        problems,
-    })?;
+    let Some(chosen) = SandboxImage::choose(settings, bundle)? else {
+        return Ok(None);
+    };
     let device = invocation
         .machine
         .as_deref()
@@ -89,7 +88,19 @@ pub fn disk(
         .ok_or_else(|| Error::Machine {
             machine: invocation.machine.clone(),
         })?;
-    Disk::pack(&choice.text, device).map(Some)
+    match settings.transport {
+        Transport::Memory => Disk::pack(chosen.text(), device).map(Some),
+        Transport::File => {
+            let sandbox = SandboxId::parse(sandbox).map_err(Error::SandboxId)?;
+            let path = shared_image::put(&settings.run_root, &sandbox, &chosen.pack()?)?;
+            Ok(Some(Disk::of_file(path, device)))
+        }
+        // QEMU would have to open the device before this process lets go of it, which an exec cannot wait for; and a
+        // vhost-user device needs a second process and Kata's cooperation in sharing the guest's memory.
+        Transport::Loop | Transport::VhostUser => Err(Error::WrapperTransport {
+            transport: settings.transport.name(),
+        }),
+    }
 }
 
 /// Refuses to execute this very program: it would call itself until the argument list is full.

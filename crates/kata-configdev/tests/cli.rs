@@ -2,28 +2,19 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
+use command::{Folder, run};
 use config_image::Magic;
 use puller_config::{MAX_DOCUMENT_BYTES, MAX_PROBLEMS};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::Value;
-use tempfile::TempDir;
 
+mod command;
 #[path = "../src/skip.rs"]
 mod skip;
-
-/// Everything in the documents below that must never be printed; the last is base64 of "puller:hunter2-auth".
-const SECRETS: [&str; 6] = [
-    "hunter2-password",
-    "hunter2-token",
-    "hunter2-identity",
-    "hunter2-proxy",
-    "hunter2-auth",
-    "cHVsbGVyOmh1bnRlcjItYXV0aA==",
-];
 
 const VALID: &str = "\
 [extra-env]
@@ -54,70 +45,6 @@ auth = \"hunter2-auth\"
 registrytoken = 7
 credentials-uri = \"kbs:///hunter2-token\"
 ";
-
-struct Run {
-    code: i32,
-    stdout: String,
-    stderr: String,
-}
-
-impl Run {
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.stdout).unwrap()
-    }
-}
-
-/// Runs the program and requires that it prints no secret.
-fn run(arguments: &[&str]) -> Run {
-    let output = Command::new(env!("CARGO_BIN_EXE_kata-configdev"))
-        .args(arguments)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let run = Run {
-        code: output.status.code().unwrap(),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-    };
-    for secret in SECRETS {
-        assert!(
-            !run.stdout.contains(secret),
-            "{secret} on stdout of {arguments:?}"
-        );
-        assert!(
-            !run.stderr.contains(secret),
-            "{secret} on stderr of {arguments:?}"
-        );
-    }
-    run
-}
-
-struct Folder(TempDir);
-
-impl Folder {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn text(&self, name: &str) -> String {
-        self.path(name).to_str().unwrap().into()
-    }
-
-    /// Writes a file of mode 0600 and returns its path as text.
-    fn file(&self, name: &str, content: impl AsRef<[u8]>) -> String {
-        std::fs::write(self.path(name), content).unwrap();
-        self.set_mode(name, 0o600);
-        self.text(name)
-    }
-
-    fn set_mode(&self, name: &str, mode: u32) {
-        std::fs::set_permissions(self.path(name), PermissionsExt::from_mode(mode)).unwrap();
-    }
-}
 
 #[test]
 fn check_shows_every_problem_with_its_line() {
@@ -596,6 +523,11 @@ fn help_teaches_and_wrong_arguments_are_told() {
         &["check", "--help"],
         &["pack", "--help"],
         &["inspect", "--help"],
+        &["explain", "--help"],
+        &["config", "--help"],
+        &["attach", "--help"],
+        &["detach", "--help"],
+        &["sweep", "--help"],
     ] {
         let help = run(arguments);
         assert_eq!((help.code, help.stderr.as_str()), (0, ""));

@@ -5,10 +5,15 @@
 //!
 //! Not here: any policy (which file, which device, what to do with the answer) and any parsing of what was read.
 //!
+//! - [`locked`]: memory for a secret, never swapped and zeroed before it is given back.
+//! - `loop_device` (feature `loop-device`): a read-only block device that removes itself.
 //! - [`memfd`]: a sealed, read-only anonymous file, the carrier of the configuration image.
 //! - [`rooted`]: files below a directory that cannot be left by `..` or a symbolic link.
 //! - [`sev_guest`], [`tdx_guest`]: the report ioctls of the two confidential platforms.
 
+pub mod locked;
+#[cfg(feature = "loop-device")]
+pub mod loop_device;
 pub mod memfd;
 pub mod rooted;
 pub mod sev_guest;

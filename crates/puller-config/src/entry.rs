@@ -123,8 +123,9 @@ impl Entry {
         let registry = &self.registry;
         let has_credentials = !registry.credentials.is_anonymous();
         let trusts_nobody = registry.ca_certs.as_ref().is_some_and(Roots::trusts_nobody);
-        let is_any = name.0 == Pattern::Any;
-        let is_below_docker_hub = matches!(&name.0, Pattern::Below(domain) if domain == DOCKER_HUB);
+        let is_any = name.pattern == Pattern::Any;
+        let is_below_docker_hub =
+            matches!(&name.pattern, Pattern::Below(domain) if domain == DOCKER_HUB);
         let here = Some(&self.place);
         let warnings = [
             (

@@ -1,6 +1,8 @@
 //! The names of `[registries."NAME"]`: a single host, or all hosts below a domain.
 
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 use crate::host_name::{HostName, parse_domain, split_port};
 use crate::{InvalidName, RegistryHost};
@@ -8,9 +10,13 @@ use crate::{InvalidName, RegistryHost};
 /// Which hosts an entry holds for.
 ///
 /// Two texts that mean the same hosts parse to equal names: ASCII case and the trailing dot do not matter, and the names of
-/// Docker Hub are one. Shown in its normal form, with the trailing dot.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RegistryName(pub(crate) Pattern);
+/// Docker Hub are one. Shown in its normal form, with the trailing dot; [`RegistryName::written`] keeps the text.
+#[derive(Clone, Debug)]
+pub struct RegistryName {
+    pub(crate) pattern: Pattern,
+    /// The text that was parsed. Has no part in comparisons.
+    written: Option<Box<str>>,
+}
 
 /// The kinds of name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,23 +37,32 @@ impl RegistryName {
     ///
     /// [`InvalidName`] names the first rule that the text breaks.
     pub fn parse(text: &str) -> Result<Self, InvalidName> {
-        if text == "." {
-            return Ok(Self(Pattern::Any));
+        let pattern = Pattern::parse(text)?;
+        let written = Some(text.into());
+        Ok(Self { pattern, written })
+    }
+
+    /// The name as it was written.
+    pub fn written(&self) -> String {
+        match &self.written {
+            Some(text) => text.to_string(),
+            None => self.to_string(),
         }
-        let (name, port) = split_port(text)?;
-        let Some(domain) = name.strip_prefix('.') else {
-            return Ok(Self(Pattern::Literal(HostName::parse(name)?, port)));
-        };
-        if port.is_some() {
-            return Err(InvalidName::SuffixWithPort);
-        }
-        let domain = domain.strip_suffix('.').unwrap_or(domain);
-        Ok(Self(Pattern::Below(parse_domain(domain)?)))
+    }
+
+    /// Whether the name holds for one port of its host only.
+    pub fn has_port(&self) -> bool {
+        matches!(self.pattern, Pattern::Literal(_, Some(_)))
+    }
+
+    /// Whether the name is `.`, which holds for every host.
+    pub fn is_any(&self) -> bool {
+        self.pattern == Pattern::Any
     }
 
     /// Whether the name is that of a single host.
     pub fn is_literal(&self) -> bool {
-        matches!(self.0, Pattern::Literal(..))
+        matches!(self.pattern, Pattern::Literal(..))
     }
 
     /// The names that hold for a host, the most specific first; each host has finitely many and they have no ties.
@@ -61,14 +76,66 @@ impl RegistryName {
             .chain(
                 parents
                     .into_iter()
-                    .map(|domain| Self(Pattern::Below(domain))),
+                    .map(|domain| Self::from(Pattern::Below(domain))),
             )
-            .chain([Self(Pattern::Any)])
+            .chain([Self::from(Pattern::Any)])
     }
 
     /// The literal names of a host, the one with the port first.
     pub(crate) fn literal_candidates(host: &RegistryHost) -> [Self; 2] {
-        [Some(host.https_port()), None].map(|port| Self(Pattern::Literal(host.name.clone(), port)))
+        [Some(host.https_port()), None].map(|port| Pattern::Literal(host.name.clone(), port).into())
+    }
+}
+
+impl Pattern {
+    fn parse(text: &str) -> Result<Self, InvalidName> {
+        if text == "." {
+            return Ok(Self::Any);
+        }
+        let (name, port) = split_port(text)?;
+        let Some(domain) = name.strip_prefix('.') else {
+            return Ok(Self::Literal(HostName::parse(name)?, port));
+        };
+        if port.is_some() {
+            return Err(InvalidName::SuffixWithPort);
+        }
+        let domain = domain.strip_suffix('.').unwrap_or(domain);
+        Ok(Self::Below(parse_domain(domain)?))
+    }
+}
+
+impl From<Pattern> for RegistryName {
+    fn from(pattern: Pattern) -> Self {
+        Self {
+            pattern,
+            written: None,
+        }
+    }
+}
+
+impl PartialEq for RegistryName {
+    fn eq(&self, other: &Self) -> bool {
+        self.pattern == other.pattern
+    }
+}
+
+impl Eq for RegistryName {}
+
+impl PartialOrd for RegistryName {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for RegistryName {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.pattern.cmp(&other.pattern)
+    }
+}
+
+impl Hash for RegistryName {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.pattern.hash(state);
     }
 }
 
@@ -80,7 +147,7 @@ fn parents(domain: &str) -> Vec<String> {
 
 impl fmt::Display for RegistryName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
+        match &self.pattern {
             Pattern::Literal(HostName::Domain(domain), None) => write!(f, "{domain}."),
             Pattern::Literal(host, None) => write!(f, "{host}"),
             Pattern::Literal(host, Some(port)) => write!(f, "{host}:{port}"),
@@ -113,6 +180,8 @@ mod tests {
             assert_eq!(name.to_string(), shown, "{text}");
             assert_eq!(RegistryName::parse(shown), Ok(name.clone()), "{text}");
             assert_eq!(name.is_literal(), !shown.starts_with('.'), "{text}");
+            assert_eq!(name.is_any(), shown == ".", "{text}");
+            assert_eq!(name.written(), text);
         }
     }
 

@@ -47,15 +47,18 @@ pub enum Match<'a> {
 impl Registries {
     /// The entry that holds for a host: the literal with its port, the literal without, the longest suffix, `.`.
     pub fn entry_for(&self, host: &RegistryHost) -> Match<'_> {
-        let mut entries =
-            RegistryName::candidates(host).filter_map(|name| self.0.get_key_value(&name));
-        entries
+        self.matches(host)
             .next()
             .map_or(Match::Defaults, |(key, entry)| Match::Entry {
                 key,
                 entry,
                 literal: key.is_literal(),
             })
+    }
+
+    /// Every entry whose name a host matches, the most specific first. Only the first one holds; the others explain why.
+    pub fn matches(&self, host: &RegistryHost) -> impl Iterator<Item = (&RegistryName, &Registry)> {
+        RegistryName::candidates(host).filter_map(|name| self.0.get_key_value(&name))
     }
 
     /// The entry that names a host itself, if there is one.
@@ -216,6 +219,35 @@ mod tests {
             ("docker.io", "notdocker.io"),
         ] {
             assert_eq!(matched(&[name], host), "defaults", "{host} by {name}");
+        }
+    }
+
+    #[test]
+    fn all_matches_are_known_by_the_text_that_was_written() {
+        let names = [
+            "Registry.corp",
+            "registry.corp:443",
+            ".CORP",
+            ".",
+            ".other",
+            "index.docker.io",
+        ];
+        let registries = registries(&names);
+        for (host, expected) in [
+            (
+                "registry.corp",
+                &["registry.corp:443", "Registry.corp", ".CORP", "."][..],
+            ),
+            ("registry.corp:80", &["Registry.corp", ".CORP", "."]),
+            ("docker.io", &["index.docker.io", "."]),
+            ("192.0.2.1", &["."]),
+        ] {
+            let host = RegistryHost::parse(host).unwrap();
+            let written: Vec<_> = registries
+                .matches(&host)
+                .map(|(key, _)| key.written())
+                .collect();
+            assert_eq!(written, expected, "{host}");
         }
     }
 

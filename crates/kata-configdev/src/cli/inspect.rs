@@ -11,7 +11,7 @@ use config_image::{Header, Image, Magic, ReadAt};
 use serde::Serialize;
 use sha2::Sha256;
 
-use super::sha;
+use crate::digest;
 use crate::host_file::FileFault;
 use crate::{Error, exit, image_file};
 
@@ -95,7 +95,7 @@ fn image_digest(file: &File, header: Header, source_bytes: u64) -> std::io::Resu
     let length = header.image_len().min(held);
     let mut image = zeroize::Zeroizing::new(vec![0; length]);
     ReadAt::read_exact_at(file, &mut image, 0)?;
-    Ok(sha::hex::<Sha256>(&image))
+    Ok(digest::hex::<Sha256>(&image))
 }
 
 fn print(report: &Report, path: &Path, out: &mut impl Write) -> Result<(), Error> {

@@ -8,7 +8,7 @@ use serde::Serialize;
 use sha2::Sha256;
 
 use super::finding::{self, Input};
-use super::sha;
+use crate::digest;
 use crate::{Error, exit, image_file};
 
 /// The outcome, as `--json` prints it.
@@ -50,10 +50,10 @@ pub fn run(config: &Path, output: &Path, json: bool, out: &mut impl Write) -> Re
     let report = Report {
         path: output.to_string_lossy().into_owned(),
         bytes: image.len(),
-        sha256: sha::hex::<Sha256>(&image),
+        sha256: digest::hex::<Sha256>(&image),
         document: DocumentReport {
             bytes: input.text.len(),
-            sha256: sha::hex::<Sha256>(&input.text),
+            sha256: digest::hex::<Sha256>(&input.text),
         },
     };
     if json {

@@ -8,5 +8,7 @@ mod process;
 mod skip;
 
 mod inheritance;
+mod place;
 mod qemu;
 mod refusal;
+mod vectors;

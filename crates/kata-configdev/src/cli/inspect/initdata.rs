@@ -9,8 +9,8 @@ use serde::Serialize;
 use sha2::{Sha256, Sha384, Sha512};
 
 use self::document::Document;
-use crate::cli::{finding, sha};
-use crate::{Error, lines};
+use crate::cli::finding;
+use crate::{Error, digest, lines};
 
 /// What the document says, as `--json` prints it.
 ///
@@ -32,9 +32,9 @@ impl Report {
         let content = Document::read(document);
         Self {
             bytes: document.len(),
-            sha256: sha::hex::<Sha256>(document),
-            sha384: sha::hex::<Sha384>(document),
-            sha512: sha::hex::<Sha512>(document),
+            sha256: digest::hex::<Sha256>(document),
+            sha384: digest::hex::<Sha384>(document),
+            sha512: digest::hex::<Sha512>(document),
             valid: content.problems.is_empty(),
             content,
         }

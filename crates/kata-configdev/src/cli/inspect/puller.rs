@@ -9,7 +9,7 @@ use sha2::Sha256;
 
 use crate::Error;
 use crate::cli::finding::{self, Finding};
-use crate::cli::sha;
+use crate::digest;
 
 /// What the document says, as `--json` prints it.
 #[derive(Serialize)]
@@ -31,7 +31,7 @@ impl Report {
         };
         Self {
             bytes: document.len(),
-            sha256: sha::hex::<Sha256>(document),
+            sha256: digest::hex::<Sha256>(document),
             valid: content.is_some(),
             problems,
             content,

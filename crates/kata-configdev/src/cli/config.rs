@@ -1,0 +1,205 @@
+//! `kata-configdev config`.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::{Serialize, Serializer};
+
+use crate::settings::{Effective, Origin, Settings};
+use crate::{Error, document_pattern};
+
+/// Shows the settings that hold on this node, and where each value came from.
+///
+/// Reads the settings file and the drop-ins config.d/*.toml beside it. The output is itself a settings
+/// file. A document that is a pattern must match exactly one file now, or the exit code is 65.
+#[derive(Args, Debug)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
+Examples:
+  kata-configdev config
+  kata-configdev config --json | jq .document.file"
+)]
+pub struct Arguments {
+    #[command(flatten)]
+    settings: SettingsFile,
+    /// Print one JSON object: files, and for each key its value and its source.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Which settings file a command reads.
+#[derive(Args, Debug)]
+pub struct SettingsFile {
+    /// The settings file [default: $KATA_CONFIGDEV_CONFIG, or /etc/kata-configdev/config.toml].
+    #[arg(long = "settings", value_name = "FILE")]
+    settings_file: Option<PathBuf>,
+}
+
+impl SettingsFile {
+    /// Its path.
+    pub fn path(&self) -> PathBuf {
+        self.settings_file
+            .clone()
+            .unwrap_or_else(Settings::own_path)
+    }
+}
+
+/// The settings, as `--json` prints them.
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Report<'a> {
+    files: &'a [PathBuf],
+    qemu: BTreeMap<&'a str, Value<'a, &'a Path>>,
+    document: DocumentReport<'a>,
+    annotation_allow: Value<'a, &'a [PathBuf]>,
+    transport: Value<'a, &'static str>,
+    run_root: Value<'a, &'a Path>,
+}
+
+#[derive(Serialize)]
+struct Value<'a, T> {
+    value: T,
+    source: &'a Origin,
+}
+
+#[derive(Serialize)]
+struct DocumentReport<'a> {
+    value: Option<&'a Path>,
+    source: &'a Origin,
+    /// The file that a sandbox would get now; `None` where there is none, or a pattern does not match one file.
+    file: Option<PathBuf>,
+}
+
+/// As an object with path and line; `null` for what is built in.
+impl Serialize for Origin {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Place<'a> {
+            path: &'a Path,
+            line: usize,
+        }
+        match self {
+            Self::BuiltIn => None,
+            Self::File { path, line } => Some(Place { path, line: *line }),
+        }
+        .serialize(serializer)
+    }
+}
+
+/// Prints the effective settings. A pattern that does not find its document is an error, after everything was printed.
+pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
+    let effective = Effective::load(&arguments.settings.path())?;
+    let found = effective
+        .settings
+        .document
+        .as_deref()
+        .map(document_pattern::resolve)
+        .transpose();
+    let file = found.as_ref().ok().cloned().flatten();
+    if arguments.json {
+        super::print_json(out, &Report::of(&effective, file))?;
+    } else {
+        print(&effective, file.as_deref(), out)?;
+    }
+    found.map(|_| 0)
+}
+
+impl<'a> Report<'a> {
+    fn of(effective: &'a Effective, file: Option<PathBuf>) -> Self {
+        let Effective {
+            settings,
+            files,
+            origins,
+        } = effective;
+        Self {
+            files,
+            qemu: binaries(effective)
+                .map(|(machine, value, source)| (machine, Value { value, source }))
+                .collect(),
+            document: DocumentReport {
+                value: settings.document.as_deref(),
+                source: &origins.document,
+                file,
+            },
+            annotation_allow: Value {
+                value: &settings.annotation_allow,
+                source: &origins.annotation_allow,
+            },
+            transport: Value {
+                value: settings.transport.name(),
+                source: &origins.transport,
+            },
+            run_root: Value {
+                value: &settings.run_root,
+                source: &origins.run_root,
+            },
+        }
+    }
+}
+
+/// The QEMU binaries by machine type, with their origins.
+fn binaries(effective: &Effective) -> impl Iterator<Item = (&str, &Path, &Origin)> {
+    let qemu = &effective.settings.qemu;
+    effective.origins.qemu.iter().map(|(machine, origin)| {
+        let path = qemu.by_machine.get(machine).unwrap_or(&qemu.default);
+        (machine.as_str(), path.as_path(), origin)
+    })
+}
+
+fn print(effective: &Effective, file: Option<&Path>, out: &mut impl Write) -> Result<(), Error> {
+    let Effective {
+        settings,
+        files,
+        origins,
+    } = effective;
+    for path in files {
+        writeln!(out, "# {}", path.display())?;
+    }
+    match &settings.document {
+        Some(document) => {
+            line(out, "document", &quoted(document), &origins.document)?;
+            if document_pattern::is_pattern(document) {
+                let file = file.map_or("no single file".into(), |file| file.display().to_string());
+                writeln!(out, "# matches {file}")?;
+            }
+        }
+        None => writeln!(
+            out,
+            "# document: none, so sandboxes without the annotation get no disk"
+        )?,
+    }
+    let allowed: Vec<String> = settings
+        .annotation_allow
+        .iter()
+        .map(|path| quoted(path))
+        .collect();
+    let allowed = format!("[{}]", allowed.join(", "));
+    line(out, "annotation-allow", &allowed, &origins.annotation_allow)?;
+    let transport = format!("\"{}\"", settings.transport.name());
+    line(out, "transport", &transport, &origins.transport)?;
+    line(
+        out,
+        "run-root",
+        &quoted(&settings.run_root),
+        &origins.run_root,
+    )?;
+    writeln!(out, "\n[qemu]")?;
+    for (machine, path, origin) in binaries(effective) {
+        line(out, machine, &quoted(path), origin)?;
+    }
+    Ok(())
+}
+
+fn line(out: &mut impl Write, key: &str, value: &str, origin: &Origin) -> Result<(), Error> {
+    // A path may hold what would be a line of its own.
+    let text = format!("{key} = {value} # {origin}");
+    Ok(writeln!(out, "{}", crate::lines::on_one_line(&text))?)
+}
+
+/// A path as TOML writes it. Paths of settings are text, because TOML is.
+fn quoted(path: &Path) -> String {
+    toml::Value::from(path.to_string_lossy().into_owned()).to_string()
+}

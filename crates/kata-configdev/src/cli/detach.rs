@@ -1,0 +1,82 @@
+//! `kata-configdev detach`.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::Serialize;
+
+use super::config::SettingsFile;
+use crate::sandbox_id::SandboxId;
+use crate::settings::Settings;
+use crate::{Error, shared_image};
+
+/// Removes what attach left for a sandbox.
+///
+/// That is the file of the transport "file", and its directory if nothing else is in it. The other
+/// transports leave nothing. Doing it again is no error.
+#[derive(Args, Debug)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
+Example:
+  kata-configdev detach --sandbox-id 9d2c7e"
+)]
+pub struct Arguments {
+    /// The sandbox's id.
+    #[arg(long, value_name = "ID")]
+    sandbox_id: String,
+    #[command(flatten)]
+    run_root: RunRoot,
+    /// Print one JSON object: sandbox_id, path, removed.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `/run` is.
+#[derive(Args, Debug)]
+pub struct RunRoot {
+    #[command(flatten)]
+    settings: SettingsFile,
+    /// What /run is, instead of run-root of the settings, which then are not read.
+    #[arg(long, value_name = "DIR")]
+    run_root: Option<PathBuf>,
+}
+
+impl RunRoot {
+    /// The argument, or what the settings say.
+    pub fn resolve(&self) -> Result<PathBuf, Error> {
+        match &self.run_root {
+            Some(path) => Ok(path.clone()),
+            None => Settings::load(&self.settings.path()).map(|settings| settings.run_root),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    sandbox_id: &'a str,
+    path: &'a Path,
+    removed: bool,
+}
+
+/// Removes the image of the sandbox.
+pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
+    let sandbox = SandboxId::parse(&arguments.sandbox_id).map_err(Error::SandboxId)?;
+    let run_root = arguments.run_root.resolve()?;
+    let path = shared_image::path(&run_root, &sandbox);
+    let removed = shared_image::remove(&run_root, &sandbox)?;
+    if arguments.json {
+        let report = Report {
+            sandbox_id: sandbox.as_str(),
+            path: &path,
+            removed,
+        };
+        super::print_json(out, &report)?;
+    } else if removed {
+        writeln!(out, "{}: removed", path.display())?;
+    } else {
+        writeln!(out, "{}: nothing to remove", path.display())?;
+    }
+    Ok(0)
+}

@@ -1,0 +1,238 @@
+//! What follows from an entry for a pull; nothing here holds a secret.
+
+use puller_config::{Credentials, Document, ExtraEnv, Match, Mirror, Registry, RegistryHost};
+use serde::Serialize;
+
+/// Everything that the guest's puller does because of the entry.
+#[derive(Debug, Serialize)]
+pub struct Consequences {
+    credentials: Account,
+    /// How many certificates replace the web's; `None` where they are the web's.
+    roots: Option<usize>,
+    insecure_skip_verify: bool,
+    plain_http: bool,
+    mirror: Option<MirrorReport>,
+    /// Whether the registry itself is asked, and as whom.
+    registry: RegistryReport,
+    proxy: ProxyReport,
+}
+
+/// Who the puller is to a host.
+#[derive(Debug, Serialize)]
+struct Account {
+    kind: &'static str,
+    username: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct MirrorReport {
+    url: String,
+    /// The entry whose credentials, roots and flags hold for the mirror, as the document has its name.
+    entry: String,
+    /// Whether that is an entry of the mirror's own, not the one that names the mirror.
+    own_entry: bool,
+    credentials: Account,
+    roots: Option<usize>,
+    plain_http: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct RegistryReport {
+    asked: bool,
+    credentials: Account,
+}
+
+/// The document's proxies. Addresses are shown without user name and password.
+#[derive(Debug, Serialize)]
+struct ProxyReport {
+    https: Option<String>,
+    http: Option<String>,
+    except: Option<String>,
+}
+
+impl Consequences {
+    pub fn of(document: &Document, host: &RegistryHost, found: Match<'_>) -> Self {
+        let defaults = Registry::default();
+        let (key, entry) = match found {
+            Match::Entry { key, entry, .. } => (key.written(), entry),
+            Match::Defaults => (host.to_string(), &defaults),
+        };
+        let mirror = entry
+            .mirror
+            .as_ref()
+            .map(|mirror| MirrorReport::of(document, mirror, key, entry));
+        let lent = mirror.as_ref().is_some_and(|mirror| !mirror.own_entry);
+        let left = if lent {
+            &Credentials::Anonymous
+        } else {
+            &entry.credentials
+        };
+        Self {
+            credentials: Account::of(&entry.credentials),
+            roots: roots(entry),
+            insecure_skip_verify: entry.insecure_skip_verify,
+            plain_http: entry.plain_http,
+            registry: RegistryReport {
+                asked: mirror.is_none() || entry.mirror_fallback,
+                credentials: Account::of(left),
+            },
+            mirror,
+            proxy: ProxyReport::of(&document.extra_env),
+        }
+    }
+
+    /// Label and text of each line that people get.
+    pub fn rows(&self) -> Vec<(&'static str, String)> {
+        let mut rows = vec![
+            ("credentials", self.credentials.text()),
+            ("roots", roots_text(self.roots)),
+            ("TLS", self.tls_text().into()),
+        ];
+        match &self.mirror {
+            None => rows.push(("mirror", "none".into())),
+            Some(mirror) => {
+                rows.push(("mirror", mirror.text()));
+                rows.push(("registry", self.registry.text()));
+            }
+        }
+        rows.push(("proxy", self.proxy.text()));
+        rows
+    }
+
+    fn tls_text(&self) -> &'static str {
+        match (self.insecure_skip_verify, self.plain_http) {
+            (false, false) => "required and verified",
+            (true, false) => {
+                "tried first, the registry's certificate is NOT verified; else plain HTTP without credentials"
+            }
+            (false, true) => "tried first and verified; else plain HTTP, credentials included",
+            (true, true) => {
+                "tried first, the registry's certificate is NOT verified; else plain HTTP, credentials included"
+            }
+        }
+    }
+}
+
+impl Account {
+    fn of(credentials: &Credentials) -> Self {
+        let kind = match credentials {
+            Credentials::Anonymous => "anonymous",
+            Credentials::Basic { .. } => "basic",
+            Credentials::RegistryToken(_) => "registrytoken",
+            Credentials::IdentityToken { .. } => "identitytoken",
+        };
+        Self {
+            kind,
+            username: credentials.shown_username().map(Into::into),
+        }
+    }
+
+    fn text(&self) -> String {
+        let kind = match self.kind {
+            "basic" => "user name and password",
+            "registrytoken" => "bearer token (registrytoken)",
+            "identitytoken" => "OAuth2 refresh token (identitytoken)",
+            _ => "none, the pull is anonymous",
+        };
+        match &self.username {
+            Some(username) => format!("{kind}, user {username:?}"),
+            None => kind.into(),
+        }
+    }
+}
+
+impl MirrorReport {
+    fn of(document: &Document, mirror: &Mirror, key: String, entry: &Registry) -> Self {
+        let own = document.registries.literal_entry_for(mirror.host());
+        let (entry, name) = own.map_or((entry, key), |(name, own)| (own, name.written()));
+        Self {
+            url: mirror.url().to_string(),
+            entry: name,
+            own_entry: own.is_some(),
+            credentials: Account::of(&entry.credentials),
+            roots: roots(entry),
+            plain_http: mirror.is_plain_http(),
+        }
+    }
+
+    fn text(&self) -> String {
+        let Self {
+            url,
+            entry,
+            credentials,
+            roots,
+            ..
+        } = self;
+        let whose = if self.own_entry {
+            "by its own entry"
+        } else {
+            "with what is lent by the entry"
+        };
+        let protocol = if self.plain_http {
+            ", in plain HTTP"
+        } else {
+            ""
+        };
+        format!(
+            "{url} is asked first{protocol}, {whose} \"{entry}\": credentials {}; roots {}",
+            credentials.text(),
+            roots_text(*roots)
+        )
+    }
+}
+
+impl RegistryReport {
+    fn text(&self) -> String {
+        if self.asked {
+            let account = self.credentials.text();
+            format!("asked where the mirror fails (mirror-fallback): credentials {account}")
+        } else {
+            "never asked itself, because mirror-fallback is not set".into()
+        }
+    }
+}
+
+impl ProxyReport {
+    fn of(environment: &ExtraEnv) -> Self {
+        Self {
+            https: environment.https_proxy.as_ref().map(ToString::to_string),
+            http: environment.http_proxy.as_ref().map(ToString::to_string),
+            except: environment.no_proxy.clone(),
+        }
+    }
+
+    fn text(&self) -> String {
+        let ways: Vec<String> = [("HTTPS", &self.https), ("HTTP", &self.http)]
+            .into_iter()
+            .filter_map(|(protocol, proxy)| {
+                proxy
+                    .as_ref()
+                    .map(|proxy| format!("{protocol} through {proxy}"))
+            })
+            .collect();
+        match (ways.is_empty(), &self.except) {
+            (true, _) => "none".into(),
+            (false, None) => format!("{}; NO_PROXY excepts no host", ways.join(", ")),
+            (false, Some(except)) => format!(
+                "{}, except for hosts of NO_PROXY = {except:?}, by Go's rules",
+                ways.join(", ")
+            ),
+        }
+    }
+}
+
+fn roots(entry: &Registry) -> Option<usize> {
+    entry
+        .ca_certs
+        .as_ref()
+        .map(|roots| roots.certificates().len())
+}
+
+fn roots_text(roots: Option<usize>) -> String {
+    match roots {
+        None => "the web's certificate authorities".into(),
+        Some(0) => "none: nobody is trusted, so the pull is forbidden".into(),
+        Some(1) => "1 certificate of ca-certs instead of the web's".into(),
+        Some(count) => format!("{count} certificates of ca-certs instead of the web's"),
+    }
+}

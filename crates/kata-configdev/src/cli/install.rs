@@ -1,0 +1,119 @@
+//! `kata-configdev install` and `uninstall`: the command line of the node installer.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use node_installer::log::{self, Format};
+use node_installer::{Error, Options, Outcome};
+
+use crate::settings::Settings;
+
+/// Installs the wrapper, its settings, the document and Kata's drop-in on a node.
+///
+/// Meant for a DaemonSet (deploy/ has a chart and plain manifests), but works by hand too. The document
+/// comes from a mounted Kubernetes secret, which need not exist. What is in place already is not touched: a
+/// second run changes no file. A document that is not valid never replaces one that is.
+#[derive(Args, Debug)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
+Examples:
+  kata-configdev install --check --config installer.toml
+  kata-configdev install --watch --log-format json --config /etc/installer/installer.toml
+
+deploy/README.md describes the configuration and what happens when."
+)]
+pub struct Install {
+    #[command(flatten)]
+    common: Common,
+    /// Stay, install again whenever secret or node change, and answer /healthz and /readyz; ends at SIGTERM.
+    #[arg(long)]
+    watch: bool,
+    /// Only read the configuration and say what is wrong with it.
+    #[arg(long, conflicts_with = "watch")]
+    check: bool,
+}
+
+/// Removes everything that install put on the node, and nothing else.
+///
+/// A file that somebody changed since is left and named.
+#[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
+pub struct Uninstall {
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Args, Debug)]
+struct Common {
+    /// The installer's configuration.
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// How the log is written, to standard error.
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    log_format: LogFormat,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LogFormat {
+    /// Lines for people.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+impl Install {
+    /// Runs the installer and returns the exit code.
+    pub fn run(&self) -> u8 {
+        self.common.start_log();
+        let options = match load(&self.common.config) {
+            Ok(options) => options,
+            Err(error) => return report(&error),
+        };
+        if self.check {
+            return 0;
+        }
+        if self.watch {
+            return node_installer::watch::run(&options)
+                .map_or_else(|error| report(&error), |()| 0);
+        }
+        finish(node_installer::install(&options))
+    }
+}
+
+impl Uninstall {
+    /// Runs the installer and returns the exit code.
+    pub fn run(&self) -> u8 {
+        self.common.start_log();
+        finish(load(&self.common.config).and_then(|options| node_installer::uninstall(&options)))
+    }
+}
+
+impl Common {
+    fn start_log(&self) {
+        log::start(match self.log_format {
+            LogFormat::Text => Format::Text,
+            LogFormat::Json => Format::Json,
+        });
+    }
+}
+
+/// Reads the configuration. Settings that the wrapper would refuse are refused here.
+fn load(path: &Path) -> Result<Options, Error> {
+    Options::load(path, Settings::check_text)
+}
+
+fn finish(outcome: Result<Outcome, Error>) -> u8 {
+    match outcome {
+        Ok(outcome) => {
+            outcome.report();
+            outcome.exit_code()
+        }
+        Err(error) => report(&error),
+    }
+}
+
+fn report(error: &Error) -> u8 {
+    log::error(error);
+    error.exit_code()
+}

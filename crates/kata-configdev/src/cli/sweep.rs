@@ -1,0 +1,65 @@
+//! `kata-configdev sweep`.
+
+use std::io::Write;
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::detach::RunRoot;
+use super::finding::counted;
+use crate::sandbox_id::SandboxId;
+use crate::{Error, sweep};
+
+/// Removes the images of sandboxes that no longer exist.
+///
+/// Only the transport "file" leaves any. A sandbox counts as alive as long as a runtime or containerd has
+/// a directory of its name below /run, or any process has its id in an argument; so in a container this
+/// needs the host's PID namespace and its /run.
+#[derive(Args, Debug)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
+Example:
+  kata-configdev sweep --json"
+)]
+pub struct Arguments {
+    #[command(flatten)]
+    run_root: RunRoot,
+    /// Leave images alone that are younger than this: their sandboxes may be about to start.
+    #[arg(long, value_name = "SECONDS", default_value_t = sweep::DEFAULT_MIN_AGE.as_secs())]
+    min_age: u64,
+    /// Print one JSON object: removed and kept, each a list of sandbox ids.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    removed: Vec<&'a str>,
+    kept: Vec<&'a str>,
+}
+
+/// Sweeps once.
+pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
+    let run_root = arguments.run_root.resolve()?;
+    let swept = sweep::sweep(&run_root, Duration::from_secs(arguments.min_age))?;
+    if arguments.json {
+        let report = Report {
+            removed: swept.removed.iter().map(SandboxId::as_str).collect(),
+            kept: swept.kept.iter().map(SandboxId::as_str).collect(),
+        };
+        super::print_json(out, &report)?;
+        return Ok(0);
+    }
+    for sandbox in &swept.removed {
+        writeln!(out, "{sandbox}: removed")?;
+    }
+    writeln!(
+        out,
+        "{} removed, {} kept",
+        counted(swept.removed.len(), "image", "images"),
+        swept.kept.len()
+    )?;
+    Ok(0)
+}

@@ -1,0 +1,160 @@
+//! The path of the node's document, which may be a pattern.
+
+use std::path::{Path, PathBuf};
+
+use glob::{MatchOptions, Pattern, glob_with};
+
+use crate::Error;
+
+/// A pattern's special characters. A path without them is itself, whatever is there.
+const SPECIAL: [char; 3] = ['*', '?', '['];
+
+/// How many matches an error line names.
+const MAX_NAMED: usize = 3;
+
+/// `*` stays within one directory and leaves hidden files alone: editors and installers put half-written copies there.
+const OPTIONS: MatchOptions = MatchOptions {
+    case_sensitive: true,
+    require_literal_separator: true,
+    require_literal_leading_dot: true,
+};
+
+/// What stands in the way of a pattern's one match.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PatternFault {
+    /// No file.
+    #[error("no file matches the pattern")]
+    NoMatch,
+    /// More than one file.
+    #[error("more than one file matches the pattern: {}", listed(.0))]
+    Several(Vec<PathBuf>),
+    /// A directory on the way cannot be looked into, so the number of matches is not known.
+    #[error("{}: {}", .0.path().display(), .0.error())]
+    Unreadable(#[from] glob::GlobError),
+    /// Not a pattern.
+    #[error("not a pattern: {0}")]
+    Syntax(&'static str),
+}
+
+fn listed(paths: &[PathBuf]) -> String {
+    let mut names: Vec<String> = paths
+        .iter()
+        .take(MAX_NAMED)
+        .map(|path| path.display().to_string())
+        .collect();
+    if paths.len() > MAX_NAMED {
+        names.push("...".into());
+    }
+    names.join(", ")
+}
+
+/// Whether `path` is a pattern, and not simply a path.
+#[must_use]
+pub fn is_pattern(path: &Path) -> bool {
+    path.to_str().is_some_and(|text| text.contains(SPECIAL))
+}
+
+/// Refuses what could never be resolved, and `**`, which would search whole trees each time a sandbox starts.
+///
+/// # Errors
+///
+/// [`PatternFault::Syntax`].
+pub fn check(path: &Path) -> Result<(), PatternFault> {
+    if !is_pattern(path) {
+        return Ok(());
+    }
+    let text = path.to_str().unwrap_or_default();
+    if text.contains("**") {
+        return Err(PatternFault::Syntax("\"**\" is not supported"));
+    }
+    Pattern::new(text).map_or_else(|error| Err(PatternFault::Syntax(error.msg)), |_| Ok(()))
+}
+
+/// The file that `path` stands for: itself, or the one file that matches it as a pattern.
+///
+/// Zero matches are an error as a missing file is; several are, because whichever were taken would be a guess.
+///
+/// # Errors
+///
+/// [`Error::NodePattern`].
+pub fn resolve(path: &Path) -> Result<PathBuf, Error> {
+    if !is_pattern(path) {
+        return Ok(path.into());
+    }
+    only_match(path).map_err(|fault| Error::NodePattern {
+        pattern: path.into(),
+        fault,
+    })
+}
+
+fn only_match(pattern: &Path) -> Result<PathBuf, PatternFault> {
+    check(pattern)?;
+    let text = pattern.to_str().unwrap_or_default();
+    let paths = glob_with(text, OPTIONS).map_err(|error| PatternFault::Syntax(error.msg))?;
+    let mut matches = paths
+        .take(MAX_NAMED + 1)
+        .collect::<Result<Vec<PathBuf>, _>>()?;
+    match matches.len() {
+        0 => Err(PatternFault::NoMatch),
+        1 => Ok(matches.remove(0)),
+        _ => Err(PatternFault::Several(matches)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_must_match_exactly_one_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let below = |path: &str| dir.path().join(path);
+        for (folder, files) in [
+            ("one/etc", &["a.toml"][..]),
+            ("two/etc", &["a.toml", "b.toml", ".hidden.toml", "c*.toml"]),
+            ("empty/etc", &[]),
+        ] {
+            std::fs::create_dir_all(below(folder)).unwrap();
+            for file in files {
+                std::fs::write(below(folder).join(file), "").unwrap();
+            }
+        }
+        let cases = [
+            // A plain path is not looked at.
+            ("absent.toml", Ok("absent.toml")),
+            ("one/etc/a.toml", Ok("one/etc/a.toml")),
+            ("one/*/a.toml", Ok("one/etc/a.toml")),
+            ("on?/etc/*.toml", Ok("one/etc/a.toml")),
+            ("two/etc/[b-z].toml", Ok("two/etc/b.toml")),
+            ("two/etc/c[*].toml", Ok("two/etc/c*.toml")),
+            ("*/etc/b.toml", Ok("two/etc/b.toml")),
+            ("empty/etc/*.toml", Err("no file matches")),
+            ("*/absent.toml", Err("no file matches")),
+            // `*` does not cross a directory.
+            ("o*.toml", Err("no file matches")),
+            ("*/etc/a.toml", Err("more than one file matches")),
+            ("two/etc/[ab].toml", Err("b.toml")),
+            ("**/b.toml", Err("not supported")),
+        ];
+        for (pattern, expected) in cases {
+            let found = resolve(&below(pattern)).map_err(|error| error.to_string());
+            match (found, expected) {
+                (Ok(path), Ok(expected)) => assert_eq!(path, below(expected), "{pattern}"),
+                (Err(message), Err(part)) => assert!(message.contains(part), "{message}"),
+                (found, _) => panic!("{pattern}: {found:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn an_error_names_some_of_many_matches() {
+        let dir = tempfile::tempdir().unwrap();
+        for number in 0..10 {
+            std::fs::write(dir.path().join(format!("{number}.toml")), "").unwrap();
+        }
+        let message = resolve(&dir.path().join("*.toml")).unwrap_err().to_string();
+        assert!(message.contains("/2.toml, ..."), "{message}");
+        assert!(!message.contains("/3.toml"), "{message}");
+    }
+}

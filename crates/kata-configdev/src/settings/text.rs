@@ -1,0 +1,250 @@
+//! The text of one settings file.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Component, Path, PathBuf};
+
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use toml::Spanned;
+
+use super::Transport;
+use crate::disk::Device;
+use crate::{document_pattern, lines};
+
+/// What one file says, with the line of each value. Keys that it does not have are `None`.
+#[derive(Debug, Default)]
+pub struct Layer {
+    pub qemu: Option<QemuLayer>,
+    pub document: Option<AtLine<PathBuf>>,
+    pub annotation_allow: Option<AtLine<Vec<PathBuf>>>,
+    pub transport: Option<AtLine<Transport>>,
+    pub run_root: Option<AtLine<PathBuf>>,
+}
+
+/// A value and the line that it stands on.
+#[derive(Debug)]
+pub struct AtLine<T> {
+    pub line: usize,
+    pub value: T,
+}
+
+/// `qemu` as one file has it.
+#[derive(Debug)]
+pub enum QemuLayer {
+    /// One binary for every machine type.
+    All(AtLine<PathBuf>),
+    /// A table by machine type, `default` among them.
+    ByMachine(BTreeMap<String, AtLine<PathBuf>>),
+}
+
+/// A line and the rule that is broken there.
+type Broken = (usize, String);
+
+/// The file as it stands, before its paths are checked.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct RawLayer {
+    qemu: Option<Spanned<RawQemu>>,
+    document: Option<Spanned<PathBuf>>,
+    annotation_allow: Option<Spanned<Vec<Spanned<PathBuf>>>>,
+    transport: Option<Spanned<Transport>>,
+    run_root: Option<Spanned<PathBuf>>,
+}
+
+enum RawQemu {
+    All(PathBuf),
+    ByMachine(BTreeMap<Spanned<String>, Spanned<PathBuf>>),
+}
+
+/// By hand, because an untagged enum would report neither the place nor the type of a wrong value.
+impl<'de> Deserialize<'de> for RawQemu {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct PathOrTable;
+
+        impl<'de> Visitor<'de> for PathOrTable {
+            type Value = RawQemu;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a path or a table of paths by machine type")
+            }
+
+            fn visit_str<E>(self, path: &str) -> Result<RawQemu, E> {
+                Ok(RawQemu::All(path.into()))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawQemu, A::Error> {
+                let mut table = BTreeMap::new();
+                while let Some((machine, path)) = map.next_entry()? {
+                    table.insert(machine, path);
+                }
+                Ok(RawQemu::ByMachine(table))
+            }
+        }
+
+        deserializer.deserialize_any(PathOrTable)
+    }
+}
+
+impl Layer {
+    /// Parses the text of a settings file.
+    pub fn parse(text: &[u8]) -> Result<Self, Broken> {
+        let utf8 = str::from_utf8(text).map_err(|error| {
+            (
+                lines::line_of(text, error.valid_up_to()),
+                "not UTF-8".into(),
+            )
+        })?;
+        let raw: RawLayer = toml::from_str(utf8).map_err(|error| {
+            let start = error.span().map_or(0, |span| span.start);
+            (lines::line_of(text, start), error.message().to_owned())
+        })?;
+        Self::check(raw, Lines(text))
+    }
+
+    fn check(raw: RawLayer, lines: Lines<'_>) -> Result<Self, Broken> {
+        let qemu = raw.qemu.map(|qemu| QemuLayer::check(qemu, lines));
+        let document = raw.document.map(|path| {
+            let path = absolute("document", lines.at(path))?;
+            document_pattern::check(&path.value)
+                .map_err(|rule| (path.line, format!("document: {rule}")))?;
+            Ok(path)
+        });
+        let annotation_allow = raw.annotation_allow.map(|list| {
+            let AtLine { line, value } = lines.at(list);
+            let plain = |path| plain("annotation-allow", lines.at(path)).map(|path| path.value);
+            let value = value.into_iter().map(plain).collect::<Result<_, _>>()?;
+            Ok(AtLine { line, value })
+        });
+        Ok(Self {
+            qemu: qemu.transpose()?,
+            document: document.transpose()?,
+            annotation_allow: annotation_allow.transpose()?,
+            transport: raw.transport.map(|transport| lines.at(transport)),
+            run_root: raw
+                .run_root
+                .map(|path| plain("run-root", lines.at(path)))
+                .transpose()?,
+        })
+    }
+}
+
+impl QemuLayer {
+    fn check(raw: Spanned<RawQemu>, lines: Lines<'_>) -> Result<Self, Broken> {
+        let AtLine { line, value } = lines.at(raw);
+        let table = match value {
+            RawQemu::All(value) => {
+                return absolute("qemu", AtLine { line, value }).map(Self::All);
+            }
+            RawQemu::ByMachine(table) => table,
+        };
+        let mut by_machine = BTreeMap::new();
+        for (machine, path) in table {
+            let AtLine {
+                line,
+                value: machine,
+            } = lines.at(machine);
+            if machine != "default" && !Device::FAMILIES.contains(&machine.as_str()) {
+                let known = Device::FAMILIES.join(", ");
+                let rule = format!("qemu: {machine:?} is none of default, {known}");
+                return Err((line, rule));
+            }
+            let path = absolute(&format!("qemu.{machine}"), lines.at(path))?;
+            by_machine.insert(machine, path);
+        }
+        Ok(Self::ByMachine(by_machine))
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Lines<'a>(&'a [u8]);
+
+impl Lines<'_> {
+    fn at<T>(self, value: Spanned<T>) -> AtLine<T> {
+        AtLine {
+            line: lines::line_of(self.0, value.span().start),
+            value: value.into_inner(),
+        }
+    }
+}
+
+fn absolute(key: &str, path: AtLine<PathBuf>) -> Result<AtLine<PathBuf>, Broken> {
+    if path.value.is_absolute() {
+        Ok(path)
+    } else {
+        Err((path.line, format!("{key}: not an absolute path")))
+    }
+}
+
+/// Requires a path that says where it leads: absolute and without `..`.
+fn plain(key: &str, path: AtLine<PathBuf>) -> Result<AtLine<PathBuf>, Broken> {
+    let path = absolute(key, path)?;
+    if has_parent(&path.value) {
+        return Err((path.line, format!("{key}: a directory has \"..\" in it")));
+    }
+    Ok(path)
+}
+
+fn has_parent(path: &Path) -> bool {
+    path.components().any(|part| part == Component::ParentDir)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mistakes_are_refused_with_their_line() {
+        let cases: [(&[u8], usize, &str); 19] = [
+            (b"\ndocumnet = \"/x\"\n", 2, "unknown field `documnet`"),
+            (b"annotation_allow = []\n", 1, "unknown field"),
+            (b"# x\nqemu = 7\n", 2, "expected a path or a table of paths"),
+            (
+                b"qemu = [\"/a\"]\n",
+                1,
+                "expected a path or a table of paths",
+            ),
+            (b"qemu = \"/a\"\nqemu = \"/b\"\n", 2, "duplicate key"),
+            (b"qemu = \"/a\"\n[qemu]\nq35 = \"/b\"\n", 2, "duplicate key"),
+            (b"\nqemu = \"qemu-kvm\"\n", 2, "qemu: not an absolute path"),
+            (
+                b"[qemu]\n\nq35 = \"qemu\"\n",
+                3,
+                "qemu.q35: not an absolute path",
+            ),
+            (
+                b"[qemu]\nq53 = \"/q\"\n",
+                2,
+                "qemu: \"q53\" is none of default, q35, pc, virt",
+            ),
+            (
+                b"[qemu]\n\"pc-q35-7.2\" = \"/q\"\n",
+                2,
+                "is none of default",
+            ),
+            (b"[qemu]\nq35 = 7\n", 2, "invalid type: integer `7`"),
+            (b"document = \"\"\n", 1, "document: not an absolute path"),
+            (b"\n\ndocument = \"/x/**/y\"\n", 3, "document: "),
+            (b"document = \"/x/[a\"\n", 1, "document: "),
+            (
+                b"annotation-allow = [\n\"/a\",\n\"/a/../b\"]\n",
+                3,
+                "annotation-allow: a directory has",
+            ),
+            (b"transport = \"usb\"\n", 1, "unknown variant `usb`"),
+            (b"transport = \"Memory\"\n", 1, "unknown variant"),
+            (
+                b"run-root = \"/run/../etc\"\n",
+                1,
+                "run-root: a directory has",
+            ),
+            (b"qemu = \"/a\"\n\xff\n", 2, "not UTF-8"),
+        ];
+        for (text, line, rule) in cases {
+            let (found_line, found_rule) = Layer::parse(text).unwrap_err();
+            let text = text.escape_ascii();
+            assert_eq!(found_line, line, "{text}: {found_rule}");
+            assert!(found_rule.contains(rule), "{text}: {found_rule}");
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! The transport `file`: images of sandboxes as files below `/run`, and their removal.
+//!
+//! They are where Kata itself keeps the initdata of a sandbox: `/run/kata-containers/shared/initdata/SANDBOX/`. Kata's own file
+//! there has another name and is left alone, and so is the directory while it is not empty.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, fchmod, mkdirat, open, openat, statat, unlinkat};
+use rustix::io::Errno;
+
+use crate::Error;
+use crate::host_file::{FileFault, require_administered};
+use crate::image_file::{self, Keep, TEMPORARY_PREFIX};
+use crate::sandbox_id::SandboxId;
+
+/// The directories from `/run` to those of the sandboxes.
+const PARENTS: [&str; 3] = ["kata-containers", "shared", "initdata"];
+
+/// The image's name in its sandbox's directory.
+pub const FILE_NAME: &str = "imagepuller.img";
+
+/// The most sandboxes that a sweep looks at, far more than a node can run. Free to change.
+const MAX_SANDBOXES: usize = 100_000;
+
+/// The mode of the parents where they are made: other files of Kata are below them.
+const PARENT_MODE: Mode = Mode::from_raw_mode(0o755);
+
+const DIRECTORY: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+
+/// Where the image of a sandbox is.
+#[must_use]
+pub fn path(run_root: &Path, sandbox: &SandboxId) -> PathBuf {
+    directory(run_root, sandbox).join(FILE_NAME)
+}
+
+fn directory(run_root: &Path, sandbox: &SandboxId) -> PathBuf {
+    parent(run_root).join(sandbox.as_str())
+}
+
+fn parent(run_root: &Path) -> PathBuf {
+    PARENTS
+        .iter()
+        .fold(run_root.into(), |path, name| path.join(name))
+}
+
+/// Puts the image of a sandbox into its file, mode 0600, entirely or not at all, and returns the path.
+///
+/// Directories that are missing are made; the sandbox's gets mode 0700. No directory below `run_root` may be a link, belong to
+/// somebody else or be writable for others: whoever could exchange one could read the credentials.
+///
+/// # Errors
+///
+/// [`Error::SharedImage`].
+pub fn put(run_root: &Path, sandbox: &SandboxId, image: &[u8]) -> Result<PathBuf, Error> {
+    let parents = open_parents(run_root, Missing::Make(PARENT_MODE))?;
+    let path = directory(run_root, sandbox);
+    let directory = step(&parents, sandbox.as_str(), &path, Missing::Make(Mode::RWXU))?;
+    let path = path.join(FILE_NAME);
+    image_file::replace(&directory, FILE_NAME.as_ref(), image, Keep::UntilReboot)
+        .map_err(|fault| failed(&path, fault))?;
+    Ok(path)
+}
+
+/// Removes the image of a sandbox, what a killed process left of it, and the directory if it is empty then. Says whether there
+/// was an image.
+///
+/// # Errors
+///
+/// [`Error::SharedImage`].
+pub fn remove(run_root: &Path, sandbox: &SandboxId) -> Result<bool, Error> {
+    let path = directory(run_root, sandbox);
+    let opened = open_parents(run_root, Missing::Refuse).and_then(|parents| {
+        Ok((
+            step(&parents, sandbox.as_str(), &path, Missing::Refuse)?,
+            parents,
+        ))
+    });
+    let (directory, parents) = match opened {
+        Ok(opened) => opened,
+        Err(error) if is_absent(&error) => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    for name in names(&directory).map_err(|fault| failed(&path, fault))? {
+        if name.starts_with(TEMPORARY_PREFIX) {
+            unlink(&directory, &name).map_err(|errno| failed(&path, errno))?;
+        }
+    }
+    let removed = unlink(&directory, FILE_NAME).map_err(|errno| failed(&path, errno))?;
+    match unlinkat(&parents, sandbox.as_str(), AtFlags::REMOVEDIR) {
+        // Kata's own files, and others.
+        Ok(()) | Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOENT) => Ok(removed),
+        Err(errno) => Err(failed(&path, errno)),
+    }
+}
+
+/// A sandbox that has an image.
+#[derive(Debug)]
+pub struct Kept {
+    /// Whose.
+    pub sandbox: SandboxId,
+    /// How long ago the image was written; `None` where the clock was set back since.
+    pub age: Option<std::time::Duration>,
+}
+
+/// The sandboxes that have images, by id. Directories of others, whose names are no ids or that have no image, are not.
+///
+/// # Errors
+///
+/// [`Error::SharedImage`].
+pub fn all(run_root: &Path) -> Result<Vec<Kept>, Error> {
+    let parents = match open_parents(run_root, Missing::Refuse) {
+        Ok(parents) => parents,
+        Err(error) if is_absent(&error) => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let names = names(&parents).map_err(|fault| failed(&parent(run_root), fault))?;
+    let mut kept: Vec<Kept> = names
+        .iter()
+        .filter_map(|name| SandboxId::parse(name).ok())
+        .filter_map(|sandbox| {
+            let directory = openat(&parents, sandbox.as_str(), DIRECTORY, Mode::empty()).ok()?;
+            statat(&directory, FILE_NAME, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+            let path = path(run_root, &sandbox);
+            let written = std::fs::symlink_metadata(path).and_then(|found| found.modified());
+            let age = written.ok().and_then(|written| written.elapsed().ok());
+            Some(Kept { sandbox, age })
+        })
+        .collect();
+    kept.sort_by(|one, other| one.sandbox.cmp(&other.sandbox));
+    Ok(kept)
+}
+
+/// What to do about a directory that is not there.
+#[derive(Clone, Copy)]
+enum Missing {
+    /// With this mode.
+    Make(Mode),
+    Refuse,
+}
+
+fn open_parents(run_root: &Path, missing: Missing) -> Result<OwnedFd, Error> {
+    // The administrator's path; it may be a link, as /var/run is.
+    let flags = DIRECTORY.difference(OFlags::NOFOLLOW);
+    let root = open(run_root, flags, Mode::empty()).map_err(|errno| failed(run_root, errno))?;
+    let mut path = run_root.to_owned();
+    PARENTS.into_iter().try_fold(root, |above, name| {
+        path.push(name);
+        step(&above, name, &path, missing)
+    })
+}
+
+/// Opens the directory `name` in `above`, which `path` names in messages.
+fn step(above: &OwnedFd, name: &str, path: &Path, missing: Missing) -> Result<OwnedFd, Error> {
+    let failed = |errno| failed(path, errno);
+    let mut made = None;
+    if let Missing::Make(mode) = missing {
+        // Nobody but the owner, until the mode is as it should be whatever the umask is.
+        made = match mkdirat(above, name, Mode::RWXU) {
+            Ok(()) => Some(mode),
+            Err(Errno::EXIST) => None,
+            Err(errno) => return Err(failed(errno)),
+        };
+    }
+    let directory = openat(above, name, DIRECTORY, Mode::empty()).map_err(failed)?;
+    if let Some(mode) = made {
+        fchmod(&directory, mode).map_err(failed)?;
+    }
+    let directory = File::from(directory);
+    let metadata = directory
+        .metadata()
+        .map_err(|error| self::failed(path, error))?;
+    require_administered(&metadata).map_err(|fault| self::failed(path, fault))?;
+    Ok(directory.into())
+}
+
+fn names(directory: &OwnedFd) -> Result<Vec<String>, FileFault> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(directory).map_err(io::Error::from)? {
+        if names.len() == MAX_SANDBOXES {
+            let limit = MAX_SANDBOXES;
+            return Err(FileFault::TooManyEntries { limit });
+        }
+        let entry = entry.map_err(io::Error::from)?;
+        // Neither ids nor temporary files have other names.
+        if let Ok(name) = entry.file_name().to_str() {
+            names.push(name.to_owned());
+        }
+    }
+    Ok(names)
+}
+
+/// Removes a file; says whether it was there.
+fn unlink(directory: &OwnedFd, name: impl AsRef<OsStr>) -> Result<bool, Errno> {
+    match unlinkat(directory, name.as_ref(), AtFlags::empty()) {
+        Ok(()) => Ok(true),
+        Err(Errno::NOENT) => Ok(false),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Turns the kernel's word for "a link where a directory should be" into ours.
+fn failed(path: &Path, fault: impl Into<SharedFault>) -> Error {
+    Error::SharedImage {
+        path: path.into(),
+        fault: fault.into().0,
+    }
+}
+
+struct SharedFault(FileFault);
+
+impl From<FileFault> for SharedFault {
+    fn from(fault: FileFault) -> Self {
+        Self(fault)
+    }
+}
+
+impl From<io::Error> for SharedFault {
+    fn from(error: io::Error) -> Self {
+        Self(error.into())
+    }
+}
+
+impl From<Errno> for SharedFault {
+    fn from(errno: Errno) -> Self {
+        Self(io::Error::from(errno).into())
+    }
+}
+
+fn is_absent(error: &Error) -> bool {
+    matches!(error, Error::SharedImage { fault: FileFault::Io(cause), .. }
+        if cause.kind() == io::ErrorKind::NotFound)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,50 @@
+//! Removal of the images of sandboxes that no longer exist.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::living::Living;
+use crate::sandbox_id::SandboxId;
+use crate::{Error, shared_image};
+
+/// How old an image must be at least. Between `attach` and the start of the hypervisor there may be a moment in which nothing
+/// on the node shows that the sandbox exists.
+pub const DEFAULT_MIN_AGE: Duration = Duration::from_secs(60);
+
+/// What a sweep did.
+#[derive(Debug)]
+pub struct Swept {
+    /// The sandboxes whose images were removed.
+    pub removed: Vec<SandboxId>,
+    /// The sandboxes whose images stay: they live, or their images are young.
+    pub kept: Vec<SandboxId>,
+}
+
+/// Removes the images below `run_root` that are at least `min_age` old and whose sandboxes nothing suggests to exist: see
+/// [`Living::has`].
+///
+/// # Errors
+///
+/// [`Error::SharedImage`], [`Error::Living`]. Nothing is removed where not everything could be looked at.
+pub fn sweep(run_root: &Path, min_age: Duration) -> Result<Swept, Error> {
+    let mut swept = Swept {
+        removed: Vec::new(),
+        kept: Vec::new(),
+    };
+    // First the images, then the living: a sandbox that starts in between has no image in the list.
+    let images = shared_image::all(run_root)?;
+    if images.is_empty() {
+        return Ok(swept);
+    }
+    let living = Living::look(run_root).map_err(Error::Living)?;
+    for image in images {
+        let is_old = image.age.is_some_and(|age| age >= min_age);
+        if is_old && !living.has(&image.sandbox) {
+            shared_image::remove(run_root, &image.sandbox)?;
+            swept.removed.push(image.sandbox);
+        } else {
+            swept.kept.push(image.sandbox);
+        }
+    }
+    Ok(swept)
+}

@@ -1,0 +1,590 @@
+//! `kata-configdev attach`, `detach` and `sweep`, and the wrapper's transports.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
+
+mod command;
+#[path = "../src/skip.rs"]
+mod skip;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use command::{Folder, SECRETS, run};
+use config_image::Magic;
+use serde_json::{Value, json};
+
+const DOCUMENT: &str =
+    "[registries.\"a.corp\"]\nusername = \"robot\"\npassword = \"hunter2-password\"\n";
+
+/// A node with settings, a document, a bundle `bundle` and an empty `run`.
+fn node(settings: &str) -> Folder {
+    let folder = Folder::new();
+    for name in ["bundle", "run", "allowed"] {
+        std::fs::create_dir(folder.path(name)).unwrap();
+    }
+    folder.file("document.toml", DOCUMENT);
+    folder.file(
+        "settings.toml",
+        format!(
+            "document = {:?}\nannotation-allow = [{:?}]\nrun-root = {:?}\n{settings}",
+            folder.path("document.toml"),
+            folder.path("allowed"),
+            folder.path("run"),
+        ),
+    );
+    folder
+}
+
+fn annotate(folder: &Folder, value: &str) {
+    let name = "io.katacontainers.config.runtime.imagepuller_config";
+    let spec = json!({"annotations": {name: value}});
+    folder.file("bundle/config.json", spec.to_string());
+}
+
+/// The arguments of `attach` for the sandbox `box-1`, and `more`.
+fn attach_arguments(folder: &Folder, more: &[&str]) -> Vec<String> {
+    let (bundle, settings) = (folder.text("bundle"), folder.text("settings.toml"));
+    [
+        "attach",
+        "--bundle",
+        &bundle,
+        "--sandbox-id",
+        "box-1",
+        "--settings",
+        &settings,
+    ]
+    .iter()
+    .chain(more)
+    .map(ToString::to_string)
+    .collect()
+}
+
+fn attach(folder: &Folder, more: &[&str]) -> command::Run {
+    let arguments = attach_arguments(folder, more);
+    run(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+fn document_in(path: &Path) -> String {
+    let image = std::fs::read(path).unwrap();
+    let image = config_image::decode(image.as_slice(), Magic::IMAGEPULLER).unwrap();
+    String::from_utf8(image.document.to_vec()).unwrap()
+}
+
+fn sha256sum(path: &Path) -> String {
+    let output = Command::new("sha256sum").arg(path).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()[..64].to_owned()
+}
+
+#[test]
+fn a_file_is_attached_and_detached() {
+    let folder = node("transport = \"file\"\n");
+    let attached = attach(&folder, &[]);
+    assert_eq!((attached.code, attached.stderr.as_str()), (0, ""));
+    let report = attached.json();
+    let path = folder.path("run/kata-containers/shared/initdata/box-1/imagepuller.img");
+    assert_eq!(
+        report,
+        json!({
+            "sandbox_id": "box-1",
+            "attached": true,
+            "transport": "file",
+            "path": path,
+            "held_by": null,
+            "serial": "imagepuller",
+            "read_only": true,
+            "size": path.metadata().unwrap().len(),
+            "sha256": sha256sum(&path),
+            "document": folder.path("document.toml"),
+        })
+    );
+    assert_eq!(document_in(&path), DOCUMENT);
+    assert_eq!(path.metadata().unwrap().mode() & 0o7777, 0o600);
+    assert_eq!(
+        path.parent().unwrap().metadata().unwrap().mode() & 0o7777,
+        0o700
+    );
+    assert_eq!(path.metadata().unwrap().len() % 512, 0);
+
+    let settings = folder.text("settings.toml");
+    let detach = || {
+        run(&[
+            "detach",
+            "--sandbox-id",
+            "box-1",
+            "--settings",
+            &settings,
+            "--json",
+        ])
+    };
+    let first = detach();
+    assert_eq!((first.code, &first.json()["removed"]), (0, &json!(true)));
+    assert!(!path.parent().unwrap().exists());
+    let second = detach();
+    assert_eq!((second.code, &second.json()["removed"]), (0, &json!(false)));
+}
+
+#[test]
+fn arguments_win_over_settings() {
+    let folder = node("transport = \"loop\"\n");
+    let other = folder.file("other.toml", "[registries.\"b.corp\"]\n");
+    std::fs::create_dir(folder.path("run2")).unwrap();
+    let attached = attach(
+        &folder,
+        &[
+            "--transport",
+            "file",
+            "--config",
+            &folder.text("oth*.toml"),
+            "--run-root",
+            &folder.text("run2"),
+        ],
+    );
+    assert_eq!(attached.code, 0, "{}", attached.stderr);
+    let report = attached.json();
+    assert_eq!(report["document"], other);
+    let path = folder.path("run2/kata-containers/shared/initdata/box-1/imagepuller.img");
+    assert_eq!(report["path"], path.to_str().unwrap());
+    let detached = run(&[
+        "detach",
+        "--sandbox-id",
+        "box-1",
+        "--run-root",
+        &folder.text("run2"),
+    ]);
+    assert_eq!(detached.stdout, format!("{}: removed\n", path.display()));
+}
+
+#[test]
+fn the_annotation_chooses_as_for_the_wrapper() {
+    let folder = node("transport = \"file\"\n");
+    let own = folder.file("allowed/pod.toml", "# pod\n");
+    annotate(&folder, &own);
+    let report = attach(&folder, &[]).json();
+    assert_eq!(report["document"], own);
+    assert_eq!(
+        document_in(report["path"].as_str().unwrap().as_ref()),
+        "# pod\n"
+    );
+    annotate(&folder, "");
+    let none = attach(&folder, &[]);
+    assert_eq!(none.code, 0);
+    assert_eq!(
+        none.json(),
+        json!({"sandbox_id": "box-1", "attached": false})
+    );
+    annotate(&folder, &folder.text("document.toml"));
+    let refused = attach(&folder, &[]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (65, ""));
+    assert!(
+        refused.stderr.contains("imagepuller_config"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
+fn what_attach_refuses() {
+    let folder = node("");
+    for (more, code, part) in [
+        // The default, and an anonymous file ends with the process.
+        (&[][..], 64, "give --hold"),
+        (&["--transport", "loop"], 64, "give --hold"),
+        (&["--transport", "file", "--hold"], 64, "nothing to hold"),
+        (&["--transport", "vhost"], 64, "possible values"),
+        (&["--transport", "vhost-user"], 64, "--socket"),
+        (
+            &["--transport", "vhost-user", "--hold", "--socket", "x"],
+            64,
+            "nothing to hold",
+        ),
+        (&["--transport", "file", "--socket", "x"], 64, "vhost-user"),
+        (&["--transport", "file", "--once", "1"], 64, "vhost-user"),
+        (
+            &["--transport", "file", "--config", &folder.text("*.txt")],
+            65,
+            "no file matches",
+        ),
+        (
+            &["--transport", "file", "--config", &folder.text("*.toml")],
+            65,
+            "more than one file",
+        ),
+        (
+            &["--transport", "file", "--run-root", &folder.text("absent")],
+            69,
+            "absent: No such file",
+        ),
+    ] {
+        let refused = attach(&folder, more);
+        assert_eq!(
+            (refused.code, refused.stdout.as_str()),
+            (code, ""),
+            "{more:?}"
+        );
+        assert!(
+            refused.stderr.contains(part),
+            "{more:?}: {}",
+            refused.stderr
+        );
+    }
+    for id in ["", "../box", "a/b", ".", "-x"] {
+        let id = format!("--sandbox-id={id}");
+        let settings = folder.text("settings.toml");
+        let bundle = folder.text("bundle");
+        for command in [&["attach", "--bundle", &bundle][..], &["detach"]] {
+            let arguments = [command, &[&id, "--settings", &settings]].concat();
+            assert_eq!(run(&arguments).code, 64, "{arguments:?}");
+        }
+    }
+    folder.file(
+        "document.toml",
+        "[registries.\"a.corp\"]\npassword = \"hunter2-password\"\n",
+    );
+    let refused = attach(&folder, &["--transport", "file"]);
+    assert_eq!(refused.code, 65);
+    assert_eq!(std::fs::read_dir(folder.path("run")).unwrap().count(), 0);
+}
+
+/// A process that holds a disk, and its report.
+struct Holder {
+    child: Child,
+    report: Value,
+}
+
+impl Holder {
+    /// Returns what it printed on standard error where it ended at once.
+    fn start(folder: &Folder, transport: &str) -> Result<Self, String> {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_kata-configdev"))
+            .args(attach_arguments(
+                folder,
+                &["--transport", transport, "--hold"],
+            ))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut text = String::new();
+        for line in BufReader::new(child.stdout.as_mut().unwrap()).lines() {
+            let line = line.unwrap();
+            text.push_str(&line);
+            if line == "}" {
+                let report = serde_json::from_str(&text).unwrap();
+                assert!(SECRETS.iter().all(|secret| !text.contains(secret)));
+                return Ok(Self { child, report });
+            }
+        }
+        let mut message = String::new();
+        child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut message)
+            .unwrap();
+        child.wait().unwrap();
+        Err(message)
+    }
+
+    /// Lets it end.
+    fn release(mut self) {
+        drop(self.child.stdin.take());
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn memory_lives_while_its_holder_does() {
+    let folder = node("");
+    let holder = Holder::start(&folder, "memory").unwrap();
+    assert_eq!(holder.report["held_by"], holder.child.id());
+    let path = holder.report["path"].as_str().unwrap().to_owned();
+    assert!(path.starts_with(&format!("/proc/{}/fd/", holder.child.id())));
+    assert_eq!(document_in(path.as_ref()), DOCUMENT);
+    assert_eq!(holder.report["sha256"], sha256sum(path.as_ref()));
+    let mut options = std::fs::File::options();
+    if let Ok(file) = options.write(true).open(&path) {
+        std::os::unix::fs::FileExt::write_at(&file, b"x", 0).unwrap_err();
+    }
+    // Whoever has it open keeps it.
+    let mut open = std::fs::File::open(&path).unwrap();
+    holder.release();
+    assert!(!Path::new(&path).exists());
+    let mut image = Vec::new();
+    open.read_to_end(&mut image).unwrap();
+    config_image::decode(image.as_slice(), Magic::IMAGEPULLER).unwrap();
+    assert_eq!(std::fs::read_dir(folder.path("run")).unwrap().count(), 0);
+}
+
+#[test]
+fn privileged_a_loop_device_lives_while_its_holder_does() {
+    let folder = node("");
+    let holder = match Holder::start(&folder, "loop") {
+        Ok(holder) => holder,
+        Err(message) => return skip::skip(&format!("no loop device: {message}")),
+    };
+    let path = holder.report["path"].as_str().unwrap().to_owned();
+    assert!(path.starts_with("/dev/loop"), "{path}");
+    assert_eq!(document_in(path.as_ref()), DOCUMENT);
+    let inspected = run(&["inspect", "--json", &path]);
+    assert_eq!(inspected.json()["sha256"], holder.report["sha256"]);
+    assert_eq!(inspected.json()["source_bytes"], holder.report["size"]);
+    let name = path.trim_start_matches("/dev/");
+    let attribute = |attribute: &str| {
+        let text = std::fs::read_to_string(format!("/sys/block/{name}/{attribute}"));
+        text.unwrap().trim().to_owned()
+    };
+    assert_eq!(
+        (attribute("ro"), attribute("loop/autoclear")),
+        ("1".into(), "1".into())
+    );
+    holder.release();
+}
+
+#[test]
+fn sweep_removes_the_dead_and_keeps_the_living() {
+    let folder = node("");
+    let images = folder.path("run/kata-containers/shared/initdata");
+    let name = |suffix: &str| format!("test-sweep-{}-{suffix}", std::process::id());
+    let kinds = ["dead", "process", "directory", "others"];
+    for kind in kinds {
+        let directory = images.join(name(kind));
+        std::fs::create_dir_all(&directory).unwrap();
+        let file = if kind == "others" {
+            "initdata.image"
+        } else {
+            "imagepuller.img"
+        };
+        std::fs::write(directory.join(file), "").unwrap();
+    }
+    std::fs::create_dir_all(folder.path("run/vc/vm").join(name("directory"))).unwrap();
+    let mut process = Command::new("sh")
+        .args(["-c", "read line", "sh", "-name"])
+        .arg(format!("sandbox-{},debug-threads=on", name("process")))
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let root = folder.text("run");
+    let left = || {
+        let is_left = |kind: &&str| images.join(name(kind)).exists();
+        kinds.into_iter().filter(is_left).collect::<Vec<_>>()
+    };
+
+    // The images are young.
+    let young = run(&["sweep", "--run-root", &root]);
+    assert_eq!(
+        (young.code, young.stdout.as_str()),
+        (0, "0 images removed, 3 kept\n")
+    );
+    assert_eq!(left(), kinds);
+    let old = run(&["sweep", "--run-root", &root, "--min-age", "0", "--json"]);
+    assert_eq!(
+        old.json(),
+        json!({"removed": [name("dead")], "kept": [name("directory"), name("process")]})
+    );
+    assert_eq!(left(), ["process", "directory", "others"]);
+
+    drop(process.stdin.take());
+    process.wait().unwrap();
+    std::fs::remove_dir(folder.path("run/vc/vm").join(name("directory"))).unwrap();
+    let last = run(&["sweep", "--run-root", &root, "--min-age", "0"]);
+    assert!(
+        last.stdout.ends_with("2 images removed, 0 kept\n"),
+        "{}",
+        last.stdout
+    );
+    assert_eq!(left(), ["others"]);
+    // Nothing there at all is nothing to do.
+    std::fs::remove_dir_all(folder.path("run/kata-containers")).unwrap();
+    assert_eq!(
+        run(&["sweep", "--run-root", &root]).stdout,
+        "0 images removed, 0 kept\n"
+    );
+}
+
+#[test]
+fn detach_and_sweep_follow_no_link() {
+    let folder = node("");
+    std::fs::create_dir_all(folder.path("run/kata-containers/shared/initdata")).unwrap();
+    std::fs::create_dir(folder.path("elsewhere")).unwrap();
+    let victim = folder.file("elsewhere/imagepuller.img", "untouched");
+    symlink(
+        folder.path("elsewhere"),
+        folder.path("run/kata-containers/shared/initdata/box-1"),
+    )
+    .unwrap();
+    let root = folder.text("run");
+    let refused = run(&["detach", "--sandbox-id", "box-1", "--run-root", &root]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (69, ""));
+    assert_eq!(
+        run(&["sweep", "--run-root", &root, "--min-age", "0"]).stdout,
+        "0 images removed, 0 kept\n"
+    );
+    assert_eq!(std::fs::read_to_string(victim).unwrap(), "untouched");
+}
+
+#[test]
+fn a_vhost_user_device_is_served_to_one_vmm() {
+    let folder = node("transport = \"vhost-user\"\n");
+    let socket = folder.text("disk.sock");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_kata-configdev"))
+        .args(attach_arguments(&folder, &["--socket", &socket]))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut text = String::new();
+    for line in BufReader::new(child.stdout.as_mut().unwrap()).lines() {
+        text.push_str(&line.unwrap());
+        if text.ends_with('}') {
+            break;
+        }
+    }
+    let report: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(report["transport"], "vhost-user");
+    assert_eq!(
+        (&report["path"], &report["held_by"]),
+        (&json!(socket), &json!(child.id()))
+    );
+    assert_eq!(
+        Path::new(&socket).metadata().unwrap().mode() & 0o7777,
+        0o600
+    );
+    // A VMM that connects and goes away. What a real one reads is tested where the device is.
+    drop(std::os::unix::net::UnixStream::connect(&socket).unwrap());
+    let output = child.wait_with_output().unwrap();
+    let events = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{events}");
+    assert!(
+        events
+            .lines()
+            .all(|line| line.starts_with("kata-configdev: sandbox box-1: ")),
+        "{events}"
+    );
+    assert!(
+        SECRETS
+            .iter()
+            .all(|secret| !events.contains(secret) && !text.contains(secret))
+    );
+
+    // The path is taken now.
+    let again = attach(&folder, &["--socket", &socket]);
+    assert_eq!((again.code, again.stdout.as_str()), (69, ""));
+    assert!(again.stderr.contains("listen at"), "{}", again.stderr);
+}
+
+/// The wrapper with a QEMU that prints its arguments.
+fn wrapper(folder: &Folder, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_kata-configdev-qemu"))
+        .args(arguments)
+        .current_dir(folder.path("bundle"))
+        .env("KATA_CONFIGDEV_CONFIG", folder.path("settings.toml"))
+        .output()
+        .unwrap();
+    let [stdout, stderr] =
+        [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert!(SECRETS.iter().all(|secret| !stderr.contains(secret)));
+    (output.status.code(), stdout, stderr)
+}
+
+const SANDBOX: [&str; 4] = [
+    "-name",
+    "sandbox-box-1,debug-threads=on",
+    "-machine",
+    "q35,accel=kvm",
+];
+
+#[test]
+fn the_wrapper_attaches_a_file() {
+    let folder = node("transport = \"file\"\nqemu = \"/bin/echo\"\n");
+    let (code, stdout, stderr) = wrapper(&folder, &SANDBOX);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    let path = folder.path("run/kata-containers/shared/initdata/box-1/imagepuller.img");
+    assert!(
+        stdout.contains(&format!(
+            "read-only=on,file.driver=file,file.filename={},file.read-only=on -device virtio-blk-pci,",
+            path.display()
+        )),
+        "{stdout}"
+    );
+    assert!(!stdout.contains("-add-fd"), "{stdout}");
+    assert_eq!(document_in(&path), DOCUMENT);
+    let (code, _, stderr) = wrapper(&folder, &["-name", "sandbox-../x", "-machine", "q35"]);
+    assert_eq!(code, Some(64));
+    assert!(stderr.contains("sandbox's id"), "{stderr}");
+}
+
+/// The real QEMU opens the file, read-only, and has the disk.
+#[test]
+fn qemu_takes_the_file() {
+    let qemu = Path::new("/usr/bin/qemu-system-x86_64");
+    if !qemu.exists() {
+        return skip::skip("no QEMU");
+    }
+    let folder = node(&format!("transport = \"file\"\nqemu = {qemu:?}\n"));
+    let mut child = Command::new(env!("CARGO_BIN_EXE_kata-configdev-qemu"))
+        .args([
+            "-name",
+            "sandbox-box-1",
+            "-machine",
+            "q35,accel=tcg",
+            "-nodefaults",
+            "-display",
+        ])
+        .args(["none", "-S", "-qmp", "stdio"])
+        .current_dir(folder.path("bundle"))
+        .env("KATA_CONFIGDEV_CONFIG", folder.path("settings.toml"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    for command in ["qmp_capabilities", "query-block", "quit"] {
+        writeln!(input, "{{\"execute\": \"{command}\"}}").unwrap();
+    }
+    let output = child.wait_with_output().unwrap();
+    let answers = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{answers}");
+    let block = answers
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .find_map(|answer| answer["return"].get(0).cloned())
+        .unwrap_or_else(|| panic!("no disk in {answers}"));
+    let inserted = &block["inserted"];
+    let path = folder.path("run/kata-containers/shared/initdata/box-1/imagepuller.img");
+    assert_eq!(
+        (&inserted["ro"], &inserted["drv"]),
+        (&json!(true), &json!("raw"))
+    );
+    assert_eq!(inserted["image"]["filename"], path.to_str().unwrap());
+}
+
+#[test]
+fn the_wrapper_refuses_what_it_cannot_attach() {
+    for transport in ["loop", "vhost-user"] {
+        let folder = node(&format!(
+            "transport = {transport:?}\nqemu = \"/bin/echo\"\n"
+        ));
+        let (code, stdout, stderr) = wrapper(&folder, &SANDBOX);
+        assert_eq!((code, stdout.as_str()), (Some(65), ""));
+        for part in [transport, "\"memory\" or \"file\""] {
+            assert!(stderr.contains(part), "{stderr}");
+        }
+        assert_eq!(stderr.lines().count(), 1);
+        // Calls that attach nothing are not concerned.
+        assert_eq!(wrapper(&folder, &["--version"]).0, Some(0));
+        annotate(&folder, "");
+        assert_eq!(wrapper(&folder, &SANDBOX).0, Some(0));
+    }
+}
+
+#[test]
+fn the_wrapper_starts_the_qemu_of_the_machine_type() {
+    let folder = node("[qemu]\ndefault = \"/bin/false\"\nq35 = \"/bin/echo\"\n");
+    assert_eq!(wrapper(&folder, &SANDBOX).0, Some(0));
+    let (code, stdout, _) = wrapper(&folder, &["-name", "sandbox-1", "-machine", "virt-9.0"]);
+    assert_eq!((code, stdout.as_str()), (Some(1), ""));
+    assert_eq!(wrapper(&folder, &["--version"]).0, Some(1));
+}

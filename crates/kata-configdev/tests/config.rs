@@ -1,0 +1,124 @@
+//! `kata-configdev config`: the settings that hold, and where they came from.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
+
+mod command;
+
+use command::{Folder, run};
+use serde_json::json;
+
+/// A folder with the settings `config.toml`, the drop-in `config.d/50-node.toml` and one document.
+fn node() -> Folder {
+    let folder = Folder::new();
+    for name in ["config.d", "host", "host/a"] {
+        std::fs::create_dir(folder.path(name)).unwrap();
+    }
+    folder.file(
+        "config.toml",
+        format!(
+            "qemu = \"/opt/qemu\"\ndocument = {:?}\ntransport = \"file\"\n",
+            folder.path("host/*/document.toml")
+        ),
+    );
+    folder.file("config.d/50-node.toml", "qemu.microvm = \"/opt/small\"\n");
+    folder.file(
+        "host/a/document.toml",
+        "[registries.\"a.corp\"]\npassword = \"hunter2-password\"\nusername = \"x\"\n",
+    );
+    folder
+}
+
+#[test]
+fn values_come_with_their_origin() {
+    let folder = node();
+    let settings = folder.text("config.toml");
+    let drop_in = folder.text("config.d/50-node.toml");
+    let shown = run(&["config", "--settings", &settings]);
+    assert_eq!((shown.code, shown.stderr.as_str()), (0, ""));
+    let pattern = folder.text("host/*/document.toml");
+    let document = folder.text("host/a/document.toml");
+    assert_eq!(
+        shown.stdout,
+        format!(
+            "# {settings}\n# {drop_in}\n\
+             document = \"{pattern}\" # {settings}:2\n# matches {document}\n\
+             annotation-allow = [] # built in\n\
+             transport = \"file\" # {settings}:3\n\
+             run-root = \"/run\" # built in\n\n\
+             [qemu]\n\
+             default = \"/opt/qemu\" # {settings}:1\n\
+             microvm = \"/opt/small\" # {drop_in}:1\n"
+        )
+    );
+
+    // What is shown is a settings file that means the same.
+    let copy = Folder::new();
+    let copied = copy.file("config.toml", &shown.stdout);
+    let values = |path: &str| {
+        let report = run(&["config", "--json", "--settings", path]).json();
+        let names = ["document", "annotation-allow", "transport", "run-root"];
+        let values = names.map(|name| report[name]["value"].clone());
+        let qemu = ["default", "microvm"].map(|name| report["qemu"][name]["value"].clone());
+        (values, qemu)
+    };
+    assert_eq!(values(&copied), values(&settings));
+
+    let report = run(&["config", "--json", "--settings", &settings]).json();
+    assert_eq!(report["files"], json!([settings, drop_in]));
+    assert_eq!(
+        report["document"],
+        json!({"value": pattern, "source": {"path": settings, "line": 2}, "file": document})
+    );
+    assert_eq!(
+        report["annotation-allow"],
+        json!({"value": [], "source": null})
+    );
+    assert_eq!(
+        report["qemu"]["microvm"],
+        json!({"value": "/opt/small", "source": {"path": drop_in, "line": 1}})
+    );
+}
+
+#[test]
+fn a_pattern_that_does_not_find_its_document_is_told() {
+    let folder = node();
+    let settings = folder.text("config.toml");
+    std::fs::create_dir(folder.path("host/b")).unwrap();
+    folder.file("host/b/document.toml", "");
+    for rule in ["more than one file matches", "no file matches"] {
+        let shown = run(&["config", "--settings", &settings]);
+        assert_eq!(shown.code, 65);
+        assert!(
+            shown.stdout.contains("\n# matches no single file\n"),
+            "{}",
+            shown.stdout
+        );
+        assert!(shown.stderr.contains(rule), "{}", shown.stderr);
+        let json = run(&["config", "--json", "--settings", &settings]);
+        assert_eq!(
+            (json.code, &json.json()["document"]["file"]),
+            (65, &json!(null))
+        );
+        for name in ["a", "b"] {
+            let _ = std::fs::remove_file(folder.path(&format!("host/{name}/document.toml")));
+        }
+    }
+}
+
+#[test]
+fn broken_settings_are_told_with_file_and_line() {
+    let folder = node();
+    let settings = folder.text("config.toml");
+    let drop_in = folder.file("config.d/60-bad.toml", "\n[qemu]\nq53 = \"/x\"\n");
+    let refused = run(&["config", "--settings", &settings]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (65, ""));
+    assert!(
+        refused
+            .stderr
+            .contains(&format!("read the settings {drop_in}:3: qemu: \"q53\"")),
+        "{}",
+        refused.stderr
+    );
+    let absent = run(&["config", "--settings", &folder.text("absent.toml")]);
+    assert_eq!(absent.code, 65);
+}

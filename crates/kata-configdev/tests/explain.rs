@@ -1,0 +1,295 @@
+//! `kata-configdev explain`: the entry that wins, exactly, and what it says about the pull.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
+
+mod command;
+
+use command::{Folder, run};
+use serde_json::{Value, json};
+
+const DOCUMENT: &str = "\
+[extra-env]
+HTTPS_PROXY = \"http://proxy-user:hunter2-proxy@proxy.corp:3128\"
+NO_PROXY = \".internal,10.0.0.0/8\"
+
+[registries.\"Registry.corp\"]
+username = \"robot\"
+password = \"hunter2-password\"
+
+[registries.\"registry.corp:5000\"]
+registrytoken = \"hunter2-token\"
+plain-http = true
+
+[registries.\".corp.\"]
+auth = \"cHVsbGVyOmh1bnRlcjItYXV0aA==\"
+
+[registries.\".deep.corp\"]
+insecure-skip-verify = true
+
+[registries.\"192.0.2.1\"]
+ca-certs = \"none\"
+
+[registries.\"[::1]:5000\"]
+
+[registries.\"example.com\"]
+identitytoken = \"hunter2-identity\"
+
+[registries.\"index.docker.io\"]
+username = \"hub\"
+password = \"hunter2-password\"
+mirror = \"https://mirror.example/hub\"
+mirror-fallback = true
+
+[registries.\"quay.io\"]
+username = \"quay\"
+password = \"hunter2-password\"
+mirror = \"http://mirror.corp:5000\"
+
+[registries.\"mirror.corp:5000\"]
+plain-http = true
+";
+
+fn explain(document: &str, image: &str) -> (String, Value) {
+    let folder = Folder::new();
+    let path = folder.file("document.toml", document);
+    let text = run(&["explain", "--config", &path, image]);
+    assert_eq!((text.code, text.stderr.as_str()), (0, ""), "{image}");
+    let json = run(&["explain", "--json", "--config", &path, image]);
+    assert_eq!((json.code, json.stderr.as_str()), (0, ""), "{image}");
+    (text.stdout.clone(), json.json())
+}
+
+#[test]
+fn the_first_line_is_the_winning_key_as_written() {
+    for (image, first, rule) in [
+        ("registry.corp/app", "Registry.corp", "literal"),
+        ("registry.corp:443/app", "Registry.corp", "literal"),
+        (
+            "registry.corp:5000/team/app:1.2",
+            "registry.corp:5000",
+            "literal with port",
+        ),
+        ("REGISTRY.corp:80/app", "Registry.corp", "literal"),
+        ("sub.registry.corp/app", ".corp.", "suffix"),
+        ("a.deep.corp/app", ".deep.corp", "suffix"),
+        ("deep.corp/app", ".corp.", "suffix"),
+        ("192.0.2.1/app", "192.0.2.1", "literal"),
+        ("192.0.2.1:5000/app", "192.0.2.1", "literal"),
+        ("192.0.2.2/app", "(defaults)", "defaults"),
+        // GHSA-6c87-g9pw-78fx: names that merely end or begin alike.
+        ("example.com/app", "example.com", "literal"),
+        ("notexample.com/app", "(defaults)", "defaults"),
+        ("evil.example.com/app", "(defaults)", "defaults"),
+        ("example.com.evil.org/app", "(defaults)", "defaults"),
+        ("evilcorp.example/app", "(defaults)", "defaults"),
+        ("alpine", "index.docker.io", "literal"),
+        ("team/app:1", "index.docker.io", "literal"),
+        ("docker.io/library/alpine", "index.docker.io", "literal"),
+        (
+            "registry-1.docker.io/team/app",
+            "index.docker.io",
+            "literal",
+        ),
+        ("auth.docker.io/team/app", "(defaults)", "defaults"),
+        ("localhost:5000/app", "(defaults)", "defaults"),
+    ] {
+        let (text, json) = explain(DOCUMENT, image);
+        assert_eq!(text.lines().next().unwrap(), first, "{image}");
+        assert_eq!(json["rule"], rule, "{image}");
+        if first == "(defaults)" {
+            assert_eq!(json["key"], Value::Null, "{image}");
+        } else {
+            assert_eq!(json["key"], first, "{image}");
+        }
+    }
+    let (text, json) = explain("[registries.\".\"]\n", "192.0.2.1/app");
+    assert_eq!(text.lines().next().unwrap(), ".");
+    assert_eq!(json["rule"], "everything");
+    let (text, _) = explain("", "registry.corp/app");
+    assert_eq!(text.lines().next().unwrap(), "(defaults)");
+}
+
+#[test]
+fn losers_are_named_in_their_order() {
+    let (text, json) = explain(DOCUMENT, "registry.corp:5000/app");
+    let keys: Vec<_> = json["also_matching"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|loser| loser["key"].as_str().unwrap())
+        .collect();
+    assert_eq!(keys, ["Registry.corp", ".corp."]);
+    assert!(
+        text.contains("loses       \"Registry.corp\": the name with the port is more specific\n"),
+        "{text}"
+    );
+    let everything = "[registries.\".\"]\n[registries.\".corp\"]\n";
+    let (_, json) = explain(everything, "registry.corp/app");
+    assert_eq!(json["also_matching"][0]["rule"], "everything");
+}
+
+/// A row of the text without its label.
+fn row<'a>(text: &'a str, label: &str) -> &'a str {
+    let mut rows = text.lines().skip(1);
+    let row = rows.find(|line| line.split_whitespace().next() == Some(label));
+    row.unwrap_or_else(|| panic!("no {label} in {text}"))[label.len()..].trim_start()
+}
+
+#[test]
+fn what_follows_is_told_without_secrets() {
+    for (image, label, expected) in [
+        (
+            "registry.corp/app",
+            "credentials",
+            "user name and password, user \"robot\"",
+        ),
+        (
+            "a.corp/app",
+            "credentials",
+            "user name and password, user \"puller\"",
+        ),
+        (
+            "registry.corp:5000/app",
+            "credentials",
+            "bearer token (registrytoken)",
+        ),
+        (
+            "example.com/app",
+            "credentials",
+            "OAuth2 refresh token (identitytoken)",
+        ),
+        (
+            "other.org/app",
+            "credentials",
+            "none, the pull is anonymous",
+        ),
+        (
+            "other.org/app",
+            "roots",
+            "the web's certificate authorities",
+        ),
+        (
+            "192.0.2.1/app",
+            "roots",
+            "none: nobody is trusted, so the pull is forbidden",
+        ),
+        ("other.org/app", "TLS", "required and verified"),
+        (
+            "registry.corp:5000/app",
+            "TLS",
+            "tried first and verified; else plain HTTP, credentials included",
+        ),
+        (
+            "a.deep.corp/app",
+            "TLS",
+            "tried first, the registry's certificate is NOT verified; else plain HTTP without credentials",
+        ),
+        ("other.org/app", "mirror", "none"),
+        (
+            "alpine",
+            "mirror",
+            "https://mirror.example/hub is asked first, with what is lent by the entry \"index.docker.io\": \
+             credentials user name and password, user \"hub\"; roots the web's certificate authorities",
+        ),
+        (
+            "alpine",
+            "registry",
+            "asked where the mirror fails (mirror-fallback): credentials none, the pull is anonymous",
+        ),
+        (
+            "quay.io/team/app",
+            "mirror",
+            "http://mirror.corp:5000/ is asked first, in plain HTTP, by its own entry \"mirror.corp:5000\": \
+             credentials none, the pull is anonymous; roots the web's certificate authorities",
+        ),
+        (
+            "quay.io/team/app",
+            "registry",
+            "never asked itself, because mirror-fallback is not set",
+        ),
+        (
+            "other.org/app",
+            "proxy",
+            "HTTPS through http://[redacted]@proxy.corp:3128, except for hosts of NO_PROXY = \".internal,10.0.0.0/8\", by Go's rules",
+        ),
+        (
+            "other.org/app:1",
+            "image",
+            "app of the registry other.org, tag \"1\" without a digest: the guest pulls by digest only",
+        ),
+    ] {
+        let (text, _) = explain(DOCUMENT, image);
+        assert_eq!(row(&text, label), expected, "{image}");
+    }
+    let (text, _) = explain("", "other.org/app");
+    assert_eq!(row(&text, "proxy"), "none");
+}
+
+#[test]
+fn json_has_the_same_facts() {
+    let (_, json) = explain(DOCUMENT, "alpine");
+    assert_eq!(
+        json["image"],
+        json!({"host": "docker.io", "repository": "library/alpine", "tag": "latest", "digest": null})
+    );
+    assert_eq!(
+        json["credentials"],
+        json!({"kind": "basic", "username": "hub"})
+    );
+    assert_eq!(
+        json["mirror"],
+        json!({
+            "url": "https://mirror.example/hub",
+            "entry": "index.docker.io",
+            "own_entry": false,
+            "credentials": {"kind": "basic", "username": "hub"},
+            "roots": null,
+            "plain_http": false,
+        })
+    );
+    assert_eq!(
+        json["registry"],
+        json!({"asked": true, "credentials": {"kind": "anonymous", "username": null}})
+    );
+    assert_eq!(json["proxy"]["https"], "http://[redacted]@proxy.corp:3128");
+    let (_, json) = explain(DOCUMENT, "192.0.2.1/app");
+    assert_eq!((&json["roots"], &json["mirror"]), (&json!(0), &Value::Null));
+    assert_eq!(json["insecure_skip_verify"], false);
+}
+
+/// A token as user name with an empty password is a secret, and must be shown as one.
+#[test]
+fn a_user_name_that_is_the_secret_is_hidden() {
+    // base64 of "hunter2-token:".
+    let document = "[registries.\"a.corp\"]\nauth = \"aHVudGVyMi10b2tlbjo=\"\n";
+    let (text, json) = explain(document, "a.corp/app");
+    assert!(row(&text, "credentials").ends_with("user \"[redacted]\""));
+    assert_eq!(json["credentials"]["username"], "[redacted]");
+}
+
+#[test]
+fn what_cannot_be_explained() {
+    let folder = Folder::new();
+    let path = folder.file(
+        "document.toml",
+        "[registries.\"a.corp\"]\nusrname = \"hunter2-token\"\n",
+    );
+    let refused = run(&["explain", "--config", &path, "a.corp/app"]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (65, ""));
+    assert!(
+        refused
+            .stderr
+            .contains(":2: registries.\"a.corp\".usrname: ")
+    );
+    let path = folder.file("document.toml", DOCUMENT);
+    for image in [
+        "https://u:hunter2-token@a.corp/app",
+        "a.corp/App",
+        "",
+        "a.corp/app@sha256:hunter2-token",
+    ] {
+        let refused = run(&["explain", "--config", &path, image]);
+        assert_eq!((refused.code, refused.stdout.as_str()), (64, ""), "{image}");
+        assert!(refused.stderr.contains("reference"), "{}", refused.stderr);
+    }
+}

@@ -1,0 +1,99 @@
+//! The installer's command line, and the wrapper as it stands on a node afterwards.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
+
+mod command;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use command::run;
+
+const DOCUMENT: &str =
+    "[registries.\"registry.corp.\"]\nusername = \"puller\"\npassword = \"hunter2-password\"\n";
+
+/// A node, a secret and a configuration below one folder: the node's root is the real one, its directories are not.
+fn configuration(folder: &Path, settings: &str) -> String {
+    fs::create_dir_all(folder.join("secret")).unwrap();
+    fs::create_dir_all(folder.join("handler")).unwrap();
+    let document = folder.join("secret/imagepuller.toml");
+    fs::write(&document, DOCUMENT).unwrap();
+    fs::set_permissions(&document, fs::Permissions::from_mode(0o400)).unwrap();
+    // In the place of QEMU: says what it was started with.
+    let qemu = folder.join("qemu");
+    fs::write(&qemu, "#!/bin/sh\necho \"$@\"\n").unwrap();
+    fs::set_permissions(&qemu, fs::Permissions::from_mode(0o755)).unwrap();
+    let at = |name: &str| folder.join(name).display().to_string();
+    let text = format!(
+        "host = \"/\"\nprefix = \"{}\"\nwrapper = \"{}\"\n\n[sets.team-a]\nsecret = \"{}\"\nhandlers = [\"{}\"]\n\
+         settings-file = \"{}\"\n\n[sets.team-a.settings]\n{settings}\n",
+        at("prefix"),
+        env!("CARGO_BIN_EXE_kata-configdev-qemu"),
+        at("secret"),
+        at("handler"),
+        at("prefix/team-a/etc/kata-configdev/config.toml"),
+    );
+    fs::create_dir_all(folder.join("prefix")).unwrap();
+    let path = folder.join("installer.toml");
+    fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn settings_that_the_wrapper_would_refuse_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = configuration(folder.path(), "qemoo = \"/usr/bin/qemu\"");
+    let checked = run(&["install", "--check", "--config", &config]);
+    assert_eq!(checked.code, 65, "{}", checked.stderr);
+    assert!(checked.stderr.contains("qemoo"), "{}", checked.stderr);
+}
+
+#[test]
+fn privileged_an_installed_wrapper_finds_the_settings_of_its_set() {
+    if !rustix::process::geteuid().is_root() {
+        assert!(
+            std::env::var_os("CONFIGDEV_REQUIRE_ALL").is_none(),
+            "needs root"
+        );
+        eprintln!("skipped: files of a node belong to root");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let settings = format!("qemu = \"{}\"", at("qemu").display());
+    let config = configuration(folder.path(), &settings);
+    let installed = run(&["install", "--log-format", "json", "--config", &config]);
+    assert_eq!(installed.code, 0, "{}", installed.stderr);
+    let drop_in = fs::read_to_string(at("handler/config.d/50-configdev.toml")).unwrap();
+    let wrapper = at("prefix/team-a/bin/kata-configdev-qemu");
+    assert!(
+        drop_in.contains(&wrapper.display().to_string()),
+        "{drop_in}"
+    );
+
+    // No variable names the settings: the wrapper's place does.
+    let started = Command::new(&wrapper)
+        .args(["-name", "sandbox-1", "-machine", "q35"])
+        .env_remove("KATA_CONFIGDEV_CONFIG")
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let arguments = String::from_utf8_lossy(&started.stdout);
+    assert!(
+        started.status.success(),
+        "{}",
+        String::from_utf8_lossy(&started.stderr)
+    );
+    assert!(
+        arguments.starts_with("-name sandbox-1 -machine q35 -add-fd "),
+        "{arguments}"
+    );
+
+    let removed = run(&["uninstall", "--config", &config]);
+    assert_eq!(removed.code, 0, "{}", removed.stderr);
+    assert!(!wrapper.exists());
+    assert!(!at("handler/config.d/50-configdev.toml").exists());
+    assert!(at("secret/imagepuller.toml").exists());
+}

@@ -1,0 +1,158 @@
+//! Memory for a secret: never swapped, never in a core dump, zeroed before it is given back.
+#![expect(
+    unsafe_code,
+    reason = "pages of their own cannot be had from the allocator"
+)]
+
+use std::ffi::c_void;
+use std::fmt;
+use std::io;
+use std::ops::Deref;
+use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{Ordering, compiler_fence};
+
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mlock, mmap_anonymous, munmap};
+
+/// Bytes in pages of their own, which are locked in memory, left out of core dumps and not handed to forked children.
+///
+/// The content is set once and can then only be read or wiped. Debug shows the length only.
+pub struct Locked {
+    address: NonNull<u8>,
+    length: usize,
+    mapped: usize,
+}
+
+// SAFETY: the pages belong to this value alone, and everything that changes them takes `&mut self`.
+unsafe impl Send for Locked {}
+// SAFETY: as above; `&self` only reads.
+unsafe impl Sync for Locked {}
+
+impl Locked {
+    /// Copies `bytes` into locked pages. The caller still has to wipe what it copied from.
+    ///
+    /// # Errors
+    ///
+    /// Those of `mmap(2)` and `mlock(2)`: without `CAP_IPC_LOCK` the limit `RLIMIT_MEMLOCK` may be too small.
+    pub fn copy_of(bytes: &[u8]) -> io::Result<Self> {
+        // The kernel maps whole pages, but no empty range.
+        let mapped = bytes.len().max(1);
+        // SAFETY: a fresh private mapping at an address of the kernel's choice touches no memory that is in use.
+        let address = unsafe {
+            mmap_anonymous(
+                null_mut(),
+                mapped,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE,
+            )
+        }?;
+        let Some(address) = NonNull::new(address.cast::<u8>()) else {
+            return Err(io::Error::other("a mapping at address 0"));
+        };
+        let mut locked = Self {
+            address,
+            length: bytes.len(),
+            mapped,
+        };
+        let start = locked.address.as_ptr().cast::<c_void>();
+        // SAFETY: the range is the mapping made above; all three calls leave its content (still zeros) alone.
+        unsafe {
+            mlock(start, mapped)?;
+            madvise(start, mapped, Advice::LinuxDontDump)?;
+            madvise(start, mapped, Advice::LinuxWipeOnFork)?;
+        }
+        // Only now: before, the pages could still be swapped.
+        locked.bytes_mut().copy_from_slice(bytes);
+        Ok(locked)
+    }
+
+    /// Zeroes the content. The length stays.
+    pub fn wipe(&mut self) {
+        for byte in self.bytes_mut() {
+            // SAFETY: a valid reference. Volatile, so that the compiler cannot leave the last write before a drop out.
+            unsafe { std::ptr::write_volatile(byte, 0) };
+        }
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`, and `&mut self` makes it the only reference.
+        unsafe { std::slice::from_raw_parts_mut(self.address.as_ptr(), self.length) }
+    }
+}
+
+impl Deref for Locked {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `length` bytes from `address` on are mapped and initialised until drop; the kernel hands out zeros.
+        unsafe { std::slice::from_raw_parts(self.address.as_ptr(), self.length) }
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        self.wipe();
+        // SAFETY: the range is the mapping that `copy_of` made, and nothing refers to it after this. Unmapping also
+        // unlocks. It fails for no valid range; then the pages stay, zeroed.
+        let _ = unsafe { munmap(self.address.as_ptr().cast(), self.mapped) };
+    }
+}
+
+impl fmt::Debug for Locked {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Locked")
+            .field("length", &self.length)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The flags that the kernel reports for the mapping around `address`.
+    fn kernel_flags(address: usize) -> String {
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let mut inside = false;
+        for line in maps.lines() {
+            let range = line.split(' ').next().and_then(|word| word.split_once('-'));
+            if let Some((start, end)) = range
+                && let Ok(start) = usize::from_str_radix(start, 16)
+                && let Ok(end) = usize::from_str_radix(end, 16)
+            {
+                inside = (start..end).contains(&address);
+            }
+            if inside && let Some(flags) = line.strip_prefix("VmFlags: ") {
+                return flags.to_owned();
+            }
+        }
+        panic!("no mapping at {address:#x}");
+    }
+
+    #[test]
+    fn content_is_kept_until_wiped() {
+        let mut locked = Locked::copy_of(b"a secret").unwrap();
+        assert_eq!(&*locked, b"a secret");
+        assert!(!format!("{locked:?}").contains("secret"));
+        locked.wipe();
+        assert_eq!(&*locked, [0; 8]);
+    }
+
+    #[test]
+    fn the_kernel_knows_the_pages_as_locked_and_not_to_be_dumped() {
+        let locked = Locked::copy_of(&[7; 10_000]).unwrap();
+        let flags = kernel_flags(locked.as_ptr() as usize);
+        for flag in ["lo", "dd", "wf"] {
+            assert!(
+                flags.split_whitespace().any(|word| word == flag),
+                "{flag} is missing in {flags}"
+            );
+        }
+    }
+
+    #[test]
+    fn nothing_is_fine() {
+        assert!(Locked::copy_of(b"").unwrap().is_empty());
+    }
+}

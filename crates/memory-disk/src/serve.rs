@@ -1,0 +1,202 @@
+//! The whole life of one disk: lock, sandbox, serve, wipe.
+
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use vhost::vhost_user::{Error as WireError, Listener};
+use vhost_user_backend::{Error as DaemonError, VhostUserDaemon};
+use vm_memory::{GuestMemoryAtomic, GuestMemoryMmap};
+use zeroize::Zeroizing;
+
+use crate::Error;
+use crate::device::Disk;
+use crate::event::Event;
+use crate::sandbox;
+use crate::vhost_user::{Device, Memory};
+use crate::watch::Watch;
+
+/// How a disk is served.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Whether the disk goes dark after the guest has read all of it: so long after the last read.
+    ///
+    /// Not at once in practice: Linux reads the first pages itself when it looks for partitions, which completes a small
+    /// image, and drops them again before a program gets to read. Zero is for a guest that does no such thing.
+    pub once: Option<Duration>,
+    /// How long after a driver took the device its first request is waited for, before [`Event::Silent`] is told.
+    pub first_request_within: Duration,
+    /// How long a VMM is waited for; without a limit where none is set.
+    pub connect_within: Option<Duration>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            once: None,
+            first_request_within: Duration::from_secs(5),
+            connect_within: None,
+        }
+    }
+}
+
+/// What was served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Served {
+    /// Requests of any kind.
+    pub requests: u64,
+    /// Those of them that were answered with an error.
+    pub refused: u64,
+    /// Bytes of the image that were read; more than it has where parts were read again.
+    pub bytes: u64,
+    /// Whether every sector was read.
+    pub complete: bool,
+}
+
+/// Serves `image` to the first VMM that connects to `listener`, until it disconnects.
+///
+/// `image` is copied to locked memory and wiped before anything else; the copy is wiped when it goes dark and at the end.
+/// Events go to `log`, on the calling thread.
+///
+/// **From then on the process is in a sandbox, for good**: it cannot open files or sockets, start programs, or get rights back, not
+/// even after this function returned. `log` can write to what is open already. A caller is therefore a process of its own that
+/// ends afterwards, is best single-threaded when it calls (other threads get the system call filter only), and holds no
+/// descriptors it does not need.
+///
+/// # Errors
+///
+/// Where the image is none, the sandbox cannot be put up, no VMM connects in time, or the VMM breaks the protocol or hands over
+/// guest memory that cannot be mapped. A VMM that goes away is no error, however it does.
+///
+/// ```no_run
+/// use std::os::unix::net::UnixListener;
+/// use std::time::Duration;
+///
+/// use memory_disk::{Options, serve};
+/// use zeroize::Zeroizing;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let image = Zeroizing::new(vec![0; 512]);
+/// // In a folder that only the VMM can reach.
+/// let listener = UnixListener::bind("/run/sandbox/disk.sock")?;
+/// let options = Options {
+///     once: Some(Duration::from_secs(30)),
+///     ..Options::default()
+/// };
+/// let served = serve(listener, image, &options, |event| eprintln!("{event}"))?;
+/// println!("{} bytes were read", served.bytes);
+/// # Ok(())
+/// # }
+/// ```
+pub fn serve(
+    listener: UnixListener,
+    image: Zeroizing<Vec<u8>>,
+    options: &Options,
+    mut log: impl FnMut(&Event),
+) -> Result<Served, Error> {
+    let disk = Disk::new(&image)?;
+    drop(image);
+
+    let memory: Memory = GuestMemoryAtomic::new(GuestMemoryMmap::new());
+    let device = Arc::new(Device::new(disk, memory.clone(), options.once));
+    listener.set_nonblocking(false).map_err(unprepared)?;
+    // Before the first thread: it is for the calling thread and those that come after.
+    let landlock = sandbox::drop_rights()?;
+    let mut daemon = VhostUserDaemon::new("memory-disk".to_owned(), Arc::clone(&device), memory)
+        .map_err(unprepared)?;
+    sandbox::filter_calls()?;
+    log(&Event::Sandboxed { landlock });
+
+    wait_for_connection(&listener, options.connect_within)?;
+    let mut listener = Listener::from(listener);
+    daemon.start(&mut listener).map_err(unprepared)?;
+    // One VMM only.
+    drop(listener);
+    log(&Event::Connected);
+
+    let workers = daemon.get_epoll_handlers();
+    let waiting = Arc::clone(&device);
+    thread::Builder::new()
+        .name("connection".to_owned())
+        .spawn(move || {
+            let end = end_of_connection(daemon.wait());
+            waiting.change(|state| state.ended = Some(end));
+        })
+        .map_err(unprepared)?;
+
+    let end = watch(&device, options, &mut log);
+    for worker in workers {
+        worker.send_exit_event();
+    }
+    let mut state = device.lock();
+    state.darken();
+    end.map(|()| state.served)
+        .map_err(|reason| Error::Protocol { reason })
+}
+
+/// Tells what happens, and darkens the disk when it is time, until the connection ends.
+fn watch(device: &Device, options: &Options, log: &mut impl FnMut(&Event)) -> Result<(), String> {
+    let mut watch = Watch::default();
+    loop {
+        let mut state = device.lock();
+        let step = watch.step(Instant::now(), &state.progress, options);
+        if step.darken {
+            state.darken();
+        }
+        let mut events = step.events;
+        let ended = state.ended.take();
+        if ended.is_some() {
+            events.extend(watch.last_words(Instant::now(), &state.progress));
+        } else if events.is_empty() {
+            drop(device.wait(state, step.again_in));
+            continue;
+        }
+        // A slow log must not hold up the guest.
+        drop(state);
+        events.iter().for_each(&mut *log);
+        if let Some(end) = ended {
+            return end;
+        }
+    }
+}
+
+/// What the end of a connection means. A VMM may go away at any time, in the middle of a message too.
+fn end_of_connection(end: Result<(), DaemonError>) -> Result<(), String> {
+    match end {
+        Ok(())
+        | Err(DaemonError::HandleRequest(
+            WireError::Disconnected
+            | WireError::PartialMessage
+            | WireError::SocketBroken(_)
+            | WireError::SocketError(_),
+        )) => Ok(()),
+        Err(DaemonError::HandleRequest(error)) => Err(error.to_string()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn wait_for_connection(listener: &UnixListener, within: Option<Duration>) -> Result<(), Error> {
+    let Some(within) = within else {
+        return Ok(());
+    };
+    let start = Instant::now();
+    loop {
+        let left = within.saturating_sub(start.elapsed());
+        let left = Timespec::try_from(left).map_err(unprepared)?;
+        match poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&left)) {
+            Ok(0) => return Err(Error::NobodyConnected { within }),
+            Ok(_) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(unprepared(error)),
+        }
+    }
+}
+
+fn unprepared(error: impl std::fmt::Display) -> Error {
+    Error::Prepare {
+        reason: error.to_string(),
+    }
+}

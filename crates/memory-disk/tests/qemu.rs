@@ -1,0 +1,185 @@
+//! The disk in a real VM: QEMU's vhost-user front end and Linux's driver.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "test code outside of test functions"
+)]
+
+mod support;
+
+use std::fmt::Write as _;
+
+use support::vm::{Guest, SHARED, Shape, marked};
+use support::{Disk, image};
+
+/// No whole number of pages, and more than one request.
+const BYTES: usize = 300 * 512;
+
+const READ_ALL: &str = r#"
+mark size "$(cat /sys/class/block/vda/size)"
+mark ro "$(cat /sys/class/block/vda/ro)"
+mark serial "$(cat /sys/class/block/vda/serial)"
+mark features "$(cat /sys/class/block/vda/device/features)"
+hexdump -v -e '1/1 "%02x"' /dev/vda >/content
+mark content "$(cat /content)"
+"#;
+
+const WRITE: &str = r#"
+dd if=/dev/zero of=/dev/vda bs=512 count=1 conv=fsync && mark written plainly
+blockdev --setrw /dev/vda
+dd if=/dev/zero of=/dev/vda bs=512 count=1 conv=fsync && mark written forcibly
+echo 3 >/proc/sys/vm/drop_caches
+hexdump -v -e '1/1 "%02x"' /dev/vda | cmp - /content && mark unchanged yes
+"#;
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// What every guest that can read must see.
+fn check_content(console: &str) {
+    assert_eq!(marked(console, "size"), [(BYTES / 512).to_string()]);
+    assert_eq!(marked(console, "ro"), ["1"]);
+    assert_eq!(marked(console, "serial"), ["imagepuller"]);
+    assert!(
+        marked(console, "content") == [hex(&image(BYTES))],
+        "{console}"
+    );
+}
+
+#[test]
+fn a_guest_reads_the_exact_bytes_and_cannot_write() {
+    let mut disk = Disk::serve(&image(BYTES), &[]);
+    let Some(mut guest) = Guest::boot(&mut disk, SHARED, &format!("{READ_ALL}{WRITE}")) else {
+        return;
+    };
+    let console = guest.ended();
+    check_content(&console);
+    assert!(marked(&console, "written").is_empty(), "{console}");
+    assert_eq!(marked(&console, "unchanged"), ["yes"]);
+    let output = disk.ended();
+    for line in [
+        "info: sandboxed: no files, no network, no new programs\n",
+        "info: the guest's driver took the disk\n",
+        "info: the guest's first read\n",
+        "info: the guest has read the whole disk\n",
+        "complete: true",
+    ] {
+        assert!(output.contains(line), "{line:?} is missing in {output}");
+    }
+    assert!(!output.contains("error"), "{output}");
+}
+
+#[test]
+fn a_guest_with_bounce_buffers_reads_it_too() {
+    let mut disk = Disk::serve(&image(BYTES), &[]);
+    let shape = Shape {
+        device: ",iommu_platform=on,disable-legacy=on",
+        kernel: "swiotlb=force",
+        ..SHARED
+    };
+    let Some(mut guest) = Guest::boot(&mut disk, shape, READ_ALL) else {
+        return;
+    };
+    let console = guest.ended();
+    check_content(&console);
+    // Bit 33, counted from the left.
+    assert_eq!(marked(&console, "features")[0].as_bytes()[33], b'1');
+    assert!(disk.ended().contains("complete: true"));
+}
+
+#[test]
+fn memory_that_is_not_shared_is_told_instead_of_hanging_silently() {
+    let mut disk = Disk::serve(&image(BYTES), &["--first-request", "2"]);
+    let shape = Shape {
+        memory: "memory-backend-memfd,share=off",
+        ..SHARED
+    };
+    let Some(mut guest) = Guest::boot(&mut disk, shape, READ_ALL) else {
+        return;
+    };
+    let output = disk.wait_for("error: ");
+    assert!(
+        output.contains("the guest's memory looks empty from here"),
+        "{output}"
+    );
+    guest.kill();
+    let output = disk.ended();
+    assert!(output.contains("served: 0 requests"), "{output}");
+}
+
+#[test]
+fn memory_that_cannot_be_shared_is_told_as_well() {
+    let mut disk = Disk::serve(&image(BYTES), &["--first-request", "2"]);
+    let shape = Shape {
+        memory: "memory-backend-ram,share=on",
+        ..SHARED
+    };
+    let Some(mut guest) = Guest::boot(&mut disk, shape, READ_ALL) else {
+        return;
+    };
+    let output = disk.wait_for("error: ");
+    assert!(
+        output.contains("the VMM handed over no guest memory"),
+        "{output}"
+    );
+    guest.kill();
+    disk.ended();
+}
+
+#[test]
+fn after_one_reading_it_goes_dark() {
+    let mut disk = Disk::serve(&image(BYTES), &["--once", "2"]);
+    let job = format!(
+        "{READ_ALL}
+        echo 3 >/proc/sys/vm/drop_caches
+        hexdump -v -e '1/1 \"%02x\"' /dev/vda | cmp - /content && mark again yes
+        sleep 6
+        echo 3 >/proc/sys/vm/drop_caches
+        cat /dev/vda >/second; mark exit $?
+        mark second \"$(wc -c </second)\""
+    );
+    let Some(mut guest) = Guest::boot(&mut disk, SHARED, &job) else {
+        return;
+    };
+    let console = guest.ended();
+    check_content(&console);
+    assert_eq!(
+        marked(&console, "again"),
+        ["yes"],
+        "within the time it is still there"
+    );
+    assert_eq!(marked(&console, "exit"), ["1"], "{console}");
+    assert_eq!(marked(&console, "second"), ["0"]);
+    let output = disk.ended();
+    assert!(output.contains("info: the disk is dark"), "{output}");
+}
+
+/// Why `once` is a time: Linux looks for partitions itself, and that is all of a small image.
+#[test]
+fn without_a_time_linux_itself_uses_up_a_small_disk() {
+    let mut disk = Disk::serve(&image(512), &["--once", "0"]);
+    let job = "mark early \"$(cat /dev/vda | wc -c)\"";
+    let Some(mut guest) = Guest::boot(&mut disk, SHARED, job) else {
+        return;
+    };
+    assert_eq!(marked(&guest.ended(), "early"), ["0"]);
+    let output = disk.ended();
+    assert!(output.contains("512 bytes, complete: true"), "{output}");
+}
+
+#[test]
+fn a_killed_vmm_ends_it() {
+    let mut disk = Disk::serve(&image(BYTES), &[]);
+    let Some(mut guest) = Guest::boot(&mut disk, SHARED, &format!("{READ_ALL} sleep 600")) else {
+        return;
+    };
+    disk.wait_for("info: the guest has read the whole disk");
+    guest.wait_for("@@ content");
+    guest.kill();
+    let output = disk.ended();
+    assert!(output.contains("complete: true"), "{output}");
+}

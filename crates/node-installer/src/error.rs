@@ -1,0 +1,227 @@
+//! What can go wrong, and what to do about it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use puller_config::Problems;
+
+use crate::HostPath;
+use crate::node::MAX_WRAPPER_BYTES;
+use crate::options::MAX_OPTIONS_BYTES;
+
+/// The exit codes of a program that ends with an [`Error`].
+pub mod exit {
+    /// A document, the configuration, or a file on the node is not acceptable.
+    pub const DATA: u8 = 65;
+    /// Something that should be there is not, or cannot be written.
+    pub const UNAVAILABLE: u8 = 69;
+    /// The machine or this program is at fault.
+    pub const INTERNAL: u8 = 70;
+}
+
+/// Everything that can go wrong, as a fragment that fits after "failed to". Never holds a secret.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The configuration cannot be read.
+    #[error("read the configuration {}: {source}", path.display())]
+    OptionsFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The configuration is longer than any real one.
+    #[error("read the configuration {}: it has more than {MAX_OPTIONS_BYTES} bytes", path.display())]
+    OptionsLength {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The configuration says something that is not understood.
+    #[error("understand the configuration{}: {rule}", at_line(*line))]
+    OptionsText {
+        /// The line, or 0 where the rule concerns no single one.
+        line: usize,
+        /// The broken rule.
+        rule: String,
+    },
+    /// The directory that the node is mounted below cannot be opened.
+    #[error("open {}, below which the node's directories should be mounted: {source}", path.display())]
+    Host {
+        /// The directory in the container.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The wrapper that should be installed cannot be read.
+    #[error("read the wrapper {}: {source}", path.display())]
+    Wrapper {
+        /// The file in the container.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The wrapper that should be installed is no program of ours.
+    #[error("read the wrapper {}: it is empty or has more than {MAX_WRAPPER_BYTES} bytes", path.display())]
+    WrapperLength {
+        /// The file in the container.
+        path: PathBuf,
+    },
+    /// Somebody else holds the lock on the prefix.
+    #[error("lock {path} on the node: another installer is at work there")]
+    Locked {
+        /// The prefix.
+        path: HostPath,
+    },
+    /// The list of installed files cannot be used.
+    #[error(
+        "read the list of installed files {path}: {reason}; without it nothing is changed or removed"
+    )]
+    Manifest {
+        /// The list.
+        path: HostPath,
+        /// Why.
+        reason: String,
+    },
+    /// The node's file system refused.
+    #[error("{action} {path} on the node: {source}")]
+    Node {
+        /// What was tried.
+        action: &'static str,
+        /// The file or directory.
+        path: HostPath,
+        /// Why.
+        source: io::Error,
+    },
+    /// A directory that belongs to Kata is not there.
+    #[error(
+        "install the drop-in below {path}: there is no such directory; is Kata installed, and is the directory mounted?"
+    )]
+    HandlerMissing {
+        /// The handler's configuration directory.
+        path: HostPath,
+    },
+    /// A mounted directory was deleted on the node, and so may have been replaced by one that is not seen from here.
+    #[error(
+        "use {path}: it was deleted on the node after it was mounted; a restart of the container mounts its successor"
+    )]
+    DirectoryDeleted {
+        /// The directory.
+        path: HostPath,
+    },
+    /// A file is in the way that this program did not write, or that somebody changed since.
+    #[error(
+        "install the {what} {path}: a file is there that somebody else wrote or changed; it is left as it is. Remove it from the node to have it replaced"
+    )]
+    NotOurs {
+        /// What the file is for.
+        what: &'static str,
+        /// The file.
+        path: HostPath,
+    },
+    /// A file that should go was changed by somebody else.
+    #[error(
+        "remove {path}: somebody else changed it, so that it is left as it is and from now on no longer looked after"
+    )]
+    LeftBehind {
+        /// The file.
+        path: HostPath,
+    },
+    /// A file that should go is in a directory that is not seen from here.
+    #[error(
+        "remove {path}: its directory is not mounted. Mount it until this is done; if it is gone from the node, an uninstallation on the node itself, with host = \"/\", ends this"
+    )]
+    NotMounted {
+        /// The file.
+        path: HostPath,
+    },
+    /// The mounted secret cannot be read.
+    #[error("read the secret of the set {set} at {}: {source}", path.display())]
+    Secret {
+        /// The set.
+        set: String,
+        /// The file in the container.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The document is not valid; see [`Error::lines`] for all of it.
+    #[error("accept the document of the set {set}: {}; {}", counted(problems), if *kept { "the previous one stays in place" } else { "sandboxes fail until it is corrected" })]
+    Document {
+        /// The set.
+        set: String,
+        /// Everything that is wrong, by line and key.
+        problems: Problems,
+        /// Whether an earlier document stays in place.
+        kept: bool,
+    },
+    /// The kernel does not watch.
+    #[error("watch for changes: {0}")]
+    Watch(io::Error),
+    /// The health endpoint cannot be offered.
+    #[error("listen for health checks on {address}: {source}")]
+    Health {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// The exit code of a program that ends with this error.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::OptionsFile { .. }
+            | Self::OptionsLength { .. }
+            | Self::OptionsText { .. }
+            | Self::WrapperLength { .. }
+            | Self::Manifest { .. }
+            | Self::NotOurs { .. }
+            | Self::LeftBehind { .. }
+            | Self::Document { .. } => exit::DATA,
+            Self::Host { .. }
+            | Self::Wrapper { .. }
+            | Self::Locked { .. }
+            | Self::Node { .. }
+            | Self::HandlerMissing { .. }
+            | Self::DirectoryDeleted { .. }
+            | Self::NotMounted { .. }
+            | Self::Secret { .. }
+            | Self::Health { .. } => exit::UNAVAILABLE,
+            Self::Watch(_) => exit::INTERNAL,
+        }
+    }
+
+    /// The error as lines for a log: one, or for a document one more for each of its problems.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = vec![format!("failed to {self}")];
+        if let Self::Document { set, problems, .. } = self {
+            let problems = problems.to_string();
+            lines.extend(
+                problems
+                    .lines()
+                    .map(|line| format!("document of the set {set}: {line}")),
+            );
+        }
+        lines
+    }
+}
+
+fn at_line(line: usize) -> String {
+    if line == 0 {
+        String::new()
+    } else {
+        format!(" at line {line}")
+    }
+}
+
+fn counted(problems: &Problems) -> String {
+    match problems.iter().count() + problems.unlisted() {
+        1 => "1 problem".into(),
+        count => format!("{count} problems"),
+    }
+}

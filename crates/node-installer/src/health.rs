@@ -1,0 +1,259 @@
+//! The two questions that the kubelet asks, over a very small part of HTTP/1.1.
+//!
+//! `/healthz` is 200 as long as the installer works at all; 503 asks for a restart. `/readyz` is 200 while the node is as it should be,
+//! else 503. The answers are for everyone who reaches the address, so that they never say what is wrong: the log does.
+//!
+//! A client gets [`MAX_REQUEST_BYTES`] and [`MAX_DURATION`], and [`MAX_CLIENTS`] are served at once; others wait in the kernel's queue.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+
+use crate::Error;
+use crate::watch::RESCAN;
+
+/// The longest request; the kubelet's has some 150 bytes. Free to change.
+pub const MAX_REQUEST_BYTES: usize = 2048;
+
+/// How long a client may take for everything. The kubelet's own default is a second.
+pub const MAX_DURATION: Duration = Duration::from_secs(2);
+
+/// How many clients are served at once.
+pub const MAX_CLIENTS: usize = 4;
+
+/// Without a pass for so long, the installer is stuck: it makes one at least every [`RESCAN`].
+const MAX_SILENCE: Duration = RESCAN.saturating_mul(3);
+
+/// What is known of the installer, shared between it and the endpoint.
+#[derive(Clone, Debug, Default)]
+pub struct Health(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    last_pass: Option<Instant>,
+    ready: bool,
+}
+
+impl Health {
+    /// Notes that a pass ended, and whether the node is as it should be.
+    pub fn note(&self, ready: bool) {
+        // The state is two plain values: a panic elsewhere leaves it usable.
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *state = State {
+            last_pass: Some(Instant::now()),
+            ready,
+        };
+    }
+
+    /// The status and the text for `path`.
+    fn answer(&self, path: &str) -> (&'static str, &'static str) {
+        const OK: &str = "200 OK";
+        const UNAVAILABLE: &str = "503 Service Unavailable";
+        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let stuck = state
+            .last_pass
+            .is_some_and(|last| last.elapsed() > MAX_SILENCE);
+        match path {
+            "/healthz" if stuck => (UNAVAILABLE, "no pass for too long\n"),
+            "/healthz" => (OK, "ok\n"),
+            "/readyz" if state.ready && !stuck => (OK, "ok\n"),
+            "/readyz" => (UNAVAILABLE, "not as it should be, see the log\n"),
+            _ => ("404 Not Found", "only /healthz and /readyz are here\n"),
+        }
+    }
+}
+
+/// The endpoint, which ends when this is dropped.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    stop: Arc<OwnedFd>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Answers on `address`; port 0 takes a free one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Health`].
+    pub fn start(address: SocketAddr, health: &Health) -> Result<Self, Error> {
+        let start = || -> io::Result<Self> {
+            let listener = TcpListener::bind(address)?;
+            // Several threads wait for the same client, and all but one find that it is gone.
+            listener.set_nonblocking(true)?;
+            let mut server = Self {
+                address: listener.local_addr()?,
+                stop: Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?),
+                threads: Vec::new(),
+            };
+            for _ in 0..MAX_CLIENTS {
+                let (listener, stop, health) =
+                    (listener.try_clone()?, server.stop.clone(), health.clone());
+                let work = move || serve(&listener, &stop, &health);
+                let thread = thread::Builder::new().name("health".into()).spawn(work)?;
+                server.threads.push(thread);
+            }
+            Ok(server)
+        };
+        start().map_err(|source| Error::Health { address, source })
+    }
+
+    /// The address that is listened on.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // An eventfd that counts one is readable for every thread, as long as none reads it.
+        let _ = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
+        for thread in self.threads.drain(..) {
+            // A panicked thread has nothing left to end.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn serve(listener: &TcpListener, stop: &OwnedFd, health: &Health) {
+    loop {
+        let mut waiting = [
+            PollFd::new(listener, PollFlags::IN),
+            PollFd::new(stop, PollFlags::IN),
+        ];
+        if poll(&mut waiting, None).is_err() {
+            continue;
+        }
+        if !waiting[1].revents().is_empty() {
+            return;
+        }
+        match listener.accept() {
+            // A client that does not listen to its answer harms nobody but itself.
+            Ok((client, _)) => drop(answer(&client, health)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            // No descriptors left, say: trying again at once would not help.
+            Err(_) => thread::sleep(Duration::from_millis(100)),
+        }
+    }
+}
+
+fn answer(mut client: &TcpStream, health: &Health) -> io::Result<()> {
+    let deadline = Instant::now() + MAX_DURATION;
+    client.set_nonblocking(false)?;
+    let request = read_request(client, deadline)?;
+    let (status, text) = match request_path(&request) {
+        Some((method, path)) if ["GET", "HEAD"].contains(&method) => {
+            let (status, text) = health.answer(path);
+            (status, if method == "HEAD" { "" } else { text })
+        }
+        Some(_) => ("405 Method Not Allowed", "only GET and HEAD are here\n"),
+        None => ("400 Bad Request", "not an HTTP/1 request\n"),
+    };
+    let allow = if status.starts_with("405") {
+        "Allow: GET, HEAD\r\n"
+    } else {
+        ""
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\n{allow}Content-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        text.len()
+    );
+    client.set_write_timeout(Some(remaining(deadline)?))?;
+    client.write_all(format!("{head}{text}").as_bytes())
+}
+
+/// Reads up to the empty line that ends the head, or to the limit.
+fn read_request(mut client: &TcpStream, deadline: Instant) -> io::Result<Vec<u8>> {
+    let mut request = Vec::with_capacity(MAX_REQUEST_BYTES);
+    let mut part = [0; 512];
+    while request.len() < MAX_REQUEST_BYTES {
+        client.set_read_timeout(Some(remaining(deadline)?))?;
+        let length = client.read(&mut part)?;
+        request.extend_from_slice(&part[..length]);
+        if length == 0 || request.windows(4).any(|end| end == b"\r\n\r\n") {
+            break;
+        }
+    }
+    Ok(request)
+}
+
+/// The method and the path without its query, if the head is complete.
+fn request_path(request: &[u8]) -> Option<(&str, &str)> {
+    let end = request.windows(4).position(|end| end == b"\r\n\r\n")?;
+    let head = str::from_utf8(&request[..end]).ok()?;
+    let mut words = head.lines().next()?.split(' ');
+    let (method, target, version) = (words.next()?, words.next()?, words.next()?);
+    if words.next().is_some() || !version.starts_with("HTTP/1.") {
+        return None;
+    }
+    let path = target.split_once('?').map_or(target, |(path, _)| path);
+    Some((method, path))
+}
+
+fn remaining(deadline: Instant) -> io::Result<Duration> {
+    let remaining = deadline.saturating_duration_since(Instant::now());
+    if remaining.is_zero() {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    Ok(remaining)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(address: SocketAddr, request: &str) -> String {
+        let mut client = TcpStream::connect(address).unwrap();
+        client.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    #[test]
+    fn the_two_questions_are_answered() {
+        let health = Health::default();
+        let server = Server::start("127.0.0.1:0".parse().unwrap(), &health).unwrap();
+        let status = |request: &str| ask(server.address(), request)[9..12].to_owned();
+        let get = |path: &str| status(&format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n"));
+        assert_eq!(
+            (get("/healthz"), get("/readyz")),
+            ("200".into(), "503".into())
+        );
+        health.note(true);
+        assert_eq!(
+            (get("/healthz"), get("/readyz?verbose")),
+            ("200".into(), "200".into())
+        );
+        health.note(false);
+        assert_eq!(
+            (get("/healthz"), get("/readyz")),
+            ("200".into(), "503".into())
+        );
+        assert_eq!(get("/"), "404");
+        assert_eq!(status("POST /readyz HTTP/1.1\r\n\r\n"), "405");
+        assert_eq!(status("GET /readyz HTTP/2 x\r\n\r\n"), "400");
+        assert!(ask(server.address(), "HEAD /healthz HTTP/1.1\r\n\r\n").ends_with("\r\n\r\n"));
+    }
+
+    #[test]
+    fn silent_and_talkative_clients_do_not_keep_others_out() {
+        let server = Server::start("127.0.0.1:0".parse().unwrap(), &Health::default()).unwrap();
+        let silent: Vec<_> = (0..2 * MAX_CLIENTS)
+            .map(|_| TcpStream::connect(server.address()).unwrap())
+            .collect();
+        let long = "x".repeat(MAX_REQUEST_BYTES);
+        assert!(ask(server.address(), &long).starts_with("HTTP/1.1 400 "));
+        assert!(
+            ask(server.address(), "GET /healthz HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200 ")
+        );
+        drop(silent);
+    }
+}

@@ -1,0 +1,346 @@
+//! Directories and files of the node, none of them reached through a symbolic link.
+//!
+//! The administrator's paths are trusted, but what stands there may have been put there by others. Every directory is opened beneath
+//! the mount point by the kernel ([`linux_sys::rooted`]), and files are opened, replaced and removed by name in an open directory.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use linux_sys::rooted::Root;
+use rustix::fs::{AtFlags, Mode, OFlags, fchmod, fsync, mkdirat, openat, renameat, unlinkat};
+use rustix::io::Errno;
+use sha2::{Digest, Sha256};
+
+use crate::{Error, HostPath};
+
+/// The largest wrapper; a static program has a few MiB. Larger files are never ours. Free to change.
+pub(crate) const MAX_WRAPPER_BYTES: usize = 64 << 20;
+
+/// The node's directories as they are mounted in the container.
+#[derive(Debug)]
+pub(crate) struct Node(Root);
+
+/// A directory of the node, held open.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    file: File,
+    path: HostPath,
+}
+
+/// What has a name in a directory.
+pub(crate) enum Found {
+    Nothing,
+    /// A link, a directory, a device, or more bytes than anything of ours has.
+    Foreign,
+    File(Seen),
+}
+
+/// A regular file, as far as it matters whether it has to be written.
+pub(crate) struct Seen {
+    /// SHA-256 in hexadecimal.
+    pub(crate) digest: String,
+    pub(crate) mode: u32,
+    pub(crate) uid: u32,
+}
+
+impl Node {
+    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+        Root::open(path).map(Self).map_err(|source| Error::Host {
+            path: path.into(),
+            source,
+        })
+    }
+
+    /// Opens a directory; `None` if it is not there.
+    pub(crate) fn directory(&self, path: &HostPath) -> Result<Option<Directory>, Error> {
+        // The uppermost first, because only the directory that was mounted itself shows that it was deleted since.
+        let mut last = None;
+        for part in path.chain() {
+            let opened = self
+                .0
+                .open_file(part.relative(), OFlags::RDONLY | OFlags::DIRECTORY);
+            let file = match opened {
+                Ok(file) => file,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                Err(source) => return Err(failed("open", &part, source)),
+            };
+            let metadata = file
+                .metadata()
+                .map_err(|source| failed("open", &part, source))?;
+            if metadata.nlink() == 0 {
+                return Err(Error::DirectoryDeleted { path: part });
+            }
+            last = Some(Directory { file, path: part });
+        }
+        Ok(last)
+    }
+
+    /// Opens a directory after making it and those above it where they are not there; `made` is told which.
+    pub(crate) fn make_directory(
+        &self,
+        path: &HostPath,
+        mode: u32,
+        made: &mut Vec<HostPath>,
+    ) -> Result<Directory, Error> {
+        for part in path.chain() {
+            if self.directory(&part)?.is_some() {
+                continue;
+            }
+            // Only the directory itself may need to be closed to others.
+            let mode = if part == *path { mode } else { 0o755 };
+            self.make_one(&part, mode)?;
+            made.push(part);
+        }
+        let opened = self.directory(path)?;
+        opened.ok_or_else(|| failed("open", path, Errno::NOENT.into()))
+    }
+
+    fn make_one(&self, path: &HostPath, mode: u32) -> Result<(), Error> {
+        let make = || -> io::Result<()> {
+            let (above, name) = path.split();
+            let above = above.as_ref().map_or(Path::new("."), HostPath::relative);
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+            let above = self.0.open_file(above, flags)?;
+            mkdirat(&above, name, Mode::from_raw_mode(mode))?;
+            // The mode at creation passed the umask.
+            let directory = openat(
+                &above,
+                name,
+                flags | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+                Mode::empty(),
+            )?;
+            Ok(fchmod(&directory, Mode::from_raw_mode(mode))?)
+        };
+        make().map_err(|source| failed("make the directory", path, source))
+    }
+
+    /// Removes a directory if it is empty; says whether it is gone.
+    pub(crate) fn remove_directory(&self, path: &HostPath) -> Result<bool, Error> {
+        let (above, name) = path.split();
+        let above = above.as_ref().map_or(Path::new("."), HostPath::relative);
+        let remove = || -> io::Result<()> {
+            let above = self
+                .0
+                .open_file(above, OFlags::RDONLY | OFlags::DIRECTORY)?;
+            Ok(unlinkat(&above, name, AtFlags::REMOVEDIR)?)
+        };
+        let Err(source) = remove() else {
+            return Ok(true);
+        };
+        match source.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::NOENT) => Ok(true),
+            // Others use it, or it is a mount point of the container.
+            Some(Errno::NOTEMPTY | Errno::EXIST | Errno::BUSY | Errno::NOTDIR) => Ok(false),
+            _ => Err(failed("remove the directory", path, source)),
+        }
+    }
+}
+
+impl Directory {
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Looks at what has the name `name`, without following a link.
+    pub(crate) fn find(&self, name: &str) -> Result<Found, Error> {
+        let find = || -> io::Result<Found> {
+            let flags = OFlags::RDONLY
+                | OFlags::NONBLOCK
+                | OFlags::NOFOLLOW
+                | OFlags::CLOEXEC
+                | OFlags::NOCTTY;
+            let file: File = match openat(&self.file, name, flags, Mode::empty()) {
+                Ok(file) => file.into(),
+                Err(Errno::NOENT) => return Ok(Found::Nothing),
+                // A symbolic link, or a socket.
+                Err(Errno::LOOP | Errno::NXIO) => return Ok(Found::Foreign),
+                Err(errno) => return Err(errno.into()),
+            };
+            let metadata = file.metadata()?;
+            if !metadata.is_file() {
+                return Ok(Found::Foreign);
+            }
+            let Some(digest) = digest_of(file)? else {
+                return Ok(Found::Foreign);
+            };
+            Ok(Found::File(Seen {
+                digest,
+                mode: metadata.permissions().mode() & 0o7777,
+                uid: metadata.uid(),
+            }))
+        };
+        find().map_err(|source| failed("read", &self.path.join(name), source))
+    }
+
+    /// Reads the file `name` of at most `limit` bytes; `None` if it is not there.
+    pub(crate) fn read(&self, name: &str, limit: usize) -> io::Result<Option<Vec<u8>>> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file: File = match openat(&self.file, name, flags, Mode::empty()) {
+            Ok(file) => file.into(),
+            Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(errno.into()),
+        };
+        let mut content = Vec::new();
+        file.take(limit as u64 + 1).read_to_end(&mut content)?;
+        if content.len() > limit {
+            return Err(io::Error::other(format!("it has more than {limit} bytes")));
+        }
+        Ok(Some(content))
+    }
+
+    /// Gives `name` the content and the mode, entirely or not at all.
+    ///
+    /// The new file is written in `staging`, which must be on the same file system: Kata reads everything in `config.d`, so that
+    /// nothing unfinished may appear there. Its name is always the same: the lock keeps others away, and a process that was killed
+    /// leaves one file at most, which the next one replaces.
+    pub(crate) fn replace(
+        &self,
+        name: &str,
+        staging: &Directory,
+        content: &[u8],
+        mode: u32,
+    ) -> Result<(), Error> {
+        let unfinished = unfinished_name(name);
+        let replace = || -> io::Result<()> {
+            staging.remove_if_there(&unfinished)?;
+            let flags =
+                OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let file = openat(&staging.file, &unfinished, flags, Mode::RUSR | Mode::WUSR)?;
+            let mut file = File::from(file);
+            file.write_all(content)?;
+            fchmod(&file, Mode::from_raw_mode(mode))?;
+            // Without this a crash after the rename can leave an empty file.
+            fsync(&file)?;
+            renameat(&staging.file, &unfinished, &self.file, name)?;
+            Ok(fsync(&self.file)?)
+        };
+        replace().map_err(|source| {
+            // A full disk, say: nothing of the content should stay, and the first error is the one to tell.
+            let _ = staging.remove_if_there(&unfinished);
+            failed("write", &self.path.join(name), source)
+        })
+    }
+
+    /// Removes the file `name`, and what a killed process may have left of it in `staging`.
+    pub(crate) fn remove(&self, name: &str, staging: &Directory) -> Result<(), Error> {
+        let remove = || -> io::Result<()> {
+            self.remove_if_there(name)?;
+            staging.remove_if_there(&unfinished_name(name))?;
+            Ok(fsync(&self.file)?)
+        };
+        remove().map_err(|source| failed("remove", &self.path.join(name), source))
+    }
+
+    fn remove_if_there(&self, name: &str) -> io::Result<()> {
+        match unlinkat(&self.file, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+}
+
+/// The name of a file that is not finished.
+fn unfinished_name(name: &str) -> String {
+    format!(".{name}.unfinished")
+}
+
+/// The SHA-256 of a file in hexadecimal; `None` if it is larger than anything of ours.
+fn digest_of(file: File) -> io::Result<Option<String>> {
+    let mut hash = Sha256::new();
+    let mut content = file.take(MAX_WRAPPER_BYTES as u64 + 1);
+    let length = io::copy(&mut content, &mut Hashing(&mut hash))?;
+    Ok((length <= MAX_WRAPPER_BYTES as u64).then(|| hex(&hash.finalize())))
+}
+
+struct Hashing<'a>(&'a mut Sha256);
+
+impl Write for Hashing<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The SHA-256 of `bytes` in hexadecimal.
+pub(crate) fn digest(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn failed(action: &'static str, path: &HostPath, source: io::Error) -> Error {
+    Error::Node {
+        action,
+        path: path.clone(),
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn path(text: &str) -> HostPath {
+        HostPath::parse(text).unwrap()
+    }
+
+    #[test]
+    fn links_lead_nowhere() {
+        let outside = tempfile::tempdir().unwrap();
+        let host = tempfile::tempdir().unwrap();
+        symlink(outside.path(), host.path().join("link")).unwrap();
+        let node = Node::open(host.path()).unwrap();
+        let error = node
+            .make_directory(&path("/link/below"), 0o755, &mut vec![])
+            .unwrap_err();
+        assert!(matches!(error, Error::Node { .. }), "{error}");
+        assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
+
+        let directory = node
+            .make_directory(&path("/real"), 0o700, &mut vec![])
+            .unwrap();
+        std::fs::write(outside.path().join("victim"), "untouched").unwrap();
+        for name in ["file", ".file.unfinished"] {
+            symlink(
+                outside.path().join("victim"),
+                host.path().join("real").join(name),
+            )
+            .unwrap();
+        }
+        assert!(matches!(directory.find("file").unwrap(), Found::Foreign));
+        directory
+            .replace("file", &directory, b"new", 0o600)
+            .unwrap();
+        assert_eq!(
+            std::fs::read(outside.path().join("victim")).unwrap(),
+            b"untouched"
+        );
+        assert!(!host.path().join("real/file").is_symlink());
+    }
+
+    #[test]
+    fn a_directory_in_use_stays() {
+        let host = tempfile::tempdir().unwrap();
+        let node = Node::open(host.path()).unwrap();
+        let mut made = vec![];
+        node.make_directory(&path("/a/b/c"), 0o700, &mut made)
+            .unwrap();
+        assert_eq!(made, [path("/a"), path("/a/b"), path("/a/b/c")]);
+        let mode = |of: &str| host.path().join(of).metadata().unwrap().mode() & 0o7777;
+        assert_eq!((mode("a/b"), mode("a/b/c")), (0o755, 0o700));
+        assert!(!node.remove_directory(&path("/a/b")).unwrap());
+        for gone in ["/a/b/c", "/a/b", "/a", "/a"] {
+            assert!(node.remove_directory(&path(gone)).unwrap());
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! What the administrator wants on the node: the installer's configuration file.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::Read;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::{Error, HostPath, plan};
+
+/// The longest configuration file; far more than [`MAX_SETS`] sets need. Free to change.
+pub const MAX_OPTIONS_BYTES: usize = 256 << 10;
+
+/// The most sets; a node has one runtime class or a few. Free to change.
+pub const MAX_SETS: usize = 64;
+
+/// The most handlers of one set; Kata has some twenty. Free to change.
+pub const MAX_HANDLERS: usize = 64;
+
+/// The longest name of a set and of a secret's key: Kubernetes' own limit for keys.
+const MAX_NAME_BYTES: usize = 253;
+
+/// The installer's configuration, parsed and free of contradictions.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[non_exhaustive]
+pub struct Options {
+    /// The directory of the container below which the node's directories are mounted, each at its own path.
+    pub host: PathBuf,
+    /// The directory on the node for everything that has no fixed place; belongs to one installer.
+    pub prefix: HostPath,
+    /// The wrapper in the container.
+    pub wrapper: PathBuf,
+    /// Where [`health`](crate::health) answers; `None`: nowhere.
+    pub listen: Option<SocketAddr>,
+    /// What is installed, by name. None at all: everything that was installed is removed.
+    pub sets: BTreeMap<String, Set>,
+}
+
+/// One secret and the handlers whose sandboxes get its document.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[non_exhaustive]
+pub struct Set {
+    /// The directory of the container that the secret is mounted at. It need not be there.
+    pub secret: PathBuf,
+    /// The key of the secret that holds the document.
+    #[serde(default = "default_key")]
+    pub key: String,
+    /// Kata's configuration directories on the node, those that hold a `configuration-*.toml`, one per handler.
+    pub handlers: Vec<HostPath>,
+    /// The wrapper's settings file on the node.
+    #[serde(default = "default_settings_file")]
+    pub settings_file: HostPath,
+    /// What the settings file says besides `document`, which is added where there is a secret.
+    #[serde(default)]
+    pub settings: toml::Table,
+}
+
+fn default_key() -> String {
+    "imagepuller.toml".into()
+}
+
+fn default_settings_file() -> HostPath {
+    match HostPath::parse("/etc/kata-configdev/config.toml") {
+        Ok(path) => path,
+        Err(rule) => unreachable!("a constant path {rule}"),
+    }
+}
+
+impl Options {
+    /// Reads the configuration file `path`. See [`Options::parse`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OptionsFile`], [`Error::OptionsLength`], [`Error::OptionsText`].
+    pub fn load(
+        path: &Path,
+        check_settings: impl Fn(&str) -> Result<(), String>,
+    ) -> Result<Self, Error> {
+        let mut text = Vec::new();
+        File::open(path)
+            .and_then(|file| {
+                file.take(MAX_OPTIONS_BYTES as u64 + 1)
+                    .read_to_end(&mut text)
+            })
+            .map_err(|source| Error::OptionsFile {
+                path: path.into(),
+                source,
+            })?;
+        if text.len() > MAX_OPTIONS_BYTES {
+            return Err(Error::OptionsLength { path: path.into() });
+        }
+        Self::parse(&text, check_settings)
+    }
+
+    /// Parses the text of a configuration file.
+    ///
+    /// `check_settings` is asked about the text of each settings file that would be written, and answers with the broken rule: a
+    /// wrapper with settings that it does not understand would fail every sandbox.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OptionsText`].
+    pub fn parse(
+        text: &[u8],
+        check_settings: impl Fn(&str) -> Result<(), String>,
+    ) -> Result<Self, Error> {
+        let text = str::from_utf8(text).map_err(|error| Error::OptionsText {
+            line: line_of(text, error.valid_up_to()),
+            rule: "not UTF-8".into(),
+        })?;
+        let options: Self = toml::from_str(text).map_err(|error| Error::OptionsText {
+            line: error
+                .span()
+                .map_or(0, |span| line_of(text.as_bytes(), span.start)),
+            rule: error.message().to_owned(),
+        })?;
+        options
+            .require_consistent(check_settings)
+            .map_err(|rule| Error::OptionsText { line: 0, rule })?;
+        Ok(options)
+    }
+
+    fn require_consistent(
+        &self,
+        check_settings: impl Fn(&str) -> Result<(), String>,
+    ) -> Result<(), String> {
+        for (key, path) in [("host", &self.host), ("wrapper", &self.wrapper)] {
+            if !path.is_absolute() {
+                return Err(format!("{key}: not an absolute path"));
+            }
+        }
+        if self.sets.len() > MAX_SETS {
+            return Err(format!("sets: more than {MAX_SETS}"));
+        }
+        let mut paths = BTreeSet::new();
+        for (name, set) in &self.sets {
+            set.require_consistent(name)
+                .map_err(|rule| format!("sets.{name:?}.{rule}"))?;
+            for path in plan::paths(self, name, set) {
+                if !paths.insert(path.clone()) {
+                    return Err(format!(
+                        "sets.{name:?}: {path} would be written twice; give every handler to one set and every set its own settings-file"
+                    ));
+                }
+            }
+            check_settings(&plan::settings_text(self, name, set, true))
+                .map_err(|rule| format!("sets.{name:?}.settings: {rule}"))?;
+        }
+        Ok(())
+    }
+}
+
+impl Set {
+    fn require_consistent(&self, name: &str) -> Result<(), String> {
+        if !is_name(name) {
+            return Err("the name is not of letters, digits, \"-\", \"_\" and \".\"".into());
+        }
+        if !is_name(&self.key) {
+            return Err("key: not the key of a secret".into());
+        }
+        if !self.secret.is_absolute() {
+            return Err("secret: not an absolute path".into());
+        }
+        if self.handlers.len() > MAX_HANDLERS {
+            return Err(format!("handlers: more than {MAX_HANDLERS}"));
+        }
+        if self.settings_file.split().0.is_none() {
+            return Err("settings-file: is in the root directory".into());
+        }
+        if self.settings.contains_key("document") {
+            return Err("settings: \"document\" is the installer's to set".into());
+        }
+        Ok(())
+    }
+}
+
+/// Whether `text` is a single component of a path, of the characters that Kubernetes allows in a secret's key.
+fn is_name(text: &str) -> bool {
+    let known = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    !text.is_empty()
+        && text.len() <= MAX_NAME_BYTES
+        && !text.starts_with('.')
+        && text.bytes().all(known)
+}
+
+fn line_of(text: &[u8], offset: usize) -> usize {
+    1 + text
+        .iter()
+        .take(offset)
+        .filter(|byte| **byte == b'\n')
+        .count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: &str = "host = \"/host\"\nprefix = \"/opt/kata-configdev\"\nwrapper = \"/w\"\n\
+        [sets.default]\nsecret = \"/secrets/default\"\nhandlers = [\"/opt/kata/a\", \"/opt/kata/b\"]\n";
+
+    fn refusal(text: &str) -> String {
+        Options::parse(text.as_bytes(), |_| Ok(()))
+            .unwrap_err()
+            .to_string()
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_wrapper() {
+        let options = Options::parse(ONE.as_bytes(), |_| Ok(())).unwrap();
+        let set = &options.sets["default"];
+        assert_eq!(set.key, "imagepuller.toml");
+        assert_eq!(
+            set.settings_file.as_str(),
+            "/etc/kata-configdev/config.toml"
+        );
+        assert_eq!(options.listen, None);
+    }
+
+    #[test]
+    fn contradictions_and_mistakes_are_refused() {
+        let second = |rest: &str| format!("{ONE}[sets.second]\nsecret = \"/s\"\n{rest}");
+        let set_key =
+            |line: &str| ONE.replace("[sets.default]", &format!("[sets.default]\n{line}"));
+        let cases = [
+            (
+                ONE.replace("[sets.default]", "[set.default]"),
+                "at line 4: unknown field `set`",
+            ),
+            (
+                "host = \"/h\"\nprefix = \"/p\"\nwrapper = \"/w\"\n".into(),
+                "missing field `sets`",
+            ),
+            (
+                ONE.replace("\"/host\"", "\"host\""),
+                "host: not an absolute",
+            ),
+            (
+                ONE.replace("/opt/kata-configdev", "/opt/../x"),
+                "at line 2: has \".\"",
+            ),
+            (
+                ONE.replace("/opt/kata/b", "/opt/kata/a/"),
+                "/opt/kata/a/config.d/50-configdev.toml would be written twice",
+            ),
+            (
+                second("handlers = []\n"),
+                "/etc/kata-configdev/config.toml would be written twice",
+            ),
+            (
+                second("handlers = [\"/opt/kata/b\"]\nsettings-file = \"/x/y\"\n"),
+                "/opt/kata/b/config.d/50-configdev.toml would be",
+            ),
+            (set_key("key = \"../x\""), "key: not the key"),
+            (set_key("key = \"..data\""), "key: not the key"),
+            (
+                ONE.replace("sets.default", "sets.\"a/b\""),
+                "the name is not of letters",
+            ),
+            (
+                format!("{ONE}[sets.default.settings]\ndocument = \"/x\"\n"),
+                "\"document\" is the installer's",
+            ),
+            (
+                ONE.replace("\"/secrets", "\"secrets"),
+                "secret: not an absolute path",
+            ),
+        ];
+        for (text, rule) in cases {
+            assert!(refusal(&text).contains(rule), "{}", refusal(&text));
+        }
+    }
+
+    #[test]
+    fn settings_are_shown_to_whoever_understands_them() {
+        let text = format!("{ONE}[sets.default.settings]\nqemu = \"/opt/kata/bin/qemu\"\n");
+        Options::parse(text.as_bytes(), |settings| {
+            assert!(
+                settings.contains("qemu = \"/opt/kata/bin/qemu\"\n"),
+                "{settings}"
+            );
+            assert!(settings.contains(
+                "document = \"/opt/kata-configdev/default/etc/host-config/imagepuller.toml\"\n"
+            ));
+            Ok(())
+        })
+        .unwrap();
+        let error = Options::parse(text.as_bytes(), |_| Err("unknown key".into())).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .ends_with("sets.\"default\".settings: unknown key"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,151 @@
+//! The files that should be on the node.
+
+use zeroize::Zeroizing;
+
+use crate::{HostPath, Options, Set};
+
+/// The wrapper's name, on the node as in the container.
+const WRAPPER: &str = "kata-configdev-qemu";
+
+/// The document's path below that of its set.
+const DOCUMENT: &str = "/etc/host-config/imagepuller.toml";
+
+/// The drop-in of a handler. Kata reads `config.d` by name; its installer keeps 10 to 30 for itself.
+const DROP_IN: &str = "50-configdev.toml";
+
+/// A file that should be on the node.
+pub(crate) struct Wanted {
+    /// What it is for, in messages.
+    pub(crate) what: &'static str,
+    pub(crate) path: HostPath,
+    /// The file's mode; that of a directory which has to be made for it follows from it.
+    pub(crate) mode: u32,
+    /// What it should say; `None`: whatever is there stays.
+    pub(crate) content: Option<Zeroizing<Vec<u8>>>,
+    /// Whether the directory two levels up must be there already, because it is Kata's.
+    pub(crate) in_handler: bool,
+}
+
+/// What becomes of a set's document.
+pub(crate) enum Document {
+    /// There is no secret, or no such key in it.
+    Absent,
+    /// A valid one.
+    Valid(Zeroizing<Vec<u8>>),
+    /// There is one that is not valid or cannot be read, so that the previous one stays.
+    Unusable,
+}
+
+/// The paths of all files of a set, in the order of [`files`].
+pub(crate) fn paths(options: &Options, name: &str, set: &Set) -> Vec<HostPath> {
+    let mut paths = vec![
+        wrapper_path(options, name),
+        document_path(options, name),
+        set.settings_file.clone(),
+    ];
+    paths.extend(set.handlers.iter().map(drop_in_path));
+    paths
+}
+
+/// The files of a set in the order in which they are written: Kata is pointed to the wrapper last.
+pub(crate) fn files(
+    options: &Options,
+    name: &str,
+    set: &Set,
+    wrapper: &Zeroizing<Vec<u8>>,
+    document: Document,
+) -> Vec<Wanted> {
+    let wanted = |what, path, mode, content: Option<Zeroizing<Vec<u8>>>| Wanted {
+        what,
+        path,
+        mode,
+        content,
+        in_handler: false,
+    };
+    let text = |text: String| Some(Zeroizing::new(text.into_bytes()));
+    let mut files = vec![wanted(
+        "wrapper",
+        wrapper_path(options, name),
+        0o755,
+        Some(wrapper.clone()),
+    )];
+    // A secret that is there but not usable never means "no configuration": the settings go on naming the document, and where there
+    // never was a valid one, the wrapper fails the sandbox instead of leaving it to pull anonymously.
+    let named = !matches!(document, Document::Absent);
+    let content = match document {
+        Document::Absent => None,
+        Document::Valid(content) => Some(Some(content)),
+        Document::Unusable => Some(None),
+    };
+    if let Some(content) = content {
+        files.push(wanted(
+            "document",
+            document_path(options, name),
+            0o600,
+            content,
+        ));
+    }
+    let settings = settings_text(options, name, set, named);
+    files.push(wanted(
+        "settings",
+        set.settings_file.clone(),
+        0o644,
+        text(settings),
+    ));
+    let drop_in = drop_in_text(options, name);
+    files.extend(set.handlers.iter().map(|handler| Wanted {
+        in_handler: true,
+        ..wanted(
+            "drop-in",
+            drop_in_path(handler),
+            0o644,
+            text(drop_in.clone()),
+        )
+    }));
+    files
+}
+
+/// The text of a set's settings file.
+pub(crate) fn settings_text(
+    options: &Options,
+    name: &str,
+    set: &Set,
+    with_document: bool,
+) -> String {
+    let mut settings = set.settings.clone();
+    if with_document {
+        let path = document_path(options, name).as_str().to_owned();
+        settings.insert("document".into(), path.into());
+    }
+    format!(
+        "# Written by the node installer of kata-configdev; change its configuration instead.\n{settings}"
+    )
+}
+
+fn drop_in_text(options: &Options, name: &str) -> String {
+    let path = toml::Value::from(wrapper_path(options, name).as_str());
+    format!(
+        "# Written by the node installer of kata-configdev.\n[hypervisor.qemu]\npath = {path}\n"
+    )
+}
+
+fn wrapper_path(options: &Options, name: &str) -> HostPath {
+    options.prefix.join(name).join("bin").join(WRAPPER)
+}
+
+/// Where the document of the set `name` goes.
+pub(crate) fn document_path(options: &Options, name: &str) -> HostPath {
+    options
+        .prefix
+        .join(name)
+        .join(DOCUMENT.trim_start_matches('/'))
+}
+
+/// Whether `path` is that of a document.
+pub(crate) fn is_document(path: &HostPath) -> bool {
+    path.as_str().ends_with(DOCUMENT)
+}
+
+fn drop_in_path(handler: &HostPath) -> HostPath {
+    handler.join("config.d").join(DROP_IN)
+}

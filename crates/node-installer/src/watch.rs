@@ -1,0 +1,172 @@
+//! Passes whenever something changed.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use rustix::io::Errno;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::low_level::pipe;
+use tracing::info;
+
+use crate::health::{Health, Server};
+use crate::{Error, Options, Outcome, install};
+
+/// How long without an event until a pass is made all the same: for what no event tells of, such as a mount that changed.
+pub(crate) const RESCAN: Duration = Duration::from_secs(300);
+
+/// How long it must be quiet after an event: a secret's mount changes in several steps.
+const QUIET: Duration = Duration::from_millis(200);
+
+/// How long quiet is waited for at most.
+const MAX_UNQUIET: Duration = Duration::from_secs(2);
+
+/// A stream that becomes readable when the process is asked to end, with SIGTERM or SIGINT.
+///
+/// # Errors
+///
+/// [`Error::Watch`].
+pub fn termination() -> Result<UnixStream, Error> {
+    let register = || -> io::Result<UnixStream> {
+        let (asked, ask) = UnixStream::pair()?;
+        pipe::register(SIGTERM, ask.try_clone()?)?;
+        pipe::register(SIGINT, ask)?;
+        Ok(asked)
+    };
+    register().map_err(Error::Watch)
+}
+
+/// [Watches](watch) until SIGTERM or SIGINT, and answers health checks where `options` ask for it.
+///
+/// # Errors
+///
+/// Those of [`watch`], and [`Error::Health`].
+pub fn run(options: &Options) -> Result<(), Error> {
+    let stop = termination()?;
+    let health = Health::default();
+    let listen = |address| Server::start(address, &health);
+    let server = options.listen.map(listen).transpose()?;
+    if let Some(server) = &server {
+        info!("answering health checks on {}", server.address());
+    }
+    watch(options, &health, stop)
+}
+
+/// Makes a pass now and whenever a secret or a directory of Kata changed, until `stop` becomes readable.
+///
+/// Problems are logged when they come and when they change, and make `health` not ready; the next change is then waited for as usual.
+///
+/// # Errors
+///
+/// [`Error::Watch`], and [`Error::DirectoryDeleted`], which only new mounts help against. Nothing that was installed is removed.
+pub fn watch(options: &Options, health: &Health, stop: impl AsFd) -> Result<(), Error> {
+    let mut told = None;
+    loop {
+        // Before the pass: what changes while it runs is not missed.
+        let changes = Changes::watch(options).map_err(Error::Watch)?;
+        let mut outcome = install(options).unwrap_or_else(|error| Outcome {
+            problems: vec![error],
+            ..Outcome::default()
+        });
+        health.note(outcome.problems.is_empty());
+        told = Some(tell(&outcome, told));
+        let deleted = |problem: &Error| matches!(problem, Error::DirectoryDeleted { .. });
+        if let Some(index) = outcome.problems.iter().position(deleted) {
+            return Err(outcome.problems.swap_remove(index));
+        }
+        let stopped = changes.wait(stop.as_fd()).map_err(Error::Watch)?;
+        if stopped {
+            info!("asked to end; what is installed stays");
+            return Ok(());
+        }
+    }
+}
+
+/// Logs the outcome of a pass unless it is that of the last one, whose lines are `before`; returns the lines.
+fn tell(outcome: &Outcome, before: Option<Vec<String>>) -> Vec<String> {
+    let problems = outcome.problems.iter().flat_map(Error::lines);
+    let now = problems.chain(outcome.warnings.iter().cloned()).collect();
+    if outcome.changes > 0 || before.as_ref() != Some(&now) {
+        outcome.report();
+    }
+    now
+}
+
+/// The kernel's watch on everything that a pass depends on.
+struct Changes(OwnedFd);
+
+impl Changes {
+    fn watch(options: &Options) -> io::Result<Self> {
+        let changes = Self(inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?);
+        for set in options.sets.values() {
+            changes.add(&set.secret)?;
+            for handler in &set.handlers {
+                changes.add(&options.host.join(handler.join("config.d").relative()))?;
+            }
+        }
+        Ok(changes)
+    }
+
+    /// Watches the directory `path`, or as long as it is not there, the nearest one above it.
+    fn add(&self, path: &Path) -> io::Result<()> {
+        let flags = WatchFlags::CREATE
+            | WatchFlags::DELETE
+            | WatchFlags::MOVE
+            | WatchFlags::CLOSE_WRITE
+            | WatchFlags::ATTRIB
+            | WatchFlags::DELETE_SELF
+            | WatchFlags::MOVE_SELF
+            | WatchFlags::ONLYDIR;
+        let mut path = PathBuf::from(path);
+        loop {
+            match inotify::add_watch(&self.0, &path, flags) {
+                Ok(_) => return Ok(()),
+                Err(Errno::NOENT | Errno::NOTDIR) if path.pop() => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+
+    /// Waits for a change and then for quiet, or for [`RESCAN`]; says whether `stop` became readable instead.
+    fn wait(&self, stop: impl AsFd) -> io::Result<bool> {
+        let mut event = self.wait_once(stop.as_fd(), RESCAN)?;
+        let unquiet_since = Instant::now();
+        while event == Event::Change && unquiet_since.elapsed() < MAX_UNQUIET {
+            event = self.wait_once(stop.as_fd(), QUIET)?;
+        }
+        Ok(event == Event::Stop)
+    }
+
+    fn wait_once(&self, stop: impl AsFd, limit: Duration) -> io::Result<Event> {
+        let limit = Timespec::try_from(limit).map_err(io::Error::other)?;
+        let mut waiting = [
+            PollFd::new(&self.0, PollFlags::IN),
+            PollFd::from_borrowed_fd(stop.as_fd(), PollFlags::IN),
+        ];
+        match poll(&mut waiting, Some(&limit)) {
+            Ok(0) => return Ok(Event::Nothing),
+            Ok(_) => {}
+            // The signal that ends the program also interrupts this; it is seen the next time.
+            Err(Errno::INTR) => return Ok(Event::Change),
+            Err(errno) => return Err(errno.into()),
+        }
+        if !waiting[1].revents().is_empty() {
+            return Ok(Event::Stop);
+        }
+        // Which directory changed does not matter: a pass looks at everything.
+        let mut events = [0; 4096];
+        while rustix::io::read(&self.0, &mut events).is_ok_and(|length| length > 0) {}
+        Ok(Event::Change)
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Event {
+    Nothing,
+    Change,
+    Stop,
+}

@@ -1,0 +1,11 @@
+//! The installer on real directories, with secrets mounted as the kubelet mounts them.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "test code: a failed step should stop the test where it is"
+)]
+
+mod install;
+mod machine;
+mod process;
+mod watching;

@@ -1,0 +1,205 @@
+//! The program: its log, its signals, its exit codes, and what it may do.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, geteuid, kill_process};
+
+use crate::machine::{DOCUMENT, DROP_INS, Machine, PASSWORD, broken, document};
+use crate::watching::wait_until;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_node-installer");
+
+/// The answer to a request for `path`.
+pub fn get(address: SocketAddr, path: &str) -> String {
+    let mut client = TcpStream::connect(address).unwrap();
+    write!(
+        client,
+        "GET {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// Ends the program if the test did not.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn run(mut command: Command) -> (Option<i32>, String) {
+    let output = command.output().unwrap();
+    assert_eq!(output.stdout, b"");
+    let log = String::from_utf8(output.stderr).unwrap();
+    assert!(!log.contains(PASSWORD), "{log}");
+    (output.status.code(), log)
+}
+
+fn program(machine: &Machine, command: &str) -> Command {
+    fs::write(machine.path("installer.toml"), machine.configuration()).unwrap();
+    let mut program = Command::new(PROGRAM);
+    program.arg(command).arg(machine.path("installer.toml"));
+    program
+}
+
+#[test]
+fn the_program_says_what_it_did() {
+    let mut machine = Machine::new();
+    machine.mount_document(&document("one"));
+    let (code, log) = run(program(&machine, "install"));
+    assert_eq!(code, Some(0), "{log}");
+    assert_eq!(log.lines().count(), 6, "{log}");
+    assert!(
+        log.contains("installed the document") && log.contains(DOCUMENT),
+        "{log}"
+    );
+
+    machine.mount_document(&broken());
+    let mut json = program(&machine, "install");
+    json.arg("json");
+    let (code, log) = run(json);
+    assert_eq!(code, Some(65), "{log}");
+    let events: Vec<serde_json::Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(events.len(), 3, "{log}");
+    assert!(
+        events
+            .iter()
+            .all(|event| event["level"] == "ERROR" && event["timestamp"].is_string())
+    );
+    assert!(
+        events[1]["message"]
+            .as_str()
+            .unwrap()
+            .contains("line 4: registries.\"broken.corp\".auth: "),
+        "{log}"
+    );
+
+    let (code, log) = run(program(&machine, "uninstall"));
+    assert_eq!((code, log.lines().count()), (Some(0), 6), "{log}");
+    assert_eq!(machine.files(), [""; 0]);
+    assert_eq!(run(program(&machine, "remove")).0, Some(64));
+}
+
+#[test]
+fn watching_ends_on_sigterm_and_leaks_nothing() {
+    let mut machine = Machine::new();
+    let log_path = machine.path("log");
+    let mut command = program(&machine, "watch");
+    command
+        .stdout(Stdio::null())
+        .stderr(File::create(&log_path).unwrap());
+    let mut running = Running(command.spawn().unwrap());
+    let log = || fs::read_to_string(&log_path).unwrap();
+    wait_until("the first pass", || {
+        log().contains("everything is as it should be")
+    });
+    let start = "answering health checks on ";
+    let line = log()
+        .lines()
+        .find_map(|line| Some(line.split_once(start)?.1.to_owned()))
+        .unwrap();
+    let address: SocketAddr = line.parse().unwrap();
+    assert!(get(address, "/healthz").starts_with("HTTP/1.1 200 "));
+
+    machine.mount_document(&document("one"));
+    wait_until("the document", || machine.host(DOCUMENT).exists());
+    machine.mount_document(&broken());
+    wait_until("the problems", || {
+        log().contains("line 5: registries.\"broken.corp\".miror: ")
+    });
+    let answer = get(address, "/readyz");
+    assert!(answer.starts_with("HTTP/1.1 503 "));
+    assert!(
+        !answer.contains("corp"),
+        "the endpoint is for everyone: {answer}"
+    );
+
+    kill_process(Pid::from_child(&running.0), Signal::TERM).unwrap();
+    assert_eq!(running.0.wait().unwrap().code(), Some(0));
+    assert!(
+        log().ends_with("asked to end; what is installed stays\n"),
+        "{}",
+        log()
+    );
+    assert!(!log().contains(PASSWORD), "{}", log());
+    assert!(machine.host(DOCUMENT).exists());
+}
+
+/// Whether `test` cannot run here; where everything has to run, that is a failure.
+fn skipped(test: &str) -> bool {
+    if geteuid().is_root() {
+        return false;
+    }
+    assert!(
+        std::env::var_os("CONFIGDEV_REQUIRE_ALL").is_none(),
+        "{test} needs root"
+    );
+    eprintln!("skipped: {test} needs root");
+    true
+}
+
+#[test]
+fn privileged_root_without_any_capability_is_enough() {
+    if skipped("the installer as the DaemonSet runs it") {
+        return;
+    }
+    let mut machine = Machine::new();
+    machine.mount_document(&document("one"));
+    for command in ["install", "uninstall"] {
+        let program = program(&machine, command);
+        let mut confined = Command::new("setpriv");
+        confined
+            .args([
+                "--bounding-set=-all",
+                "--inh-caps=-all",
+                "--ambient-caps=-all",
+                "--no-new-privs",
+            ])
+            .arg(program.get_program())
+            .args(program.get_args());
+        let (code, log) = run(confined);
+        assert_eq!(code, Some(0), "{log}");
+        assert_eq!(machine.host(DROP_INS[1]).exists(), command == "install");
+    }
+}
+
+#[test]
+fn privileged_a_mount_whose_directory_was_deleted_asks_for_a_restart() {
+    if skipped("a mount of its own") {
+        return;
+    }
+    let mut machine = Machine::new();
+    machine.mount_document(&document("one"));
+    fs::create_dir(machine.path("deleted")).unwrap();
+    let program = program(&machine, "watch");
+    let mut confined = Command::new("unshare");
+    confined
+        .args([
+            "--mount",
+            "--",
+            "sh",
+            "-c",
+            "mount --bind \"$0\" \"$1\" && rmdir \"$0\" && shift && exec \"$@\"",
+        ])
+        .arg(machine.path("deleted"))
+        .arg(machine.host("opt/kata/qemu-snp"))
+        .arg(program.get_program())
+        .args(program.get_args());
+    let (code, log) = run(confined);
+    assert_eq!(code, Some(69), "{log}");
+    assert!(
+        log.contains("use /opt/kata/qemu-snp: it was deleted on the node after it was mounted"),
+        "{log}"
+    );
+}
