@@ -128,7 +128,7 @@ impl Guest {
 
         let mut command = bound_command(Program::KataConfigdevQemu.path()?);
         command
-            .args(kata::arguments(&sandbox))
+            .args(kata::arguments(&sandbox)?)
             .current_dir(&bundle)
             .env("KATA_CONFIGDEV_CONFIG", settings);
         // Kata hands over the listening QMP socket as descriptor 3.
@@ -244,6 +244,7 @@ fn prepare(scenario: &Scenario, scratch: &Scratch, fixture: &Fixture) -> Result<
         id: scenario.id.clone(),
         kernel: fixture.kernel.clone(),
         initrd,
+        root_image: scratch.write("root.img", vec![0; 1 << 20])?,
         initdata,
         disks,
         kernel_parameters: scenario.kernel_parameters.clone(),

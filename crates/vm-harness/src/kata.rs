@@ -1,10 +1,15 @@
-//! The command line that Kata's Go runtime generates for QEMU.
+//! The command line that Kata's Go runtime generates for QEMU, made to run without KVM.
 //!
-//! Order and spelling follow Kata 4.1 for a plain x86-64 guest with an initdata annotation, less what needs KVM, a tap
-//! device or vhost: `accel=tcg`, `-cpu max`, a user-mode network, no vsock.
+//! `qemu-fixtures/arguments/go-plain` is the whole vector of a plain x86-64 guest. What a machine without KVM, vhost and tap
+//! cannot do is replaced here, line by line, and nothing else: order and spelling stay the runtime's.
 
 use std::ffi::OsString;
+use std::fs;
 use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::fixture::source;
 
 /// What varies from sandbox to sandbox.
 #[derive(Debug)]
@@ -15,6 +20,8 @@ pub struct Sandbox {
     pub kernel: PathBuf,
     /// Guest initramfs.
     pub initrd: PathBuf,
+    /// The disk in the place of Kata's root image, which these guests do not use.
+    pub root_image: PathBuf,
     /// The initdata image, attached as Kata does; none without the annotation.
     pub initdata: Option<PathBuf>,
     /// Further raw disks, read-only, before initdata.
@@ -26,30 +33,93 @@ pub struct Sandbox {
 }
 
 /// Everything after the program's name.
-#[must_use]
-pub fn arguments(sandbox: &Sandbox) -> Vec<OsString> {
-    let run = |name: &str| sandbox.run.join(name).display().to_string();
+///
+/// # Errors
+///
+/// Where the fixture cannot be read or has not the form that this module knows.
+pub fn arguments(sandbox: &Sandbox) -> Result<Vec<OsString>> {
+    let path = source("arguments/go-plain");
+    let fixture =
+        fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
+    let lines: Vec<&str> = fixture.lines().collect();
+    let id = lines
+        .get(1)
+        .and_then(|name| name.strip_prefix("sandbox-")?.split(',').next())
+        .context("go-plain does not begin with -name sandbox-ID")?;
+
     let mut list = Arguments(Vec::new());
-    list.pair("-name", format!("sandbox-{},debug-threads=on", sandbox.id));
-    list.pair("-uuid", "4b5a0f5b-6f31-4f2a-9a4b-6f3b1e1d7a10");
-    list.pair("-machine", "q35,accel=tcg");
-    list.pair("-cpu", "max,pmu=off");
-    list.pair("-qmp", "unix:fd=3,server=on,wait=off");
-    list.pair("-m", "512M,slots=10,maxmem=1536M");
-    list.pair(
-        "-device",
-        "pci-bridge,bus=pcie.0,id=pci-bridge-0,chassis_nr=1,shpc=off,addr=2,io-reserve=4k,mem-reserve=1m,pref64-reserve=1m",
-    );
-    list.pair("-serial", "chardev:charconsole0");
-    list.pair(
-        "-chardev",
-        format!(
-            "socket,id=charconsole0,path={},server=on,wait=off,logfile={}",
-            run("console.sock"),
-            run("console.log")
-        ),
-    );
-    list.pair("-device", "virtio-scsi-pci,id=scsi0,disable-modern=false");
+    let mut rest = lines.iter().copied().peekable();
+    while let Some(option) = rest.next() {
+        let value = rest.next_if(|next| !next.starts_with('-'));
+        let value = value.map(|value| {
+            value
+                .replace(
+                    &format!("/run/vc/vm/{id}"),
+                    &sandbox.run.display().to_string(),
+                )
+                .replace(id, &sandbox.id)
+        });
+        match value {
+            Some(value) => adapted(sandbox, option, &value, &mut list),
+            None => list.flag(option),
+        }
+    }
+    Ok(list.0)
+}
+
+/// Adds `option value`, or what stands for it on a machine without KVM.
+fn adapted(sandbox: &Sandbox, option: &str, value: &str, list: &mut Arguments) {
+    let is = |start: &str| value.starts_with(start);
+    match option {
+        "-machine" => list.pair(option, value.replace("accel=kvm", "accel=tcg")),
+        "-cpu" => list.pair(option, value.replace("host", "max")),
+        "-m" => list.pair(option, value.replace("2048M", "512M")),
+        "-smp" => list.pair(option, value.replacen('1', "2", 1)),
+        // A file in shared memory may be larger than a container's /dev/shm.
+        "-object" if is("memory-backend-file") => {
+            list.pair(option, "memory-backend-ram,id=dimm1,size=512M");
+        }
+        // As with Kata's own `use_legacy_serial`: the kernel speaks before the driver of hvc0 is loaded.
+        "-device" if is("virtconsole") => list.pair("-serial", "chardev:charconsole0"),
+        "-chardev" if is("socket,id=charconsole0") => {
+            let log = sandbox.run.join("console.log");
+            list.pair(option, format!("{value},logfile={}", log.display()));
+        }
+        "-drive" if is("id=image-") => {
+            let kata = "/opt/kata/share/kata-containers/kata-containers-confidential.img";
+            let ours = sandbox.root_image.display().to_string();
+            list.pair(option, value.replace(kata, &ours));
+        }
+        // virtio-fs wants a daemon, vsock and tap want vhost.
+        "-device" if is("vhost-user-fs-pci") || is("vhost-vsock-pci") => {}
+        "-chardev" => {}
+        "-netdev" => list.pair(option, "user,id=network-0"),
+        "-device" if is("driver=virtio-net-pci") => {
+            let single = value.replace("mq=on,vectors=4", "mq=off");
+            list.pair(option, format!("{single},romfile="));
+        }
+        "-device" if is("virtio-scsi-pci") => {
+            list.pair(option, value);
+            disks(sandbox, list);
+        }
+        "-kernel" => {
+            list.pair(option, sandbox.kernel.as_os_str());
+            list.pair("-initrd", sandbox.initrd.as_os_str());
+        }
+        "-append" => {
+            let mut line = value.replace("console=hvc0 console=hvc1", "console=ttyS0");
+            for parameter in &sandbox.kernel_parameters {
+                line.push(' ');
+                line.push_str(parameter);
+            }
+            list.pair(option, line);
+        }
+        _ => list.pair(option, value),
+    }
+}
+
+/// The test's own disks, then initdata where Kata adds it: behind the SCSI controller.
+fn disks(sandbox: &Sandbox, list: &mut Arguments) {
     for (number, disk) in sandbox.disks.iter().enumerate() {
         let id = format!("disk{number}");
         list.pair("-drive", format!("{},readonly=on", drive(&id, disk)));
@@ -70,31 +140,6 @@ pub fn arguments(sandbox: &Sandbox) -> Vec<OsString> {
         );
         list.pair("-drive", drive("initdata", image));
     }
-    list.pair("-object", "rng-random,id=rng0,filename=/dev/urandom");
-    list.pair("-device", "virtio-rng-pci,rng=rng0");
-    list.pair("-netdev", "user,id=network-0");
-    list.pair(
-        "-device",
-        "driver=virtio-net-pci,netdev=network-0,mac=02:00:ca:fe:00:01,disable-modern=false,mq=off,romfile=",
-    );
-    list.pair("-rtc", "base=utc,driftfix=slew,clock=host");
-    list.pair("-vga", "none");
-    for flag in [
-        "-no-user-config",
-        "-nodefaults",
-        "-nographic",
-        "--no-reboot",
-    ] {
-        list.flag(flag);
-    }
-    list.pair("-object", "memory-backend-ram,id=dimm1,size=512M");
-    list.pair("-numa", "node,memdev=dimm1");
-    list.pair("-kernel", sandbox.kernel.as_os_str());
-    list.pair("-initrd", sandbox.initrd.as_os_str());
-    list.pair("-append", kernel_command_line(&sandbox.kernel_parameters));
-    list.pair("-pidfile", run("pid"));
-    list.pair("-smp", "2,cores=1,threads=1,sockets=2,maxcpus=2");
-    list.0
 }
 
 struct Arguments(Vec<OsString>);
@@ -115,17 +160,4 @@ fn drive(id: &str, image: &Path) -> String {
         "id={id},file={},aio=threads,format=raw,if=none",
         image.display()
     )
-}
-
-fn kernel_command_line(more: &[String]) -> String {
-    let mut line = String::from(
-        "tsc=reliable no_timer_check rcupdate.rcu_expedited=1 i8042.direct=1 i8042.dumbkbd=1 i8042.nopnp=1 \
-         i8042.noaux=1 noreplace-smp reboot=k cryptomgr.notests net.ifnames=0 pci=lastbus=0 console=ttyS0 quiet \
-         panic=1 nr_cpus=2 selinux=0 scsi_mod.scan=sync",
-    );
-    for parameter in more {
-        line.push(' ');
-        line.push_str(parameter);
-    }
-    line
 }
