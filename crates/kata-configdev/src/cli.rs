@@ -43,7 +43,7 @@ Exit codes:
   0   done
   64  wrong arguments
   65  a document, an image, the settings or a sandbox's spec is not valid, or cannot be read
-  69  an output cannot be written, an image not be put in its place, no loop device be had
+  69  an output cannot be written, an image not be put in its place or removed, no loop device be had
   70  internal error
 
 Examples:

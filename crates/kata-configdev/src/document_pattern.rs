@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use glob::{MatchOptions, Pattern, glob_with};
+use rustix::fs::{FileType, stat};
+use rustix::io::Errno;
 
 use crate::Error;
 
@@ -93,6 +95,7 @@ fn only_match(pattern: &Path) -> Result<PathBuf, PatternFault> {
     let text = pattern.to_str().unwrap_or_default();
     let paths = glob_with(text, OPTIONS).map_err(|error| PatternFault::Syntax(error.msg))?;
     let mut matches = paths
+        .filter(|path| path.as_deref().map_or(true, may_be_file))
         .take(MAX_NAMED + 1)
         .collect::<Result<Vec<PathBuf>, _>>()?;
     match matches.len() {
@@ -102,8 +105,18 @@ fn only_match(pattern: &Path) -> Result<PathBuf, PatternFault> {
     }
 }
 
+/// Whether there is a regular file at `path`, links followed. What cannot be looked at may be one: to leave it out would be a guess.
+fn may_be_file(path: &Path) -> bool {
+    match stat(path) {
+        Ok(stat) => FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile,
+        Err(errno) => !matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
 
     #[test]
@@ -145,6 +158,29 @@ mod tests {
                 (found, _) => panic!("{pattern}: {found:?}"),
             }
         }
+    }
+
+    /// A mounted Kubernetes volume has directories and links of its own beside the file.
+    #[test]
+    fn only_regular_files_match() {
+        let dir = tempfile::tempdir().unwrap();
+        let below = |path: &str| dir.path().join(path);
+        std::fs::create_dir(below("directory.toml")).unwrap();
+        for (target, link) in [
+            ("absent", "dangling.toml"),
+            ("loop.toml", "loop.toml"),
+            ("directory.toml", "link-to-directory.toml"),
+        ] {
+            symlink(target, below(link)).unwrap();
+        }
+        let message = resolve(&below("*.toml")).unwrap_err().to_string();
+        assert!(message.contains("no file matches"), "{message}");
+        std::fs::write(below("data"), "").unwrap();
+        symlink("data", below("link.toml")).unwrap();
+        assert_eq!(resolve(&below("*.toml")).unwrap(), below("link.toml"));
+        std::fs::write(below("second.toml"), "").unwrap();
+        let message = resolve(&below("*.toml")).unwrap_err().to_string();
+        assert!(message.contains("more than one file"), "{message}");
     }
 
     #[test]

@@ -8,8 +8,9 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
-use rustix::fs::{AtFlags, Dir, Mode, OFlags, fchmod, mkdirat, open, openat, statat, unlinkat};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, fchmod, mkdirat, open, openat, unlinkat};
 use rustix::io::Errno;
 
 use crate::Error;
@@ -87,12 +88,15 @@ pub fn remove(run_root: &Path, sandbox: &SandboxId) -> Result<bool, Error> {
         Err(error) if is_absent(&error) => return Ok(false),
         Err(error) => return Err(error),
     };
-    for name in names(&directory).map_err(|fault| failed(&path, fault))? {
-        if name.starts_with(TEMPORARY_PREFIX) {
-            unlink(&directory, &name).map_err(|errno| failed(&path, errno))?;
-        }
-    }
-    let removed = unlink(&directory, FILE_NAME).map_err(|errno| failed(&path, errno))?;
+    let names = names(&directory).map_err(|fault| failed(&path, fault))?;
+    // What cannot be removed does not keep the rest.
+    let removed = names
+        .iter()
+        .filter(|name| name.starts_with(TEMPORARY_PREFIX))
+        .map(|name| unlink(&directory, name))
+        .fold(Ok(false), Result::and)
+        .and(unlink(&directory, FILE_NAME))
+        .map_err(|errno| failed(&path, errno))?;
     match unlinkat(&parents, sandbox.as_str(), AtFlags::REMOVEDIR) {
         // Kata's own files, and others.
         Ok(()) | Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOENT) => Ok(removed),
@@ -100,20 +104,22 @@ pub fn remove(run_root: &Path, sandbox: &SandboxId) -> Result<bool, Error> {
     }
 }
 
-/// A sandbox that has an image.
+/// A sandbox that has an image, or what a killed process left of one.
 #[derive(Debug)]
 pub struct Kept {
     /// Whose.
     pub sandbox: SandboxId,
-    /// How long ago the image was written; `None` where the clock was set back since.
-    pub age: Option<std::time::Duration>,
+    /// How long ago the newest of its files was written, `None` where the clock was set back since; or why that cannot be
+    /// seen, [`Error::SharedImage`].
+    pub age: Result<Option<Duration>, Error>,
 }
 
-/// The sandboxes that have images, by id. Directories of others, whose names are no ids or that have no image, are not.
+/// The sandboxes that have images or parts of them, by id, and those that cannot be looked at. Directories of others, whose
+/// names are no ids or that have nothing of ours, are not.
 ///
 /// # Errors
 ///
-/// [`Error::SharedImage`].
+/// [`Error::SharedImage`] where the sandboxes cannot be listed.
 pub fn all(run_root: &Path) -> Result<Vec<Kept>, Error> {
     let parents = match open_parents(run_root, Missing::Refuse) {
         Ok(parents) => parents,
@@ -125,16 +131,43 @@ pub fn all(run_root: &Path) -> Result<Vec<Kept>, Error> {
         .iter()
         .filter_map(|name| SandboxId::parse(name).ok())
         .filter_map(|sandbox| {
-            let directory = openat(&parents, sandbox.as_str(), DIRECTORY, Mode::empty()).ok()?;
-            statat(&directory, FILE_NAME, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-            let path = path(run_root, &sandbox);
-            let written = std::fs::symlink_metadata(path).and_then(|found| found.modified());
-            let age = written.ok().and_then(|written| written.elapsed().ok());
+            let path = directory(run_root, &sandbox);
+            let written = last_written(&parents, sandbox.as_str(), &path);
+            let age = match written {
+                Ok(written) => Ok(written?.elapsed().ok()),
+                Err(fault) => Err(failed(&path, fault)),
+            };
             Some(Kept { sandbox, age })
         })
         .collect();
     kept.sort_by(|one, other| one.sandbox.cmp(&other.sandbox));
     Ok(kept)
+}
+
+/// When the newest file of ours in the directory `name` of `parents`, which is at `path`, was written; `None` where there is none.
+fn last_written(
+    parents: &OwnedFd,
+    name: &str,
+    path: &Path,
+) -> Result<Option<SystemTime>, FileFault> {
+    let directory = match openat(parents, name, DIRECTORY, Mode::empty()) {
+        Ok(directory) => directory,
+        // Its sandbox ended meanwhile.
+        Err(Errno::NOENT) => return Ok(None),
+        Err(errno) => return Err(io::Error::from(errno).into()),
+    };
+    let mut newest = None;
+    for name in names(&directory)? {
+        if name == FILE_NAME || name.starts_with(TEMPORARY_PREFIX) {
+            match std::fs::symlink_metadata(path.join(name)).and_then(|found| found.modified()) {
+                Ok(written) => newest = newest.max(Some(written)),
+                // A temporary file that became the image has its time.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(newest)
 }
 
 /// What to do about a directory that is not there.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::living::Living;
 use crate::sandbox_id::SandboxId;
+use crate::shared_image::Kept;
 use crate::{Error, shared_image};
 
 /// How old an image must be at least. Between `attach` and the start of the hypervisor there may be a moment in which nothing
@@ -18,18 +19,21 @@ pub struct Swept {
     pub removed: Vec<SandboxId>,
     /// The sandboxes whose images stay: they live, or their images are young.
     pub kept: Vec<SandboxId>,
+    /// The sandboxes whose images stay because they cannot be looked at or removed, and why: [`Error::SharedImage`].
+    pub failed: Vec<(SandboxId, Error)>,
 }
 
 /// Removes the images below `run_root` that are at least `min_age` old and whose sandboxes nothing suggests to exist: see
-/// [`Living::has`].
+/// [`Living::has`]. One that cannot be removed does not keep the rest.
 ///
 /// # Errors
 ///
-/// [`Error::SharedImage`], [`Error::Living`]. Nothing is removed where not everything could be looked at.
+/// [`Error::SharedImage`] where the images cannot be listed, [`Error::Living`]. Nothing is removed then.
 pub fn sweep(run_root: &Path, min_age: Duration) -> Result<Swept, Error> {
     let mut swept = Swept {
         removed: Vec::new(),
         kept: Vec::new(),
+        failed: Vec::new(),
     };
     // First the images, then the living: a sandbox that starts in between has no image in the list.
     let images = shared_image::all(run_root)?;
@@ -37,13 +41,19 @@ pub fn sweep(run_root: &Path, min_age: Duration) -> Result<Swept, Error> {
         return Ok(swept);
     }
     let living = Living::look(run_root).map_err(Error::Living)?;
-    for image in images {
-        let is_old = image.age.is_some_and(|age| age >= min_age);
-        if is_old && !living.has(&image.sandbox) {
-            shared_image::remove(run_root, &image.sandbox)?;
-            swept.removed.push(image.sandbox);
-        } else {
-            swept.kept.push(image.sandbox);
+    for Kept { sandbox, age } in images {
+        let is_old = age.map(|age| age.is_some_and(|age| age >= min_age));
+        let removed = is_old.and_then(|is_old| {
+            let is_dead = is_old && !living.has(&sandbox);
+            if is_dead {
+                shared_image::remove(run_root, &sandbox)?;
+            }
+            Ok(is_dead)
+        });
+        match removed {
+            Ok(true) => swept.removed.push(sandbox),
+            Ok(false) => swept.kept.push(sandbox),
+            Err(error) => swept.failed.push((sandbox, error)),
         }
     }
     Ok(swept)

@@ -46,9 +46,17 @@ fn become_qemu(arguments: &[OsString], invocation: &Invocation) -> Result<Infall
     let qemu = settings.qemu.of_machine(invocation.machine.as_deref());
     refuse_self(qemu)?;
     let disk = disk(&settings, invocation, Path::new("."))?;
+    let Err(error) = execute(qemu, arguments, disk.as_ref());
+    if disk.is_some() && settings.transport == Transport::File {
+        discard(&settings, invocation);
+    }
+    Err(error)
+}
+
+fn execute(qemu: &Path, arguments: &[OsString], disk: Option<&Disk>) -> Result<Infallible, Error> {
     let mut command = Command::new(qemu);
     command.args(arguments);
-    if let Some(disk) = &disk {
+    if let Some(disk) = disk {
         disk.keep_across_exec()?;
         command.args(disk.arguments());
     }
@@ -56,6 +64,13 @@ fn become_qemu(arguments: &[OsString], invocation: &Invocation) -> Result<Infall
         source: command.exec(),
         path: qemu.into(),
     })
+}
+
+/// Removes the file that no QEMU will read. A failure is not told: that of QEMU is the one to report, and `sweep` tries again.
+fn discard(settings: &Settings, invocation: &Invocation) {
+    if let Some(Ok(sandbox)) = invocation.sandbox.as_deref().map(SandboxId::parse) {
+        let _ = shared_image::remove(&settings.run_root, &sandbox);
+    }
 }
 
 /// The disk of the sandbox that `invocation` starts in the bundle `bundle`, if it gets one.

@@ -375,13 +375,17 @@ fn sweep_removes_the_dead_and_keeps_the_living() {
     let young = run(&["sweep", "--run-root", &root]);
     assert_eq!(
         (young.code, young.stdout.as_str()),
-        (0, "0 images removed, 3 kept\n")
+        (0, "0 images removed, 3 kept, 0 failed\n")
     );
     assert_eq!(left(), kinds);
     let old = run(&["sweep", "--run-root", &root, "--min-age", "0", "--json"]);
     assert_eq!(
         old.json(),
-        json!({"removed": [name("dead")], "kept": [name("directory"), name("process")]})
+        json!({
+            "removed": [name("dead")],
+            "kept": [name("directory"), name("process")],
+            "failed": [],
+        })
     );
     assert_eq!(left(), ["process", "directory", "others"]);
 
@@ -390,7 +394,8 @@ fn sweep_removes_the_dead_and_keeps_the_living() {
     std::fs::remove_dir(folder.path("run/vc/vm").join(name("directory"))).unwrap();
     let last = run(&["sweep", "--run-root", &root, "--min-age", "0"]);
     assert!(
-        last.stdout.ends_with("2 images removed, 0 kept\n"),
+        last.stdout
+            .ends_with("2 images removed, 0 kept, 0 failed\n"),
         "{}",
         last.stdout
     );
@@ -399,7 +404,7 @@ fn sweep_removes_the_dead_and_keeps_the_living() {
     std::fs::remove_dir_all(folder.path("run/kata-containers")).unwrap();
     assert_eq!(
         run(&["sweep", "--run-root", &root]).stdout,
-        "0 images removed, 0 kept\n"
+        "0 images removed, 0 kept, 0 failed\n"
     );
 }
 
@@ -417,11 +422,78 @@ fn detach_and_sweep_follow_no_link() {
     let root = folder.text("run");
     let refused = run(&["detach", "--sandbox-id", "box-1", "--run-root", &root]);
     assert_eq!((refused.code, refused.stdout.as_str()), (69, ""));
+    let swept = run(&["sweep", "--run-root", &root, "--min-age", "0"]);
     assert_eq!(
-        run(&["sweep", "--run-root", &root, "--min-age", "0"]).stdout,
-        "0 images removed, 0 kept\n"
+        (swept.code, swept.stdout.as_str()),
+        (69, "0 images removed, 0 kept, 1 failed\n")
     );
     assert_eq!(std::fs::read_to_string(victim).unwrap(), "untouched");
+}
+
+#[test]
+fn sweep_goes_on_behind_what_it_cannot_remove() {
+    let folder = node("");
+    let images = folder.path("run/kata-containers/shared/initdata");
+    let name = |suffix: &str| format!("test-swept-{}-{suffix}", std::process::id());
+    for kind in ["directory", "mode", "part", "whole"] {
+        std::fs::create_dir_all(images.join(name(kind))).unwrap();
+    }
+    let file = |kind: &str, file: &str| images.join(name(kind)).join(file);
+    std::fs::create_dir(file("directory", "imagepuller.img")).unwrap();
+    std::fs::write(file("mode", "imagepuller.img"), "").unwrap();
+    std::fs::write(file("part", ".kata-configdev.7.0"), "").unwrap();
+    std::fs::write(file("whole", "imagepuller.img"), "").unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o775);
+    std::fs::set_permissions(images.join(name("mode")), mode).unwrap();
+
+    let root = folder.text("run");
+    let arguments = ["sweep", "--run-root", &root, "--min-age", "0", "--json"];
+    let swept = run(&arguments);
+    assert_eq!(swept.code, 69, "{}", swept.stderr);
+    let report = swept.json();
+    assert_eq!(report["removed"], json!([name("part"), name("whole")]));
+    assert_eq!(report["kept"], json!([]));
+    for (index, kind, fault) in [(0, "directory", "directory"), (1, "mode", "mode 0775")] {
+        let failure = &report["failed"][index];
+        assert_eq!(failure["sandbox_id"], name(kind));
+        let error = failure["error"].as_str().unwrap();
+        assert!(error.contains(fault), "{error}");
+        assert!(swept.stderr.contains(error), "{}", swept.stderr);
+    }
+    assert!(!images.join(name("part")).exists() && !images.join(name("whole")).exists());
+    let text = run(&arguments[..5]);
+    assert_eq!(
+        (text.code, text.stdout.as_str()),
+        (69, "0 images removed, 0 kept, 2 failed\n")
+    );
+}
+
+/// Nobody learns where it is, so nobody would remove it.
+#[test]
+fn what_cannot_be_told_does_not_stay() {
+    for more in [
+        &["--transport", "file"][..],
+        &["--transport", "vhost-user", "--socket", "disk.sock"],
+    ] {
+        let folder = node("");
+        let output = Command::new(env!("CARGO_BIN_EXE_kata-configdev"))
+            .args(attach_arguments(&folder, more))
+            .current_dir(folder.path("bundle"))
+            .stdout(
+                std::fs::File::options()
+                    .write(true)
+                    .open("/dev/full")
+                    .unwrap(),
+            )
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(69), "{stderr}");
+        assert!(stderr.contains("print the outcome"), "{stderr}");
+        let images = folder.path("run/kata-containers/shared/initdata");
+        assert!(!images.join("box-1").exists());
+        assert!(!folder.path("bundle/disk.sock").exists());
+    }
 }
 
 #[test]
@@ -514,6 +586,16 @@ fn the_wrapper_attaches_a_file() {
     let (code, _, stderr) = wrapper(&folder, &["-name", "sandbox-../x", "-machine", "q35"]);
     assert_eq!(code, Some(64));
     assert!(stderr.contains("sandbox's id"), "{stderr}");
+}
+
+#[test]
+fn the_wrapper_leaves_no_file_without_a_qemu() {
+    let folder = node("transport = \"file\"\nqemu = \"/nonexistent/qemu\"\n");
+    let (code, _, stderr) = wrapper(&folder, &SANDBOX);
+    assert_eq!(code, Some(69));
+    assert!(stderr.contains("/nonexistent/qemu"), "{stderr}");
+    let images = folder.path("run/kata-containers/shared/initdata");
+    assert_eq!(std::fs::read_dir(images).unwrap().count(), 0);
 }
 
 /// The real QEMU opens the file, read-only, and has the disk.

@@ -105,6 +105,31 @@ fn a_pattern_that_does_not_find_its_document_is_told() {
     }
 }
 
+/// The output is a settings file, so no name may become a line of it.
+#[test]
+fn a_line_break_in_a_name_makes_no_line() {
+    let folder = Folder::new();
+    for name in ["a\nx = 1", "a\nx = 1/host", "a\nx = 1/host/b\ny = 2"] {
+        std::fs::create_dir(folder.path(name)).unwrap();
+    }
+    folder.file("a\nx = 1/host/b\ny = 2/document.toml", "");
+    let settings = folder.file(
+        "a\nx = 1/config.toml",
+        format!("document = {:?}\n", folder.path("*/host/*/document.toml")),
+    );
+    let shown = run(&["config", "--settings", &settings]);
+    assert_eq!(shown.code, 0, "{}", shown.stderr);
+    assert!(shown.stdout.contains("\n# matches "), "{}", shown.stdout);
+    assert!(
+        shown
+            .stdout
+            .lines()
+            .all(|line| !line.starts_with("x = 1") && !line.starts_with("y = 2")),
+        "{}",
+        shown.stdout
+    );
+}
+
 #[test]
 fn broken_settings_are_told_with_file_and_line() {
     let folder = node();

@@ -225,6 +225,41 @@ fn what_follows_is_told_without_secrets() {
     assert_eq!(row(&text, "proxy"), "none");
 }
 
+/// The flags of the mirror's own entry hold for it; those of the entry that names it do not.
+#[test]
+fn a_weak_mirror_is_told() {
+    let explained = |url: &str, own: &str| {
+        let document = format!(
+            "[registries.\"a.corp\"]\ninsecure-skip-verify = true\nplain-http = true\nmirror = \"{url}\"\n{own}"
+        );
+        let (text, json) = explain(&document, "a.corp/app");
+        (row(&text, "mirror").to_owned(), json["mirror"].clone())
+    };
+    let own = "[registries.\"m.corp\"]\nusername = \"u\"\npassword = \"hunter2-password\"\n";
+    let skipping = format!("{own}insecure-skip-verify = true\n");
+    let plain = format!("{own}plain-http = true\n");
+    let (unverified, withheld) = ("its certificate NOT verified", "never sent in clear");
+    for (url, own, is_unverified, is_withheld) in [
+        ("https://m.corp", "", false, false),
+        ("https://m.corp", own, false, false),
+        ("https://m.corp", &skipping, true, false),
+        ("http://m.corp", &skipping, true, true),
+        ("http://m.corp", &plain, false, false),
+        ("http://m.corp", "", false, false),
+    ] {
+        let (text, json) = explained(url, own);
+        assert_eq!(json["insecure_skip_verify"], is_unverified, "{url} {own}");
+        assert_eq!(json["credentials_withheld"], is_withheld, "{url} {own}");
+        let is_https = url.starts_with("https");
+        assert_eq!(
+            text.contains(unverified),
+            is_unverified && is_https,
+            "{text}"
+        );
+        assert_eq!(text.contains(withheld), is_withheld, "{text}");
+    }
+}
+
 #[test]
 fn json_has_the_same_facts() {
     let (_, json) = explain(DOCUMENT, "alpine");
@@ -243,7 +278,9 @@ fn json_has_the_same_facts() {
             "entry": "index.docker.io",
             "own_entry": false,
             "credentials": {"kind": "basic", "username": "hub"},
+            "credentials_withheld": false,
             "roots": null,
+            "insecure_skip_verify": false,
             "plain_http": false,
         })
     );

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::config::SettingsFile;
 use crate::Error;
-use crate::attach::{Attached, Carrier, Request, attach};
+use crate::attach::{Attached, Carrier, Request, attach, detach};
 use crate::sandbox_id::SandboxId;
 use crate::settings::{Settings, Transport};
 
@@ -137,12 +137,21 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
             .as_ref()
             .map(|disk| DiskReport::of(disk, transport)),
     };
-    super::print_json(out, &report)?;
-    out.flush()?;
+    let printed = print(&report, out);
+    if printed.is_err() && settings.transport == Transport::File && attached.is_some() {
+        // Nobody was told of it. The failure to tell is the one to report; sweep tries again.
+        let _ = detach(&settings, &sandbox);
+    }
+    printed?;
     if attached.is_some() && arguments.hold {
         hold();
     }
     Ok(0)
+}
+
+fn print(report: &Report<'_>, out: &mut impl Write) -> Result<(), Error> {
+    super::print_json(out, report)?;
+    Ok(out.flush()?)
 }
 
 /// The node's settings with what the arguments say instead.

@@ -156,14 +156,14 @@ fn print(effective: &Effective, file: Option<&Path>, out: &mut impl Write) -> Re
         origins,
     } = effective;
     for path in files {
-        writeln!(out, "# {}", path.display())?;
+        comment(out, &path.display().to_string())?;
     }
     match &settings.document {
         Some(document) => {
             line(out, "document", &quoted(document), &origins.document)?;
             if document_pattern::is_pattern(document) {
                 let file = file.map_or("no single file".into(), |file| file.display().to_string());
-                writeln!(out, "# matches {file}")?;
+                comment(out, &format!("matches {file}"))?;
             }
         }
         None => writeln!(
@@ -191,6 +191,11 @@ fn print(effective: &Effective, file: Option<&Path>, out: &mut impl Write) -> Re
         line(out, machine, &quoted(path), origin)?;
     }
     Ok(())
+}
+
+fn comment(out: &mut impl Write, text: &str) -> Result<(), Error> {
+    // As in `line`.
+    Ok(writeln!(out, "# {}", crate::lines::on_one_line(text))?)
 }
 
 fn line(out: &mut impl Write, key: &str, value: &str, origin: &Origin) -> Result<(), Error> {

@@ -6,16 +6,19 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
+use super::NAME;
 use super::detach::RunRoot;
 use super::finding::counted;
 use crate::sandbox_id::SandboxId;
-use crate::{Error, sweep};
+use crate::{Error, exit, lines, sweep};
 
 /// Removes the images of sandboxes that no longer exist.
 ///
 /// Only the transport "file" leaves any. A sandbox counts as alive as long as a runtime or containerd has
 /// a directory of its name below /run, or any process has its id in an argument; so in a container this
 /// needs the host's PID namespace and its /run.
+///
+/// An image that cannot be looked at or removed does not keep the rest; the exit code is 69 then.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,
@@ -29,7 +32,8 @@ pub struct Arguments {
     /// Leave images alone that are younger than this: their sandboxes may be about to start.
     #[arg(long, value_name = "SECONDS", default_value_t = sweep::DEFAULT_MIN_AGE.as_secs())]
     min_age: u64,
-    /// Print one JSON object: removed and kept, each a list of sandbox ids.
+    /// Print one JSON object: removed and kept, each a list of sandbox ids, and failed, a list of
+    /// sandbox_id and error.
     #[arg(long)]
     json: bool,
 }
@@ -38,28 +42,57 @@ pub struct Arguments {
 struct Report<'a> {
     removed: Vec<&'a str>,
     kept: Vec<&'a str>,
+    failed: Vec<Failure<'a>>,
+}
+
+#[derive(Serialize)]
+struct Failure<'a> {
+    sandbox_id: &'a str,
+    error: String,
 }
 
 /// Sweeps once.
 pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
     let run_root = arguments.run_root.resolve()?;
     let swept = sweep::sweep(&run_root, Duration::from_secs(arguments.min_age))?;
+    let mut err = std::io::stderr();
+    for (sandbox, error) in &swept.failed {
+        let line = format!("{NAME}: sandbox {sandbox}: failed to {error}");
+        // Without a standard error the exit code tells.
+        let _ = writeln!(err, "{}", lines::on_one_line(&line));
+    }
+    let code = if swept.failed.is_empty() {
+        0
+    } else {
+        exit::UNAVAILABLE
+    };
     if arguments.json {
         let report = Report {
             removed: swept.removed.iter().map(SandboxId::as_str).collect(),
             kept: swept.kept.iter().map(SandboxId::as_str).collect(),
+            failed: swept.failed.iter().map(Failure::of).collect(),
         };
         super::print_json(out, &report)?;
-        return Ok(0);
+        return Ok(code);
     }
     for sandbox in &swept.removed {
         writeln!(out, "{sandbox}: removed")?;
     }
     writeln!(
         out,
-        "{} removed, {} kept",
+        "{} removed, {} kept, {} failed",
         counted(swept.removed.len(), "image", "images"),
-        swept.kept.len()
+        swept.kept.len(),
+        swept.failed.len()
     )?;
-    Ok(0)
+    Ok(code)
+}
+
+impl<'a> Failure<'a> {
+    fn of((sandbox, error): &'a (SandboxId, Error)) -> Self {
+        Self {
+            sandbox_id: sandbox.as_str(),
+            error: error.to_string(),
+        }
+    }
 }

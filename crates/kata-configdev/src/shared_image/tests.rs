@@ -165,8 +165,48 @@ fn only_images_are_listed() {
     std::fs::write(parent.join(".hidden").join(FILE_NAME), "").unwrap();
     std::fs::write(parent.join("file"), "").unwrap();
     symlink("box-1", parent.join("link")).unwrap();
+    std::fs::create_dir(parent.join("part")).unwrap();
+    std::fs::write(parent.join("part/.kata-configdev.7.0"), "left behind").unwrap();
     let listed = all(run.path()).unwrap();
-    assert_eq!(listed.len(), 1);
-    assert_eq!(listed[0].sandbox, sandbox);
-    assert!(listed[0].age.is_some());
+    let ids: Vec<_> = listed.iter().map(|kept| kept.sandbox.as_str()).collect();
+    assert_eq!(ids, ["box-1", "file", "link", "part"]);
+    // What is no directory is told, not passed over.
+    let seen: Vec<_> = listed
+        .iter()
+        .map(|kept| kept.age.as_ref().is_ok_and(Option::is_some))
+        .collect();
+    assert_eq!(seen, [true, false, false, true]);
+    assert!(listed[1].age.is_err() && listed[2].age.is_err());
+}
+
+#[test]
+fn the_newest_file_says_the_age() {
+    let (run, sandbox) = run();
+    let image = put(run.path(), &sandbox, b"image").unwrap();
+    let part = image.with_file_name(".kata-configdev.7.0");
+    std::fs::write(&part, "left behind").unwrap();
+    let hours = |hours: u64| SystemTime::now() - Duration::from_secs(hours * 3600);
+    let set = |path: &Path, time| {
+        std::fs::File::open(path)
+            .unwrap()
+            .set_modified(time)
+            .unwrap()
+    };
+    for (one, other) in [(3, 9), (9, 3)] {
+        set(&image, hours(one));
+        set(&part, hours(other));
+        let age = all(run.path()).unwrap().remove(0).age.unwrap().unwrap();
+        assert_eq!(age.as_secs() / 3600, 3);
+    }
+}
+
+#[test]
+fn what_cannot_be_removed_does_not_keep_the_rest() {
+    let (run, sandbox) = run();
+    let image = put(run.path(), &sandbox, b"image").unwrap();
+    std::fs::create_dir(image.with_file_name(".kata-configdev.7.0")).unwrap();
+    let part = image.with_file_name(".kata-configdev.7.1");
+    std::fs::write(&part, "left behind").unwrap();
+    remove(run.path(), &sandbox).unwrap_err();
+    assert!(!image.exists() && !part.exists());
 }

@@ -10,7 +10,7 @@ use rustix::fs::Mode;
 use rustix::process::umask;
 use sha2::Sha256;
 
-use super::{Arguments, DiskReport, Report};
+use super::{Arguments, DiskReport, Report, print};
 use crate::cli::NAME;
 use crate::disk;
 use crate::sandbox_id::SandboxId;
@@ -57,8 +57,11 @@ pub fn run(
         document: &document,
     });
     // The socket exists: whoever reads this can connect.
-    crate::cli::print_json(out, &report)?;
-    out.flush()?;
+    if let Err(error) = print(&report, out) {
+        // Nobody was told of it, and it would be in the way of the next attempt.
+        let _ = std::fs::remove_file(path);
+        return Err(error);
+    }
     let options = Options {
         once: arguments.once.map(Duration::from_secs),
         connect_within: Some(CONNECT_WITHIN),

@@ -32,7 +32,11 @@ struct MirrorReport {
     /// Whether that is an entry of the mirror's own, not the one that names the mirror.
     own_entry: bool,
     credentials: Account,
+    /// Whether credentials stay here because the mirror is asked in clear and its own entry does not say `plain-http`.
+    credentials_withheld: bool,
     roots: Option<usize>,
+    /// Always false where the entry is lent: that one speaks of the registry's certificate only.
+    insecure_skip_verify: bool,
     plain_http: bool,
 }
 
@@ -150,7 +154,11 @@ impl MirrorReport {
             entry: name,
             own_entry: own.is_some(),
             credentials: Account::of(&entry.credentials),
+            credentials_withheld: mirror.is_plain_http()
+                && !entry.plain_http
+                && !matches!(entry.credentials, Credentials::Anonymous),
             roots: roots(entry),
+            insecure_skip_verify: own.is_some_and(|(_, own)| own.insecure_skip_verify),
             plain_http: mirror.is_plain_http(),
         }
     }
@@ -168,13 +176,18 @@ impl MirrorReport {
         } else {
             "with what is lent by the entry"
         };
-        let protocol = if self.plain_http {
-            ", in plain HTTP"
+        let protocol = match (self.plain_http, self.insecure_skip_verify) {
+            (true, _) => ", in plain HTTP",
+            (false, true) => ", its certificate NOT verified",
+            (false, false) => "",
+        };
+        let withheld = if self.credentials_withheld {
+            ", never sent in clear because that entry does not say plain-http"
         } else {
             ""
         };
         format!(
-            "{url} is asked first{protocol}, {whose} \"{entry}\": credentials {}; roots {}",
+            "{url} is asked first{protocol}, {whose} \"{entry}\": credentials {}{withheld}; roots {}",
             credentials.text(),
             roots_text(*roots)
         )
