@@ -122,7 +122,6 @@ fn allowed() -> Result<Vec<(libc::c_long, Vec<SeccompRule>)>, Error> {
         libc::SYS_sched_yield,
         libc::SYS_gettid,
         libc::SYS_getpid,
-        libc::SYS_tgkill,
         libc::SYS_sigaltstack,
         libc::SYS_rt_sigaction,
         libc::SYS_rt_sigprocmask,
@@ -150,6 +149,8 @@ fn allowed() -> Result<Vec<(libc::c_long, Vec<SeccompRule>)>, Error> {
         ),
         // Threads only, no process.
         (libc::SYS_clone, vec![masked(0, threads, threads)?]),
+        // Signals to itself, as an abort sends: a call with which it could end others is no part of serving.
+        (libc::SYS_tgkill, vec![own_process()?]),
         (libc::SYS_prctl, vec![equal(0, libc::PR_SET_NAME as u64)?]),
         (
             libc::SYS_fcntl,
@@ -164,6 +165,14 @@ fn allowed() -> Result<Vec<(libc::c_long, Vec<SeccompRule>)>, Error> {
 
 fn equal(argument: u8, value: u64) -> Result<SeccompRule, Error> {
     rule(argument, SeccompCmpOp::Eq, value)
+}
+
+/// The first argument is this process. The kernel looks at its lower half only.
+fn own_process() -> Result<SeccompRule, Error> {
+    let own = u64::from(std::process::id());
+    SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, own)
+        .and_then(|condition| SeccompRule::new(vec![condition]))
+        .map_err(failed("compile the system call filter"))
 }
 
 /// The argument's bits in `mask` are exactly those of `value`.
@@ -181,5 +190,64 @@ fn failed<E: std::fmt::Display>(step: &'static str) -> impl Fn(E) -> Error {
     move |error| Error::Sandbox {
         step,
         reason: error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the kernel would make of a call: the filter's answer. Knows the instructions that the compiler of filters emits.
+    fn answer(program: &BpfProgram, call: libc::c_long, arguments: [u64; 6]) -> u32 {
+        let architecture = program[1..]
+            .iter()
+            .find(|step| step.code == 0x15)
+            .map_or(0, |step| step.k);
+        let mut data = Vec::new();
+        data.extend(i32::try_from(call).unwrap().to_ne_bytes());
+        data.extend(architecture.to_ne_bytes());
+        data.extend(0u64.to_ne_bytes());
+        data.extend(arguments.iter().flat_map(|argument| argument.to_ne_bytes()));
+        let (mut at, mut value) = (0, 0);
+        loop {
+            let step = &program[at];
+            at += 1;
+            let holds = match step.code {
+                0x20 => {
+                    let start = usize::try_from(step.k).unwrap();
+                    value = u32::from_ne_bytes(data[start..start + 4].try_into().unwrap());
+                    continue;
+                }
+                0x54 => {
+                    value &= step.k;
+                    continue;
+                }
+                0x05 => {
+                    at += usize::try_from(step.k).unwrap();
+                    continue;
+                }
+                0x06 => return step.k,
+                0x15 => value == step.k,
+                0x25 => value > step.k,
+                0x35 => value >= step.k,
+                code => panic!("unknown instruction {code:#x}"),
+            };
+            at += usize::from(if holds { step.jt } else { step.jf });
+        }
+    }
+
+    #[test]
+    fn only_this_process_can_be_signalled() {
+        let refused = SeccompAction::Errno(libc::EPERM as u32);
+        let program = filter(allowed().unwrap(), refused.clone(), SeccompAction::Allow).unwrap();
+        let own = u64::from(std::process::id());
+        let abort = libc::SIGABRT as u64;
+        let tgkill = |process| answer(&program, libc::SYS_tgkill, [process, own, abort, 0, 0, 0]);
+        assert_eq!(tgkill(own), u32::from(SeccompAction::Allow));
+        for other in [0, 1, own + 1, u64::from(u32::MAX)] {
+            assert_eq!(tgkill(other), u32::from(refused.clone()), "{other}");
+        }
+        let kill = answer(&program, libc::SYS_kill, [own, abort, 0, 0, 0, 0]);
+        assert_eq!(kill, u32::from(refused));
     }
 }

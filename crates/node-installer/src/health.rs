@@ -3,8 +3,10 @@
 //! `/healthz` is 200 as long as the installer works at all; 503 asks for a restart. `/readyz` is 200 while the node is as it should be,
 //! else 503. The answers are for everyone who reaches the address, so that they never say what is wrong: the log does.
 //!
-//! A client gets [`MAX_REQUEST_BYTES`] and [`MAX_DURATION`], and [`MAX_CLIENTS`] are served at once; others wait in the kernel's queue.
+//! A client gets [`MAX_REQUEST_BYTES`] and [`MAX_DURATION`], and [`MAX_CLIENTS`] are served at once; one more takes the place
+//! of the oldest, so that connections which say nothing keep nobody out.
 
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
@@ -12,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use crate::Error;
 use crate::watch::RESCAN;
@@ -24,7 +26,7 @@ pub const MAX_REQUEST_BYTES: usize = 2048;
 pub const MAX_DURATION: Duration = Duration::from_secs(2);
 
 /// How many clients are served at once.
-pub const MAX_CLIENTS: usize = 4;
+pub const MAX_CLIENTS: usize = 32;
 
 /// Without a pass for so long, the installer is stuck: it makes one at least every [`RESCAN`].
 const MAX_SILENCE: Duration = RESCAN.saturating_mul(3);
@@ -33,10 +35,26 @@ const MAX_SILENCE: Duration = RESCAN.saturating_mul(3);
 #[derive(Clone, Debug, Default)]
 pub struct Health(Arc<Mutex<State>>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
-    last_pass: Option<Instant>,
+    /// When the last pass ended; before the first one, when the installer started.
+    last_pass: Instant,
     ready: bool,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            last_pass: Instant::now(),
+            ready: false,
+        }
+    }
+}
+
+impl State {
+    fn is_stuck(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.last_pass) > MAX_SILENCE
+    }
 }
 
 impl Health {
@@ -45,7 +63,7 @@ impl Health {
         // The state is two plain values: a panic elsewhere leaves it usable.
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *state = State {
-            last_pass: Some(Instant::now()),
+            last_pass: Instant::now(),
             ready,
         };
     }
@@ -55,9 +73,7 @@ impl Health {
         const OK: &str = "200 OK";
         const UNAVAILABLE: &str = "503 Service Unavailable";
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let stuck = state
-            .last_pass
-            .is_some_and(|last| last.elapsed() > MAX_SILENCE);
+        let stuck = state.is_stuck(Instant::now());
         match path {
             "/healthz" if stuck => (UNAVAILABLE, "no pass for too long\n"),
             "/healthz" => (OK, "ok\n"),
@@ -73,7 +89,7 @@ impl Health {
 pub struct Server {
     address: SocketAddr,
     stop: Arc<OwnedFd>,
-    threads: Vec<JoinHandle<()>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Server {
@@ -85,21 +101,18 @@ impl Server {
     pub fn start(address: SocketAddr, health: &Health) -> Result<Self, Error> {
         let start = || -> io::Result<Self> {
             let listener = TcpListener::bind(address)?;
-            // Several threads wait for the same client, and all but one find that it is gone.
+            // A client can be gone again before it is accepted.
             listener.set_nonblocking(true)?;
-            let mut server = Self {
-                address: listener.local_addr()?,
-                stop: Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?),
-                threads: Vec::new(),
-            };
-            for _ in 0..MAX_CLIENTS {
-                let (listener, stop, health) =
-                    (listener.try_clone()?, server.stop.clone(), health.clone());
-                let work = move || serve(&listener, &stop, &health);
-                let thread = thread::Builder::new().name("health".into()).spawn(work)?;
-                server.threads.push(thread);
-            }
-            Ok(server)
+            let address = listener.local_addr()?;
+            let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
+            let (stopped, health) = (stop.clone(), health.clone());
+            let work = move || serve(&listener, &stopped, &health);
+            let thread = thread::Builder::new().name("health".into()).spawn(work)?;
+            Ok(Self {
+                address,
+                stop,
+                thread: Some(thread),
+            })
         };
         start().map_err(|source| Error::Health { address, source })
     }
@@ -113,9 +126,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // An eventfd that counts one is readable for every thread, as long as none reads it.
         let _ = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
-        for thread in self.threads.drain(..) {
+        if let Some(thread) = self.thread.take() {
             // A panicked thread has nothing left to end.
             let _ = thread.join();
         }
@@ -123,32 +135,84 @@ impl Drop for Server {
 }
 
 fn serve(listener: &TcpListener, stop: &OwnedFd, health: &Health) {
+    // The oldest first, which is also the first to run out of time.
+    let mut clients: VecDeque<Client> = VecDeque::new();
     loop {
-        let mut waiting = [
-            PollFd::new(listener, PollFlags::IN),
+        let limit = clients.front().and_then(|oldest| {
+            let left = oldest.deadline.saturating_duration_since(Instant::now());
+            Timespec::try_from(left).ok()
+        });
+        let mut waiting = vec![
             PollFd::new(stop, PollFlags::IN),
+            PollFd::new(listener, PollFlags::IN),
         ];
-        if poll(&mut waiting, None).is_err() {
+        let streams = clients.iter().map(|client| &client.stream);
+        waiting.extend(streams.map(|stream| PollFd::new(stream, PollFlags::IN)));
+        if poll(&mut waiting, limit.as_ref()).is_err() {
             continue;
         }
-        if !waiting[1].revents().is_empty() {
+        if !waiting[0].revents().is_empty() {
             return;
         }
+        // Whoever has asked is answered before anybody has to make room.
+        clients.retain_mut(|client| client.go_on(health));
         match listener.accept() {
-            // A client that does not listen to its answer harms nobody but itself.
-            Ok((client, _)) => drop(answer(&client, health)),
+            Ok((stream, _)) if stream.set_nonblocking(true).is_ok() => {
+                if clients.len() == MAX_CLIENTS {
+                    clients.pop_front();
+                }
+                clients.push_back(Client {
+                    stream,
+                    request: Vec::new(),
+                    deadline: Instant::now() + MAX_DURATION,
+                });
+            }
+            Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            // No descriptors left, say: trying again at once would not help.
-            Err(_) => thread::sleep(Duration::from_millis(100)),
+            Err(_) => {
+                // No descriptors left, say: one that is given back may help, trying again at once would not.
+                clients.pop_front();
+                thread::sleep(Duration::from_millis(100));
+            }
         }
     }
 }
 
-fn answer(mut client: &TcpStream, health: &Health) -> io::Result<()> {
-    let deadline = Instant::now() + MAX_DURATION;
-    client.set_nonblocking(false)?;
-    let request = read_request(client, deadline)?;
-    let (status, text) = match request_path(&request) {
+struct Client {
+    stream: TcpStream,
+    request: Vec<u8>,
+    deadline: Instant,
+}
+
+impl Client {
+    /// Reads what has come, up to the empty line that ends the head or to the limit, and answers then; says whether more is to come.
+    fn go_on(&mut self, health: &Health) -> bool {
+        let mut part = [0; 512];
+        loop {
+            let length = match self.stream.read(&mut part) {
+                Ok(length) => length,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Instant::now() < self.deadline;
+                }
+                Err(_) => return false,
+            };
+            self.request.extend_from_slice(&part[..length]);
+            let complete = self.request.windows(4).any(|end| end == b"\r\n\r\n");
+            if length == 0 || complete || self.request.len() >= MAX_REQUEST_BYTES {
+                // The answer fits into the kernel's buffer. A client that does not listen to it harms nobody but itself.
+                let _ = self
+                    .stream
+                    .write_all(answer(&self.request, health).as_bytes());
+                return false;
+            }
+        }
+    }
+}
+
+/// The answer to a request.
+fn answer(request: &[u8], health: &Health) -> String {
+    let (status, text) = match request_path(request) {
         Some((method, path)) if ["GET", "HEAD"].contains(&method) => {
             let (status, text) = health.answer(path);
             (status, if method == "HEAD" { "" } else { text })
@@ -161,27 +225,10 @@ fn answer(mut client: &TcpStream, health: &Health) -> io::Result<()> {
     } else {
         ""
     };
-    let head = format!(
-        "HTTP/1.1 {status}\r\n{allow}Content-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+    format!(
+        "HTTP/1.1 {status}\r\n{allow}Content-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{text}",
         text.len()
-    );
-    client.set_write_timeout(Some(remaining(deadline)?))?;
-    client.write_all(format!("{head}{text}").as_bytes())
-}
-
-/// Reads up to the empty line that ends the head, or to the limit.
-fn read_request(mut client: &TcpStream, deadline: Instant) -> io::Result<Vec<u8>> {
-    let mut request = Vec::with_capacity(MAX_REQUEST_BYTES);
-    let mut part = [0; 512];
-    while request.len() < MAX_REQUEST_BYTES {
-        client.set_read_timeout(Some(remaining(deadline)?))?;
-        let length = client.read(&mut part)?;
-        request.extend_from_slice(&part[..length]);
-        if length == 0 || request.windows(4).any(|end| end == b"\r\n\r\n") {
-            break;
-        }
-    }
-    Ok(request)
+    )
 }
 
 /// The method and the path without its query, if the head is complete.
@@ -195,14 +242,6 @@ fn request_path(request: &[u8]) -> Option<(&str, &str)> {
     }
     let path = target.split_once('?').map_or(target, |(path, _)| path);
     Some((method, path))
-}
-
-fn remaining(deadline: Instant) -> io::Result<Duration> {
-    let remaining = deadline.saturating_duration_since(Instant::now());
-    if remaining.is_zero() {
-        return Err(io::ErrorKind::TimedOut.into());
-    }
-    Ok(remaining)
 }
 
 #[cfg(test)]
@@ -244,11 +283,20 @@ mod tests {
     }
 
     #[test]
+    fn without_a_first_pass_the_clock_runs_too() {
+        let state = State::default();
+        assert!(!state.is_stuck(state.last_pass + MAX_SILENCE));
+        assert!(state.is_stuck(state.last_pass + 2 * MAX_SILENCE));
+    }
+
+    #[test]
     fn silent_and_talkative_clients_do_not_keep_others_out() {
         let server = Server::start("127.0.0.1:0".parse().unwrap(), &Health::default()).unwrap();
-        let silent: Vec<_> = (0..2 * MAX_CLIENTS)
+        let mut silent: Vec<_> = (0..2 * MAX_CLIENTS)
             .map(|_| TcpStream::connect(server.address()).unwrap())
             .collect();
+        // The oldest had to make room: its connection ends, without an answer.
+        assert_eq!(silent[0].read(&mut [0; 16]).unwrap_or(0), 0);
         let long = "x".repeat(MAX_REQUEST_BYTES);
         assert!(ask(server.address(), &long).starts_with("HTTP/1.1 400 "));
         assert!(

@@ -37,12 +37,13 @@ struct Entry {
 }
 
 impl Manifest {
-    /// Reads the list in `prefix`, which is open as `directory`.
+    /// Reads the list in `prefix`, which is open as `directory` and locked.
     pub(crate) fn load(prefix: &HostPath, directory: &Directory) -> Result<Self, Error> {
         let unusable = |reason: String| Error::Manifest {
             path: prefix.join(NAME),
             reason,
         };
+        directory.remove_unfinished(NAME)?;
         let text = directory
             .read(NAME, MAX_MANIFEST_BYTES)
             .map_err(|error| unusable(error.to_string()))?;
@@ -70,7 +71,7 @@ impl Manifest {
         };
         if self.listed.files.is_empty() && self.listed.directories.is_empty() {
             if self.stored.take().is_some() {
-                directory.remove(NAME, &directory)?;
+                directory.remove(NAME)?;
             }
             return Ok(());
         }

@@ -194,7 +194,7 @@ impl Directory {
     ///
     /// The new file is written in `staging`, which must be on the same file system: Kata reads everything in `config.d`, so that
     /// nothing unfinished may appear there. Its name is always the same: the lock keeps others away, and a process that was killed
-    /// leaves one file at most, which the next one replaces.
+    /// leaves one file at most, which the next pass [removes](Directory::remove_unfinished).
     pub(crate) fn replace(
         &self,
         name: &str,
@@ -223,19 +223,32 @@ impl Directory {
         })
     }
 
-    /// Removes the file `name`, and what a killed process may have left of it in `staging`.
-    pub(crate) fn remove(&self, name: &str, staging: &Directory) -> Result<(), Error> {
+    /// Removes the file `name`.
+    pub(crate) fn remove(&self, name: &str) -> Result<(), Error> {
         let remove = || -> io::Result<()> {
             self.remove_if_there(name)?;
-            staging.remove_if_there(&unfinished_name(name))?;
             Ok(fsync(&self.file)?)
         };
         remove().map_err(|source| failed("remove", &self.path.join(name), source))
     }
 
-    fn remove_if_there(&self, name: &str) -> io::Result<()> {
+    /// Removes what a killed process may have left here of the file `name`: it can hold a secret.
+    pub(crate) fn remove_unfinished(&self, name: &str) -> Result<(), Error> {
+        let unfinished = unfinished_name(name);
+        let remove = || -> io::Result<()> {
+            if self.remove_if_there(&unfinished)? {
+                fsync(&self.file)?;
+            }
+            Ok(())
+        };
+        remove().map_err(|source| failed("remove", &self.path.join(&unfinished), source))
+    }
+
+    /// Removes the file `name`; says whether it was there.
+    fn remove_if_there(&self, name: &str) -> io::Result<bool> {
         match unlinkat(&self.file, name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Ok(()) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
             Err(errno) => Err(errno.into()),
         }
     }

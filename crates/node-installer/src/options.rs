@@ -22,6 +22,9 @@ pub const MAX_HANDLERS: usize = 64;
 /// The longest name of a set and of a secret's key: Kubernetes' own limit for keys.
 const MAX_NAME_BYTES: usize = 253;
 
+/// Where a wrapper looks whose set has no settings directory of its own.
+const DEFAULT_SETTINGS_FILE: &str = "/etc/kata-configdev/config.toml";
+
 /// The installer's configuration, parsed and free of contradictions.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -51,7 +54,8 @@ pub struct Set {
     pub key: String,
     /// Kata's configuration directories on the node, those that hold a `configuration-*.toml`, one per handler.
     pub handlers: Vec<HostPath>,
-    /// The wrapper's settings file on the node.
+    /// The wrapper's settings file on the node: `PREFIX/NAME/etc/kata-configdev/config.toml`, or for one set the default. A wrapper
+    /// looks nowhere else.
     #[serde(default = "default_settings_file")]
     pub settings_file: HostPath,
     /// What the settings file says besides `document`, which is added where there is a secret.
@@ -64,7 +68,7 @@ fn default_key() -> String {
 }
 
 fn default_settings_file() -> HostPath {
-    match HostPath::parse("/etc/kata-configdev/config.toml") {
+    match HostPath::parse(DEFAULT_SETTINGS_FILE) {
         Ok(path) => path,
         Err(rule) => unreachable!("a constant path {rule}"),
     }
@@ -140,6 +144,14 @@ impl Options {
         for (name, set) in &self.sets {
             set.require_consistent(name)
                 .map_err(|rule| format!("sets.{name:?}.{rule}"))?;
+            // In any other place the wrapper would not find it, and take the settings of another set.
+            let own = plan::own_settings_path(self, name);
+            let places = [own.as_str(), DEFAULT_SETTINGS_FILE];
+            if !places.contains(&set.settings_file.as_str()) {
+                return Err(format!(
+                    "sets.{name:?}.settings-file: the wrapper would not look there; it must be {own}, or for one set {DEFAULT_SETTINGS_FILE}"
+                ));
+            }
             for path in plan::paths(self, name, set) {
                 if !paths.insert(path.clone()) {
                     return Err(format!(
@@ -167,9 +179,6 @@ impl Set {
         }
         if self.handlers.len() > MAX_HANDLERS {
             return Err(format!("handlers: more than {MAX_HANDLERS}"));
-        }
-        if self.settings_file.split().0.is_none() {
-            return Err("settings-file: is in the root directory".into());
         }
         if self.settings.contains_key("document") {
             return Err("settings: \"document\" is the installer's to set".into());
@@ -251,8 +260,21 @@ mod tests {
                 "/etc/kata-configdev/config.toml would be written twice",
             ),
             (
-                second("handlers = [\"/opt/kata/b\"]\nsettings-file = \"/x/y\"\n"),
+                second(
+                    "handlers = [\"/opt/kata/b\"]\nsettings-file = \"/opt/kata-configdev/second/etc/kata-configdev/config.toml\"\n",
+                ),
                 "/opt/kata/b/config.d/50-configdev.toml would be",
+            ),
+            (
+                second("handlers = []\nsettings-file = \"/etc/kata-configdev-b/config.toml\"\n"),
+                "sets.\"second\".settings-file: the wrapper would not look there; it must be \
+                 /opt/kata-configdev/second/etc/kata-configdev/config.toml, or for one set /etc/kata-configdev/config.toml",
+            ),
+            (
+                second(
+                    "handlers = []\nsettings-file = \"/opt/kata-configdev/default/etc/kata-configdev/config.toml\"\n",
+                ),
+                "must be /opt/kata-configdev/second/etc/",
             ),
             (set_key("key = \"../x\""), "key: not the key"),
             (set_key("key = \"..data\""), "key: not the key"),

@@ -76,6 +76,7 @@ pub fn install(options: &Options) -> Result<Outcome, Error> {
     let mut manifest = Manifest::load(&options.prefix, &prefix)?;
     manifest.add_directories(made);
     let mut pass = Pass::new(options, node, manifest);
+    pass.remove_unfinished();
     let mut wanted_paths = Vec::new();
     for (name, set) in &options.sets {
         let document = pass.document(options, name, set);
@@ -113,6 +114,7 @@ pub fn uninstall(options: &Options) -> Result<Outcome, Error> {
     let _lock = lock(&prefix, &options.prefix)?;
     let manifest = Manifest::load(&options.prefix, &prefix)?;
     let mut pass = Pass::new(options, node, manifest);
+    pass.remove_unfinished();
     pass.remove_all_but(&[])?;
     if pass.manifest.is_empty() {
         // Those below the prefix first.
@@ -141,6 +143,24 @@ impl Pass {
             whole_node: options.host == Path::new("/"),
             manifest,
             outcome: Outcome::default(),
+        }
+    }
+
+    /// Removes what a killed process left of listed files, before anything decides that nothing is to do: half a document is a secret.
+    fn remove_unfinished(&mut self) {
+        for path in self.manifest.files() {
+            let (Some(above), name) = path.split() else {
+                continue;
+            };
+            let directory = plan::handler_of(&path).unwrap_or(above);
+            let removed = match self.node.directory(&directory) {
+                Ok(Some(directory)) => directory.remove_unfinished(name),
+                // Not seen from here: as for the file itself, that is told where that should change or go.
+                Ok(None) | Err(_) => Ok(()),
+            };
+            if let Err(error) = removed {
+                self.outcome.problems.push(error);
+            }
         }
     }
 
@@ -292,7 +312,7 @@ impl Pass {
             return Ok(false);
         };
         let Some(directory) = self.node.directory(&above)? else {
-            return if self.is_mounted(&above)? {
+            return if self.is_mounted(path, &above)? {
                 Ok(false)
             } else {
                 Err(Error::NotMounted { path: path.clone() })
@@ -305,26 +325,20 @@ impl Pass {
             Found::File(seen) if !self.manifest.wrote(path, &seen.digest) => return Err(left()),
             Found::File(_) => {}
         }
-        // A drop-in was prepared one level up.
-        let staging = match above.split().0 {
-            Some(handler) if above.as_str().ends_with("/config.d") => {
-                self.node.directory(&handler)?
-            }
-            _ => None,
-        };
-        directory.remove(name, staging.as_ref().unwrap_or(&directory))?;
+        directory.remove(name)?;
         Ok(true)
     }
 
-    /// Whether `directory`, which is not there, would be seen if it were: then it is gone from the node too.
+    /// Whether the `directory` of `path`, which is not there, would be seen if it were: then it is gone from the node too.
     ///
-    /// A mount that was taken away leaves at most the directories that other mounts need; a handler's own is not among them.
-    fn is_mounted(&self, directory: &HostPath) -> Result<bool, Error> {
+    /// A mount that was taken away leaves the directories that other mounts need, such as `/etc`. So only what is mounted itself
+    /// shows anything: the prefix, and the handler of a drop-in. The settings' directory is mounted too, and is the missing one.
+    fn is_mounted(&self, path: &HostPath, directory: &HostPath) -> Result<bool, Error> {
         if self.whole_node || directory.chain().contains(&self.prefix) {
             return Ok(true);
         }
-        match directory.split().0 {
-            Some(above) => Ok(self.node.directory(&above)?.is_some()),
+        match plan::handler_of(path) {
+            Some(handler) => Ok(self.node.directory(&handler)?.is_some()),
             None => Ok(false),
         }
     }

@@ -10,6 +10,9 @@ const WRAPPER: &str = "kata-configdev-qemu";
 /// The document's path below that of its set.
 const DOCUMENT: &str = "/etc/host-config/imagepuller.toml";
 
+/// The settings' path below that of its set; once its directory is there, the set's wrapper looks nowhere else.
+const OWN_SETTINGS: &str = "etc/kata-configdev/config.toml";
+
 /// The drop-in of a handler. Kata reads `config.d` by name; its installer keeps 10 to 30 for itself.
 const DROP_IN: &str = "50-configdev.toml";
 
@@ -141,9 +144,22 @@ pub(crate) fn document_path(options: &Options, name: &str) -> HostPath {
         .join(DOCUMENT.trim_start_matches('/'))
 }
 
+/// Where the set `name` can have settings of its own.
+pub(crate) fn own_settings_path(options: &Options, name: &str) -> HostPath {
+    options.prefix.join(name).join(OWN_SETTINGS)
+}
+
 /// Whether `path` is that of a document.
 pub(crate) fn is_document(path: &HostPath) -> bool {
     path.as_str().ends_with(DOCUMENT)
+}
+
+/// The handler's directory, if `path` is that of a drop-in.
+pub(crate) fn handler_of(path: &HostPath) -> Option<HostPath> {
+    let (directory, name) = path.split();
+    let directory = directory.filter(|_| name == DROP_IN)?;
+    let (handler, between) = directory.split();
+    handler.filter(|_| between == "config.d")
 }
 
 fn drop_in_path(handler: &HostPath) -> HostPath {

@@ -6,6 +6,8 @@
 use std::fs::{File, read_dir};
 use std::io::{self, Read};
 use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
 
 use puller_config::MAX_DOCUMENT_BYTES;
 use rustix::fs::{Mode, OFlags, open};
@@ -15,6 +17,10 @@ use crate::Set;
 
 /// How many other keys are named in a message.
 const MAX_NAMED_KEYS: usize = 8;
+
+/// How often a key is looked up that has a name but leads nowhere, and how long between: the kubelet exchanges `..data` in an instant.
+const LOOKUPS: u32 = 10;
+const LOOKUP_PAUSE: Duration = Duration::from_millis(10);
 
 /// What is mounted.
 pub(crate) enum Secret {
@@ -29,14 +35,32 @@ impl Secret {
     pub(crate) fn read(set: &Set) -> io::Result<Self> {
         // A FIFO must not hang the reader; on regular files O_NONBLOCK has no effect.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-        match open(set.secret.join(&set.key), flags, Mode::empty()).map_err(io::Error::from) {
-            Ok(file) => read_document(file.into()).map(Self::Present),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::Absent {
+        let path = set.secret.join(&set.key);
+        let opened = look_up(&path, || Ok(open(&path, flags, Mode::empty())?.into()))?;
+        match opened {
+            Some(file) => read_document(file).map(Self::Present),
+            None => Ok(Self::Absent {
                 others: other_keys(&set.secret),
             }),
-            Err(error) => Err(error),
         }
     }
+}
+
+/// Opens the key at `path`, with a fresh lookup as long as there is a key that leads nowhere; `None` if there is none.
+fn look_up(path: &Path, mut open: impl FnMut() -> io::Result<File>) -> io::Result<Option<File>> {
+    for attempt in 1..=LOOKUPS {
+        match open() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            opened => return opened.map(Some),
+        }
+        // The old version may have been deleted while this lookup was on its way through it. Only the key's own link says
+        // whether there is a key: the kubelet keeps it as long as there is.
+        if attempt == LOOKUPS || path.symlink_metadata().is_err() {
+            break;
+        }
+        sleep(LOOKUP_PAUSE);
+    }
+    Ok(None)
 }
 
 fn read_document(file: File) -> io::Result<Zeroizing<Vec<u8>>> {
@@ -69,4 +93,48 @@ fn other_keys(secret: &Path) -> Vec<String> {
         .collect();
     keys.sort();
     keys
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::os::unix::fs::symlink;
+
+    use crate::HostPath;
+
+    fn set(secret: &Path) -> Set {
+        Set {
+            secret: secret.into(),
+            key: "key".into(),
+            handlers: Vec::new(),
+            settings_file: HostPath::parse("/x").unwrap(),
+            settings: toml::Table::new(),
+        }
+    }
+
+    #[test]
+    fn an_exchange_is_no_absence() {
+        let secret = tempfile::tempdir().unwrap();
+        let key = secret.path().join("key");
+        symlink("..data/key", &key).unwrap();
+        // What a lookup gets that was on its way through the old version: the next one goes through the new one.
+        let mut exchanges = 2;
+        let opened = look_up(&key, || {
+            if exchanges > 0 {
+                exchanges -= 1;
+                return Err(io::ErrorKind::NotFound.into());
+            }
+            File::open("/dev/null")
+        });
+        assert!(opened.unwrap().is_some());
+    }
+
+    #[test]
+    fn a_link_that_leads_nowhere_is_absent_in_the_end() {
+        let secret = tempfile::tempdir().unwrap();
+        symlink("..data/key", secret.path().join("key")).unwrap();
+        let read = Secret::read(&set(secret.path())).unwrap();
+        assert!(matches!(read, Secret::Absent { .. }));
+    }
 }

@@ -62,16 +62,19 @@ pub fn run(options: &Options) -> Result<(), Error> {
 ///
 /// # Errors
 ///
-/// [`Error::Watch`], and [`Error::DirectoryDeleted`], which only new mounts help against. Nothing that was installed is removed.
+/// [`Error::Watch`] where not even `stop` can be waited for, and [`Error::DirectoryDeleted`], which only new mounts help against.
+/// Nothing that was installed is removed. A kernel that has no watches left is a problem like others: passes are made all the same,
+/// though only every five minutes.
 pub fn watch(options: &Options, health: &Health, stop: impl AsFd) -> Result<(), Error> {
     let mut told = None;
     loop {
         // Before the pass: what changes while it runs is not missed.
-        let changes = Changes::watch(options).map_err(Error::Watch)?;
+        let (changes, unwatched) = Changes::watch(options);
         let mut outcome = install(options).unwrap_or_else(|error| Outcome {
             problems: vec![error],
             ..Outcome::default()
         });
+        outcome.problems.extend(unwatched.map(Error::Watch));
         health.note(outcome.problems.is_empty());
         told = Some(tell(&outcome, told));
         let deleted = |problem: &Error| matches!(problem, Error::DirectoryDeleted { .. });
@@ -96,39 +99,25 @@ fn tell(outcome: &Outcome, before: Option<Vec<String>>) -> Vec<String> {
     now
 }
 
-/// The kernel's watch on everything that a pass depends on.
-struct Changes(OwnedFd);
+/// The kernel's watch on everything that a pass depends on; `None` where it has none left.
+struct Changes(Option<OwnedFd>);
 
 impl Changes {
-    fn watch(options: &Options) -> io::Result<Self> {
-        let changes = Self(inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?);
+    /// Watches what can be watched; the error is why something cannot.
+    fn watch(options: &Options) -> (Self, Option<io::Error>) {
+        let queue = match inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK) {
+            Ok(queue) => queue,
+            Err(errno) => return (Self(None), Some(errno.into())),
+        };
+        let mut refused = None;
         for set in options.sets.values() {
-            changes.add(&set.secret)?;
-            for handler in &set.handlers {
-                changes.add(&options.host.join(handler.join("config.d").relative()))?;
+            let drop_ins = set.handlers.iter().map(|handler| handler.join("config.d"));
+            let drop_ins = drop_ins.map(|path| options.host.join(path.relative()));
+            for path in [set.secret.clone()].into_iter().chain(drop_ins) {
+                refused = refused.or(add(&queue, &path).err());
             }
         }
-        Ok(changes)
-    }
-
-    /// Watches the directory `path`, or as long as it is not there, the nearest one above it.
-    fn add(&self, path: &Path) -> io::Result<()> {
-        let flags = WatchFlags::CREATE
-            | WatchFlags::DELETE
-            | WatchFlags::MOVE
-            | WatchFlags::CLOSE_WRITE
-            | WatchFlags::ATTRIB
-            | WatchFlags::DELETE_SELF
-            | WatchFlags::MOVE_SELF
-            | WatchFlags::ONLYDIR;
-        let mut path = PathBuf::from(path);
-        loop {
-            match inotify::add_watch(&self.0, &path, flags) {
-                Ok(_) => return Ok(()),
-                Err(Errno::NOENT | Errno::NOTDIR) if path.pop() => {}
-                Err(errno) => return Err(errno.into()),
-            }
-        }
+        (Self(Some(queue)), refused)
     }
 
     /// Waits for a change and then for quiet, or for [`RESCAN`]; says whether `stop` became readable instead.
@@ -143,10 +132,8 @@ impl Changes {
 
     fn wait_once(&self, stop: impl AsFd, limit: Duration) -> io::Result<Event> {
         let limit = Timespec::try_from(limit).map_err(io::Error::other)?;
-        let mut waiting = [
-            PollFd::new(&self.0, PollFlags::IN),
-            PollFd::from_borrowed_fd(stop.as_fd(), PollFlags::IN),
-        ];
+        let mut waiting = vec![PollFd::from_borrowed_fd(stop.as_fd(), PollFlags::IN)];
+        waiting.extend(self.0.iter().map(|queue| PollFd::new(queue, PollFlags::IN)));
         match poll(&mut waiting, Some(&limit)) {
             Ok(0) => return Ok(Event::Nothing),
             Ok(_) => {}
@@ -154,13 +141,35 @@ impl Changes {
             Err(Errno::INTR) => return Ok(Event::Change),
             Err(errno) => return Err(errno.into()),
         }
-        if !waiting[1].revents().is_empty() {
+        if !waiting[0].revents().is_empty() {
             return Ok(Event::Stop);
         }
         // Which directory changed does not matter: a pass looks at everything.
         let mut events = [0; 4096];
-        while rustix::io::read(&self.0, &mut events).is_ok_and(|length| length > 0) {}
+        if let Some(queue) = &self.0 {
+            while rustix::io::read(queue, &mut events).is_ok_and(|length| length > 0) {}
+        }
         Ok(Event::Change)
+    }
+}
+
+/// Watches the directory `path`, or as long as it is not there, the nearest one above it.
+fn add(queue: &OwnedFd, path: &Path) -> io::Result<()> {
+    let flags = WatchFlags::CREATE
+        | WatchFlags::DELETE
+        | WatchFlags::MOVE
+        | WatchFlags::CLOSE_WRITE
+        | WatchFlags::ATTRIB
+        | WatchFlags::DELETE_SELF
+        | WatchFlags::MOVE_SELF
+        | WatchFlags::ONLYDIR;
+    let mut path = PathBuf::from(path);
+    loop {
+        match inotify::add_watch(queue, &path, flags) {
+            Ok(_) => return Ok(()),
+            Err(Errno::NOENT | Errno::NOTDIR) if path.pop() => {}
+            Err(errno) => return Err(errno.into()),
+        }
     }
 }
 

@@ -295,7 +295,7 @@ fn a_handler_or_set_that_is_no_longer_wanted_goes() {
         .configuration()
         .replace(", \"/opt/kata/qemu-tdx\"", "")
         + &format!(
-            "[sets.second]\nsecret = {:?}\nhandlers = [\"/opt/kata/qemu-tdx\"]\nsettings-file = \"/opt/kata-configdev/second/etc/config.toml\"\n",
+            "[sets.second]\nsecret = {:?}\nhandlers = [\"/opt/kata/qemu-tdx\"]\nsettings-file = \"/opt/kata-configdev/second/etc/kata-configdev/config.toml\"\n",
             machine.path("second")
         );
     install(&machine.options()).unwrap();
@@ -313,7 +313,7 @@ fn a_handler_or_set_that_is_no_longer_wanted_goes() {
     assert_eq!(machine.read(DOCUMENT), document("one"));
     assert!(
         machine
-            .read("opt/kata-configdev/second/etc/config.toml")
+            .read("opt/kata-configdev/second/etc/kata-configdev/config.toml")
             .contains("/second/etc/host-config/imagepuller.toml")
     );
 
@@ -352,6 +352,58 @@ fn what_is_not_mounted_any_more_is_not_forgotten() {
         [""; 0]
     );
     assert_eq!(machine.files(), [""; 0]);
+}
+
+#[test]
+fn settings_that_are_not_mounted_any_more_are_not_forgotten() {
+    let machine = Machine::new();
+    install(&machine.options()).unwrap();
+    let (mounted, unmounted) = (
+        machine.host("etc/kata-configdev"),
+        machine.path("unmounted"),
+    );
+    // `/etc` stays visible, as it does where another mount needs it.
+    fs::rename(&mounted, &unmounted).unwrap();
+    let no_set = parse(&format!("{}sets = {{}}\n", machine.head())).unwrap();
+    let lines = problems(&install(&no_set).unwrap());
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].starts_with(&format!(
+        "failed to remove /{SETTINGS}: its directory is not mounted"
+    )));
+    fs::rename(&unmounted, &mounted).unwrap();
+    assert_eq!(problems(&install(&no_set).unwrap()), [""; 0]);
+    assert_eq!(machine.files(), [""; 0]);
+}
+
+#[test]
+fn nothing_unfinished_survives_the_next_pass() {
+    let mut machine = Machine::new();
+    machine.mount_document(&document("one"));
+    install(&machine.options()).unwrap();
+    let before = machine.files();
+    let in_handler = "opt/kata/qemu-snp/.50-configdev.toml.unfinished";
+    let in_prefix = "opt/kata-configdev/.installed.json.unfinished";
+    let in_set = "opt/kata-configdev/default/etc/host-config/.imagepuller.toml.unfinished";
+    let crash = || {
+        for unfinished in [in_handler, in_prefix, in_set] {
+            fs::write(machine.host(unfinished), document("two")).unwrap();
+        }
+    };
+    // The secret is what it was before the crash: nothing is written, and still nothing stays.
+    crash();
+    assert_eq!(install(&machine.options()).unwrap().changes, 0);
+    assert_eq!(machine.files(), before);
+    // The file itself never came, or is somebody else's now.
+    for lost in [true, false] {
+        install(&machine.options()).unwrap();
+        crash();
+        match lost {
+            true => fs::remove_file(machine.host(DOCUMENT)).unwrap(),
+            false => fs::write(machine.host(DOCUMENT), "changed").unwrap(),
+        }
+        uninstall(&machine.options()).unwrap();
+        assert_eq!(machine.files().len(), usize::from(!lost));
+    }
 }
 
 #[test]

@@ -66,3 +66,21 @@ fn every_change_is_picked_up() {
         "an end is no uninstallation"
     );
 }
+
+#[test]
+fn what_cannot_be_watched_is_installed_all_the_same() {
+    let machine = Machine::new();
+    let (mut stop, stopped) = UnixStream::pair().unwrap();
+    // The kernel refuses a watch on a link to itself, as it does when it has no watches left.
+    std::os::unix::fs::symlink("secret", machine.path("secret")).unwrap();
+    let (options, health) = (machine.options(), Health::default());
+    thread::scope(|scope| {
+        let watching = scope.spawn(|| watch(&options, &health, stopped));
+        wait_until("the first pass", || machine.host(DROP_INS[1]).exists());
+        // What can be watched is.
+        fs::remove_dir_all(machine.host("opt/kata/qemu-snp/config.d")).unwrap();
+        wait_until("the drop-in", || machine.host(DROP_INS[0]).exists());
+        stop.write_all(b"x").unwrap();
+        watching.join().unwrap().unwrap();
+    });
+}
