@@ -64,6 +64,11 @@ fn image_is_pulled_checked_and_mounted_inside_the_guest() -> Result<()> {
     let hard = report.values("file").filter(|v| v.contains(" 2 ")).count();
     assert_eq!(hard, 2, "both names of the hard link count two links");
 
+    assert_eq!(
+        report.value("disk"),
+        Some("read-only 1 written no changed no")
+    );
+
     let document = scenario.document.context("the scenario has a document")?;
     let copied =
         written(&report, "/run/insecure-cfg/imagepuller.toml").context("no configuration")?;
