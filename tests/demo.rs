@@ -54,7 +54,9 @@ fn two_at_once_succeed_and_leave_nothing() -> Result<()> {
             String::from_utf8_lossy(&output.stderr)
         );
         assert!(
-            text.contains("Done.") && text.contains("digest    sha256:"),
+            text.contains("Done.")
+                && text.contains("digest    sha256:")
+                && text.contains("peak memory"),
             "{text}"
         );
         assert!(

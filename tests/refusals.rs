@@ -118,7 +118,8 @@ fn assert_denies(report: &Report, words: &[&str]) -> Result<()> {
         written,
         [
             "/run/measured-cfg/policy.rego",
-            "/run/insecure-cfg/imagepuller.error"
+            "/run/insecure-cfg/imagepuller.error",
+            "/run/insecure-cfg/initdata.refused"
         ]
     );
     Ok(())

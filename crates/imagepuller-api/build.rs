@@ -2,13 +2,18 @@
 
 use std::path::PathBuf;
 
+/// The files in `proto/`, and the modules made of them.
+const NAMES: [&str; 2] = ["image_pull", "image_store"];
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let proto = "proto/image_pull.proto";
-    println!("cargo::rerun-if-changed={proto}");
+    let protos = NAMES.map(|name| format!("proto/{name}.proto"));
+    for proto in &protos {
+        println!("cargo::rerun-if-changed={proto}");
+    }
     let out_dir = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("cargo did not set OUT_DIR")?);
     ttrpc_codegen::Codegen::new()
         .out_dir(&out_dir)
-        .input(proto)
+        .inputs(&protos)
         .include("proto")
         .rust_protobuf()
         .customize(ttrpc_codegen::Customize {
@@ -17,9 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         })
         .run()?;
     // The generator's own module list begins with an inner attribute, which `include!` does not accept.
-    std::fs::write(
-        out_dir.join("generated.rs"),
-        "pub mod image_pull;\npub mod image_pull_ttrpc;\n",
-    )?;
+    let modules = NAMES.map(|name| format!("pub mod {name};\npub mod {name}_ttrpc;\n"));
+    std::fs::write(out_dir.join("generated.rs"), modules.concat())?;
     Ok(())
 }

@@ -2,10 +2,11 @@
 //!
 //! The wire is Kata's and must not change: package `api`, service `ImagePullService`, method `PullImage`. Both sides of
 //! it are here, [`client::ImagePullServiceClient`] and [`server::ImagePullService`], generated at build time from
-//! `proto/image_pull.proto`. What happens on a call is not here but in the `imagepuller` crate.
+//! `proto/image_pull.proto`. What happens on a call is not here but in the `imagepuller` crate. A second service, package
+//! `configdev`, is this project's own: the command line asks a running service about its store with it.
 //!
 //! - [`message`]: what is sent.
-//! - [`server`]: the trait to implement, and [`server::create_image_pull_service`] to register it.
+//! - [`server`]: the traits to implement, and how to register them, such as [`server::create_image_pull_service`].
 //! - [`client`]: the calling side.
 
 #[allow(
@@ -19,17 +20,20 @@ mod generated {
     include!(concat!(env!("OUT_DIR"), "/generated.rs"));
 }
 
-/// The messages of the service.
+/// The messages of the services.
 pub mod message {
     pub use crate::generated::image_pull::{ImagePullRequest, ImagePullResponse};
+    pub use crate::generated::image_store::{CollectRequest, CollectResponse};
 }
 
-/// The side that pulls.
+/// The side that pulls and keeps.
 pub mod server {
     pub use crate::generated::image_pull_ttrpc::{ImagePullService, create_image_pull_service};
+    pub use crate::generated::image_store_ttrpc::{ImageStoreService, create_image_store_service};
 }
 
 /// The side that asks.
 pub mod client {
     pub use crate::generated::image_pull_ttrpc::ImagePullServiceClient;
+    pub use crate::generated::image_store_ttrpc::ImageStoreServiceClient;
 }

@@ -1,7 +1,8 @@
 //! The directory that a caller wants an image in.
 
 use std::fs::{self, DirBuilder};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags};
@@ -60,21 +61,22 @@ impl Bundle {
     ///
     /// # Errors
     ///
-    /// [`Error::File`], and [`Error::Bundle`] if something is mounted there already.
+    /// [`Error::Store`], and [`Error::Bundle`] if something is mounted there already.
     pub fn prepare(&self) -> Result<PathBuf, Error> {
         let rootfs = self.rootfs();
         DirBuilder::new()
             .recursive(true)
             .mode(0o755)
             .create(&self.path)
-            .map_err(Error::file("create", &self.path))?;
+            .map_err(layer_store::Error::file("create", &self.path))?;
         match DirBuilder::new().mode(0o755).create(&rootfs) {
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-                return Err(Error::file("create", &rootfs)(error));
+                return Err(layer_store::Error::file("create", &rootfs)(error).into());
             }
             _ => {}
         }
-        let found = fs::symlink_metadata(&rootfs).map_err(Error::file("examine", &rootfs))?;
+        let found =
+            fs::symlink_metadata(&rootfs).map_err(layer_store::Error::file("examine", &rootfs))?;
         if !found.is_dir() {
             return Err(self.refuse("has a \"rootfs\" that is no directory"));
         }
@@ -85,12 +87,37 @@ impl Bundle {
         Ok(rootfs)
     }
 
+    /// Writes the image's own configuration (entry point, environment, user; OCI image specification, "Image
+    /// Configuration") beside the mount point, for callers that want it. Whole or not at all. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Store`].
+    pub fn write_configuration(&self, verified: &[u8]) -> Result<(), Error> {
+        write_configuration(&self.path, verified)
+    }
+
     fn refuse(&self, rule: &'static str) -> Error {
         Error::Bundle {
             path: self.path.display().to_string(),
             rule,
         }
     }
+}
+
+/// The file that holds an image's configuration; `config.json` is the agent's.
+pub const CONFIGURATION: &str = "image-config.json";
+
+/// Writes an image's configuration into a directory, by rename. Blocks.
+pub(crate) fn write_configuration(directory: &Path, verified: &[u8]) -> Result<(), Error> {
+    let target = directory.join(CONFIGURATION);
+    let failed = |error| layer_store::Error::file("write", &target)(error);
+    let mut file = tempfile::NamedTempFile::new_in(directory).map_err(failed)?;
+    file.write_all(verified).map_err(failed)?;
+    let mode = fs::Permissions::from_mode(0o644);
+    file.as_file().set_permissions(mode).map_err(failed)?;
+    file.persist(&target).map_err(|error| failed(error.error))?;
+    Ok(())
 }
 
 fn is_mount_point(path: &Path) -> Result<bool, Error> {
@@ -100,7 +127,7 @@ fn is_mount_point(path: &Path) -> Result<bool, Error> {
         AtFlags::SYMLINK_NOFOLLOW,
         StatxFlags::BASIC_STATS,
     );
-    let stat = stat.map_err(|error| Error::file("examine", path)(error.into()))?;
+    let stat = stat.map_err(|error| layer_store::Error::file("examine", path)(error.into()))?;
     Ok(stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
 

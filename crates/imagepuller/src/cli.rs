@@ -1,18 +1,21 @@
 //! The program's arguments, and what each command does.
 
-use std::path::PathBuf;
+use std::io::Write as _;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
-use tokio::signal::unix::{SignalKind, signal};
+use clap::{Parser, Subcommand};
+use rustix::process::{Resource, getrlimit, setrlimit};
+use tracing::Level;
 
-use crate::pull::Puller;
-use crate::request::{self, RequestError};
-use crate::service::{self, Service};
-use crate::socket::{Address, Listening};
-use crate::store::Store;
+use crate::error::Kind;
+
+mod pull;
+mod request;
+mod serve;
+mod store;
+
+/// Exit code for wrong arguments (`EX_USAGE`).
+pub const EX_USAGE: u8 = 64;
 
 /// Exit code for bad data: a document, an image or a reference (`EX_DATAERR`).
 const EX_DATAERR: u8 = 65;
@@ -37,119 +40,60 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Serve(Serve),
-    Request(Request),
+    Serve(serve::Serve),
+    Pull(pull::Pull),
+    Request(request::Request),
+    List(store::List),
+    Gc(store::Gc),
 }
 
-/// Serve pulls on unix sockets until SIGTERM.
-///
-/// Listens at once, with mode 0600. The configuration is read anew for each pull, so a corrected one works without a
-/// restart. No file means no credentials and the web's public CAs; a file that is not valid means that every pull is
-/// answered with what is wrong with it.
-#[derive(Debug, Args)]
-struct Serve {
-    /// Where to listen, as unix:PATH; may be repeated
-    #[arg(long, required = true, value_name = "ADDRESS")]
-    listen: Vec<Address>,
-    /// Directory for layers, on a file system with trusted extended attributes (tmpfs, ext4)
-    #[arg(long, value_name = "DIR")]
-    store: PathBuf,
-    /// The configuration, commonly /run/insecure-cfg/imagepuller.toml
-    #[arg(long, value_name = "FILE")]
-    config: PathBuf,
-}
-
-/// Ask a running service for an image and print the digest of its manifest.
-///
-/// Exits with 65 if the reference, the image or the configuration is wrong, with 69 if the registry or the service cannot
-/// be reached or denies access, with 70 if the service failed.
-#[derive(Debug, Args)]
-struct Request {
-    /// Socket of the service
-    #[arg(
-        long,
-        value_name = "PATH",
-        default_value = "/run/guest-services/imagepull.socket"
-    )]
-    socket: PathBuf,
-    /// Print a JSON object instead of the bare digest
-    #[arg(long)]
-    json: bool,
-    /// How long to wait; Kata's agent waits as long by default
-    #[arg(long, value_name = "SECONDS", default_value_t = 1200, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    timeout: u64,
-    /// The image by digest, such as registry.corp:5000/team/app@sha256:...
-    image: String,
-    /// Absolute directory to mount it in, at BUNDLE/rootfs
-    bundle: String,
+impl Cli {
+    /// Starts logging to standard error, as much as the command wants.
+    pub fn start_logging(&self) {
+        let is_quiet = matches!(&self.command, Command::Pull(pull) if pull.is_quiet());
+        let most = if is_quiet { Level::WARN } else { Level::INFO };
+        tracing_subscriber::fmt()
+            .with_max_level(most)
+            .with_writer(pull::meter::Log::default)
+            .with_ansi(false)
+            .with_target(false)
+            .init();
+    }
 }
 
 /// Runs a command; returns the exit code after saying on stderr what went wrong.
 pub async fn run(cli: Cli) -> ExitCode {
+    raise_open_files();
     match cli.command {
-        Command::Serve(arguments) => match serve(arguments).await {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => fail(&format!("failed to serve: {error:#}"), EX_SOFTWARE),
-        },
-        Command::Request(arguments) => ask(arguments).await,
+        Command::Serve(arguments) => serve::run(arguments).await,
+        Command::Pull(arguments) => pull::run(arguments).await,
+        Command::Request(arguments) => request::run(arguments).await,
+        Command::List(arguments) => store::list(&arguments),
+        Command::Gc(arguments) => store::gc(arguments).await,
     }
 }
 
-async fn serve(arguments: Serve) -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let (sockets, store) = tokio::task::spawn_blocking(move || -> anyhow::Result<_> {
-        let sockets = arguments
-            .listen
-            .iter()
-            .map(Listening::bind)
-            .collect::<Result<Vec<_>, _>>()?;
-        Ok((sockets, Arc::new(Store::open(&arguments.store)?)))
-    })
-    .await??;
-    let service = Arc::new(Service::new(Puller::new(store, arguments.config)));
-    let stop = async {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    };
-    service::serve(service, sockets, stop).await?;
-    Ok(())
+/// Allows as many open files as may be allowed: a mount of 500 layers holds one for each.
+fn raise_open_files() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!(%error, "the number of open files cannot be raised");
+    }
 }
 
-async fn ask(arguments: Request) -> ExitCode {
-    let Request {
-        socket,
-        json,
-        timeout,
-        image,
-        bundle,
-    } = arguments;
-    let answer = request::pull_image(&socket, &image, &bundle, Duration::from_secs(timeout)).await;
-    match answer {
-        Ok(digest) => {
-            let text = if json {
-                serde_json::json!({ "manifestDigest": digest }).to_string()
-            } else {
-                digest
-            };
-            println!("{text}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            let code = match error {
-                RequestError::Refused {
-                    is_bad_data: true, ..
-                } => EX_DATAERR,
-                RequestError::Refused {
-                    is_internal: true, ..
-                } => EX_SOFTWARE,
-                _ => EX_UNAVAILABLE,
-            };
-            fail(&error.to_string(), code)
-        }
+/// The exit code for a kind of failure.
+fn exit_code(kind: Kind) -> u8 {
+    match kind {
+        Kind::Request | Kind::Data => EX_DATAERR,
+        Kind::Denied | Kind::Unreachable | Kind::Exhausted => EX_UNAVAILABLE,
+        Kind::Internal => EX_SOFTWARE,
     }
+}
+
+/// Prints a line. Whoever reads no further does not want it.
+fn print(line: &str) {
+    let _ = writeln!(std::io::stdout().lock(), "{line}");
 }
 
 fn fail(message: &str, code: u8) -> ExitCode {

@@ -4,10 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser as _;
-use imagepuller::cli::{self, Cli};
-
-/// Exit code for wrong arguments (`EX_USAGE`).
-const EX_USAGE: u8 = 64;
+use imagepuller::cli::{self, Cli, EX_USAGE};
 
 /// How long threads with file system work may take to notice that nobody waits for them.
 const BLOCKING_TIMEOUT: Duration = Duration::from_secs(2);
@@ -24,11 +21,8 @@ fn main() -> ExitCode {
             };
         }
     };
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_ansi(false)
-        .with_target(false)
-        .init();
+    arguments.start_logging();
+    linux_sys::heap::share_arenas();
     match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

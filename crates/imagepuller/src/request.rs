@@ -3,9 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use imagepuller_api::client::ImagePullServiceClient;
-use imagepuller_api::message::ImagePullRequest;
+use imagepuller_api::client::{ImagePullServiceClient, ImageStoreServiceClient};
+use imagepuller_api::message::{CollectRequest, ImagePullRequest};
 use ttrpc::Code;
+use ttrpc::r#async::Client;
+
+use crate::care::Collected;
 
 /// Why a request got no image.
 #[derive(Debug, thiserror::Error)]
@@ -32,9 +35,12 @@ pub enum RequestError {
     /// The connection ended without an answer.
     #[error("the image puller gave no answer: {0}")]
     NoAnswer(String),
+    /// The user did not want to wait any longer.
+    #[error("interrupted")]
+    Interrupted,
 }
 
-/// Asks the service at a socket for an image; gives the digest of its manifest.
+/// Asks the service at a socket for an image; gives the digest of its manifest. Dropping the future ends the pull.
 ///
 /// # Errors
 ///
@@ -45,32 +51,57 @@ pub async fn pull_image(
     bundle: &str,
     timeout: Duration,
 ) -> Result<String, RequestError> {
-    let connect = |reason: String| RequestError::Connect {
-        socket: socket.display().to_string(),
-        reason,
-    };
-    let stream = tokio::net::UnixStream::connect(socket)
-        .await
-        .map_err(|error| connect(error.to_string()))?;
-    let client = ImagePullServiceClient::new(ttrpc::r#async::Client::new(stream.into()));
+    let client = ImagePullServiceClient::new(connect(socket).await?);
     let request = ImagePullRequest {
         image_url: image.to_owned(),
         bundle_path: bundle.to_owned(),
         ..Default::default()
     };
-    match client
-        .pull_image(ttrpc::context::with_duration(timeout), &request)
-        .await
-    {
-        Ok(response) => Ok(response.manifest_digest),
-        Err(ttrpc::Error::RpcStatus(status)) => {
-            let code = status.code();
-            Err(RequestError::Refused {
-                message: status.message,
-                is_bad_data: matches!(code, Code::INVALID_ARGUMENT | Code::FAILED_PRECONDITION),
-                is_internal: matches!(code, Code::INTERNAL | Code::UNKNOWN),
-            })
-        }
-        Err(error) => Err(RequestError::NoAnswer(error.to_string())),
+    let answer = client.pull_image(ttrpc::context::with_duration(timeout), &request);
+    Ok(answer.await.map_err(refused)?.manifest_digest)
+}
+
+/// Asks the service at a socket to remove layers that nothing uses.
+///
+/// # Errors
+///
+/// [`RequestError`].
+pub async fn collect(
+    socket: &Path,
+    unused_for: Duration,
+    timeout: Duration,
+) -> Result<Collected, RequestError> {
+    let client = ImageStoreServiceClient::new(connect(socket).await?);
+    let request = CollectRequest {
+        unused_for_seconds: unused_for.as_secs(),
+        ..Default::default()
+    };
+    let answer = client.collect(ttrpc::context::with_duration(timeout), &request);
+    let answer = answer.await.map_err(refused)?;
+    Ok(Collected {
+        layers: answer.layers,
+        containers: answer.containers,
+        bytes: answer.bytes,
+    })
+}
+
+async fn connect(socket: &Path) -> Result<Client, RequestError> {
+    let stream = tokio::net::UnixStream::connect(socket).await;
+    let stream = stream.map_err(|error| RequestError::Connect {
+        socket: socket.display().to_string(),
+        reason: error.to_string(),
+    })?;
+    Ok(Client::new(stream.into()))
+}
+
+fn refused(error: ttrpc::Error) -> RequestError {
+    let ttrpc::Error::RpcStatus(status) = error else {
+        return RequestError::NoAnswer(error.to_string());
+    };
+    let code = status.code();
+    RequestError::Refused {
+        message: status.message,
+        is_bad_data: matches!(code, Code::INVALID_ARGUMENT | Code::FAILED_PRECONDITION),
+        is_internal: matches!(code, Code::INTERNAL | Code::UNKNOWN),
     }
 }

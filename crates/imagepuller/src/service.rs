@@ -1,17 +1,26 @@
-//! The ttrpc service: one call, one pull.
+//! The ttrpc services: one call, one pull, and the care of the store.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use imagepuller_api::message::{ImagePullRequest, ImagePullResponse};
-use imagepuller_api::server::ImagePullService;
-use tokio::sync::RwLock;
+use imagepuller_api::message::{
+    CollectRequest, CollectResponse, ImagePullRequest, ImagePullResponse,
+};
+use imagepuller_api::server::{self, ImagePullService, ImageStoreService};
+use layer_store::caretaker::Caretaker;
+use layer_store::store::Store;
+use tokio::runtime::Handle;
+use tokio::sync::{OnceCell, OwnedRwLockReadGuard, RwLock};
 use ttrpc::Code;
-use ttrpc::r#async::TtrpcContext;
+use ttrpc::r#async::{Server, TtrpcContext};
 
 use crate::error::{Error, Kind, chain};
-use crate::pull::Puller;
+use crate::forward::Front;
+use crate::notify;
+use crate::pull::{Options, Puller};
+use crate::socket::Listening;
 
 /// The most of an image's name that is repeated in a message.
 const MAX_SHOWN_BYTES: usize = 512;
@@ -19,72 +28,184 @@ const MAX_SHOWN_BYTES: usize = 512;
 /// How much of a caller's deadline is kept for the answer, at most.
 const MAX_ANSWER_TIME: Duration = Duration::from_secs(1);
 
-/// Answers `PullImage`.
+/// How long running pulls may take to end: what service managers grant by default is 90 s, Kata's guests less.
+const STOP_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How long after the last pull its memory is given back: threads that end with it have ended by then.
+const TRIM_DELAY: Duration = Duration::from_millis(500);
+
+/// What to serve with.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Directory for layers.
+    pub store: PathBuf,
+    /// The document.
+    pub configuration: PathBuf,
+    /// Socket of the program that has the other services of a confidential data hub.
+    pub upstream: Option<PathBuf>,
+}
+
+/// Answers `PullImage` and `Collect`.
 #[derive(Debug)]
 pub struct Service {
+    settings: Settings,
+    /// Opened while callers can connect already. One that cannot be opened is tried again for each call, and the caller learns why.
+    open: OnceCell<Open>,
+    /// Held for reading by each call, so that an end can wait for all of them.
+    busy: Arc<RwLock<()>>,
+}
+
+/// A store in use.
+#[derive(Debug)]
+struct Open {
     puller: Puller,
-    /// Held for reading by each pull, so that an end can wait for all of them.
-    busy: RwLock<()>,
+    store: Arc<Store>,
+    /// Removes what ended containers leave.
+    _caretaker: Caretaker,
+}
+
+/// A call that is running. The last one gives memory back to the pod.
+struct Running(Option<OwnedRwLockReadGuard<()>>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let Some(busy) = self.0.take() else {
+            return;
+        };
+        let lock = OwnedRwLockReadGuard::rwlock(&busy).clone();
+        drop(busy);
+        // While the program ends there may be no runtime any more, and nothing to give back.
+        if let (Ok(_), Ok(runtime)) = (lock.try_write(), Handle::try_current()) {
+            runtime.spawn(async {
+                tokio::time::sleep(TRIM_DELAY).await;
+                let _ = tokio::task::spawn_blocking(linux_sys::heap::trim).await;
+            });
+        }
+    }
 }
 
 impl Service {
-    /// A service for a puller.
-    pub fn new(puller: Puller) -> Self {
+    /// A service whose store is opened by the first call, or before.
+    pub fn new(settings: Settings) -> Self {
         Self {
-            puller,
-            busy: RwLock::new(()),
+            settings,
+            open: OnceCell::new(),
+            busy: Arc::default(),
         }
     }
 
-    /// Waits until no pull is running.
+    /// Waits until no call is running.
     pub async fn idle(&self) {
         drop(self.busy.write().await);
+    }
+
+    async fn running(&self) -> Running {
+        Running(Some(self.busy.clone().read_owned().await))
+    }
+
+    async fn open(&self) -> Result<&Open, Error> {
+        let open = || async {
+            let path = self.settings.store.clone();
+            let opened = tokio::task::spawn_blocking(move || {
+                let store = Arc::new(Store::open(&path)?);
+                Ok((store.clone(), Caretaker::start(store)?))
+            });
+            let opened: Result<_, layer_store::Error> = opened
+                .await
+                .map_err(|error| Error::Internal(error.to_string()))?;
+            let (store, caretaker) = opened?;
+            let configuration = self.settings.configuration.clone();
+            Ok(Open {
+                puller: Puller::new(store.clone(), configuration, Options::default()),
+                store,
+                _caretaker: caretaker,
+            })
+        };
+        self.open.get_or_try_init(open).await
+    }
+
+    async fn pull(&self, request: &ImagePullRequest) -> Result<String, Error> {
+        let puller = &self.open().await?.puller;
+        let pulled = puller
+            .pull(&request.image_url, &request.bundle_path)
+            .await?;
+        Ok(pulled.manifest.to_string())
     }
 }
 
 #[async_trait]
 impl ImagePullService for Service {
+    /// Ends early, with all its work, when the deadline passes or the caller hangs up.
     async fn pull_image(
         &self,
         context: &TtrpcContext,
         request: ImagePullRequest,
     ) -> ttrpc::Result<ImagePullResponse> {
-        let _running = self.busy.read().await;
-        let pull = self.puller.pull(&request.image_url, &request.bundle_path);
-        let result = match u64::try_from(context.timeout_nano) {
-            Ok(deadline) if deadline > 0 => {
-                let deadline = Duration::from_nanos(deadline);
-                let timed = tokio::time::timeout(patience(deadline), pull).await;
-                timed.unwrap_or(Err(Error::Deadline {
-                    seconds: deadline.as_secs(),
-                }))
+        let _running = self.running().await;
+        match in_time(context, self.pull(&request)).await {
+            Ok(manifest_digest) => Ok(ImagePullResponse {
+                manifest_digest,
+                ..Default::default()
+            }),
+            Err(error) => {
+                let image: String = request.image_url.chars().take(MAX_SHOWN_BYTES).collect();
+                Err(refuse(&format!("pull {}", image.escape_debug()), &error))
             }
-            // No deadline was sent.
-            _ => pull.await,
-        };
-        let error = match result {
-            Ok(pulled) => {
-                let manifest_digest = pulled.manifest.to_string();
-                return Ok(ImagePullResponse {
-                    manifest_digest,
-                    ..Default::default()
-                });
-            }
-            Err(error) => error,
-        };
-        let image: String = request.image_url.chars().take(MAX_SHOWN_BYTES).collect();
-        let message = format!("failed to pull {}: {}", image.escape_debug(), chain(&error));
-        tracing::error!("{message}");
-        Err(ttrpc::Error::RpcStatus(ttrpc::get_status(
-            code(error.kind()),
-            message,
-        )))
+        }
     }
 }
 
-/// How long a pull may take, so that the answer that it took too long still arrives: the caller's own timer has no words.
+#[async_trait]
+impl ImageStoreService for Service {
+    async fn collect(
+        &self,
+        context: &TtrpcContext,
+        request: CollectRequest,
+    ) -> ttrpc::Result<CollectResponse> {
+        let _running = self.running().await;
+        let collected = in_time(context, async {
+            let store = self.open().await?.store.clone();
+            crate::care::collect(store, Duration::from_secs(request.unused_for_seconds)).await
+        });
+        let collected = collected
+            .await
+            .map_err(|error| refuse("remove unused layers", &error))?;
+        Ok(CollectResponse {
+            layers: collected.layers,
+            containers: collected.containers,
+            bytes: collected.bytes,
+            ..Default::default()
+        })
+    }
+}
+
+/// Gives up in time for the answer that it took too long: the caller's own timer has no words.
+async fn in_time<T>(
+    context: &TtrpcContext,
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    match u64::try_from(context.timeout_nano) {
+        Ok(deadline) if deadline > 0 => {
+            let deadline = Duration::from_nanos(deadline);
+            let timed = tokio::time::timeout(patience(deadline), work).await;
+            timed.unwrap_or(Err(Error::Deadline {
+                seconds: deadline.as_secs(),
+            }))
+        }
+        // No deadline was sent.
+        _ => work.await,
+    }
+}
+
+/// How long a call may take, so that there is time for an answer.
 fn patience(deadline: Duration) -> Duration {
     deadline.saturating_sub(MAX_ANSWER_TIME.min(deadline / 10))
+}
+
+fn refuse(what: &str, error: &Error) -> ttrpc::Error {
+    let message = format!("failed to {what}: {}", chain(error));
+    tracing::error!("{message}");
+    ttrpc::Error::RpcStatus(ttrpc::get_status(code(error.kind()), message))
 }
 
 fn code(kind: Kind) -> Code {
@@ -98,58 +219,60 @@ fn code(kind: Kind) -> Code {
     }
 }
 
-/// Serves on sockets until told to stop; then lets running pulls end for a while.
+/// Serves on sockets until told to stop; then lets running calls end for a while.
 ///
 /// # Errors
 ///
 /// [`Error::Socket`].
 pub async fn serve(
-    service: Arc<Service>,
-    sockets: Vec<crate::socket::Listening>,
+    settings: Settings,
+    sockets: Vec<Listening>,
     stop: impl Future<Output = ()>,
 ) -> Result<(), Error> {
-    let mut servers = Vec::new();
+    let (mut front, listener) = Front::new(settings.upstream.clone());
+    let service = Arc::new(Service::new(settings));
+    let mut server = Server::new()
+        .add_listener(listener)
+        .register_service(server::create_image_pull_service(service.clone()))
+        .register_service(server::create_image_store_service(service.clone()));
+    let started = server.start().await;
+    started.map_err(|error| Error::Internal(error.to_string()))?;
     for socket in &sockets {
-        let failed = |rule: String| Error::Socket {
+        let failed = |error: std::io::Error| Error::Socket {
             path: socket.path().to_owned(),
-            rule,
+            rule: format!("cannot be served: {error}"),
         };
-        let listener = socket
-            .listener()
-            .map_err(|error| failed(format!("cannot be served: {error}")))?;
-        let services = imagepuller_api::server::create_image_pull_service(service.clone());
-        let mut server = ttrpc::r#async::Server::new()
-            .add_listener(listener.into())
-            .register_service(services);
-        server
-            .start()
-            .await
-            .map_err(|error| failed(format!("cannot be served: {error}")))?;
+        front.serve(socket.listener().map_err(failed)?, socket.path());
         tracing::info!(socket = %socket.path().display(), "listening");
-        servers.push(server);
     }
-    stop.await;
+    notify::ready(sockets.iter().map(Listening::path));
+    let opening = async {
+        if let Err(error) = service.open().await {
+            tracing::error!("cannot pull: {}", chain(&error));
+        }
+        std::future::pending().await
+    };
+    tokio::select! {
+        () = stop => {}
+        () = notify::alive() => {}
+        () = opening => {}
+    }
     tracing::info!("stopping");
-    for server in &mut servers {
-        server.stop_listen().await;
+    notify::stopping();
+    server.stop_listen().await;
+    front.stop();
+    // Who comes now is refused at once, instead of waiting for an answer that nobody gives.
+    drop(sockets);
+    let idle = tokio::time::timeout(STOP_TIMEOUT, service.idle());
+    tokio::select! {
+        ended = idle => if ended.is_err() {
+            tracing::warn!("pulls are still running after {} s and are given up", STOP_TIMEOUT.as_secs());
+        },
+        () = notify::alive() => {}
     }
-    if tokio::time::timeout(STOP_TIMEOUT, service.idle())
-        .await
-        .is_err()
-    {
-        tracing::warn!(
-            "pulls are still running after {} s and are given up",
-            STOP_TIMEOUT.as_secs()
-        );
-    }
-    for server in &mut servers {
-        let _ = server.shutdown().await;
-    }
+    let _ = server.shutdown().await;
     Ok(())
 }
-
-/// How long running pulls may take to end: what service managers grant by default is 90 s, Kata's guests less.
-const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[cfg(test)]
 mod tests {

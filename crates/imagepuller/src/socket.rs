@@ -36,11 +36,19 @@ impl FromStr for Address {
     }
 }
 
-/// A socket that accepts connections; its name is removed when dropped.
+impl Address {
+    /// The path.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+/// A socket that accepts connections. Its name is removed when dropped, if it was made here.
 #[derive(Debug)]
 pub struct Listening {
     path: PathBuf,
     listener: UnixListener,
+    is_inherited: bool,
 }
 
 impl Listening {
@@ -77,7 +85,36 @@ impl Listening {
         fs::set_permissions(&temporary, Permissions::from_mode(0o600))
             .map_err(failed("closed to others"))?;
         fs::rename(&temporary, &path).map_err(failed("named"))?;
-        Ok(Self { path, listener })
+        Ok(Self {
+            path,
+            listener,
+            is_inherited: false,
+        })
+    }
+
+    /// The sockets that the service manager listens on and handed over. It made them, with the mode that it was told, and it
+    /// keeps them for the next service.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Socket`] if what was handed over is no unix socket, or has no name.
+    pub fn inherited() -> Result<Vec<Self>, Error> {
+        let refused = |error: io::Error| Error::Socket {
+            path: "LISTEN_FDS".into(),
+            rule: format!("cannot be taken from the service manager: {error}"),
+        };
+        let sockets = linux_sys::inherited::unix_listeners().map_err(refused)?;
+        let named = |listener: UnixListener| {
+            let address = listener.local_addr().map_err(refused)?;
+            let path = address.as_pathname().map(Path::to_owned);
+            let path = path.ok_or_else(|| refused(io::Error::other("it has no path")))?;
+            Ok(Self {
+                path,
+                listener,
+                is_inherited: true,
+            })
+        };
+        sockets.into_iter().map(named).collect()
     }
 
     /// The socket's name.
@@ -95,7 +132,9 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        if !self.is_inherited {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 

@@ -14,8 +14,8 @@ fn privileged_tokens_are_fetched_from_the_realm() {
     }
     let site = Site::start();
     let tokens = TokenServer::start(&site.scratch, &site.authority);
-    let storage = site.scratch.path().join("registry-storage");
-    let (_registry, port) = tokens.registry(&site.scratch, &site.authority, &storage);
+    let registry = tokens.registry(&site.scratch, &site.authority, &site.registry);
+    let port = registry.port();
     let image = format!("localhost:{port}/team/app@{}", site.layout.manifest);
     let certificate = site.authority.certificate();
     let puller = Puller::start(&site.scratch, None);

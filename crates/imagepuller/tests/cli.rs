@@ -23,8 +23,33 @@ fn help_teaches_and_wrong_arguments_are_64() {
     ] {
         assert!(text.contains(word), "{word}: {text}");
     }
+    let help = run(&["pull", "--help"]);
+    let text = String::from_utf8(help.stdout).unwrap();
+    for word in [
+        "--insecure-no-digest",
+        "--platform",
+        "image-config.json",
+        "73",
+    ] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
     for arguments in [
         &[][..],
+        &["serve", "--store", "/s", "--config", "/c"],
+        &[
+            "serve",
+            "--listen",
+            "unix:/run/a",
+            "--upstream",
+            "unix:/run/a",
+            "--store",
+            "/s",
+            "--config",
+            "/c",
+        ],
+        &["pull", "image"],
+        &["pull", "--output", "/o", "--attempts", "0", "image"],
+        &["pull", "--output", "/o", "--platform", "x", "image"],
         &["serve"],
         &["request", "image"],
         &[

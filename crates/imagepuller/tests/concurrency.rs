@@ -9,8 +9,8 @@ use std::process::Command;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use imagepuller::pull::Puller as InProcess;
-use imagepuller::store::Store;
+use imagepuller::pull::{Options, Puller as InProcess};
+use layer_store::store::Store;
 use rustix::mount::{UnmountFlags, unmount};
 use support::{Puller, Site, is_root};
 
@@ -25,7 +25,7 @@ fn privileged_a_bundle_takes_one_image() {
     let document = directory.path().join("imagepuller.toml");
     fs::write(&document, site.document("localhost")).unwrap();
     let store = Arc::new(Store::open(&directory.path().join("store")).unwrap());
-    let puller = InProcess::new(store, document);
+    let puller = InProcess::new(store, document, Options::default());
     let image = site.image();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(4)

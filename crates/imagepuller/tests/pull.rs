@@ -32,6 +32,14 @@ fn privileged_an_image_is_pulled_checked_and_mounted() {
         fs::read(rootfs.join("etc/motd")).unwrap(),
         b"pulled inside the guest\n"
     );
+    let blob = |digest: &str| fs::read(site.registry.blob(digest)).unwrap();
+    let manifest: serde_json::Value = serde_json::from_slice(&blob(&site.layout.manifest)).unwrap();
+    let configuration = rootfs.parent().unwrap().join("image-config.json");
+    assert_eq!(
+        fs::read(configuration).unwrap(),
+        blob(manifest["config"]["digest"].as_str().unwrap()),
+        "byte for byte as its digest names it"
+    );
     assert!(
         !rootfs.join("etc/removed").exists(),
         "the whiteout has no effect"

@@ -1,11 +1,15 @@
 //! The command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use clap::Parser;
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::Options;
+use crate::find::DEFAULT_WAIT;
+use crate::journal::Format;
+use crate::measured::Layout;
 use crate::paths::Paths;
+use crate::{Options, refresh};
 
 /// Exit code for a wrong command line.
 pub const USAGE: u8 = 64;
@@ -14,11 +18,22 @@ const EXIT_CODES: &str = "\
 Exit codes:
    0  done, also when initdata was refused and the deny-all policy is in place
   64  wrong command line
-  65  initdata or the configuration was refused (only with --strict-exit)
+  65  initdata or a configuration was refused (only with --strict-exit)
   70  the outcome could not be written below /run, or an internal error; after an internal error
       the deny-all policy names the place in the source, and the image puller refuses to pull";
 
-/// Verify initdata against the TEE, then copy the configuration disk into place.
+const REFRESH_EXIT_CODES: &str = "\
+Exit codes:
+   0  done; standard output says replaced, unchanged or removed
+  64  wrong command line, or a name that no disk has
+  65  the disk is malformed, or there are two, or initdata was refused: the file stays as it is
+  69  no disk carries the magic any more: the file stays as it is
+  70  the file could not be written, or an internal error
+
+Example, as a systemd timer would run it every minute:
+  initdata-processor refresh imagepuller";
+
+/// Verify initdata against the TEE, then copy the configuration disks into place.
 ///
 /// Runs once in the guest, as root, before the agent. Looks at every whole disk; the first
 /// eight bytes say what a disk is for.
@@ -27,22 +42,78 @@ Exit codes:
 /// HOSTDATA or TDX MRCONFIGID, read from the local report). Then every entry of its data table
 /// becomes a file in /run/measured-cfg. If anything is wrong, /run/measured-cfg/policy.rego becomes a policy
 /// that denies every request and names the reason. No disk is fine only if the announced value is
-/// all zero.
+/// all zero. The policy stands there from the start, so a killed program leaves a closed guest.
 ///
 /// "imgpullr": the image puller's configuration, verified by nothing. It becomes
 /// /run/insecure-cfg/imagepuller.toml (0600). If it is unusable,
 /// /run/insecure-cfg/imagepuller.error names the reason and the image puller refuses to pull. No
-/// disk means no configuration.
+/// disk means no configuration. /etc/initdata-processor.toml can name further magics, further
+/// files and their owner.
+///
+/// A disk that is expected and not there yet is waited for: one named by --expect or by the kernel
+/// parameter configdev.expect=NAME,NAME..., and initdata wherever the host announced it.
+///
+/// Before the first disk is read the program gives up capabilities, files (Landlock) and system
+/// calls (seccomp) that it does not need.
 ///
 /// Without a TEE, initdata is refused unless the kernel command line holds
 /// configdev.allow_unverified_initdata=1. In an SNP or TDX guest that parameter has no effect: until
-/// its driver has made /dev/sev-guest or /dev/tdx_guest, initdata is refused, so load the driver
-/// first. SEV and SEV-ES without SNP, and a guest whose paravisor hides the TEE from the kernel,
-/// count as no TEE.
+/// the guest's driver is there, initdata is refused, so load the driver first. SEV and SEV-ES
+/// without SNP, and a guest whose paravisor hides the TEE from the kernel, count as no TEE.
 #[derive(Debug, Parser)]
-#[command(version, verbatim_doc_comment, after_help = EXIT_CODES)]
+#[command(version, verbatim_doc_comment, after_help = EXIT_CODES, args_conflicts_with_subcommands = true)]
 pub struct Cli {
-    /// Look for sys, dev, proc and run below DIR instead of /
+    /// Something else than the run at boot
+    #[command(subcommand)]
+    pub command: Option<Command>,
+
+    /// Wait for the disk of this name if it is not there yet: initdata, imagepuller, or another
+    /// file of /etc/initdata-processor.toml without its extension
+    #[arg(long, value_name = "NAME")]
+    pub expect: Vec<String>,
+
+    /// How long to wait for expected disks, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_WAIT.as_secs() as u16)]
+    pub wait: u16,
+
+    /// Also put initdata.toml, aa.toml and cdh.toml where Kata's agent leaves them, below
+    /// /run/confidential-containers/initdata, for its stock companions
+    #[arg(long, value_name = "LAYOUT")]
+    pub layout: Option<FurtherLayout>,
+
+    /// Exit with 65 instead of 0 when initdata or a configuration was refused
+    #[arg(long)]
+    pub strict_exit: bool,
+
+    /// What every command takes.
+    #[command(flatten)]
+    pub place: Place,
+}
+
+/// What there is besides the run at boot.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Read a configuration disk again, and replace its file if it differs
+    ///
+    /// For credentials that the host renews in a running guest (kata-configdev update). Reads the
+    /// device itself, not the page cache. A disk that makes no sense is read again for two seconds,
+    /// since the host may be writing it just now; after that the file stays as it is. Nothing is
+    /// accepted in a guest whose initdata was refused.
+    #[command(verbatim_doc_comment, after_help = REFRESH_EXIT_CODES)]
+    Refresh {
+        /// The file's name without its extension, such as imagepuller
+        name: String,
+
+        /// What every command takes.
+        #[command(flatten)]
+        place: Place,
+    },
+}
+
+/// What every command takes.
+#[derive(Args, Clone, Debug)]
+pub struct Place {
+    /// Look for sys, dev, proc, etc and run below DIR instead of /
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub root: PathBuf,
 
@@ -50,22 +121,78 @@ pub struct Cli {
     #[arg(long)]
     pub include_loop: bool,
 
-    /// Exit with 65 instead of 0 when initdata or the configuration was refused
-    #[arg(long)]
-    pub strict_exit: bool,
+    /// Where log lines go
+    #[arg(long, value_name = "WHERE", default_value = "stderr")]
+    pub log: Log,
 
     /// Also log every disk that was passed over, with the reason
     #[arg(short, long)]
     pub verbose: bool,
 }
 
+/// Where log lines go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Log {
+    /// Standard error
+    Stderr,
+    /// The kernel's log, for guests without a journal
+    Kmsg,
+}
+
+/// Layouts besides this project's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FurtherLayout {
+    /// /run/confidential-containers/initdata
+    KataAgent,
+}
+
 impl Cli {
+    /// Where, of whichever command.
+    #[must_use]
+    pub fn place(&self) -> &Place {
+        match &self.command {
+            Some(Command::Refresh { place, .. }) => place,
+            None => &self.place,
+        }
+    }
+
     /// What [`crate::run`] needs to know.
     #[must_use]
     pub fn options(&self) -> Options {
         Options {
+            paths: Paths::below(&self.place.root),
+            include_loop: self.place.include_loop,
+            expect: self.expect.clone(),
+            wait: Duration::from_secs(self.wait.into()),
+            layout: match self.layout {
+                None => Layout::Own,
+                Some(FurtherLayout::KataAgent) => Layout::KataAgent,
+            },
+            sandbox: true,
+        }
+    }
+}
+
+impl Place {
+    /// What [`refresh::refresh`] needs to know.
+    #[must_use]
+    pub fn refresh(&self, name: &str) -> refresh::Options {
+        refresh::Options {
             paths: Paths::below(&self.root),
+            name: name.to_owned(),
             include_loop: self.include_loop,
+            sandbox: true,
+        }
+    }
+}
+
+impl Log {
+    /// How lines begin there.
+    #[must_use]
+    pub fn format(self) -> Format {
+        match self {
+            Self::Stderr => Format::Text,
+            Self::Kmsg => Format::Kmsg,
         }
     }
 }
@@ -79,7 +206,20 @@ mod tests {
     #[test]
     fn the_definition_is_consistent() {
         Cli::command().debug_assert();
-        assert_eq!(Cli::parse_from(["x"]).options().paths, Paths::below("/"));
-        assert!(Cli::try_parse_from(["x", "--strict-exit", "extra"]).is_err());
+        let options = Cli::parse_from(["x"]).options();
+        assert_eq!(options.paths, Paths::below("/"));
+        assert_eq!(options.wait, DEFAULT_WAIT);
+        assert!(options.sandbox);
+        for wrong in [
+            ["x", "--strict-exit", "extra"].as_slice(),
+            &["x", "refresh"],
+            &["x", "--expect", "initdata", "refresh", "imagepuller"],
+            &["x", "--layout", "other"],
+            &["x", "--wait", "-1"],
+        ] {
+            assert!(Cli::try_parse_from(wrong).is_err(), "{wrong:?}");
+        }
+        let refresh = Cli::parse_from(["x", "refresh", "imagepuller", "--root", "/r"]);
+        assert_eq!(refresh.place().root, PathBuf::from("/r"));
     }
 }

@@ -1,18 +1,19 @@
 //! Which block devices are looked at, and which carry a magic.
 
+mod node;
+
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use config_image::Magic;
-use rustix::fs::{Mode, OFlags, makedev, open};
 
 use crate::Error;
 use crate::journal::Journal;
 use crate::paths::Paths;
+use node::{Node, Places};
 
-/// The most block devices looked at, partitions included.
+/// The most block devices looked at, without partitions.
 ///
 /// The host attaches them, so their number needs a limit; no guest has a fraction of this. Not part of the format.
 pub const MAX_BLOCK_DEVICES: usize = 1024;
@@ -24,6 +25,8 @@ pub struct Disk {
     pub name: String,
     /// What its first eight bytes say.
     pub magic: Magic,
+    /// Its device node.
+    pub node: PathBuf,
     /// The disk, read-only.
     pub file: File,
 }
@@ -31,13 +34,57 @@ pub struct Disk {
 /// What a walk over the block devices found.
 #[derive(Debug, Default)]
 pub struct Scan {
-    /// The disks with one of the two magics, by name.
+    /// The disks with one of the wanted magics, by name; a few of each.
     pub disks: Vec<Disk>,
-    /// How many disks could not be read.
-    pub unreadable: usize,
+    /// The others, by name, and why.
+    passed_over: Vec<(String, Skipped)>,
 }
 
 impl Scan {
+    /// Whether a disk carries `magic`.
+    #[must_use]
+    pub fn has(&self, magic: Magic) -> bool {
+        self.count(magic) > 0
+    }
+
+    fn count(&self, magic: Magic) -> usize {
+        let disks = self.disks.iter();
+        disks.filter(|disk| disk.magic == magic).count()
+    }
+
+    /// How many disks could not be read.
+    #[must_use]
+    pub fn unreadable(&self) -> usize {
+        let faults = self.passed_over.iter();
+        faults.filter(|(_, reason)| reason.is_fault()).count()
+    }
+
+    /// Tells what became of each block device.
+    pub fn tell(&self, journal: &mut Journal<'_>) {
+        let mut told = 0;
+        for (name, reason) in &self.passed_over {
+            let text = format_args!("{name}: passed over: {reason}");
+            if reason.is_fault() && told < MAX_TOLD {
+                journal.warn(text);
+                told += 1;
+            } else {
+                journal.detail(text);
+            }
+        }
+        let untold = self.unreadable() - told;
+        if untold > 0 {
+            journal.warn(format_args!(
+                "passed over: {untold} more disks that could not be read"
+            ));
+        }
+        for disk in &self.disks {
+            journal.detail(format_args!(
+                "{}: offset 0: found the magic \"{}\"",
+                disk.name, disk.magic
+            ));
+        }
+    }
+
     /// The disk that carries `magic`, if there is one.
     ///
     /// # Errors
@@ -64,30 +111,38 @@ impl Scan {
     }
 }
 
+/// How many disks with one magic are kept: two are a reason to refuse, more make a longer message.
+const MAX_SAME: usize = 4;
+
+/// How many unusable disks are named in the log unless it is verbose: the kernel's log takes ten lines at a time, and the host must
+/// not be able to drown the verdict.
+const MAX_TOLD: usize = 3;
+
+/// How many disks are open at the same time, so that their first sectors are read at the same time.
+const BATCH: usize = 128;
+
 /// Why a block device was passed over.
 #[derive(Debug, thiserror::Error)]
 enum Skipped {
-    #[error("a partition")]
-    Partition,
     #[error("without hardware (loop, zram, device mapper or the like)")]
     Virtual,
-    #[error("removable")]
+    #[error("it carries a magic, but is removable")]
     Removable,
     #[error("hidden, a path of another disk")]
     Hidden,
     #[error("empty")]
     Empty,
-    #[error("expected the magic of a configuration image, found none")]
+    #[error("offset 0: expected a magic, found none")]
     NoMagic,
-    #[error("expected a magic of this program, found \"{0}\"")]
+    #[error("offset 0: expected a magic of this program, found \"{0}\"")]
     OtherMagic(Magic),
-    #[error("read {0} in sysfs: {1}")]
-    Attribute(&'static str, io::Error),
+    #[error("find the device in sysfs: {0}")]
+    Link(io::Error),
     #[error("open the device node: {0}")]
     Open(io::Error),
-    #[error("expected the node of block device {expected}, found something else")]
-    OtherNode { expected: String },
-    #[error("read the first bytes: {0}")]
+    #[error("expected the node of {expected}, found block device {found}")]
+    OtherNode { expected: String, found: String },
+    #[error("offset 0: read the first sector: {0}")]
     Read(io::Error),
 }
 
@@ -96,7 +151,11 @@ impl Skipped {
     fn is_fault(&self) -> bool {
         matches!(
             self,
-            Self::Attribute(..) | Self::Open(_) | Self::OtherNode { .. } | Self::Read(_)
+            Self::Link(_)
+                | Self::Open(_)
+                | Self::OtherNode { .. }
+                | Self::Read(_)
+                | Self::Removable
         )
     }
 }
@@ -104,38 +163,51 @@ impl Skipped {
 /// Looks at the first bytes of every whole disk.
 ///
 /// Disks are those with hardware behind them (virtio-blk, SCSI, NVMe, ...): no partitions, no loop devices unless
-/// `include_loop`, nothing removable, hidden or empty. A disk that cannot be opened or read is reported and passed over.
-/// All are looked at, since a second one with the same magic matters.
+/// `include_loop`, nothing removable, hidden or empty. A disk that cannot be opened or read, or that vanishes meanwhile, is
+/// passed over. All are looked at, since a second one with the same magic matters; so nothing depends on their order, and
+/// serials, which not every device has, are not asked for.
+///
+/// A question to sysfs costs as much as reading a sector, so only about what carries a magic, or cannot be read, one is asked.
 ///
 /// # Errors
 ///
 /// [`Error::List`] and [`Error::TooManyDisks`].
-pub fn scan(paths: &Paths, include_loop: bool, journal: &mut Journal<'_>) -> Result<Scan, Error> {
+pub fn scan(paths: &Paths, magics: &[Magic], include_loop: bool) -> Result<Scan, Error> {
     let mut scan = Scan::default();
-    for name in names(&paths.block_class)? {
-        match examine(paths, &name, include_loop) {
-            Ok(disk) => {
-                journal.detail(format_args!("{name}: found the magic \"{}\"", disk.magic));
-                scan.disks.push(disk);
+    let names = names(&paths.block)?;
+    let places = Places::open(paths).map_err(|errno| Error::List {
+        path: paths.dev.clone(),
+        source: errno.into(),
+    })?;
+    for batch in names.chunks(BATCH) {
+        let opened: Vec<_> = batch
+            .iter()
+            .map(|name| (name, Node::open(&places, name, include_loop)))
+            .collect();
+        for (_, node) in &opened {
+            if let Ok(node) = node {
+                node.start_reading();
             }
-            Err(reason) if reason.is_fault() => {
-                journal.warn(format_args!("{name}: passed over: {reason}"));
-                scan.unreadable += 1;
+        }
+        for (name, node) in opened {
+            match node.and_then(|node| node.disk(&places, magics)) {
+                Ok(disk) if scan.count(disk.magic) < MAX_SAME => scan.disks.push(disk),
+                Ok(_) => {}
+                Err(reason) => scan.passed_over.push((name.clone(), reason)),
             }
-            Err(reason) => journal.detail(format_args!("{name}: passed over: {reason}")),
         }
     }
     Ok(scan)
 }
 
-/// The names of all block devices, sorted, so that logs of two boots compare.
-fn names(block_class: &Path) -> Result<Vec<String>, Error> {
+/// The names of all block devices but partitions, sorted, so that logs of two boots compare.
+fn names(block: &Path) -> Result<Vec<String>, Error> {
     let failed = |source| Error::List {
-        path: block_class.to_owned(),
+        path: block.to_owned(),
         source,
     };
     let mut names = Vec::new();
-    for entry in fs::read_dir(block_class).map_err(failed)? {
+    for entry in fs::read_dir(block).map_err(failed)? {
         let name = entry.map_err(failed)?.file_name();
         if names.len() == MAX_BLOCK_DEVICES {
             return Err(Error::TooManyDisks {
@@ -147,75 +219,4 @@ fn names(block_class: &Path) -> Result<Vec<String>, Error> {
     }
     names.sort_unstable();
     Ok(names)
-}
-
-fn examine(paths: &Paths, name: &str, include_loop: bool) -> Result<Disk, Skipped> {
-    let sysfs = paths.block_class.join(name);
-    if sysfs.join("partition").exists() {
-        return Err(Skipped::Partition);
-    }
-    // Only what has a parent device is hardware; this leaves out loop, ram, zram, nbd, dm and md by what they are.
-    let is_loop = include_loop && name.starts_with("loop");
-    if !is_loop && !sysfs.join("device").exists() {
-        return Err(Skipped::Virtual);
-    }
-    if flag(&sysfs.join("hidden")) {
-        return Err(Skipped::Hidden);
-    }
-    if flag(&sysfs.join("removable")) {
-        return Err(Skipped::Removable);
-    }
-    let size = fs::read_to_string(sysfs.join("size"))
-        .map_err(|error| Skipped::Attribute("size", error))?;
-    if size.trim_end() == "0" {
-        return Err(Skipped::Empty);
-    }
-    let number = match fs::read_to_string(sysfs.join("dev")) {
-        Ok(text) => Some(text.trim_end().to_owned()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(Skipped::Attribute("dev", error)),
-    };
-    // The kernel writes '/' in a device's name as '!' in sysfs.
-    let node = paths.dev.join(name.replace('!', "/"));
-    // Non-blocking: whatever the node is, opening it must not wait.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-    let file =
-        File::from(open(&node, flags, Mode::empty()).map_err(|errno| Skipped::Open(errno.into()))?);
-    let metadata = file.metadata().map_err(Skipped::Open)?;
-    if !is_expected_node(&metadata, number.as_deref()) {
-        return Err(Skipped::OtherNode {
-            expected: number.unwrap_or_default(),
-        });
-    }
-    match config_image::probe(&file).map_err(Skipped::Read)? {
-        Some(magic @ (Magic::INITDATA | Magic::IMAGEPULLER)) => Ok(Disk {
-            name: name.to_owned(),
-            magic,
-            file,
-        }),
-        Some(other) => Err(Skipped::OtherMagic(other)),
-        None => Err(Skipped::NoMagic),
-    }
-}
-
-/// Whether the node is the disk that sysfs describes. sysfs always gives a number; where a test's tree gives none,
-/// a plain file stands for the disk.
-fn is_expected_node(metadata: &fs::Metadata, number: Option<&str>) -> bool {
-    match number {
-        Some(number) => {
-            metadata.file_type().is_block_device() && Some(metadata.rdev()) == device_number(number)
-        }
-        None => metadata.is_file(),
-    }
-}
-
-/// `MAJOR:MINOR` as one number.
-fn device_number(text: &str) -> Option<u64> {
-    let (major, minor) = text.split_once(':')?;
-    Some(makedev(major.parse().ok()?, minor.parse().ok()?))
-}
-
-/// Whether a sysfs attribute says yes; an attribute that a driver lacks says no.
-fn flag(path: &Path) -> bool {
-    fs::read_to_string(path).is_ok_and(|text| text.trim_end() == "1")
 }

@@ -9,6 +9,7 @@ use config_image::{DecodeError, Magic};
 use crate::evidence::EvidenceError;
 use crate::initdata::DocumentError;
 use crate::kernel_parameter::ALLOW_UNVERIFIED;
+use crate::settings::SettingsError;
 
 /// Why initdata or the configuration was refused, or the outcome not written.
 #[derive(Debug, thiserror::Error)]
@@ -63,7 +64,7 @@ pub enum Error {
     Evidence(#[from] EvidenceError),
     /// There is no TEE, and nobody allowed going without.
     #[error(
-        "verify initdata: found neither /dev/sev-guest nor /dev/tdx_guest; on a machine without a TEE the kernel parameter {ALLOW_UNVERIFIED} accepts unverified initdata"
+        "verify initdata: found no sign of SNP or TDX; on a machine without a TEE the kernel parameter {ALLOW_UNVERIFIED} accepts unverified initdata"
     )]
     NoPlatform,
     /// The document is not the announced one.
@@ -107,6 +108,47 @@ pub enum Error {
     InitdataRefused {
         /// Why, as one line.
         reason: String,
+    },
+    /// The settings in the guest image have a mistake.
+    #[error("use the settings in {path}")]
+    Settings {
+        /// The file.
+        path: PathBuf,
+        /// The mistake.
+        source: SettingsError,
+    },
+    /// An expected disk has a name that means nothing.
+    #[error("look for a disk called \"{name}\": the known ones are {known}")]
+    UnknownName {
+        /// The name.
+        name: String,
+        /// What would have been one.
+        known: String,
+    },
+    /// The rights that reading a hostile disk does not need cannot be given up.
+    #[error(transparent)]
+    Sandbox(#[from] process_sandbox::Error),
+    /// What stands in place from the start, and stays if this process is killed.
+    #[error("finish: initdata-processor was stopped before its end, or is still at work")]
+    NotFinished,
+    /// A refresh before the first run.
+    #[error("refresh: {path} does not exist: initdata-processor has not run in this guest")]
+    NotRun {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A refresh where initdata was refused: nothing may be handed out.
+    #[error("refresh: initdata was refused, so no configuration is accepted in this guest")]
+    RefreshRefused,
+    /// A refresh without the disk.
+    #[error(
+        "refresh: no disk carries the magic \"{magic}\" any more ({skipped} disks could not be read)"
+    )]
+    NoDisk {
+        /// The magic.
+        magic: Magic,
+        /// How many disks were passed over for a fault.
+        skipped: usize,
     },
     /// This program has a bug.
     #[error("finish: internal error at {place}: please report it")]

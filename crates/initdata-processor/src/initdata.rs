@@ -3,10 +3,12 @@
 //! Spec: `docs/format.md`, "Initdata". Parsed only once the digest fits, except where an administrator allowed
 //! unverified initdata on a machine without a TEE.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+use toml_parser::Source;
+use unicode_normalization::UnicodeNormalization;
 
 use crate::digest::Algorithm;
 use crate::printable;
@@ -16,6 +18,12 @@ pub const VERSION: &str = "0.1.0";
 
 /// The most entries in `[data]`: each becomes a file. Real documents have four or five. Not part of the format.
 pub const MAX_ENTRIES: usize = 1024;
+
+/// The most tokens of TOML: names, values, brackets, lines. A real document has some dozens, since a file's content is one token.
+///
+/// The parser keeps all of them, and a table for every dotted key: without this limit four megabytes become a gigabyte. Not part
+/// of the format.
+pub const MAX_TOKENS: usize = 32 << 10;
 
 /// The longest name of a file on Linux.
 pub const MAX_NAME_BYTES: usize = 255;
@@ -64,6 +72,12 @@ impl FileName {
         })
     }
 
+    /// A name that stands in this program.
+    pub(crate) fn fixed(name: &'static str) -> Self {
+        debug_assert!(Self::new(name).is_ok(), "{name}");
+        Self(name.to_owned())
+    }
+
     /// The name.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -88,6 +102,12 @@ pub enum DocumentError {
         line: usize,
         /// The parser's message, which quotes nothing of the document.
         message: String,
+    },
+    /// More tokens than [`MAX_TOKENS`].
+    #[error("line {line}: expected at most {MAX_TOKENS} names, values, brackets and lines")]
+    TooManyTokens {
+        /// Where the first one too many is, counted from 1.
+        line: usize,
     },
     /// A key is missing.
     #[error("the key \"{key}\" is missing")]
@@ -127,6 +147,12 @@ pub enum DocumentError {
         /// The broken rule.
         rule: &'static str,
     },
+    /// Two keys in `[data]` are one name to a reader, written with other code points.
+    #[error("the key \"{name}\" in [data] is there twice, in two Unicode spellings")]
+    SameName {
+        /// The key, printable and cut.
+        name: String,
+    },
     /// More entries than [`MAX_ENTRIES`].
     #[error("[data] has {found} entries, at most {MAX_ENTRIES} are accepted")]
     TooManyEntries {
@@ -145,6 +171,12 @@ impl Document {
         let text = std::str::from_utf8(bytes).map_err(|error| DocumentError::NotUtf8 {
             offset: error.valid_up_to(),
         })?;
+        // Reads one token at a time, in constant memory.
+        if let Some(token) = Source::new(text).lex().nth(MAX_TOKENS) {
+            return Err(DocumentError::TooManyTokens {
+                line: line_of(text, token.span().start()),
+            });
+        }
         let table = DeTable::parse(text).map_err(|error| DocumentError::NotToml {
             line: error.span().map_or(0, |span| line_of(text, span.start)),
             message: printable(error.message()),
@@ -173,7 +205,8 @@ impl Document {
         let data = data
             .iter()
             .map(|(key, value)| entry(text, key.get_ref(), value))
-            .collect::<Result<_, _>>()?;
+            .collect::<Result<BTreeMap<_, _>, _>>()?;
+        distinct(data.keys())?;
         let unknown_keys = table
             .keys()
             .map(|key| key.get_ref().as_ref())
@@ -187,6 +220,19 @@ impl Document {
             unknown_keys,
         })
     }
+}
+
+/// The parser has refused equal keys, escapes resolved. What is left are names that only look equal.
+fn distinct<'a>(names: impl Iterator<Item = &'a FileName>) -> Result<(), DocumentError> {
+    let mut seen = BTreeSet::new();
+    for name in names {
+        if !seen.insert(name.as_str().nfc().collect::<String>()) {
+            return Err(DocumentError::SameName {
+                name: shown(name.as_str()),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// How many unknown keys are named; a warning does not need more.

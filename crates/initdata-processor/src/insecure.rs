@@ -1,114 +1,207 @@
-//! `/run/insecure-cfg`: the image puller's configuration, or the reason why there is none.
+//! `/run/insecure-cfg`: the files from unmeasured disks, or the reasons why there are none.
 //!
-//! Three states: a configuration file; an error file; neither, which means "no configuration". The image puller looks for
-//! the error file first, so each change below passes through a state that refuses rather than one that forgets.
+//! Each file has three states: it is there; its error file is there; neither, which means "no configuration". The image
+//! puller looks for the error file first, so each change below passes through a state that refuses rather than one that
+//! forgets.
 
-use std::fs::{self, DirBuilder, File, Permissions};
-use std::io::{self, Write};
-use std::os::fd::OwnedFd;
+use std::fs::{DirBuilder, File, Permissions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Mode, OFlags, open, openat, renameat, unlinkat};
+use config_image::MAX_DOCUMENT_BYTES;
+use rustix::fs::{
+    AtFlags, FlockOperation, Gid, Mode, OFlags, RenameFlags, Uid, fchown, flock, open, openat,
+    renameat_with, unlinkat,
+};
 use rustix::io::Errno;
+use zeroize::Zeroizing;
 
+use crate::settings::{Owner, Target};
 use crate::{Error, printable};
 
 /// The directory's name below `/run`.
 pub const DIRECTORY: &str = "insecure-cfg";
 
-/// The configuration, 0600.
-pub const FILE: &str = "imagepuller.toml";
+/// Stands here from the start of a run until initdata is accepted: then nothing may be put here later either.
+const REFUSED: &str = "initdata.refused";
 
-/// One line that says why the configuration was refused, 0600. Stands beside [`FILE`], with another extension.
-pub const ERROR_FILE: &str = "imagepuller.error";
-
-/// The longest line in the error file; a reason is a sentence. Longer ones are cut.
+/// The longest line in an error file; a reason is a sentence. Longer ones are cut.
 pub const MAX_ERROR_BYTES: usize = 1024;
 
-/// Puts `document` at [`FILE`].
-///
-/// # Errors
-///
-/// [`Error::Write`].
-pub fn store(run: &Path, document: &[u8]) -> Result<(), Error> {
-    let directory = Directory::open(run)?;
-    directory.write(FILE, document)?;
-    directory.remove(ERROR_FILE)
-}
-
-/// Puts `reason` at [`ERROR_FILE`] and removes the configuration.
-///
-/// # Errors
-///
-/// [`Error::Write`]. The caller must not report success then: without the file the puller would go on unconfigured.
-pub fn refuse(run: &Path, reason: &str) -> Result<(), Error> {
-    let mut line = printable(reason);
-    line.truncate(MAX_ERROR_BYTES);
-    line.push('\n');
-    let directory = Directory::open(run)?;
-    directory.write(ERROR_FILE, line.as_bytes())?;
-    directory.remove(FILE)
-}
-
-/// Leaves neither file: there is no configuration.
-///
-/// # Errors
-///
-/// [`Error::Write`].
-pub fn clear(run: &Path) -> Result<(), Error> {
-    let directory = Directory::open(run)?;
-    directory.remove(FILE)?;
-    directory.remove(ERROR_FILE)
-}
-
-/// The directory, held open, 0700.
-struct Directory {
+/// The directory, held open: 0700, and each file 0600.
+#[derive(Debug)]
+pub struct Insecure {
     path: PathBuf,
     fd: OwnedFd,
+    owner: Option<Owner>,
 }
 
-impl Directory {
-    fn open(run: &Path) -> Result<Self, Error> {
+impl Insecure {
+    /// Makes the directory, and sets mode and owner of one that is there.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Write`].
+    pub fn make(run: &Path, owner: Option<Owner>) -> Result<Self, Error> {
         let path = run.join(DIRECTORY);
-        let opened = match DirBuilder::new().mode(0o700).create(&path) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-            _ => open(
-                &path,
-                OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
-                Mode::empty(),
-            )
-            .map_err(io::Error::from)
-            .map(File::from)
-            .and_then(|file| {
-                file.set_permissions(Permissions::from_mode(0o700))?;
-                Ok(OwnedFd::from(file))
-            }),
-        };
+        if let Err(source) = DirBuilder::new().mode(0o700).create(&path)
+            && source.kind() != ErrorKind::AlreadyExists
+        {
+            return Err(Error::Write { path, source });
+        }
+        let opened = open_directory(&path).and_then(|fd| {
+            let file = File::from(fd);
+            file.set_permissions(Permissions::from_mode(0o700))?;
+            give(&file, owner)?;
+            Ok(OwnedFd::from(file))
+        });
         match opened {
-            Ok(fd) => Ok(Self { path, fd }),
+            Ok(fd) => Ok(Self { path, fd, owner }),
             Err(source) => Err(Error::Write { path, source }),
         }
+    }
+
+    /// Opens the directory that an earlier run made.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotRun`], [`Error::Write`].
+    pub fn open(run: &Path, owner: Option<Owner>) -> Result<Self, Error> {
+        let path = run.join(DIRECTORY);
+        match open_directory(&path) {
+            Ok(fd) => Ok(Self { path, fd, owner }),
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(Error::NotRun { path }),
+            Err(source) => Err(Error::Write { path, source }),
+        }
+    }
+
+    /// The directory, for the sandbox.
+    pub fn directory(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Waits until no other run or refresh is at work here, and keeps them out until this is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Write`].
+    pub fn lock(&self) -> Result<(), Error> {
+        flock(&self.fd, FlockOperation::LockExclusive)
+            .map_err(|errno| self.failed("", errno.into()))
+    }
+
+    /// Notes that initdata is refused, or not yet accepted.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Write`].
+    pub fn mark_refused(&self) -> Result<(), Error> {
+        self.write(REFUSED, b"")
+    }
+
+    /// Takes the note away: files may be placed here.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Write`].
+    pub fn mark_accepted(&self) -> Result<(), Error> {
+        self.remove(REFUSED)
+    }
+
+    /// Whether the note is there, or whether that cannot be told.
+    pub fn is_refused(&self) -> bool {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        !matches!(
+            openat(&self.fd, REFUSED, flags, Mode::empty()),
+            Err(Errno::NOENT)
+        )
+    }
+
+    /// Puts `document` in place.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Write`].
+    pub fn store(&self, target: &Target, document: &[u8]) -> Result<(), Error> {
+        self.write(target.file.as_str(), document)?;
+        self.remove(target.error_file.as_str())
+    }
+
+    /// Puts `reason` in place of the file.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Write`]. The caller must not report success then: without the reason the puller would go on unconfigured.
+    pub fn refuse(&self, target: &Target, reason: &str) -> Result<(), Error> {
+        let mut line = printable(reason);
+        line.truncate(MAX_ERROR_BYTES);
+        line.push('\n');
+        self.write(target.error_file.as_str(), line.as_bytes())?;
+        self.remove(target.file.as_str())
+    }
+
+    /// Leaves neither file: there is no configuration.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Write`].
+    pub fn clear(&self, target: &Target) -> Result<(), Error> {
+        self.remove(target.file.as_str())?;
+        self.remove(target.error_file.as_str())
+    }
+
+    /// Whether the state is already the one that [`Insecure::store`] would make, or [`Insecure::clear`] for an empty document.
+    pub fn holds(&self, target: &Target, document: &[u8]) -> bool {
+        let absent = |name: &str| matches!(self.read(name), Ok(None));
+        let same = match self.read(target.file.as_str()) {
+            Ok(Some(content)) => !document.is_empty() && content.as_slice() == document,
+            Ok(None) => document.is_empty(),
+            Err(_) => false,
+        };
+        same && absent(target.error_file.as_str())
+    }
+
+    /// A file's content, at most what a document may have; `None` where there is no file.
+    fn read(&self, name: &str) -> io::Result<Option<Zeroizing<Vec<u8>>>> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = match openat(&self.fd, name, flags, Mode::empty()) {
+            Ok(fd) => File::from(fd),
+            Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(errno.into()),
+        };
+        // Reserved once: a buffer that grows leaves copies of what it held behind.
+        let length = file.metadata()?.len().min(MAX_DOCUMENT_BYTES as u64);
+        let mut content = Zeroizing::new(Vec::with_capacity(length as usize + 1));
+        file.take(length + 1).read_to_end(&mut content)?;
+        Ok(Some(content))
     }
 
     /// Atomically, 0600 from its first byte on.
     fn write(&self, name: &str, content: &[u8]) -> Result<(), Error> {
         let staging = format!(".{name}.{}", std::process::id());
         self.remove(&staging)?;
-        let written = openat(
-            &self.fd,
-            &staging,
-            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC,
-            Mode::RUSR | Mode::WUSR,
-        )
-        .map_err(io::Error::from)
-        .and_then(|fd| {
-            let mut file = File::from(fd);
-            // Set explicitly, so that an odd umask has no say.
-            file.set_permissions(fs::Permissions::from_mode(0o600))?;
-            file.write_all(content)
-        })
-        .and_then(|()| Ok(renameat(&self.fd, &staging, &self.fd, name)?));
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let written = openat(&self.fd, &staging, flags, Mode::RUSR | Mode::WUSR)
+            .map_err(io::Error::from)
+            .and_then(|fd| {
+                let mut file = File::from(fd);
+                // Set explicitly, so that an odd umask has no say.
+                file.set_permissions(Permissions::from_mode(0o600))?;
+                give(&file, self.owner)?;
+                file.write_all(content)
+            })
+            .and_then(|()| {
+                Ok(renameat_with(
+                    &self.fd,
+                    &staging,
+                    &self.fd,
+                    name,
+                    RenameFlags::empty(),
+                )?)
+            });
         written.map_err(|source| {
             // Nothing half-written stays, least of all half a password.
             let _ = self.remove(&staging);
@@ -131,89 +224,18 @@ impl Directory {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::os::unix::fs::symlink;
-
-    use super::*;
-
-    fn state(run: &Path) -> Vec<(String, String, u32)> {
-        let mut files: Vec<_> = fs::read_dir(run.join(DIRECTORY))
-            .unwrap()
-            .map(|entry| {
-                let path = entry.unwrap().path();
-                (
-                    path.file_name().unwrap().to_str().unwrap().to_owned(),
-                    fs::read_to_string(&path).unwrap(),
-                    path.metadata().unwrap().permissions().mode() & 0o7777,
-                )
-            })
-            .collect();
-        files.sort();
-        files
-    }
-
-    fn file(name: &str, content: &str) -> Vec<(String, String, u32)> {
-        vec![(name.into(), content.into(), 0o600)]
-    }
-
-    #[test]
-    fn each_state_replaces_the_other() {
-        let run = tempfile::tempdir().unwrap();
-        clear(run.path()).unwrap();
-        assert_eq!(state(run.path()), []);
-        store(run.path(), b"one").unwrap();
-        assert_eq!(state(run.path()), file(FILE, "one"));
-        store(run.path(), b"two").unwrap();
-        assert_eq!(state(run.path()), file(FILE, "two"));
-        refuse(run.path(), "the\nreason").unwrap();
-        assert_eq!(state(run.path()), file(ERROR_FILE, "the?reason\n"));
-        store(run.path(), b"three").unwrap();
-        assert_eq!(state(run.path()), file(FILE, "three"));
-        refuse(run.path(), &"x".repeat(5000)).unwrap();
-        assert_eq!(state(run.path())[0].1.len(), MAX_ERROR_BYTES + 1);
-        clear(run.path()).unwrap();
-        assert_eq!(state(run.path()), []);
-    }
-
-    #[test]
-    fn the_directory_is_for_root_only_even_if_it_was_not() {
-        let run = tempfile::tempdir().unwrap();
-        let directory = run.path().join(DIRECTORY);
-        fs::create_dir(&directory).unwrap();
-        fs::set_permissions(&directory, Permissions::from_mode(0o777)).unwrap();
-        store(run.path(), b"secret").unwrap();
-        assert_eq!(
-            directory.metadata().unwrap().permissions().mode() & 0o7777,
-            0o700
-        );
-    }
-
-    #[test]
-    fn links_in_the_way_are_not_followed() {
-        let run = tempfile::tempdir().unwrap();
-        let elsewhere = tempfile::tempdir().unwrap();
-        symlink(elsewhere.path(), run.path().join(DIRECTORY)).unwrap();
-        assert!(store(run.path(), b"secret").is_err());
-        assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
-
-        fs::remove_file(run.path().join(DIRECTORY)).unwrap();
-        clear(run.path()).unwrap();
-        let victim = elsewhere.path().join("victim");
-        fs::write(&victim, "untouched").unwrap();
-        symlink(&victim, run.path().join(DIRECTORY).join(FILE)).unwrap();
-        store(run.path(), b"secret").unwrap();
-        assert_eq!(fs::read_to_string(&victim).unwrap(), "untouched");
-        assert_eq!(state(run.path()), file(FILE, "secret"));
-    }
-
-    #[test]
-    fn a_result_that_cannot_be_written_is_an_error() {
-        let run = tempfile::tempdir().unwrap();
-        fs::write(run.path().join(DIRECTORY), "a file in the way").unwrap();
-        assert!(matches!(
-            refuse(run.path(), "reason"),
-            Err(Error::Write { .. })
-        ));
-    }
+fn open_directory(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(open(path, flags, Mode::empty())?)
 }
+
+fn give(file: &File, owner: Option<Owner>) -> io::Result<()> {
+    if let Some(Owner { user, group }) = owner {
+        fchown(file, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "insecure/tests.rs"]
+mod tests;

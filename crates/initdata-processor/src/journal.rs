@@ -5,17 +5,31 @@ use std::io::Write;
 
 use crate::printable;
 
+/// The longest line for the kernel's log; its own limit is 1024 with a prefix.
+const MAX_KMSG_BYTES: usize = 900;
+
 /// Writes one line per event: the device, what was expected, what was found; never content.
 ///
 /// Lines are made printable, so that nothing from a disk can forge a second line or move a terminal's cursor.
 pub struct Journal<'a> {
     sink: &'a mut dyn Write,
+    format: Format,
     verbose: bool,
+}
+
+/// How a line begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// For people and for journald.
+    Text,
+    /// For `/dev/kmsg`: the level as a number in angle brackets, one write per line.
+    Kmsg,
 }
 
 impl fmt::Debug for Journal<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Journal")
+            .field("format", &self.format)
             .field("verbose", &self.verbose)
             .finish_non_exhaustive()
     }
@@ -23,36 +37,51 @@ impl fmt::Debug for Journal<'_> {
 
 impl<'a> Journal<'a> {
     /// Writes to `sink`; [`Journal::detail`] only if `verbose`.
-    pub fn new(sink: &'a mut dyn Write, verbose: bool) -> Self {
-        Self { sink, verbose }
+    pub fn new(sink: &'a mut dyn Write, format: Format, verbose: bool) -> Self {
+        Self {
+            sink,
+            format,
+            verbose,
+        }
     }
 
     /// Something failed.
     pub fn error(&mut self, text: impl fmt::Display) {
-        self.line("error: ", &text);
+        self.line(3, "error: ", &text);
     }
 
     /// Something is not as it should be, and the work goes on.
     pub fn warn(&mut self, text: impl fmt::Display) {
-        self.line("warning: ", &text);
+        self.line(4, "warning: ", &text);
     }
 
     /// A step is done.
     pub fn info(&mut self, text: impl fmt::Display) {
-        self.line("", &text);
+        self.line(6, "", &text);
     }
 
     /// What only somebody who is looking for a fault wants to read.
     pub fn detail(&mut self, text: impl fmt::Display) {
         if self.verbose {
-            self.line("detail: ", &text);
+            self.line(7, "detail: ", &text);
         }
     }
 
-    fn line(&mut self, level: &str, text: &dyn fmt::Display) {
+    /// `level` is the kernel's, from 0 for an emergency to 7.
+    fn line(&mut self, level: u8, word: &str, text: &dyn fmt::Display) {
         let text = printable(&text.to_string());
+        let line = match self.format {
+            Format::Text => format!("initdata-processor: {word}{text}\n"),
+            Format::Kmsg => {
+                let mut line = format!("<{level}>initdata-processor: {word}{text}");
+                // The kernel refuses longer ones.
+                line.truncate(MAX_KMSG_BYTES);
+                line.push('\n');
+                line
+            }
+        };
         // A log that cannot be written must not stop the verification.
-        let _ = writeln!(self.sink, "initdata-processor: {level}{text}");
+        let _ = self.sink.write_all(line.as_bytes());
     }
 }
 
@@ -63,7 +92,7 @@ mod tests {
     #[test]
     fn one_event_is_one_printable_line() {
         let mut sink = Vec::new();
-        let mut journal = Journal::new(&mut sink, false);
+        let mut journal = Journal::new(&mut sink, Format::Text, false);
         journal.error("vda: a\nfake line\u{1b}[2J \u{202e}");
         journal.detail("not shown");
         journal.info("plain");
@@ -71,5 +100,20 @@ mod tests {
             String::from_utf8(sink).unwrap(),
             "initdata-processor: error: vda: a?fake line?[2J ?\ninitdata-processor: plain\n"
         );
+    }
+    #[test]
+    fn the_kernel_gets_levels_and_lines_that_it_takes() {
+        let mut sink = Vec::new();
+        let mut journal = Journal::new(&mut sink, Format::Kmsg, true);
+        journal.error("a");
+        journal.warn("b\n<0>c");
+        journal.info("d".repeat(5000));
+        journal.detail("e");
+        let text = String::from_utf8(sink).unwrap();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines[0], "<3>initdata-processor: error: a");
+        assert_eq!(lines[1], "<4>initdata-processor: warning: b?<0>c");
+        assert!(lines[2].starts_with("<6>initdata-processor: ddd") && lines[2].len() == 900);
+        assert_eq!(lines[3], "<7>initdata-processor: detail: e");
     }
 }

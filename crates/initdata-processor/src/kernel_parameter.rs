@@ -1,4 +1,4 @@
-//! The switch for platforms without a TEE.
+//! Words of the kernel command line, and the switch for platforms without a TEE.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -20,11 +20,29 @@ const MAX_CMDLINE_BYTES: u64 = 64 << 10;
 ///
 /// Those of reading the file.
 pub fn unverified_allowed(path: &Path) -> io::Result<bool> {
+    Ok(allows(&read(path)?))
+}
+
+/// What stands behind `key`, such as `configdev.expect=`, in each word of the command line in `path` that begins with it.
+///
+/// # Errors
+///
+/// Those of reading the file.
+pub fn values(path: &Path, key: &str) -> io::Result<Vec<String>> {
+    let cmdline = read(path)?;
+    let words = cmdline.split(u8::is_ascii_whitespace);
+    Ok(words
+        .filter_map(|word| word.strip_prefix(key.as_bytes()))
+        .map(|value| String::from_utf8_lossy(value).into_owned())
+        .collect())
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut cmdline = Vec::new();
     File::open(path)?
         .take(MAX_CMDLINE_BYTES)
         .read_to_end(&mut cmdline)?;
-    Ok(allows(&cmdline))
+    Ok(cmdline)
 }
 
 /// Only the exact word counts, and only if no second one contradicts it.
@@ -40,6 +58,14 @@ fn allows(cmdline: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_are_those_of_whole_words() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "quiet a.b=1 xa.b=2 a.b= a.b=c,d\n").unwrap();
+        assert_eq!(values(file.path(), "a.b=").unwrap(), ["1", "", "c,d"]);
+        assert!(values(Path::new("/nowhere"), "a.b=").is_err());
+    }
 
     #[test]
     fn only_the_exact_word_allows() {

@@ -13,32 +13,44 @@
 //! image puller), the ioctls themselves (`linux-sys`), and any check of the report's signature: the report comes from the
 //! local kernel, over a channel the host cannot write to, and is meant for nobody else.
 //!
-//! Entry: [`run`] with [`Options`]; `main.rs` only parses arguments ([`cli`]).
+//! Entry: [`run`] with [`Options`], and [`refresh::refresh`] later; `main.rs` only parses arguments ([`cli`]).
 //!
-//! - [`disk`]: which block devices are looked at, and which carry a magic.
-//! - [`evidence`]: what the host announced, from the SNP or TDX report.
-//! - [`digest`]: the document's digest, cut or padded to the evidence's field.
-//! - [`initdata`]: the document, parsed.
-//! - [`measured`]: the directory swap. [`deny`]: the policy that stands there when initdata failed.
-//! - [`insecure`]: the configuration's file, or the reason why there is none.
-//! - [`kernel_parameter`]: the switch for platforms without a TEE. [`journal`]: log lines. [`paths`]: where all this is.
-//! - [`bug`]: what a panic says, and that it too ends in the deny-all policy.
+//! - [`find`]: the search, and the wait for late disks ([`uevent`]). [`disk`]: which block devices are looked at, and which
+//!   carry a magic. [`direct`]: reads past the page cache.
+//! - [`evidence`]: what the host announced, from the SNP or TDX report. [`verify`]: initdata against that.
+//! - [`digest`]: the document's digest, cut or padded to the evidence's field. [`initdata`]: the document, parsed.
+//! - [`sandbox`]: what this process may still do once it reads a disk.
+//! - [`measured`]: the verified files, in directories that are exchanged whole ([`swap`]). [`deny`]: the policy that stands
+//!   there when initdata failed, and until it succeeds.
+//! - [`insecure`]: the configurations' files, or the reasons why there are none. [`settings`]: which there are.
+//! - [`kernel_parameter`]: words of the command line. [`journal`]: log lines. [`paths`]: where all this is.
+//!   [`notify`]: systemd's word. [`bug`]: what a panic says, and that it too ends in the deny-all policy.
 
 pub mod bug;
 pub mod cli;
 pub mod deny;
 pub mod digest;
+pub mod direct;
 pub mod disk;
 mod error;
 pub mod evidence;
+pub mod find;
 pub mod initdata;
 pub mod insecure;
 pub mod journal;
 pub mod kernel_parameter;
 pub mod measured;
+pub mod notify;
 pub mod paths;
 mod process;
+pub mod refresh;
 mod refusal;
+mod report;
+pub mod sandbox;
+pub mod settings;
+pub mod swap;
+pub mod uevent;
+pub mod verify;
 
 pub use error::{Error, printable};
-pub use process::{Configuration, Initdata, Options, Outcome, run, run_on};
+pub use process::{Configuration, Configured, Initdata, Options, Outcome, run, run_on};

@@ -1,12 +1,15 @@
-//! Verifies initdata, then copies the configuration disk into place; see the library.
+//! Verifies initdata, then copies the configuration disks into place; see the library.
 
-use std::io;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
-use initdata_processor::bug;
-use initdata_processor::cli::{Cli, USAGE};
+use initdata_processor::cli::{Cli, Command, Log, USAGE};
 use initdata_processor::journal::Journal;
+use initdata_processor::notify::Notifier;
+use initdata_processor::paths::Paths;
+use initdata_processor::{bug, refresh, run};
 
 fn main() -> ExitCode {
     bug::hide_messages();
@@ -19,14 +22,41 @@ fn main() -> ExitCode {
             return ExitCode::from(code);
         }
     };
-    let mut stderr = io::stderr().lock();
-    let mut journal = Journal::new(&mut stderr, cli.verbose);
+    let place = cli.place();
+    let paths = Paths::below(&place.root);
+    let kmsg = match place.log {
+        Log::Stderr => None,
+        Log::Kmsg => Some(OpenOptions::new().write(true).open(&paths.kmsg)),
+    };
+    let (mut sink, log): (Box<dyn Write>, Log) = match kmsg {
+        Some(Ok(kmsg)) => (Box::new(kmsg), Log::Kmsg),
+        _ => (Box::new(io::stderr().lock()), Log::Stderr),
+    };
+    let mut journal = Journal::new(&mut *sink, log.format(), place.verbose);
+    if log != place.log {
+        journal.warn(format_args!("{} cannot be opened", paths.kmsg.display()));
+    }
     // The configuration may hold passwords, which do not belong in a core file.
     if let Err(error) =
         rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
     {
         journal.warn(format_args!("core dumps stay possible: {error}"));
     }
-    let outcome = initdata_processor::run(&cli.options(), &mut journal);
-    ExitCode::from(outcome.exit_code(cli.strict_exit))
+    ExitCode::from(match &cli.command {
+        None => {
+            let notifier = Notifier::from_environment(&mut journal);
+            let outcome = run(&cli.options(), &mut journal);
+            let code = outcome.exit_code(cli.strict_exit);
+            // Without a verdict nobody must go on because of us, whatever the type of the unit.
+            notifier.tell(&outcome.summary(), code != 70);
+            code
+        }
+        Some(Command::Refresh { name, place }) => {
+            let outcome = refresh::refresh(&place.refresh(name), &mut journal);
+            if let Ok(refreshed) = outcome {
+                let _ = writeln!(io::stdout(), "{}", refreshed.word());
+            }
+            refresh::exit_code(&outcome)
+        }
+    })
 }

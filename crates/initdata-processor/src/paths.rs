@@ -5,18 +5,32 @@ use std::path::{Path, PathBuf};
 /// The places this program reads and writes; trusted, since only the guest's kernel and init make them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paths {
-    /// The sysfs class of block devices.
-    pub block_class: PathBuf,
+    /// The block devices in sysfs, without partitions.
+    pub block: PathBuf,
+    /// The block devices in sysfs by number.
+    pub numbers: PathBuf,
     /// Device nodes.
     pub dev: PathBuf,
     /// Platform devices in sysfs.
     pub platform_devices: PathBuf,
+    /// The TSM's report entries in configfs; absent where it is not mounted.
+    pub tsm_reports: PathBuf,
     /// What the kernel knows about the processors.
     pub cpuinfo: PathBuf,
     /// The kernel command line.
     pub cmdline: PathBuf,
+    /// The settings.
+    pub settings: PathBuf,
+    /// What the kernel knows about this process.
+    pub process: PathBuf,
+    /// The kernel's log.
+    pub kmsg: PathBuf,
+    /// All of sysfs.
+    pub sysfs: PathBuf,
     /// Where `measured-cfg` and `insecure-cfg` go: a tmpfs in every guest.
     pub run: PathBuf,
+    /// Where Kata's agent leaves files for its companions.
+    pub kata_agent: PathBuf,
 }
 
 impl Paths {
@@ -25,12 +39,19 @@ impl Paths {
     pub fn below(root: impl AsRef<Path>) -> Self {
         let root = root.as_ref();
         Self {
-            block_class: root.join("sys/class/block"),
+            block: root.join("sys/block"),
+            numbers: root.join("sys/dev/block"),
             dev: root.join("dev"),
             platform_devices: root.join("sys/devices/platform"),
+            tsm_reports: root.join("sys/kernel/config/tsm/report"),
             cpuinfo: root.join("proc/cpuinfo"),
             cmdline: root.join("proc/cmdline"),
+            settings: root.join("etc/initdata-processor.toml"),
+            process: root.join("proc/self"),
+            kmsg: root.join("dev/kmsg"),
+            sysfs: root.join("sys"),
             run: root.join("run"),
+            kata_agent: root.join("run/confidential-containers"),
         }
     }
 }

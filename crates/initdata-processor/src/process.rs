@@ -1,19 +1,19 @@
-//! The steps, in their order.
+//! A run: the steps in their order.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use config_image::{Image, Magic};
+use config_image::Image;
 
-use crate::digest::{Algorithm, Field, hex};
-use crate::disk::{self, Disk, Scan};
 use crate::evidence::{self, Evidence, EvidenceError};
-use crate::initdata::Document;
-use crate::insecure;
+use crate::find::Search;
 use crate::journal::Journal;
-use crate::kernel_parameter::{ALLOW_UNVERIFIED, unverified_allowed};
-use crate::measured;
+use crate::measured::Layout;
 use crate::paths::Paths;
-use crate::{Error, printable, refusal};
+use crate::refusal::Results;
+use crate::report::Report;
+use crate::settings::{Settings, Target};
+use crate::verify::announced;
+use crate::{Error, bug, disk, printable, sandbox, verify};
 
 /// What to do it with.
 #[derive(Clone, Debug)]
@@ -22,6 +22,15 @@ pub struct Options {
     pub paths: Paths,
     /// Whether loop devices are disks.
     pub include_loop: bool,
+    /// Names of the disks without which the search waits.
+    pub expect: Vec<String>,
+    /// How long it waits.
+    pub wait: Duration,
+    /// Where verified files go besides `measured-cfg`.
+    pub layout: Layout,
+    /// Whether rights are given up before the first disk is read. For good, and for the calling thread: only a library's
+    /// test leaves it out.
+    pub sandbox: bool,
 }
 
 /// What became of initdata.
@@ -38,25 +47,34 @@ pub enum Initdata {
     },
 }
 
-/// What became of the configuration.
+/// What became of a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Configuration {
     /// No disk, or an empty document.
     Absent,
-    /// `insecure-cfg/imagepuller.toml` holds it.
+    /// The file holds it.
     Placed {
         /// Its size in bytes.
         size: usize,
     },
 }
 
-/// What became of both.
+/// What became of one of the files below `insecure-cfg`.
+#[derive(Debug)]
+pub struct Configured {
+    /// What people call it, such as `imagepuller`.
+    pub name: String,
+    /// An error here stands in NAME.error.
+    pub result: Result<Configuration, Error>,
+}
+
+/// What became of everything.
 #[derive(Debug)]
 pub struct Outcome {
     /// Initdata. An error here stands in the deny-all policy.
     pub initdata: Result<Initdata, Error>,
-    /// The configuration. An error here stands in `imagepuller.error`.
-    pub configuration: Result<Configuration, Error>,
+    /// The configurations.
+    pub configurations: Vec<Configured>,
     /// What could not be written although it had to be: a refusal that nobody will read.
     pub unwritten: Vec<Error>,
 }
@@ -66,234 +84,191 @@ impl Outcome {
     #[must_use]
     pub fn exit_code(&self, strict: bool) -> u8 {
         let panicked = matches!(self.initdata, Err(Error::Internal { .. }));
+        let refused = |configured: &Configured| configured.result.is_err();
         if panicked || !self.unwritten.is_empty() {
             70
-        } else if strict && (self.initdata.is_err() || self.configuration.is_err()) {
+        } else if strict && (self.initdata.is_err() || self.configurations.iter().any(refused)) {
             65
         } else {
             0
         }
     }
+
+    /// In a few words, for systemd.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let initdata = match &self.initdata {
+            Ok(Initdata::Absent) => "no initdata".to_owned(),
+            Ok(Initdata::Placed { verified: true, .. }) => "initdata verified".to_owned(),
+            Ok(Initdata::Placed { .. }) => "initdata NOT verified".to_owned(),
+            Err(_) => return "initdata refused, the guest may run nothing".to_owned(),
+        };
+        let configurations = self.configurations.iter().map(|configured| {
+            let what = match configured.result {
+                Ok(Configuration::Absent) => "none",
+                Ok(Configuration::Placed { .. }) => "in place",
+                Err(_) => "refused",
+            };
+            format!("{}: {what}", configured.name)
+        });
+        std::iter::once(initdata)
+            .chain(configurations)
+            .collect::<Vec<_>>()
+            .join("; ")
+    }
+
+    fn failed(error: Error) -> Self {
+        Self {
+            initdata: Err(Error::NotFinished),
+            configurations: Vec::new(),
+            unwritten: vec![error],
+        }
+    }
 }
 
-/// Verifies initdata, then copies the configuration, on the platform that this machine is.
+/// Verifies initdata, then copies the configurations, on the platform that this machine is.
 ///
 /// A panic, which is a bug, ends like refused initdata: without a policy the guest would be open.
 pub fn run(options: &Options, journal: &mut Journal<'_>) -> Outcome {
-    let work =
-        |journal: &mut Journal<'_>| steps(evidence::platform(&options.paths), options, journal);
-    refusal::contain(&options.paths, journal, work)
+    run_on(|| evidence::platform(&options.paths), options, journal)
 }
 
 /// [`run`] on a platform of the caller's choice.
 pub fn run_on(
-    platform: Result<Option<Box<dyn Evidence>>, EvidenceError>,
+    platform: impl FnOnce() -> Result<Option<Box<dyn Evidence>>, EvidenceError>,
     options: &Options,
     journal: &mut Journal<'_>,
 ) -> Outcome {
-    let work = |journal: &mut Journal<'_>| steps(platform, options, journal);
-    refusal::contain(&options.paths, journal, work)
+    let paths = &options.paths;
+    let mut report = Report::start(paths);
+    let (settings, mistake) = match Settings::load(&paths.settings) {
+        Ok(settings) => (settings, None),
+        Err(source) => {
+            let path = paths.settings.clone();
+            (Settings::default(), Some(Error::Settings { path, source }))
+        }
+    };
+    let results = match Results::prepare(paths, &settings, options.layout, journal) {
+        Ok(results) => results,
+        Err(error) => return Outcome::failed(error),
+    };
+    report.phase("preparation");
+    let worked = bug::contain(|| match mistake {
+        Some(mistake) => results.refuse_all(mistake, journal),
+        None => steps(platform, options, &settings, &results, &mut report, journal),
+    });
+    let outcome = worked.unwrap_or_else(|place| {
+        // What was placed before the panic cannot be relied on.
+        results.refuse_all(Error::Internal { place }, journal)
+    });
+    report.finish(journal);
+    outcome
 }
 
 fn steps(
-    platform: Result<Option<Box<dyn Evidence>>, EvidenceError>,
+    platform: impl FnOnce() -> Result<Option<Box<dyn Evidence>>, EvidenceError>,
     options: &Options,
+    settings: &Settings,
+    results: &Results,
+    report: &mut Report,
     journal: &mut Journal<'_>,
 ) -> Outcome {
-    let start = Instant::now();
-    let scan = disk::scan(&options.paths, options.include_loop, journal);
-    let scanned = start.elapsed();
-    // A failed walk is told once, as initdata's error; the configuration then is refused because of that.
-    let (scan, initdata) = match scan {
-        Ok(scan) => {
-            let initdata = initdata(&scan, platform, &options.paths, journal);
-            (scan, initdata)
-        }
-        Err(error) => (Scan::default(), Err(error)),
+    let placed = initdata(platform, options, settings, results, report, journal);
+    let (initdata, scan) = match placed {
+        Ok(placed) => placed,
+        Err(error) => return results.refuse_all(error, journal),
     };
-    let mut unwritten = Vec::new();
-    if let Err(error) = &initdata {
-        unwritten.extend(refusal::initdata(error, &options.paths, journal).err());
-    }
-    let verified = start.elapsed();
-
-    let configuration = match &initdata {
-        Ok(_) => configuration(&scan, &options.paths, journal),
-        Err(error) => Err(refusal::follows(error)),
+    report.phase("initdata");
+    let mut outcome = Outcome {
+        initdata: Ok(initdata),
+        configurations: Vec::new(),
+        unwritten: Vec::new(),
     };
-    if let Err(error) = &configuration {
-        if initdata.is_ok() {
-            journal.error(format_args!("configuration refused: {}", error.line()));
+    for target in &settings.files {
+        let result = configuration(target, &scan, results, journal);
+        if let Err(error) = &result {
+            let refused = results.refuse(target, error, journal);
+            outcome.unwritten.extend(refused.err());
         }
-        unwritten.extend(refusal::configuration(error, &options.paths, journal).err());
+        outcome.configurations.push(Configured {
+            name: target.name.clone(),
+            result,
+        });
     }
-    let end = start.elapsed();
-    let ms = |duration: Duration| duration.as_secs_f64() * 1000.0;
-    journal.info(format_args!(
-        "finished after {:.2} ms: disks {:.2}, initdata {:.2}, configuration {:.2}",
-        ms(end),
-        ms(scanned),
-        ms(verified - scanned),
-        ms(end - verified)
-    ));
-    Outcome {
-        initdata,
-        configuration,
-        unwritten,
-    }
+    report.phase("configuration");
+    outcome
 }
 
-/// Everything about initdata: decode, verify, parse, and only then write.
+/// Everything about initdata: evidence, sandbox, search, decode, verify, parse, and only then write.
 fn initdata(
-    scan: &Scan,
-    platform: Result<Option<Box<dyn Evidence>>, EvidenceError>,
-    paths: &Paths,
+    platform: impl FnOnce() -> Result<Option<Box<dyn Evidence>>, EvidenceError>,
+    options: &Options,
+    settings: &Settings,
+    results: &Results,
+    report: &mut Report,
     journal: &mut Journal<'_>,
-) -> Result<Initdata, Error> {
-    let disk = scan.only(Magic::INITDATA)?;
-    let announced = match platform? {
-        Some(evidence) => Some(evidence.field()?),
-        None if unverified_allowed(&paths.cmdline).unwrap_or(false) => {
-            journal.warn(format_args!(
-                "no TEE, and {ALLOW_UNVERIFIED}: initdata is not verified"
-            ));
-            None
-        }
-        None => return Err(Error::NoPlatform),
-    };
-    let Some(disk) = disk else {
-        return absent(scan, announced.as_ref(), paths, journal);
-    };
-    let image = decode(disk)?;
-    let (document, verified) = match &announced {
-        Some(field) => {
-            let matched = verify(disk, &image, field)?;
-            (parse_verified(disk, &image, field, matched)?, true)
-        }
-        None => (parse(disk, &image)?, false),
-    };
-    for key in &document.unknown_keys {
-        journal.warn(format_args!(
-            "{}: the top-level key \"{key}\" has no meaning here",
-            disk.name
-        ));
-    }
-    measured::replace(
-        &paths.run,
-        document
-            .data
-            .iter()
-            .map(|(name, content)| (name, content.as_bytes())),
+) -> Result<(Initdata, disk::Scan), Error> {
+    let paths = &options.paths;
+    let mut search = Search::new(
+        paths,
+        settings,
+        &options.expect,
+        options.wait,
+        options.include_loop,
+        journal,
     )?;
-    let entries = document.data.len();
-    journal.info(format_args!(
-        "{}: initdata {}, {} bytes, {}, {entries} entries in {}",
-        disk.name,
-        if verified { "verified" } else { "NOT verified" },
-        image.document.len(),
-        document.algorithm,
-        measured::DIRECTORY,
-    ));
-    Ok(Initdata::Placed { entries, verified })
-}
-
-/// No disk. That is an answer where nothing was announced, and an attack (or a fault) where something was.
-fn absent(
-    scan: &Scan,
-    announced: Option<&Field>,
-    paths: &Paths,
-    journal: &mut Journal<'_>,
-) -> Result<Initdata, Error> {
-    if let Some(field) = announced
-        && !field.is_zero()
-    {
-        return Err(Error::DiskMissing {
-            field: field.name,
-            skipped: scan.unreadable,
-        });
+    // From the platform's own firmware, not from the host's disks: before the sandbox, which has no room for its ioctl.
+    let announced = announced(platform()?, paths, journal)?;
+    if announced.as_ref().is_some_and(|field| !field.is_zero()) {
+        search.expect_initdata();
     }
-    measured::replace(&paths.run, [])?;
-    journal.info("no initdata disk, and none was announced");
-    Ok(Initdata::Absent)
-}
-
-fn decode(disk: &Disk) -> Result<Image, Error> {
-    config_image::decode(&disk.file, disk.magic).map_err(|source| Error::Image {
-        disk: disk.name.clone(),
-        magic: disk.magic,
-        source,
-    })
-}
-
-fn verify(disk: &Disk, image: &Image, field: &Field) -> Result<Algorithm, Error> {
-    field.announces(&image.document).ok_or_else(|| {
-        // The start of each is enough to tell documents apart, and leaves the reason readable.
-        let digests = Algorithm::ALL.map(|algorithm| {
-            let digest = algorithm.digest(&image.document);
-            format!("{algorithm} {}...", hex(&digest[..8]))
-        });
-        Error::Mismatch {
-            disk: disk.name.clone(),
-            field: field.name,
-            expected: hex(&field.bytes),
-            found: digests.join(", "),
-        }
-    })
-}
-
-fn parse(disk: &Disk, image: &Image) -> Result<Document, Error> {
-    Document::parse(&image.document).map_err(|source| Error::Document {
-        disk: disk.name.clone(),
-        source,
-    })
-}
-
-/// The document's own word must fit the algorithm by which it was verified.
-fn parse_verified(
-    disk: &Disk,
-    image: &Image,
-    field: &Field,
-    matched: Algorithm,
-) -> Result<Document, Error> {
-    let document = parse(disk, image)?;
-    if document.algorithm != matched {
-        return Err(Error::OtherAlgorithm {
-            disk: disk.name.clone(),
-            field: field.name,
-            named: document.algorithm,
-            matched,
-        });
+    search.prepare(journal);
+    report.phase("platform");
+    if options.sandbox {
+        sandbox::enter(paths, settings, results.grants(), journal)?;
     }
-    Ok(document)
+    report.phase("sandbox");
+
+    let scan = search.run(paths, journal)?;
+    report.phase("disks");
+    let initdata = verify::place(&scan, announced.as_ref(), &results.measured, journal)?;
+    results.insecure.mark_accepted()?;
+    Ok((initdata, scan))
 }
 
-/// Everything about the configuration: decode and write.
+/// Everything about one configuration: decode and write.
 fn configuration(
-    scan: &Scan,
-    paths: &Paths,
+    target: &Target,
+    scan: &disk::Scan,
+    results: &Results,
     journal: &mut Journal<'_>,
 ) -> Result<Configuration, Error> {
-    let Some(disk) = scan.only(Magic::IMAGEPULLER)? else {
-        insecure::clear(&paths.run)?;
+    let insecure = &results.insecure;
+    let Some(disk) = scan.only(target.magic)? else {
+        insecure.clear(target)?;
         journal.info(format_args!(
-            "no configuration disk ({} disks could not be read)",
-            scan.unreadable
+            "{}: no disk ({} disks could not be read)",
+            target.name,
+            scan.unreadable()
         ));
         return Ok(Configuration::Absent);
     };
-    let image = decode(disk)?;
-    if image.document.is_empty() {
-        insecure::clear(&paths.run)?;
-        journal.info(printable(&format!("{}: empty configuration", disk.name)));
+    let Image { document, .. } = verify::decode(&disk.name, &disk.file, target.magic)?;
+    if document.is_empty() {
+        insecure.clear(target)?;
+        let text = format!("{}: empty configuration", disk.name);
+        journal.info(printable(&text));
         return Ok(Configuration::Absent);
     }
-    insecure::store(&paths.run, &image.document)?;
-    let size = image.document.len();
+    insecure.store(target, &document)?;
     journal.info(format_args!(
-        "{}: configuration, {size} bytes, in {}/{}; not verified, by design",
+        "{}: configuration, {} bytes, in {}/{}; not verified, by design",
         disk.name,
-        insecure::DIRECTORY,
-        insecure::FILE
+        document.len(),
+        crate::insecure::DIRECTORY,
+        target.file.as_str()
     ));
-    Ok(Configuration::Placed { size })
+    Ok(Configuration::Placed {
+        size: document.len(),
+    })
 }

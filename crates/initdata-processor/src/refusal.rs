@@ -1,74 +1,113 @@
-//! What is put in place where initdata or the configuration was refused, or where this program failed.
+//! Where results go, and what is put there where initdata or a configuration was refused, or where this program failed.
 
-use crate::initdata::FileName;
+use std::os::fd::BorrowedFd;
+
+use process_sandbox::files::Grant;
+
+use crate::insecure::Insecure;
 use crate::journal::Journal;
+use crate::measured::{Layout, Measured};
 use crate::paths::Paths;
-use crate::{Error, Outcome, bug, deny, insecure, measured};
+use crate::settings::{Settings, Target};
+use crate::{Configured, Error, Outcome};
 
-/// Does `work`; a panic refuses both, since what was placed before it cannot be relied on.
-pub fn contain(
-    paths: &Paths,
-    journal: &mut Journal<'_>,
-    work: impl FnOnce(&mut Journal<'_>) -> Outcome,
-) -> Outcome {
-    bug::contain(|| work(journal)).unwrap_or_else(|place| {
-        let refused = Error::Internal { place };
-        let follows = follows(&refused);
-        let written = [
-            initdata(&refused, paths, journal),
-            configuration(&follows, paths, journal),
+/// The directories of the results. From the first moment on they hold refusals; each outcome replaces one.
+#[derive(Debug)]
+pub struct Results {
+    pub measured: Measured,
+    pub insecure: Insecure,
+    targets: Vec<Target>,
+}
+
+impl Results {
+    /// Puts refusals in place, so that a process that is killed leaves a guest that runs nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Write`], which is logged.
+    pub fn prepare(
+        paths: &Paths,
+        settings: &Settings,
+        layout: Layout,
+        journal: &mut Journal<'_>,
+    ) -> Result<Self, Error> {
+        let reason = Error::NotFinished.line();
+        let measured = told(Measured::prepare(paths, layout, &reason), journal)?;
+        let insecure = Insecure::make(&paths.run, settings.owner).and_then(|insecure| {
+            insecure.lock()?;
+            insecure.mark_refused()?;
+            for target in &settings.files {
+                insecure.refuse(target, &reason)?;
+            }
+            Ok(insecure)
+        });
+        match told(insecure, journal) {
+            Ok(insecure) => Ok(Self {
+                measured,
+                insecure,
+                targets: settings.files.clone(),
+            }),
+            Err(error) => {
+                // A guest in which passwords may lie about must not run anything either.
+                let _ = told(measured.refuse(&error.line()), journal);
+                Err(error)
+            }
+        }
+    }
+
+    /// What placing results takes.
+    pub fn grants(&self) -> Vec<(BorrowedFd<'_>, Grant)> {
+        let mut grants = self.measured.grants();
+        grants.push((self.insecure.directory(), Grant::Files));
+        grants
+    }
+
+    /// Refuses all because of `reason`: whoever holds a password in a guest that may run nothing can only lose it.
+    pub fn refuse_all(&self, reason: Error, journal: &mut Journal<'_>) -> Outcome {
+        let line = reason.line();
+        journal.error(format_args!("initdata refused: {line}"));
+        let mut written = vec![
+            told(self.measured.refuse(&line), journal),
+            told(self.insecure.mark_refused(), journal),
         ];
+        if written[0].is_ok() {
+            journal.info("deny-all policy in place: measured-cfg/policy.rego");
+        }
+        let follows = || Error::InitdataRefused {
+            reason: line.clone(),
+        };
+        for target in &self.targets {
+            let put = self.insecure.refuse(target, &follows().line());
+            written.push(told(put, journal));
+        }
+        let refused = |target: &Target| Configured {
+            name: target.name.clone(),
+            result: Err(follows()),
+        };
         Outcome {
-            initdata: Err(refused),
-            configuration: Err(follows),
+            configurations: self.targets.iter().map(refused).collect(),
+            initdata: Err(reason),
             unwritten: written.into_iter().filter_map(Result::err).collect(),
         }
-    })
-}
+    }
 
-/// Puts the deny-all policy with `reason` in place.
-///
-/// # Errors
-///
-/// [`Error::Write`], which is logged.
-pub fn initdata(reason: &Error, paths: &Paths, journal: &mut Journal<'_>) -> Result<(), Error> {
-    journal.error(format_args!("initdata refused: {}", reason.line()));
-    told(put_deny_policy(paths, &reason.line()), journal)?;
-    journal.info("deny-all policy in place: measured-cfg/policy.rego");
-    Ok(())
-}
-
-/// Why there is no configuration where initdata was refused for `reason`.
-///
-/// Whoever holds a password in a guest that may run nothing can only lose it.
-pub fn follows(reason: &Error) -> Error {
-    Error::InitdataRefused {
-        reason: reason.line(),
+    /// Puts `reason` in place of one configuration.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Write`], which is logged.
+    pub fn refuse(
+        &self,
+        target: &Target,
+        reason: &Error,
+        journal: &mut Journal<'_>,
+    ) -> Result<(), Error> {
+        let line = reason.line();
+        journal.error(format_args!("{} refused: {line}", target.name));
+        told(self.insecure.refuse(target, &line), journal)
     }
 }
 
-/// Puts the error file with `reason` in place of the configuration.
-///
-/// # Errors
-///
-/// [`Error::Write`], which is logged.
-pub fn configuration(
-    reason: &Error,
-    paths: &Paths,
-    journal: &mut Journal<'_>,
-) -> Result<(), Error> {
-    told(insecure::refuse(&paths.run, &reason.line()), journal)
-}
-
-fn put_deny_policy(paths: &Paths, reason: &str) -> Result<(), Error> {
-    let name = FileName::new(deny::FILE).map_err(|source| Error::Document {
-        disk: "none".into(),
-        source,
-    })?;
-    let policy = deny::policy(reason);
-    measured::replace(&paths.run, [(&name, policy.as_bytes())])
-}
-
-fn told(result: Result<(), Error>, journal: &mut Journal<'_>) -> Result<(), Error> {
+fn told<T>(result: Result<T, Error>, journal: &mut Journal<'_>) -> Result<T, Error> {
     result.inspect_err(|error| journal.error(error.line()))
 }

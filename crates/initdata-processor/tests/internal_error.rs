@@ -13,7 +13,7 @@ use std::process::{Command, Output, Stdio};
 
 use initdata_processor::digest::Field;
 use initdata_processor::evidence::{Evidence, EvidenceError};
-use initdata_processor::journal::Journal;
+use initdata_processor::journal::{Format, Journal};
 use initdata_processor::{Error, bug, run_on};
 use machine::{CONFIGURATION, DOCUMENT, Machine, UNVERIFIED, configuration, initdata};
 
@@ -36,9 +36,9 @@ fn a_panic_ends_in_the_deny_policy() {
         .disk("vdb", &configuration(CONFIGURATION));
     let mut sink = Vec::new();
     let outcome = run_on(
-        Ok(Some(Box::new(Broken))),
+        || Ok(Some(Box::new(Broken))),
         &machine.options,
-        &mut Journal::new(&mut sink, true),
+        &mut Journal::new(&mut sink, Format::Text, true),
     );
     assert!(matches!(outcome.initdata, Err(Error::Internal { .. })));
     assert_eq!(outcome.exit_code(false), 70);
@@ -65,7 +65,7 @@ struct Fragile {
 impl Write for Fragile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.text.extend(bytes);
-        if !self.broken && self.text.ends_with(b"not verified, by design") {
+        if !self.broken && self.text.ends_with(b"not verified, by design\n") {
             self.broken = true;
             panic!("a message that quotes c2VjcmV0");
         }
@@ -89,9 +89,9 @@ fn a_late_panic_takes_back_what_was_placed() {
         broken: false,
     };
     let outcome = run_on(
-        Ok(None),
+        || Ok(None),
         &machine.options,
-        &mut Journal::new(&mut sink, false),
+        &mut Journal::new(&mut sink, Format::Text, false),
     );
     assert!(sink.broken, "both were in place");
     assert_eq!(outcome.exit_code(false), 70);

@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use credential_sources::Finding;
 use linux_sys::loop_device::LoopDevice;
 use linux_sys::memfd;
 use sha2::Sha256;
@@ -36,6 +37,8 @@ pub struct Attached {
     pub sha256: String,
     /// The document that the sandbox got.
     pub document: PathBuf,
+    /// What credential providers did not contribute to it, and why.
+    pub warnings: Vec<Finding>,
 }
 
 /// What holds an image. None can be written through.
@@ -89,7 +92,7 @@ pub fn attach(settings: &Settings, request: &Request<'_>) -> Result<Option<Attac
     let Some(chosen) = SandboxImage::choose(settings, request.bundle)? else {
         return Ok(None);
     };
-    let image = chosen.pack()?;
+    let image = chosen.pack(settings)?;
     let carrier = match settings.transport {
         Transport::Memory => Carrier::Memory(in_memory(&image)?),
         Transport::File => Carrier::File(shared_image::put(
@@ -110,6 +113,7 @@ pub fn attach(settings: &Settings, request: &Request<'_>) -> Result<Option<Attac
         size: image.len() as u64,
         sha256: digest::hex::<Sha256>(&image),
         document: chosen.document(),
+        warnings: chosen.warnings().to_vec(),
     }))
 }
 

@@ -89,6 +89,15 @@ impl Choice {
         }
     }
 
+    /// A document that says nothing, on whose behalf `path` speaks in messages.
+    #[must_use]
+    pub fn empty(path: &Path) -> Self {
+        Self {
+            path: path.into(),
+            text: Zeroizing::new(Vec::new()).into(),
+        }
+    }
+
     fn of_node(path: &Path) -> Result<Self, Error> {
         let path = &document_pattern::resolve(path)?;
         let text = HostFile::open(path)

@@ -3,13 +3,17 @@
 mod attach;
 mod check;
 mod config;
+mod credential_provider;
 mod detach;
 mod explain;
 mod finding;
+mod import;
 mod inspect;
 mod install;
 mod pack;
+mod secrets;
 mod sweep;
+mod update;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -24,7 +28,7 @@ use crate::{Error, exit, lines};
 pub const NAME: &str = "kata-configdev";
 
 /// Checks registry configuration documents for Kata VMs, explains them, packs them into disk images,
-/// attaches those to sandboxes and shows what an image holds.
+/// attaches those to sandboxes, updates them there and shows what an image holds.
 ///
 /// A document is a TOML file with the credentials, CA certificates, mirrors and proxies that the
 /// image puller inside a VM needs. The node puts it on a small read-only disk of the VM;
@@ -43,10 +47,12 @@ Exit codes:
   0   done
   64  wrong arguments
   65  a document, an image, the settings or a sandbox's spec is not valid, or cannot be read
-  69  an output cannot be written, an image not be put in its place or removed, no loop device be had
+  69  an output cannot be written, an image not be put in its place,
+      changed or removed, no loop device be had
   70  internal error
 
 Examples:
+  kata-configdev import docker-config ~/.docker/config.json > imagepuller.toml
   kata-configdev check imagepuller.toml
   kata-configdev explain --config imagepuller.toml registry.corp/team/app
   kata-configdev pack --config imagepuller.toml --output imagepuller.img
@@ -58,8 +64,12 @@ enum Command {
     Explain(explain::Arguments),
     Pack(Pack),
     Inspect(Inspect),
+    Import(import::Import),
+    Secrets(secrets::Secrets),
     Config(config::Arguments),
+    CredentialProvider(credential_provider::Arguments),
     Attach(attach::Arguments),
+    Update(update::Arguments),
     Detach(detach::Arguments),
     Sweep(sweep::Arguments),
     Install(install::Install),
@@ -159,9 +169,13 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             json,
         }) => pack::run(&config, &output, json, &mut stdout),
         Command::Inspect(Inspect { file, json }) => inspect::run(&file, json, &mut stdout),
+        Command::Import(arguments) => import::run(&arguments, &mut stdout),
+        Command::Secrets(arguments) => secrets::run(&arguments, &mut stdout),
         Command::Explain(arguments) => explain::run(&arguments, &mut stdout),
         Command::Config(arguments) => config::run(&arguments, &mut stdout),
+        Command::CredentialProvider(arguments) => credential_provider::run(&arguments, &mut stdout),
         Command::Attach(arguments) => attach::run(&arguments, &mut stdout),
+        Command::Update(arguments) => update::run(&arguments, &mut stdout),
         Command::Detach(arguments) => detach::run(&arguments, &mut stdout),
         Command::Sweep(arguments) => sweep::run(&arguments, &mut stdout),
         // The installer logs, and its exit codes follow the same table.

@@ -5,7 +5,6 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use config_image::Magic;
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
 
 use crate::Error;
@@ -96,15 +95,13 @@ enum Source {
 }
 
 impl Disk {
-    /// Packs `document` into a sealed anonymous file. The encoder's copy is zeroed; the compressor's own window is
-    /// not, and goes with the rest of this process's memory at the `exec`.
+    /// The disk over a copy of `image` in a sealed anonymous file.
     ///
     /// # Errors
     ///
-    /// [`Error::Pack`], [`Error::Memory`].
-    pub fn pack(document: &[u8], device: Device) -> Result<Self, Error> {
-        let image = config_image::encode(Magic::IMAGEPULLER, document).map_err(Error::Pack)?;
-        let image = linux_sys::memfd::sealed(c"imagepuller", &image).map_err(Error::Memory)?;
+    /// [`Error::Memory`].
+    pub fn in_memory(image: &[u8], device: Device) -> Result<Self, Error> {
+        let image = linux_sys::memfd::sealed(c"imagepuller", image).map_err(Error::Memory)?;
         Ok(Self {
             source: Source::Memory(image),
             device,
@@ -205,7 +202,7 @@ mod tests {
     #[test]
     fn arguments_are_exactly_these() {
         let device = Device::of_machine("q35").unwrap();
-        let disk = Disk::pack(b"[registries]\n", device).unwrap();
+        let disk = Disk::in_memory(&[0; 512], device).unwrap();
         let arguments = disk.arguments();
         let Source::Memory(image) = &disk.source else {
             unreachable!()

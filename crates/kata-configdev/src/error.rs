@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use puller_config::Problems;
 
@@ -9,6 +10,7 @@ use crate::choice::PathFault;
 use crate::document_pattern::PatternFault;
 use crate::host_file::FileFault;
 use crate::sandbox_spec::{ANNOTATION, FILE_NAME};
+use crate::settings::Transport;
 
 /// The exit codes of both programs.
 pub mod exit {
@@ -96,6 +98,12 @@ pub enum Error {
         /// Why.
         fault: PatternFault,
     },
+    /// The kubelet's configuration of its credential providers cannot be used.
+    #[error("read the kubelet's credential providers: {0}")]
+    ProviderListing(crate::providers::ListingFault),
+    /// The question of a kubelet is none.
+    #[error("understand the kubelet's question: {0}")]
+    ProviderRequest(String),
     /// The chosen document is not valid.
     #[error("accept the document {}: {}", path.display(), excerpt(problems))]
     Document {
@@ -124,6 +132,65 @@ pub enum Error {
         /// Why.
         fault: FileFault,
     },
+    /// The sandbox has no image that can change.
+    #[error(
+        "update the sandbox's configuration: there is no image at {} and no process that serves one; {}",
+        path.display(),
+        why_nothing(*transport)
+    )]
+    NothingToUpdate {
+        /// Where its file would be.
+        path: PathBuf,
+        /// The transport of the settings, where they were read.
+        transport: Option<Transport>,
+    },
+    /// The new document does not fit the disk.
+    #[error(
+        "update the sandbox's configuration: the new image has {used} bytes, the disk {capacity}; shorten the document, or start the sandbox anew with a larger capacity in the settings or of attach"
+    )]
+    UpdateTooLarge {
+        /// The size of the image.
+        used: usize,
+        /// The size of the disk.
+        capacity: usize,
+    },
+    /// The new document is an empty file.
+    #[error(
+        "update from {}: it is empty; give --empty to take the configuration away",
+        path.display()
+    )]
+    UpdateEmpty {
+        /// The document.
+        path: PathBuf,
+    },
+    /// The sandbox has a file and a serving process.
+    #[error(
+        "update the sandbox's configuration: it has the file {} and a process that serves a disk, and only one is what its guest reads; remove the file or end the process",
+        path.display()
+    )]
+    UpdateTwice {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Another update holds the lock.
+    #[error("update {}: another update has been at it for {} s; try again", path.display(), within.as_secs())]
+    UpdateBusy {
+        /// The image.
+        path: PathBuf,
+        /// How long was waited.
+        within: Duration,
+    },
+    /// An update could not be finished.
+    #[error("update {}: {source}; until an update succeeds the guest may refuse the disk", path.display())]
+    UpdateTorn {
+        /// The image.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The process that serves the disk has not taken the update.
+    #[error(transparent)]
+    UpdateServed(memory_disk::update::UpdateError),
     /// No loop device could be bound.
     #[error("attach a loop device: {0}")]
     LoopDevice(io::Error),
@@ -198,6 +265,23 @@ pub enum Error {
         /// Why.
         fault: FileFault,
     },
+    /// A file of manifests is none.
+    #[error("read {}: {reason}", path.display())]
+    Manifest {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The secrets for a placeholder cannot be combined.
+    #[error("combine the secrets: {0}")]
+    Combine(credential_sources::secretgen::CombineError),
+    /// The namespace is not clear.
+    #[error("combine the secrets: {rule}; give --namespace")]
+    CombineNamespace {
+        /// What the manifests say.
+        rule: &'static str,
+    },
     /// The argument is no image's reference. It is not repeated: it may be a URL with a password.
     #[error("read the image's reference: {0}")]
     ImageReference(String),
@@ -248,6 +332,7 @@ impl Error {
     pub const fn exit_code(&self) -> u8 {
         match self {
             Self::OutputIsDocument { .. }
+            | Self::CombineNamespace { .. }
             | Self::ImageReference(_)
             | Self::SandboxId(_)
             | Self::HoldNeeded { .. }
@@ -255,6 +340,11 @@ impl Error {
             | Self::SocketNeeded
             | Self::SocketUseless { .. } => exit::USAGE,
             Self::SharedImage { .. }
+            | Self::NothingToUpdate { .. }
+            | Self::UpdateTwice { .. }
+            | Self::UpdateBusy { .. }
+            | Self::UpdateTorn { .. }
+            | Self::UpdateServed(_)
             | Self::LoopDevice(_)
             | Self::Socket { .. }
             | Self::Serve(_) => exit::UNAVAILABLE,
@@ -290,6 +380,8 @@ impl Error {
             Self::NodePattern { .. } => {
                 "put one document where the pattern finds it, or name it by its path in the wrapper's settings"
             }
+            Self::ProviderListing(_) => "correct this file, as the kubelet needs it, too",
+            Self::ProviderRequest(_) => "let the kubelet start it",
             Self::Document { .. } => {
                 "correct the document; kata-configdev check shows every problem, docs/document.md every key"
             }
@@ -300,6 +392,14 @@ impl Error {
             Self::SandboxId(_) => "start the sandbox with a plain id",
             Self::SharedImage { .. } => {
                 "the directories below /run must belong to root, not be writable for others and be no links"
+            }
+            Self::NothingToUpdate { .. } | Self::UpdateTwice { .. } => {
+                "look at the sandbox's id and transport"
+            }
+            Self::UpdateTooLarge { .. } => "shorten the document",
+            Self::UpdateEmpty { .. } => "give --empty",
+            Self::UpdateBusy { .. } | Self::UpdateTorn { .. } | Self::UpdateServed(_) => {
+                "update it again"
             }
             Self::LoopDevice(_) => "look at /dev/loop-control and the module loop",
             Self::WrapperTransport { .. } => {
@@ -313,6 +413,8 @@ impl Error {
             Self::Serve(_) => "look at the VMM's log; the guest's memory must be shared",
             Self::Living(_) => "run it as root",
             Self::Memory(_) => "look at the node's free memory and its log",
+            Self::Manifest { .. } | Self::Combine(_) => "correct the manifests",
+            Self::CombineNamespace { .. } => "name the namespace",
             Self::ImageReference(_) => "write it as registry.corp/team/app:tag",
             Self::Input { .. } | Self::Image { .. } | Self::UnknownMagic { .. } => {
                 "look at the file"
@@ -322,6 +424,19 @@ impl Error {
             | Self::Output { .. }
             | Self::Print(_) => "choose another output",
         }
+    }
+}
+
+fn why_nothing(transport: Option<Transport>) -> String {
+    match transport {
+        Some(transport @ (Transport::Memory | Transport::Loop)) => format!(
+            "the transport of the settings, \"{}\", seals images: choose \"file\", or \"vhost-user\" without the wrapper, for sandboxes whose credentials change",
+            transport.name()
+        ),
+        Some(Transport::File | Transport::VhostUser) => {
+            "look at the id, and whether the sandbox has a configuration".into()
+        }
+        None => "look at the id, whether the sandbox has a configuration, and its transport: \"memory\" and \"loop\" seal images, \"file\" and \"vhost-user\" do not".into(),
     }
 }
 

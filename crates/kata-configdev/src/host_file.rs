@@ -44,6 +44,18 @@ pub enum FileFault {
         /// The limit.
         limit: usize,
     },
+    /// A file that cannot be an image of ours.
+    #[error("it is no configuration image")]
+    NotImage,
+    /// Something else than a socket.
+    #[error("it is not a socket")]
+    NotSocket,
+    /// Somebody listens at the socket.
+    #[error("another process serves this sandbox")]
+    Served,
+    /// The name means another file now.
+    #[error("it was replaced meanwhile")]
+    Replaced,
     /// The kernel refused.
     #[error("{}", description(.0))]
     Io(io::Error),

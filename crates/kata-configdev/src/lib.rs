@@ -14,10 +14,11 @@
 //! In the wrapper's order:
 //! - [`settings`]: the administrator's files, with [`document_pattern`]. [`invocation`] (with [`option_list`]): what Kata's command line says.
 //! - [`sandbox_spec`]: the pod's annotation. [`choice`]: which document it gets. [`host_file`]: how a file is opened.
-//! - [`sandbox_image`]: the chosen document, packed. [`disk`]: QEMU's arguments for it. [`wrapper`]: all of it in sequence.
+//! - [`providers`]: what the kubelet's credential providers add to it. [`sandbox_image`]: the result, packed. [`disk`]: QEMU's arguments for it. [`wrapper`]: all of it in sequence.
 //!
 //! For runtimes:
 //! - [`attach`]: the disk by any transport. [`sandbox_id`]: its name in paths. [`shared_image`]: the transport `file`.
+//! - [`capacity`]: how much room it has. [`update`]: new content while the VM runs.
 //! - [`sweep`], with [`living`]: what is left of sandboxes that are gone.
 //!
 //! For people:
@@ -27,6 +28,7 @@
 //! For both: [`Error`] with its [`exit`] codes, [`lines`], [`panic_message`].
 
 pub mod attach;
+pub mod capacity;
 pub mod choice;
 pub mod cli;
 mod digest;
@@ -40,6 +42,7 @@ pub mod lines;
 pub mod living;
 pub mod option_list;
 pub mod panic_message;
+pub mod providers;
 pub mod sandbox_id;
 pub mod sandbox_image;
 pub mod sandbox_spec;
@@ -48,6 +51,7 @@ pub mod shared_image;
 #[cfg(test)]
 mod skip;
 pub mod sweep;
+pub mod update;
 pub mod wrapper;
 
 pub use error::{Error, exit};

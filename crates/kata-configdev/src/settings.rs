@@ -1,5 +1,6 @@
 //! The administrator's settings: one file, and the drop-ins beside it.
 
+mod credential_providers;
 mod drop_ins;
 mod effective;
 mod qemu;
@@ -8,11 +9,13 @@ mod text;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+pub use credential_providers::{CredentialProviders, MAX_DEADLINE, MAX_REGISTRIES, Sources};
 pub use effective::{Effective, Origin, Origins};
 pub use qemu::Qemu;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::capacity::Capacity;
 use crate::host_file::HostFile;
 
 /// Where the settings are unless [`SETTINGS_VARIABLE`] names another file.
@@ -43,8 +46,12 @@ pub struct Settings {
     pub annotation_allow: Vec<PathBuf>,
     /// How the image gets to the hypervisor.
     pub transport: Transport,
+    /// How large images are at least; `None` leaves it to the transport, see [`crate::capacity::size`].
+    pub capacity: Option<Capacity>,
     /// What `/run` is; images of the transport `file` are below it.
     pub run_root: PathBuf,
+    /// Which of the kubelet's credential providers are asked, and for what.
+    pub credential_providers: CredentialProviders,
 }
 
 impl Default for Settings {
@@ -54,7 +61,9 @@ impl Default for Settings {
             document: None,
             annotation_allow: Vec::new(),
             transport: Transport::default(),
+            capacity: None,
             run_root: DEFAULT_RUN_ROOT.into(),
+            credential_providers: CredentialProviders::default(),
         }
     }
 }

@@ -3,6 +3,9 @@
 //! They are where Kata itself keeps the initdata of a sandbox: `/run/kata-containers/shared/initdata/SANDBOX/`. Kata's own file
 //! there has another name and is left alone, and so is the directory while it is not empty.
 
+mod in_place;
+pub mod socket;
+
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
@@ -17,6 +20,8 @@ use crate::Error;
 use crate::host_file::{FileFault, require_administered};
 use crate::image_file::{self, Keep, TEMPORARY_PREFIX};
 use crate::sandbox_id::SandboxId;
+
+pub use in_place::InPlace;
 
 /// The directories from `/run` to those of the sandboxes.
 const PARENTS: [&str; 3] = ["kata-containers", "shared", "initdata"];
@@ -60,33 +65,23 @@ fn parent(run_root: &Path) -> PathBuf {
 ///
 /// [`Error::SharedImage`].
 pub fn put(run_root: &Path, sandbox: &SandboxId, image: &[u8]) -> Result<PathBuf, Error> {
-    let parents = open_parents(run_root, Missing::Make(PARENT_MODE))?;
-    let path = directory(run_root, sandbox);
-    let directory = step(&parents, sandbox.as_str(), &path, Missing::Make(Mode::RWXU))?;
-    let path = path.join(FILE_NAME);
+    let directory = make_sandbox(run_root, sandbox)?;
+    let path = path(run_root, sandbox);
     image_file::replace(&directory, FILE_NAME.as_ref(), image, Keep::UntilReboot)
         .map_err(|fault| failed(&path, fault))?;
     Ok(path)
 }
 
-/// Removes the image of a sandbox, what a killed process left of it, and the directory if it is empty then. Says whether there
-/// was an image.
+/// Removes the image of a sandbox, its socket, what a killed process left, and the directory if it is empty then. Says whether there
+/// was an image or a socket.
 ///
 /// # Errors
 ///
 /// [`Error::SharedImage`].
 pub fn remove(run_root: &Path, sandbox: &SandboxId) -> Result<bool, Error> {
     let path = directory(run_root, sandbox);
-    let opened = open_parents(run_root, Missing::Refuse).and_then(|parents| {
-        Ok((
-            step(&parents, sandbox.as_str(), &path, Missing::Refuse)?,
-            parents,
-        ))
-    });
-    let (directory, parents) = match opened {
-        Ok(opened) => opened,
-        Err(error) if is_absent(&error) => return Ok(false),
-        Err(error) => return Err(error),
+    let Some((directory, parents)) = open_sandbox(run_root, sandbox)? else {
+        return Ok(false);
     };
     let names = names(&directory).map_err(|fault| failed(&path, fault))?;
     // What cannot be removed does not keep the rest.
@@ -95,12 +90,17 @@ pub fn remove(run_root: &Path, sandbox: &SandboxId) -> Result<bool, Error> {
         .filter(|name| name.starts_with(TEMPORARY_PREFIX))
         .map(|name| unlink(&directory, name))
         .fold(Ok(false), Result::and)
-        .and(unlink(&directory, FILE_NAME))
+        .and(unlink_all(&directory, [FILE_NAME, socket::NAME]))
         .map_err(|errno| failed(&path, errno))?;
-    match unlinkat(&parents, sandbox.as_str(), AtFlags::REMOVEDIR) {
+    remove_if_empty(&parents, sandbox).map_err(|errno| failed(&path, errno))?;
+    Ok(removed)
+}
+
+fn remove_if_empty(parents: &OwnedFd, sandbox: &SandboxId) -> Result<(), Errno> {
+    match unlinkat(parents, sandbox.as_str(), AtFlags::REMOVEDIR) {
         // Kata's own files, and others.
-        Ok(()) | Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOENT) => Ok(removed),
-        Err(errno) => Err(failed(&path, errno)),
+        Ok(()) | Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOENT) => Ok(()),
+        Err(errno) => Err(errno),
     }
 }
 
@@ -158,7 +158,8 @@ fn last_written(
     };
     let mut newest = None;
     for name in names(&directory)? {
-        if name == FILE_NAME || name.starts_with(TEMPORARY_PREFIX) {
+        if [FILE_NAME, socket::NAME].contains(&name.as_str()) || name.starts_with(TEMPORARY_PREFIX)
+        {
             match std::fs::symlink_metadata(path.join(name)).and_then(|found| found.modified()) {
                 Ok(written) => newest = newest.max(Some(written)),
                 // A temporary file that became the image has its time.
@@ -176,6 +177,27 @@ enum Missing {
     /// With this mode.
     Make(Mode),
     Refuse,
+}
+
+/// Opens the directory of a sandbox, made where it is missing.
+fn make_sandbox(run_root: &Path, sandbox: &SandboxId) -> Result<OwnedFd, Error> {
+    let parents = open_parents(run_root, Missing::Make(PARENT_MODE))?;
+    let path = directory(run_root, sandbox);
+    step(&parents, sandbox.as_str(), &path, Missing::Make(Mode::RWXU))
+}
+
+/// Opens the directory of a sandbox and the one above it; `None` where there is none.
+fn open_sandbox(run_root: &Path, sandbox: &SandboxId) -> Result<Option<(OwnedFd, OwnedFd)>, Error> {
+    let path = directory(run_root, sandbox);
+    let opened = open_parents(run_root, Missing::Refuse).and_then(|parents| {
+        let directory = step(&parents, sandbox.as_str(), &path, Missing::Refuse)?;
+        Ok((directory, parents))
+    });
+    match opened {
+        Ok(opened) => Ok(Some(opened)),
+        Err(error) if is_absent(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 fn open_parents(run_root: &Path, missing: Missing) -> Result<OwnedFd, Error> {
@@ -236,6 +258,15 @@ fn unlink(directory: &OwnedFd, name: impl AsRef<OsStr>) -> Result<bool, Errno> {
         Err(Errno::NOENT) => Ok(false),
         Err(errno) => Err(errno),
     }
+}
+
+/// Removes each of `names`; says whether one was there.
+fn unlink_all<const N: usize>(directory: &OwnedFd, names: [&str; N]) -> Result<bool, Errno> {
+    // What cannot be removed does not keep the rest.
+    let removed = names.map(|name| unlink(directory, name));
+    removed
+        .into_iter()
+        .try_fold(false, |any, one| Ok(any | one?))
 }
 
 /// Turns the kernel's word for "a link where a directory should be" into ours.

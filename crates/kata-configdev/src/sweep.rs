@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::living::Living;
 use crate::sandbox_id::SandboxId;
 use crate::shared_image::Kept;
-use crate::{Error, shared_image};
+use crate::{Error, providers, shared_image};
 
 /// How old an image must be at least. Between `attach` and the start of the hypervisor there may be a moment in which nothing
 /// on the node shows that the sandbox exists.
@@ -24,7 +24,7 @@ pub struct Swept {
 }
 
 /// Removes the images below `run_root` that are at least `min_age` old and whose sandboxes nothing suggests to exist: see
-/// [`Living::has`]. One that cannot be removed does not keep the rest.
+/// [`Living::has`]. One that cannot be removed does not keep the rest. Answers of credential providers that have expired go, too.
 ///
 /// # Errors
 ///
@@ -35,6 +35,7 @@ pub fn sweep(run_root: &Path, min_age: Duration) -> Result<Swept, Error> {
         kept: Vec::new(),
         failed: Vec::new(),
     };
+    providers::forget_expired(run_root);
     // First the images, then the living: a sandbox that starts in between has no image in the list.
     let images = shared_image::all(run_root)?;
     if images.is_empty() {

@@ -8,6 +8,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
+use credential_sources::Finding;
+
 use crate::disk::{Device, Disk};
 use crate::invocation::Invocation;
 use crate::sandbox_id::SandboxId;
@@ -21,7 +23,8 @@ pub const NAME: &str = "kata-configdev-qemu";
 /// Becomes QEMU with `arguments`, and with the configuration disk behind them where the sandbox gets one.
 ///
 /// Returns only where that fails: then one line stands on standard error, which Kata's runtimes log, and the exit code
-/// is one of [`crate::exit`]. In the good case nothing is printed, because they log every line as an error.
+/// is one of [`crate::exit`]. In the good case nothing is printed, because they log every line as an error. A credential
+/// provider that does not work is a line, too, and QEMU starts all the same.
 ///
 /// What QEMU inherits is what this process inherited: process id, environment, directory, blocked and ignored signals, and
 /// every descriptor with its flags; files opened here are close-on-exec. Two things the Rust runtime does before and
@@ -45,7 +48,12 @@ fn become_qemu(arguments: &[OsString], invocation: &Invocation) -> Result<Infall
     let settings = Settings::load(&Settings::own_path())?;
     let qemu = settings.qemu.of_machine(invocation.machine.as_deref());
     refuse_self(qemu)?;
-    let disk = disk(&settings, invocation, Path::new("."))?;
+    let mut warn = |warning: &Finding| {
+        let sandbox = invocation.sandbox.as_deref().unwrap_or_default();
+        let line = format!("{NAME}: sandbox {sandbox}: warning: {warning}");
+        let _ = writeln!(std::io::stderr(), "{}", lines::on_one_line(&line));
+    };
+    let disk = disk(&settings, invocation, Path::new("."), &mut warn)?;
     let Err(error) = execute(qemu, arguments, disk.as_ref());
     if disk.is_some() && settings.transport == Transport::File {
         discard(&settings, invocation);
@@ -76,7 +84,7 @@ fn discard(settings: &Settings, invocation: &Invocation) {
 /// The disk of the sandbox that `invocation` starts in the bundle `bundle`, if it gets one.
 ///
 /// A call that starts no sandbox gets none, nor does one with `-incoming`: a VM that is made from a template or migrated
-/// must have the devices of the VM it came from.
+/// must have the devices of the VM it came from. `warn` gets what credential providers did not contribute.
 ///
 /// # Errors
 ///
@@ -85,6 +93,7 @@ pub fn disk(
     settings: &Settings,
     invocation: &Invocation,
     bundle: &Path,
+    warn: &mut dyn FnMut(&Finding),
 ) -> Result<Option<Disk>, Error> {
     let Some(sandbox) = invocation
         .sandbox
@@ -96,6 +105,7 @@ pub fn disk(
     let Some(chosen) = SandboxImage::choose(settings, bundle)? else {
         return Ok(None);
     };
+    chosen.warnings().iter().for_each(warn);
     let device = invocation
         .machine
         .as_deref()
@@ -104,10 +114,10 @@ pub fn disk(
             machine: invocation.machine.clone(),
         })?;
     match settings.transport {
-        Transport::Memory => Disk::pack(chosen.text(), device).map(Some),
+        Transport::Memory => Disk::in_memory(&chosen.pack(settings)?, device).map(Some),
         Transport::File => {
             let sandbox = SandboxId::parse(sandbox).map_err(Error::SandboxId)?;
-            let path = shared_image::put(&settings.run_root, &sandbox, &chosen.pack()?)?;
+            let path = shared_image::put(&settings.run_root, &sandbox, &chosen.pack(settings)?)?;
             Ok(Some(Disk::of_file(path, device)))
         }
         // QEMU would have to open the device before this process lets go of it, which an exec cannot wait for; and a

@@ -44,10 +44,15 @@ fn values_come_with_their_origin() {
              document = \"{pattern}\" # {settings}:2\n# matches {document}\n\
              annotation-allow = [] # built in\n\
              transport = \"file\" # {settings}:3\n\
+             # capacity: what the transport has by itself\n\
              run-root = \"/run\" # built in\n\n\
              [qemu]\n\
              default = \"/opt/qemu\" # {settings}:1\n\
-             microvm = \"/opt/small\" # {drop_in}:1\n"
+             microvm = \"/opt/small\" # {drop_in}:1\n\n\
+             [credential-providers]\n\
+             # config: none\n# bin-dir: none\n\
+             registries = [] # built in\n\
+             deadline-secs = 5 # built in\n"
         )
     );
 
@@ -56,12 +61,29 @@ fn values_come_with_their_origin() {
     let copied = copy.file("config.toml", &shown.stdout);
     let values = |path: &str| {
         let report = run(&["config", "--json", "--settings", path]).json();
-        let names = ["document", "annotation-allow", "transport", "run-root"];
+        let names = [
+            "document",
+            "transport",
+            "capacity",
+            "annotation-allow",
+            "run-root",
+        ];
         let values = names.map(|name| report[name]["value"].clone());
         let qemu = ["default", "microvm"].map(|name| report["qemu"][name]["value"].clone());
         (values, qemu)
     };
     assert_eq!(values(&copied), values(&settings));
+
+    assert_eq!(values(&settings).0[2], json!(null));
+    folder.file("config.d/60-room.toml", "capacity = \"64K\"\n");
+    let room = folder.text("config.d/60-room.toml");
+    let shown = run(&["config", "--settings", &settings]);
+    let line = format!("\ncapacity = 65536 # {room}:1\n");
+    assert!(shown.stdout.contains(&line), "{}", shown.stdout);
+    let copied = copy.file("config.toml", &shown.stdout);
+    assert_eq!(values(&copied), values(&settings));
+    assert_eq!(values(&settings).0[2], json!(65536));
+    std::fs::remove_file(room).unwrap();
 
     let report = run(&["config", "--json", "--settings", &settings]).json();
     assert_eq!(report["files"], json!([settings, drop_in]));
@@ -76,6 +98,102 @@ fn values_come_with_their_origin() {
     assert_eq!(
         report["qemu"]["microvm"],
         json!({"value": "/opt/small", "source": {"path": drop_in, "line": 1}})
+    );
+}
+
+/// A drop-in may add the plugins of one distribution to the registries of the main file.
+#[test]
+fn credential_providers_are_merged_by_key_and_looked_at() {
+    let folder = node();
+    let settings = folder.text("config.toml");
+    let drop_in = folder.text("config.d/50-node.toml");
+    let listing = folder.text("providers.yaml");
+    folder.file(
+        "config.toml",
+        "[credential-providers]\nregistries = [\"Reg.corp\", \"[::1]:5000\"]\ndeadline-secs = 9\n",
+    );
+    folder.file(
+        "config.d/50-node.toml",
+        format!("credential-providers.config = {listing:?}\ncredential-providers.bin-dir = \"/opt/bin\"\n"),
+    );
+    let listed = "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n\
+                  - {name: ecr, matchImages: [x.corp], defaultCacheDuration: 1m, apiVersion: credentialprovider.kubelet.k8s.io/v1,\n\
+                  env: [{name: A, value: hunter2-password}]}\n";
+    folder.file("providers.yaml", listed);
+    let shown = run(&["config", "--settings", &settings]);
+    assert_eq!((shown.code, shown.stderr.as_str()), (0, ""));
+    let expected = format!(
+        "\n[credential-providers]\nconfig = \"{listing}\" # {drop_in}:1\nbin-dir = \"/opt/bin\" # {drop_in}:2\n# names ecr\n\
+         registries = [\"reg.corp\", \"[::1]:5000\"] # {settings}:2\ndeadline-secs = 9 # {settings}:3\n"
+    );
+    assert!(shown.stdout.ends_with(&expected), "{}", shown.stdout);
+    let report = run(&["config", "--json", "--settings", &settings]).json();
+    let providers = &report["credential-providers"];
+    assert_eq!(providers["plugins"], json!(["ecr"]));
+    assert_eq!(
+        providers["registries"],
+        json!({"value": ["reg.corp", "[::1]:5000"], "source": {"path": settings, "line": 2}})
+    );
+
+    // What the kubelet would refuse is an error, after everything was shown.
+    folder.file(
+        "providers.yaml",
+        listed.replace("x.corp", "hunter2-password:x"),
+    );
+    let shown = run(&["config", "--settings", &settings]);
+    assert_eq!(shown.code, 65);
+    assert!(
+        shown.stdout.contains("deadline-secs = 9"),
+        "{}",
+        shown.stdout
+    );
+    let expected = format!("{listing}: provider \"ecr\": an entry of matchImages");
+    assert!(shown.stderr.contains(&expected), "{}", shown.stderr);
+    // Registries without anybody to ask are a mistake.
+    folder.file("config.d/50-node.toml", "");
+    let shown = run(&["config", "--settings", &settings]);
+    assert_eq!(shown.code, 65);
+    let expected = format!("{settings}:2: credential-providers.registries: config is missing");
+    assert!(shown.stderr.contains(&expected), "{}", shown.stderr);
+    // A directory: its files in the order of their names, others left alone.
+    std::fs::create_dir(folder.path("listing")).unwrap();
+    let directory = folder.text("listing");
+    folder.file(
+        "config.d/50-node.toml",
+        format!("credential-providers.config = {directory:?}\ncredential-providers.bin-dir = \"/opt/bin\"\n"),
+    );
+    assert!(
+        run(&["config", "--settings", &settings])
+            .stderr
+            .contains("no file ends in")
+    );
+    for (name, provider) in [
+        ("b.yml", "second"),
+        ("a.json", "first"),
+        ("c.yaml", "third"),
+        ("d.txt", "none"),
+    ] {
+        folder.file(&format!("listing/{name}"), listed.replace("ecr", provider));
+    }
+    let report = run(&["config", "--json", "--settings", &settings]).json();
+    assert_eq!(
+        report["credential-providers"]["plugins"],
+        json!(["first", "second", "third"])
+    );
+    folder.file("listing/e.yaml", listed.replace("ecr", "first"));
+    let shown = run(&["config", "--settings", &settings]);
+    assert!(
+        shown
+            .stderr
+            .contains("listing/e.yaml: provider 1 has the name of another one"),
+        "{}",
+        shown.stderr
+    );
+    folder.set_mode("listing/e.yaml", 0o622);
+    assert!(
+        run(&["config", "--settings", &settings])
+            .stderr
+            .contains("mode 0622")
     );
 }
 

@@ -97,3 +97,55 @@ fn privileged_an_installed_wrapper_finds_the_settings_of_its_set() {
     assert!(!at("handler/config.d/50-configdev.toml").exists());
     assert!(at("secret/imagepuller.toml").exists());
 }
+
+#[test]
+fn privileged_docker_configurations_can_be_named_on_the_command_line() {
+    if !rustix::process::geteuid().is_root() {
+        assert!(
+            std::env::var_os("CONFIGDEV_REQUIRE_ALL").is_none(),
+            "needs root"
+        );
+        eprintln!("skipped: files of a node belong to root");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let config = configuration(folder.path(), "qemu = \"/usr/bin/qemu\"");
+    let file = |name: &str, registry: &str| {
+        let entry = format!("\"username\":\"puller\",\"password\":\"hunter2-{name}\"");
+        let text =
+            format!("{{\"auths\":{{\"{registry}\":{{{entry}}},\"both.corp\":{{{entry}}}}}}}");
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let (one, two) = (file("one", "registry.corp"), file("two", "two.corp"));
+    let arguments = ["install", "--config", &config];
+    let named = ["--docker-config", &one, "--docker-config", &two];
+    let installed = run(&[&arguments[..], &named[..]].concat());
+    assert_eq!(installed.code, 0, "{}", installed.stderr);
+    assert!(
+        !installed.stderr.contains("hunter2"),
+        "{}",
+        installed.stderr
+    );
+    let document = "prefix/team-a/etc/host-config/imagepuller.toml";
+    let document = fs::read_to_string(folder.path().join(document)).unwrap();
+    assert!(document.starts_with(DOCUMENT), "the document wins");
+    assert_eq!(
+        document.matches("hunter2-two").count(),
+        2,
+        "the last one wins"
+    );
+    assert!(!document.contains("hunter2-one"));
+
+    let refused = run(&[&arguments[..], &["--docker-config", ""]].concat());
+    assert_eq!(refused.code, 64, "{}", refused.stderr);
+    let many = [&arguments[..], &["--docker-config", &one].repeat(17)].concat();
+    let refused = run(&many);
+    assert_eq!(refused.code, 65, "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("docker-configs: more than 16"),
+        "{}",
+        refused.stderr
+    );
+}

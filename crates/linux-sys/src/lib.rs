@@ -5,16 +5,25 @@
 //!
 //! Not here: any policy (which file, which device, what to do with the answer) and any parsing of what was read.
 //!
+//! - [`heap`]: the C library's memory, given back.
+//! - `inherited` (feature `inherited-sockets`): sockets that a service manager made.
 //! - [`locked`]: memory for a secret, never swapped and zeroed before it is given back.
 //! - `loop_device` (feature `loop-device`): a read-only block device that removes itself.
 //! - [`memfd`]: a sealed, read-only anonymous file, the carrier of the configuration image.
+//! - [`plugin_process`]: a child that inherits no descriptor by accident.
 //! - [`rooted`]: files below a directory that cannot be left by `..` or a symbolic link.
 //! - [`sev_guest`], [`tdx_guest`]: the report ioctls of the two confidential platforms.
+//! - [`working_directory`]: a thread that has one of its own.
 
+pub mod heap;
+#[cfg(feature = "inherited-sockets")]
+pub mod inherited;
 pub mod locked;
 #[cfg(feature = "loop-device")]
 pub mod loop_device;
 pub mod memfd;
+pub mod plugin_process;
 pub mod rooted;
 pub mod sev_guest;
 pub mod tdx_guest;
+pub mod working_directory;

@@ -15,7 +15,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mlock, mmap_anonymous, mu
 
 /// Bytes in pages of their own, which are locked in memory, left out of core dumps and not handed to forked children.
 ///
-/// The content is set once and can then only be read or wiped. Debug shows the length only.
+/// The length is set once. Debug shows it and nothing of the content.
 pub struct Locked {
     address: NonNull<u8>,
     length: usize,
@@ -74,7 +74,8 @@ impl Locked {
         compiler_fence(Ordering::SeqCst);
     }
 
-    fn bytes_mut(&mut self) -> &mut [u8] {
+    /// The content, to be written over; so a secret can be received into locked pages from its first byte on.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `deref`, and `&mut self` makes it the only reference.
         unsafe { std::slice::from_raw_parts_mut(self.address.as_ptr(), self.length) }
     }

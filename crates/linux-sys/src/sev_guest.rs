@@ -70,7 +70,7 @@ pub struct ReportError {
 
 impl fmt::Display for ReportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SNP_GET_REPORT: {}", self.source)?;
+        f.write_str("SNP_GET_REPORT")?;
         if self.exitinfo2 != 0 {
             write!(
                 f,

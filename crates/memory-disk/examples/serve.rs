@@ -1,7 +1,7 @@
-//! Serves an image file to one VM: `serve SOCKET IMAGE [--once SECS] [--first-request SECS] [--connect SECS] [--escape]`
+//! Serves an image file to one VM: `serve SOCKET IMAGE [--once SECS] [--first-request SECS] [--connect SECS] [--updates] [--escape]`
 //!
-//! The tests drive it; it is also the shortest way to try the device by hand. With `--escape` it tries, from inside, what the
-//! sandbox forbids, and tells what became of it.
+//! The tests drive it; it is also the shortest way to try the device by hand. With `--updates` it takes new content at
+//! `SOCKET.updates`. With `--escape` it tries, from inside, what the sandbox forbids, and tells what became of it.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use memory_disk::{Event, Options, Served, serve};
+use memory_disk::{Event, Listeners, Options, Served, serve};
 use zeroize::Zeroizing;
 
 fn main() -> ExitCode {
@@ -37,9 +37,14 @@ fn run() -> Result<Served, Box<dyn std::error::Error>> {
     };
     let mut options = Options::default();
     let mut prisoner = None;
+    let mut updates = None;
     while let Some(option) = arguments.next() {
         if option == "--escape" {
             prisoner = Some(Prisoner::start());
+            continue;
+        }
+        if option == "--updates" {
+            updates = Some(UnixListener::bind(format!("{socket}.updates"))?);
             continue;
         }
         let value = arguments.next().unwrap_or_default().parse()?;
@@ -52,8 +57,11 @@ fn run() -> Result<Served, Box<dyn std::error::Error>> {
         }
     }
     let image = Zeroizing::new(fs::read(image)?);
-    let listener = UnixListener::bind(&socket)?;
-    Ok(serve(listener, image, &options, |event| {
+    let listeners = Listeners {
+        vmm: UnixListener::bind(&socket)?,
+        updates,
+    };
+    Ok(serve(listeners, image, &options, |event| {
         let level = if event.is_error() { "error" } else { "info" };
         println!("{level}: {event}");
         if let (Event::Sandboxed { .. }, Some(prisoner)) = (event, &prisoner) {

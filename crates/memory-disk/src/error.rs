@@ -26,13 +26,8 @@ pub enum Error {
         source: io::Error,
     },
     /// A wall of the sandbox could not be put up.
-    #[error("enter the sandbox: {step}: {reason}")]
-    Sandbox {
-        /// Which one.
-        step: &'static str,
-        /// The kernel's answer.
-        reason: String,
-    },
+    #[error(transparent)]
+    Sandbox(#[from] process_sandbox::Error),
     /// The socket or a thread could not be prepared.
     #[error("prepare the vhost-user device: {reason}")]
     Prepare {

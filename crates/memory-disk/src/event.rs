@@ -25,8 +25,10 @@ pub enum Event {
     },
     /// The guest read for the first time.
     FirstRead,
-    /// The guest has read every sector.
+    /// The guest has read every sector, but for zeroes at the end.
     Complete,
+    /// New content took the place of the old one.
+    Updated,
     /// The content is zeroed; further reads are refused.
     Dark,
 }
@@ -91,6 +93,7 @@ impl fmt::Display for Event {
             ),
             Self::FirstRead => formatter.write_str("the guest's first read"),
             Self::Complete => formatter.write_str("the guest has read the whole disk"),
+            Self::Updated => formatter.write_str("the disk has new content"),
             Self::Dark => {
                 formatter.write_str("the disk is dark: content zeroed, reads are refused")
             }

@@ -7,12 +7,13 @@
 //! Not here: what is in the image and how it is packed, the VMM's command line, sockets on a path, and starting a process
 //! to call this in.
 //!
-//! Entry point: [`serve`].
+//! Entry points: [`serve`], and [`update::Client`] for new content while a disk is served.
 //!
 //! - [`device`]: the disk and its requests, without any transport.
 //! - `vhost_user`: the wire.
 //! - `watch`: when to speak up and when to go dark.
 //! - `sandbox`: no files, no network, no programs.
+//! - [`update`]: new content through a socket of its own.
 //! - [`Event`]: what is told meanwhile.
 
 pub mod device;
@@ -20,9 +21,10 @@ mod error;
 mod event;
 mod sandbox;
 mod serve;
+pub mod update;
 mod vhost_user;
 mod watch;
 
 pub use error::Error;
 pub use event::{Event, Landlock, Silence};
-pub use serve::{Options, Served, serve};
+pub use serve::{Listeners, Options, Served, serve};

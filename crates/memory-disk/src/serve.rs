@@ -16,6 +16,7 @@ use crate::Error;
 use crate::device::Disk;
 use crate::event::Event;
 use crate::sandbox;
+use crate::update::Updates;
 use crate::vhost_user::{Device, Memory};
 use crate::watch::Watch;
 
@@ -43,6 +44,22 @@ impl Default for Options {
     }
 }
 
+/// Where a disk is served. Both sockets are the caller's to protect: what connects to the first gets the content, what connects
+/// to the second may replace it.
+#[derive(Debug)]
+pub struct Listeners {
+    /// For the VMM.
+    pub vmm: UnixListener,
+    /// For new content ([`crate::update`]); `None` where the content shall never change.
+    pub updates: Option<UnixListener>,
+}
+
+impl From<UnixListener> for Listeners {
+    fn from(vmm: UnixListener) -> Self {
+        Self { vmm, updates: None }
+    }
+}
+
 /// What was served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Served {
@@ -52,13 +69,14 @@ pub struct Served {
     pub refused: u64,
     /// Bytes of the image that were read; more than it has where parts were read again.
     pub bytes: u64,
-    /// Whether every sector was read.
+    /// Whether every sector was read, but for zeroes at the end; since the last update, where there was one.
     pub complete: bool,
 }
 
-/// Serves `image` to the first VMM that connects to `listener`, until it disconnects.
+/// Serves `image` to the first VMM that connects to one of `listeners`, until it disconnects.
 ///
-/// `image` is copied to locked memory and wiped before anything else; the copy is wiped when it goes dark and at the end.
+/// `image` is copied to locked memory and wiped before anything else; the copy is wiped when it goes dark and at the end. Through the
+/// other listener, where there is one, the content can be replaced all that time: see [`crate::update`].
 /// Events go to `log`, on the calling thread.
 ///
 /// **From then on the process is in a sandbox, for good**: it cannot open files or sockets, start programs, or get rights back, not
@@ -92,13 +110,20 @@ pub struct Served {
 /// # }
 /// ```
 pub fn serve(
-    listener: UnixListener,
+    listeners: impl Into<Listeners>,
     image: Zeroizing<Vec<u8>>,
     options: &Options,
     mut log: impl FnMut(&Event),
 ) -> Result<Served, Error> {
+    let Listeners {
+        vmm: listener,
+        updates,
+    } = listeners.into();
     let disk = Disk::new(&image)?;
     drop(image);
+    let updates = updates
+        .map(|listener| Updates::prepare(listener, &disk))
+        .transpose()?;
 
     let memory: Memory = GuestMemoryAtomic::new(GuestMemoryMmap::new());
     let device = Arc::new(Device::new(disk, memory.clone(), options.once));
@@ -109,6 +134,10 @@ pub fn serve(
         .map_err(unprepared)?;
     sandbox::filter_calls()?;
     log(&Event::Sandboxed { landlock });
+    // Ends with this function, whichever way.
+    let updates = updates
+        .map(|updates| updates.start(Arc::clone(&device)))
+        .transpose()?;
 
     wait_for_connection(&listener, options.connect_within)?;
     let mut listener = Listener::from(listener);
@@ -131,6 +160,7 @@ pub fn serve(
     for worker in workers {
         worker.send_exit_event();
     }
+    drop(updates);
     let mut state = device.lock();
     state.darken();
     end.map(|()| state.served)
@@ -195,7 +225,7 @@ fn wait_for_connection(listener: &UnixListener, within: Option<Duration>) -> Res
     }
 }
 
-fn unprepared(error: impl std::fmt::Display) -> Error {
+pub(crate) fn unprepared(error: impl std::fmt::Display) -> Error {
     Error::Prepare {
         reason: error.to_string(),
     }

@@ -6,6 +6,7 @@ use std::ops::Deref;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use linux_sys::locked::Locked;
 use vhost::vhost_user::Backend as Channel;
 use vhost::vhost_user::message::{VhostUserProtocolFeatures, VhostUserVirtioFeatures};
 use vhost_user_backend::{VhostUserBackend, VringMutex, VringT};
@@ -20,7 +21,7 @@ use vmm_sys_util::event::{
 };
 
 use crate::Served;
-use crate::device::{Disk, FEATURES, Outcome, QUEUE_ENTRIES, answer, configuration};
+use crate::device::{Disk, Exchange, FEATURES, Outcome, QUEUE_ENTRIES, answer, configuration};
 use crate::watch::Progress;
 
 /// Queues that a VMM may prepare. QEMU prepares one per virtual CPU unless told otherwise; the guest uses one.
@@ -56,6 +57,17 @@ impl State {
     pub(crate) fn darken(&mut self) {
         self.disk.darken();
         self.progress.is_dark = true;
+    }
+
+    /// Puts new content in the place of the old one, which is in `fresh` then. No request is served meanwhile.
+    pub(crate) fn update(&mut self, fresh: &mut Locked) -> Exchange {
+        let exchange = self.disk.exchange(fresh);
+        if exchange == Exchange::Changed {
+            self.progress.updates += 1;
+            self.progress.is_complete = self.disk.is_complete();
+            self.served.complete = self.progress.is_complete;
+        }
+        exchange
     }
 
     fn count(&mut self, outcome: Outcome) {

@@ -24,8 +24,10 @@ pub(crate) struct Progress {
     pub(crate) has_request: bool,
     /// When the last of the reads was.
     pub(crate) last_read: Option<Instant>,
-    /// Whether every sector was read.
+    /// Whether all of the content was read.
     pub(crate) is_complete: bool,
+    /// How often the content was replaced.
+    pub(crate) updates: u64,
     /// Whether the content is gone.
     pub(crate) is_dark: bool,
 }
@@ -38,6 +40,7 @@ pub(crate) struct Watch {
     silent: Option<Instant>,
     first_read: bool,
     complete: bool,
+    updates: u64,
     dark: bool,
 }
 
@@ -80,6 +83,12 @@ impl Watch {
         if progress.reads > 0 && !self.first_read {
             self.first_read = true;
             step.events.push(Event::FirstRead);
+        }
+        if progress.updates != self.updates {
+            self.updates = progress.updates;
+            // What was read before says nothing about it.
+            self.complete = false;
+            step.events.push(Event::Updated);
         }
         if progress.is_complete && !self.complete {
             self.complete = true;
@@ -266,6 +275,31 @@ mod tests {
         progress.is_dark = true;
         let step = watch.step(start + 66 * SECOND, &progress, &once);
         assert_eq!(step, Step::default());
+    }
+
+    /// A disk that goes dark by itself must not do so between an update and the guest's reading of it.
+    #[test]
+    fn new_content_is_waited_for_as_the_first_was() {
+        let start = Instant::now();
+        let mut watch = Watch::default();
+        let mut progress = Progress {
+            reads: 1,
+            last_read: Some(start),
+            is_complete: true,
+            ..Progress::default()
+        };
+        let once = options(Some(3 * SECOND));
+        watch.step(start + SECOND, &progress, &once);
+        progress.updates = 1;
+        progress.is_complete = false;
+        let step = watch.step(start + 60 * SECOND, &progress, &once);
+        assert_eq!((step.darken, step.events), (false, vec![Event::Updated]));
+        progress.is_complete = true;
+        progress.last_read = Some(start + 61 * SECOND);
+        let step = watch.step(start + 62 * SECOND, &progress, &once);
+        assert_eq!((step.darken, step.events), (false, vec![Event::Complete]));
+        let step = watch.step(start + 64 * SECOND, &progress, &once);
+        assert!(step.darken);
     }
 
     #[test]

@@ -8,9 +8,11 @@
 mod support;
 
 use std::fmt::Write as _;
+use std::time::Instant;
 
+use memory_disk::update::{Client, UpdateError};
 use support::vm::{Guest, SHARED, Shape, marked};
-use support::{Disk, image};
+use support::{Disk, LIMIT, image};
 
 /// No whole number of pages, and more than one request.
 const BYTES: usize = 300 * 512;
@@ -132,12 +134,12 @@ fn memory_that_cannot_be_shared_is_told_as_well() {
 
 #[test]
 fn after_one_reading_it_goes_dark() {
-    let mut disk = Disk::serve(&image(BYTES), &["--once", "2"]);
+    let mut disk = Disk::serve(&image(BYTES), &["--once", "8", "--updates"]);
     let job = format!(
         "{READ_ALL}
         echo 3 >/proc/sys/vm/drop_caches
         hexdump -v -e '1/1 \"%02x\"' /dev/vda | cmp - /content && mark again yes
-        sleep 6
+        sleep 12
         echo 3 >/proc/sys/vm/drop_caches
         cat /dev/vda >/second; mark exit $?
         mark second \"$(wc -c </second)\""
@@ -145,6 +147,9 @@ fn after_one_reading_it_goes_dark() {
     let Some(mut guest) = Guest::boot(&mut disk, SHARED, &job) else {
         return;
     };
+    disk.wait_for("info: the disk is dark");
+    let refused = Client::greet(disk.updates()).unwrap_err();
+    assert!(matches!(refused, UpdateError::Dark), "{refused}");
     let console = guest.ended();
     check_content(&console);
     assert_eq!(
@@ -169,6 +174,102 @@ fn without_a_time_linux_itself_uses_up_a_small_disk() {
     assert_eq!(marked(&guest.ended(), "early"), ["0"]);
     let output = disk.ended();
     assert!(output.contains("512 bytes, complete: true"), "{output}");
+}
+
+/// Reads the whole disk around the page cache until it is another one than the last time, as often as there is a line in `turns`.
+const READ_UNTIL_NEW: &str = r#"
+before=none
+for turn in $turns; do
+    while :; do
+        dd if=/dev/vda of=/content bs=153600 iflag=direct 2>/dev/null
+        now=$(md5sum </content)
+        [ "$now" = "$before" ] || break
+        usleep 50000
+    done
+    before=$now
+    mark content "$(hexdump -v -e '1/1 "%02x"' /content)"
+done
+"#;
+
+#[test]
+fn a_running_guest_sees_new_content_without_its_page_cache() {
+    let mut disk = Disk::serve(&image(BYTES), &["--updates"]);
+    let job = format!("turns='first second third'\n{READ_UNTIL_NEW}");
+    let Some(mut guest) = Guest::boot(&mut disk, SHARED, &job) else {
+        return;
+    };
+    let mut contents = vec![image(BYTES)];
+    for turn in 1..=2_u8 {
+        let told = contents.len();
+        let mut console = guest.wait_for("@@ content");
+        while marked(&console, "content").len() < told {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            console = guest.wait_for("@@ content");
+        }
+        // The line may still be on its way; the guest has the bytes.
+        let next: Vec<u8> = image(BYTES)
+            .iter()
+            .map(|byte| byte.wrapping_add(turn))
+            .collect();
+        let client = Client::greet(disk.updates()).unwrap();
+        assert_eq!(client.capacity(), BYTES);
+        assert!(client.send(&next).unwrap());
+        contents.push(next);
+    }
+    let console = guest.ended();
+    let expected: Vec<String> = contents.iter().map(|content| hex(content)).collect();
+    assert!(marked(&console, "content") == expected, "{console}");
+    let output = disk.ended();
+    assert_eq!(
+        output.matches("info: the disk has new content\n").count(),
+        2,
+        "{output}"
+    );
+    assert!(!output.contains("error"), "{output}");
+}
+
+/// One request of the guest gets all of the old content or all of the new.
+#[test]
+fn a_request_is_never_answered_with_both() {
+    const BYTES: usize = 64 << 10;
+    let contents = [vec![0xaa; BYTES], vec![0xbb; BYTES]];
+    let mut disk = Disk::serve(&contents[0], &["--updates"]);
+    // `tr` deletes one of the two values: what is left is nothing or everything.
+    let job = format!(
+        "old=0; new=0; mixed=0
+        mark reading now
+        for turn in $(seq 400); do
+            dd if=/dev/vda of=/content bs={BYTES} count=1 iflag=direct 2>/dev/null
+            case $(tr -d '\\252' </content | wc -c) in
+                0) old=$((old + 1));;
+                {BYTES}) new=$((new + 1));;
+                *) mixed=$((mixed + 1));;
+            esac
+        done
+        mark old $old; mark new $new; mark mixed $mixed"
+    );
+    let Some(mut guest) = Guest::boot(&mut disk, SHARED, &job) else {
+        return;
+    };
+    guest.wait_for("@@ reading now");
+    let mut updates = 0;
+    let start = Instant::now();
+    while !guest.output().contains("@@ mixed") && start.elapsed() < LIMIT {
+        updates += 1;
+        // Fails where the guest has just turned itself off.
+        if let Ok(stream) = disk.try_updates() {
+            let _ = Client::greet(stream).map(|client| client.send(&contents[updates % 2]));
+        }
+    }
+    let console = guest.ended();
+    let count = |name| marked(&console, name)[0].parse::<u32>().unwrap();
+    println!(
+        "{updates} updates, {} old, {} new",
+        count("old"),
+        count("new")
+    );
+    assert_eq!(count("mixed"), 0);
+    assert!(count("old") > 20 && count("new") > 20, "{console}");
 }
 
 #[test]

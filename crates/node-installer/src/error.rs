@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use credential_sources::merge::MergeError;
 use puller_config::Problems;
 
 use crate::HostPath;
@@ -147,12 +148,40 @@ pub enum Error {
         source: io::Error,
     },
     /// The document is not valid; see [`Error::lines`] for all of it.
-    #[error("accept the document of the set {set}: {}; {}", counted(problems), if *kept { "the previous one stays in place" } else { "sandboxes fail until it is corrected" })]
+    #[error("accept the document of the set {set}: {}; {}", counted(problems), consequence(*kept))]
     Document {
         /// The set.
         set: String,
         /// Everything that is wrong, by line and key.
         problems: Problems,
+        /// Whether an earlier document stays in place.
+        kept: bool,
+    },
+    /// A docker configuration cannot be used.
+    #[error("accept the docker configuration of the set {set} at {}: {rule}; {}", path.display(), consequence(*kept))]
+    DockerConfig {
+        /// The set.
+        set: String,
+        /// The file in the container.
+        path: PathBuf,
+        /// The broken rule.
+        rule: String,
+        /// Whether an earlier document stays in place.
+        kept: bool,
+    },
+    /// The path of a docker configuration cannot be completed.
+    #[error("complete the path of a docker configuration: {source}")]
+    DockerConfigPath {
+        /// Why.
+        source: io::Error,
+    },
+    /// The docker configurations cannot be put below the document; see [`Error::lines`] for all of it.
+    #[error("put the docker configurations of the set {set} below its document; {}", consequence(*kept))]
+    Merge {
+        /// The set.
+        set: String,
+        /// Why.
+        source: MergeError,
         /// Whether an earlier document stays in place.
         kept: bool,
     },
@@ -181,7 +210,9 @@ impl Error {
             | Self::Manifest { .. }
             | Self::NotOurs { .. }
             | Self::LeftBehind { .. }
-            | Self::Document { .. } => exit::DATA,
+            | Self::Document { .. }
+            | Self::DockerConfig { .. }
+            | Self::Merge { .. } => exit::DATA,
             Self::Host { .. }
             | Self::Wrapper { .. }
             | Self::Locked { .. }
@@ -190,6 +221,7 @@ impl Error {
             | Self::DirectoryDeleted { .. }
             | Self::NotMounted { .. }
             | Self::Secret { .. }
+            | Self::DockerConfigPath { .. }
             | Self::Health { .. } => exit::UNAVAILABLE,
             Self::Watch(_) => exit::INTERNAL,
         }
@@ -199,14 +231,15 @@ impl Error {
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let mut lines = vec![format!("failed to {self}")];
-        if let Self::Document { set, problems, .. } = self {
-            let problems = problems.to_string();
-            lines.extend(
-                problems
-                    .lines()
-                    .map(|line| format!("document of the set {set}: {line}")),
-            );
-        }
+        let (set, more) = match self {
+            Self::Document { set, problems, .. } => (set, problems.to_string()),
+            Self::Merge { set, source, .. } => (set, source.to_string()),
+            _ => return lines,
+        };
+        lines.extend(
+            more.lines()
+                .map(|line| format!("document of the set {set}: {line}")),
+        );
         lines
     }
 }
@@ -216,6 +249,14 @@ fn at_line(line: usize) -> String {
         String::new()
     } else {
         format!(" at line {line}")
+    }
+}
+
+fn consequence(kept: bool) -> &'static str {
+    if kept {
+        "the previous document stays in place"
+    } else {
+        "sandboxes fail until it is corrected"
     }
 }
 

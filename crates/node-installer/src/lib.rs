@@ -1,4 +1,4 @@
-//! Puts the wrapper, its settings and the document of a mounted secret on a node, keeps them so, and removes them.
+//! Puts the wrapper, its settings and the document of mounted secrets on a node, keeps them so, and removes them.
 //!
 //! A DaemonSet runs this as root, with a few directories of the node mounted below one directory ([`Options::host`]). It turns the wish
 //! ([`Options`] and the secrets) into files, touches only files that it wrote itself, and does nothing where nothing changed.
@@ -9,11 +9,14 @@
 //! Entry points: [`install`] for one pass, [`watch()`] to keep at it, [`uninstall`].
 //!
 //! - [`options`]: what the administrator wants. `host_path`: a path on the node.
-//! - `secret`: what the kubelet mounted. `plan`: the files that follow from both.
+//! - `secret`: what the kubelet mounted. `docker_config`: that in docker's form. `document`: what a set's secrets make together.
+//! - `plan`: the files that follow from all that.
 //! - `node`: directories and files of the node, none reached through a link. `manifest`: which of them are ours.
 //! - `pass`: from the plan to the node. [`mod@watch`]: passes whenever something changed.
 //! - [`health`]: the two questions that the kubelet asks. [`log`]: how events are printed.
 
+mod docker_config;
+mod document;
 mod error;
 pub mod health;
 mod host_path;

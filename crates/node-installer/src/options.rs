@@ -19,6 +19,9 @@ pub const MAX_SETS: usize = 64;
 /// The most handlers of one set; Kata has some twenty. Free to change.
 pub const MAX_HANDLERS: usize = 64;
 
+/// The most docker configurations of one set: what one pass has in memory. Free to change.
+pub const MAX_DOCKER_CONFIGS: usize = 16;
+
 /// The longest name of a set and of a secret's key: Kubernetes' own limit for keys.
 const MAX_NAME_BYTES: usize = 253;
 
@@ -42,23 +45,30 @@ pub struct Options {
     pub sets: BTreeMap<String, Set>,
 }
 
-/// One secret and the handlers whose sandboxes get its document.
+/// A document, from one secret and from docker configurations, and the handlers whose sandboxes get it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 #[non_exhaustive]
 pub struct Set {
-    /// The directory of the container that the secret is mounted at. It need not be there.
+    /// The directory of the container that the document's secret is mounted at. It need not be there.
     pub secret: PathBuf,
     /// The key of the secret that holds the document.
     #[serde(default = "default_key")]
     pub key: String,
+    /// Docker configurations of the container whose credentials are put below what the document says; of several, the last that has
+    /// a key counts. Each is a directory that a secret is mounted at, or a file, and need not be there.
+    #[serde(default)]
+    pub docker_configs: Vec<PathBuf>,
+    /// Whether entries of theirs are taken that a document can only have for more hosts or repositories than they name.
+    #[serde(default)]
+    pub allow_widening: bool,
     /// Kata's configuration directories on the node, those that hold a `configuration-*.toml`, one per handler.
     pub handlers: Vec<HostPath>,
     /// The wrapper's settings file on the node: `PREFIX/NAME/etc/kata-configdev/config.toml`, or for one set the default. A wrapper
     /// looks nowhere else.
     #[serde(default = "default_settings_file")]
     pub settings_file: HostPath,
-    /// What the settings file says besides `document`, which is added where there is a secret.
+    /// What the settings file says besides `document`, which is added where there is one.
     #[serde(default)]
     pub settings: toml::Table,
 }
@@ -128,6 +138,23 @@ impl Options {
         Ok(options)
     }
 
+    /// Adds docker configurations to every set, behind its own, so that these count more.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OptionsText`].
+    pub fn add_docker_configs(&mut self, paths: &[PathBuf]) -> Result<(), Error> {
+        for (name, set) in &mut self.sets {
+            set.docker_configs.extend_from_slice(paths);
+            set.require_consistent(name)
+                .map_err(|rule| Error::OptionsText {
+                    line: 0,
+                    rule: format!("sets.{name:?}.{rule}"),
+                })?;
+        }
+        Ok(())
+    }
+
     fn require_consistent(
         &self,
         check_settings: impl Fn(&str) -> Result<(), String>,
@@ -176,6 +203,12 @@ impl Set {
         }
         if !self.secret.is_absolute() {
             return Err("secret: not an absolute path".into());
+        }
+        if self.docker_configs.len() > MAX_DOCKER_CONFIGS {
+            return Err(format!("docker-configs: more than {MAX_DOCKER_CONFIGS}"));
+        }
+        if !self.docker_configs.iter().all(|path| path.is_absolute()) {
+            return Err("docker-configs: not an absolute path".into());
         }
         if self.handlers.len() > MAX_HANDLERS {
             return Err(format!("handlers: more than {MAX_HANDLERS}"));
@@ -277,6 +310,15 @@ mod tests {
                 "must be /opt/kata-configdev/second/etc/",
             ),
             (set_key("key = \"../x\""), "key: not the key"),
+            (
+                set_key("docker-configs = [\"/a\", \"b\"]"),
+                "docker-configs: not an absolute path",
+            ),
+            (
+                set_key(&format!("docker-configs = {:?}", ["/a"; 17])),
+                "docker-configs: more than 16",
+            ),
+            (set_key("allow-widening = 1"), "at line 5: invalid type"),
             (set_key("key = \"..data\""), "key: not the key"),
             (
                 ONE.replace("sets.default", "sets.\"a/b\""),

@@ -6,7 +6,6 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-use puller_config::Document as Parsed;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::geteuid;
 use tracing::info;
@@ -14,9 +13,8 @@ use zeroize::Zeroizing;
 
 use crate::manifest::Manifest;
 use crate::node::{Directory, Found, MAX_WRAPPER_BYTES, Node, digest};
-use crate::plan::{self, Document, Wanted};
-use crate::secret::Secret;
-use crate::{Error, HostPath, Options, Set};
+use crate::plan::{self, Wanted};
+use crate::{Error, HostPath, Options, document};
 
 /// How often the lock is tried, and how long between: a pass takes milliseconds, and a stuck one should be heard of.
 const LOCK_ATTEMPTS: u32 = 50;
@@ -32,6 +30,8 @@ pub struct Outcome {
     pub problems: Vec<Error>,
     /// What is as it should be, but perhaps not meant.
     pub warnings: Vec<String>,
+    /// What is worth knowing.
+    pub notes: Vec<String>,
 }
 
 impl Outcome {
@@ -41,13 +41,16 @@ impl Outcome {
         self.problems.first().map_or(0, Error::exit_code)
     }
 
-    /// Logs problems and warnings, or that there is no problem.
+    /// Logs problems, warnings and notes, and where there is no problem, that.
     pub fn report(&self) {
         for line in self.problems.iter().flat_map(Error::lines) {
             tracing::error!("{line}");
         }
         for line in &self.warnings {
             tracing::warn!("{line}");
+        }
+        for line in &self.notes {
+            info!("{line}");
         }
         if self.problems.is_empty() {
             info!("everything is as it should be");
@@ -79,8 +82,12 @@ pub fn install(options: &Options) -> Result<Outcome, Error> {
     pass.remove_unfinished();
     let mut wanted_paths = Vec::new();
     for (name, set) in &options.sets {
-        let document = pass.document(options, name, set);
-        let files = plan::files(options, name, set, &wrapper, document);
+        let path = plan::document_path(options, name);
+        let made = document::make(name, set, pass.manifest.files().contains(&path));
+        pass.outcome.problems.extend(made.problems);
+        pass.outcome.warnings.extend(made.warnings);
+        pass.outcome.notes.extend(made.notes);
+        let files = plan::files(options, name, set, &wrapper, made.document);
         wanted_paths.extend(files.iter().map(|file| file.path.clone()));
         for file in &files {
             if let Err(error) = pass.put(file) {
@@ -160,52 +167,6 @@ impl Pass {
             };
             if let Err(error) = removed {
                 self.outcome.problems.push(error);
-            }
-        }
-    }
-
-    /// What becomes of the document of a set.
-    fn document(&mut self, options: &Options, name: &str, set: &Set) -> Document {
-        let text = match Secret::read(set) {
-            Ok(Secret::Present(text)) => text,
-            Ok(Secret::Absent { others }) => {
-                if !others.is_empty() {
-                    self.outcome.warnings.push(format!(
-                        "the secret of the set {name} has no key {:?}, but {}; its sandboxes get no document",
-                        set.key,
-                        others.join(", ")
-                    ));
-                }
-                return Document::Absent;
-            }
-            Err(source) => {
-                self.outcome.problems.push(Error::Secret {
-                    set: name.into(),
-                    path: set.secret.join(&set.key),
-                    source,
-                });
-                return Document::Unusable;
-            }
-        };
-        match Parsed::parse(&text) {
-            Ok(checked) => {
-                let warnings = checked.warnings.iter();
-                let lines =
-                    warnings.map(|warning| format!("document of the set {name}: {warning}"));
-                self.outcome.warnings.extend(lines);
-                Document::Valid(text)
-            }
-            Err(problems) => {
-                let kept = self
-                    .manifest
-                    .files()
-                    .contains(&plan::document_path(options, name));
-                self.outcome.problems.push(Error::Document {
-                    set: name.into(),
-                    problems,
-                    kept,
-                });
-                Document::Unusable
             }
         }
     }

@@ -9,11 +9,8 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-use puller_config::MAX_DOCUMENT_BYTES;
 use rustix::fs::{Mode, OFlags, open};
 use zeroize::Zeroizing;
-
-use crate::Set;
 
 /// How many other keys are named in a message.
 const MAX_NAMED_KEYS: usize = 8;
@@ -26,24 +23,28 @@ const LOOKUP_PAUSE: Duration = Duration::from_millis(10);
 pub(crate) enum Secret {
     /// No secret, or it has no such key; with the names of the keys that it does have.
     Absent { others: Vec<String> },
-    /// The document, not yet parsed.
+    /// What the key holds, not yet parsed.
     Present(Zeroizing<Vec<u8>>),
 }
 
 impl Secret {
-    /// Reads the key of `set`.
-    pub(crate) fn read(set: &Set) -> io::Result<Self> {
-        // A FIFO must not hang the reader; on regular files O_NONBLOCK has no effect.
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-        let path = set.secret.join(&set.key);
-        let opened = look_up(&path, || Ok(open(&path, flags, Mode::empty())?.into()))?;
-        match opened {
-            Some(file) => read_document(file).map(Self::Present),
-            None => Ok(Self::Absent {
-                others: other_keys(&set.secret),
-            }),
-        }
+    /// Reads the key `key` of the secret at `directory`, of at most `limit` bytes.
+    pub(crate) fn read(directory: &Path, key: &str, limit: usize) -> io::Result<Self> {
+        Ok(match read_file(&directory.join(key), limit)? {
+            Some(text) => Self::Present(text),
+            None => Self::Absent {
+                others: other_keys(directory),
+            },
+        })
     }
+}
+
+/// Reads a file of at most `limit` bytes; `None` if it is not there.
+pub(crate) fn read_file(path: &Path, limit: usize) -> io::Result<Option<Zeroizing<Vec<u8>>>> {
+    // A FIFO must not hang the reader; on regular files O_NONBLOCK has no effect.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let opened = look_up(path, || Ok(open(path, flags, Mode::empty())?.into()))?;
+    opened.map(|file| read_bounded(file, limit)).transpose()
 }
 
 /// Opens the key at `path`, with a fresh lookup as long as there is a key that leads nowhere; `None` if there is none.
@@ -63,18 +64,19 @@ fn look_up(path: &Path, mut open: impl FnMut() -> io::Result<File>) -> io::Resul
     Ok(None)
 }
 
-fn read_document(file: File) -> io::Result<Zeroizing<Vec<u8>>> {
+fn read_bounded(file: File, limit: usize) -> io::Result<Zeroizing<Vec<u8>>> {
     let metadata = file.metadata()?;
     if !metadata.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }
     // One byte more than allowed, reserved at once: a vector that grows leaves copies in freed memory.
-    let limit = MAX_DOCUMENT_BYTES + 1;
-    let size = usize::try_from(metadata.len()).map_or(limit, |size| limit.min(size + 1));
+    let most = limit + 1;
+    let size =
+        usize::try_from(metadata.len()).map_or(most, |size| most.min(size.saturating_add(1)));
     let mut text = Zeroizing::new(Vec::with_capacity(size));
-    file.take(limit as u64).read_to_end(&mut text)?;
-    if text.len() == limit {
-        let rule = format!("it has more than {MAX_DOCUMENT_BYTES} bytes");
+    file.take(most as u64).read_to_end(&mut text)?;
+    if text.len() == most {
+        let rule = format!("it has more than {limit} bytes");
         return Err(io::Error::other(rule));
     }
     Ok(text)
@@ -101,18 +103,6 @@ mod tests {
 
     use std::os::unix::fs::symlink;
 
-    use crate::HostPath;
-
-    fn set(secret: &Path) -> Set {
-        Set {
-            secret: secret.into(),
-            key: "key".into(),
-            handlers: Vec::new(),
-            settings_file: HostPath::parse("/x").unwrap(),
-            settings: toml::Table::new(),
-        }
-    }
-
     #[test]
     fn an_exchange_is_no_absence() {
         let secret = tempfile::tempdir().unwrap();
@@ -134,7 +124,7 @@ mod tests {
     fn a_link_that_leads_nowhere_is_absent_in_the_end() {
         let secret = tempfile::tempdir().unwrap();
         symlink("..data/key", secret.path().join("key")).unwrap();
-        let read = Secret::read(&set(secret.path())).unwrap();
+        let read = Secret::read(secret.path(), "key", 9).unwrap();
         assert!(matches!(read, Secret::Absent { .. }));
     }
 }

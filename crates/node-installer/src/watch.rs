@@ -92,7 +92,8 @@ pub fn watch(options: &Options, health: &Health, stop: impl AsFd) -> Result<(), 
 /// Logs the outcome of a pass unless it is that of the last one, whose lines are `before`; returns the lines.
 fn tell(outcome: &Outcome, before: Option<Vec<String>>) -> Vec<String> {
     let problems = outcome.problems.iter().flat_map(Error::lines);
-    let now = problems.chain(outcome.warnings.iter().cloned()).collect();
+    let others = outcome.warnings.iter().chain(&outcome.notes).cloned();
+    let now = problems.chain(others).collect();
     if outcome.changes > 0 || before.as_ref() != Some(&now) {
         outcome.report();
     }
@@ -113,7 +114,8 @@ impl Changes {
         for set in options.sets.values() {
             let drop_ins = set.handlers.iter().map(|handler| handler.join("config.d"));
             let drop_ins = drop_ins.map(|path| options.host.join(path.relative()));
-            for path in [set.secret.clone()].into_iter().chain(drop_ins) {
+            let secrets = [&set.secret].into_iter().chain(&set.docker_configs);
+            for path in secrets.cloned().chain(drop_ins) {
                 refused = refused.or(add(&queue, &path).err());
             }
         }

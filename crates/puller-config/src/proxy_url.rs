@@ -9,19 +9,45 @@ use crate::credential_keys::MAX_CREDENTIAL_BYTES;
 use crate::secret::REDACTED;
 use crate::{RegistryHost, Rule, Secret};
 
-/// The address of a proxy: `http` or `https`, a host, an optional port, and a user name and password where it wants them.
+/// The address of a proxy: `http`, `https` or `socks5`, a host, an optional port, and a user name and password where it
+/// wants them.
 ///
 /// Shown, by `Display`, `Debug` and serialisation, without user name and password.
 #[derive(Clone)]
 pub struct ProxyUrl {
     url: Secret,
     shown: String,
+    scheme: Scheme,
+    host: RegistryHost,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scheme {
+    Http,
+    Https,
+    /// The proxy resolves names, whichever of the two spellings was used: both mean that in Go.
+    Socks5,
 }
 
 impl ProxyUrl {
     /// The whole address, user name and password included and percent-encoded.
     pub fn url(&self) -> &str {
         self.url.expose()
+    }
+
+    /// The proxy's own host and port (written or its scheme's), to look its own entry up with.
+    pub fn host(&self) -> &RegistryHost {
+        &self.host
+    }
+
+    /// Whether the proxy itself is spoken to over TLS.
+    pub fn is_tls(&self) -> bool {
+        self.scheme == Scheme::Https
+    }
+
+    /// Whether it is a SOCKS proxy.
+    pub fn is_socks(&self) -> bool {
+        self.scheme == Scheme::Socks5
     }
 
     /// Reads an address; without a scheme it is one over HTTP, as in Go.
@@ -31,29 +57,34 @@ impl ProxyUrl {
         if text.len() > MAX_CREDENTIAL_BYTES {
             return Err(Rule::CredentialTooLong);
         }
-        let (scheme, rest) = match text.split_once("://") {
-            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => ("http", rest),
-            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => ("https", rest),
-            Some(_) => return Err(Rule::ProxyScheme),
-            None => ("http", text),
+        let (kind, rest) = match text.split_once("://") {
+            Some((scheme, rest)) => (Scheme::parse(scheme).ok_or(Rule::ProxyScheme)?, rest),
+            None => (Scheme::Http, text),
         };
+        let (scheme, port) = kind.spelling();
         let rest = rest.strip_suffix('/').unwrap_or(rest);
         let (user_info, host) = match rest.rsplit_once('@') {
             Some((user_info, host)) => (Some(user_info), host),
             None => (None, rest),
         };
-        if RegistryHost::parse(host).is_err() {
-            return Err(Rule::ProxyUrl);
-        }
+        let mut address = RegistryHost::parse(host).map_err(|_| Rule::ProxyUrl)?;
+        // Clients know the ports of the other schemes.
+        let host = match (kind, address.port) {
+            (Scheme::Socks5, None) => format!("{host}:{port}"),
+            _ => host.to_owned(),
+        };
+        address.port.get_or_insert(port);
         let Some(user_info) = user_info else {
             let shown = format!("{scheme}://{host}");
             return Ok(Self {
                 url: Secret::from(shown.clone()),
                 shown,
+                scheme: kind,
+                host: address,
             });
         };
         check_user_info(user_info)?;
-        let parts = [scheme, "://", user_info, "@", host];
+        let parts = [scheme, "://", user_info, "@", &host];
         // Reserved at once: a string that grows leaves copies behind.
         let mut url = Zeroizing::new(String::with_capacity(
             parts.iter().map(|part| part.len()).sum(),
@@ -62,7 +93,30 @@ impl ProxyUrl {
         Ok(Self {
             url: Secret::from(url),
             shown: format!("{scheme}://{REDACTED}@{host}"),
+            scheme: kind,
+            host: address,
         })
+    }
+}
+
+impl Scheme {
+    fn parse(text: &str) -> Option<Self> {
+        let is = |known: &str| text.eq_ignore_ascii_case(known);
+        match () {
+            () if is("http") => Some(Self::Http),
+            () if is("https") => Some(Self::Https),
+            () if is("socks5") || is("socks5h") => Some(Self::Socks5),
+            () => None,
+        }
+    }
+
+    /// As clients spell it, and the port that it stands for.
+    fn spelling(self) -> (&'static str, u16) {
+        match self {
+            Self::Http => ("http", 80),
+            Self::Https => ("https", 443),
+            Self::Socks5 => ("socks5h", 1080),
+        }
     }
 }
 
@@ -152,11 +206,36 @@ mod tests {
                 "http://robot:a:b%40%c3%a9@[::1]:80",
                 "http://[redacted]@[::1]:80",
             ),
+            (
+                "socks5://robot:a@proxy.corp",
+                "socks5h://robot:a@proxy.corp:1080",
+                "socks5h://[redacted]@proxy.corp:1080",
+            ),
+            (
+                "SOCKS5H://192.0.2.1:1081",
+                "socks5h://192.0.2.1:1081",
+                "socks5h://192.0.2.1:1081",
+            ),
         ] {
             let proxy = ProxyUrl::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(proxy.url(), url, "{text}");
             assert_eq!(proxy.to_string(), shown, "{text}");
             assert_eq!(format!("{proxy:?}"), shown, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_scheme_decides_port_and_protocol() {
+        for (text, host, is_tls, is_socks) in [
+            ("proxy.corp", "proxy.corp:80", false, false),
+            ("https://robot:a@Proxy.corp", "proxy.corp:443", true, false),
+            ("https://proxy.corp:3128", "proxy.corp:3128", true, false),
+            ("socks5://[::1]", "[::1]:1080", false, true),
+        ] {
+            let proxy = ProxyUrl::parse(text).unwrap();
+            let seen = (proxy.is_tls(), proxy.is_socks());
+            assert_eq!(proxy.host().to_string(), host, "{text}");
+            assert_eq!(seen, (is_tls, is_socks), "{text}");
         }
     }
 
@@ -167,7 +246,8 @@ mod tests {
             "a".repeat(MAX_CREDENTIAL_BYTES)
         );
         for (text, rule) in [
-            ("socks5://proxy.corp:1080", Rule::ProxyScheme),
+            ("socks4://proxy.corp:1080", Rule::ProxyScheme),
+            ("ftp://proxy.corp", Rule::ProxyScheme),
             ("http://", Rule::ProxyUrl),
             ("http://proxy.corp:3128/path", Rule::ProxyUrl),
             ("http://proxy.corp:3128?query", Rule::ProxyUrl),

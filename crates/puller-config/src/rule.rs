@@ -173,7 +173,7 @@ pub enum Rule {
     ProxyUrl,
     /// A proxy by another protocol.
     #[error(
-        "a proxy is reached over \"http://\" or \"https://\"; other kinds, such as SOCKS, are not supported"
+        "a proxy is reached over \"http://\", \"https://\" or \"socks5://\"; other kinds are not supported"
     )]
     ProxyScheme,
     /// A proxy's user name or password with a character that a URL does not have there.

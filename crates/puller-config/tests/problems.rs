@@ -400,8 +400,8 @@ fn variables_are_checked_by_key() {
             "line 2: extra-env.PATH: expected string, found array",
         ),
         (
-            "https_proxy = \"socks5://robot:hunter2@proxy.corp\"",
-            "line 2: extra-env.https_proxy: a proxy is reached over \"http://\" or \"https://\"; other kinds, such as SOCKS, are not supported",
+            "https_proxy = \"socks4://robot:hunter2@proxy.corp\"",
+            "line 2: extra-env.https_proxy: a proxy is reached over \"http://\", \"https://\" or \"socks5://\"; other kinds are not supported",
         ),
         (
             "http_proxy = \"http://a\"\nHTTP_PROXY = \"http://b\"",

@@ -236,8 +236,16 @@ fn summary(site: &Site, report: &Report, phases: &Phases, total: f64) {
         files.len(),
         files.iter().take(4).copied().collect::<Vec<_>>().join(" ")
     );
+    // The programs' own figures: `NAME: finished after ...; peak memory ...`, and the kernel's for the one that goes on.
+    say!(
+        "  guest     {}",
+        report
+            .value("cost")
+            .filter(|cost| !cost.is_empty())
+            .unwrap_or("initdata-processor: no figures")
+    );
     if let Some(memory) = report.value("memory") {
-        say!("  memory    imagepuller {memory}");
+        say!("            imagepuller: {memory} after the pull");
     }
     let list: Vec<String> = phases
         .0

@@ -1,12 +1,43 @@
 //! What the guest boots with: a kernel and modules from Debian's package, as `qemu-fixtures/build` unpacks them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
 use crate::program::workspace;
+
+/// A kernel that `qemu-fixtures/build` fetched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kernel {
+    /// Debian 12's own, 6.1.
+    #[default]
+    Bookworm,
+    /// Debian 12's backport, 6.12: with configfs-TSM.
+    Backports,
+}
+
+impl Kernel {
+    /// Where it is below `target/fixtures`.
+    const fn folder(self) -> &'static str {
+        match self {
+            Self::Bookworm => "kernel",
+            Self::Backports => "kernel-backports",
+        }
+    }
+
+    /// The processor it runs on, as QEMU names it.
+    ///
+    /// QEMU 7.2 emulates `cmpxchg16b` so that 6.12 dies of it early in its boot, in two of five attempts; newer versions of
+    /// both do not, and without the feature 6.12 does not use the instruction.
+    pub(crate) const fn cpu(self) -> &'static str {
+        match self {
+            Self::Bookworm => "max",
+            Self::Backports => "max,-cx16",
+        }
+    }
+}
 
 /// Kernel and modules on disk.
 #[derive(Debug)]
@@ -15,33 +46,55 @@ pub struct Fixture {
     pub kernel: PathBuf,
     /// The modules to load, each after those it depends on.
     pub modules: Vec<PathBuf>,
-    /// The module that plays a TEE's report device; loaded where a scenario asks for it.
-    pub tee_module: PathBuf,
+    /// Modules for the jobs that load them: those that play a TEE, and what they need, which comes first.
+    pub optional_modules: Vec<PathBuf>,
 }
 
 impl Fixture {
+    /// Finds the default kernel.
+    ///
+    /// # Errors
+    ///
+    /// As [`Fixture::of`].
+    pub fn find() -> Result<Self> {
+        Self::of(Kernel::default())
+    }
+
     /// Finds what `qemu-fixtures/build` left in `target/fixtures`.
     ///
     /// # Errors
     ///
     /// Where it did not run.
-    pub fn find() -> Result<Self> {
-        let root = workspace().join("target/fixtures");
-        let release = fs::read_to_string(root.join("kernel/release"))
-            .context("no kernel in target/fixtures: run qemu-fixtures/build first")?;
+    pub fn of(kernel: Kernel) -> Result<Self> {
+        let root = workspace().join("target/fixtures").join(kernel.folder());
+        let missing = || {
+            format!(
+                "no complete kernel in {}: run qemu-fixtures/build first",
+                root.display()
+            )
+        };
+        let release = fs::read_to_string(root.join("release")).with_context(missing)?;
         let release = release.trim();
-        let tee_module = root.join("tee_fixture.ko");
-        ensure!(
-            tee_module.exists(),
-            "{} is missing: run qemu-fixtures/build first",
-            tee_module.display()
-        );
-        let wanted = fs::read_to_string(source("guest/modules"))?;
-        let tree = root.join("kernel/lib/modules").join(release);
+        let tree = Tree::read(&root.join("lib/modules").join(release))?;
+        let modules = tree.load_order(&fs::read_to_string(source("guest/modules"))?)?;
+        let (optional, fixtures): (_, &[_]) = match kernel {
+            Kernel::Bookworm => (String::new(), &["tee_fixture.ko"]),
+            Kernel::Backports => (
+                fs::read_to_string(source("guest/modules-backports"))?,
+                &["tee_fixture.ko", "tsm_fixture.ko"],
+            ),
+        };
+        let mut optional_modules = tree.load_order(&optional)?;
+        optional_modules.retain(|module| !modules.contains(module));
+        for name in fixtures {
+            let module = root.join(name);
+            ensure!(module.exists(), missing());
+            optional_modules.push(module);
+        }
         Ok(Self {
-            kernel: root.join(format!("kernel/boot/vmlinuz-{release}")),
-            modules: load_order(&tree, wanted.split_whitespace())?,
-            tee_module,
+            kernel: root.join(format!("boot/vmlinuz-{release}")),
+            modules,
+            optional_modules,
         })
     }
 }
@@ -51,45 +104,75 @@ pub(crate) fn source(name: &str) -> PathBuf {
     workspace().join("qemu-fixtures").join(name)
 }
 
-/// Orders the modules `wanted`, and what they depend on, so that each can be loaded after those before it.
-///
-/// Unpacking a package makes no `modules.dep`, so the dependencies are read from the modules themselves.
-fn load_order<'a>(tree: &Path, wanted: impl Iterator<Item = &'a str>) -> Result<Vec<PathBuf>> {
-    let mut index = BTreeMap::new();
-    find_modules(tree, &mut index)?;
-    let mut order = Vec::new();
-    for name in wanted {
-        add(name, &index, &mut order)?;
-    }
-    Ok(order)
+/// The modules that belong to a kernel, by name with underscores.
+struct Tree {
+    files: BTreeMap<String, PathBuf>,
+    /// Those that are part of the kernel image.
+    builtin: BTreeSet<String>,
 }
 
-fn find_modules(folder: &Path, index: &mut BTreeMap<String, PathBuf>) -> Result<()> {
+impl Tree {
+    fn read(folder: &Path) -> Result<Self> {
+        let mut files = BTreeMap::new();
+        find_modules(folder, &mut files)?;
+        let list = folder.join("modules.builtin");
+        let list = fs::read_to_string(&list)
+            .with_context(|| format!("failed to read {}", list.display()))?;
+        let builtin = list
+            .lines()
+            .filter_map(|path| module_name(path.rsplit('/').next()?))
+            .collect();
+        Ok(Self { files, builtin })
+    }
+
+    /// Orders the modules `wanted`, and what they depend on, so that each can be loaded after those before it.
+    ///
+    /// Unpacking a package makes no `modules.dep`, so the dependencies are read from the modules themselves.
+    fn load_order(&self, wanted: &str) -> Result<Vec<PathBuf>> {
+        let mut order = Vec::new();
+        for name in wanted.split_whitespace() {
+            self.add(name, &mut order)?;
+        }
+        Ok(order)
+    }
+
+    fn add(&self, name: &str, order: &mut Vec<PathBuf>) -> Result<()> {
+        let name = name.replace('-', "_");
+        if self.builtin.contains(&name) {
+            return Ok(());
+        }
+        let path = self
+            .files
+            .get(&name)
+            .with_context(|| format!("the kernel package has no module {name}"))?;
+        if order.contains(path) {
+            return Ok(());
+        }
+        for dependency in dependencies(&fs::read(path)?) {
+            self.add(&dependency, order)?;
+        }
+        order.push(path.clone());
+        Ok(())
+    }
+}
+
+/// The name of the module in a file of this name.
+fn module_name(file: &str) -> Option<String> {
+    Some(file.strip_suffix(".ko")?.replace('-', "_"))
+}
+
+fn find_modules(folder: &Path, files: &mut BTreeMap<String, PathBuf>) -> Result<()> {
     for entry in
         fs::read_dir(folder).with_context(|| format!("failed to read {}", folder.display()))?
     {
         let entry = entry?;
         let path = entry.path();
         if entry.file_type()?.is_dir() {
-            find_modules(&path, index)?;
-        } else if let Some(name) = entry.file_name().to_string_lossy().strip_suffix(".ko") {
-            index.insert(name.replace('-', "_"), path);
+            find_modules(&path, files)?;
+        } else if let Some(name) = module_name(&entry.file_name().to_string_lossy()) {
+            files.insert(name, path);
         }
     }
-    Ok(())
-}
-
-fn add(name: &str, index: &BTreeMap<String, PathBuf>, order: &mut Vec<PathBuf>) -> Result<()> {
-    let path = index
-        .get(&name.replace('-', "_"))
-        .with_context(|| format!("the kernel package has no module {name}"))?;
-    if order.contains(path) {
-        return Ok(());
-    }
-    for dependency in dependencies(&fs::read(path)?) {
-        add(&dependency, index, order)?;
-    }
-    order.push(path.clone());
     Ok(())
 }
 
@@ -127,16 +210,22 @@ mod tests {
 
     #[test]
     fn modules_come_after_what_they_need() {
-        let tree = tempfile::tempdir().unwrap();
-        for (name, needs) in [("a-x.ko", "b,c"), ("b.ko", "c"), ("c.ko", "")] {
-            fs::write(tree.path().join(name), format!("\0depends={needs}\0")).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        for (name, needs) in [("a-x.ko", "b,c"), ("b.ko", "c,in-kernel"), ("c.ko", "")] {
+            fs::write(folder.path().join(name), format!("\0depends={needs}\0")).unwrap();
         }
-        let order = load_order(tree.path(), ["a_x", "c"].into_iter()).unwrap();
+        fs::write(
+            folder.path().join("modules.builtin"),
+            "kernel/drivers/in-kernel.ko\n",
+        )
+        .unwrap();
+        let tree = Tree::read(folder.path()).unwrap();
+        let order = tree.load_order("a_x\nin_kernel\nc\n").unwrap();
         let names: Vec<_> = order
             .iter()
             .map(|p| p.file_name().unwrap().to_str().unwrap())
             .collect();
         assert_eq!(names, ["c.ko", "b.ko", "a-x.ko"]);
-        assert!(load_order(tree.path(), ["absent"].into_iter()).is_err());
+        assert!(tree.load_order("absent").is_err());
     }
 }

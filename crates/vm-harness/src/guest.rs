@@ -1,5 +1,6 @@
 //! A VM that runs the guest's job once.
 
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -11,11 +12,11 @@ use command_fds::{CommandFdExt, FdMapping};
 use serde_json::json;
 use sha2::{Digest, Sha256, Sha384};
 
-use crate::fixture::Fixture;
+use crate::fixture::{Fixture, Kernel, source};
 use crate::initramfs::Initramfs;
 use crate::layout::hex;
 use crate::process::{POLL, bound_command, read_lossy, tail};
-use crate::{Background, Program, Report, Scratch, kata};
+use crate::{Background, Network, Program, Qmp, Report, Scratch, kata};
 
 /// A guest takes a few seconds; this much only where the machine is very busy or something hangs.
 const LIMIT: Duration = Duration::from_secs(180);
@@ -25,6 +26,8 @@ const LIMIT: Duration = Duration::from_secs(180);
 pub struct Scenario {
     /// The sandbox's id.
     pub id: String,
+    /// The guest's kernel.
+    pub kernel: Kernel,
     /// The image to ask for.
     pub image: String,
     /// The node's default document; none: the wrapper attaches no disk.
@@ -37,12 +40,47 @@ pub struct Scenario {
     pub kernel_parameters: Vec<String>,
     /// Contents of further read-only disks.
     pub disks: Vec<Vec<u8>>,
+    /// Further lines of the wrapper's settings.
+    pub settings: String,
     /// Directories from which a pod may choose a document.
     pub annotation_allow: Vec<PathBuf>,
     /// Annotations of the pod.
     pub annotations: Vec<(String, String)>,
+    /// What the guest can reach.
+    pub network: Network,
     /// Further lines of the guest's `/etc/hosts`.
     pub hosts: String,
+    /// A shell script in the place of `qemu-fixtures/guest/job`.
+    pub job: Option<String>,
+    /// Further files of the guest: path without the leading slash, content.
+    pub files: Vec<(String, Vec<u8>)>,
+    /// Further arguments of QEMU.
+    pub arguments: Vec<OsString>,
+}
+
+impl Scenario {
+    /// A guest that runs only `job`: no disks of ours, no TEE, nothing to pull.
+    #[must_use]
+    pub fn bare(job: impl Into<String>) -> Self {
+        Self {
+            id: "5d1c7e90ab".to_owned(),
+            kernel: Kernel::default(),
+            image: String::new(),
+            document: None,
+            initdata: None,
+            evidence: Evidence::None,
+            kernel_parameters: Vec::new(),
+            disks: Vec::new(),
+            settings: String::new(),
+            annotation_allow: Vec::new(),
+            annotations: Vec::new(),
+            network: Network::Open,
+            hosts: String::new(),
+            job: Some(job.into()),
+            files: Vec::new(),
+            arguments: Vec::new(),
+        }
+    }
 }
 
 /// What the guest's TEE reports as the initdata digest.
@@ -104,7 +142,7 @@ impl Guest {
     ///
     /// As [`Guest::boot`].
     pub fn boot_in(scenario: &Scenario, scratch: Scratch) -> Result<Self> {
-        let fixture = Fixture::find()?;
+        let fixture = Fixture::of(scenario.kernel)?;
         let sandbox = prepare(scenario, &scratch, &fixture)?;
         let mut settings = String::from("qemu = \"/usr/bin/qemu-system-x86_64\"\n");
         if let Some(document) = &scenario.document {
@@ -115,6 +153,7 @@ impl Guest {
             "annotation-allow = {:?}\n",
             scenario.annotation_allow
         ));
+        settings.push_str(&scenario.settings);
         let settings = scratch.write("config.toml", settings)?;
         let bundle = scratch.path().join("bundle");
         fs::create_dir(&bundle)?;
@@ -129,6 +168,7 @@ impl Guest {
         let mut command = bound_command(Program::KataConfigdevQemu.path()?);
         command
             .args(kata::arguments(&sandbox)?)
+            .args(&scenario.arguments)
             .current_dir(&bundle)
             .env("KATA_CONFIGDEV_CONFIG", settings);
         // Kata hands over the listening QMP socket as descriptor 3.
@@ -156,6 +196,15 @@ impl Guest {
     #[must_use]
     pub const fn scratch(&self) -> &Scratch {
         &self.scratch
+    }
+
+    /// Connects to QEMU's control socket.
+    ///
+    /// # Errors
+    ///
+    /// Where QEMU has gone or does not speak.
+    pub fn qmp(&self) -> Result<Qmp> {
+        Qmp::connect(&self.scratch.path().join("qmp.sock"))
     }
 
     /// The process number: the wrapper's, and after its exec QEMU's.
@@ -223,6 +272,13 @@ fn prepare(scenario: &Scenario, scratch: &Scratch, fixture: &Fixture) -> Result<
         )
         .as_bytes(),
     )?;
+    match &scenario.job {
+        Some(job) => initramfs.file("job/run", job.as_bytes())?,
+        None => initramfs.file("job/run", &fs::read(source("guest/job"))?)?,
+    }
+    for (name, content) in &scenario.files {
+        initramfs.file(name, content)?;
+    }
     let hosts = format!("127.0.0.1 localhost\n{}", scenario.hosts);
     initramfs.file("etc/hosts", hosts.as_bytes())?;
     let initrd = scratch.write("initrd.cpio", initramfs.finish()?)?;
@@ -243,10 +299,12 @@ fn prepare(scenario: &Scenario, scratch: &Scratch, fixture: &Fixture) -> Result<
     Ok(kata::Sandbox {
         id: scenario.id.clone(),
         kernel: fixture.kernel.clone(),
+        cpu: scenario.kernel.cpu(),
         initrd,
         root_image: scratch.write("root.img", vec![0; 1 << 20])?,
         initdata,
         disks,
+        network: scenario.network,
         kernel_parameters: scenario.kernel_parameters.clone(),
         run: scratch.path().to_owned(),
     })

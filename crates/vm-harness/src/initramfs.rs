@@ -39,7 +39,6 @@ impl Initramfs {
         }
         archive.copy("bin/busybox", PROGRAM, Path::new("/bin/busybox"))?;
         archive.copy("init", PROGRAM, &source("guest/init"))?;
-        archive.copy("job/run", FILE, &source("guest/job"))?;
         for program in [Program::InitdataProcessor, Program::Imagepuller] {
             archive.copy(
                 &format!("bin/{}", program.name()),
@@ -54,7 +53,10 @@ impl Initramfs {
             order.push_str(&name);
             order.push('\n');
         }
-        archive.copy("modules/tee_fixture.ko", FILE, &fixture.tee_module)?;
+        for module in &fixture.optional_modules {
+            let name = module.file_name().unwrap_or_default().to_string_lossy();
+            archive.copy(&format!("modules/{name}"), FILE, module)?;
+        }
         archive.add("modules/order", FILE, order.as_bytes())?;
         Ok(archive)
     }

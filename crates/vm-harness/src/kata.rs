@@ -11,6 +11,32 @@ use anyhow::{Context, Result};
 
 use crate::fixture::source;
 
+/// Where a guest with [`Network::ProxyOnly`] finds the proxy.
+pub const PROXY_ADDRESS: &str = "10.0.2.100:3128";
+
+/// What a guest can reach.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Network {
+    /// This machine as 10.0.2.2, and what this machine can reach.
+    #[default]
+    Open,
+    /// This port of 127.0.0.1 as [`PROXY_ADDRESS`] and nothing else: no other address, no port of this machine, no DNS.
+    ProxyOnly(u16),
+}
+
+impl Network {
+    /// QEMU's own network stack, which needs no rights.
+    fn back_end(self) -> String {
+        match self {
+            Self::Open => "user,id=network-0".to_owned(),
+            // A process for each connection: `-tcp:` instead of `-cmd:` forwards only one.
+            Self::ProxyOnly(port) => format!(
+                "user,id=network-0,restrict=on,guestfwd=tcp:{PROXY_ADDRESS}-cmd:busybox nc 127.0.0.1 {port}"
+            ),
+        }
+    }
+}
+
 /// What varies from sandbox to sandbox.
 #[derive(Debug)]
 pub struct Sandbox {
@@ -18,6 +44,8 @@ pub struct Sandbox {
     pub id: String,
     /// Guest kernel.
     pub kernel: PathBuf,
+    /// The processor that this kernel runs on without KVM.
+    pub cpu: &'static str,
     /// Guest initramfs.
     pub initrd: PathBuf,
     /// The disk in the place of Kata's root image, which these guests do not use.
@@ -26,6 +54,8 @@ pub struct Sandbox {
     pub initdata: Option<PathBuf>,
     /// Further raw disks, read-only, before initdata.
     pub disks: Vec<PathBuf>,
+    /// What the guest can reach.
+    pub network: Network,
     /// More kernel parameters.
     pub kernel_parameters: Vec<String>,
     /// The directory for sockets and the pidfile.
@@ -72,7 +102,7 @@ fn adapted(sandbox: &Sandbox, option: &str, value: &str, list: &mut Arguments) {
     let is = |start: &str| value.starts_with(start);
     match option {
         "-machine" => list.pair(option, value.replace("accel=kvm", "accel=tcg")),
-        "-cpu" => list.pair(option, value.replace("host", "max")),
+        "-cpu" => list.pair(option, value.replace("host", sandbox.cpu)),
         "-m" => list.pair(option, value.replace("2048M", "512M")),
         "-smp" => list.pair(option, value.replacen('1', "2", 1)),
         // A file in shared memory may be larger than a container's /dev/shm.
@@ -93,7 +123,7 @@ fn adapted(sandbox: &Sandbox, option: &str, value: &str, list: &mut Arguments) {
         // virtio-fs wants a daemon, vsock and tap want vhost.
         "-device" if is("vhost-user-fs-pci") || is("vhost-vsock-pci") => {}
         "-chardev" => {}
-        "-netdev" => list.pair(option, "user,id=network-0"),
+        "-netdev" => list.pair(option, sandbox.network.back_end()),
         "-device" if is("driver=virtio-net-pci") => {
             let single = value.replace("mq=on,vectors=4", "mq=off");
             list.pair(option, format!("{single},romfile="));
@@ -108,6 +138,9 @@ fn adapted(sandbox: &Sandbox, option: &str, value: &str, list: &mut Arguments) {
         }
         "-append" => {
             let mut line = value.replace("console=hvc0 console=hvc1", "console=ttyS0");
+            // Without KVM the kernel measures the processor's counter against a timer. Where this machine is busy at that
+            // moment, the guest's clock goes tens of times too fast, and every deadline in the guest passes at once.
+            line.push_str(" clocksource=acpi_pm");
             for parameter in &sandbox.kernel_parameters {
                 line.push(' ');
                 line.push_str(parameter);

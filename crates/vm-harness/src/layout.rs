@@ -27,8 +27,10 @@ pub struct Layout {
 
 /// How a layer is compressed.
 #[derive(Clone, Copy, Debug)]
-enum Compression {
+pub enum Compression {
+    /// As most images are.
     Gzip,
+    /// Smaller, and faster to read.
     Zstd,
 }
 
@@ -41,19 +43,34 @@ enum Compression {
 ///
 /// Those of the file system.
 pub fn sample(directory: &Path) -> Result<Layout> {
-    let blobs = directory.join("blobs/sha256");
-    fs::create_dir_all(&blobs)?;
     let layers = [
         (base()?, Compression::Gzip),
         (libraries()?, Compression::Zstd),
         (sources()?, Compression::Gzip),
         (edits()?, Compression::Gzip),
     ];
+    let mut files = BTreeMap::new();
+    let mut archives = Vec::new();
+    for (layer, compression) in layers {
+        archives.push((layer.apply_and_finish(&mut files)?, compression));
+    }
+    Ok(Layout {
+        files,
+        ..of_archives(directory, archives)?
+    })
+}
+
+/// Makes an image of tar archives, bottom first. The list of its files stays empty.
+///
+/// # Errors
+///
+/// Those of the file system.
+pub fn of_archives(directory: &Path, archives: Vec<(Vec<u8>, Compression)>) -> Result<Layout> {
+    let blobs = directory.join("blobs/sha256");
+    fs::create_dir_all(&blobs)?;
     let mut descriptors = Vec::new();
     let mut diff_ids = Vec::new();
-    let mut files = BTreeMap::new();
-    for (layer, compression) in layers {
-        let plain = layer.apply_and_finish(&mut files)?;
+    for (plain, compression) in archives {
         diff_ids.push(digest(&plain));
         let (bytes, kind) = match compression {
             Compression::Gzip => (gzip(&plain)?, "tar+gzip"),
@@ -96,7 +113,7 @@ pub fn sample(directory: &Path) -> Result<Layout> {
         path: directory.to_owned(),
         manifest: text(&manifest["digest"]),
         layers: descriptors.iter().map(|d| text(&d["digest"])).collect(),
-        files,
+        files: BTreeMap::new(),
     })
 }
 

@@ -12,10 +12,19 @@
 //! - [`pki`], [`layout`], [`Registry`]: certificates, an image from real files, a registry that serves it.
 //! - [`fixture`], [`initramfs`]: kernel and modules from Debian's package, the guest's first file system.
 //! - [`kata`]: the command line that Kata's Go runtime generates.
-//! - [`Guest`], [`Report`]: a VM that runs a job, and what it said on its console.
+//! - [`archive`]: tar archives, honest and hostile.
+//! - [`fault`]: a registry that misbehaves as a script says.
+//! - [`token`], [`TokenServer`]: tokens for a registry, the key that signs them, and a server that gives them out.
+//! - [`proxy`]: proxies with a password.
+//! - [`decoy`]: disks that are none of ours.
+//! - [`Vtpm`]: a TPM, and firmware that measures into it.
+//! - [`Guest`], [`Report`], [`Qmp`]: a VM that runs a job, what it said on its console, and its control socket.
 //! - [`demo`]: the main job, told to a person.
 
+pub mod archive;
+pub mod decoy;
 pub mod demo;
+pub mod fault;
 pub mod fixture;
 mod guest;
 pub mod initramfs;
@@ -24,15 +33,29 @@ pub mod layout;
 pub mod pki;
 mod process;
 mod program;
+pub mod proxy;
+mod qmp;
 mod registry;
 mod report;
+mod rights;
 mod scratch;
 pub mod site;
+pub mod token;
+mod token_server;
+mod vtpm;
 
+pub use fixture::Kernel;
 pub use guest::{Evidence, Guest, Scenario};
+pub use kata::Network;
 pub use process::Background;
 pub use program::Program;
+pub use proxy::Proxy;
+pub use qmp::Qmp;
 pub use registry::Registry;
 pub use report::Report;
+pub use rights::is_root;
 pub use scratch::Scratch;
 pub use site::Site;
+pub use token::TokenSigner;
+pub use token_server::TokenServer;
+pub use vtpm::Vtpm;

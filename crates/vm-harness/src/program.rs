@@ -15,6 +15,8 @@ pub enum Program {
     InitdataProcessor,
     /// The guest's puller.
     Imagepuller,
+    /// What `initdata-processor` is measured against.
+    AgentLoop,
 }
 
 impl Program {
@@ -26,6 +28,7 @@ impl Program {
             Self::KataConfigdevQemu => "kata-configdev-qemu",
             Self::InitdataProcessor => "initdata-processor",
             Self::Imagepuller => "imagepuller",
+            Self::AgentLoop => "agent-loop",
         }
     }
 

@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::pki::Authority;
 use crate::process::{bound_command, run_checked, run_with_input};
+use crate::token::{ISSUER, SERVICE, TokenSigner};
 use crate::{Background, Scratch};
 
 /// A running `docker-registry` on a free port of 127.0.0.1.
@@ -19,6 +20,7 @@ pub struct Registry {
     process: Background,
     port: u16,
     storage: PathBuf,
+    auth: String,
     trust: PathBuf,
     authfile: PathBuf,
 }
@@ -36,46 +38,99 @@ impl Registry {
         username: &str,
         password: &str,
     ) -> Result<Self> {
-        let all_names = [&["127.0.0.1"], names].concat();
-        let identity = authority.sign(&all_names)?;
-        let certificate = scratch.write("registry.pem", &identity.certificate)?;
-        let key = scratch.write("registry.key", &identity.key)?;
-        // skopeo takes a directory of *.crt.
-        let trust = scratch.path().join("registry-trust");
-        fs::create_dir(&trust)?;
-        fs::write(trust.join("ca.crt"), authority.certificate())?;
         // bcrypt is the only kind of entry that docker-registry accepts. No password in an argument list, not even here.
         let typed = scratch.write("registry.password", password)?;
         let entry = run_with_input(scratch, "htpasswd", ["-Bin", username], &typed)?;
         let htpasswd = scratch.write("registry.htpasswd", entry.stdout)?;
+        let auth = format!("htpasswd: {{realm: test, path: {}}}", htpasswd.display());
         let storage = scratch.path().join("registry-storage");
+        let mut registry = Self::serve(scratch, "registry", authority, names, storage, auth, "/")?;
+        let auth = STANDARD.encode(format!("{username}:{password}"));
+        let auths = json!({"auths": {format!("127.0.0.1:{}", registry.port): {"auth": auth}}});
+        registry.authfile = scratch.write("registry-auth.json", auths.to_string())?;
+        Ok(registry)
+    }
+
+    /// Starts another registry with the same blobs, which wants tokens of `signer` and names `realm` as where they are to be had.
+    ///
+    /// # Errors
+    ///
+    /// Where `docker-registry` does not start.
+    pub fn with_tokens(
+        &self,
+        scratch: &Scratch,
+        authority: &Authority,
+        names: &[&str],
+        signer: &TokenSigner,
+        realm: &str,
+    ) -> Result<Self> {
+        let auth = format!(
+            "token: {{realm: '{realm}', service: {SERVICE}, issuer: {ISSUER}, rootcertbundle: {}}}",
+            signer.certificate().display()
+        );
+        let storage = self.storage.clone();
+        let name = "token-registry";
+        Self::serve(scratch, name, authority, names, storage, auth, "/")
+    }
+
+    /// Starts another registry with the same blobs and the same login, everything below the path `prefix` (`/path/`).
+    ///
+    /// # Errors
+    ///
+    /// Where `docker-registry` does not start.
+    pub fn with_prefix(
+        &self,
+        scratch: &Scratch,
+        authority: &Authority,
+        names: &[&str],
+        prefix: &str,
+    ) -> Result<Self> {
+        let (storage, auth) = (self.storage.clone(), self.auth.clone());
+        let name = "prefixed-registry";
+        Self::serve(scratch, name, authority, names, storage, auth, prefix)
+    }
+
+    fn serve(
+        scratch: &Scratch,
+        name: &str,
+        authority: &Authority,
+        names: &[&str],
+        storage: PathBuf,
+        auth: String,
+        prefix: &str,
+    ) -> Result<Self> {
+        let all_names = [&["127.0.0.1"], names].concat();
+        let identity = authority.sign(&all_names)?;
+        let certificate = scratch.write(&format!("{name}.pem"), &identity.certificate)?;
+        let key = scratch.write(&format!("{name}.key"), &identity.key)?;
+        // skopeo takes a directory of *.crt.
+        let trust = scratch.path().join(format!("{name}-trust"));
+        fs::create_dir(&trust)?;
+        fs::write(trust.join("ca.crt"), authority.certificate())?;
         let config = format!(
             "version: 0.1\n\
              log: {{level: info}}\n\
              storage: {{filesystem: {{rootdirectory: {storage}}}}}\n\
-             http: {{addr: '127.0.0.1:0', tls: {{certificate: {certificate}, key: {key}}}}}\n\
-             auth: {{htpasswd: {{realm: test, path: {htpasswd}}}}}\n",
+             http: {{addr: '127.0.0.1:0', prefix: {prefix}, tls: {{certificate: {certificate}, key: {key}}}}}\n\
+             auth: {{{auth}}}\n",
             storage = storage.display(),
             certificate = certificate.display(),
             key = key.display(),
-            htpasswd = htpasswd.display(),
         );
-        let config = scratch.write("registry.yml", config)?;
+        let config = scratch.write(&format!("{name}.yml"), config)?;
         let mut command = bound_command("docker-registry");
         command.arg("serve").arg(config);
-        let mut process = Background::spawn("registry", command, scratch)?;
+        let mut process = Background::spawn(name, command, scratch)?;
         let port = process
             .wait_for(Duration::from_secs(20), listening_port)
             .context("docker-registry did not start")?;
-        let auth = STANDARD.encode(format!("{username}:{password}"));
-        let auths = json!({"auths": {format!("127.0.0.1:{port}"): {"auth": auth}}});
-        let authfile = scratch.write("registry-auth.json", auths.to_string())?;
         Ok(Self {
             process,
             port,
             storage,
+            auth,
             trust,
-            authfile,
+            authfile: PathBuf::new(),
         })
     }
 
@@ -95,6 +150,21 @@ impl Registry {
     #[must_use]
     pub fn requests(&self) -> usize {
         self.log().matches("http.request.method=").count()
+    }
+
+    /// Method and address of each request that the registry has answered, with the status, in order.
+    #[must_use]
+    pub fn answers(&self) -> Vec<(String, u16)> {
+        self.log().lines().filter_map(answer).collect()
+    }
+
+    /// The statuses with which it has answered one request, such as `GET /v2/`.
+    #[must_use]
+    pub fn statuses(&self, request: &str) -> Vec<u16> {
+        let all = self.answers().into_iter();
+        all.filter(|(asked, _)| asked == request)
+            .map(|(_, status)| status)
+            .collect()
     }
 
     /// Pushes the OCI layout at `layout` as `repository:1` with `skopeo`, byte for byte.
@@ -138,4 +208,12 @@ impl Registry {
 fn listening_port(output: &str) -> Option<u16> {
     let (_, rest) = output.split_once("listening on 127.0.0.1:")?;
     rest.split_once(',')?.0.parse().ok()
+}
+
+/// Reads a line of the access log: `CLIENT - - [TIME] "METHOD ADDRESS HTTP/1.1" STATUS ...`.
+fn answer(line: &str) -> Option<(String, u16)> {
+    let (_, rest) = line.split_once("] \"")?;
+    let (request, rest) = rest.split_once(" HTTP/1.1\" ")?;
+    let status = rest.split(' ').next()?;
+    Some((request.to_owned(), status.parse().ok()?))
 }

@@ -4,14 +4,16 @@ use anyhow::Result;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::decoy;
 use crate::layout::{self, Layout};
 use crate::pki::Authority;
-use crate::{Evidence, Registry, Scenario, Scratch};
+use crate::{Evidence, Kernel, Network, Registry, Scenario, Scratch};
 
 /// The registry's name in references and in the document. Only the guest's `/etc/hosts` knows it.
 pub const REGISTRY_NAME: &str = "registry.corp";
 
-const USERNAME: &str = "puller";
+/// Its one user.
+pub const USERNAME: &str = "puller";
 
 /// A registry with an image in it.
 #[derive(Debug)]
@@ -93,15 +95,21 @@ impl Site {
         let initdata = sample_initdata();
         Scenario {
             id: "3f9c2a7d1b".to_owned(),
+            kernel: Kernel::default(),
             image: self.image(),
             document: Some(self.document()),
             evidence: Evidence::snp(&initdata),
             initdata: Some(initdata),
             kernel_parameters: Vec::new(),
-            disks: decoys(),
+            disks: decoy::contents(),
+            settings: String::new(),
             annotation_allow: Vec::new(),
             annotations: Vec::new(),
+            network: Network::Open,
             hosts: format!("10.0.2.2 {REGISTRY_NAME}\n"),
+            job: None,
+            files: Vec::new(),
+            arguments: Vec::new(),
         }
     }
 }
@@ -114,22 +122,9 @@ pub fn sample_initdata() -> String {
         .to_owned()
 }
 
-/// Disks that are none of ours: blank, random, one with a magic cut short, one that only looks like a header.
-fn decoys() -> Vec<Vec<u8>> {
-    let blank = vec![0; 1 << 20];
-    let noise: Vec<u8> = (0..65_536_u32)
-        .map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()[2])
-        .collect();
-    let mut almost = b"imgpulle".to_vec();
-    almost.resize(512, 0x41);
-    let mut shifted = vec![0; 512];
-    shifted.extend(b"imgpullr");
-    shifted.resize(1024, 0);
-    vec![blank, noise, almost, shifted]
-}
-
 /// A password nobody could have written into a test by hand: the scratch directory's random name and this process.
-fn invent_password(scratch: &Scratch) -> String {
+#[must_use]
+pub fn invent_password(scratch: &Scratch) -> String {
     let name = scratch.path().file_name().unwrap_or_default();
     format!("s3cret-{}-{}", name.to_string_lossy(), std::process::id())
 }

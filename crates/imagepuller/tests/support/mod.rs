@@ -21,18 +21,7 @@ use vm_harness::{Registry, Scratch};
 pub const USER: &str = "puller";
 pub const PASSWORD: &str = "correct horse";
 
-/// Mounts, owners and device nodes are root's. Where every test has to run, missing rights are a failure.
-pub fn is_root(test: &str) -> bool {
-    let is_root = rustix::process::geteuid().is_root();
-    assert!(
-        is_root || std::env::var_os("CONFIGDEV_REQUIRE_ALL").is_none(),
-        "{test} needs root"
-    );
-    if !is_root {
-        eprintln!("{test} skipped: needs root to unpack and mount images");
-    }
-    is_root
-}
+pub use vm_harness::is_root;
 
 /// A registry with an image, and the document that opens it.
 pub struct Site {
@@ -108,24 +97,35 @@ impl Puller {
             Some(c"mode=700"),
         )
         .unwrap();
-        let log = fs::File::create(directory.join("log")).unwrap();
-        let process = Command::new(env!("CARGO_BIN_EXE_imagepuller"))
-            .arg("serve")
-            .arg("--listen")
-            .arg(format!("unix:{}", directory.join("run/socket").display()))
-            .arg("--store")
-            .arg(store.join("images"))
-            .arg("--config")
-            .arg(directory.join("imagepuller.toml"))
-            // What the environment says about proxies must have no effect.
-            .env("HTTPS_PROXY", "http://127.0.0.1:1")
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        let puller = Self { process, directory };
         if let Some(document) = document {
-            puller.configure(document);
+            fs::write(directory.join("imagepuller.toml"), document).unwrap();
         }
+        let process = serve(&directory);
+        let puller = Self { process, directory };
+        puller.wait();
+        puller
+    }
+
+    /// Ends it without a warning, as the kernel may.
+    pub fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// Starts it again with the store as it was left.
+    pub fn restart(&mut self) {
+        let _ = fs::remove_file(self.socket());
+        self.process = serve(&self.directory);
+        self.wait();
+    }
+
+    /// Where its store is.
+    pub fn store(&self) -> PathBuf {
+        self.directory.join("store/images")
+    }
+
+    fn wait(&self) {
+        let puller = self;
         let deadline = Instant::now() + Duration::from_secs(20);
         while !puller.socket().exists() {
             assert!(
@@ -135,7 +135,6 @@ impl Puller {
             );
             std::thread::sleep(Duration::from_millis(10));
         }
-        puller
     }
 
     pub fn configure(&self, document: &str) {
@@ -180,9 +179,8 @@ impl Puller {
     /// Asks for an image that must not come: with this exit code, these words, no secret, and nothing mounted or kept.
     pub fn refuse(&self, image: &str, code: i32, words: &[&str]) {
         let count = |name: &str| {
-            fs::read_dir(self.directory.join("store/images").join(name))
-                .unwrap()
-                .count()
+            // The service listens before its store is there.
+            fs::read_dir(self.directory.join("store/images").join(name)).map_or(0, Iterator::count)
         };
         let containers = count("containers");
         let output = self.request(image, "refused");
@@ -209,7 +207,7 @@ impl Puller {
     pub fn wait_for_unfinished(&self) {
         let staging = self.directory.join("store/images/staging");
         let deadline = Instant::now() + Duration::from_secs(10);
-        while fs::read_dir(&staging).unwrap().count() > 0 {
+        while fs::read_dir(&staging).is_ok_and(|entries| entries.count() > 0) {
             assert!(Instant::now() < deadline, "an unfinished layer was left");
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -221,6 +219,26 @@ impl Puller {
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         self.process.wait().unwrap()
     }
+}
+
+fn serve(directory: &Path) -> Child {
+    let log = fs::File::options()
+        .create(true)
+        .append(true)
+        .open(directory.join("log"));
+    Command::new(env!("CARGO_BIN_EXE_imagepuller"))
+        .arg("serve")
+        .arg("--listen")
+        .arg(format!("unix:{}", directory.join("run/socket").display()))
+        .arg("--store")
+        .arg(directory.join("store/images"))
+        .arg("--config")
+        .arg(directory.join("imagepuller.toml"))
+        // What the environment says about proxies must have no effect.
+        .env("HTTPS_PROXY", "http://127.0.0.1:1")
+        .stderr(log.unwrap())
+        .spawn()
+        .unwrap()
 }
 
 impl Drop for Puller {

@@ -8,7 +8,7 @@
 )]
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
 use rustls::pki_types::pem::PemObject as _;
@@ -25,26 +25,25 @@ impl Server {
     /// Starts it; with an authority it speaks TLS as `localhost`.
     pub fn start(
         authority: Option<&Authority>,
-        answer: impl Fn(&str) -> String + Send + 'static,
+        answer: impl Fn(&str) -> String + Send + Sync + 'static,
     ) -> Self {
-        let tls = authority.map(|authority| Arc::new(server_config(authority)));
+        Self::start_with(authority.map(server_config), answer)
+    }
+
+    /// Starts it with a configuration of the test's own.
+    pub fn start_with(
+        tls: Option<rustls::ServerConfig>,
+        answer: impl Fn(&str) -> String + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let requests = Arc::new(Mutex::new(Vec::new()));
-        let seen = requests.clone();
+        let (seen, tls, answer) = (requests.clone(), tls.map(Arc::new), Arc::new(answer));
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                let mut stream = stream.unwrap();
-                match &tls {
-                    None => serve(&mut stream, &answer, &seen),
-                    Some(config) => {
-                        let connection = rustls::ServerConnection::new(config.clone()).unwrap();
-                        let mut stream = rustls::StreamOwned::new(connection, stream);
-                        serve(&mut stream, &answer, &seen);
-                        stream.conn.send_close_notify();
-                        let _ = stream.flush();
-                    }
-                }
+                let (seen, tls, answer) = (seen.clone(), tls.clone(), answer.clone());
+                let stream = stream.unwrap();
+                std::thread::spawn(move || connection(stream, tls, &*answer, &seen));
             }
         });
         Self { port, requests }
@@ -67,6 +66,27 @@ pub fn ok(body: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}")
 }
 
+/// At the end of an answer: the connection stays open, and nothing more comes.
+pub const SILENCE: &str = "\0silence";
+
+fn connection(
+    mut stream: TcpStream,
+    tls: Option<Arc<rustls::ServerConfig>>,
+    answer: &impl Fn(&str) -> String,
+    seen: &Mutex<Vec<String>>,
+) {
+    match tls {
+        None => serve(&mut stream, answer, seen),
+        Some(config) => {
+            let connection = rustls::ServerConnection::new(config).unwrap();
+            let mut stream = rustls::StreamOwned::new(connection, stream);
+            serve(&mut stream, answer, seen);
+            stream.conn.send_close_notify();
+            let _ = stream.flush();
+        }
+    }
+}
+
 fn serve(
     stream: &mut (impl Read + Write),
     answer: &impl Fn(&str) -> String,
@@ -80,7 +100,17 @@ fn serve(
         request => answer(request),
     };
     seen.lock().unwrap().push(request);
-    let _ = stream.write_all(answer.as_bytes());
+    match answer.strip_suffix(SILENCE) {
+        None => {
+            let _ = stream.write_all(answer.as_bytes());
+        }
+        Some(answer) => {
+            let _ = stream.write_all(answer.as_bytes());
+            let _ = stream.flush();
+            // Until the other side gives up.
+            let _ = stream.read(&mut [0]);
+        }
+    }
 }
 
 fn read_request(stream: &mut impl Read) -> Option<String> {
@@ -108,8 +138,14 @@ fn read_request(stream: &mut impl Read) -> Option<String> {
     }
 }
 
-fn server_config(authority: &Authority) -> rustls::ServerConfig {
-    let identity = authority.sign(&["localhost"]).unwrap();
+/// What it speaks TLS with, as `localhost`.
+pub fn server_config(authority: &Authority) -> rustls::ServerConfig {
+    server_config_as(authority, "localhost")
+}
+
+/// What it speaks TLS with under another name.
+pub fn server_config_as(authority: &Authority, name: &str) -> rustls::ServerConfig {
+    let identity = authority.sign(&[name]).unwrap();
     let certificate = CertificateDer::from_pem_slice(identity.certificate.as_bytes()).unwrap();
     let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());

@@ -1,4 +1,4 @@
-//! What the kernel knows about its TEE before the driver of the report is loaded.
+//! What the kernel knows about its TEE, whether or not the driver of the report is loaded.
 //!
 //! Both signs stand there from boot on, in every kernel that runs in such a guest. A host can pretend them, which ends in
 //! a refusal, but not take them away.
@@ -7,32 +7,62 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::PathBuf;
 
-use super::{EvidenceError, exists};
+use super::{EvidenceError, Platform, Sign, exists};
 use crate::paths::Paths;
 
 /// The most of the list of processors that is read. The first one's flags end after a few kilobytes, and all have the same.
 const MAX_CPUINFO_BYTES: u64 = 64 << 10;
 
+/// What was found, and where it was looked for.
+#[derive(Debug)]
+pub struct Signs {
+    pub snp: Option<Sign>,
+    pub tdx: Option<Sign>,
+    pub snp_place: PathBuf,
+    pub tdx_place: PathBuf,
+}
+
+/// Looks for the signs of all platforms.
+pub fn all(paths: &Paths) -> Result<Signs, EvidenceError> {
+    let snp_place = snp_device(paths);
+    let tdx_place = paths.cpuinfo.clone();
+    let snp = exists(&snp_place)?.then(|| Sign {
+        platform: Platform::Snp,
+        source: snp_place.display().to_string(),
+    });
+    let tdx = tdx_flag(paths)?.then(|| Sign {
+        platform: Platform::Tdx,
+        source: format!("the flag tdx_guest in {}", tdx_place.display()),
+    });
+    Ok(Signs {
+        snp,
+        tdx,
+        snp_place,
+        tdx_place,
+    })
+}
+
 /// The sign of an SNP guest: the platform device that the kernel itself, not the driver, registers where SEV_STATUS says so.
 ///
 /// Source: Linux `arch/x86/coco/sev/core.c`, since 5.19, the first with SNP guests. Not CPUID: leaf 0x8000001f tells what
 /// the processor can do, also to a guest that has none of it, and only the kernel may read SEV_STATUS.
-pub fn snp(paths: &Paths) -> Result<Option<PathBuf>, EvidenceError> {
-    let sign = paths.platform_devices.join("sev-guest");
-    Ok(exists(&sign)?.then_some(sign))
+fn snp_device(paths: &Paths) -> PathBuf {
+    paths.platform_devices.join("sev-guest")
 }
 
 /// The sign of a TDX guest: the flag that the kernel sets where CPUID leaf 0x21 holds the TDX module's signature.
 ///
-/// Source: Linux `arch/x86/coco/tdx/tdx.c`, since 5.19, the first with TDX guests. Read from the kernel rather than by
-/// CPUID, so that it comes from below the same root as everything else.
-pub fn tdx(paths: &Paths) -> Result<Option<PathBuf>, EvidenceError> {
-    let sign = paths.cpuinfo.clone();
-    let has_flag = File::open(&sign).and_then(|file| has_tdx_flag(file.take(MAX_CPUINFO_BYTES)));
-    match has_flag {
-        Ok(has_flag) => Ok(has_flag.then_some(sign)),
-        Err(source) => Err(EvidenceError::Flags { path: sign, source }),
-    }
+/// Source: Linux `arch/x86/coco/tdx/tdx.c`, since 5.19, the first with TDX guests. That leaf could be read here as well, and
+/// would add nothing: the kernel asked the same instruction before anything else ran, in a real TDX guest the TDX module
+/// answers it both times, and in any other guest the host may answer it as it likes, both times. The flag is what the
+/// kernel acts upon, and comes from below the same root as everything else.
+fn tdx_flag(paths: &Paths) -> Result<bool, EvidenceError> {
+    File::open(&paths.cpuinfo)
+        .and_then(|file| has_tdx_flag(file.take(MAX_CPUINFO_BYTES)))
+        .map_err(|source| EvidenceError::Flags {
+            path: paths.cpuinfo.clone(),
+            source,
+        })
 }
 
 /// Whether the first processor in `cpuinfo` has the flag; without any flag this is not an answer.

@@ -9,16 +9,16 @@ use linux_sys::sev_guest::{self, RESPONSE_BYTES};
 use super::{Evidence, EvidenceError, LABEL, open_device};
 use crate::digest::Field;
 
-/// An SEV-SNP guest, by the kernel's `sev-guest` driver.
+/// An SEV-SNP guest, by the report ioctl of the kernel's `sev-guest` driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snp {
     /// The device node, `/dev/sev-guest`.
     pub device: PathBuf,
 }
 
-/// The privilege level that the report states: the most privileged one, at which a guest's kernel runs unless an SVSM is
-/// below it. HOSTDATA does not depend on it.
-const VMPL: u32 = 0;
+/// The privilege level that the report states: the least privileged one, since the firmware takes every level from the
+/// kernel's own on, and that is not the first where an SVSM is below the kernel. HOSTDATA does not depend on it.
+const VMPL: u32 = 3;
 
 /// The report's size; the same in all versions so far.
 const REPORT_BYTES: usize = 1184;
@@ -26,16 +26,18 @@ const REPORT_BYTES: usize = 1184;
 /// The oldest version of the report that a production firmware gives.
 const MIN_VERSION: u32 = 2;
 
-// Offsets in the response, then in the report.
+// Offsets in the response.
 const STATUS: usize = 0;
 const REPORT_SIZE: usize = 4;
 const REPORT: usize = 32;
-const VERSION: usize = REPORT;
-const REPORT_DATA: usize = REPORT + 0x50;
-const HOST_DATA: usize = REPORT + 0xc0;
+
+// Offsets in the report; the same in all versions so far.
+const VERSION: usize = 0;
+const REPORT_DATA: usize = 0x50;
+const HOST_DATA: usize = 0xc0;
 
 const _: () = assert!(REPORT + REPORT_BYTES <= RESPONSE_BYTES);
-const _: () = assert!(HOST_DATA + 32 <= REPORT + REPORT_BYTES);
+const _: () = assert!(HOST_DATA + 32 <= REPORT_BYTES);
 
 impl Evidence for Snp {
     fn field(&self) -> Result<Field, EvidenceError> {
@@ -43,25 +45,17 @@ impl Evidence for Snp {
         let response = sev_guest::report(&device, LABEL, VMPL)?;
         Ok(Field {
             name: "SNP HOSTDATA",
-            bytes: host_data(&response, LABEL)?.to_vec(),
+            bytes: host_data(report_in(&response)?, LABEL)?.to_vec(),
         })
     }
 }
 
-/// HOSTDATA from a firmware's answer to a request with `user_data`.
+/// The report in a firmware's answer.
 ///
 /// # Errors
 ///
 /// [`EvidenceError::Malformed`]; no input causes a panic.
-pub fn host_data(
-    response: &[u8; RESPONSE_BYTES],
-    user_data: &[u8; 64],
-) -> Result<[u8; 32], EvidenceError> {
-    let malformed = |expected, found| EvidenceError::Malformed {
-        platform: "SNP",
-        expected,
-        found,
-    };
+pub fn report_in(response: &[u8; RESPONSE_BYTES]) -> Result<&[u8], EvidenceError> {
     let status = u32::from_le_bytes(bytes_at(response, STATUS));
     if status != 0 {
         return Err(malformed("status 0", format!("{status:#x}")));
@@ -70,63 +64,125 @@ pub fn host_data(
     if usize::try_from(size) != Ok(REPORT_BYTES) {
         return Err(malformed("1184 bytes", size.to_string()));
     }
-    let version = u32::from_le_bytes(bytes_at(response, VERSION));
+    Ok(&response[REPORT..REPORT + REPORT_BYTES])
+}
+
+/// HOSTDATA from the report to a request with `user_data`.
+///
+/// # Errors
+///
+/// [`EvidenceError::Malformed`]; no input causes a panic.
+pub fn host_data(report: &[u8], user_data: &[u8; 64]) -> Result<[u8; 32], EvidenceError> {
+    let report: &[u8; REPORT_BYTES] = report
+        .try_into()
+        .map_err(|_| malformed("1184 bytes", report.len().to_string()))?;
+    let version = u32::from_le_bytes(bytes_at(report, VERSION));
     if version < MIN_VERSION {
         return Err(malformed("version 2 or later", version.to_string()));
     }
-    if bytes_at::<64>(response, REPORT_DATA) != *user_data {
+    if bytes_at::<64, _>(report, REPORT_DATA) != *user_data {
         return Err(malformed("the data of our request", "other data".into()));
     }
-    Ok(bytes_at(response, HOST_DATA))
+    Ok(bytes_at(report, HOST_DATA))
 }
 
-fn bytes_at<const N: usize>(response: &[u8; RESPONSE_BYTES], offset: usize) -> [u8; N] {
-    std::array::from_fn(|index| response[offset + index])
+fn bytes_at<const N: usize, const M: usize>(bytes: &[u8; M], offset: usize) -> [u8; N] {
+    std::array::from_fn(|index| bytes[offset + index])
+}
+
+fn malformed(expected: &str, found: String) -> EvidenceError {
+    EvidenceError::Malformed {
+        platform: "SNP",
+        expected: expected.to_owned(),
+        found,
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::samples::{self, Sample};
     use super::*;
 
-    fn response() -> Box<[u8; RESPONSE_BYTES]> {
-        let mut bytes = Box::new([0; RESPONSE_BYTES]);
-        bytes[4..8].copy_from_slice(&1184_u32.to_le_bytes());
-        bytes[32] = 2;
-        bytes[32 + 0x50..32 + 0x90].copy_from_slice(LABEL);
-        bytes[32 + 0xc0..32 + 0xe0].copy_from_slice(&std::array::from_fn::<u8, 32, _>(|i| i as u8));
-        bytes
+    #[test]
+    fn the_field_is_the_published_one_in_every_version() {
+        for version in [2, 3, 5] {
+            let sample = samples::snp_report(version);
+            let field = host_data(&sample.bytes, LABEL).unwrap();
+            assert_eq!(field, sample.field("HOST_DATA"), "version {version}");
+            let response = samples::snp_response(&sample);
+            assert_eq!(report_in(&response).unwrap(), sample.bytes);
+        }
+    }
+
+    /// Nothing but these fields matters, and each bit of them does.
+    #[test]
+    fn every_changed_bit_of_what_is_checked_shows() {
+        let good = samples::snp_report(2);
+        let field = host_data(&good.bytes, LABEL).unwrap();
+        for offset in 0..good.bytes.len() {
+            for bit in 0..8 {
+                let mut bytes = good.bytes.clone();
+                bytes[offset] ^= 1 << bit;
+                let found = host_data(&bytes, LABEL).ok();
+                let name = good.name_at(offset);
+                match name {
+                    "REPORT_DATA" => assert_eq!(found, None, "{offset:#x}"),
+                    "HOST_DATA" => assert!(found.is_some_and(|f| f != field), "{offset:#x}"),
+                    // Version 0, of all the neighbours of 2, is too old.
+                    "VERSION" => assert_eq!(found.is_none(), offset == 0 && bit == 1),
+                    _ => assert_eq!(found, Some(field), "{name} at {offset:#x}"),
+                }
+            }
+        }
     }
 
     #[test]
-    fn the_field_is_at_0xc0_of_the_report() {
-        let field = host_data(&response(), LABEL).unwrap();
-        assert_eq!(field, std::array::from_fn(|i| i as u8));
+    fn old_versions_are_refused() {
+        for (version, good) in [
+            (0, false),
+            (1, false),
+            (2, true),
+            (4, true),
+            (u32::MAX, true),
+        ] {
+            let mut sample = samples::snp_report(2);
+            sample.set("VERSION", &version.to_le_bytes());
+            assert_eq!(host_data(&sample.bytes, LABEL).is_ok(), good, "{version}");
+        }
     }
 
     #[test]
-    fn anything_else_is_no_report() {
+    fn only_the_exact_length_is_a_report() {
+        let Sample { mut bytes, .. } = samples::snp_report(2);
+        for length in [0, 4, 0x90, 0xe0, 1183] {
+            let error = host_data(&bytes[..length], LABEL).unwrap_err().to_string();
+            let expected = format!("expected 1184 bytes, found {length}");
+            assert!(error.ends_with(&expected), "{error}");
+        }
+        bytes.push(0);
+        assert!(host_data(&bytes, LABEL).is_err());
+    }
+
+    #[test]
+    fn the_answer_must_be_good_and_of_the_right_size() {
+        let good = samples::snp_response(&samples::snp_report(2));
         for (name, offset, value) in [
             ("status", 0, 0x16),
             ("status, high byte", 3, 1),
-            ("size too small", 4, 0),
+            ("size 0", 4, 0),
+            ("size 1183", 4, 0x9f),
+            ("size 1185", 4, 0xa1),
             ("size with a high bit", 7, 0x80),
-            ("version 0", 32, 0),
-            ("version 1", 32, 1),
-            ("first byte of the report data", 32 + 0x50, 0),
-            ("last byte of the report data", 32 + 0x8f, 0),
         ] {
-            let mut bytes = response();
+            let mut bytes = good.clone();
             bytes[offset] = value;
+            if name == "size 0" {
+                bytes[5] = 0;
+            }
             assert!(
-                matches!(
-                    host_data(&bytes, LABEL),
-                    Err(EvidenceError::Malformed { .. })
-                ),
+                matches!(report_in(&bytes), Err(EvidenceError::Malformed { .. })),
                 "{name}"
             );
         }
-        let mut newer = response();
-        newer[32] = 5;
-        host_data(&newer, LABEL).unwrap();
     }
 }

@@ -49,9 +49,9 @@ pub fn mr_config_id(
     report: &[u8; TDREPORT_BYTES],
     reportdata: &[u8; 64],
 ) -> Result<[u8; 48], EvidenceError> {
-    let malformed = |expected, found| EvidenceError::Malformed {
+    let malformed = |expected: &str, found| EvidenceError::Malformed {
         platform: "TDX",
-        expected,
+        expected: str::to_owned(expected),
         found,
     };
     let found: [u8; 2] = bytes_at(report, REPORT_TYPE);
@@ -73,40 +73,39 @@ fn bytes_at<const N: usize>(report: &[u8; TDREPORT_BYTES], offset: usize) -> [u8
 
 #[cfg(test)]
 mod tests {
+    use super::super::samples;
     use super::*;
 
-    fn report() -> [u8; TDREPORT_BYTES] {
-        let mut bytes = [0; TDREPORT_BYTES];
-        bytes[0] = 0x81;
-        bytes[128..192].copy_from_slice(LABEL);
-        bytes[576..624].copy_from_slice(&std::array::from_fn::<u8, 48, _>(|i| i as u8));
-        bytes
+    fn bytes(report: &[u8]) -> &[u8; TDREPORT_BYTES] {
+        report.try_into().unwrap()
     }
 
     #[test]
-    fn the_field_is_at_576() {
-        let field = mr_config_id(&report(), LABEL).unwrap();
-        assert_eq!(field, std::array::from_fn(|i| i as u8));
+    fn the_field_is_the_published_one() {
+        for version in [0, 1] {
+            let sample = samples::tdx_report(version);
+            let field = mr_config_id(bytes(&sample.bytes), LABEL).unwrap();
+            assert_eq!(field, sample.field("MRCONFIGID"));
+        }
     }
 
+    /// Nothing but these fields matters, and each bit of them does.
     #[test]
-    fn anything_else_is_no_report() {
-        for (name, offset, value) in [
-            ("no type", 0, 0),
-            ("an SGX report", 0, 0x01),
-            ("a subtype", 1, 1),
-            ("first byte of the report data", 128, 0),
-            ("last byte of the report data", 191, 0),
-        ] {
-            let mut bytes = report();
-            bytes[offset] = value;
-            assert!(
-                matches!(
-                    mr_config_id(&bytes, LABEL),
-                    Err(EvidenceError::Malformed { .. })
-                ),
-                "{name}"
-            );
+    fn every_changed_bit_of_what_is_checked_shows() {
+        let good = samples::tdx_report(0);
+        let field = mr_config_id(bytes(&good.bytes), LABEL).unwrap();
+        for offset in 0..good.bytes.len() {
+            for bit in 0..8 {
+                let mut changed = good.bytes.clone();
+                changed[offset] ^= 1 << bit;
+                let found = mr_config_id(bytes(&changed), LABEL).ok();
+                match (good.name_at(offset), offset) {
+                    // Type and subtype; 0 would be SGX.
+                    ("REPORTTYPE", 0 | 1) | ("REPORTDATA", _) => assert_eq!(found, None),
+                    ("MRCONFIGID", _) => assert!(found.is_some_and(|found| found != field)),
+                    (name, _) => assert_eq!(found, Some(field), "{name} at {offset}"),
+                }
+            }
         }
     }
 }

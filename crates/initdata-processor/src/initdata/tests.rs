@@ -126,6 +126,11 @@ fn entries_that_cannot_be_files() {
         ("\"a\\nb\" = \"x\"", "it has a control character"),
         ("\"a\\u0085b\" = \"x\"", "it has a control character"),
         (long.as_str(), "more than 255 bytes"),
+        ("a = \"1\"\n\"\\u0061\" = \"2\"", "duplicate key"),
+        (
+            "\"caf\\u00e9\" = \"1\"\n\"cafe\\u0301\" = \"2\"",
+            "two Unicode spellings",
+        ),
         (many.as_str(), "1025 entries"),
         (
             "n = 1",
@@ -193,6 +198,27 @@ fn deep_and_wide_documents_end_in_bounded_time() {
     ] {
         assert!(Document::parse(text.as_bytes()).is_err(), "{name}");
     }
+}
+
+/// A valid document of half a megabyte once took 1.5 GB to parse: the number of entries was looked at only afterwards.
+#[test]
+fn the_number_of_tokens_is_bounded_before_parsing() {
+    for (name, lines) in [
+        ("dotted keys", "k.a.a.a.a.a.a = 1\n".repeat(200_000)),
+        ("an array", format!("a = [{}]", "1,".repeat(1 << 20))),
+        ("line breaks", "\n".repeat(1 << 20)),
+        ("comments", "#\n".repeat(1 << 20)),
+    ] {
+        let error = data(&lines).unwrap_err();
+        let is_told = matches!(error, DocumentError::TooManyTokens { line } if line > 3);
+        assert!(is_told, "{name}: {error}");
+    }
+    // What a real policy is made of is one token.
+    let policy = format!(
+        "\"policy.rego\" = '''\n{}'''",
+        "a.b[c] = {1, 2}\n".repeat(100_000)
+    );
+    assert_eq!(data(&policy).unwrap().data.len(), 1);
 }
 
 fn quoted_key() -> impl Strategy<Value = String> {

@@ -9,16 +9,19 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use config_image::{Magic, encode};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use initdata_processor::digest::{Algorithm, Field};
 use initdata_processor::evidence::{Evidence, EvidenceError};
-use initdata_processor::journal::Journal;
+use initdata_processor::journal::{Format, Journal};
+use initdata_processor::measured::Layout;
 use initdata_processor::paths::Paths;
-use initdata_processor::{Options, Outcome, run_on};
+use initdata_processor::{Configuration, Error, Options, Outcome, run_on};
 use tempfile::TempDir;
 
 pub const UNVERIFIED: &str = "quiet configdev.allow_unverified_initdata=1\n";
@@ -35,7 +38,7 @@ pub struct Machine {
 impl Machine {
     pub fn new() -> Self {
         let root = tempfile::tempdir().unwrap();
-        for directory in ["sys/class/block", "dev", "proc", "run"] {
+        for directory in ["sys/block", "sys/dev/block", "dev", "proc", "run"] {
             fs::create_dir_all(root.path().join(directory)).unwrap();
         }
         fs::write(root.path().join("proc/cmdline"), "quiet\n").unwrap();
@@ -43,6 +46,11 @@ impl Machine {
         let options = Options {
             paths: Paths::below(root.path()),
             include_loop: false,
+            expect: Vec::new(),
+            wait: Duration::ZERO,
+            layout: Layout::Own,
+            // It would hold for the rest of the test's thread; the program's own tests are in it.
+            sandbox: false,
         };
         Self {
             root,
@@ -63,19 +71,25 @@ impl Machine {
     /// A whole disk with hardware behind it.
     pub fn disk(self, name: &str, bytes: &[u8]) -> Self {
         fs::write(self.node(name), bytes).unwrap();
-        let sectors = bytes.len().div_ceil(512).to_string();
-        self.attribute(name, "device/vendor", "0x1af4\n").attribute(
-            name,
-            "size",
-            &format!("{sectors}\n"),
-        )
+        self.device("pci0000:00/0000:00:05.0/virtio1", name)
+    }
+
+    /// Lists a block device that is below `place` in the tree of devices.
+    pub fn device(self, place: &str, name: &str) -> Self {
+        let target = format!("devices/{place}/block/{name}");
+        fs::create_dir_all(self.path().join("sys").join(&target)).unwrap();
+        symlink(format!("../{target}"), self.options.paths.block.join(name)).unwrap();
+        self
     }
 
     pub fn attribute(self, name: &str, attribute: &str, value: &str) -> Self {
-        let path = self.options.paths.block_class.join(name).join(attribute);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, value).unwrap();
+        fs::write(self.options.paths.block.join(name).join(attribute), value).unwrap();
         self
+    }
+
+    /// Takes a disk away.
+    pub fn unplug(&self, name: &str) {
+        fs::remove_file(self.options.paths.block.join(name)).unwrap();
     }
 
     pub fn node(&self, name: &str) -> PathBuf {
@@ -87,9 +101,9 @@ impl Machine {
         let mut sink = Vec::new();
         let evidence: Option<Box<dyn Evidence>> = platform.0.map(|field| Box::new(field) as _);
         let outcome = run_on(
-            Ok(evidence),
+            || Ok(evidence),
             &self.options,
-            &mut Journal::new(&mut sink, true),
+            &mut Journal::new(&mut sink, Format::Text, true),
         );
         self.log = String::from_utf8(sink).unwrap();
         assert!(!self.log.contains("c2VjcmV0"), "a secret in the log");
@@ -101,9 +115,18 @@ impl Machine {
         files(&self.path().join("run/measured-cfg"))
     }
 
-    /// Names and contents below `run/insecure-cfg`; `None` where it does not exist.
+    /// Names and contents below `run/insecure-cfg`, but for the note of a refusal; `None` where it does not exist.
     pub fn insecure(&self) -> Option<BTreeMap<String, String>> {
-        files(&self.path().join("run/insecure-cfg"))
+        let mut files = files(&self.path().join("run/insecure-cfg"))?;
+        files.remove("initdata.refused");
+        Some(files)
+    }
+
+    /// Whether the note of a refusal stands there.
+    pub fn is_marked_refused(&self) -> bool {
+        self.path()
+            .join("run/insecure-cfg/initdata.refused")
+            .exists()
     }
 
     /// The text of the deny-all policy, which must be all there is.
@@ -114,6 +137,13 @@ impl Machine {
         assert!(policy.contains("default CreateContainerRequest := false\n"));
         policy
     }
+}
+
+/// What became of the image puller's configuration.
+pub fn puller(outcome: &Outcome) -> &Result<Configuration, Error> {
+    let configured = outcome.configurations.iter();
+    let mut puller = configured.filter(|configured| configured.name == "imagepuller");
+    &puller.next().expect("the default").result
 }
 
 fn files(directory: &Path) -> Option<BTreeMap<String, String>> {

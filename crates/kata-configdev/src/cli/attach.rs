@@ -7,13 +7,16 @@ use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use credential_sources::Finding;
 use serde::Serialize;
 
+use super::NAME;
 use super::config::SettingsFile;
-use crate::Error;
 use crate::attach::{Attached, Carrier, Request, attach, detach};
+use crate::capacity::Capacity;
 use crate::sandbox_id::SandboxId;
 use crate::settings::{Settings, Transport};
+use crate::{Error, lines};
 
 /// Packs the document of a sandbox and prints what a block device for it needs, as JSON.
 ///
@@ -32,6 +35,8 @@ use crate::settings::{Settings, Transport};
 /// With --hold the process goes on after the JSON until its standard input is closed or it is killed.
 /// A runtime keeps the other end of that pipe until the hypervisor has opened the path; then nothing is
 /// left to clean up.
+///
+/// update can replace the document later: with "file" and "vhost-user", within --capacity.
 ///
 /// Output: sandbox_id, attached (false if the sandbox gets no disk: then nothing follows), transport,
 /// path, held_by (the process to keep, or null), serial, read_only, size, sha256, document.
@@ -58,6 +63,10 @@ pub struct Arguments {
     /// The node's document, a path or a pattern, instead of document of the settings.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// How large the image is at least, such as 64K, so that update can put a longer document there
+    /// [default: capacity of the settings].
+    #[arg(long, value_name = "BYTES")]
+    capacity: Option<Capacity>,
     /// What /run is, instead of run-root of the settings.
     #[arg(long, value_name = "DIR")]
     run_root: Option<PathBuf>,
@@ -130,6 +139,9 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
         sandbox: &sandbox,
     };
     let attached = attach(&settings, &request)?;
+    if let Some(attached) = &attached {
+        warn(&sandbox, &attached.warnings);
+    }
     let report = Report {
         sandbox_id: sandbox.as_str(),
         attached: attached.is_some(),
@@ -149,6 +161,14 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
     Ok(0)
 }
 
+/// Tells on standard error what credential providers did not contribute. The sandbox gets its disk all the same.
+fn warn(sandbox: &SandboxId, warnings: &[Finding]) {
+    for warning in warnings {
+        let line = format!("{NAME}: sandbox {sandbox}: warning: {warning}");
+        let _ = writeln!(std::io::stderr(), "{}", lines::on_one_line(&line));
+    }
+}
+
 fn print(report: &Report<'_>, out: &mut impl Write) -> Result<(), Error> {
     super::print_json(out, report)?;
     Ok(out.flush()?)
@@ -163,6 +183,7 @@ fn settings(arguments: &Arguments) -> Result<Settings, Error> {
     if let Some(config) = &arguments.config {
         settings.document = Some(config.clone());
     }
+    settings.capacity = arguments.capacity.or(settings.capacity);
     if let Some(run_root) = &arguments.run_root {
         settings.run_root.clone_from(run_root);
     }

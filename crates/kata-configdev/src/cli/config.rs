@@ -7,13 +7,15 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::{Serialize, Serializer};
 
+use crate::capacity::Capacity;
 use crate::settings::{Effective, Origin, Settings};
-use crate::{Error, document_pattern};
+use crate::{Error, document_pattern, providers};
 
 /// Shows the settings that hold on this node, and where each value came from.
 ///
 /// Reads the settings file and the drop-ins config.d/*.toml beside it. The output is itself a settings
-/// file. A document that is a pattern must match exactly one file now, or the exit code is 65.
+/// file. A document that is a pattern must match exactly one file now, and the kubelet's configuration of
+/// credential providers must be usable, or the exit code is 65.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,
@@ -56,7 +58,20 @@ struct Report<'a> {
     document: DocumentReport<'a>,
     annotation_allow: Value<'a, &'a [PathBuf]>,
     transport: Value<'a, &'static str>,
+    capacity: Value<'a, Option<Capacity>>,
     run_root: Value<'a, &'a Path>,
+    credential_providers: ProvidersReport<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct ProvidersReport<'a> {
+    config: Value<'a, Option<&'a Path>>,
+    bin_dir: Value<'a, Option<&'a Path>>,
+    registries: Value<'a, Vec<String>>,
+    deadline_secs: Value<'a, u64>,
+    /// The names of the plugins that the configuration has now; `None` where none is asked or it cannot be used.
+    plugins: Option<Vec<String>>,
 }
 
 #[derive(Serialize)]
@@ -99,16 +114,31 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
         .map(document_pattern::resolve)
         .transpose();
     let file = found.as_ref().ok().cloned().flatten();
+    let listed = plugins(&effective.settings).transpose();
+    let plugins = listed.as_ref().ok().cloned().flatten();
     if arguments.json {
-        super::print_json(out, &Report::of(&effective, file))?;
+        super::print_json(out, &Report::of(&effective, file, plugins))?;
     } else {
-        print(&effective, file.as_deref(), out)?;
+        print(&effective, file.as_deref(), plugins.as_deref(), out)?;
     }
-    found.map(|_| 0)
+    found?;
+    listed?;
+    Ok(0)
+}
+
+/// The names of the credential providers that a sandbox would find; `None` where none is asked.
+fn plugins(settings: &Settings) -> Option<Result<Vec<String>, Error>> {
+    let sources = settings.credential_providers.sources()?;
+    let listed = providers::read_listing(sources.config).map_err(Error::ProviderListing);
+    let names = listed.map(|listed| {
+        let names = listed.list().iter().map(|one| one.name.clone());
+        names.collect()
+    });
+    Some(names)
 }
 
 impl<'a> Report<'a> {
-    fn of(effective: &'a Effective, file: Option<PathBuf>) -> Self {
+    fn of(effective: &'a Effective, file: Option<PathBuf>, plugins: Option<Vec<String>>) -> Self {
         let Effective {
             settings,
             files,
@@ -132,10 +162,45 @@ impl<'a> Report<'a> {
                 value: settings.transport.name(),
                 source: &origins.transport,
             },
+            capacity: Value {
+                value: settings.capacity,
+                source: &origins.capacity,
+            },
             run_root: Value {
                 value: &settings.run_root,
                 source: &origins.run_root,
             },
+            credential_providers: ProvidersReport::of(effective, plugins),
+        }
+    }
+}
+
+impl<'a> ProvidersReport<'a> {
+    fn of(effective: &'a Effective, plugins: Option<Vec<String>>) -> Self {
+        let providers = &effective.settings.credential_providers;
+        let origins = &effective.origins.credential_providers;
+        Self {
+            config: Value {
+                value: providers.config.as_deref(),
+                source: &origins.config,
+            },
+            bin_dir: Value {
+                value: providers.bin_dir.as_deref(),
+                source: &origins.bin_dir,
+            },
+            registries: Value {
+                value: providers
+                    .registries
+                    .iter()
+                    .map(ToString::to_string)
+                    .collect(),
+                source: &origins.registries,
+            },
+            deadline_secs: Value {
+                value: providers.deadline.as_secs(),
+                source: &origins.deadline,
+            },
+            plugins,
         }
     }
 }
@@ -149,7 +214,12 @@ fn binaries(effective: &Effective) -> impl Iterator<Item = (&str, &Path, &Origin
     })
 }
 
-fn print(effective: &Effective, file: Option<&Path>, out: &mut impl Write) -> Result<(), Error> {
+fn print(
+    effective: &Effective,
+    file: Option<&Path>,
+    plugins: Option<&[String]>,
+    out: &mut impl Write,
+) -> Result<(), Error> {
     let Effective {
         settings,
         files,
@@ -180,6 +250,15 @@ fn print(effective: &Effective, file: Option<&Path>, out: &mut impl Write) -> Re
     line(out, "annotation-allow", &allowed, &origins.annotation_allow)?;
     let transport = format!("\"{}\"", settings.transport.name());
     line(out, "transport", &transport, &origins.transport)?;
+    match settings.capacity {
+        Some(capacity) => line(
+            out,
+            "capacity",
+            &capacity.bytes().to_string(),
+            &origins.capacity,
+        )?,
+        None => writeln!(out, "# capacity: what the transport has by itself")?,
+    }
     line(
         out,
         "run-root",
@@ -190,7 +269,39 @@ fn print(effective: &Effective, file: Option<&Path>, out: &mut impl Write) -> Re
     for (machine, path, origin) in binaries(effective) {
         line(out, machine, &quoted(path), origin)?;
     }
-    Ok(())
+    print_providers(effective, plugins, out)
+}
+
+fn print_providers(
+    effective: &Effective,
+    plugins: Option<&[String]>,
+    out: &mut impl Write,
+) -> Result<(), Error> {
+    let providers = &effective.settings.credential_providers;
+    let origins = &effective.origins.credential_providers;
+    writeln!(out, "\n[credential-providers]")?;
+    for (key, path, origin) in [
+        ("config", &providers.config, &origins.config),
+        ("bin-dir", &providers.bin_dir, &origins.bin_dir),
+    ] {
+        match path {
+            Some(path) => line(out, key, &quoted(path), origin)?,
+            None => writeln!(out, "# {key}: none")?,
+        }
+    }
+    if let Some(plugins) = plugins {
+        comment(out, &format!("names {}", plugins.join(", ")))?;
+    }
+    // Hosts hold nothing that a text of TOML would have to escape.
+    let registries: Vec<_> = providers
+        .registries
+        .iter()
+        .map(|host| format!("\"{host}\""))
+        .collect();
+    let registries = format!("[{}]", registries.join(", "));
+    line(out, "registries", &registries, &origins.registries)?;
+    let seconds = providers.deadline.as_secs().to_string();
+    line(out, "deadline-secs", &seconds, &origins.deadline)
 }
 
 fn comment(out: &mut impl Write, text: &str) -> Result<(), Error> {

@@ -8,13 +8,13 @@ use serde::Serialize;
 
 use super::config::SettingsFile;
 use crate::sandbox_id::SandboxId;
-use crate::settings::Settings;
+use crate::settings::{Settings, Transport};
 use crate::{Error, shared_image};
 
 /// Removes what attach left for a sandbox.
 ///
-/// That is the file of the transport "file", and its directory if nothing else is in it. The other
-/// transports leave nothing. Doing it again is no error.
+/// That is the file of the transport "file", the socket for updates of "vhost-user", and their
+/// directory if nothing else is in it. The other transports leave nothing. Doing it again is no error.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,
@@ -49,6 +49,15 @@ impl RunRoot {
         match &self.run_root {
             Some(path) => Ok(path.clone()),
             None => Settings::load(&self.settings.path()).map(|settings| settings.run_root),
+        }
+    }
+
+    /// [`RunRoot::resolve`], and the transport where the settings are read.
+    pub fn resolve_with_transport(&self) -> Result<(PathBuf, Option<Transport>), Error> {
+        match &self.run_root {
+            Some(path) => Ok((path.clone(), None)),
+            None => Settings::load(&self.settings.path())
+                .map(|settings| (settings.run_root, Some(settings.transport))),
         }
     }
 }

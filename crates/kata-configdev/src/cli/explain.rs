@@ -3,12 +3,13 @@
 mod consequence;
 mod image;
 mod reason;
+mod sandbox;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use puller_config::Match;
+use puller_config::{Document, Match, RegistryName};
 use serde::Serialize;
 
 use self::consequence::Consequences;
@@ -20,10 +21,19 @@ use crate::{Error, exit, lines};
 /// What the first line says where no entry holds.
 const DEFAULTS: &str = "(defaults)";
 
-/// Says which entry of a document holds for an image, why, and what follows from it.
+/// Says which entry of a document holds for an image, why, and what follows from it; or, with --sandbox,
+/// which source wins for each registry of a sandbox.
 ///
-/// The first line is the name of the entry exactly as the document has it, or "(defaults)" where none
-/// holds. No secret is shown. The document must be valid, as for `check`.
+/// With --config alone the document is that file, which must be valid, as for `check`. The first line is
+/// the name of the entry exactly as the document has it, or "(defaults)" where none holds.
+///
+/// With --sandbox the document is chosen and completed as when a sandbox starts, by the same code: the
+/// annotation in the bundle's config.json, else the node's document; and below it what the credential
+/// providers of the settings offer. They are really run, with this command's user and environment,
+/// unless an earlier answer is kept, and answers are kept as for a sandbox; --no-providers leaves them
+/// out. Without IMAGE, every registry is shown.
+///
+/// No secret is shown, and of what providers offer not even the user name.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,
@@ -31,20 +41,34 @@ const DEFAULTS: &str = "(defaults)";
 Examples:
   kata-configdev explain --config imagepuller.toml registry.corp:5000/team/app:1.2
   kata-configdev explain --config imagepuller.toml alpine | head -n 1
-  kata-configdev explain --config imagepuller.toml --json registry.corp/app | jq .credentials"
+  kata-configdev explain --config imagepuller.toml --json registry.corp/app | jq .credentials
+  kata-configdev explain --sandbox /run/containerd/io.containerd.runtime.v2.task/k8s.io/ID
+  kata-configdev explain --sandbox . --no-providers registry.corp/app
+  kata-configdev explain --sandbox . --json | jq '.registries[] | {registry, source, losers}'"
 )]
 pub struct Arguments {
-    /// The document.
-    #[arg(long, value_name = "FILE")]
-    config: PathBuf,
+    /// The document. With --sandbox: the node's, a path or a pattern, instead of document of the settings.
+    #[arg(long, value_name = "FILE", required_unless_present = "sandbox")]
+    config: Option<PathBuf>,
+    /// The sandbox's bundle: the directory with its config.json.
+    #[arg(long, value_name = "BUNDLE")]
+    sandbox: Option<PathBuf>,
+    /// Leave the credential providers out.
+    #[arg(long, requires = "sandbox")]
+    no_providers: bool,
+    /// The settings file [default: $KATA_CONFIGDEV_CONFIG, or /etc/kata-configdev/config.toml].
+    #[arg(long, value_name = "FILE", requires = "sandbox")]
+    settings: Option<PathBuf>,
     /// The image's reference, as a pod has it. A name without a registry is Docker Hub's.
-    image: String,
-    /// Print one JSON object: key, rule, image, also_matching, credentials, roots and so on.
+    #[arg(required_unless_present = "sandbox")]
+    image: Option<String>,
+    /// Print one JSON object. Of an image: key, rule, image, also_matching, credentials, roots and so on. Of a
+    /// sandbox: bundle, document, providers, findings, registries, and of an image explanation.
     #[arg(long)]
     json: bool,
 }
 
-/// The answer, as `--json` prints it.
+/// What a document says of an image, as `--json` prints it.
 #[derive(Serialize)]
 struct Report {
     /// The name of the entry as the document has it; `None` for the defaults.
@@ -58,14 +82,19 @@ struct Report {
     consequences: Consequences,
 }
 
-/// Explains `arguments.image` by the document `arguments.config`.
+/// Explains `arguments.image` by the document `arguments.config`, or the sandbox `arguments.sandbox`.
 pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
-    let Arguments {
-        config,
-        image,
-        json,
-    } = arguments;
-    let image = Image::parse(image).map_err(Error::ImageReference)?;
+    let image = arguments.image.as_deref().map(Image::parse).transpose();
+    let image = image.map_err(Error::ImageReference)?;
+    match (&arguments.sandbox, &arguments.config, image) {
+        (Some(bundle), _, image) => sandbox::run(arguments, bundle, image, out),
+        (None, Some(config), Some(image)) => of_file(config, image, arguments.json, out),
+        // The command line does not let this happen.
+        (None, ..) => Ok(exit::USAGE),
+    }
+}
+
+fn of_file(config: &Path, image: Image, json: bool, out: &mut impl Write) -> Result<u8, Error> {
     let document = match Input::read(config)?.parse() {
         Ok((document, _)) => document,
         Err(problems) => {
@@ -79,39 +108,57 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
             return Ok(exit::DATA);
         }
     };
-    let found = document.registries.entry_for(&image.host);
-    let key = match found {
-        Match::Entry { key, .. } => Some(key.written()),
-        Match::Defaults => None,
-    };
-    let mut matches = document.registries.matches(&image.host);
-    let winner = matches.next().map(|(key, _)| key);
-    let report = Report {
-        key,
-        rule: reason::rule(winner),
-        reason: reason::why(winner, &image.host),
-        also_matching: matches.map(|(key, _)| Loser::of(key)).collect(),
-        consequences: Consequences::of(&document, &image.host, found),
-        image,
-    };
-    if *json {
+    let report = Report::of(&document, image, &|_| false);
+    if json {
         super::print_json(out, &report)?;
     } else {
-        print(&report, out)?;
+        writeln!(out, "{}", report.first_line())?;
+        print_rows(&report.rows(), out)?;
     }
     Ok(0)
 }
 
-fn print(report: &Report, out: &mut impl Write) -> Result<(), Error> {
-    writeln!(out, "{}", report.key.as_deref().unwrap_or(DEFAULTS))?;
-    let mut rows = vec![
-        ("image", report.image.to_string()),
-        ("why", report.reason.clone()),
-    ];
-    for loser in &report.also_matching {
-        rows.push(("loses", format!("\"{}\": {}", loser.key, loser.reason)));
+impl Report {
+    /// What `document` says of `image`; of entries whose credentials were offered no user name.
+    fn of(document: &Document, image: Image, is_offered: &dyn Fn(&RegistryName) -> bool) -> Self {
+        let found = document.registries.entry_for(&image.host);
+        let key = match found {
+            Match::Entry { key, .. } => Some(key.written()),
+            Match::Defaults => None,
+        };
+        let mut matches = document.registries.matches(&image.host);
+        let winner = matches.next().map(|(key, _)| key);
+        Self {
+            key,
+            rule: reason::rule(winner),
+            reason: reason::why(winner, &image.host),
+            also_matching: matches.map(|(key, _)| Loser::of(key)).collect(),
+            consequences: Consequences::of(document, &image.host, found, is_offered),
+            image,
+        }
     }
-    rows.extend(report.consequences.rows());
+
+    fn first_line(&self) -> &str {
+        self.key.as_deref().unwrap_or(DEFAULTS)
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let mut rows = vec![
+            ("image", self.image.to_string()),
+            ("why", self.reason.clone()),
+        ];
+        for loser in &self.also_matching {
+            rows.push(("loses", format!("\"{}\": {}", loser.key, loser.reason)));
+        }
+        rows.extend(self.consequences.rows());
+        rows
+    }
+}
+
+/// Label and text of a line that people get.
+type Row = (&'static str, String);
+
+fn print_rows(rows: &[Row], out: &mut impl Write) -> Result<(), Error> {
     for (label, text) in rows {
         let line = format!("{label:<12}{text}");
         writeln!(out, "{}", lines::on_one_line(&line))?;

@@ -13,6 +13,10 @@ use crate::settings::Settings;
 /// Meant for a DaemonSet (deploy/ has a chart and plain manifests), but works by hand too. The document
 /// comes from a mounted Kubernetes secret, which need not exist. What is in place already is not touched: a
 /// second run changes no file. A document that is not valid never replaces one that is.
+///
+/// Docker configurations, such as mounted secrets of the type kubernetes.io/dockerconfigjson, add their
+/// credentials where the document has none for a registry. One without entries adds nothing, so that a
+/// placeholder can be filled later. One that is not valid keeps the document that is installed.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,
@@ -20,6 +24,7 @@ use crate::settings::Settings;
 Examples:
   kata-configdev install --check --config installer.toml
   kata-configdev install --watch --log-format json --config /etc/installer/installer.toml
+  kata-configdev install --config installer.toml --docker-config ~/.docker/config.json
 
 deploy/README.md describes the configuration and what happens when."
 )]
@@ -32,6 +37,10 @@ pub struct Install {
     /// Only read the configuration and say what is wrong with it.
     #[arg(long, conflicts_with = "watch")]
     check: bool,
+    /// A docker configuration for every set, behind those of the configuration; the last one that has a key
+    /// counts. The directory of a mounted secret, or a file; may be given more than once.
+    #[arg(long, value_name = "PATH")]
+    docker_config: Vec<PathBuf>,
 }
 
 /// Removes everything that install put on the node, and nothing else.
@@ -66,7 +75,7 @@ impl Install {
     /// Runs the installer and returns the exit code.
     pub fn run(&self) -> u8 {
         self.common.start_log();
-        let options = match load(&self.common.config) {
+        let options = match self.options() {
             Ok(options) => options,
             Err(error) => return report(&error),
         };
@@ -78,6 +87,19 @@ impl Install {
                 .map_or_else(|error| report(&error), |()| 0);
         }
         finish(node_installer::install(&options))
+    }
+
+    fn options(&self) -> Result<Options, Error> {
+        let mut options = load(&self.common.config)?;
+        let absolute = |path: &PathBuf| std::path::absolute(path);
+        let paths: Vec<PathBuf> = self
+            .docker_config
+            .iter()
+            .map(absolute)
+            .collect::<Result<_, _>>()
+            .map_err(|source| Error::DockerConfigPath { source })?;
+        options.add_docker_configs(&paths)?;
+        Ok(options)
     }
 }
 

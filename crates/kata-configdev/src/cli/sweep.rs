@@ -19,6 +19,8 @@ use crate::{Error, exit, lines, sweep};
 /// needs the host's PID namespace and its /run.
 ///
 /// An image that cannot be looked at or removed does not keep the rest; the exit code is 69 then.
+///
+/// Expired answers of credential providers, which are kept below /run, go too and are not counted.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,

@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use super::credential_providers::ProvidersLayer;
 use super::text::{AtLine, Layer, QemuLayer};
 use super::{Settings, drop_ins, read_layer};
 use crate::Error;
@@ -32,8 +33,25 @@ pub struct Origins {
     pub annotation_allow: Origin,
     /// `transport`.
     pub transport: Origin,
+    /// `capacity`.
+    pub capacity: Origin,
     /// `run-root`.
     pub run_root: Origin,
+    /// `credential-providers`.
+    pub credential_providers: ProvidersOrigins,
+}
+
+/// Where each value of `credential-providers` came from.
+#[derive(Clone, Debug, Default)]
+pub struct ProvidersOrigins {
+    /// `config`.
+    pub config: Origin,
+    /// `bin-dir`.
+    pub bin_dir: Origin,
+    /// `registries`.
+    pub registries: Origin,
+    /// `deadline-secs`.
+    pub deadline: Origin,
 }
 
 /// Where one value came from.
@@ -86,6 +104,7 @@ impl Effective {
             effective.put(&path, layer);
             effective.files.push(path);
         }
+        effective.check_providers()?;
         Ok(effective)
     }
 
@@ -99,10 +118,7 @@ impl Effective {
             put_qemu(settings, origins, qemu, &path);
         }
         put_value(
-            layer.document.map(|AtLine { line, value }| AtLine {
-                line,
-                value: Some(value),
-            }),
+            layer.document.map(AtLine::some),
             &mut settings.document,
             &mut origins.document,
             &path,
@@ -120,12 +136,74 @@ impl Effective {
             &path,
         );
         put_value(
+            layer.capacity.map(AtLine::some),
+            &mut settings.capacity,
+            &mut origins.capacity,
+            &path,
+        );
+        put_value(
             layer.run_root,
             &mut settings.run_root,
             &mut origins.run_root,
             &path,
         );
+        put_providers(settings, origins, layer.credential_providers, &path);
     }
+
+    /// Requires that registries are named together with whom to ask about them, whichever files do so.
+    fn check_providers(&self) -> Result<(), Error> {
+        let providers = &self.settings.credential_providers;
+        let Some(missing) = providers.missing() else {
+            return Ok(());
+        };
+        let rule = format!("credential-providers.registries: {missing} is missing");
+        Err(match &self.origins.credential_providers.registries {
+            Origin::File { path, line } => Error::SettingsText {
+                path: path.to_path_buf(),
+                line: *line,
+                rule,
+            },
+            Origin::BuiltIn => Error::SettingsText {
+                path: self.files.first().cloned().unwrap_or_default(),
+                line: 0,
+                rule,
+            },
+        })
+    }
+}
+
+fn put_providers(
+    settings: &mut Settings,
+    origins: &mut Origins,
+    layer: ProvidersLayer,
+    path: &Rc<Path>,
+) {
+    let values = &mut settings.credential_providers;
+    let origins = &mut origins.credential_providers;
+    put_value(
+        layer.config.map(AtLine::some),
+        &mut values.config,
+        &mut origins.config,
+        path,
+    );
+    put_value(
+        layer.bin_dir.map(AtLine::some),
+        &mut values.bin_dir,
+        &mut origins.bin_dir,
+        path,
+    );
+    put_value(
+        layer.registries,
+        &mut values.registries,
+        &mut origins.registries,
+        path,
+    );
+    put_value(
+        layer.deadline,
+        &mut values.deadline,
+        &mut origins.deadline,
+        path,
+    );
 }
 
 fn put_value<T>(layer: Option<AtLine<T>>, value: &mut T, origin: &mut Origin, path: &Rc<Path>) {
@@ -205,7 +283,8 @@ mod tests {
     #[test]
     fn all_keys_and_their_defaults() {
         let all = "qemu = \"/opt/kata/bin/qemu\"\ndocument = \"/etc/d.toml\"\n\
-                   annotation-allow = [\"/etc/a\", \"/etc/b/\"]\ntransport = \"file\"\nrun-root = \"/x\"\n";
+                   annotation-allow = [\"/etc/a\", \"/etc/b/\"]\ntransport = \"file\"\n\
+                   capacity = \"64K\"\nrun-root = \"/x\"\n";
         assert_eq!(
             load(&node(all, &[])).unwrap().settings,
             Settings {
@@ -213,7 +292,9 @@ mod tests {
                 document: Some("/etc/d.toml".into()),
                 annotation_allow: vec!["/etc/a".into(), "/etc/b/".into()],
                 transport: Transport::File,
+                capacity: "65536".parse().ok(),
                 run_root: "/x".into(),
+                ..Settings::default()
             }
         );
         let none = load(&node("", &[])).unwrap();

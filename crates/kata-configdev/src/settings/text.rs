@@ -9,6 +9,8 @@ use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
 use super::Transport;
+use super::credential_providers::{ProvidersLayer, RawProviders};
+use crate::capacity::Capacity;
 use crate::disk::Device;
 use crate::{document_pattern, lines};
 
@@ -19,7 +21,9 @@ pub struct Layer {
     pub document: Option<AtLine<PathBuf>>,
     pub annotation_allow: Option<AtLine<Vec<PathBuf>>>,
     pub transport: Option<AtLine<Transport>>,
+    pub capacity: Option<AtLine<Capacity>>,
     pub run_root: Option<AtLine<PathBuf>>,
+    pub credential_providers: ProvidersLayer,
 }
 
 /// A value and the line that it stands on.
@@ -27,6 +31,16 @@ pub struct Layer {
 pub struct AtLine<T> {
     pub line: usize,
     pub value: T,
+}
+
+impl<T> AtLine<T> {
+    /// For a value that need not be there.
+    pub fn some(self) -> AtLine<Option<T>> {
+        AtLine {
+            line: self.line,
+            value: Some(self.value),
+        }
+    }
 }
 
 /// `qemu` as one file has it.
@@ -39,7 +53,7 @@ pub enum QemuLayer {
 }
 
 /// A line and the rule that is broken there.
-type Broken = (usize, String);
+pub(super) type Broken = (usize, String);
 
 /// The file as it stands, before its paths are checked.
 #[derive(Deserialize)]
@@ -49,7 +63,9 @@ struct RawLayer {
     document: Option<Spanned<PathBuf>>,
     annotation_allow: Option<Spanned<Vec<Spanned<PathBuf>>>>,
     transport: Option<Spanned<Transport>>,
+    capacity: Option<Spanned<Capacity>>,
     run_root: Option<Spanned<PathBuf>>,
+    credential_providers: Option<RawProviders>,
 }
 
 enum RawQemu {
@@ -121,10 +137,12 @@ impl Layer {
             document: document.transpose()?,
             annotation_allow: annotation_allow.transpose()?,
             transport: raw.transport.map(|transport| lines.at(transport)),
+            capacity: raw.capacity.map(|capacity| lines.at(capacity)),
             run_root: raw
                 .run_root
                 .map(|path| plain("run-root", lines.at(path)))
                 .transpose()?,
+            credential_providers: ProvidersLayer::check(raw.credential_providers, lines)?,
         })
     }
 }
@@ -157,10 +175,10 @@ impl QemuLayer {
 }
 
 #[derive(Clone, Copy)]
-struct Lines<'a>(&'a [u8]);
+pub(super) struct Lines<'a>(&'a [u8]);
 
 impl Lines<'_> {
-    fn at<T>(self, value: Spanned<T>) -> AtLine<T> {
+    pub(super) fn at<T>(self, value: Spanned<T>) -> AtLine<T> {
         AtLine {
             line: lines::line_of(self.0, value.span().start),
             value: value.into_inner(),
@@ -168,7 +186,7 @@ impl Lines<'_> {
     }
 }
 
-fn absolute(key: &str, path: AtLine<PathBuf>) -> Result<AtLine<PathBuf>, Broken> {
+pub(super) fn absolute(key: &str, path: AtLine<PathBuf>) -> Result<AtLine<PathBuf>, Broken> {
     if path.value.is_absolute() {
         Ok(path)
     } else {
@@ -195,7 +213,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_refused_with_their_line() {
-        let cases: [(&[u8], usize, &str); 19] = [
+        let cases: [(&[u8], usize, &str); 23] = [
             (b"\ndocumnet = \"/x\"\n", 2, "unknown field `documnet`"),
             (b"annotation_allow = []\n", 1, "unknown field"),
             (b"# x\nqemu = 7\n", 2, "expected a path or a table of paths"),
@@ -233,6 +251,18 @@ mod tests {
             ),
             (b"transport = \"usb\"\n", 1, "unknown variant `usb`"),
             (b"transport = \"Memory\"\n", 1, "unknown variant"),
+            (
+                b"\ncapacity = \"64k\"\n",
+                2,
+                "a capacity is a multiple of 512",
+            ),
+            (b"capacity = 1000\n", 1, "a capacity is a multiple of 512"),
+            (b"capacity = -512\n", 1, "a capacity is a multiple of 512"),
+            (
+                b"capacity = true\n",
+                1,
+                "expected a number of bytes or a text",
+            ),
             (
                 b"run-root = \"/run/../etc\"\n",
                 1,

@@ -9,6 +9,7 @@ mod skip;
 
 mod inheritance;
 mod place;
+mod providers;
 mod qemu;
 mod refusal;
 mod vectors;

@@ -45,8 +45,9 @@ impl Qmp {
     }
 
     fn ask(&mut self, command: &str, arguments: Value) -> Value {
-        let request = json!({"execute": command, "arguments": arguments});
-        writeln!(self.lines.get_mut(), "{request}").unwrap();
+        let request = json!({"execute": command, "arguments": arguments}).to_string();
+        // In one write: QEMU obeys "quit" at its last brace, and there would be nobody to write a line end to.
+        self.lines.get_mut().write_all(request.as_bytes()).unwrap();
         loop {
             let mut message = self.message();
             assert!(message.get("error").is_none(), "{command}: {message}");

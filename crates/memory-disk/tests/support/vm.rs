@@ -119,6 +119,11 @@ impl Guest {
         console
     }
 
+    /// The console until now.
+    pub fn output(&self) -> String {
+        self.qemu.output()
+    }
+
     pub fn kill(&mut self) {
         self.qemu.kill();
     }

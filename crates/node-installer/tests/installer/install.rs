@@ -140,7 +140,7 @@ fn a_broken_document_keeps_the_old_one_and_every_problem_is_named() {
     let lines = problems(&outcome);
     assert_eq!(
         lines[0],
-        "failed to accept the document of the set default: 2 problems; the previous one stays in place"
+        "failed to accept the document of the set default: 2 problems; the previous document stays in place"
     );
     assert!(
         lines[1]

@@ -35,6 +35,8 @@ pub fn broken() -> String {
 pub struct Machine {
     directory: TempDir,
     generation: u32,
+    /// More lines of the set in the configuration.
+    pub more: String,
 }
 
 impl Machine {
@@ -42,6 +44,7 @@ impl Machine {
         let machine = Self {
             directory: tempfile::tempdir().unwrap(),
             generation: 0,
+            more: String::new(),
         };
         for handler in ["qemu-snp", "qemu-tdx"] {
             fs::create_dir_all(machine.host(&format!("opt/kata/{handler}"))).unwrap();
@@ -77,10 +80,11 @@ impl Machine {
     /// The configuration's text with one set for two handlers.
     pub fn configuration(&self) -> String {
         format!(
-            "{}[sets.default]\nsecret = {:?}\nhandlers = [\"/opt/kata/qemu-snp\", \"/opt/kata/qemu-tdx\"]\n\
+            "{}[sets.default]\nsecret = {:?}\n{}handlers = [\"/opt/kata/qemu-snp\", \"/opt/kata/qemu-tdx\"]\n\
              settings = {{ qemu = \"/opt/kata/bin/qemu\", annotation-allow = [\"/etc/allowed\"] }}\n",
             self.head(),
-            self.path("secret")
+            self.path("secret"),
+            self.more
         )
     }
 
@@ -91,6 +95,11 @@ impl Machine {
     /// Mounts a secret with the keys as the kubelet does, or changes the one that is mounted.
     pub fn mount(&mut self, keys: &[(&str, &str)]) {
         mount(&self.path("secret"), &mut self.generation, keys);
+    }
+
+    /// Mounts the secret `name` with the keys, or changes it.
+    pub fn mount_other(&mut self, name: &str, keys: &[(&str, &str)]) {
+        mount(&self.path(name), &mut self.generation, keys);
     }
 
     /// Mounts the document under the default key.

@@ -25,8 +25,15 @@ pub fn get(address: SocketAddr, path: &str) -> String {
     answer
 }
 
+/// The address that a log says health checks are answered on.
+pub fn address(log: &str) -> SocketAddr {
+    let start = "answering health checks on ";
+    let line = log.lines().find_map(|line| Some(line.split_once(start)?.1));
+    line.unwrap().parse().unwrap()
+}
+
 /// Ends the program if the test did not.
-struct Running(Child);
+pub struct Running(pub Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -35,7 +42,7 @@ impl Drop for Running {
     }
 }
 
-fn run(mut command: Command) -> (Option<i32>, String) {
+pub fn run(mut command: Command) -> (Option<i32>, String) {
     let output = command.output().unwrap();
     assert_eq!(output.stdout, b"");
     let log = String::from_utf8(output.stderr).unwrap();
@@ -43,7 +50,7 @@ fn run(mut command: Command) -> (Option<i32>, String) {
     (output.status.code(), log)
 }
 
-fn program(machine: &Machine, command: &str) -> Command {
+pub fn program(machine: &Machine, command: &str) -> Command {
     fs::write(machine.path("installer.toml"), machine.configuration()).unwrap();
     let mut program = Command::new(PROGRAM);
     program.arg(command).arg(machine.path("installer.toml"));
@@ -104,12 +111,7 @@ fn watching_ends_on_sigterm_and_leaks_nothing() {
     wait_until("the first pass", || {
         log().contains("everything is as it should be")
     });
-    let start = "answering health checks on ";
-    let line = log()
-        .lines()
-        .find_map(|line| Some(line.split_once(start)?.1.to_owned()))
-        .unwrap();
-    let address: SocketAddr = line.parse().unwrap();
+    let address = address(&log());
     assert!(get(address, "/healthz").starts_with("HTTP/1.1 200 "));
 
     machine.mount_document(&document("one"));

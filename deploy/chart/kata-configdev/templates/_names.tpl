@@ -14,6 +14,15 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 
+{{- /* The docker-config secrets of .set, the last of which counts most, as a list in an object; .placeholder is placeholderSecret. */ -}}
+{{- define "kata-configdev.dockerConfigs" -}}
+{{- $names := .set.dockerConfigSecrets | default list -}}
+{{- if and .placeholder.create (not (has .placeholder.name $names)) -}}
+{{- $names = prepend $names .placeholder.name -}}
+{{- end -}}
+{{- dict "names" $names | toJson -}}
+{{- end -}}
+
 {{- /* The node's directories outside the prefix that are written, as a map of path to hostPath type. */ -}}
 {{- define "kata-configdev.directories" -}}
 {{- $directories := dict -}}

@@ -1,13 +1,9 @@
 //! The transport `vhost-user` of `kata-configdev attach`.
 
 use std::io::Write;
-use std::os::unix::net::UnixListener;
-use std::path::Path;
 use std::time::Duration;
 
-use memory_disk::{Options, serve};
-use rustix::fs::Mode;
-use rustix::process::umask;
+use memory_disk::{Listeners, Options, serve};
 use sha2::Sha256;
 
 use super::{Arguments, DiskReport, Report, print};
@@ -16,6 +12,7 @@ use crate::disk;
 use crate::sandbox_id::SandboxId;
 use crate::sandbox_image::SandboxImage;
 use crate::settings::{Settings, Transport};
+use crate::shared_image::socket;
 use crate::{Error, digest, lines};
 
 /// How long a VMM is waited for. A runtime that failed meanwhile must not leave a process with credentials behind.
@@ -39,12 +36,17 @@ pub fn run(
         crate::cli::print_json(out, &report)?;
         return Ok(0);
     };
-    let image = chosen.pack()?;
+    super::warn(sandbox, chosen.warnings());
+    let image = chosen.pack(settings)?;
     let (sha256, document) = (digest::hex::<Sha256>(&image), chosen.document());
     drop(chosen);
-    let listener = listen(path).map_err(|source| Error::Socket {
+    let listener = socket::bind_private(path).map_err(|source| Error::Socket {
         path: path.clone(),
         source,
+    })?;
+    let updates = socket::listen(&settings.run_root, sandbox).inspect_err(|_| {
+        // It would be in the way of the next attempt.
+        let _ = std::fs::remove_file(path);
     })?;
     report.disk = Some(DiskReport {
         transport: Transport::VhostUser.name(),
@@ -60,6 +62,7 @@ pub fn run(
     if let Err(error) = print(&report, out) {
         // Nobody was told of it, and it would be in the way of the next attempt.
         let _ = std::fs::remove_file(path);
+        socket::discard(&settings.run_root, sandbox);
         return Err(error);
     }
     let options = Options {
@@ -68,20 +71,15 @@ pub fn run(
         ..Options::default()
     };
     let mut err = std::io::stderr();
-    serve(listener, image, &options, |event| {
+    let listeners = Listeners {
+        vmm: listener,
+        updates: Some(updates),
+    };
+    serve(listeners, image, &options, |event| {
         let line = format!("{NAME}: sandbox {sandbox}: {event}");
         // Without a standard error the guest gets its disk all the same.
         let _ = writeln!(err, "{}", lines::on_one_line(&line));
     })
     .map(|_| 0)
     .map_err(Error::Serve)
-}
-
-/// Listens at `path`, where only the owner can connect.
-fn listen(path: &Path) -> std::io::Result<UnixListener> {
-    // A change of mode after the fact would leave a moment for others. This process has one thread.
-    let before = umask(Mode::RWXG | Mode::RWXO | Mode::XUSR);
-    let listener = UnixListener::bind(path);
-    umask(before);
-    listener
 }

@@ -1,6 +1,8 @@
 //! What follows from an entry for a pull; nothing here holds a secret.
 
-use puller_config::{Credentials, Document, ExtraEnv, Match, Mirror, Registry, RegistryHost};
+use puller_config::{
+    Credentials, Document, ExtraEnv, Match, Mirror, Registry, RegistryHost, RegistryName,
+};
 use serde::Serialize;
 
 /// Everything that the guest's puller does because of the entry.
@@ -19,7 +21,7 @@ pub struct Consequences {
 
 /// Who the puller is to a host.
 #[derive(Debug, Serialize)]
-struct Account {
+pub struct Account {
     kind: &'static str,
     username: Option<String>,
 }
@@ -55,16 +57,23 @@ struct ProxyReport {
 }
 
 impl Consequences {
-    pub fn of(document: &Document, host: &RegistryHost, found: Match<'_>) -> Self {
+    /// `is_offered` says whether an entry has its credentials from elsewhere: then not even their user name is shown.
+    pub fn of(
+        document: &Document,
+        host: &RegistryHost,
+        found: Match<'_>,
+        is_offered: &dyn Fn(&RegistryName) -> bool,
+    ) -> Self {
         let defaults = Registry::default();
-        let (key, entry) = match found {
-            Match::Entry { key, entry, .. } => (key.written(), entry),
-            Match::Defaults => (host.to_string(), &defaults),
+        let (key, entry, offered) = match found {
+            Match::Entry { key, entry, .. } => (key.written(), entry, is_offered(key)),
+            Match::Defaults => (host.to_string(), &defaults, false),
         };
+        let lender = (key.as_str(), entry, offered);
         let mirror = entry
             .mirror
             .as_ref()
-            .map(|mirror| MirrorReport::of(document, mirror, key, entry));
+            .map(|mirror| MirrorReport::of(document, mirror, lender, is_offered));
         let lent = mirror.as_ref().is_some_and(|mirror| !mirror.own_entry);
         let left = if lent {
             &Credentials::Anonymous
@@ -72,13 +81,13 @@ impl Consequences {
             &entry.credentials
         };
         Self {
-            credentials: Account::of(&entry.credentials),
+            credentials: Account::of(&entry.credentials, offered),
             roots: roots(entry),
             insecure_skip_verify: entry.insecure_skip_verify,
             plain_http: entry.plain_http,
             registry: RegistryReport {
                 asked: mirror.is_none() || entry.mirror_fallback,
-                credentials: Account::of(left),
+                credentials: Account::of(left, offered),
             },
             mirror,
             proxy: ProxyReport::of(&document.extra_env),
@@ -118,7 +127,8 @@ impl Consequences {
 }
 
 impl Account {
-    fn of(credentials: &Credentials) -> Self {
+    /// `nameless`: without the user name.
+    pub fn of(credentials: &Credentials, nameless: bool) -> Self {
         let kind = match credentials {
             Credentials::Anonymous => "anonymous",
             Credentials::Basic { .. } => "basic",
@@ -127,11 +137,14 @@ impl Account {
         };
         Self {
             kind,
-            username: credentials.shown_username().map(Into::into),
+            username: credentials
+                .shown_username()
+                .filter(|_| !nameless)
+                .map(Into::into),
         }
     }
 
-    fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let kind = match self.kind {
             "basic" => "user name and password",
             "registrytoken" => "bearer token (registrytoken)",
@@ -146,14 +159,22 @@ impl Account {
 }
 
 impl MirrorReport {
-    fn of(document: &Document, mirror: &Mirror, key: String, entry: &Registry) -> Self {
+    fn of(
+        document: &Document,
+        mirror: &Mirror,
+        (key, lender, offered): (&str, &Registry, bool),
+        is_offered: &dyn Fn(&RegistryName) -> bool,
+    ) -> Self {
         let own = document.registries.literal_entry_for(mirror.host());
-        let (entry, name) = own.map_or((entry, key), |(name, own)| (own, name.written()));
+        let (entry, name, nameless) = match own {
+            Some((name, own)) => (own, name.written(), is_offered(name)),
+            None => (lender, key.to_owned(), offered),
+        };
         Self {
             url: mirror.url().to_string(),
             entry: name,
             own_entry: own.is_some(),
-            credentials: Account::of(&entry.credentials),
+            credentials: Account::of(&entry.credentials, nameless),
             credentials_withheld: mirror.is_plain_http()
                 && !entry.plain_http
                 && !matches!(entry.credentials, Credentials::Anonymous),

@@ -1,0 +1,101 @@
+//! Invariant: offers put into any valid document change nobody's credentials, trust or mirror, and the result is valid.
+//!
+//! The first line of the input holds the names that are offered for, the rest is the document.
+#![no_main]
+
+use credential_sources::merge::{Winner, merge};
+use credential_sources::{Offer, Offered};
+use libfuzzer_sys::fuzz_target;
+use puller_config::{
+    Credentials, Document, MAX_DOCUMENT_BYTES, Match, RegistryHost, RegistryName, Secret,
+};
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else {
+        return;
+    };
+    let (names, document) = (String::from_utf8_lossy(&bytes[..end]), &bytes[end + 1..]);
+    let offers: Vec<_> = names
+        .split(' ')
+        .take(8)
+        .map(|name| Offer {
+            name: name.to_owned(),
+            offered: Offered::Password {
+                username: "offered".to_owned(),
+                password: Secret::from("secret".to_owned()),
+            },
+            source: "offer".to_owned(),
+        })
+        .collect();
+    let Ok(before) = Document::parse(document) else {
+        assert!(merge(document, &offers).is_err());
+        return;
+    };
+    let merged = match merge(document, &offers) {
+        Ok(merged) => merged,
+        // Elements are limited, too.
+        Err(_) => return assert!(document.len() > MAX_DOCUMENT_BYTES / 64),
+    };
+    let after = &merged.document.registries;
+    let won = merged
+        .decisions
+        .iter()
+        .filter(|decision| matches!(decision.winner, Winner::Offer(_)))
+        .count();
+    let offered = |entry: &puller_config::Registry| matches!(&entry.credentials, Credentials::Basic { username, .. } if username == "offered");
+    let already = before
+        .document
+        .registries
+        .iter()
+        .filter(|(_, entry)| offered(entry))
+        .count();
+    let now = after.iter().filter(|(_, entry)| offered(entry)).count();
+    assert_eq!(already + won, now);
+    for (name, entry) in before.document.registries.iter() {
+        let (_, same) = after
+            .iter()
+            .find(|(known, _)| *known == name)
+            .expect("kept");
+        assert!(
+            entry.credentials.is_anonymous()
+                || format!("{:?}", entry.credentials) == format!("{:?}", same.credentials)
+        );
+        assert_eq!(
+            format!("{:?}", entry.ca_certs),
+            format!("{:?}", same.ca_certs)
+        );
+        assert_eq!(format!("{:?}", entry.mirror), format!("{:?}", same.mirror));
+    }
+    // A host that is offered for is reached as before.
+    for offer in &offers {
+        let (Ok(name), Ok(host)) = (
+            RegistryName::parse(&offer.name),
+            RegistryHost::parse(&offer.name),
+        ) else {
+            continue;
+        };
+        if !name.is_literal() {
+            continue;
+        }
+        let settings = |found| match found {
+            Match::Entry { entry, .. } => {
+                let puller_config::Registry {
+                    ca_certs,
+                    insecure_skip_verify,
+                    plain_http,
+                    mirror,
+                    mirror_fallback,
+                    ..
+                } = entry;
+                format!(
+                    "{ca_certs:?} {insecure_skip_verify} {plain_http} {mirror:?} {mirror_fallback}"
+                )
+            }
+            Match::Defaults => "None false false None false".to_owned(),
+        };
+        assert_eq!(
+            settings(before.document.registries.entry_for(&host)),
+            settings(after.entry_for(&host))
+        );
+    }
+});

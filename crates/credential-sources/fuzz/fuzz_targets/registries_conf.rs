@@ -1,0 +1,18 @@
+//! Invariant: any bytes become a valid document or faults, and messages in plain text.
+#![no_main]
+
+use credential_sources::registries_conf;
+use libfuzzer_sys::fuzz_target;
+use puller_config::Document;
+
+fuzz_target!(|bytes: &[u8]| {
+    let import = registries_conf::read(bytes, "registries.conf");
+    let written = import.write(None);
+    match &written.document {
+        Some(text) => assert!(Document::parse(text.expose().as_bytes()).is_ok()),
+        None => assert!(!written.faults.is_empty()),
+    }
+    for finding in written.findings.iter().chain(&written.faults) {
+        assert!(!finding.to_string().contains(char::is_control), "{finding}");
+    }
+});

@@ -1,0 +1,24 @@
+//! Invariant: any bytes become a valid document or faults, and messages in plain text.
+#![no_main]
+
+use std::path::Path;
+
+use credential_sources::registries_yaml;
+use libfuzzer_sys::fuzz_target;
+use puller_config::Document;
+
+const CA: &[u8] = include_bytes!("../../../puller-config/tests/data/root.pem");
+
+fuzz_target!(|bytes: &[u8]| {
+    let import = registries_yaml::read(bytes, "registries.yaml", &mut |_: &Path| {
+        Ok(CA.to_vec().into())
+    });
+    let written = import.write(None);
+    match &written.document {
+        Some(text) => assert!(Document::parse(text.expose().as_bytes()).is_ok()),
+        None => assert!(!written.faults.is_empty()),
+    }
+    for finding in written.findings.iter().chain(&written.faults) {
+        assert!(!finding.to_string().contains(char::is_control), "{finding}");
+    }
+});

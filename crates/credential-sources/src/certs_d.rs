@@ -1,0 +1,212 @@
+//! Directories with a registry's settings: containerd's `certs.d` with `hosts.toml`, Docker's and podman's with certificates.
+//!
+//! A directory is named after its registry: `registry.corp`, `registry.corp:5000`, containerd also `registry.corp_5000_` and
+//! `_default` for every registry without a directory. A `hosts.toml` that is not empty counts alone, as for containerd;
+//! otherwise `*.crt` are certificate authorities, and `*.cert` with `*.key` identify the client, which the document cannot say.
+//!
+//! A `hosts.toml` that cannot be read is a fault. containerd would log it and go on with the certificates beside it.
+
+mod hosts_toml;
+
+use std::path::{Component, Path, PathBuf};
+
+use zeroize::Zeroizing;
+
+use crate::printable;
+use crate::registry_file::assemble::assemble;
+use crate::registry_file::plan::{Link, Plan, Target};
+use crate::registry_file::{Certificates, Import, ReadFile, Report, Roots, Settings};
+
+pub use hosts_toml::MAX_HOSTS_TOML_BYTES;
+
+/// The file that counts alone.
+pub const HOSTS_TOML: &str = "hosts.toml";
+
+/// The directory for all other registries.
+const DEFAULT: &str = "_default";
+
+/// One registry's directory.
+#[derive(Clone, Debug)]
+pub struct Directory {
+    /// Its own name, which says the registry's.
+    pub name: String,
+    /// Its path, for messages and for the files in it.
+    pub path: PathBuf,
+    /// Its `hosts.toml`, where there is one.
+    pub hosts_toml: Option<HostsToml>,
+    /// The names of its other files.
+    pub files: Vec<String>,
+}
+
+/// The bytes of a `hosts.toml`, which may hold a password. `Debug` shows only their number.
+#[derive(Clone)]
+pub struct HostsToml(pub Zeroizing<Vec<u8>>);
+
+impl std::fmt::Debug for HostsToml {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "HostsToml({} bytes)", self.0.len())
+    }
+}
+
+/// Reads all directories. Their CA files are read by `read_file`, with absolute paths or such that begin with a directory's.
+pub fn read(mut directories: Vec<Directory>, read_file: &mut ReadFile<'_>) -> Import {
+    let mut report = Report::default();
+    directories.sort_by_key(|directory| (rank(&directory.name), directory.name.clone()));
+    let plans = directories
+        .iter()
+        .filter_map(|directory| plan(directory, read_file, &mut report))
+        .collect();
+    assemble(plans, report)
+}
+
+/// Of two directories for one registry containerd takes the one without a colon, and images say `docker.io`.
+fn rank(name: &str) -> u8 {
+    match name {
+        "docker.io" => 0,
+        name if name.contains(':') => 2,
+        _ => 1,
+    }
+}
+
+/// The registry's name in the document's words.
+fn registry_name(directory: &str) -> String {
+    if directory == DEFAULT {
+        return ".".into();
+    }
+    let with_port = directory
+        .strip_suffix('_')
+        .and_then(|rest| rest.rsplit_once('_'))
+        .filter(|(host, port)| !host.is_empty() && !port.is_empty());
+    match with_port {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => {
+            format!("{host}:{port}")
+        }
+        // `.corp` and `.` would be a suffix and everything in the document.
+        _ if directory.starts_with('.') => format!("/{directory}"),
+        _ => directory.into(),
+    }
+}
+
+fn plan(directory: &Directory, read_file: &mut ReadFile<'_>, report: &mut Report) -> Option<Plan> {
+    let name = registry_name(&directory.name);
+    let text = directory
+        .hosts_toml
+        .as_ref()
+        .filter(|text| !text.0.is_empty());
+    let (source, links) = match text {
+        Some(text) => {
+            let source = shown_path(&directory.path.join(HOSTS_TOML));
+            for file in directory.files.iter().filter(|file| file.ends_with(".crt")) {
+                report.note(
+                    &source,
+                    "",
+                    format!("{} has no effect beside this file", printable(file)),
+                );
+            }
+            let links = hosts_toml::links(&text.0, &source, directory, read_file, report)?;
+            (source, links)
+        }
+        None => {
+            let source = shown_path(&directory.path);
+            let settings = certificate_files(directory, &source, read_file, report);
+            let link = Link {
+                key: String::new(),
+                target: Target::Registry,
+                settings,
+            };
+            (source, vec![link])
+        }
+    };
+    Some(Plan {
+        name,
+        source,
+        key: String::new(),
+        links,
+        is_blocked: false,
+    })
+}
+
+/// What the files of a directory without `hosts.toml` say.
+fn certificate_files(
+    directory: &Directory,
+    source: &str,
+    read_file: &mut ReadFile<'_>,
+    report: &mut Report,
+) -> Settings {
+    let mut names: Vec<_> = directory.files.iter().map(String::as_str).collect();
+    names.sort_unstable();
+    let (authorities, others): (Vec<_>, Vec<_>) =
+        names.into_iter().partition(|name| name.ends_with(".crt"));
+    for name in others {
+        let text = if name.ends_with(".cert") || name.ends_with(".key") {
+            "left out: the document has no client certificates"
+        } else {
+            "left out: neither a certificate authority (*.crt) nor hosts.toml"
+        };
+        report.lost(source, &printable(name), text);
+    }
+    Settings {
+        roots: roots(&authorities, source, directory, read_file, report),
+        ..Settings::default()
+    }
+}
+
+/// The certificates of CA files; `None` where no file is named.
+fn roots(
+    names: &[&str],
+    source: &str,
+    directory: &Directory,
+    read_file: &mut ReadFile<'_>,
+    report: &mut Report,
+) -> Option<Roots> {
+    let mut certificates = Certificates::default();
+    for name in names {
+        let path = joined(&directory.path, Path::new(name));
+        let shown = shown_path(&path);
+        certificates.add_file(&path, read_file, (source, &shown), report);
+    }
+    (!certificates.is_empty()).then_some(Roots::These(certificates))
+}
+
+/// A path below a directory, as Go joins them: `..` goes back by a name, whatever that name is. Absolute ones stay as they are.
+fn joined(directory: &Path, path: &Path) -> PathBuf {
+    if path.is_absolute() {
+        return path.to_owned();
+    }
+    let mut joined = PathBuf::new();
+    for component in directory.join(path).components() {
+        match component {
+            Component::ParentDir => {
+                joined.pop();
+            }
+            Component::CurDir => {}
+            other => joined.push(other),
+        }
+    }
+    joined
+}
+
+fn shown_path(path: &Path) -> String {
+    printable(&path.to_string_lossy())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_name_registries() {
+        for (directory, name) in [
+            ("_default", "."),
+            ("registry.corp", "registry.corp"),
+            ("registry.corp_5000_", "registry.corp:5000"),
+            ("registry.corp:5000", "registry.corp:5000"),
+            ("my_registry.corp", "my_registry.corp"),
+            ("[::1]_5000_", "[::1]:5000"),
+            ("_5000_", "_5000_"),
+            (".corp", "/.corp"),
+        ] {
+            assert_eq!(registry_name(directory), name);
+        }
+    }
+}

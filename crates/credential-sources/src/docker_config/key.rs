@@ -1,0 +1,97 @@
+//! Keys of docker's files, and the registries they stand for.
+//!
+//! | key | registry |
+//! |---|---|
+//! | `ghcr.io`, `https://ghcr.io`, `ghcr.io/`, `https://ghcr.io/v1/`, `ghcr.io/v2/` | `ghcr.io.` |
+//! | `reg.corp:5000`, `192.0.2.1`, `[::1]:5000` | the same |
+//! | `https://index.docker.io/v1/` and the other names of Docker Hub | `docker.io.` |
+//! | `http://reg.corp` | `reg.corp.`; that alone does not allow plain HTTP |
+//! | `quay.io/team`, `https://reg.corp/v2` | none; `quay.io.` would be wider |
+//! | `*.azurecr.io`, `*.corp:5000` | none; `.azurecr.io.` would be wider: every depth, every port |
+//! | `a*.corp`, `*`, `reg.?orp` | none |
+//!
+//! `https://reg.corp/v2`, without the slash, is a path for kubelet and the registry itself for podman. The narrower reading counts.
+
+use puller_config::RegistryName;
+
+/// What a key means to a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// One registry.
+    Registry(RegistryName),
+    /// Part of what a registry's entry would hold for.
+    Wider {
+        /// The name that holds for more.
+        name: RegistryName,
+        /// Why it does, as a fragment.
+        why: &'static str,
+    },
+    /// Nothing that a document can say.
+    Nothing(String),
+}
+
+/// Reads a key.
+#[must_use]
+pub fn meaning(key: &str) -> Meaning {
+    let rest = without_scheme(key);
+    let (host, path) = rest
+        .find('/')
+        .map_or((rest, ""), |slash| rest.split_at(slash));
+    // As kubelet does: the version goes, the slash behind it stays.
+    let path = match path.get(..4) {
+        Some("/v1/" | "/v2/") => path.get(3..).unwrap_or_default(),
+        _ => path,
+    };
+    let has_path = !matches!(path, "" | "/");
+    let name = match RegistryName::parse(host) {
+        // Other programs know no suffixes, and to them a dot at the beginning means nothing.
+        Ok(name) if name.is_literal() => name,
+        Ok(_) => {
+            return Meaning::Nothing("a docker key with a leading dot means no host".to_owned());
+        }
+        Err(reason) => return pattern(host, has_path, reason),
+    };
+    if has_path {
+        let why =
+            "it is for some repositories only, and a document's entry holds for the whole registry";
+        return Meaning::Wider { name, why };
+    }
+    Meaning::Registry(name)
+}
+
+/// Whether a key asks for plain HTTP.
+#[must_use]
+pub fn is_plain_http(key: &str) -> bool {
+    key.starts_with("http://")
+}
+
+/// Whether a key is spelled as its host alone.
+#[must_use]
+pub fn is_bare(key: &str) -> bool {
+    !key.contains('/')
+}
+
+fn without_scheme(key: &str) -> &str {
+    key.strip_prefix("https://")
+        .or_else(|| key.strip_prefix("http://"))
+        .unwrap_or(key)
+}
+
+fn pattern(host: &str, has_path: bool, reason: puller_config::InvalidName) -> Meaning {
+    if !host.contains(['*', '?', '[']) {
+        return Meaning::Nothing(reason.to_string());
+    }
+    let why = if has_path {
+        "it is a pattern for some repositories of hosts at one depth, and a document's suffix holds for every repository, depth and port"
+    } else {
+        "it is a pattern for hosts at one depth, and a document's suffix holds for every depth and port"
+    };
+    let parent = host.strip_prefix("*.");
+    // A suffix has no port.
+    let parent = parent.map(|parent| parent.split_once(':').map_or(parent, |(parent, _)| parent));
+    let suffix = parent.and_then(|parent| RegistryName::parse(&format!(".{parent}")).ok());
+    match suffix {
+        Some(name) => Meaning::Wider { name, why },
+        None => Meaning::Nothing("a document has no such pattern".to_owned()),
+    }
+}

@@ -1,0 +1,381 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::key::Meaning;
+use super::*;
+use crate::{Offer, Offered};
+
+fn input(source: &str, json: &str) -> Input {
+    Input {
+        source: source.to_owned(),
+        config: DockerConfig::parse(json.as_bytes()).unwrap_or_else(|error| panic!("{error}")),
+    }
+}
+
+/// `name=user:password` for each offer; tokens stand alone.
+fn shown(offers: &[Offer]) -> Vec<String> {
+    let show = |offer: &Offer| match &offer.offered {
+        Offered::Password { username, password } => {
+            format!("{}={username}:{}", offer.name, password.expose())
+        }
+        Offered::IdentityToken(token) => format!("{}=identity {}", offer.name, token.expose()),
+        Offered::RegistryToken(token) => format!("{}=registry {}", offer.name, token.expose()),
+    };
+    offers.iter().map(show).collect()
+}
+
+fn import(json: &str, widening: Widening) -> (Vec<String>, Vec<Finding>) {
+    let (offers, findings) = offers(&[input("a", json)], widening);
+    (shown(&offers), findings)
+}
+
+/// The one entry of a configuration, with `KEY` for its credentials where that is all that matters.
+fn entry(fields: &str) -> (Vec<String>, Vec<Finding>) {
+    import(
+        &format!("{{\"auths\":{{\"r.io\":{{{fields}}}}}}}"),
+        Widening::Refused,
+    )
+}
+
+fn auth(text: &str) -> String {
+    STANDARD.encode(text)
+}
+
+#[test]
+fn keys_stand_for_the_registries_in_the_table() {
+    for (key, name) in [
+        ("ghcr.io", "ghcr.io."),
+        ("GHCR.io", "ghcr.io."),
+        ("https://ghcr.io", "ghcr.io."),
+        ("http://ghcr.io", "ghcr.io."),
+        ("ghcr.io/", "ghcr.io."),
+        ("https://ghcr.io/v1/", "ghcr.io."),
+        ("https://ghcr.io/v2/", "ghcr.io."),
+        ("ghcr.io/v2/", "ghcr.io."),
+        ("https://index.docker.io/v1/", "docker.io."),
+        ("docker.io", "docker.io."),
+        ("index.docker.io", "docker.io."),
+        ("registry-1.docker.io", "docker.io."),
+        ("reg.corp:5000", "reg.corp:5000"),
+        ("https://reg.corp:5000/v2/", "reg.corp:5000"),
+        ("10.0.0.5:5000", "10.0.0.5:5000"),
+        ("[::1]:5000", "[::1]:5000"),
+        ("https://[0::1]/", "[::1]"),
+        ("localhost", "localhost."),
+    ] {
+        let expected = puller_config::RegistryName::parse(name).unwrap();
+        assert_eq!(key::meaning(key), Meaning::Registry(expected), "{key}");
+    }
+    for (key, wider) in [
+        ("quay.io/team", "quay.io."),
+        ("https://quay.io/v1/team", "quay.io."),
+        ("https://r.io/v2", "r.io."),
+        ("https://r.io/v1", "r.io."),
+        ("r.io/v12/", "r.io."),
+        ("docker.io/library", "docker.io."),
+        ("https://index.docker.io/v1/access-token", "docker.io."),
+        ("reg.corp:5000/x", "reg.corp:5000"),
+        ("*.azurecr.io", ".azurecr.io."),
+        ("https://*.azurecr.io/v2/", ".azurecr.io."),
+        ("*.corp:5000", ".corp."),
+        ("*.corp/team", ".corp."),
+    ] {
+        let Meaning::Wider { name, .. } = key::meaning(key) else {
+            panic!("{key}");
+        };
+        assert_eq!(name.to_string(), wider, "{key}");
+    }
+    for key in [
+        "",
+        "/",
+        "https://",
+        "https:///x",
+        "*",
+        "*.*.corp",
+        "prefix.*.io",
+        "*-good.k.io",
+        "k8s.*",
+        "[ab].corp",
+        "a?.corp",
+        ".corp",
+        ".",
+        "HTTPS://ghcr.io",
+        "ftp://ghcr.io",
+        "u:hunter2@ghcr.io",
+        "ghcr.io?x",
+        "a b",
+        "reg.corp:0",
+        "::1",
+        "\u{e9}.corp",
+        "r\u{e9}/v",
+    ] {
+        let Meaning::Nothing(reason) = key::meaning(key) else {
+            panic!("{key}");
+        };
+        assert!(!reason.contains("hunter2"), "{key}");
+    }
+}
+
+#[test]
+fn entries_mean_what_the_table_says() {
+    let field = |name: &str, value: &str| format!("\"{name}\":{}", serde_json::json!(value));
+    let pair = auth("u:p:q");
+    for (fields, expected) in [
+        (
+            field("username", "u") + "," + &field("password", "p"),
+            "u:p",
+        ),
+        (field("auth", &pair), "u:p:q"),
+        (field("AUTH", &pair), "u:p:q"),
+        (field("auth", pair.trim_end_matches('=')), "u:p:q"),
+        (
+            field("auth", &format!("{}\n{}\r\n", &pair[..3], &pair[3..])),
+            "u:p:q",
+        ),
+        (field("auth", &auth("u:p\n")), "u:p"),
+        (field("auth", &auth("u:p\r\n")), "u:p"),
+        (field("auth", &auth("u:p\0\0")), "u:p"),
+        (field("auth", &auth("u:")), "u:"),
+        (field("auth", &auth(":p")), ":p"),
+        (
+            field("auth", &pair) + "," + &field("password", "other"),
+            "u:p:q",
+        ),
+        (
+            field("auth", &auth("u:")) + "," + &field("identitytoken", "t"),
+            "identity t",
+        ),
+        (
+            field("identitytoken", "t") + "," + &field("registrytoken", "r"),
+            "registry r",
+        ),
+        (field("auth", "!") + "," + &field("auth", &pair), "u:p:q"),
+        (
+            "\"email\":7,\"unknown\":[{}],\"registrytoken\":null,".to_owned()
+                + &field("auth", &pair),
+            "u:p:q",
+        ),
+    ] {
+        let (offers, findings) = entry(&fields);
+        assert_eq!(offers, [format!("r.io.={expected}")], "{fields}");
+        assert!(findings.iter().all(|finding| finding.loss == Loss::Note));
+    }
+    for fields in [
+        "",
+        "\"email\":\"x\"",
+        "\"auth\":\"\"",
+        "\"username\":\"\",\"auth\":null",
+    ] {
+        let (offers, findings) = entry(fields);
+        assert!(offers.is_empty());
+        assert_eq!(findings[0].text, "it has no credentials");
+    }
+    let (offers, findings) = entry(&field("auth", &auth(":")));
+    assert!(offers.is_empty());
+    assert_eq!(findings[0].loss, Loss::Note);
+    for (fields, word) in [
+        (field("auth", "hunter2!"), "base64"),
+        (field("auth", &auth("hunter2")), "colon"),
+        (field("auth", &STANDARD.encode(b"u:\xff")), "UTF-8"),
+        (field("auth", &auth("u:hunter2\nx")), "control"),
+        (field("auth", &auth("u:hunter2\n\n")), "control"),
+        (
+            field("username", "a:b") + "," + &field("password", "hunter2"),
+            "colon",
+        ),
+        (field("identitytoken", &"hunter2".repeat(3000)), "bytes"),
+        (field("registrytoken", "hunter 2"), "visible"),
+    ] {
+        let (offers, findings) = entry(&fields);
+        assert!(offers.is_empty());
+        let finding = findings.last().unwrap();
+        assert_eq!(finding.loss, Loss::Lost);
+        assert!(finding.text.contains(word), "{finding}");
+        assert!(!finding.to_string().contains("hunter"), "{finding}");
+    }
+}
+
+#[test]
+fn widening_happens_on_request_only_and_behind_the_exact_key() {
+    let pair = |user: &str| format!("{{\"auth\":\"{}\"}}", auth(&format!("{user}:p")));
+    let json = format!(
+        "{{\"auths\":{{\"quay.io/team\":{},\"quay.io/b\":{},\"*.azurecr.io\":{},\"ghcr.io/x\":{},\"https://ghcr.io\":{},\"a*\":{}}}}}",
+        pair("team"),
+        pair("b"),
+        pair("azure"),
+        pair("x"),
+        pair("g"),
+        pair("glob")
+    );
+    let (offers, findings) = import(&json, Widening::Refused);
+    assert_eq!(offers, ["ghcr.io.=g:p"]);
+    let count = |findings: &[Finding], loss| {
+        findings
+            .iter()
+            .filter(|finding| finding.loss == loss)
+            .count()
+    };
+    assert_eq!(
+        (count(&findings, Loss::Widens), count(&findings, Loss::Lost)),
+        (4, 1)
+    );
+    let (offers, findings) = import(&json, Widening::Allowed);
+    assert_eq!(
+        offers,
+        ["ghcr.io.=g:p", "quay.io.=b:p", ".azurecr.io.=azure:p"]
+    );
+    assert_eq!(
+        (count(&findings, Loss::Widens), count(&findings, Loss::Lost)),
+        (0, 3)
+    );
+}
+
+/// The last input with a key counts; of different keys for one registry the last input, then the bare host.
+#[test]
+fn inputs_override_each_other_by_key_then_by_registry() {
+    let json = |key: &str, user: &str| {
+        format!(
+            "{{\"auths\":{{\"{key}\":{{\"auth\":\"{}\"}}}}}}",
+            auth(&format!("{user}:p"))
+        )
+    };
+    let inputs = [
+        input("a", &json("https://index.docker.io/v1/", "a")),
+        input("b", &json("docker.io", "b")),
+        input("c", &json("https://index.docker.io/v1/", "c")),
+        input("d", "{}"),
+    ];
+    let (offered, findings) = offers(&inputs, Widening::Refused);
+    assert_eq!(shown(&offered), ["docker.io.=c:p"]);
+    assert_eq!(offered[0].source, "c");
+    let losses: Vec<_> = findings
+        .iter()
+        .map(|finding| (finding.source.as_str(), finding.loss))
+        .collect();
+    assert_eq!(losses, [("a", Loss::Note), ("b", Loss::Lost)]);
+    let (offered, _) = offers(&inputs[..2], Widening::Refused);
+    assert_eq!(shown(&offered), ["docker.io.=b:p"]);
+
+    let both = format!(
+        "{{\"auths\":{{\"https://ghcr.io/v1/\":{{\"auth\":\"{0}\"}},\"ghcr.io\":{{\"auth\":\"{1}\"}},\"https://ghcr.io\":{{\"auth\":\"{1}\"}}}}}}",
+        auth("long:p"),
+        auth("bare:p")
+    );
+    let (offered, findings) = offers(&[input("a", &both)], Widening::Refused);
+    assert_eq!(shown(&offered), ["ghcr.io.=bare:p"]);
+    assert_eq!(findings.len(), 2);
+    assert_eq!(
+        findings.iter().map(|f| f.loss).collect::<Vec<_>>(),
+        [Loss::Note, Loss::Lost]
+    );
+}
+
+/// A file named Docker Hub with and without its port; both passwords were taken, and nothing was told.
+#[test]
+fn a_key_with_port_443_and_one_without_are_one_registry() {
+    for (one, other, counts) in [
+        ("docker.io", "index.docker.io:443", "docker.io.=one:p"),
+        ("reg.corp:443", "https://reg.corp/v1/", "reg.corp:443=one:p"),
+    ] {
+        let json = format!(
+            "{{\"auths\":{{\"{one}\":{{\"auth\":\"{}\"}},\"{other}\":{{\"auth\":\"{}\"}}}}}}",
+            auth("one:p"),
+            auth("other:p")
+        );
+        let (offers, findings) = import(&json, Widening::Refused);
+        assert_eq!(offers, [counts]);
+        assert_eq!(findings.len(), 1);
+        assert_eq!(
+            (findings[0].loss, findings[0].key.as_str()),
+            (Loss::Lost, other)
+        );
+    }
+}
+
+#[test]
+fn what_is_beside_the_entries_is_reported_one_by_one() {
+    let config = "{\"credHelpers\":{\"gcr.io\":\"gcloud\",\"u:hunter2@x\":\"y\"},\"credsStore\":\"desktop\",\
+        \"HttpHeaders\":{\"a\":\"hunter2\"},\"psFormat\":1,\"auths\":{\"a.io\":{},\"a.io\":{}}}";
+    let (offers, findings) = import(config, Widening::Refused);
+    assert!(offers.is_empty());
+    let keys: Vec<_> = findings
+        .iter()
+        .map(|finding| finding.key.as_str())
+        .collect();
+    assert_eq!(
+        keys,
+        [
+            "credsStore",
+            "HttpHeaders",
+            "credHelpers gcr.io",
+            "credHelpers [redacted]@x",
+            "a.io",
+            "a.io"
+        ]
+    );
+    assert!(!format!("{findings:?}").contains("hunter2"));
+}
+
+#[test]
+fn files_are_told_apart_by_their_keys() {
+    for (json, expected) in [
+        ("{}", Shape::Config),
+        (" \n{\"auths\":null}", Shape::Config),
+        ("{\"Auths\":{}}", Shape::Config),
+        ("{\"credsStore\":\"\"}", Shape::Config),
+        ("{\"ghcr.io\":{}}", Shape::Legacy),
+        (
+            "{\"apiVersion\":\"v1\",\"kind\":\"Secret\"}",
+            Shape::Manifest,
+        ),
+    ] {
+        assert_eq!(shape(json.as_bytes()), Ok(expected), "{json}");
+    }
+    let legacy = DockerConfig::parse_legacy(b"{\"ghcr.io\":{},\"x\":null}").unwrap();
+    assert_eq!(legacy.entries.len(), 2);
+}
+
+#[test]
+fn other_texts_are_refused_by_their_place() {
+    for (json, expected) in [
+        ("", ConfigError::NotJson { line: 1, column: 0 }),
+        ("{\"hunter2", ConfigError::NotJson { line: 1, column: 9 }),
+        ("[]", ConfigError::WrongType { line: 1, column: 0 }),
+        (
+            "{\"auths\":\n{\"a\":\"hunter2\"}}",
+            ConfigError::WrongType {
+                line: 2,
+                column: 14,
+            },
+        ),
+        (
+            "{\"auths\":{\"a\":{\"auth\":7}}}",
+            ConfigError::WrongType {
+                line: 1,
+                column: 23,
+            },
+        ),
+    ] {
+        let error = DockerConfig::parse(json.as_bytes()).unwrap_err();
+        assert_eq!(error, expected, "{json}");
+        assert!(!error.to_string().contains("hunter2"));
+    }
+    let many = |count: usize| {
+        let entries: Vec<_> = (0..count).map(|n| format!("\"r{n}\":{{}}")).collect();
+        format!("{{\"auths\":{{{}}}}}", entries.join(","))
+    };
+    assert!(DockerConfig::parse(many(MAX_ENTRIES).as_bytes()).is_ok());
+    assert_eq!(
+        DockerConfig::parse(many(MAX_ENTRIES + 1).as_bytes()).unwrap_err(),
+        ConfigError::TooManyEntries
+    );
+    let long = format!("{{}}{}", " ".repeat(MAX_CONFIG_BYTES));
+    assert_eq!(
+        DockerConfig::parse(long.as_bytes()).unwrap_err(),
+        ConfigError::TooLong
+    );
+    let deep = "[".repeat(100_000);
+    assert!(DockerConfig::parse(format!("{{\"x\":{deep}").as_bytes()).is_err());
+}

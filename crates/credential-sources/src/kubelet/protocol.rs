@@ -1,0 +1,364 @@
+//! Question and answer between kubelet and plugin, as bytes; this project asks, and answers as a plugin of its own.
+//!
+//! Decoding is as strict as the kubelet's: unknown and repeated keys, another kind or version are errors. No error repeats anything of
+//! the text, which may hold passwords anywhere. JSON only, as there.
+//!
+//! Secrets are moved into memory that is zeroed; of a string with escape sequences the JSON parser leaves fragments behind.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use puller_config::Secret;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use zeroize::Zeroizing;
+
+use super::duration;
+
+/// The longest question or answer; the longest that real plugins write have a few KiB. Free to change.
+pub const MAX_MESSAGE_BYTES: usize = 256 << 10;
+
+/// The most keys of an answer. Free to change; real plugins answer a handful.
+pub const MAX_AUTH_KEYS: usize = 256;
+
+const REQUEST_KIND: &str = "CredentialProviderRequest";
+const RESPONSE_KIND: &str = "CredentialProviderResponse";
+
+/// The version of the protocol that a plugin speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// Kubernetes 1.26 and later.
+    V1,
+    /// From 1.24 on.
+    V1Beta1,
+    /// From 1.20 on.
+    V1Alpha1,
+}
+
+impl Version {
+    const ALL: [Self; 3] = [Self::V1, Self::V1Beta1, Self::V1Alpha1];
+
+    /// The `apiVersion` of its messages.
+    #[must_use]
+    pub const fn api_version(self) -> &'static str {
+        match self {
+            Self::V1 => "credentialprovider.kubelet.k8s.io/v1",
+            Self::V1Beta1 => "credentialprovider.kubelet.k8s.io/v1beta1",
+            Self::V1Alpha1 => "credentialprovider.kubelet.k8s.io/v1alpha1",
+        }
+    }
+
+    /// The version whose messages have this `apiVersion`.
+    #[must_use]
+    pub fn of(api_version: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|version| version.api_version() == api_version)
+    }
+}
+
+/// For which images an answer holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub enum CacheKeyType {
+    /// For the one that was asked about.
+    Image,
+    /// For all of its registry.
+    Registry,
+    /// For all that the plugin is asked about.
+    Global,
+}
+
+/// User name and password of one key of an answer; both may be empty, which means "anonymous". `Debug` shows neither: some
+/// registries take a token as the user name.
+#[derive(Clone)]
+pub struct Pair {
+    /// The user name.
+    pub username: Zeroizing<String>,
+    /// The password.
+    pub password: Secret,
+}
+
+impl fmt::Debug for Pair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pair").finish_non_exhaustive()
+    }
+}
+
+/// A plugin's answer.
+#[derive(Clone)]
+pub struct Response {
+    /// For which images it holds.
+    pub cache_key_type: CacheKeyType,
+    /// For how long; `None` leaves it to the configuration, zero forbids to keep it.
+    pub cache_duration: Option<Duration>,
+    /// By what the pair is for: a host with an optional port and path, with globs.
+    pub auth: BTreeMap<String, Pair>,
+}
+
+/// Keys and user names may be anything that a broken plugin writes.
+impl fmt::Debug for Response {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Response")
+            .field("cache_key_type", &self.cache_key_type)
+            .field("cache_duration", &self.cache_duration)
+            .field("auth", &self.auth.len())
+            .finish()
+    }
+}
+
+/// Why a message is not taken, as a fragment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MessageError {
+    /// Longer than [`MAX_MESSAGE_BYTES`].
+    #[error("it has more than {MAX_MESSAGE_BYTES} bytes")]
+    TooLong,
+    /// Not JSON, or a key that is unknown, repeated, missing or of another type.
+    #[error("it is not the JSON of a {kind} at line {line}, column {column}")]
+    Form {
+        /// What was expected.
+        kind: &'static str,
+        /// The line, from 1.
+        line: usize,
+        /// The column, from 1.
+        column: usize,
+    },
+    /// Another kind of message.
+    #[error("its kind is not {0}")]
+    Kind(&'static str),
+    /// Another version than that of the question.
+    #[error("its apiVersion is not {}", .0.api_version())]
+    Version(Version),
+    /// No version of the protocol.
+    #[error("its apiVersion is not one of credentialprovider.kubelet.k8s.io")]
+    UnknownVersion,
+    /// Missing or unknown.
+    #[error("its cacheKeyType is none of Image, Registry and Global")]
+    CacheKeyType,
+    /// Not a time.
+    #[error("its cacheDuration is {0}")]
+    CacheDuration(duration::InvalidDuration),
+}
+
+/// The question about `image`, as the kubelet writes it: one line.
+#[must_use]
+pub fn request(version: Version, image: &str) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Request<'a> {
+        kind: &'a str,
+        #[serde(rename = "apiVersion")]
+        api_version: &'a str,
+        image: &'a str,
+    }
+    line(&Request {
+        kind: REQUEST_KIND,
+        api_version: version.api_version(),
+        image,
+    })
+    .to_vec()
+}
+
+/// A question, read by a plugin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The version to answer in.
+    pub version: Version,
+    /// The image: its repository without tag and digest.
+    pub image: String,
+}
+
+impl Request {
+    /// Reads a question. A service account's token in it is not kept.
+    ///
+    /// # Errors
+    ///
+    /// [`MessageError`].
+    pub fn parse(text: &[u8]) -> Result<Self, MessageError> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields, rename_all = "camelCase")]
+        struct Raw {
+            kind: String,
+            api_version: String,
+            image: String,
+            #[serde(default, rename = "serviceAccountToken")]
+            _token: IgnoredAny,
+            #[serde(default, rename = "serviceAccountAnnotations")]
+            _annotations: IgnoredAny,
+        }
+        let raw: Raw = parse(text, REQUEST_KIND)?;
+        if raw.kind != REQUEST_KIND {
+            return Err(MessageError::Kind(REQUEST_KIND));
+        }
+        let version = Version::of(&raw.api_version).ok_or(MessageError::UnknownVersion)?;
+        Ok(Self {
+            version,
+            image: raw.image,
+        })
+    }
+}
+
+impl Response {
+    /// Reads the answer to a question of `version`.
+    ///
+    /// # Errors
+    ///
+    /// [`MessageError`].
+    pub fn parse(text: &[u8], version: Version) -> Result<Self, MessageError> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields, rename_all = "camelCase")]
+        struct Raw {
+            kind: Option<String>,
+            api_version: Option<String>,
+            cache_key_type: Option<Zeroizing<String>>,
+            cache_duration: Option<Zeroizing<String>>,
+            auth: Option<Pairs>,
+        }
+        let raw: Raw = parse(text, RESPONSE_KIND)?;
+        if raw.kind.as_deref() != Some(RESPONSE_KIND) {
+            return Err(MessageError::Kind(RESPONSE_KIND));
+        }
+        if raw.api_version.as_deref() != Some(version.api_version()) {
+            return Err(MessageError::Version(version));
+        }
+        let cache_key_type = match raw.cache_key_type.as_deref().map(String::as_str) {
+            Some("Image") => CacheKeyType::Image,
+            Some("Registry") => CacheKeyType::Registry,
+            Some("Global") => CacheKeyType::Global,
+            _ => return Err(MessageError::CacheKeyType),
+        };
+        let cache_duration = raw
+            .cache_duration
+            .map(|text| duration::parse(&text))
+            .transpose()
+            .map_err(MessageError::CacheDuration)?
+            // A time that is over keeps nothing.
+            .map(Option::unwrap_or_default);
+        Ok(Self {
+            cache_key_type,
+            cache_duration,
+            auth: raw.auth.map(|pairs| pairs.0).unwrap_or_default(),
+        })
+    }
+
+    /// The answer's text in `version`, as Go would write it: one line.
+    #[must_use]
+    pub fn to_bytes(&self, version: Version) -> Zeroizing<Vec<u8>> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Raw<'a> {
+            kind: &'a str,
+            api_version: &'a str,
+            cache_key_type: CacheKeyType,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            cache_duration: Option<String>,
+            auth: BTreeMap<&'a str, RawPair<'a>>,
+        }
+        line(&Raw {
+            kind: RESPONSE_KIND,
+            api_version: version.api_version(),
+            cache_key_type: self.cache_key_type,
+            cache_duration: self.cache_duration.map(seconds),
+            auth: self
+                .auth
+                .iter()
+                .map(|(key, pair)| (key.as_str(), RawPair::of(pair)))
+                .collect(),
+        })
+    }
+}
+
+/// Whole seconds as Go writes times of less than a minute, which it reads at any length.
+fn seconds(duration: Duration) -> String {
+    format!("{}s", duration.as_secs())
+}
+
+fn parse<'a, T: Deserialize<'a>>(text: &'a [u8], kind: &'static str) -> Result<T, MessageError> {
+    if text.len() > MAX_MESSAGE_BYTES {
+        return Err(MessageError::TooLong);
+    }
+    serde_json::from_slice(text).map_err(|error| MessageError::Form {
+        kind,
+        line: error.line(),
+        column: error.column(),
+    })
+}
+
+/// `value` as one line of JSON.
+fn line(value: &impl Serialize) -> Zeroizing<Vec<u8>> {
+    // A vector that grows would leave its old copy in freed memory.
+    let mut text = Zeroizing::new(Vec::with_capacity(MAX_MESSAGE_BYTES));
+    // Texts by texts into memory: nothing that could fail.
+    if serde_json::to_writer(&mut *text, value).is_err() {
+        text.clear();
+    }
+    text.push(b'\n');
+    text
+}
+
+#[derive(Serialize)]
+struct RawPair<'a> {
+    username: Shown<'a>,
+    password: Shown<'a>,
+}
+
+impl<'a> RawPair<'a> {
+    fn of(pair: &'a Pair) -> Self {
+        Self {
+            username: Shown(&pair.username),
+            password: Shown(pair.password.expose()),
+        }
+    }
+}
+
+/// A secret in the one message that is there to carry it.
+struct Shown<'a>(&'a str);
+
+impl Serialize for Shown<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0)
+    }
+}
+
+/// The map of an answer, in which no key may stand twice.
+struct Pairs(BTreeMap<String, Pair>);
+
+impl<'de> Deserialize<'de> for Pairs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Keys;
+
+        impl<'de> Visitor<'de> for Keys {
+            type Value = Pairs;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("pairs by registry")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
+                #[derive(Default, Deserialize)]
+                #[serde(deny_unknown_fields)]
+                struct Raw {
+                    username: Option<Zeroizing<String>>,
+                    password: Option<Zeroizing<String>>,
+                }
+                let mut pairs = BTreeMap::new();
+                while let Some((key, raw)) = map.next_entry::<String, Option<Raw>>()? {
+                    let raw = raw.unwrap_or_default();
+                    let pair = Pair {
+                        username: raw.username.unwrap_or_default(),
+                        password: raw.password.unwrap_or_default().into(),
+                    };
+                    if pairs.len() == MAX_AUTH_KEYS || pairs.insert(key, pair).is_some() {
+                        return Err(serde::de::Error::custom("too many keys, or one twice"));
+                    }
+                }
+                Ok(Pairs(pairs))
+            }
+        }
+
+        deserializer.deserialize_map(Keys)
+    }
+}
+
+#[cfg(test)]
+mod tests;

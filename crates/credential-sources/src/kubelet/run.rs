@@ -1,0 +1,326 @@
+//! Plugins as processes: all side by side, each bounded in time and output, and killed in the end.
+//!
+//! A plugin gets this process's user, its environment with what the configuration adds, the question on standard input, and
+//! no descriptor but its own three. What it writes to standard error goes nowhere: it may hold secrets.
+//!
+//! It runs in the machine's own network, where the kubelet's run: Kata starts its hypervisor, and so its wrapper, in the network
+//! namespace of the pod, from which neither a cloud's metadata service nor its token service need be reachable.
+//!
+//! It is done when it has ended, not when its output is closed: what a process that it left behind still writes is not waited for,
+//! and the plugin with its process group is killed in any case. What moves to a group or session of its own is not: plugins are
+//! programs of the node's administrator, and this is for those that fail, not for those that flee. Where this process was started
+//! with SIGCHLD ignored, a plugin's number may belong to somebody else as soon as it has ended, so its group is then left alone.
+
+mod host_network;
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use linux_sys::plugin_process::keep_standard_descriptors_only;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open,
+    pidfd_send_signal, waitid,
+};
+use zeroize::Zeroizing;
+
+use super::config::Provider;
+use super::protocol::{self, MAX_MESSAGE_BYTES, MessageError, Response};
+
+/// How long the kubelet lets a plugin run; this project's own deadline is never later.
+pub const MAX_RUN: Duration = Duration::from_secs(60);
+
+/// How long the end of a killed process is waited for: it takes longer only inside of the kernel, where nothing helps.
+const KILL_WITHIN: Duration = Duration::from_secs(2);
+
+/// A question to one plugin.
+#[derive(Clone, Debug)]
+pub struct Question<'a> {
+    /// The plugin.
+    pub provider: &'a Provider,
+    /// The image that it is asked about.
+    pub image: String,
+}
+
+/// A plugin's answer, in the bytes that it wrote and as they were understood.
+#[derive(Clone)]
+pub struct Answer {
+    /// The bytes.
+    pub text: Zeroizing<Vec<u8>>,
+    /// Their meaning.
+    pub response: Response,
+}
+
+impl std::fmt::Debug for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.response.fmt(f)
+    }
+}
+
+/// Why a plugin gave no answer, as a fragment. Holds nothing that it wrote.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// It could not be started.
+    #[error("it cannot be started: {0}")]
+    Start(io::Error),
+    /// It ran too long and was killed.
+    #[error("it took longer than the time for all plugins, and was killed")]
+    TimedOut,
+    /// It ended with another exit code than 0.
+    #[error("it failed with exit code {0}")]
+    ExitCode(i32),
+    /// A signal ended it.
+    #[error("signal {0} ended it")]
+    Signal(i32),
+    /// Its exit code was taken by somebody else: this process was started with SIGCHLD ignored.
+    #[error("its exit code is lost")]
+    Lost,
+    /// Its output could not be read.
+    #[error("its output cannot be read: {0}")]
+    Output(io::Error),
+    /// Its output is no answer.
+    #[error("its answer is not usable: {0}")]
+    Message(MessageError),
+}
+
+/// Asks all `questions` at once, of programs in `directory`, and waits until each is answered, failed, or it is `deadline`. The answers
+/// are in the order of the questions. No thread is left, and no plugin nor what is in its process group.
+pub fn ask(
+    directory: &Path,
+    questions: &[Question<'_>],
+    deadline: Instant,
+) -> Vec<Result<Answer, RunError>> {
+    let deadline = deadline.min(Instant::now() + MAX_RUN);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = questions
+            .iter()
+            .map(|question| {
+                let builder = std::thread::Builder::new().name("credential provider".into());
+                builder.spawn_scoped(scope, move || ask_one(directory, question, deadline))
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| {
+                let answer = thread.map_err(RunError::Start)?.join();
+                answer.unwrap_or_else(|_| Err(RunError::Start(io::Error::other("internal error"))))
+            })
+            .collect()
+    })
+}
+
+/// The program of a plugin.
+#[must_use]
+pub fn program(directory: &Path, provider: &Provider) -> PathBuf {
+    directory.join(&provider.name)
+}
+
+fn ask_one(
+    directory: &Path,
+    question: &Question<'_>,
+    deadline: Instant,
+) -> Result<Answer, RunError> {
+    let provider = question.provider;
+    let mut command = Command::new(program(directory, provider));
+    command.args(&provider.args).envs(
+        provider
+            .env
+            .iter()
+            .map(|(name, value)| (name, value.expose())),
+    );
+    host_network::enter().map_err(RunError::Start)?;
+    let request = protocol::request(provider.version, &question.image);
+    let text = run(command, &request, deadline)?;
+    let response = Response::parse(&text, provider.version).map_err(RunError::Message)?;
+    Ok(Answer { text, response })
+}
+
+/// Runs `command` with `input` as its standard input and returns its standard output, where it ends in time, well and with little output.
+///
+/// # Errors
+///
+/// [`RunError`].
+pub fn run(
+    mut command: Command,
+    input: &[u8],
+    deadline: Instant,
+) -> Result<Zeroizing<Vec<u8>>, RunError> {
+    if Instant::now() >= deadline {
+        return Err(RunError::TimedOut);
+    }
+    command
+        // Kata's shims start programs in the sandbox's directory, which is none of a plugin's business.
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        // So that what it starts can be killed with it.
+        .process_group(0);
+    keep_standard_descriptors_only(&mut command);
+    let mut child = command.spawn().map_err(RunError::Start)?;
+    let mut running = Running::of(&mut child)?;
+    let output = running.converse(input, deadline);
+    let status = running.end();
+    let output = output?;
+    let status = status?;
+    match (status.code(), status.signal()) {
+        (Some(0), _) => Ok(output),
+        (Some(code), _) => Err(RunError::ExitCode(code)),
+        (None, Some(signal)) => Err(RunError::Signal(signal)),
+        (None, None) => Err(RunError::Lost),
+    }
+}
+
+/// A plugin that was started and has not been waited for.
+struct Running<'a> {
+    child: &'a mut Child,
+    /// Readable once it has ended.
+    process: OwnedFd,
+    stdout: ChildStdout,
+}
+
+impl<'a> Running<'a> {
+    fn of(child: &'a mut Child) -> Result<Self, RunError> {
+        let opened = child
+            .stdout
+            .take()
+            .ok_or(RunError::Lost)
+            .and_then(
+                |stdout| match pidfd_open(Pid::from_child(child), PidfdFlags::empty()) {
+                    // Else it has ended, nobody may wait for it, and its number is another's.
+                    Ok(process) if !is_ours(WaitId::PidFd(process.as_fd())) => Err(RunError::Lost),
+                    Ok(process) => Ok((stdout, process)),
+                    // It has ended and nobody may wait for it.
+                    Err(Errno::SRCH) => Err(RunError::Lost),
+                    Err(errno) => Err(RunError::Output(errno.into())),
+                },
+            );
+        match opened {
+            Ok((stdout, process)) => Ok(Self {
+                child,
+                process,
+                stdout,
+            }),
+            Err(error) => {
+                let pid = Pid::from_child(child);
+                if is_ours(WaitId::Pid(pid)) {
+                    let _ = kill_process_group(pid, Signal::KILL);
+                    let _ = child.kill();
+                    let _ = child.wait();
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Hands over the question and reads until the plugin has ended.
+    fn converse(
+        &mut self,
+        input: &[u8],
+        deadline: Instant,
+    ) -> Result<Zeroizing<Vec<u8>>, RunError> {
+        if let Some(mut stdin) = self.child.stdin.take() {
+            // A question is shorter than a pipe is wide, so this does not block. A plugin that does not read it needs it not.
+            let _ = stdin.write_all(input);
+        }
+        // A vector that grows would leave its old copy in freed memory. What is not used is never touched.
+        let mut output = Zeroizing::new(vec![0; MAX_MESSAGE_BYTES + 1]);
+        let mut length = 0;
+        let (mut open, mut ended) = (true, false);
+        loop {
+            // All that it wrote itself is in the pipe once it has ended.
+            let wait = if ended { Some(Duration::ZERO) } else { None };
+            let ready = self.wait(open, deadline, wait)?;
+            if ready.output {
+                let count = self
+                    .stdout
+                    .read(&mut output[length..])
+                    .map_err(RunError::Output)?;
+                open = count > 0;
+                length += count;
+                if length == output.len() {
+                    return Err(RunError::Message(MessageError::TooLong));
+                }
+            }
+            if ended && (!open || !ready.output) {
+                output.truncate(length);
+                return Ok(output);
+            }
+            ended |= ready.process;
+        }
+    }
+
+    fn wait(
+        &self,
+        open: bool,
+        deadline: Instant,
+        at_most: Option<Duration>,
+    ) -> Result<Ready, RunError> {
+        loop {
+            let left = deadline
+                .checked_duration_since(Instant::now())
+                .filter(|left| !left.is_zero())
+                .ok_or(RunError::TimedOut)?;
+            let left = at_most.map_or(left, |at_most| at_most.min(left));
+            let mut descriptors = vec![PollFd::new(&self.process, PollFlags::IN)];
+            if open {
+                descriptors.push(PollFd::new(&self.stdout, PollFlags::IN));
+            }
+            match poll(&mut descriptors, Some(&timespec(left))) {
+                Ok(0) if at_most.is_none() => {}
+                Ok(_) => {
+                    let is_ready = |index: usize| {
+                        descriptors
+                            .get(index)
+                            .is_some_and(|one| !one.revents().is_empty())
+                    };
+                    return Ok(Ready {
+                        process: is_ready(0),
+                        output: is_ready(1),
+                    });
+                }
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(RunError::Output(errno.into())),
+            }
+        }
+    }
+
+    /// Kills the plugin and whatever is left of its group, and takes its exit status.
+    fn end(self) -> Result<ExitStatus, RunError> {
+        // A child that can be waited for still has its number, and the group of that number is its own.
+        if is_ours(WaitId::PidFd(self.process.as_fd())) {
+            let _ = kill_process_group(Pid::from_child(self.child), Signal::KILL);
+        }
+        // It may have left its group. The descriptor is never anybody else's.
+        let _ = pidfd_send_signal(&self.process, Signal::KILL);
+        let mut descriptors = [PollFd::new(&self.process, PollFlags::IN)];
+        match poll(&mut descriptors, Some(&timespec(KILL_WITHIN))) {
+            Ok(0) => Err(RunError::TimedOut),
+            _ => self.child.wait().map_err(|_| RunError::Lost),
+        }
+    }
+}
+
+/// Whether this is a child of this process that nobody has waited for.
+fn is_ours(child: WaitId<'_>) -> bool {
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    waitid(child, look).is_ok()
+}
+
+struct Ready {
+    process: bool,
+    output: bool,
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(duration.subsec_nanos()),
+    }
+}

@@ -1,0 +1,168 @@
+//! Offers put below what a document says.
+//!
+//! Who wins, for each registry that something is offered for:
+//!
+//! 1. An entry of the document that holds for it and has credentials, be it a literal, a suffix or `.`.
+//! 2. The first offer of the list that the document can express.
+//! 3. Nobody: the entry that holds sends its credentials to a mirror, so none are added to it.
+//!
+//! `reg.corp` and `reg.corp:443` are one registry: the first offer for either counts, and where the document has an entry
+//! `reg.corp:443`, that one holds for an offer without a port. Without such an entry a name without a port holds for every port.
+//!
+//! An offer only ever adds credentials. Where the registry has an entry of its own, they join it. Where it has none, it gets
+//! one, and that begins with everything that the entry says which held for it until then (`ca-certs` of a suffix, say): a
+//! literal entry hides the others, and must not change whom the puller trusts. What an entry cannot inherit is its absence:
+//! a host that only serves others' blobs or tokens is trusted by their `ca-certs` until it has an entry of its own
+//! ([`Decision::change`]).
+
+mod editor;
+mod holder;
+mod literal;
+mod masked;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use puller_config::{Checked, Document, MAX_DOCUMENT_BYTES, Problems, Warning};
+use thiserror::Error;
+use zeroize::Zeroizing;
+
+use self::editor::Editor;
+use self::plan::Plan;
+use crate::Offer;
+
+pub(crate) use self::holder::with_https_port;
+
+/// A document with offers in it.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Merged {
+    /// The document's text, with what was added. The same bytes as before where nothing was.
+    pub text: Zeroizing<Vec<u8>>,
+    /// The text, parsed.
+    pub document: Document,
+    /// What its author may not have meant, as of any document.
+    pub warnings: Vec<Warning>,
+    /// Who won, in the order in which the registries were first offered for.
+    pub decisions: Vec<Decision>,
+}
+
+/// Who wins for one registry, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Decision {
+    /// The name of the registry's entry in its normal form; where it has none, as it was offered.
+    pub name: String,
+    /// Whose credentials it has now.
+    pub winner: Winner,
+    /// Why that is so, as a fragment without a full stop. Never a value.
+    pub why: String,
+    /// What else the winner changes, where it does.
+    pub change: Option<&'static str>,
+    /// The offers that were not taken.
+    pub losers: Vec<Loser>,
+}
+
+/// Whose credentials a registry has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Winner {
+    /// Those that the document itself has, in the entry with this name as it is written there.
+    Document(String),
+    /// Those of this source.
+    Offer(String),
+    /// No offer could be taken.
+    Nobody,
+}
+
+/// An offer that was not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Loser {
+    /// Where it comes from.
+    pub source: String,
+    /// Why it was not taken, as a fragment without a full stop. Never a value.
+    pub why: String,
+    /// Whether something is missing from the document now: not where another source won.
+    pub lost: bool,
+}
+
+/// Why nothing could be merged.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum MergeError {
+    /// The document itself is not valid.
+    #[error("the document is not valid:\n{0}")]
+    Document(Problems),
+    /// The document is valid but would not be with what was added.
+    #[error("with what was offered the document would not be valid:\n{0}")]
+    Result(Problems),
+    /// The document cannot be edited. A fault of this program.
+    #[error("the document cannot be edited")]
+    Edit,
+}
+
+/// Puts `offers` below what `document` says; of two offers for one registry the first counts.
+///
+/// Both may be hostile. The work is bounded by the limits of a document times the number of offers. Only the returned text and
+/// document hold secrets, and every other copy is zeroed; what the document's parser says of that holds here too.
+///
+/// # Errors
+///
+/// [`MergeError::Document`] if `document` is not valid. The others mean that an offer has brought a document to its limits, or
+/// a fault; the document without offers is as good as before.
+pub fn merge(document: &[u8], offers: &[Offer]) -> Result<Merged, MergeError> {
+    let checked = Document::parse(document).map_err(MergeError::Document)?;
+    let text = std::str::from_utf8(document).map_err(|_| MergeError::Edit)?;
+    let mut plan = Plan::new(&checked.document.registries);
+    for offer in offers {
+        plan.consider(offer);
+    }
+    let (additions, mut decisions) = plan.into_parts();
+    if additions.is_empty() {
+        return Ok(Merged::new(document.to_vec().into(), checked, decisions));
+    }
+    let mut editor = Editor::new(text, &additions).ok_or(MergeError::Edit)?;
+    let mut room = MAX_DOCUMENT_BYTES - text.len();
+    for addition in &additions {
+        let bytes = editor.add(addition, room).ok_or(MergeError::Edit)?;
+        match room.checked_sub(bytes) {
+            Some(left) => room = left,
+            None => decisions[addition.decision].give_up(),
+        }
+    }
+    let text = editor.finish();
+    let checked = Document::parse(&text).map_err(MergeError::Result)?;
+    Ok(Merged::new(text, checked, decisions))
+}
+
+/// Whether a document can have these credentials at all.
+///
+/// # Errors
+///
+/// Its rule that forbids them, which shows no value.
+pub fn expressible(offered: &crate::Offered) -> Result<(), String> {
+    literal::keys(offered).map_or(Ok(()), |keys| literal::check(&keys))
+}
+
+impl Merged {
+    fn new(text: Zeroizing<Vec<u8>>, checked: Checked, decisions: Vec<Decision>) -> Self {
+        Self {
+            text,
+            document: checked.document,
+            warnings: checked.warnings,
+            decisions,
+        }
+    }
+}
+
+impl fmt::Debug for Merged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Merged")
+            .field("document", &self.document)
+            .field("decisions", &self.decisions)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,64 @@
+//! What a source says about one registry.
+
+use std::fmt;
+
+use puller_config::Secret;
+
+/// What a source says about one registry, in the document's terms.
+#[derive(Clone, Debug)]
+pub struct Offer {
+    /// The registry's key as the document writes it, such as `ghcr.io.`, `reg.corp:5000` or `.azurecr.io`.
+    pub name: String,
+    /// What is offered for it.
+    pub offered: Offered,
+    /// Where it comes from, for people: a file, a secret, a plugin. Never a value.
+    pub source: String,
+}
+
+/// What may be offered. `Debug` shows no secret, and no user name either: some registries take a token in its place.
+#[derive(Clone)]
+#[non_exhaustive]
+pub enum Offered {
+    /// A user name and its password, of which one may be empty.
+    Password {
+        /// The user.
+        username: String,
+        /// The password.
+        password: Secret,
+    },
+    /// A refresh token for the OAuth2 flow.
+    IdentityToken(Secret),
+    /// A bearer token, sent to the registry as it is.
+    RegistryToken(Secret),
+}
+
+impl Offered {
+    /// Whether two offers would make the puller send the same.
+    #[must_use]
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        match (self, other) {
+            (
+                Self::Password { username, password },
+                Self::Password {
+                    username: other_username,
+                    password: other_password,
+                },
+            ) => username == other_username && password.expose() == other_password.expose(),
+            (Self::IdentityToken(token), Self::IdentityToken(other))
+            | (Self::RegistryToken(token), Self::RegistryToken(other)) => {
+                token.expose() == other.expose()
+            }
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Debug for Offered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Password { .. } => "Password",
+            Self::IdentityToken(_) => "IdentityToken",
+            Self::RegistryToken(_) => "RegistryToken",
+        })
+    }
+}

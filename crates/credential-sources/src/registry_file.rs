@@ -1,0 +1,147 @@
+//! What the registry files of container engines have in common: more than credentials, and an order of hosts to ask.
+//!
+//! A reader ([`certs_d`](crate::certs_d), [`registries_yaml`](crate::registries_yaml),
+//! [`registries_conf`](crate::registries_conf)) turns each registry of its files into a `plan::Plan`: the hosts that are asked for
+//! its images, in order, each with its settings. `assemble` makes of all plans the entries of one document, in which a registry
+//! has one mirror and a host one entry. What does not fit is told; [`Import::write`] writes the rest.
+//!
+//! One principle decides doubtful cases: an import never makes a guest ask a host that the files do not name, never trust more
+//! than they do, and never send a password elsewhere. Where that leaves nobody to ask, the registry is forbidden.
+//!
+//! A name without a port means port 443 in these files and every port in the document, see `docs/document.md`.
+//!
+//! - `report`: findings and faults. `shown`: parts of files as messages may show them.
+//! - `endpoint`: a host's address. `certificates`: the CA files. `toml_keys`: TOML tables, read key by key.
+//! - `plan`, `assemble` with `mirror_entry`, `document`: as above.
+
+pub(crate) mod assemble;
+mod certificates;
+mod document;
+pub(crate) mod endpoint;
+mod mirror_entry;
+pub(crate) mod plan;
+mod report;
+pub(crate) mod shown;
+pub(crate) mod toml_keys;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::alphabet;
+use base64::engine::general_purpose::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use puller_config::Secret;
+use zeroize::Zeroizing;
+
+use crate::{Finding, Offered};
+
+pub use certificates::{Certificates, MAX_CA_FILE_BYTES, Skipped};
+pub use document::{Text, Written};
+pub use report::MAX_FINDINGS;
+pub(crate) use report::Report;
+
+/// Base64 whose padding does not matter: the engines differ about it.
+const INDIFFERENT: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// Reads a file that another file names, up to [`MAX_CA_FILE_BYTES`], or says as a fragment why not.
+///
+/// The reader passes absolute paths, and relative ones only where its documentation says so.
+pub type ReadFile<'a> = dyn FnMut(&Path) -> Result<Zeroizing<Vec<u8>>, String> + 'a;
+
+/// What the files say about one registry, in the document's terms.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name, in the document's normal form.
+    pub name: String,
+    /// Where it comes from: a file.
+    pub source: String,
+    /// How its host is reached.
+    pub settings: Settings,
+    /// The address that is asked first.
+    pub mirror: Option<String>,
+    /// Whether the registry itself is asked where the mirror fails.
+    pub mirror_fallback: bool,
+}
+
+/// How a host is reached.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Who the puller is to it.
+    pub credentials: Option<Arc<Offered>>,
+    /// Whom the puller trusts there; `None` means the web's roots.
+    pub roots: Option<Roots>,
+    /// Whether its certificate goes unchecked.
+    pub skip_verify: bool,
+    /// Whether it may be asked over plain HTTP.
+    pub plain_http: bool,
+}
+
+/// Whom the puller trusts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Roots {
+    /// These. In the files they are trusted beside the system's.
+    These(Certificates),
+    /// Nobody, for this reason: the registry is forbidden.
+    Nobody(&'static str),
+}
+
+/// What was read.
+#[derive(Clone, Debug)]
+pub struct Import {
+    /// The document's entries.
+    pub entries: Vec<Entry>,
+    /// What was not taken over as it stood, at most [`MAX_FINDINGS`].
+    pub findings: Vec<Finding>,
+    /// What makes the files unusable, at most [`MAX_FINDINGS`]. No document should be made where there are any.
+    pub faults: Vec<Finding>,
+    /// How many findings and faults are not listed.
+    pub unlisted: usize,
+}
+
+impl PartialEq for Settings {
+    fn eq(&self, other: &Self) -> bool {
+        let same_credentials = match (&self.credentials, &other.credentials) {
+            (Some(one), Some(other)) => one.is_same_as(other),
+            (None, None) => true,
+            _ => false,
+        };
+        same_credentials
+            && self.roots == other.roots
+            && self.skip_verify == other.skip_verify
+            && self.plain_http == other.plain_http
+    }
+}
+
+impl Eq for Settings {}
+
+impl Settings {
+    /// Whether nothing is set.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// The document's `auth` for a pair of which one is empty.
+fn auth(username: &str, password: &Secret) -> Zeroizing<String> {
+    let pair = Zeroizing::new(format!("{username}:{}", password.expose()));
+    Zeroizing::new(STANDARD.encode(pair.as_bytes()))
+}
+
+/// Reads `auth`: base64, padded or not, of `user:password`. Zero bytes at the end are no part of a password: Docker once
+/// padded with them.
+pub(crate) fn decode_auth(auth: &str) -> Option<Offered> {
+    // Long enough for any input, so that the buffer never moves.
+    let mut bytes = Zeroizing::new(vec![0; base64::decoded_len_estimate(auth.len())]);
+    let length = INDIFFERENT.decode_slice(auth, &mut bytes).ok()?;
+    let text = std::str::from_utf8(&bytes[..length]).ok()?;
+    let (username, password) = text.trim_end_matches('\0').split_once(':')?;
+    (!username.is_empty() || !password.is_empty()).then(|| Offered::Password {
+        username: username.to_owned(),
+        password: Secret::from(password.to_owned()),
+    })
+}

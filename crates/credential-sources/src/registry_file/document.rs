@@ -1,0 +1,329 @@
+//! Entries written as a document.
+
+use std::fmt::Write as _;
+
+use puller_config::{Document, MAX_CERTIFICATES, MAX_DOCUMENT_BYTES};
+use zeroize::Zeroizing;
+
+use super::{Certificates, Entry, Import, Report, Roots};
+use crate::{Finding, Offered};
+
+/// The document that entries make, and everything there is to say about it.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// The document, which [`Document::parse`] accepts; `None` where there are faults.
+    pub document: Option<Text>,
+    /// What was not taken over as it stood.
+    pub findings: Vec<Finding>,
+    /// What makes the files unusable.
+    pub faults: Vec<Finding>,
+    /// How many findings and faults are not listed.
+    pub unlisted: usize,
+}
+
+/// The text of a document. `Debug` shows only its length.
+#[derive(Clone)]
+pub struct Text(Zeroizing<String>);
+
+impl Text {
+    /// The text itself, for whoever stores it.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Text {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Text({} bytes)", self.0.len())
+    }
+}
+
+/// The source of findings about the result itself.
+const DOCUMENT: &str = "the document";
+
+/// The most bytes that a character of a string becomes.
+const MAX_ESCAPE_BYTES: usize = 6;
+
+/// More than the keys and signs of an entry take, its name aside.
+const ENTRY_BYTES: usize = 1024;
+
+impl Import {
+    /// Writes the entries, their certificates followed by `system_roots` where those are given.
+    #[must_use]
+    pub fn write(self, system_roots: Option<&Certificates>) -> Written {
+        let mut report = Report {
+            findings: self.findings,
+            faults: self.faults,
+            unlisted: self.unlisted,
+            ..Report::default()
+        };
+        let mut document = None;
+        if report.faults.is_empty() {
+            tell_roots(&self.entries, system_roots, &mut report);
+            let bytes = length(&self.entries, system_roots);
+            if bytes > MAX_DOCUMENT_BYTES {
+                report.fault(DOCUMENT, "", too_long(bytes, &self.entries, system_roots));
+            } else {
+                document = Some(text(&self.entries, system_roots));
+            }
+        }
+        if let Some(text) = &document {
+            match Document::parse(text.as_bytes()) {
+                Ok(checked) => {
+                    for warning in checked.warnings {
+                        report.note(DOCUMENT, &warning.key, warning.effect.to_string());
+                    }
+                }
+                Err(problems) => {
+                    for problem in problems.iter() {
+                        report.fault(DOCUMENT, &problem.key, problem.rule.to_string());
+                    }
+                }
+            }
+        }
+        Written {
+            document: document.filter(|_| report.faults.is_empty()).map(Text),
+            findings: report.findings,
+            faults: report.faults,
+            unlisted: report.unlisted,
+        }
+    }
+}
+
+/// Says of every entry with certificates that they are the only ones now.
+fn tell_roots(entries: &[Entry], system_roots: Option<&Certificates>, report: &mut Report) {
+    for entry in entries {
+        let Some(Roots::These(own)) = &entry.settings.roots else {
+            continue;
+        };
+        match system_roots {
+            None => report.lost(
+                &entry.source,
+                &entry.name,
+                "its certificate authorities were trusted beside the system's and are the only ones now, also for the hosts that it redirects to; --keep-system-roots adds the system's",
+            ),
+            Some(system) if own.len() + system.len() > MAX_CERTIFICATES => report.fault(
+                &entry.source,
+                &entry.name,
+                format!(
+                    "{} certificates, {} of them the system's, are more than the {MAX_CERTIFICATES} that an entry may have",
+                    own.len() + system.len(),
+                    system.len()
+                ),
+            ),
+            Some(_) => {}
+        }
+    }
+}
+
+/// An upper bound of the document's length where no certificates are, exact for certificates.
+fn length(entries: &[Entry], system_roots: Option<&Certificates>) -> usize {
+    entries
+        .iter()
+        .map(|entry| certificates_length(entry, system_roots))
+        .sum::<usize>()
+}
+
+fn certificates_length(entry: &Entry, system_roots: Option<&Certificates>) -> usize {
+    match &entry.settings.roots {
+        Some(Roots::These(own)) => own.bytes() + system_roots.map_or(0, Certificates::bytes),
+        _ => 0,
+    }
+}
+
+fn too_long(bytes: usize, entries: &[Entry], system_roots: Option<&Certificates>) -> String {
+    let have = entries
+        .iter()
+        .filter(|entry| certificates_length(entry, None) > 0)
+        .count();
+    let advice = match system_roots {
+        Some(system) => format!(
+            "the system's {} roots stand in each of {have} entries; name a shorter file with --system-roots, or leave --keep-system-roots out",
+            system.len()
+        ),
+        None => format!("{have} entries have certificates; import fewer registries"),
+    };
+    format!(
+        "the document's certificates alone have {bytes} bytes, and a document has at most {MAX_DOCUMENT_BYTES}: {advice}"
+    )
+}
+
+fn text(entries: &[Entry], system_roots: Option<&Certificates>) -> Zeroizing<String> {
+    let secrets: usize = entries.iter().map(secret_length).sum();
+    let capacity =
+        length(entries, system_roots) + secrets * MAX_ESCAPE_BYTES + entries.len() * ENTRY_BYTES;
+    // Large enough from the start: a string that grows leaves copies of its secrets behind.
+    let mut out = Zeroizing::new(String::with_capacity(capacity));
+    for entry in entries {
+        push_entry(entry, system_roots, &mut out);
+    }
+    out
+}
+
+/// The length of what an entry has of unbounded length, certificates aside.
+fn secret_length(entry: &Entry) -> usize {
+    let credentials = match entry.settings.credentials.as_deref() {
+        Some(Offered::Password { username, password }) => {
+            username.len() + password.expose().len() * 2
+        }
+        Some(Offered::IdentityToken(token) | Offered::RegistryToken(token)) => token.expose().len(),
+        None => 0,
+    };
+    credentials + entry.name.len() + entry.mirror.as_ref().map_or(0, String::len)
+}
+
+fn push_entry(entry: &Entry, system_roots: Option<&Certificates>, out: &mut String) {
+    if !out.is_empty() {
+        out.push('\n');
+    }
+    out.push_str("[registries.");
+    push_string(&entry.name, out);
+    out.push_str("]\n");
+    let settings = &entry.settings;
+    if let Some(credentials) = &settings.credentials {
+        push_credentials(credentials, out);
+    }
+    match &settings.roots {
+        Some(Roots::Nobody(reason)) => push_key("ca-certs", reason, out),
+        Some(Roots::These(own)) => push_certificates(own, system_roots, out),
+        None => {}
+    }
+    let flags = [
+        ("insecure-skip-verify", settings.skip_verify),
+        ("plain-http", settings.plain_http),
+    ];
+    push_flags(&flags, out);
+    if let Some(mirror) = &entry.mirror {
+        push_key("mirror", mirror, out);
+        push_flags(&[("mirror-fallback", entry.mirror_fallback)], out);
+    }
+}
+
+fn push_credentials(credentials: &Offered, out: &mut String) {
+    match credentials {
+        Offered::Password { username, password }
+            if username.is_empty() || password.expose().is_empty() =>
+        {
+            push_key("auth", &crate::registry_file::auth(username, password), out);
+        }
+        Offered::Password { username, password } => {
+            push_key("username", username, out);
+            push_key("password", password.expose(), out);
+        }
+        Offered::IdentityToken(token) => push_key("identitytoken", token.expose(), out),
+        Offered::RegistryToken(token) => push_key("registrytoken", token.expose(), out),
+    }
+}
+
+fn push_certificates(own: &Certificates, system_roots: Option<&Certificates>, out: &mut String) {
+    out.push_str("ca-certs = \"\"\"\n");
+    let system = system_roots.into_iter().flat_map(Certificates::blocks);
+    let system = system.filter(|block| !own.blocks().any(|known| known == *block));
+    for block in own.blocks().chain(system) {
+        out.push_str(block);
+    }
+    out.push_str("\"\"\"\n");
+}
+
+fn push_flags(flags: &[(&str, bool)], out: &mut String) {
+    for (key, _) in flags.iter().filter(|(_, is_set)| *is_set) {
+        out.push_str(key);
+        out.push_str(" = true\n");
+    }
+}
+
+fn push_key(key: &str, value: &str, out: &mut String) {
+    out.push_str(key);
+    out.push_str(" = ");
+    push_string(value, out);
+    out.push('\n');
+}
+
+/// Writes a basic string of TOML.
+fn push_string(text: &str, out: &mut String) {
+    out.push('"');
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => out.extend(['\\', character]),
+            control if control.is_control() => {
+                // Writing to a string cannot fail; control characters have four digits at most.
+                let _ = write!(out, "\\u{:04X}", u32::from(control));
+            }
+            other => out.push(other),
+        }
+    }
+    out.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+    use puller_config::{Credentials, Match, RegistryHost, Secret};
+
+    use super::*;
+    use crate::registry_file::Settings;
+
+    fn written(entries: Vec<Entry>) -> Written {
+        let import = Import {
+            entries,
+            findings: Vec::new(),
+            faults: Vec::new(),
+            unlisted: 0,
+        };
+        import.write(None)
+    }
+
+    fn entry(name: &str, credentials: Offered) -> Entry {
+        Entry {
+            name: name.into(),
+            source: "file".into(),
+            settings: Settings {
+                credentials: Some(Arc::new(credentials)),
+                ..Settings::default()
+            },
+            mirror: None,
+            mirror_fallback: false,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_legal_password_survives(username in "[^:\\p{C}]{0,20}", password in "\\P{C}{1,40}") {
+            let offered = Offered::Password { username: username.clone(), password: Secret::from(password.clone()) };
+            let written = written(vec![entry("reg.corp", offered)]);
+            let text = written.document.unwrap();
+            let document = Document::parse(text.expose().as_bytes()).unwrap().document;
+            let host = RegistryHost::parse("reg.corp").unwrap();
+            let Match::Entry { entry, .. } = document.registries.entry_for(&host) else { panic!() };
+            let Credentials::Basic { username: found, password: secret } = &entry.credentials else { panic!() };
+            prop_assert_eq!((found, secret.expose()), (&username, password.as_str()));
+        }
+
+        #[test]
+        fn no_value_breaks_out(token in "(?s).{0,60}", mirror in "(?s).{0,60}") {
+            let mut entry = entry("reg.corp", Offered::RegistryToken(Secret::from(token)));
+            entry.mirror = Some(mirror);
+            let text = text(&[entry], None);
+            let capacity = text.capacity();
+            prop_assert!(text.len() <= capacity);
+            let parsed: toml::Table = text.parse().unwrap();
+            prop_assert_eq!(parsed.len(), 1);
+            prop_assert_eq!(parsed["registries"]["reg.corp"].as_table().unwrap().len(), 2);
+        }
+    }
+
+    #[test]
+    fn what_breaks_the_documents_rules_is_a_fault_without_its_value() {
+        let offered = Offered::RegistryToken(Secret::from("hunter2 \n".to_owned()));
+        let written = written(vec![entry("reg.corp", offered)]);
+        assert!(written.document.is_none());
+        assert_eq!(
+            written.faults[0].key,
+            "registries.\"reg.corp\".registrytoken"
+        );
+        assert!(!format!("{written:?}").contains("hunter2"));
+    }
+}

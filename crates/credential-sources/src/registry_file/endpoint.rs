@@ -1,0 +1,171 @@
+//! The address of a host that is asked for images.
+
+use puller_config::RegistryHost;
+use url::Url;
+
+/// Where a host's API is, as far as the document can say it: below an optional path, always at `v2/`.
+#[derive(Clone, Debug)]
+pub(crate) struct Endpoint {
+    /// Host and port.
+    pub(crate) host: RegistryHost,
+    /// Whether it is asked over plain HTTP.
+    pub(crate) is_http: bool,
+    /// What stands before `/v2/`, without a slash at its end; empty in most cases.
+    pub(crate) prefix: String,
+    /// The host as it was written, with its port where that is not the scheme's.
+    pub(crate) authority: String,
+    /// Whether the address held a user name or password, which no engine uses.
+    pub(crate) had_user: bool,
+}
+
+/// Where a file's addresses put the API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ApiPath {
+    /// Below the address's path.
+    Below,
+    /// At the address's path itself.
+    Exactly,
+}
+
+impl Endpoint {
+    /// Reads an address. A missing scheme means HTTPS.
+    ///
+    /// # Errors
+    ///
+    /// Why the document cannot say it, as a fragment without a value.
+    pub(crate) fn parse(text: &str, api: ApiPath) -> Result<Self, &'static str> {
+        if text
+            .chars()
+            .any(|character| character.is_control() || " \\".contains(character))
+        {
+            return Err("not a URL");
+        }
+        let with_scheme;
+        let text = if text.contains("://") {
+            text
+        } else {
+            with_scheme = format!("https://{text}");
+            &with_scheme
+        };
+        let url = Url::parse(text).map_err(|_| "not a URL")?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err("neither \"https://\" nor \"http://\"");
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err("a URL with \"?\" or \"#\"");
+        }
+        let host = RegistryHost::of_url(&url).ok_or("a URL without a registry's host")?;
+        let port = url.port().map_or(String::new(), |port| format!(":{port}"));
+        Ok(Self {
+            is_http: url.scheme() == "http",
+            prefix: prefix(url.path(), api)?,
+            authority: format!("{}{port}", url.host_str().unwrap_or_default()),
+            had_user: !url.username().is_empty() || url.password().is_some(),
+            host,
+        })
+    }
+
+    /// The address as the document writes a mirror.
+    pub(crate) fn url(&self) -> String {
+        let scheme = if self.is_http { "http" } else { "https" };
+        format!("{scheme}://{}{}", self.authority, self.prefix)
+    }
+
+    /// The name of the host's own entry: without a port where HTTPS would use that one anyway.
+    pub(crate) fn name(&self) -> String {
+        let host = self.host.name();
+        match self.host.port() {
+            None | Some(443) => host,
+            Some(port) => format!("{host}:{port}"),
+        }
+    }
+}
+
+/// What stands before `/v2` in a path.
+fn prefix(path: &str, api: ApiPath) -> Result<String, &'static str> {
+    let path = path.trim_end_matches('/');
+    match path.strip_suffix("/v2") {
+        Some(prefix) => Ok(prefix.trim_end_matches('/').to_owned()),
+        None if api == ApiPath::Below => Ok(path.to_owned()),
+        None => Err("an API at another path than \"v2/\""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_become_mirrors_and_names() {
+        for (text, api, url, name) in [
+            ("https://m.corp", ApiPath::Below, "https://m.corp", "m.corp"),
+            (
+                "m.corp:5000",
+                ApiPath::Below,
+                "https://m.corp:5000",
+                "m.corp:5000",
+            ),
+            (
+                "http://m.corp/",
+                ApiPath::Below,
+                "http://m.corp",
+                "m.corp:80",
+            ),
+            (
+                "https://m.corp/v2",
+                ApiPath::Below,
+                "https://m.corp",
+                "m.corp",
+            ),
+            (
+                "https://m.corp/a/v2/",
+                ApiPath::Exactly,
+                "https://m.corp/a",
+                "m.corp",
+            ),
+            (
+                "https://m.corp/a/../b",
+                ApiPath::Below,
+                "https://m.corp/b",
+                "m.corp",
+            ),
+            (
+                "http://[::1]:5000",
+                ApiPath::Below,
+                "http://[::1]:5000",
+                "[::1]:5000",
+            ),
+            (
+                "https://registry-1.docker.io",
+                ApiPath::Below,
+                "https://registry-1.docker.io",
+                "docker.io",
+            ),
+        ] {
+            let endpoint = Endpoint::parse(text, api).unwrap();
+            assert_eq!((endpoint.url(), endpoint.name()), (url.into(), name.into()));
+        }
+        for text in [
+            "https://m.corp/v2/proj",
+            "https://m.corp",
+            "ftp://m.corp/v2",
+            "https:///v2",
+        ] {
+            assert!(Endpoint::parse(text, ApiPath::Exactly).is_err(), "{text}");
+        }
+        for text in [
+            "",
+            "https://m.corp?x",
+            "https://m corp",
+            "unix:///run/x",
+            "https://*.corp",
+        ] {
+            assert!(Endpoint::parse(text, ApiPath::Below).is_err(), "{text}");
+        }
+        assert!(
+            Endpoint::parse("https://u:p@m.corp", ApiPath::Below)
+                .unwrap()
+                .had_user
+        );
+    }
+}

@@ -1,0 +1,41 @@
+//! A registry's hosts in the order in which a file has them asked.
+
+use super::Settings;
+use super::endpoint::Endpoint;
+
+/// What a file says about one registry.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// Its name as the document writes it, not yet checked.
+    pub(crate) name: String,
+    /// The file.
+    pub(crate) source: String,
+    /// The key or directory in it, printable.
+    pub(crate) key: String,
+    /// Who is asked, the first first.
+    pub(crate) links: Vec<Link>,
+    /// Whether its images may not be pulled at all.
+    pub(crate) is_blocked: bool,
+}
+
+/// A host that is asked.
+#[derive(Clone, Debug)]
+pub(crate) struct Link {
+    /// Its key in the file, printable.
+    pub(crate) key: String,
+    /// Where it is.
+    pub(crate) target: Target,
+    /// How it is reached.
+    pub(crate) settings: Settings,
+}
+
+/// Where a host is.
+#[derive(Clone, Debug)]
+pub(crate) enum Target {
+    /// The registry itself.
+    Registry,
+    /// At this address, which may turn out to be the registry's own.
+    Address(Endpoint),
+    /// Where the document cannot say it. The reader has told.
+    Inexpressible,
+}

@@ -1,0 +1,232 @@
+//! Manifests as text.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_saphyr::DuplicateKeyPolicy;
+use zeroize::Zeroizing;
+
+use super::{
+    ExportManifest, MAX_MANIFEST_BYTES, MAX_OBJECTS, ManifestError, Metadata, Object,
+    SecretManifest, Selector,
+};
+
+/// The most nodes of a text: what [`MAX_OBJECTS`] secrets with many annotations have. Free to change.
+const MAX_NODES: usize = 100_000;
+
+/// How deep a YAML text may be. Manifests of pods have about fifteen levels.
+const MAX_DEPTH: usize = 48;
+
+/// Where `kubectl apply` keeps the object, data of secrets included.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+const EXPORT_GROUP: &str = "secretgen.carvel.dev/";
+
+/// An object of any kind, as far as it is of interest. What no kind of interest has is skipped.
+#[derive(Deserialize)]
+struct Raw {
+    #[serde(default, rename = "apiVersion")]
+    api_version: Option<String>,
+    #[serde(default)]
+    kind: Option<String>,
+    #[serde(default)]
+    metadata: Option<RawMetadata>,
+    #[serde(default, rename = "type")]
+    secret_type: Option<String>,
+    #[serde(default)]
+    data: Option<BTreeMap<String, Option<Zeroizing<String>>>>,
+    #[serde(default, rename = "stringData")]
+    string_data: Option<BTreeMap<String, Option<Zeroizing<String>>>>,
+    #[serde(default)]
+    items: Option<Vec<Raw>>,
+    #[serde(default)]
+    spec: Option<RawSpec>,
+}
+
+#[derive(Default, Deserialize)]
+struct RawMetadata {
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    namespace: Option<String>,
+    #[serde(default)]
+    annotations: Option<BTreeMap<String, Option<Zeroizing<String>>>>,
+    #[serde(default)]
+    labels: Option<BTreeMap<String, Option<String>>>,
+}
+
+#[derive(Default, Deserialize)]
+struct RawSpec {
+    #[serde(default, rename = "toNamespace")]
+    to_namespace: Option<String>,
+    #[serde(default, rename = "toNamespaces")]
+    to_namespaces: Option<Vec<String>>,
+    #[serde(default, rename = "dangerousToNamespacesSelector")]
+    selectors: Option<Vec<RawSelector>>,
+}
+
+#[derive(Deserialize)]
+struct RawSelector {
+    key: String,
+    operator: String,
+    #[serde(default)]
+    values: Option<Vec<String>>,
+}
+
+/// Reads the objects of a text, those in lists included, in their order.
+///
+/// The text may come from an attacker: its length, nodes and nesting are bounded, aliases are refused, and no value of it appears
+/// in an error. Secrets are copied into memory that is zeroed; the parsers' own buffers are not, where a value is written with
+/// escape sequences or over several lines.
+///
+/// # Errors
+///
+/// [`ManifestError`].
+pub fn parse(text: &[u8]) -> Result<Vec<Object>, ManifestError> {
+    if text.len() > MAX_MANIFEST_BYTES {
+        return Err(ManifestError::TooLong);
+    }
+    let text = std::str::from_utf8(text).map_err(|_| ManifestError::NotUtf8)?;
+    let mut objects = Vec::new();
+    for raw in read(text)?.into_iter().flatten() {
+        collect(raw, &mut objects)?;
+    }
+    Ok(objects)
+}
+
+/// The documents of a text; empty ones are nothing.
+fn read(text: &str) -> Result<Vec<Option<Raw>>, ManifestError> {
+    if text.trim_start().starts_with('{') {
+        // YAML has its own count.
+        if json_nodes(text) > MAX_NODES {
+            return Err(ManifestError::TooManyNodes { limit: MAX_NODES });
+        }
+        let error = match serde_json::from_str(text) {
+            Ok(raw) => return Ok(vec![Some(raw)]),
+            Err(error) => error,
+        };
+        // What is no JSON may still be YAML's way of writing an object.
+        return read_yaml(text).map_err(|_| ManifestError::Form {
+            line: error.line() as u64,
+            column: error.column() as u64,
+        });
+    }
+    read_yaml(text)
+}
+
+/// How many values a JSON text has at most, without reading it: a value of two bytes may take a hundred times that.
+fn json_nodes(text: &str) -> usize {
+    let mut nodes = 0;
+    let (mut is_string, mut is_escaped) = (false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = is_string,
+            b'"' => is_string = !is_string,
+            b',' | b':' | b'[' | b'{' if !is_string => nodes += 1,
+            _ => {}
+        }
+    }
+    nodes
+}
+
+fn read_yaml(text: &str) -> Result<Vec<Option<Raw>>, ManifestError> {
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_aliases: 0,
+            max_depth: MAX_DEPTH,
+            max_documents: MAX_OBJECTS,
+            max_nodes: MAX_NODES,
+            max_total_scalar_bytes: MAX_MANIFEST_BYTES,
+            max_recorded_anchor_bytes: MAX_MANIFEST_BYTES,
+        },
+        // The API server refuses these, too.
+        duplicate_keys: DuplicateKeyPolicy::Error,
+        no_schema: true,
+        // Errors are not shown, and must not copy the text.
+        with_snippet: false,
+    };
+    serde_saphyr::from_multiple_with_options(text, options).map_err(|error| {
+        let place = error.location();
+        ManifestError::Form {
+            line: place.map_or(0, |place| place.line()),
+            column: place.map_or(0, |place| place.column()),
+        }
+    })
+}
+
+/// The parsers bound the nesting, and so this recursion.
+fn collect(raw: Raw, objects: &mut Vec<Object>) -> Result<(), ManifestError> {
+    if let Some(items) = raw.items {
+        return items
+            .into_iter()
+            .try_for_each(|item| collect(item, objects));
+    }
+    if objects.len() == MAX_OBJECTS {
+        return Err(ManifestError::TooManyObjects);
+    }
+    objects.push(raw.into());
+    Ok(())
+}
+
+impl From<Raw> for Object {
+    fn from(raw: Raw) -> Self {
+        let metadata = raw.metadata.unwrap_or_default().into();
+        let group = raw.api_version.unwrap_or_default();
+        match raw.kind.unwrap_or_default().as_str() {
+            "Secret" if group == "v1" => Self::Secret(SecretManifest {
+                metadata,
+                kind: raw.secret_type.unwrap_or_else(|| "Opaque".to_owned()),
+                data: values(raw.data),
+                string_data: values(raw.string_data),
+            }),
+            "Namespace" if group == "v1" => Self::Namespace(metadata),
+            "SecretExport" if group.starts_with(EXPORT_GROUP) => {
+                let spec = raw.spec.unwrap_or_default();
+                let mut to_namespaces = spec.to_namespaces.unwrap_or_default();
+                to_namespaces.extend(spec.to_namespace.filter(|name| !name.is_empty()));
+                let selectors = spec.selectors.unwrap_or_default();
+                Self::Export(ExportManifest {
+                    metadata,
+                    to_namespaces,
+                    selectors: selectors.into_iter().map(Selector::from).collect(),
+                })
+            }
+            kind => Self::Other(kind.to_owned()),
+        }
+    }
+}
+
+impl From<RawMetadata> for Metadata {
+    fn from(raw: RawMetadata) -> Self {
+        let namespace = raw.namespace.filter(|namespace| !namespace.is_empty());
+        Self {
+            namespace: namespace.unwrap_or_else(|| "default".to_owned()),
+            name: raw.name.unwrap_or_default(),
+            annotations: values(raw.annotations)
+                .into_iter()
+                .filter(|(key, _)| key != LAST_APPLIED)
+                .map(|(key, value)| (key, value.to_string()))
+                .collect(),
+            labels: values(raw.labels),
+        }
+    }
+}
+
+impl From<RawSelector> for Selector {
+    fn from(raw: RawSelector) -> Self {
+        Self {
+            key: raw.key,
+            operator: raw.operator,
+            values: raw.values.unwrap_or_default(),
+        }
+    }
+}
+
+/// A map without the difference between nothing and the empty value.
+fn values<T: Default>(map: Option<BTreeMap<String, Option<T>>>) -> BTreeMap<String, T> {
+    let fields = map.unwrap_or_default().into_iter();
+    fields
+        .map(|(key, value)| (key, value.unwrap_or_default()))
+        .collect()
+}

@@ -1,0 +1,293 @@
+//! Broken and hostile files: faults without a word of their content, bounded in number.
+
+use std::path::Path;
+
+use credential_sources::certs_d::{self, Directory, HostsToml};
+use credential_sources::registry_file::{Certificates, Import, MAX_FINDINGS, Written};
+use credential_sources::{registries_conf, registries_yaml};
+use proptest::prelude::*;
+use puller_config::{Document, MAX_DOCUMENT_BYTES};
+
+use super::{assert_silent, read_file};
+
+fn hosts(name: &str, text: &str) -> Import {
+    let directory = Directory {
+        name: name.into(),
+        path: Path::new("containerd").join(name),
+        hosts_toml: Some(HostsToml(text.as_bytes().to_vec().into())),
+        files: Vec::new(),
+    };
+    certs_d::read(vec![directory], &mut read_file)
+}
+
+fn yaml(text: &str) -> Import {
+    registries_yaml::read(text.as_bytes(), "registries.yaml", &mut read_file)
+}
+
+fn conf(text: &str) -> Import {
+    registries_conf::read(text.as_bytes(), "registries.conf")
+}
+
+fn assert_fault(import: Import, expected: &str) {
+    let written = import.write(None);
+    assert_silent(&written);
+    assert!(written.document.is_none(), "{written:?}");
+    let told: Vec<_> = written.faults.iter().map(ToString::to_string).collect();
+    let found = told.iter().any(|fault| fault.contains(expected));
+    assert!(found, "{expected} in {:?} and so on", &told[..1]);
+}
+
+#[test]
+fn broken_files_are_faults() {
+    let long = format!("# {}", "hunter2 ".repeat(10_000));
+    for (text, expected) in [
+        ("server = \"hunter2", "not TOML at line 1"),
+        ("\n\nserver = 1", "server: expected string, found integer"),
+        (
+            "skip_verify = \"hunter2\"",
+            "skip_verify: expected boolean, found string",
+        ),
+        ("ca = [\"a\", 1]", "ca: expected string or array of strings"),
+        (
+            "ca = \"missing.crt\"",
+            "containerd/reg.corp/missing.crt: entity not found",
+        ),
+        ("ca = \"../../k3s.yaml\"", "the file has no certificate"),
+        (
+            "[header]\nAuthorization = \"Bearer hunter2 hunter2\"",
+            "registrytoken: a bearer token consists",
+        ),
+        (
+            "[header]\nAuthorization = \"Basic cm9ib3Q6aHVudGVyMgo=\"",
+            "control characters",
+        ),
+        ("host = \"hunter2\"", "host: expected table, found string"),
+        (&long, "more than 65536 bytes"),
+    ] {
+        assert_fault(hosts("reg.corp", text), expected);
+    }
+    for (text, expected) in [
+        ("mirrors: [hunter2]", "not YAML of the form"),
+        (
+            "configs:\n  a:\n    auth:\n      password: [hunter2]",
+            "at line 4",
+        ),
+        ("configs: {a: {}, a: {}}", "not YAML of the form"),
+        ("a: &a [*a]\nmirrors: *a", "not YAML of the form"),
+        (
+            "configs: {a: {auth: {auth: hunter2}}}",
+            "configs.a.auth.auth: not base64",
+        ),
+        (
+            "configs: {a: {tls: {ca_file: hunter2.crt}}}",
+            "ca_file: not an absolute path",
+        ),
+        (
+            "configs: {a: {tls: {ca_file: /missing}}}",
+            "ca_file: entity not found",
+        ),
+        ("\"hunter2", "not YAML of the form"),
+    ] {
+        assert_fault(yaml(text), expected);
+    }
+    for (text, expected) in [
+        (
+            "registry = \"hunter2\"",
+            "registry: expected array of tables",
+        ),
+        (
+            "[[registry]]\nlocation = [\"hunter2\"]",
+            "registry[0].location: expected string",
+        ),
+        (
+            "[[registry]]\nmirror = [\"hunter2\"]",
+            "registry[0].mirror[0]: expected table",
+        ),
+        ("=hunter2", "not TOML at line 1"),
+    ] {
+        assert_fault(conf(text), expected);
+    }
+}
+
+/// A key at the top of registries.yaml was once shown as it stood, with its control characters and what looked like a password.
+#[test]
+fn names_of_files_cannot_forge_messages() {
+    let name = "robot:hunter2@reg.corp\\u001b[2J\\n";
+    let quoted = format!("\"{name}\"");
+    for import in [
+        yaml(&format!(
+            "{quoted}: 1\nmirrors: {{{quoted}: {{{quoted}: 1, endpoint: [{quoted}]}}}}\nconfigs: {{{quoted}: {{{quoted}: 1, tls: {{{quoted}: 1}}}}}}"
+        )),
+        conf(&format!(
+            "{quoted} = 1\n[[registry]]\nlocation = {quoted}\n{quoted} = 1\n[[registry.mirror]]\nlocation = {quoted}\n{quoted} = 1"
+        )),
+        hosts(
+            "robot:hunter2@reg.corp\u{1b}[2J\n",
+            &format!("server = {quoted}\n{quoted} = 1\n[host.{quoted}]\n[header]\n{quoted} = 1"),
+        ),
+    ] {
+        let written = import.write(None);
+        assert_silent(&written);
+        assert!(written.findings.len() > 2, "{written:?}");
+        for finding in written.findings.iter().chain(&written.faults) {
+            assert!(!finding.to_string().contains(char::is_control), "{finding}");
+        }
+    }
+}
+
+/// What the fuzzer once found: a key that goes on over lines, with tabs, was shown as it stood.
+#[test]
+fn tabs_in_a_key_stay_out_of_messages() {
+    let bytes = include_bytes!("../../fuzz/seeds/registries_yaml/tabs-in-key.yaml");
+    let written = registries_yaml::read(bytes, "registries.yaml", &mut read_file).write(None);
+    assert_sound(&written);
+    assert!(!written.findings.is_empty(), "{written:?}");
+    for finding in written.findings.iter().chain(&written.faults) {
+        assert!(!finding.to_string().contains(char::is_control), "{finding}");
+    }
+}
+
+#[test]
+fn a_hostile_number_of_anything_is_bounded() {
+    let keys: String = (0..5000).map(|number| format!("k{number} = 1\n")).collect();
+    let written = hosts("reg.corp", &keys).write(None);
+    assert_eq!(
+        (written.findings.len(), written.unlisted),
+        (MAX_FINDINGS, 4000)
+    );
+
+    let config = "{auth: {username: a, password: b}}";
+    let registries: String = (0..1100).map(|n| format!(" r{n}: {config}\n")).collect();
+    assert_fault(
+        yaml(&format!("configs:\n{registries}")),
+        "not YAML of the form",
+    );
+
+    // One large secret, referred to by many endpoints, is held once.
+    let password = "hunter2".repeat(2000);
+    let endpoints = "https://a.corp,".repeat(10_000);
+    let text = format!(
+        "configs: {{a.corp: {{auth: {{username: a, password: {password}}}}}}}\nmirrors: {{b.corp: {{endpoint: [{endpoints}]}}}}"
+    );
+    let import = yaml(&text);
+    assert_eq!((import.entries.len(), import.faults.len()), (2, 0));
+
+    // Many names for a large CA file.
+    let ca = "\"../mirror.corp/ca.crt\",".repeat(1500);
+    assert_fault(
+        hosts("reg.corp", &format!("ca = [{ca}]")),
+        "more than 1024 CA files",
+    );
+}
+
+#[test]
+fn system_roots_that_do_not_fit_are_a_fault_that_says_so() {
+    let system = system_of(400);
+    let registries: String = (0..8)
+        .map(|n| format!("  r{n}.corp: {{tls: {{ca_file: /etc/ssl/k3s-ca.pem}}}}\n"))
+        .collect();
+    let import = yaml(&format!("configs:\n{registries}"));
+    let written = import.clone().write(Some(&system));
+    assert!(written.document.is_none());
+    let fault = written.faults[0].to_string();
+    assert!(
+        fault.contains(&format!("at most {MAX_DOCUMENT_BYTES}"))
+            && fault.contains("each of 8 entries"),
+        "{fault}"
+    );
+    let written = import.write(Some(&system_of(512)));
+    let fault = written.faults[0].to_string();
+    assert!(
+        fault.contains("513 certificates, 512 of them the system's"),
+        "{fault}"
+    );
+}
+
+/// So many certificates, distinct in their serial numbers alone.
+fn system_of(count: usize) -> Certificates {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    let pem = String::from_utf8(read_file(Path::new("k3s-ca.pem")).unwrap().to_vec()).unwrap();
+    let body: String = pem.lines().filter(|line| !line.starts_with('-')).collect();
+    let mut der = STANDARD.decode(body).unwrap();
+    let mut text = String::new();
+    for serial in 0..count {
+        der[16..18].copy_from_slice(&u16::try_from(serial).unwrap().to_be_bytes());
+        let body = STANDARD.encode(&der);
+        text += &format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n");
+    }
+    let (certificates, _) = Certificates::of_file(text.as_bytes()).unwrap();
+    assert_eq!(certificates.len(), count);
+    certificates
+}
+
+/// Whatever is written is a document.
+fn assert_sound(written: &Written) {
+    if let Some(text) = &written.document {
+        assert!(Document::parse(text.expose().as_bytes()).is_ok());
+    } else {
+        assert!(!written.faults.is_empty());
+    }
+}
+
+fn host() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec![
+        "a.corp",
+        "a.corp:5000",
+        "b.corp",
+        "docker.io",
+        "registry-1.docker.io",
+        "[::1]:5000",
+        "A.Corp:443",
+    ])
+}
+
+fn address() -> impl Strategy<Value = String> {
+    let scheme = prop::sample::select(vec!["", "http://", "https://"]);
+    let path = prop::sample::select(vec!["", "/", "/v2", "/x", "/x/v2"]);
+    (scheme, host(), path).prop_map(|(scheme, host, path)| format!("{scheme}{host}{path}"))
+}
+
+proptest! {
+    #[test]
+    fn bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        let text = String::from_utf8_lossy(&bytes);
+        for import in [hosts("reg.corp", &text), yaml(&text), conf(&text), hosts(&text, "")] {
+            assert_sound(&import.write(None));
+        }
+    }
+
+    #[test]
+    fn combinations_of_hosts_make_documents(
+        directories in prop::collection::vec(
+            (prop_oneof![host(), Just("_default")], prop::option::of(address()), prop::collection::vec((address(), any::<bool>(), any::<bool>()), 0..3), any::<bool>()),
+            0..6,
+        ),
+    ) {
+        let directories = directories.into_iter().map(|(name, server, hosts, skip)| {
+            let mut text = format!("skip_verify = {skip}\n");
+            if let Some(server) = server {
+                text += &format!("server = \"{server}\"\n");
+            }
+            for (index, (address, is_exact, has_password)) in hosts.iter().enumerate() {
+                // Two tables of one name would be no TOML.
+                if hosts[..index].iter().any(|(known, ..)| known == address) {
+                    continue;
+                }
+                text += &format!("[host.\"{address}\"]\noverride_path = {is_exact}\n");
+                if *has_password {
+                    text += "header = { Authorization = \"Basic cm9ib3Q6aHVudGVyMg==\" }\nca = \"../mirror.corp/ca.crt\"\n";
+                }
+            }
+            Directory {
+                name: name.into(),
+                path: Path::new("containerd/x").into(),
+                hosts_toml: Some(HostsToml(text.into_bytes().into())),
+                files: Vec::new(),
+            }
+        });
+        let written = certs_d::read(directories.collect(), &mut read_file).write(None);
+        prop_assert!(written.document.is_some(), "{:?}", written.faults);
+        assert_sound(&written);
+    }
+}

@@ -1,0 +1,185 @@
+//! `imagepuller pull`.
+
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use oci_image::platform::Platform;
+use oci_image::reference::{ImageReference, TaggedReference};
+use registry_client::patience::Patience;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::{EX_DATAERR, exit_code, fail, print};
+use crate::error::{Error, chain};
+use crate::progress::Progress;
+use crate::pull::Options;
+use crate::pull::output::{Wanted, pull_to};
+
+mod events;
+pub mod meter;
+
+use events::Events;
+use meter::Meter;
+
+/// Exit code for an output directory that cannot be made or has something in it (`EX_CANTCREAT`).
+const EX_CANTCREAT: u8 = 73;
+
+/// Exit code of a program that the user stops, as shells count.
+const INTERRUPTED: u8 = 130;
+
+/// Pull one image into a directory, without a service and without a mount.
+///
+/// DIR is absent or empty; it gets the image's files as DIR/rootfs and its configuration as DIR/image-config.json, as the
+/// image has them, which takes root. If anything goes wrong, or on Ctrl-C, nothing of it is left.
+///
+/// A progress bar is shown where standard error is a terminal, otherwise log lines. The digest of the image's manifest is
+/// printed on standard output at the end.
+///
+/// Exits with 65 if the reference, the image or the configuration is wrong, with 69 if the registry cannot be reached or
+/// denies access, or there is no room, with 73 if DIR cannot be used.
+#[derive(Debug, Args)]
+pub struct Pull {
+    /// The configuration; none means no credentials and the web's public CAs
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Where the image goes
+    #[arg(long, value_name = "DIR")]
+    output: PathBuf,
+    /// The platform to choose, as os/architecture or os/architecture/variant [default: this machine's]
+    #[arg(long, value_name = "PLATFORM")]
+    platform: Option<String>,
+    /// Take an image by its tag, whatever the registry has there. Nothing then vouches for it; the digest is printed
+    #[arg(long)]
+    insecure_no_digest: bool,
+    /// How often the same is asked for before giving up
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
+    attempts: Option<u32>,
+    /// How long a registry may be silent, or a transfer stand still
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    stall_timeout: Option<u64>,
+    /// Print events as JSON objects, one per line, and nothing else on standard output
+    #[arg(long)]
+    json: bool,
+    /// The image by digest, such as registry.corp:5000/team/app@sha256:...
+    image: String,
+}
+
+impl Pull {
+    /// Whether the user looks at a bar, and log lines about what goes well would be in its way.
+    pub fn has_meter(&self) -> bool {
+        !self.json && std::io::stderr().is_terminal()
+    }
+
+    /// Whether only what goes wrong is to be logged.
+    pub fn is_quiet(&self) -> bool {
+        self.json || self.has_meter()
+    }
+
+    fn patience(&self) -> Patience {
+        let mut patience = Patience::default();
+        if let Some(attempts) = self.attempts {
+            patience.attempts = attempts;
+        }
+        if let Some(seconds) = self.stall_timeout {
+            patience.stall = Duration::from_secs(seconds);
+            patience.silence = patience.stall;
+        }
+        patience
+    }
+
+    fn wanted(&self) -> Result<Wanted, String> {
+        match ImageReference::parse(&self.image) {
+            Ok(image) => Ok(Wanted::Pinned(image)),
+            Err(error) if !self.insecure_no_digest => Err(error.to_string()),
+            Err(_) => TaggedReference::parse(&self.image)
+                .map(Wanted::Tagged)
+                .map_err(|error| error.to_string()),
+        }
+    }
+}
+
+/// Pulls, and shows how it goes.
+pub async fn run(arguments: Pull) -> ExitCode {
+    let platform = arguments.platform.as_deref().map(Platform::parse);
+    let platform = match platform.transpose() {
+        Ok(platform) => platform.unwrap_or_else(Platform::of_guest),
+        Err(error) => return fail(&format!("--platform: {error}"), super::EX_USAGE),
+    };
+    let events = arguments.json.then(Events::default);
+    let failed = |message: &str, code| {
+        let message = format!(
+            "failed to pull {}: {message}",
+            arguments.image.escape_debug()
+        );
+        if let Some(events) = &events {
+            events.failed(&message, code);
+        }
+        fail(&message, code)
+    };
+    let wanted = match arguments.wanted() {
+        Ok(wanted) => wanted,
+        Err(message) => return failed(&message, EX_DATAERR),
+    };
+    // A file that is missing means something in a guest; here it is a slip.
+    if let Some(path) = arguments.config.as_ref().filter(|path| !path.exists()) {
+        let message = format!("the configuration {} does not exist", path.display());
+        return failed(&message, EX_DATAERR);
+    }
+    let meter = arguments.has_meter().then(Meter::show);
+    let options = Options {
+        platform,
+        patience: arguments.patience(),
+        progress: match (&events, &meter) {
+            (Some(events), _) => {
+                let events = events.clone();
+                Progress::new(move |event| events.tell(&event))
+            }
+            (None, Some(meter)) => {
+                let meter = meter.clone();
+                Progress::new(move |event| meter.tell(&event))
+            }
+            (None, None) => Progress::default(),
+        },
+    };
+    let configuration = arguments.config.clone().unwrap_or_default();
+    let pulled = tokio::select! {
+        pulled = pull_to(&wanted, &arguments.output, configuration, options) => pulled,
+        stopped = stopped() => {
+            let message = stopped.err().map_or("interrupted".to_owned(), |error| error.to_string());
+            drop(meter);
+            return failed(&message, INTERRUPTED);
+        }
+    };
+    drop(meter);
+    match pulled {
+        Ok(pulled) => {
+            match &events {
+                Some(events) => events.done(&pulled.manifest, &arguments.output),
+                None => print(&pulled.manifest.to_string()),
+            }
+            ExitCode::SUCCESS
+        }
+        Err(error) => failed(&chain(&error), code(&error, &arguments.output)),
+    }
+}
+
+fn code(error: &Error, output: &Path) -> u8 {
+    match error {
+        Error::Output { .. } => EX_CANTCREAT,
+        Error::Store(layer_store::Error::File { path, .. }) if path == output => EX_CANTCREAT,
+        _ => exit_code(error.kind()),
+    }
+}
+
+/// Waits until the user, or who started this, wants no more.
+async fn stopped() -> std::io::Result<()> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    Ok(())
+}

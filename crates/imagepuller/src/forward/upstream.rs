@@ -1,0 +1,130 @@
+//! The other program's services, for one caller. Each caller has a connection of its own, so streams keep their numbers, and the
+//! other program sees when a caller is gone.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::UnixStream;
+use tokio::sync::mpsc::{Receiver, Sender};
+use tokio::time::timeout;
+use ttrpc::Code;
+use ttrpc::proto::{GenMessage, GenMessageError, MESSAGE_TYPE_REQUEST};
+
+use super::frame;
+
+/// How long the other program may take nothing of a frame: longer would also hold up pulls of the same caller.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Where the other program is, and what it was asked and did not answer yet.
+pub struct Upstream {
+    path: PathBuf,
+    open: Mutex<HashSet<u32>>,
+}
+
+impl Upstream {
+    /// Connects to nobody yet.
+    pub fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            open: Mutex::default(),
+        }
+    }
+
+    /// Forwards calls, and connects whenever there is a call and no connection, until the caller is gone.
+    pub async fn run(&self, mut calls: Receiver<GenMessage>, answers: &Sender<GenMessage>) {
+        while let Some(call) = calls.recv().await {
+            self.note(&call);
+            let reason = match UnixStream::connect(&self.path).await {
+                Ok(stream) => {
+                    let (from, to) = stream.into_split();
+                    tokio::select! {
+                        reason = send(call, &mut calls, to, self) => reason,
+                        reason = self.receive(from, answers) => reason,
+                    }
+                }
+                Err(error) => format!("cannot be reached: {error}"),
+            };
+            let message = format!(
+                "the service that imagepuller forwards to, at {}, {reason}",
+                self.path.display()
+            );
+            let open =
+                std::mem::take(&mut *self.open.lock().unwrap_or_else(PoisonError::into_inner));
+            if !open.is_empty() {
+                tracing::warn!(calls = open.len(), "{message}");
+            }
+            for stream_id in open {
+                let answer = frame::status(stream_id, Code::UNAVAILABLE, &message);
+                if answers.send(answer).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn note(&self, call: &GenMessage) {
+        if call.header.type_ == MESSAGE_TYPE_REQUEST {
+            let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+            open.insert(call.header.stream_id);
+        }
+    }
+
+    /// Takes answers until there is an end; says which. An answer to what was not asked here is dropped: it could pass for an
+    /// answer of this program's.
+    async fn receive(
+        &self,
+        mut from: impl AsyncRead + Unpin,
+        answers: &Sender<GenMessage>,
+    ) -> String {
+        loop {
+            let (header, frame) = match GenMessage::read_from(&mut from).await {
+                Ok(frame) => (frame.header, Ok(frame)),
+                Err(GenMessageError::ReturnError(header, error)) => (header, Err(error)),
+                Err(GenMessageError::InternalError(_)) => {
+                    return "closed the connection".to_owned();
+                }
+            };
+            let Some(is_last) = frame::is_last(&header) else {
+                continue;
+            };
+            let was_open = {
+                let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+                if is_last || frame.is_err() {
+                    open.remove(&header.stream_id)
+                } else {
+                    open.contains(&header.stream_id)
+                }
+            };
+            if !was_open {
+                continue;
+            }
+            let answer = frame.unwrap_or_else(|error| frame::answer(header.stream_id, error));
+            if answers.send(answer).await.is_err() {
+                return "is not waited for".to_owned();
+            }
+        }
+    }
+}
+
+/// Sends a call and all that follow until there is an end; says which.
+async fn send(
+    first: GenMessage,
+    calls: &mut Receiver<GenMessage>,
+    mut to: impl AsyncWrite + Unpin,
+    upstream: &Upstream,
+) -> String {
+    let mut next = Some(first);
+    while let Some(call) = next {
+        upstream.note(&call);
+        match timeout(PATIENCE, call.write_to(&mut to)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return format!("closed the connection: {error}"),
+            Err(_) => return format!("took nothing for {} s", PATIENCE.as_secs()),
+        }
+        next = calls.recv().await;
+    }
+    "is not waited for".to_owned()
+}

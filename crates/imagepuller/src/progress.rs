@@ -1,0 +1,88 @@
+//! What is told about a pull while it goes on.
+
+use std::sync::Arc;
+
+use oci_image::digest::Digest;
+
+/// Something happened. The digests are those of blobs as the manifest names them; sizes are in bytes.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// The manifests are verified, so what is left to do is known.
+    Resolved {
+        /// Digest of this platform's manifest.
+        manifest: Digest,
+        /// Number of layers.
+        layers: usize,
+        /// Compressed size of all layers.
+        bytes: u64,
+    },
+    /// A layer is in the store already, or somebody else has just put it there.
+    Shared {
+        /// The layer's blob.
+        blob: Digest,
+        /// Its size.
+        bytes: u64,
+    },
+    /// A layer is being fetched.
+    Started {
+        /// The layer's blob.
+        blob: Digest,
+        /// Its size.
+        bytes: u64,
+        /// Host and port that it comes from.
+        host: String,
+    },
+    /// More of a layer came.
+    Received {
+        /// The layer's blob.
+        blob: Digest,
+        /// How much of it is there by now.
+        received_bytes: u64,
+    },
+    /// A layer is verified and unpacked.
+    Unpacked {
+        /// The layer's blob.
+        blob: Digest,
+        /// Size of its archive.
+        plain_bytes: u64,
+        /// Entries of its archive.
+        entries: u64,
+    },
+    /// A source failed, and the next one is asked.
+    SourceFailed {
+        /// Which, such as `mirror mirror.corp`.
+        source: String,
+        /// Why.
+        error: String,
+    },
+}
+
+/// Who is told.
+#[derive(Clone)]
+pub struct Progress(Arc<dyn Fn(Event) + Send + Sync>);
+
+impl Progress {
+    /// Calls a function for each event, from any thread; it is not to block.
+    pub fn new(tell: impl Fn(Event) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(tell))
+    }
+
+    /// Tells an event.
+    pub fn tell(&self, event: Event) {
+        (self.0)(event);
+    }
+}
+
+impl Default for Progress {
+    /// Nobody.
+    fn default() -> Self {
+        Self::new(|_| {})
+    }
+}
+
+impl std::fmt::Debug for Progress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Progress")
+    }
+}

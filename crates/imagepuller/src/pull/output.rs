@@ -1,0 +1,171 @@
+//! One image unpacked to a directory, without a mount and without anything left over.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use layer_store::flatten;
+use layer_store::store::Store;
+use oci_image::reference::{ImageReference, TaggedReference};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+use super::{Options, Pulled, Puller, Sources, blocking};
+use crate::bundle;
+use crate::error::Error;
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub enum Wanted {
+    /// An image whose content its digest names.
+    Pinned(ImageReference),
+    /// Whatever the registry has under a tag just now. Nothing vouches for it.
+    Tagged(TaggedReference),
+}
+
+/// Pulls an image into a directory that is empty or not there, as `DIR/rootfs` and `DIR/image-config.json`.
+///
+/// # Errors
+///
+/// Any [`Error`]. Nothing is left then; nor, but for a hidden directory that the next attempt removes, when the future is dropped.
+pub async fn pull_to(
+    wanted: &Wanted,
+    output: &Path,
+    configuration: PathBuf,
+    options: Options,
+) -> Result<Pulled, Error> {
+    let directory = output.to_owned();
+    let prepared = blocking(move || Output::prepare(&directory)).await?;
+    let store = prepared.stage.path().join("store");
+    let store = blocking(move || Ok(Arc::new(Store::open(&store)?))).await?;
+    let puller = Puller::new(store.clone(), configuration, options);
+    let settings = puller.settings().await?;
+    let (registry, repository) = match wanted {
+        Wanted::Pinned(image) => (image.registry(), image.repository()),
+        Wanted::Tagged(image) => (image.registry(), image.repository()),
+    };
+    let sources = Sources::new(registry, repository, &settings, &puller.options)?;
+    let digest = match wanted {
+        Wanted::Pinned(image) => image.digest().clone(),
+        Wanted::Tagged(image) => {
+            let received = sources
+                .first(|registry| async { Ok(registry.tag(image.tag()).await?) })
+                .await?;
+            let (digest, _) = received.name_by_content();
+            tracing::warn!(%image, %digest, "no digest was given, so this one was taken from the registry's word");
+            digest
+        }
+    };
+    let (image, layers) = puller.fetch_from(&sources, &digest).await?;
+    blocking(move || {
+        let rootfs = prepared.stage.path().join("rootfs");
+        flatten::flatten(&layers, &rootfs)?;
+        bundle::write_configuration(prepared.stage.path(), &image.configuration)?;
+        prepared.publish()?;
+        Ok(Pulled {
+            manifest: image.manifest,
+        })
+    })
+    .await
+}
+
+/// A directory to be filled. What is in the making lies below it, on the same file system.
+struct Output {
+    directory: PathBuf,
+    stage: tempfile::TempDir,
+    is_new: bool,
+    is_published: bool,
+    /// Held as long as the directory is being filled: what another one has unfinished in it looks like waste.
+    _lock: File,
+}
+
+/// How often the removal of unfinished work is tried again, and how long after.
+const MAX_REMOVALS: u32 = 100;
+const REMOVAL_PAUSE: Duration = Duration::from_millis(50);
+
+/// How the directory with unfinished work is called.
+const STAGE_PREFIX: &str = ".imagepuller-";
+
+impl Output {
+    fn prepare(directory: &Path) -> Result<Self, Error> {
+        let is_new = match fs::create_dir(directory) {
+            Ok(()) => true,
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => false,
+            Err(error) => return Err(layer_store::Error::file("create", directory)(error).into()),
+        };
+        let failed = |error| layer_store::Error::file("read", directory)(error);
+        let lock = File::open(directory).map_err(failed)?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
+                return Err(Error::Output {
+                    path: directory.to_owned(),
+                    rule: "is being filled by another pull",
+                });
+            }
+            Err(error) => return Err(failed(error.into()).into()),
+        }
+        for entry in fs::read_dir(directory).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            // A file system's own directory, and what a killed attempt left.
+            let name = entry.file_name();
+            let is_stale = name.as_encoded_bytes().starts_with(STAGE_PREFIX.as_bytes());
+            if is_stale {
+                layer_unpack::removal::remove_path(&entry.path()).map_err(failed)?;
+            } else if name != "lost+found" {
+                return Err(Error::Output {
+                    path: directory.to_owned(),
+                    rule: "is not empty; an image is unpacked to an empty or a new directory",
+                });
+            }
+        }
+        let stage = tempfile::Builder::new()
+            .prefix(STAGE_PREFIX)
+            .tempdir_in(directory)
+            .map_err(layer_store::Error::file("create a directory in", directory))?;
+        Ok(Self {
+            directory: directory.to_owned(),
+            stage,
+            is_new,
+            is_published: false,
+            _lock: lock,
+        })
+    }
+
+    fn publish(mut self) -> Result<(), Error> {
+        // The root file system last: who sees it finds the rest.
+        for name in [bundle::CONFIGURATION, "rootfs"] {
+            let target = self.directory.join(name);
+            fs::rename(self.stage.path().join(name), &target)
+                .map_err(layer_store::Error::file("create", &target))?;
+        }
+        self.is_published = true;
+        Ok(())
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        let stage = self.stage.path();
+        let mut removed = layer_unpack::removal::remove_path(stage);
+        for _ in 0..MAX_REMOVALS {
+            // A thread of a layer that nobody waits for any more notices that in a moment, and cleans up here too.
+            if removed.is_ok() || !stage.exists() {
+                break;
+            }
+            thread::sleep(REMOVAL_PAUSE);
+            removed = layer_unpack::removal::remove_path(stage);
+        }
+        if stage.exists() {
+            tracing::warn!(path = %stage.display(), error = ?removed.err(), "cannot remove");
+        }
+        if !self.is_published {
+            let _ = fs::remove_file(self.directory.join(bundle::CONFIGURATION));
+            if self.is_new {
+                let _ = fs::remove_dir(&self.directory);
+            }
+        }
+    }
+}

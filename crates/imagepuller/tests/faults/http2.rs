@@ -1,0 +1,122 @@
+//! Registries that speak HTTP/2, and the faults that only HTTP/2 has. They speak nothing else, for the puller prefers HTTP/1.1.
+
+use What::{Config, Layer, Manifest};
+use imagepuller::error::Kind::{Data, Unreachable};
+use vm_harness::fault::{Action, Bytes, End, Http, Http2Fault, Length, Script, What};
+
+use crate::row::{Row, pulled, refused, script};
+
+pub fn rows() -> Vec<Row> {
+    let fault = |fault| [Action::Http2(fault)];
+    let reset = |code, after| fault(Http2Fault::Reset { code, after });
+    let away = |code, after| fault(Http2Fault::GoAway { code, after });
+    let bad = |name, what| {
+        let script = script().always(Manifest, fault(what));
+        refused(name, script, Unreachable, &[]).hasty()
+    };
+    let rows = vec![
+        pulled("HTTP/2 without faults", script())
+            .asks(Manifest, 1)
+            .ranges(&[0]),
+        pulled(
+            "the manifest's stream is reset once",
+            script().once(Manifest, reset(8, 0)),
+        )
+        .asks(Manifest, 2),
+        pulled(
+            "the manifest's stream is refused once",
+            script().once(Manifest, reset(7, 0)),
+        )
+        .asks(Manifest, 2),
+        // A reset may overtake the data before it, so where the layer goes on is not certain.
+        pulled(
+            "a layer's stream is reset once",
+            script().once(Layer(0), reset(2, 1000)),
+        )
+        .asks(Layer(0), 2),
+        pulled(
+            "the server goes away in a layer",
+            script().once(Layer(0), away(0, 1000)),
+        )
+        .asks_about(Layer(0), 2..=3),
+        pulled(
+            "the server goes away in anger",
+            script().once(Config, away(11, 0)),
+        )
+        .asks(Config, 2),
+        pulled(
+            "the connection is reset in a layer",
+            script().once(Layer(0), [Action::cut(1000, End::Reset)]),
+        )
+        .asks(Layer(0), 2),
+        pulled(
+            "a layer stands still over HTTP/2",
+            script().once(Layer(0), [Action::cut(1000, End::Stall)]),
+        )
+        .hasty()
+        .ranges(&[0, 1000]),
+        refused(
+            "the manifest's stream is always reset",
+            script().always(Manifest, reset(2, 0)),
+            Unreachable,
+            &["3 attempts"],
+        )
+        .asks(Manifest, 3),
+        refused(
+            "another layer over HTTP/2",
+            script().always(Layer(0), [Action::Body(Bytes::Flipped)]),
+            Data,
+            &["layer"],
+        ),
+        refused(
+            "more data than announced",
+            script().always(Manifest, [Action::Length(Length::Off(-10))]),
+            Unreachable,
+            &["3 attempts"],
+        ),
+        refused(
+            "less data than announced",
+            script().always(Manifest, [Action::Length(Length::Off(10))]),
+            Unreachable,
+            &["3 attempts"],
+        ),
+        refused(
+            "an endless manifest over HTTP/2",
+            script().always(Manifest, [Action::Body(Bytes::Endless)]),
+            Data,
+            &["more than"],
+        ),
+        refused(
+            "ten thousand headers over HTTP/2",
+            script().always(Manifest, [Action::ManyHeaders(10_000)]),
+            Unreachable,
+            &[],
+        ),
+        refused(
+            "a header of a mebibyte over HTTP/2",
+            script().always(Manifest, [Action::LongHeader(1 << 20)]),
+            Unreachable,
+            &[],
+        ),
+        // Both layers are the first to ask there, and both learn from a refusal how.
+        pulled(
+            "two layers at another host over HTTP/2",
+            script()
+                .always(Layer(0), [Action::redirect("{other}{path}")])
+                .always(Layer(1), [Action::redirect("{other}{path}")]),
+        )
+        .patience(|patience| patience.attempts = 1)
+        .other(Script::new(), 2..=2),
+        bad("headers without end", Http2Fault::EndlessContinuation),
+        bad("pings without end", Http2Fault::Pings),
+        bad("settings without end", Http2Fault::Settings),
+        bad("empty data without end", Http2Fault::EmptyData),
+        bad("a frame that is too large", Http2Fault::OversizedFrame),
+        bad("a stream that nobody opened", Http2Fault::UnknownStream),
+        bad("data beyond the window", Http2Fault::IgnoredWindow),
+        bad("headers that cannot be decoded", Http2Fault::BadHeaderBlock),
+    ];
+    let mut rows: Vec<Row> = rows.into_iter().map(|row| row.http(Http::Two)).collect();
+    rows.push(pulled("HTTP/2 for who wants it", script()).http(Http::Both));
+    rows
+}

@@ -1,0 +1,112 @@
+//! A mirror that misbehaves, in front of a registry that does not.
+
+use std::time::Duration;
+
+use What::{Config, Index, Layer, Manifest};
+use vm_harness::fault::{Action, Bytes, End, Image, Point, Script, What};
+
+use crate::row::{Row, pulled, script};
+use crate::stage::noise;
+
+pub fn rows() -> Vec<Row> {
+    let silence = [Action::Cut {
+        at: Point::Answer,
+        how: End::Stall,
+    }];
+    let drip = [Action::Drip {
+        bytes: 1,
+        pause_ms: 50,
+    }];
+    let stall = [Action::cut(1000, End::Stall)];
+    let stalling = (0..4).fold(script(), |script, at| {
+        script.always(Layer(at), stall.clone())
+    });
+    let rows = vec![
+        pulled("a good mirror", script()).other(script(), 0..=0),
+        pulled(
+            "a mirror out of order",
+            script().always(What::Any, [Action::status(503)]),
+        )
+        .other(anonymous(), 5..=5),
+        pulled(
+            "a mirror without the image",
+            script().always(Index, [Action::status(404)]),
+        )
+        .other(anonymous(), 1..=5),
+        pulled(
+            "a mirror that lost a layer",
+            script().always(Layer(1), [Action::status(404)]),
+        )
+        .other(anonymous(), 1..=1)
+        .asks(Layer(0), 1)
+        .asks(Layer(1), 1),
+        pulled(
+            "a mirror with another manifest",
+            script().always(Manifest, [Action::Body(Bytes::Flipped)]),
+        )
+        .other(anonymous(), 1..=5)
+        .asks(Manifest, 1),
+        pulled(
+            "a mirror with another layer",
+            script().always(Layer(0), [Action::Body(Bytes::Flipped)]),
+        )
+        .other(anonymous(), 1..=2)
+        .asks(Layer(0), 1),
+        pulled(
+            "a mirror that breaks off layers",
+            script().always(Layer(0), [Action::cut(0, End::Reset)]),
+        )
+        .other(anonymous(), 1..=2)
+        .asks(Layer(0), 3),
+        pulled(
+            "a mirror that cannot be connected to",
+            script().connections(.., End::Reset),
+        )
+        .other(anonymous(), 5..=5),
+        pulled(
+            "a mirror that forbids",
+            script().always(Config, [Action::status(403)]),
+        )
+        .other(anonymous(), 1..=3),
+        pulled(
+            "a mirror that says nothing",
+            script().always(What::Any, silence),
+        )
+        .hasty()
+        .patience(|patience| patience.budget_before_fallback = Duration::from_secs(1))
+        .other(anonymous(), 5..=5)
+        .asks(Manifest, 0),
+        pulled(
+            "a mirror that drips layers",
+            script()
+                .always(Layer(0), drip.clone())
+                .always(Layer(1), drip),
+        )
+        .patience(|patience| patience.budget_before_fallback = Duration::from_secs(1))
+        .other(anonymous(), 2..=2)
+        .asks(Layer(0), 1)
+        .asks(Layer(1), 1),
+        pulled("a mirror that stalls in every layer", stalling)
+            .patience(|patience| patience.budget_before_fallback = Duration::from_secs(1))
+            .image(four_layers())
+            .other(anonymous(), 4..=4)
+            // Two are fetched at once, so a third may have begun when the second is lost, but not the last.
+            .asks_about(Layer(2), 0..=1)
+            .asks(Layer(3), 0),
+    ];
+    rows.into_iter().map(Row::mirrored).collect()
+}
+
+/// Layers of which each is smaller than the one before it, so that they are asked for in this order.
+fn four_layers() -> Image {
+    let layer = |at: u32| {
+        let content = noise(60_000 - 10_000 * at as usize, at);
+        vm_harness::fault::Layer::gzip(&[("file", &content)]).unwrap()
+    };
+    Image::new((0..4).map(layer).collect())
+}
+
+/// A registry that serves everybody, so that each request there is one for content.
+fn anonymous() -> Script {
+    Script::new()
+}

@@ -1,0 +1,98 @@
+//! The real service, patient as it is, between registries that misbehave and a caller who asks again.
+
+use std::fs;
+
+use What::{Layer, Manifest};
+use imagepuller::error::Kind;
+use imagepuller::error::Kind::{Data, Denied};
+use vm_harness::fault::{Action, Bytes, End, RangeLie, What};
+
+use crate::row::{Outcome, Row, TOKEN, pulled, refused, script};
+use crate::stage::{Stage, noise};
+use crate::support::Puller;
+
+/// One image from one bad registry after another. Nothing wrong that a bad one sent may reach the next pull; the other layer,
+/// which is right, may be there already.
+fn rows() -> Vec<Row> {
+    let flipped = || [Action::Body(Bytes::Flipped)];
+    let endless = [Action::Body(Bytes::Endless)];
+    let cut = || [Action::cut(1000, End::Reset)];
+    vec![
+        refused(
+            "no manifest",
+            script().always(Manifest, [Action::status(404)]),
+            Denied,
+            &["404"],
+        ),
+        refused(
+            "another manifest",
+            script().always(Manifest, flipped()),
+            Data,
+            &["is not the content"],
+        ),
+        refused(
+            "an endless layer",
+            script().always(Layer(0), endless),
+            Data,
+            &["more bytes"],
+        ),
+        refused(
+            "another layer",
+            script().always(Layer(0), flipped()),
+            Data,
+            &["layer"],
+        ),
+        refused(
+            "another rest",
+            {
+                let other = [Action::Range(RangeLie::OtherBytes)];
+                script().once(Layer(0), cut()).times(Layer(0), 2.., other)
+            },
+            Data,
+            &["layer"],
+        ),
+        pulled("a layer that breaks off", script().once(Layer(0), cut())),
+        pulled(
+            "layers that are there already",
+            script().always(What::AnyLayer, [Action::status(500)]),
+        )
+        .asks(Layer(0), 0),
+    ]
+}
+
+/// Plays them with one service.
+pub fn play() {
+    let stage = Stage::new();
+    let puller = Puller::start(stage.scratch(), None);
+    for (number, row) in rows().into_iter().enumerate() {
+        let cast = stage.cast(&row);
+        puller.configure(&cast.document);
+        let bundle = format!("bundle-{number}");
+        match &row.outcome {
+            Outcome::Refused { kind, words } => puller.refuse(&cast.image, code(*kind), words),
+            _ => {
+                let output = puller.request(&cast.image, &bundle);
+                let error = String::from_utf8_lossy(&output.stderr);
+                assert!(output.status.success(), "{}: {error}", row.name);
+                let first = fs::read(puller.rootfs(&bundle).join("first")).unwrap();
+                assert_eq!(first, noise(60_000, 1), "{}", row.name);
+            }
+        }
+        cast.check_requests(&row)
+            .unwrap_or_else(|error| panic!("{}: {error}", row.name));
+        assert!(
+            !puller.log().contains(TOKEN),
+            "{}: a secret was logged",
+            row.name
+        );
+    }
+}
+
+/// The exit code of `imagepuller request` for a failure of this kind.
+fn code(kind: Kind) -> i32 {
+    match kind {
+        Kind::Request | Kind::Data => 65,
+        Kind::Denied | Kind::Unreachable | Kind::Exhausted => 69,
+        Kind::Internal => 70,
+    }
+}

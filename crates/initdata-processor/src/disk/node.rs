@@ -1,0 +1,191 @@
+//! One device node: which disk it is, and what its first bytes say.
+
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::num::NonZeroU64;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use config_image::{HEADER_BYTES, Magic};
+use rustix::fs::{
+    Advice, CWD, FileType, Mode, OFlags, Stat, fadvise, fstat, major, minor, openat, readlinkat,
+};
+use rustix::io::Errno;
+
+use super::{Disk, Skipped};
+use crate::paths::Paths;
+
+/// What is read ahead: a page, the least that the kernel reads.
+const FIRST_BYTES: Option<NonZeroU64> = NonZeroU64::new(4096);
+
+/// What sysfs calls devices without hardware: loop, zram, ram, device mapper, md, nbd. Multipath NVMe is virtual too, but not
+/// a block device without hardware.
+const VIRTUAL: &[u8] = b"devices/virtual/block/";
+
+/// Room for a link in sysfs, so that it is read at once.
+const LINK_BYTES: usize = 256;
+
+/// Where nodes and their places in sysfs are, open, so that each look-up is a short one.
+pub(super) struct Places<'a> {
+    paths: &'a Paths,
+    dev: OwnedFd,
+    /// Missing in a kernel without any block device.
+    numbers: Option<OwnedFd>,
+}
+
+impl<'a> Places<'a> {
+    pub(super) fn open(paths: &'a Paths) -> Result<Self, Errno> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let open = |path: &Path| openat(CWD, path, flags, Mode::empty());
+        Ok(Self {
+            paths,
+            dev: open(&paths.dev)?,
+            numbers: open(&paths.numbers).ok(),
+        })
+    }
+
+    fn attribute(&self, name: &str, attribute: &str) -> PathBuf {
+        self.paths.block.join(name).join(attribute)
+    }
+
+    /// Where in the tree of devices the open node is. A plain file, which stands for a disk in tests, is where its name is.
+    fn place(&self, name: &str, stat: &Stat) -> Result<CString, Skipped> {
+        let buffer = Vec::with_capacity(LINK_BYTES);
+        let link = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::BlockDevice => {
+                let numbers = self.numbers.as_ref().ok_or(Errno::NOENT);
+                let number = format!("{}:{}", major(stat.st_rdev), minor(stat.st_rdev));
+                numbers.and_then(|numbers| readlinkat(numbers, number, buffer))
+            }
+            _ => readlinkat(CWD, self.paths.block.join(name), buffer),
+        };
+        link.map_err(|errno| Skipped::Link(errno.into()))
+    }
+}
+
+/// A block device, open.
+pub(super) struct Node {
+    name: String,
+    file: File,
+    stat: Stat,
+    /// Whether it counts without hardware too.
+    is_disk: bool,
+}
+
+impl Node {
+    /// Opens the device that sysfs calls `name`.
+    pub(super) fn open(
+        places: &Places<'_>,
+        name: &str,
+        include_loop: bool,
+    ) -> Result<Self, Skipped> {
+        // Non-blocking: whatever the node is, opening it must not wait.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+        let fd = match openat(&places.dev, node(name), flags, Mode::empty()) {
+            Ok(fd) => fd,
+            // Paths of a multipath disk have no node.
+            Err(_) if flag(&places.attribute(name, "hidden")) => return Err(Skipped::Hidden),
+            Err(errno) => return Err(Skipped::Open(errno.into())),
+        };
+        let stat = fstat(&fd).map_err(|errno| Skipped::Open(errno.into()))?;
+        // Nothing else may be read: a character device could do something then.
+        let is_readable = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::BlockDevice => true,
+            FileType::RegularFile => !places.attribute(name, "dev").exists(),
+            _ => false,
+        };
+        if !is_readable {
+            return Err(Skipped::OtherNode {
+                expected: name.to_owned(),
+                found: "none".to_owned(),
+            });
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            file: File::from(fd),
+            stat,
+            is_disk: include_loop && name.starts_with("loop"),
+        })
+    }
+
+    /// Lets the kernel read the first bytes while others are looked at. A kernel that cannot do this reads them later.
+    pub(super) fn start_reading(&self) {
+        let _ = fadvise(&self.file, 0, FIRST_BYTES, Advice::WillNeed);
+    }
+
+    /// The disk, if it is one and carries one of `magics`.
+    ///
+    /// sysfs is asked only about what could matter: most devices carry no magic.
+    pub(super) fn disk(self, places: &Places<'_>, magics: &[Magic]) -> Result<Disk, Skipped> {
+        let magic = match self.magic() {
+            Err(fault @ Skipped::Read(_)) => {
+                self.identify(places)?;
+                return Err(fault);
+            }
+            other => other?,
+        };
+        if !magics.contains(&magic) {
+            return Err(Skipped::OtherMagic(magic));
+        }
+        self.identify(places)?;
+        if flag(&places.attribute(&self.name, "removable")) {
+            return Err(Skipped::Removable);
+        }
+        Ok(Disk {
+            node: places.paths.dev.join(node(&self.name)),
+            name: self.name,
+            magic,
+            file: self.file,
+        })
+    }
+
+    /// What the first bytes say.
+    fn magic(&self) -> Result<Magic, Skipped> {
+        let mut header = [0; HEADER_BYTES];
+        let length = match self.file.read_at(&mut header, 0) {
+            // A drive without a medium.
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::NOMEDIUM) => 0,
+            other => other.map_err(Skipped::Read)?,
+        };
+        match (length, header.as_chunks::<8>().0) {
+            (0, _) => Err(Skipped::Empty),
+            (HEADER_BYTES, [magic, _]) => Magic::new(*magic).map_err(|_| Skipped::NoMagic),
+            _ => Err(Skipped::NoMagic),
+        }
+    }
+
+    /// Whether the node is the disk that was listed, and hardware.
+    fn identify(&self, places: &Places<'_>) -> Result<(), Skipped> {
+        let place = places.place(&self.name, &self.stat)?;
+        let place = place.as_bytes();
+        if !self.is_disk && from_root(place).starts_with(VIRTUAL) {
+            return Err(Skipped::Virtual);
+        }
+        if place.rsplit(|byte| *byte == b'/').next() != Some(self.name.as_bytes()) {
+            return Err(Skipped::OtherNode {
+                expected: self.name.clone(),
+                found: String::from_utf8_lossy(place).into_owned(),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// A link in sysfs without its way up.
+fn from_root(mut link: &[u8]) -> &[u8] {
+    while let Some(rest) = link.strip_prefix(b"../") {
+        link = rest;
+    }
+    link
+}
+
+/// The kernel writes '/' in a device's name as '!' in sysfs.
+fn node(name: &str) -> String {
+    name.replace('!', "/")
+}
+
+/// Whether a sysfs attribute says yes; an attribute that a driver lacks says no.
+fn flag(path: &Path) -> bool {
+    fs::read_to_string(path).is_ok_and(|text| text.trim_end() == "1")
+}

@@ -1,0 +1,100 @@
+//! Why there is no evidence.
+
+use std::io;
+use std::path::PathBuf;
+
+use linux_sys::sev_guest::ReportError;
+
+use super::{Driver, Sign};
+
+/// Why there is no evidence.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EvidenceError {
+    /// Two platforms at once: one of them is not what it says.
+    #[error("identify the platform: {first}, but {second}")]
+    TwoPlatforms {
+        /// One sign.
+        first: Sign,
+        /// Another.
+        second: Sign,
+    },
+    /// A driver of something else than what the machine is.
+    #[error("identify the platform: {sign}, but {driver}")]
+    OtherDriver {
+        /// What the machine is.
+        sign: Sign,
+        /// The driver.
+        driver: Driver,
+    },
+    /// A driver answers, but the machine is no TEE.
+    #[error(
+        "identify the platform: {drivers}, but the kernel gives no sign of a TEE: neither {snp} nor the flag tdx_guest in {tdx}"
+    )]
+    NoSign {
+        /// All drivers.
+        drivers: String,
+        /// Where the sign of SNP would be.
+        snp: PathBuf,
+        /// Where the sign of TDX would be.
+        tdx: PathBuf,
+    },
+    /// The kernel is in a TEE, but the driver of the report is not there (yet).
+    #[error(
+        "identify the platform: {sign}, but {missing}: load the guest driver before this program runs"
+    )]
+    NoDriver {
+        /// What the machine is.
+        sign: Sign,
+        /// What was looked for.
+        missing: String,
+    },
+    /// It cannot be told whether this is TDX.
+    #[error("read the processor's flags from {path}")]
+    Flags {
+        /// The kernel's list.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The device is there but is not usable.
+    #[error("open {path}")]
+    Open {
+        /// The device.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The node is something else than the driver's character device.
+    #[error("open {path}: it is not a character device")]
+    NotADevice {
+        /// The node.
+        path: PathBuf,
+    },
+    /// The SNP firmware gave no report.
+    #[error("read the SNP report")]
+    Snp(#[from] ReportError),
+    /// The TDX module gave no report.
+    #[error("read the TDX report: TDX_CMD_GET_REPORT0")]
+    Tdx(#[source] io::Error),
+    /// The kernel's TSM reports cannot be used.
+    #[error("read the TSM report: {action} {path}")]
+    Tsm {
+        /// "create", "read" or "write".
+        action: &'static str,
+        /// The entry or its attribute.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The report is not one.
+    #[error("read the {platform} report: expected {expected}, found {found}")]
+    Malformed {
+        /// "SNP", "TDX" or "TSM".
+        platform: &'static str,
+        /// The field and its legal value.
+        expected: String,
+        /// What stands there.
+        found: String,
+    },
+}

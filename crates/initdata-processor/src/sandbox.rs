@@ -1,0 +1,97 @@
+//! What this process may still do once it reads from a disk.
+//!
+//! A disk that takes this program over, in spite of everything, gets: `/dev` and `/sys` to read, and this program's own result
+//! directories to write. No other file, no program to start, no socket but the one to systemd, no process, no capability.
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use process_sandbox::calls::{Argument, Calls};
+use process_sandbox::files::{Enforced, Grant};
+use process_sandbox::{capabilities, files};
+use rustix::thread::CapabilitySet;
+
+use crate::Error;
+use crate::journal::Journal;
+use crate::paths::Paths;
+use crate::settings::{Owner, Settings};
+
+/// The system calls that looking at disks and placing results take, beyond those of any program.
+const CALLS: &[libc::c_long] = &[
+    // Finding and reading disks.
+    libc::SYS_openat,
+    libc::SYS_statx,
+    libc::SYS_fstat,
+    libc::SYS_newfstatat,
+    libc::SYS_getdents64,
+    libc::SYS_readlinkat,
+    libc::SYS_pread64,
+    libc::SYS_lseek,
+    libc::SYS_fadvise64,
+    libc::SYS_recvfrom,
+    // Placing results; each only where the files' wall lets it.
+    libc::SYS_unlinkat,
+    libc::SYS_renameat2,
+];
+
+/// The modes of results and of their directories. The files' wall has no say in modes, so the list has.
+const MODES: [u64; 4] = [0o600, 0o644, 0o700, 0o755];
+
+/// The calls, with what their arguments must be.
+fn allowed(owner: Option<Owner>) -> Result<Calls, process_sandbox::Error> {
+    // Nothing that makes the kernel send signals.
+    let duplicates = [libc::F_GETFD, libc::F_GETFL, libc::F_DUPFD_CLOEXEC];
+    let calls = Calls::base()?
+        .and(CALLS)
+        .only_with(libc::SYS_fchmod, 1, &MODES.map(Argument::Equal))?
+        .only_with(
+            libc::SYS_fcntl,
+            1,
+            &duplicates.map(|command| Argument::Equal(command as u64)),
+        )?
+        // To systemd, over a socket that is connected already: without an address.
+        .only_with(libc::SYS_sendto, 4, &[Argument::Equal(0)])?;
+    Ok(match owner {
+        Some(_) => calls.and(&[libc::SYS_fchown]),
+        None => calls,
+    })
+}
+
+/// Gives up everything but `results` and reading disks, for good.
+///
+/// # Errors
+///
+/// [`Error::Sandbox`]: the kernel refused a step. A kernel without Landlock is not an error, but told.
+pub fn enter(
+    paths: &Paths,
+    settings: &Settings,
+    results: Vec<(BorrowedFd<'_>, Grant)>,
+    journal: &mut Journal<'_>,
+) -> Result<(), Error> {
+    // One that is missing has no disks either.
+    let readable: Vec<File> = [&paths.sysfs, &paths.dev]
+        .into_iter()
+        .filter_map(|path| File::open(path).ok())
+        .collect();
+    let mut grants = results;
+    grants.extend(readable.iter().map(|file| (file.as_fd(), Grant::Read)));
+
+    capabilities::keep_only(capabilities_for(settings.owner))?;
+    let enforced = files::confine(&grants)?;
+    allowed(settings.owner)?.enforce()?;
+    if enforced == Enforced::Absent {
+        journal.warn("sandbox: the kernel has no Landlock, so files are protected by seccomp and capabilities only");
+    }
+    journal.detail(format_args!("sandbox: Landlock {enforced}, seccomp on"));
+    Ok(())
+}
+
+/// Files of somebody else take the right to give them away and to write where only that somebody may.
+fn capabilities_for(owner: Option<Owner>) -> CapabilitySet {
+    match owner {
+        Some(Owner { user, group }) if (user, group) != (0, 0) => {
+            CapabilitySet::CHOWN | CapabilitySet::DAC_OVERRIDE
+        }
+        _ => CapabilitySet::empty(),
+    }
+}

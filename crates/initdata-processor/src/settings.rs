@@ -1,0 +1,302 @@
+//! `/etc/initdata-processor.toml`: which further magics become which files, and whose they are.
+//!
+//! Part of the guest image and as measured as this program; the file is optional.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::path::Path;
+
+use config_image::Magic;
+use serde::Deserialize;
+
+use crate::initdata::FileName;
+use crate::printable;
+
+/// The longest settings file; it has a line per magic.
+const MAX_SETTINGS_BYTES: u64 = 64 << 10;
+
+/// The most magics; each may become a file of [`config_image::MAX_DOCUMENT_BYTES`].
+pub const MAX_FILES: usize = 16;
+
+/// The longest name of a file here: Linux allows 255, of which a staging file needs some more.
+const MAX_NAME_BYTES: usize = 200;
+
+/// The file that the image puller reads.
+const IMAGEPULLER: &str = "imagepuller.toml";
+
+/// What the image's author decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Whose `/run/insecure-cfg` is, with all that is in it; `None`: root's, whose this process is.
+    pub owner: Option<Owner>,
+    /// What becomes a file, by magic.
+    pub files: Vec<Target>,
+}
+
+/// A user and a group, by number: a guest's programs are static and know no names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The user.
+    pub user: u32,
+    /// The group.
+    pub group: u32,
+}
+
+/// A file below `/run/insecure-cfg`, and the magic of the disk that it comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The magic.
+    pub magic: Magic,
+    /// The file's name without its extension: what people call it.
+    pub name: String,
+    /// The file.
+    pub file: FileName,
+    /// Where the reason stands when the disk is refused: the same name, with the extension `error`.
+    pub error_file: FileName,
+}
+
+/// Why the settings are not usable.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SettingsError {
+    /// The file cannot be read.
+    #[error("read it")]
+    Read(#[from] io::Error),
+    /// The file is too long.
+    #[error("expected at most {MAX_SETTINGS_BYTES} bytes")]
+    TooLong,
+    /// Not TOML, an unknown key or a wrong type.
+    #[error("{0}")]
+    Toml(String),
+    /// Not `USER:GROUP`.
+    #[error("owner: expected two numbers, \"USER:GROUP\"")]
+    Owner,
+    /// A key in `[files]` is no magic.
+    #[error("[files]: expected a magic of eight visible ASCII characters, found \"{0}\"")]
+    Magic(String),
+    /// The measured document's own magic.
+    #[error("[files]: \"initdata\" is the measured document, which this table has no say in")]
+    Initdata,
+    /// A value in `[files]` cannot be the file's name.
+    #[error("[files]: \"{0}\" cannot be the name of a file below /run/insecure-cfg: {1}")]
+    File(String, &'static str),
+    /// More than [`MAX_FILES`] magics.
+    #[error("[files]: expected at most {MAX_FILES} entries")]
+    TooMany,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    owner: Option<String>,
+    #[serde(default)]
+    files: toml::Table,
+}
+
+impl Default for Settings {
+    /// What holds without the file: `imgpullr` becomes `imagepuller.toml`, root's.
+    fn default() -> Self {
+        Self {
+            owner: None,
+            files: Target::new(Magic::IMAGEPULLER, IMAGEPULLER)
+                .into_iter()
+                .collect(),
+        }
+    }
+}
+
+impl Settings {
+    /// Reads the file at `path`; without one the defaults hold.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError`]. A file with a mistake is not the same as none.
+    pub fn load(path: &Path) -> Result<Self, SettingsError> {
+        let file = match File::open(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
+            other => other?,
+        };
+        let mut text = String::new();
+        let read = file
+            .take(MAX_SETTINGS_BYTES + 1)
+            .read_to_string(&mut text)?;
+        if read as u64 > MAX_SETTINGS_BYTES {
+            return Err(SettingsError::TooLong);
+        }
+        Self::parse(&text)
+    }
+
+    fn parse(text: &str) -> Result<Self, SettingsError> {
+        let text: Text = toml::from_str(text)
+            .map_err(|error| SettingsError::Toml(printable(error.message())))?;
+        let mut settings = Self {
+            owner: text.owner.as_deref().map(Owner::parse).transpose()?,
+            ..Self::default()
+        };
+        for (magic, file) in &text.files {
+            let target = Target::parse(magic, file.as_str().unwrap_or_default())?;
+            settings.files.retain(|other| other.magic != target.magic);
+            settings.files.push(target);
+        }
+        if settings.files.len() > MAX_FILES {
+            return Err(SettingsError::TooMany);
+        }
+        settings.files.sort_by_key(|target| target.magic);
+        for (number, target) in settings.files.iter().enumerate() {
+            // By the name without the extension: two reasons must not have one file either.
+            if settings.files[..number]
+                .iter()
+                .any(|other| other.name == target.name)
+            {
+                let name = target.file.as_str().to_owned();
+                return Err(SettingsError::File(name, "another magic has this name"));
+            }
+        }
+        Ok(settings)
+    }
+
+    /// What people call the files.
+    #[must_use]
+    pub fn names(&self) -> Vec<&str> {
+        let names = self.files.iter().map(|target| target.name.as_str());
+        names.collect()
+    }
+
+    /// The file that people call `name`.
+    #[must_use]
+    pub fn target(&self, name: &str) -> Option<&Target> {
+        self.files.iter().find(|target| target.name == name)
+    }
+}
+
+impl Owner {
+    fn parse(text: &str) -> Result<Self, SettingsError> {
+        let number = |text: &str| {
+            // The highest number means "no change" to the kernel.
+            let number = text.parse().ok().filter(|number| *number != u32::MAX);
+            number.ok_or(SettingsError::Owner)
+        };
+        let (user, group) = text.split_once(':').ok_or(SettingsError::Owner)?;
+        Ok(Self {
+            user: number(user)?,
+            group: number(group)?,
+        })
+    }
+}
+
+impl Target {
+    fn new(magic: Magic, file: &str) -> Option<Self> {
+        let (name, extension) = file.rsplit_once('.').unwrap_or((file, ""));
+        // "initdata" is what people call the measured document's disk; and the staging file needs room for more.
+        if name == "initdata" || file.len() > MAX_NAME_BYTES {
+            return None;
+        }
+        // Hidden names are the staging files', "error" and "refused" those of the reasons.
+        if name.is_empty() || file.starts_with('.') || ["error", "refused"].contains(&extension) {
+            return None;
+        }
+        Some(Self {
+            magic,
+            name: name.to_owned(),
+            file: FileName::new(file).ok()?,
+            error_file: FileName::new(&format!("{name}.error")).ok()?,
+        })
+    }
+
+    fn parse(magic: &str, file: &str) -> Result<Self, SettingsError> {
+        let bytes = <[u8; 8]>::try_from(magic.as_bytes()).ok();
+        let magic = bytes
+            .and_then(|bytes| Magic::new(bytes).ok())
+            .ok_or_else(|| SettingsError::Magic(printable(magic)))?;
+        if magic == Magic::INITDATA {
+            return Err(SettingsError::Initdata);
+        }
+        Self::new(magic, file).ok_or_else(|| {
+            SettingsError::File(
+                printable(file),
+                "expected a plain file name of at most 200 bytes, not hidden, not called initdata, not ending in .error or .refused",
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_adds_to_the_default_or_changes_it() {
+        let names = |text: &str| {
+            let settings = Settings::parse(text).unwrap();
+            let name = |target: &Target| format!("{}={}", target.magic, target.file.as_str());
+            settings.files.iter().map(name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(""), ["imgpullr=imagepuller.toml"]);
+        assert_eq!(names("owner = \"7:8\""), ["imgpullr=imagepuller.toml"]);
+        assert_eq!(
+            names("[files]\ntimesync = \"ntp.conf\"\n\"a.b.c.d.\" = \"plain\""),
+            [
+                "a.b.c.d.=plain",
+                "imgpullr=imagepuller.toml",
+                "timesync=ntp.conf"
+            ]
+        );
+        assert_eq!(names("files.imgpullr = \"x.toml\""), ["imgpullr=x.toml"]);
+        assert_eq!(Settings::parse("").unwrap(), Settings::default());
+        let owner = Settings::parse("owner = \"7:8\"").unwrap().owner;
+        assert_eq!(owner, Some(Owner { user: 7, group: 8 }));
+        let settings = Settings::default();
+        let target = settings.target("imagepuller").unwrap();
+        assert_eq!(target.error_file.as_str(), "imagepuller.error");
+        assert!(settings.target("imagepuller.toml").is_none());
+    }
+
+    #[test]
+    fn a_mistake_is_told() {
+        for (text, words) in [
+            ("owner = 7", "invalid type"),
+            ("owner = \"root:root\"", "two numbers"),
+            ("owner = \"7\"", "two numbers"),
+            ("owner = \"-1:0\"", "two numbers"),
+            ("owner = \"4294967295:0\"", "two numbers"),
+            ("[file]\n", "unknown field"),
+            ("[files]\nshort = \"x\"", "eight visible"),
+            ("[files]\ntoolong99 = \"x\"", "eight visible"),
+            ("[files]\n\"has spac\" = \"x\"", "eight visible"),
+            ("[files]\ninitdata = \"x\"", "measured"),
+            ("[files]\ntimesync = 1", "plain file name"),
+            ("[files]\ntimesync = \"\"", "plain file name"),
+            ("[files]\ntimesync = \"../x\"", "plain file name"),
+            ("[files]\ntimesync = \"..\"", "plain file name"),
+            ("[files]\ntimesync = \".hidden\"", "plain file name"),
+            ("[files]\ntimesync = \"x.error\"", "plain file name"),
+            (
+                "[files]\ntimesync = \"initdata.refused\"",
+                "plain file name",
+            ),
+            ("[files]\ntimesync = \"imagepuller.conf\"", "another magic"),
+            ("[files]\ntimesync = \"x\\ny\"", "plain file name"),
+            ("[files]\ntimesync = \"initdata.toml\"", "plain file name"),
+        ] {
+            let error = Settings::parse(text).unwrap_err().to_string();
+            assert!(error.contains(words), "{text}: {error}");
+        }
+        let many: String = (0..MAX_FILES)
+            .map(|number| format!("magic{number:03} = \"f{number}\"\n"))
+            .collect();
+        let error = Settings::parse(&format!("[files]\n{many}")).unwrap_err();
+        assert!(matches!(error, SettingsError::TooMany));
+    }
+
+    #[test]
+    fn without_the_file_the_defaults_hold_and_nothing_else_counts_as_that() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("settings.toml");
+        assert_eq!(Settings::load(&path).unwrap(), Settings::default());
+        std::fs::create_dir(&path).unwrap();
+        assert!(matches!(Settings::load(&path), Err(SettingsError::Read(_))));
+        let path = root.path().join("long.toml");
+        std::fs::write(&path, "# x\n".repeat(20_000)).unwrap();
+        assert!(matches!(Settings::load(&path), Err(SettingsError::TooLong)));
+    }
+}

@@ -1,0 +1,158 @@
+//! Initdata against what the host announced.
+
+use std::path::Path;
+
+use config_image::{Image, Magic, ReadAt};
+
+use crate::digest::{Algorithm, Field, hex};
+use crate::disk::{Disk, Scan};
+use crate::evidence::Evidence;
+use crate::initdata::Document;
+use crate::journal::Journal;
+use crate::kernel_parameter::{ALLOW_UNVERIFIED, unverified_allowed};
+use crate::measured::{self, Measured};
+use crate::paths::Paths;
+use crate::{Error, Initdata};
+
+/// What the host announced; `None` without a TEE, where an administrator allowed that.
+///
+/// # Errors
+///
+/// [`Error::Evidence`], [`Error::NoPlatform`].
+pub fn announced(
+    platform: Option<Box<dyn Evidence>>,
+    paths: &Paths,
+    journal: &mut Journal<'_>,
+) -> Result<Option<Field>, Error> {
+    match platform {
+        Some(evidence) => Ok(Some(evidence.field()?)),
+        None if is_unverified_allowed(&paths.cmdline) => {
+            journal.warn(format_args!(
+                "no TEE, and {ALLOW_UNVERIFIED}: initdata is not verified"
+            ));
+            Ok(None)
+        }
+        None => Err(Error::NoPlatform),
+    }
+}
+
+fn is_unverified_allowed(cmdline: &Path) -> bool {
+    unverified_allowed(cmdline).unwrap_or(false)
+}
+
+/// Puts initdata in place if there is one and it is the announced one.
+///
+/// # Errors
+///
+/// Whatever is wrong with it; then nothing was written.
+pub fn place(
+    scan: &Scan,
+    announced: Option<&Field>,
+    measured: &Measured,
+    journal: &mut Journal<'_>,
+) -> Result<Initdata, Error> {
+    let Some(disk) = scan.only(Magic::INITDATA)? else {
+        return absent(scan, announced, measured, journal);
+    };
+    let image = decode(&disk.name, &disk.file, disk.magic)?;
+    let document = match announced {
+        Some(field) => {
+            let matched = verify(disk, &image, field)?;
+            parse_verified(disk, &image, field, matched)?
+        }
+        None => parse(disk, &image)?,
+    };
+    for key in &document.unknown_keys {
+        journal.warn(format_args!(
+            "{}: the top-level key \"{key}\" has no meaning here",
+            disk.name
+        ));
+    }
+    measured.place(&document, &image.document)?;
+    let entries = document.data.len();
+    let verified = announced.is_some();
+    journal.info(format_args!(
+        "{}: initdata {}, {} bytes, {}, {entries} entries in {}",
+        disk.name,
+        if verified { "verified" } else { "NOT verified" },
+        image.document.len(),
+        document.algorithm,
+        measured::DIRECTORY,
+    ));
+    Ok(Initdata::Placed { entries, verified })
+}
+
+/// No disk. That is an answer where nothing was announced, and an attack (or a fault) where something was.
+fn absent(
+    scan: &Scan,
+    announced: Option<&Field>,
+    measured: &Measured,
+    journal: &mut Journal<'_>,
+) -> Result<Initdata, Error> {
+    if let Some(field) = announced
+        && !field.is_zero()
+    {
+        return Err(Error::DiskMissing {
+            field: field.name,
+            skipped: scan.unreadable(),
+        });
+    }
+    measured.leave_empty()?;
+    journal.info("no initdata disk, and none was announced");
+    Ok(Initdata::Absent)
+}
+
+/// The image on a disk.
+///
+/// # Errors
+///
+/// [`Error::Image`].
+pub fn decode(disk: &str, source: &impl ReadAt, magic: Magic) -> Result<Image, Error> {
+    config_image::decode(source, magic).map_err(|source| Error::Image {
+        disk: disk.to_owned(),
+        magic,
+        source,
+    })
+}
+
+fn verify(disk: &Disk, image: &Image, field: &Field) -> Result<Algorithm, Error> {
+    field.announces(&image.document).ok_or_else(|| {
+        // The start of each is enough to tell documents apart, and leaves the reason readable.
+        let digests = Algorithm::ALL.map(|algorithm| {
+            let digest = algorithm.digest(&image.document);
+            format!("{algorithm} {}...", hex(&digest[..8]))
+        });
+        Error::Mismatch {
+            disk: disk.name.clone(),
+            field: field.name,
+            expected: hex(&field.bytes),
+            found: digests.join(", "),
+        }
+    })
+}
+
+fn parse(disk: &Disk, image: &Image) -> Result<Document, Error> {
+    Document::parse(&image.document).map_err(|source| Error::Document {
+        disk: disk.name.clone(),
+        source,
+    })
+}
+
+/// The document's own word must fit the algorithm by which it was verified.
+fn parse_verified(
+    disk: &Disk,
+    image: &Image,
+    field: &Field,
+    matched: Algorithm,
+) -> Result<Document, Error> {
+    let document = parse(disk, image)?;
+    if document.algorithm != matched {
+        return Err(Error::OtherAlgorithm {
+            disk: disk.name.clone(),
+            field: field.name,
+            named: document.algorithm,
+            matched,
+        });
+    }
+    Ok(document)
+}

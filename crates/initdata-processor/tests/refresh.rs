@@ -1,0 +1,202 @@
+//! A configuration disk that the host rewrites in a running guest.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
+
+mod machine;
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use machine::{CONFIGURATION, DOCUMENT, Machine, UNVERIFIED, configuration, initdata};
+
+fn program(machine: &Machine, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_initdata-processor"))
+        .args(arguments)
+        .args(["--root", machine.path().to_str().unwrap()])
+        .output()
+        .unwrap()
+}
+
+/// A guest that ran once with [`CONFIGURATION`].
+fn running() -> Machine {
+    let machine = Machine::new()
+        .cmdline(UNVERIFIED)
+        .disk("vda", &initdata(DOCUMENT))
+        .disk("vdb", &configuration(CONFIGURATION));
+    assert!(program(&machine, &["--strict-exit"]).status.success());
+    machine
+}
+
+/// What `refresh` says, does and leaves.
+fn refresh(machine: &Machine) -> (Option<i32>, String, String) {
+    let output = program(machine, &["refresh", "imagepuller"]);
+    let log = String::from_utf8(output.stderr).unwrap();
+    assert!(!log.contains("c2VjcmV0"), "a secret in the log: {log}");
+    let word = String::from_utf8(output.stdout).unwrap();
+    (output.status.code(), word.trim_end().to_owned(), log)
+}
+
+fn inode(machine: &Machine) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let file = machine.path().join("run/insecure-cfg/imagepuller.toml");
+    file.metadata().unwrap().ino()
+}
+
+#[test]
+fn the_file_is_replaced_only_if_it_changed() {
+    let machine = running();
+    let before = inode(&machine);
+    let (code, word, _) = refresh(&machine);
+    assert_eq!((code, word.as_str()), (Some(0), "unchanged"));
+    assert_eq!(inode(&machine), before);
+
+    fs::write(machine.node("vdb"), configuration("[extra-env]\n")).unwrap();
+    let (code, word, log) = refresh(&machine);
+    assert_eq!((code, word.as_str()), (Some(0), "replaced"));
+    assert!(log.contains("insecure-cfg/imagepuller.toml replaced, 12 bytes"));
+    assert_ne!(inode(&machine), before);
+    let files = machine.insecure().unwrap();
+    assert_eq!(files.len(), 1);
+    assert_eq!(files["imagepuller.toml"], "[extra-env]\n");
+
+    fs::write(machine.node("vdb"), configuration("")).unwrap();
+    assert_eq!(refresh(&machine).1, "removed");
+    assert_eq!(machine.insecure().unwrap().len(), 0);
+    assert_eq!(refresh(&machine).1, "unchanged");
+    fs::write(machine.node("vdb"), configuration(CONFIGURATION)).unwrap();
+    assert_eq!(refresh(&machine).1, "replaced");
+}
+
+#[test]
+fn a_disk_that_was_refused_at_boot_can_be_mended() {
+    let machine = running();
+    fs::write(machine.node("vdb"), &configuration(CONFIGURATION)[..16]).unwrap();
+    program(&machine, &[]);
+    assert!(
+        machine
+            .insecure()
+            .unwrap()
+            .contains_key("imagepuller.error")
+    );
+    fs::write(machine.node("vdb"), configuration(CONFIGURATION)).unwrap();
+    assert_eq!(refresh(&machine).1, "replaced");
+    let files = machine.insecure().unwrap();
+    assert_eq!(files.keys().collect::<Vec<_>>(), ["imagepuller.toml"]);
+}
+
+#[test]
+fn what_cannot_be_used_leaves_the_file_as_it_is() {
+    let machine = running();
+    let good = configuration("[extra-env]\n");
+    let mut torn = good.clone();
+    torn[35] ^= 1;
+    fs::write(machine.node("vdb"), torn).unwrap();
+    let (code, word, log) = refresh(&machine);
+    assert_eq!((code, word.as_str()), (Some(65), ""), "{log}");
+    assert!(log.contains("inflate the gzip stream"), "{log}");
+
+    fs::write(machine.node("vdb"), &good).unwrap();
+    let machine = machine.disk("vdc", &good);
+    let (code, _, log) = refresh(&machine);
+    assert_eq!(code, Some(65));
+    assert!(log.contains("vdb, vdc carry the same magic"), "{log}");
+
+    for name in ["vdb", "vdc"] {
+        machine.unplug(name);
+    }
+    let (code, _, log) = refresh(&machine);
+    assert_eq!(code, Some(69), "{log}");
+    assert_eq!(
+        machine.insecure().unwrap()["imagepuller.toml"],
+        CONFIGURATION
+    );
+}
+
+#[test]
+fn nothing_is_accepted_where_initdata_was_refused_or_nobody_looked() {
+    let machine = Machine::new()
+        .disk("vda", &initdata(DOCUMENT))
+        .disk("vdb", &configuration(CONFIGURATION));
+    let (code, _, log) = refresh(&machine);
+    assert_eq!(code, Some(65));
+    assert!(log.contains("has not run in this guest"), "{log}");
+    assert!(program(&machine, &[]).status.success(), "refused, and told");
+    let before = machine.insecure().unwrap();
+    let (code, _, log) = refresh(&machine);
+    assert_eq!(code, Some(65));
+    assert!(log.contains("initdata was refused, so no configuration is accepted"));
+    assert_eq!(machine.insecure().unwrap(), before);
+    assert!(before.contains_key("imagepuller.error"));
+    machine.deny_policy();
+}
+
+/// A refresh once asked only at its start whether initdata was refused, and then handed out what a disk said seconds later.
+#[test]
+fn a_run_that_refuses_meanwhile_has_the_last_word() {
+    let machine = running();
+    let mut torn = configuration("[extra-env]\n");
+    torn[35] ^= 1;
+    fs::write(machine.node("vdb"), torn).unwrap();
+    thread::scope(|scope| {
+        let refreshed = scope.spawn(|| refresh(&machine));
+        thread::sleep(Duration::from_millis(300));
+        fs::write(&machine.options.paths.cmdline, "quiet\n").unwrap();
+        let ran = scope.spawn(|| program(&machine, &["--strict-exit"]));
+        thread::sleep(Duration::from_millis(300));
+        fs::write(machine.node("vdb"), configuration("[extra-env]\n")).unwrap();
+        assert_eq!(refreshed.join().unwrap().0, Some(0), "it came first");
+        assert_eq!(ran.join().unwrap().status.code(), Some(65));
+    });
+    let files = machine.insecure().unwrap();
+    assert_eq!(files.keys().collect::<Vec<_>>(), ["imagepuller.error"]);
+    assert!(machine.is_marked_refused());
+}
+
+#[test]
+fn an_unknown_name_is_a_usage_error_that_names_the_known_ones() {
+    let output = program(&running(), &["refresh", "initdata"]);
+    assert_eq!(output.status.code(), Some(64));
+    let log = String::from_utf8(output.stderr).unwrap();
+    assert!(log.contains("the known ones are imagepuller"), "{log}");
+}
+
+/// The host writes while the guest reads: every outcome is one of the two documents, whole.
+#[test]
+fn torn_reads_are_read_again_and_never_believed() {
+    let machine = running();
+    let documents = ["a", "b"].map(|word| format!("# {}\n", word.repeat(60_000)));
+    let images = documents.each_ref().map(|text| configuration(text));
+    let node = machine.node("vdb");
+    fs::write(&node, &images[0]).unwrap();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let disk = fs::OpenOptions::new().write(true).open(&node).unwrap();
+            while !stop.load(Ordering::Relaxed) {
+                for image in &images {
+                    for (number, piece) in image.chunks(4096).enumerate() {
+                        disk.write_all_at(piece, number as u64 * 4096).unwrap();
+                        if number == 7 {
+                            thread::sleep(Duration::from_millis(10));
+                        }
+                    }
+                    // Most of the time the disk is whole, as after one update.
+                    thread::sleep(Duration::from_millis(30));
+                }
+            }
+        });
+        let mut read_again = 0;
+        for _ in 0..40 {
+            let (code, word, log) = refresh(&machine);
+            assert_eq!(code, Some(0), "{word}: {log}");
+            let file = &machine.insecure().unwrap()["imagepuller.toml"];
+            assert!(documents.contains(file), "a mix of two documents");
+            read_again += u32::from(log.contains("the host was rewriting it"));
+        }
+        assert!(read_again > 0, "no read met a half-written disk");
+        stop.store(true, Ordering::Relaxed);
+    });
+}

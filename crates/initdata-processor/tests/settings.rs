@@ -1,0 +1,197 @@
+//! Further magics, another owner, and Kata's layout: what the guest image's author decides.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
+
+mod machine;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::process::{Command, Output};
+
+use config_image::{Magic, encode};
+use initdata_processor::measured::Layout;
+use initdata_processor::{Configuration, Error};
+use machine::{
+    CONFIGURATION, DOCUMENT, Machine, Platform, UNVERIFIED, configuration, initdata, puller,
+};
+
+fn with_settings(text: &str) -> Machine {
+    let machine = Machine::new().cmdline(UNVERIFIED);
+    let path = &machine.options.paths.settings;
+    fs::create_dir(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+    machine
+}
+
+fn image(magic: &[u8; 8], content: &str) -> Vec<u8> {
+    encode(Magic::new(*magic).unwrap(), content.as_bytes())
+        .unwrap()
+        .to_vec()
+}
+
+#[test]
+fn further_magics_become_further_files_and_one_bad_disk_harms_no_other() {
+    let mut machine =
+        with_settings("[files]\ntimesync = \"ntp.conf\"\nproxyset = \"proxy.toml\"\n")
+            .disk("vda", &image(b"timesync", "server ntp.corp"))
+            .disk("vdb", &configuration(CONFIGURATION))
+            .disk("vdc", &image(b"proxyset", "one"))
+            .disk("vdd", &image(b"proxyset", "two"))
+            .disk("vde", &image(b"whatever", "not in the table"));
+    let outcome = machine.run(Platform::none());
+    let results: Vec<_> = outcome
+        .configurations
+        .iter()
+        .map(|configured| (configured.name.as_str(), configured.result.is_ok()))
+        .collect();
+    assert_eq!(
+        results,
+        [("imagepuller", true), ("proxy", false), ("ntp", true)]
+    );
+    let files = machine.insecure().unwrap();
+    assert_eq!(files.len(), 3, "{files:?}");
+    assert_eq!(files["ntp.conf"], "server ntp.corp");
+    assert_eq!(files["imagepuller.toml"], CONFIGURATION);
+    assert!(files["proxy.error"].contains("vdc, vdd carry the same magic"));
+    assert!(machine.log.contains(
+        "vde: passed over: offset 0: expected a magic of this program, found \"whatever\""
+    ));
+    assert_eq!(outcome.exit_code(true), 65);
+}
+
+#[test]
+fn a_mistake_in_the_settings_closes_the_guest() {
+    let mut machine = with_settings("[files]\ninitdata = \"x\"\n")
+        .disk("vda", &initdata(DOCUMENT))
+        .disk("vdb", &configuration(CONFIGURATION));
+    let outcome = machine.run(Platform::none());
+    assert!(matches!(outcome.initdata, Err(Error::Settings { .. })));
+    assert!(machine.deny_policy().contains("is the measured document"));
+    assert!(puller(&outcome).is_err());
+    let files = machine.insecure().unwrap();
+    assert_eq!(files.keys().collect::<Vec<_>>(), ["imagepuller.error"]);
+}
+
+#[test]
+fn privileged_another_owner_gets_the_directory_and_the_files() {
+    if !rustix::process::geteuid().is_root() {
+        assert!(std::env::var_os("CONFIGDEV_REQUIRE_ALL").is_none());
+        println!("skipped: only root can give files away");
+        return;
+    }
+    let machine =
+        with_settings("owner = \"1234:4321\"\n").disk("vda", &configuration(CONFIGURATION));
+    let program = |arguments: &[&str]| -> Output {
+        Command::new(env!("CARGO_BIN_EXE_initdata-processor"))
+            .args(arguments)
+            .args(["--root", machine.path().to_str().unwrap()])
+            .output()
+            .unwrap()
+    };
+    let owners = || -> BTreeMap<String, (u32, u32, u32)> {
+        let directory = machine.path().join("run/insecure-cfg");
+        let entries = fs::read_dir(&directory)
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
+        entries
+            .chain([directory.clone()])
+            .map(|path| {
+                let metadata = path.metadata().unwrap();
+                let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+                (
+                    name,
+                    (metadata.uid(), metadata.gid(), metadata.mode() & 0o7777),
+                )
+            })
+            .collect()
+    };
+    // In the sandbox, which leaves it the right to give files away; and a refresh writes as that owner's too.
+    for command in [["--strict-exit"].as_slice(), &["refresh", "imagepuller"]] {
+        let output = program(command);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{text}");
+        let expected = [
+            ("imagepuller.toml".to_owned(), (1234, 4321, 0o600)),
+            ("insecure-cfg".to_owned(), (1234, 4321, 0o700)),
+        ];
+        assert_eq!(owners(), expected.into());
+        fs::write(machine.node("vda"), configuration("[registries]\n")).unwrap();
+    }
+    assert_eq!(
+        machine.insecure().unwrap()["imagepuller.toml"],
+        "[registries]\n"
+    );
+}
+
+#[test]
+fn katas_layout_holds_what_its_components_look_for() {
+    let whole = format!("{DOCUMENT}\"cdh.toml\" = \"y = 2\"\n");
+    let mut machine = Machine::new().disk("vda", &initdata(&whole));
+    machine.options.layout = Layout::KataAgent;
+    let place = machine.path().join("run/confidential-containers/initdata");
+    let files = || -> BTreeMap<String, String> {
+        let entries = fs::read_dir(&place).unwrap().map(|entry| entry.unwrap());
+        entries
+            .map(|entry| {
+                let content = fs::read_to_string(entry.path()).unwrap();
+                (entry.file_name().into_string().unwrap(), content)
+            })
+            .collect()
+    };
+    machine.run(Platform::snp(&whole)).initdata.unwrap();
+    let expected = [
+        ("aa.toml", "x = 1"),
+        ("cdh.toml", "y = 2"),
+        ("initdata.toml", whole.as_str()),
+    ];
+    let expected = expected.map(|(name, content)| (name.to_owned(), content.to_owned()));
+    assert_eq!(files(), expected.into());
+    assert_eq!(machine.measured().unwrap().len(), 3);
+
+    // What stood there from a good run goes with a refusal, and other files beside it stay.
+    fs::write(place.parent().unwrap().join("cdh.sock"), "").unwrap();
+    assert!(machine.run(Platform::snp("other")).initdata.is_err());
+    assert_eq!(files().len(), 0);
+    machine.deny_policy();
+    assert!(place.parent().unwrap().join("cdh.sock").exists());
+
+    // The program itself, in its sandbox.
+    let output = Command::new(env!("CARGO_BIN_EXE_initdata-processor"))
+        .args([
+            "--layout",
+            "kata-agent",
+            "--root",
+            machine.path().to_str().unwrap(),
+        ])
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    assert_eq!(files().len(), 0, "refused without evidence");
+    let machine = machine.cmdline(UNVERIFIED);
+    let output = Command::new(env!("CARGO_BIN_EXE_initdata-processor"))
+        .args([
+            "--layout",
+            "kata-agent",
+            "--root",
+            machine.path().to_str().unwrap(),
+        ])
+        .output()
+        .unwrap();
+    let log = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(files().len(), 3, "{log}");
+    assert_eq!(
+        fs::read_dir(place.parent().unwrap()).unwrap().count(),
+        3,
+        "nothing but the link, what it leads to, and the socket"
+    );
+}
+
+#[test]
+fn no_such_layout_unless_asked_for() {
+    let mut machine = Machine::new()
+        .cmdline(UNVERIFIED)
+        .disk("vda", &initdata(DOCUMENT));
+    let outcome = machine.run(Platform::none());
+    assert_eq!(*puller(&outcome).as_ref().unwrap(), Configuration::Absent);
+    assert!(!machine.path().join("run/confidential-containers").exists());
+}

@@ -1,0 +1,237 @@
+//! `kata-configdev explain --sandbox`: who wins for each registry of a sandbox.
+//!
+//! What a sandbox would get is found out by making it, not by a second description of how it is made.
+
+mod place;
+mod registry;
+mod source;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use credential_sources::Finding;
+use puller_config::Document;
+use serde::Serialize;
+
+use self::place::Places;
+use self::registry::{Registries, Registry};
+use super::{Arguments, Image, Report, Row, print_rows};
+use crate::host_file::FileFault;
+use crate::sandbox_image::{Chosen, ChosenBy};
+use crate::sandbox_spec;
+use crate::settings::{CredentialProviders, Settings};
+use crate::{Error, lines};
+
+/// The answer, as `--json` prints it.
+#[derive(Serialize)]
+struct Answer<'a> {
+    bundle: &'a Path,
+    /// `None` where the sandbox gets no disk.
+    document: Option<DocumentReport>,
+    /// Why it is this document, or none.
+    why: &'static str,
+    providers: &'static str,
+    /// What is not about one registry.
+    findings: Vec<Item>,
+    registries: Vec<Registry>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    explanation: Option<Report>,
+}
+
+#[derive(Serialize)]
+struct DocumentReport {
+    /// `None` where it is empty but for what credential providers offer.
+    path: Option<PathBuf>,
+    chosen_by: &'static str,
+}
+
+/// What a credential provider did not contribute, and why.
+#[derive(Serialize)]
+struct Item {
+    source: String,
+    text: String,
+}
+
+impl From<&Finding> for Item {
+    fn from(finding: &Finding) -> Self {
+        Self {
+            source: finding.source.clone(),
+            text: finding.text.clone(),
+        }
+    }
+}
+
+/// Explains the sandbox of `bundle`, or `image` in it.
+pub fn run(
+    arguments: &Arguments,
+    bundle: &Path,
+    image: Option<Image>,
+    out: &mut impl Write,
+) -> Result<u8, Error> {
+    // A sandbox without a spec is legal, so a mistyped directory would be one.
+    require_directory(bundle)?;
+    let (settings, providers) = settings(arguments)?;
+    let answer = match Chosen::make(&settings, bundle)? {
+        Some(chosen) => Answer::of(&settings, bundle, chosen, image, providers)?,
+        None => Answer::without_disk(bundle, image, providers)?,
+    };
+    if arguments.json {
+        crate::cli::print_json(out, &answer)?;
+    } else {
+        answer.print(out)?;
+    }
+    Ok(0)
+}
+
+fn require_directory(bundle: &Path) -> Result<(), Error> {
+    let at = |fault| Error::Input {
+        path: bundle.into(),
+        fault,
+    };
+    let metadata = std::fs::metadata(bundle).map_err(|error| at(error.into()))?;
+    if metadata.is_dir() {
+        Ok(())
+    } else {
+        let error = std::io::Error::from(std::io::ErrorKind::NotADirectory);
+        Err(at(FileFault::Io(error)))
+    }
+}
+
+/// The node's settings with what the arguments say instead, and what that means for credential providers.
+fn settings(arguments: &Arguments) -> Result<(Settings, &'static str), Error> {
+    let path = arguments
+        .settings
+        .clone()
+        .unwrap_or_else(Settings::own_path);
+    let mut settings = Settings::load(&path)?;
+    if let Some(config) = &arguments.config {
+        settings.document = Some(config.clone());
+    }
+    let is_asked = settings.credential_providers.sources().is_some();
+    let providers = match (is_asked, arguments.no_providers) {
+        (false, _) => "not in the settings",
+        (true, true) => "left out",
+        (true, false) => "asked",
+    };
+    if arguments.no_providers {
+        settings.credential_providers = CredentialProviders::default();
+    }
+    Ok((settings, providers))
+}
+
+impl<'a> Answer<'a> {
+    fn of(
+        settings: &Settings,
+        bundle: &'a Path,
+        chosen: Chosen,
+        image: Option<Image>,
+        providers: &'static str,
+    ) -> Result<Self, Error> {
+        let chosen_by = chosen.chosen_by();
+        let places = Places::of(chosen.text());
+        let complete = chosen.provide(settings);
+        let path = (chosen_by != ChosenBy::Providers).then(|| complete.document());
+        let checked = Document::parse(complete.text()).map_err(|problems| Error::Document {
+            path: complete.document(),
+            problems,
+        })?;
+        let registries = Registries {
+            document: &checked.document,
+            file: path.clone().unwrap_or_default(),
+            places,
+            contribution: complete.contribution(),
+            asked: &settings.credential_providers.registries,
+        };
+        let findings = &complete.contribution().findings;
+        let shown = match &image {
+            Some(image) => registries.of_host(&image.host).into_iter().collect(),
+            None => registries.all(),
+        };
+        let is_offered = |name: &_| registries.is_offered(name);
+        let explanation = image.map(|image| Report::of(&checked.document, image, &is_offered));
+        let (chosen_by, why) = reason(chosen_by);
+        Ok(Self {
+            bundle,
+            document: Some(DocumentReport { path, chosen_by }),
+            why,
+            providers,
+            findings: findings
+                .iter()
+                .filter(|finding| finding.key.is_empty())
+                .map(Item::from)
+                .collect(),
+            registries: shown,
+            explanation,
+        })
+    }
+
+    fn without_disk(
+        bundle: &'a Path,
+        image: Option<Image>,
+        providers: &'static str,
+    ) -> Result<Self, Error> {
+        let is_refused = sandbox_spec::annotation(bundle)?.is_some();
+        let empty = Document::default();
+        Ok(Self {
+            bundle,
+            document: None,
+            why: if is_refused {
+                "the pod's annotation is empty, which asks for no disk"
+            } else {
+                "neither the pod's annotation nor the settings name a document"
+            },
+            providers,
+            findings: Vec::new(),
+            registries: Vec::new(),
+            explanation: image.map(|image| Report::of(&empty, image, &|_| false)),
+        })
+    }
+
+    fn print(&self, out: &mut impl Write) -> Result<(), Error> {
+        if let Some(explanation) = &self.explanation {
+            writeln!(out, "{}", explanation.first_line())?;
+            print_rows(&explanation.rows(), out)?;
+            let sources = self.registries.iter().flat_map(Registry::source_rows);
+            print_rows(&sources.collect::<Vec<_>>(), out)?;
+            return print_rows(&self.rows(), out);
+        }
+        print_rows(&self.rows(), out)?;
+        for registry in &self.registries {
+            writeln!(out, "\n{}", lines::on_one_line(&registry.registry))?;
+            print_rows(&registry.rows(), out)?;
+        }
+        Ok(())
+    }
+
+    /// What holds for all registries.
+    fn rows(&self) -> Vec<Row> {
+        let document = match &self.document {
+            None => format!("none, so the sandbox gets no disk: {}", self.why),
+            Some(DocumentReport { path: None, .. }) => format!("an empty one: {}", self.why),
+            Some(DocumentReport {
+                path: Some(path), ..
+            }) => {
+                format!("{}: {}", path.display(), self.why)
+            }
+        };
+        let mut rows = vec![
+            ("sandbox", self.bundle.display().to_string()),
+            ("document", document),
+            ("providers", self.providers.to_owned()),
+        ];
+        let findings = self.findings.iter();
+        rows.extend(findings.map(|item| ("skipped", format!("{}: {}", item.source, item.text))));
+        rows
+    }
+}
+
+fn reason(chosen_by: ChosenBy) -> (&'static str, &'static str) {
+    match chosen_by {
+        ChosenBy::Pod => ("pod", "the pod's annotation names it"),
+        ChosenBy::Node => ("node", "the settings name it, and the pod no other"),
+        ChosenBy::Providers => (
+            "providers",
+            "nobody names one, but the settings ask credential providers",
+        ),
+    }
+}

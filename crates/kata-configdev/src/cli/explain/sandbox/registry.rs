@@ -1,0 +1,256 @@
+//! The registries of a sandbox, each with its source.
+
+use std::path::PathBuf;
+
+use credential_sources::merge::{self, Decision, Winner};
+use puller_config::{Document, Match, RegistryHost, RegistryName};
+use serde::Serialize;
+
+use super::super::Row;
+use super::super::consequence::Account;
+use super::Item;
+use super::place::Places;
+use super::source::{Asked, Source};
+use crate::providers::Contribution;
+
+/// One registry, as `--json` prints it.
+#[derive(Serialize)]
+pub struct Registry {
+    /// The name of its entry as the document has it; where it has none, the registry that providers are asked about.
+    pub registry: String,
+    credentials: Account,
+    source: Option<Source>,
+    why: String,
+    /// What else the winner changes, where it does.
+    change: Option<&'static str>,
+    losers: Vec<Loser>,
+    asked: Vec<Asked>,
+    findings: Vec<Item>,
+}
+
+/// An offer that was not taken.
+#[derive(Serialize)]
+struct Loser {
+    source: String,
+    why: String,
+    /// Whether something is missing now: not where another source won.
+    lost: bool,
+}
+
+/// All that is known about the registries of a sandbox.
+pub struct Registries<'a> {
+    /// The complete document.
+    pub document: &'a Document,
+    /// The file that it was before.
+    pub file: PathBuf,
+    /// The lines of that.
+    pub places: Places,
+    pub contribution: &'a Contribution,
+    /// The registries that providers are asked about.
+    pub asked: &'a [RegistryHost],
+}
+
+impl Registries<'_> {
+    /// Each entry of the document, then each registry that providers are asked about and that has none.
+    pub fn all(&self) -> Vec<Registry> {
+        let registries = &self.document.registries;
+        let entries = registries.iter().map(|(name, _)| self.of_entry(name));
+        let others = self.asked.iter().filter_map(|host| {
+            let name = name_of(host)?;
+            let has_entry = registries.iter().any(|(known, _)| *known == name);
+            (!has_entry).then(|| self.of_asked(host, &name))
+        });
+        entries.chain(others).collect()
+    }
+
+    /// The one that says who the puller is to `host`.
+    pub fn of_host(&self, host: &RegistryHost) -> Option<Registry> {
+        let same = self
+            .asked
+            .iter()
+            .find(|asked| *asked == host)
+            .and_then(|host| Some((host, name_of(host)?)));
+        match (self.document.registries.entry_for(host), same) {
+            (Match::Entry { key, .. }, Some((_, name))) if *key == name => Some(self.of_entry(key)),
+            (_, Some((host, name))) => Some(self.of_asked(host, &name)),
+            (Match::Entry { key, .. }, None) => Some(self.of_entry(key)),
+            (Match::Defaults, None) => None,
+        }
+    }
+
+    /// Whether the credentials of this entry were offered.
+    pub fn is_offered(&self, name: &RegistryName) -> bool {
+        self.decision(name)
+            .is_some_and(|decision| matches!(decision.winner, Winner::Offer(_)))
+    }
+
+    fn decision(&self, name: &RegistryName) -> Option<&Decision> {
+        let shown = name.to_string();
+        let mut decisions = self.contribution.decisions.iter();
+        decisions.find(|decision| decision.name == shown)
+    }
+
+    fn of_entry(&self, name: &RegistryName) -> Registry {
+        let decision = self.decision(name);
+        let source = self.source(name);
+        let why = match (decision, &source) {
+            (Some(decision), _) => decision.why.clone(),
+            (None, Some(_)) => "the document has credentials for it".to_owned(),
+            (None, None) => self.why_nobody(name, "the document's entry has no credentials"),
+        };
+        self.registry(self.shown(name), name, name, source, why)
+    }
+
+    /// The name as the document has it; of an entry that was added, as the settings do.
+    fn shown(&self, name: &RegistryName) -> String {
+        let written = name.written();
+        if self.places.line(&written).is_some() {
+            return written;
+        }
+        let mut asked = self.asked.iter();
+        let host = asked.find(|host| name_of(host).as_ref() == Some(name));
+        host.map_or(written, ToString::to_string)
+    }
+
+    /// A registry without an entry of its own.
+    fn of_asked(&self, host: &RegistryHost, name: &RegistryName) -> Registry {
+        let decision = self.decision(name);
+        let holder = match self.document.registries.entry_for(host) {
+            Match::Entry { key, .. } => Some(key),
+            Match::Defaults => None,
+        };
+        let source = holder.and_then(|holder| self.source(holder));
+        let why = match (decision, &source, holder) {
+            (Some(decision), ..) => decision.why.clone(),
+            (None, Some(_), Some(holder)) => {
+                format!(
+                    "the entry \"{}\" holds for it and has credentials",
+                    holder.written()
+                )
+            }
+            _ => self.why_nobody(name, "the document has none"),
+        };
+        self.registry(host.to_string(), name, holder.unwrap_or(name), source, why)
+    }
+
+    fn registry(
+        &self,
+        registry: String,
+        name: &RegistryName,
+        holder: &RegistryName,
+        source: Option<Source>,
+        why: String,
+    ) -> Registry {
+        let decision = self.decision(name);
+        let Contribution {
+            asked, findings, ..
+        } = self.contribution;
+        let losers = decision.map_or(&[][..], |decision| &decision.losers);
+        Registry {
+            registry,
+            credentials: self.account(holder),
+            source,
+            why,
+            change: decision.and_then(|decision| decision.change),
+            losers: losers.iter().map(Loser::from).collect(),
+            asked: asked
+                .iter()
+                .filter(|asked| name_of(&asked.host).as_ref() == Some(name))
+                .map(Asked::from)
+                .collect(),
+            findings: findings
+                .iter()
+                .filter(|finding| RegistryName::parse(&finding.key).as_ref() == Ok(name))
+                .map(Item::from)
+                .collect(),
+        }
+    }
+
+    /// Whose credentials the entry `name` has.
+    fn source(&self, name: &RegistryName) -> Option<Source> {
+        if let Some(Winner::Offer(source)) = self.decision(name).map(|decision| &decision.winner) {
+            let mut asked = self.contribution.asked.iter();
+            let answer = asked.find(|asked| {
+                asked.source == *source && name_of(&asked.host).as_ref() == Some(name)
+            });
+            return Some(Source::CredentialProvider {
+                name: source.clone(),
+                answer: answer.map(|asked| asked.outcome.into()),
+            });
+        }
+        let mut entries = self.document.registries.iter();
+        let (name, entry) = entries.find(|(known, _)| *known == name)?;
+        (!entry.credentials.is_anonymous()).then(|| Source::Document {
+            file: self.file.clone(),
+            line: self.places.line(&name.written()),
+            entry: name.written(),
+        })
+    }
+
+    fn account(&self, name: &RegistryName) -> Account {
+        let mut entries = self.document.registries.iter();
+        let entry = entries.find(|(known, _)| *known == name);
+        let credentials = entry.map(|(_, entry)| &entry.credentials);
+        Account::of(
+            credentials.unwrap_or(&puller_config::Credentials::Anonymous),
+            self.is_offered(name),
+        )
+    }
+
+    fn why_nobody(&self, name: &RegistryName, document: &str) -> String {
+        let is_asked = self
+            .asked
+            .iter()
+            .any(|host| name_of(host).as_ref() == Some(name));
+        let providers = if is_asked {
+            "no credential provider offers any"
+        } else {
+            "no credential provider is asked about it"
+        };
+        format!("{document}, and {providers}")
+    }
+}
+
+impl Registry {
+    /// Everything.
+    pub fn rows(&self) -> Vec<Row> {
+        let mut rows = vec![("credentials", self.credentials.text())];
+        rows.extend(self.source_rows());
+        rows
+    }
+
+    /// Where the credentials come from.
+    pub fn source_rows(&self) -> Vec<Row> {
+        let source = self.source.as_ref();
+        let mut rows = vec![
+            (
+                "source",
+                source.map_or_else(|| "nobody".to_owned(), Source::text),
+            ),
+            ("because", self.why.clone()),
+        ];
+        rows.extend(self.change.map(|change| ("change", change.to_owned())));
+        for Loser { source, why, lost } in &self.losers {
+            let label = if *lost { "left out" } else { "beaten" };
+            rows.push((label, format!("{source}: {why}")));
+        }
+        rows.extend(self.asked.iter().map(|asked| ("asked", asked.text())));
+        let findings = self.findings.iter();
+        rows.extend(findings.map(|item| ("skipped", format!("{}: {}", item.source, item.text))));
+        rows
+    }
+}
+
+impl From<&merge::Loser> for Loser {
+    fn from(loser: &merge::Loser) -> Self {
+        Self {
+            source: loser.source.clone(),
+            why: loser.why.clone(),
+            lost: loser.lost,
+        }
+    }
+}
+
+fn name_of(host: &RegistryHost) -> Option<RegistryName> {
+    RegistryName::parse(&host.to_string()).ok()
+}

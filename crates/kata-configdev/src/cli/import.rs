@@ -1,0 +1,45 @@
+//! `kata-configdev import`: other people's files in, a document out.
+
+mod certs_d;
+mod docker_config;
+mod node_root;
+mod registries_conf;
+mod registries_yaml;
+mod registry_file;
+mod told;
+
+use std::io::Write;
+
+use clap::{Args, Subcommand};
+
+use crate::Error;
+
+/// Makes a document of files that others use: credentials, CA certificates, mirrors.
+///
+/// The document goes to standard output, with the secrets of the files; what could not be taken over
+/// as it stands goes to standard error.
+#[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
+pub struct Import {
+    #[command(subcommand)]
+    source: Source,
+}
+
+#[derive(Debug, Subcommand)]
+enum Source {
+    DockerConfig(docker_config::Arguments),
+    #[command(name = "certs.d")]
+    CertsD(certs_d::Arguments),
+    RegistriesYaml(registries_yaml::Arguments),
+    RegistriesConf(registries_conf::Arguments),
+}
+
+/// Imports what `arguments` name.
+pub fn run(arguments: &Import, out: &mut impl Write) -> Result<u8, Error> {
+    match &arguments.source {
+        Source::DockerConfig(arguments) => docker_config::run(arguments, out),
+        Source::CertsD(arguments) => certs_d::run(arguments, out),
+        Source::RegistriesYaml(arguments) => registries_yaml::run(arguments, out),
+        Source::RegistriesConf(arguments) => registries_conf::run(arguments, out),
+    }
+}

@@ -1,0 +1,89 @@
+//! `kata-configdev import certs.d`.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use credential_sources::certs_d::{self, Directory, HOSTS_TOML, HostsToml, MAX_HOSTS_TOML_BYTES};
+use puller_config::MAX_REGISTRIES;
+
+use super::node_root::NodeRoot;
+use super::registry_file::{self, Options};
+use crate::Error;
+use crate::host_file::FileFault;
+
+/// Makes a document of the directories that containerd, Docker and podman have for registries.
+///
+/// Each directory is named after a registry: registry.corp, registry.corp:5000, registry.corp_5000_,
+/// or _default for all others. hosts.toml (containerd) or *.crt (all three) in it say how the
+/// registry is reached. Of the hosts in hosts.toml the first becomes the mirror.
+#[derive(Args, Debug)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
+Examples:
+  kata-configdev import certs.d /etc/containerd/certs.d > imagepuller.toml
+  kata-configdev import certs.d --keep-system-roots /etc/docker/certs.d > imagepuller.toml
+  kata-configdev import certs.d --root /host --strict --json /etc/containers/certs.d | jq .findings"
+)]
+pub struct Arguments {
+    /// The directory with a directory for each registry.
+    directory: PathBuf,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// Imports `arguments.directory`.
+pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
+    let Arguments { directory, options } = arguments;
+    let root = NodeRoot::open(options.root.as_deref())?;
+    let listed = list(&root, directory)?;
+    let directories = listed
+        .into_iter()
+        .map(|name| registry(&root, directory.join(&name), name))
+        .collect::<Result<_, _>>()?;
+    let import = certs_d::read(directories, &mut registry_file::reader(&root));
+    registry_file::finish(import, &root, options, out)
+}
+
+/// The directories in a directory; no more than a document has registries.
+fn list(root: &NodeRoot, path: &Path) -> Result<Vec<String>, Error> {
+    let entries = root.list(path).map_err(|fault| at(path, fault))?;
+    let directories = entries.into_iter().filter(|entry| entry.is_directory);
+    let names: Vec<_> = directories.map(|entry| entry.name).collect();
+    if names.len() > MAX_REGISTRIES {
+        let limit = MAX_REGISTRIES;
+        return Err(at(path, FileFault::TooManyEntries { limit }));
+    }
+    Ok(names)
+}
+
+fn registry(root: &NodeRoot, path: PathBuf, name: String) -> Result<Directory, Error> {
+    let entries = root.list(&path).map_err(|fault| at(&path, fault))?;
+    let mut files = entries
+        .into_iter()
+        .filter(|entry| !entry.is_directory)
+        .map(|entry| entry.name)
+        .collect::<Vec<_>>();
+    let hosts_toml = match files.iter().position(|name| name == HOSTS_TOML) {
+        Some(index) => {
+            let file = path.join(files.swap_remove(index));
+            let content = root.read(&file, MAX_HOSTS_TOML_BYTES);
+            Some(HostsToml(content.map_err(|fault| at(&file, fault))?))
+        }
+        None => None,
+    };
+    Ok(Directory {
+        name,
+        path,
+        hosts_toml,
+        files,
+    })
+}
+
+fn at(path: &Path, fault: FileFault) -> Error {
+    Error::Input {
+        path: path.into(),
+        fault,
+    }
+}

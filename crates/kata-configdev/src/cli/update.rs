@@ -1,0 +1,143 @@
+//! `kata-configdev update`.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use config_image::Magic;
+use serde::Serialize;
+use zeroize::Zeroizing;
+
+use super::detach::RunRoot;
+use super::finding::{self, Input};
+use crate::sandbox_id::SandboxId;
+use crate::update::{Updated, update};
+use crate::{Error, exit};
+
+/// Replaces the configuration of a running sandbox, for credentials that changed.
+///
+/// The image is rewritten where the hypervisor has it: a file (transport "file") or the process that
+/// serves it (transport "vhost-user"). Images in memory and loop devices are sealed and cannot change.
+/// The disk keeps its size, so a document that needs more is refused; attach --capacity and the
+/// settings reserve room. A document that is not valid changes nothing.
+///
+/// The guest is not told. It reads the disk again when it is asked to (initdata-processor refresh).
+#[derive(Args, Debug)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
+Examples:
+  kata-configdev update --sandbox-id 9d2c7e --config /etc/kata-configdev/imagepuller.toml
+  decrypt-my-secret | kata-configdev update --sandbox-id 9d2c7e --config /dev/stdin
+  kata-configdev update --sandbox-id 9d2c7e --empty"
+)]
+pub struct Arguments {
+    /// The sandbox's id.
+    #[arg(long, value_name = "ID")]
+    sandbox_id: String,
+    #[command(flatten)]
+    content: Content,
+    #[command(flatten)]
+    run_root: RunRoot,
+    /// Print one JSON object: sandbox_id, transport, path, size, used, sha256, changed.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What the disk holds afterwards.
+#[derive(Args, Debug)]
+#[group(required = true, multiple = false)]
+struct Content {
+    /// The new document.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Take the configuration away: the guest then has none.
+    #[arg(long)]
+    empty: bool,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    sandbox_id: &'a str,
+    transport: &'static str,
+    path: &'a Path,
+    size: usize,
+    used: usize,
+    sha256: &'a str,
+    changed: bool,
+}
+
+/// Updates, and prints what became of it.
+pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
+    let sandbox = SandboxId::parse(&arguments.sandbox_id).map_err(Error::SandboxId)?;
+    let (run_root, transport) = arguments.run_root.resolve_with_transport()?;
+    // Before anything is touched.
+    let Some(image) = image(arguments.content.config.as_deref())? else {
+        return Ok(exit::DATA);
+    };
+    let updated = update(&run_root, &sandbox, image).map_err(|error| match error {
+        Error::NothingToUpdate { path, .. } => Error::NothingToUpdate { path, transport },
+        other => other,
+    })?;
+    if arguments.json {
+        super::print_json(out, &Report::of(&sandbox, &updated))?;
+        return Ok(0);
+    }
+    let Updated {
+        path,
+        size,
+        used,
+        sha256,
+        changed,
+        ..
+    } = updated;
+    let outcome = if changed { "updated" } else { "unchanged" };
+    writeln!(
+        out,
+        "{}: {outcome}, {used} of {size} bytes used, sha256 {sha256}",
+        path.display()
+    )?;
+    Ok(0)
+}
+
+/// The image of the document `config`, or of none; nothing where the document is not valid, which is told on standard error.
+fn image(config: Option<&Path>) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
+    let Some(config) = config else {
+        return pack(&[]).map(Some);
+    };
+    let input = Input::read(config)?;
+    // A file that somebody is just about to write must not take all credentials away.
+    if input.text.is_empty() {
+        return Err(Error::UpdateEmpty {
+            path: config.into(),
+        });
+    }
+    let mut err = io::stderr();
+    match input.parse() {
+        Ok((_, warnings)) => finding::print(&mut err, config, "warning: ", &warnings)?,
+        Err(problems) => {
+            finding::print(&mut err, config, "", &finding::of_problems(&problems))?;
+            writeln!(err, "{}: not valid, nothing was changed", config.display())?;
+            return Ok(None);
+        }
+    }
+    pack(&input.text).map(Some)
+}
+
+fn pack(document: &[u8]) -> Result<Zeroizing<Vec<u8>>, Error> {
+    config_image::encode(Magic::IMAGEPULLER, document).map_err(Error::Pack)
+}
+
+impl<'a> Report<'a> {
+    fn of(sandbox: &'a SandboxId, updated: &'a Updated) -> Self {
+        Self {
+            sandbox_id: sandbox.as_str(),
+            transport: updated.transport.name(),
+            path: &updated.path,
+            size: updated.size,
+            used: updated.used,
+            sha256: &updated.sha256,
+            changed: updated.changed,
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Which plugin an answer is of: another program, argument or variable is another plugin.
+
+use std::fs::Metadata;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use credential_sources::kubelet::config::Provider;
+use sha2::{Digest, Sha256};
+
+/// A hash of all that makes a plugin.
+#[derive(Clone)]
+pub struct Fingerprint(Sha256);
+
+impl Fingerprint {
+    /// Of `provider`, whose program is in `directory` and has this `metadata`.
+    pub fn of(provider: &Provider, directory: &Path, metadata: &Metadata) -> Self {
+        let mut hash = Self(Sha256::new());
+        hash.put(directory.as_os_str().as_bytes());
+        hash.put(provider.name.as_bytes());
+        hash.put(provider.version.api_version().as_bytes());
+        hash.put(&provider.default_cache.as_nanos().to_le_bytes());
+        hash.put(&provider.args.len().to_le_bytes());
+        for argument in &provider.args {
+            hash.put(argument.as_bytes());
+        }
+        for (name, value) in &provider.env {
+            hash.put(name.as_bytes());
+            hash.put(value.expose().as_bytes());
+        }
+        for number in [
+            metadata.dev(),
+            metadata.ino(),
+            metadata.size(),
+            metadata.ctime().cast_unsigned(),
+            metadata.ctime_nsec().cast_unsigned(),
+        ] {
+            hash.put(&number.to_le_bytes());
+        }
+        hash
+    }
+
+    /// The name of what is kept of this plugin under `key`.
+    pub fn name(&self, key: &str) -> String {
+        let mut hash = self.clone();
+        hash.put(key.as_bytes());
+        let digest = hash.0.finalize();
+        digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Adds a part with its length before it, so that no two lists of parts are one.
+    fn put(&mut self, part: &[u8]) {
+        self.0.update((part.len() as u64).to_le_bytes());
+        self.0.update(part);
+    }
+}

@@ -1,0 +1,99 @@
+//! The kubelet's configuration of its plugins, from a file or from a directory.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use credential_sources::kubelet::config::{ConfigError, MAX_CONFIG_BYTES, Providers};
+
+use crate::host_file::{FileFault, HostFile, require_administered};
+
+/// The most entries of a directory that are looked at. Free to change; a node has one or two.
+const MAX_ENTRIES: usize = 256;
+
+/// What the kubelet reads in a directory.
+const ENDINGS: [&str; 3] = ["json", "yaml", "yml"];
+
+/// Why the configuration cannot be used, as a sentence's beginning.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ListingFault {
+    /// A file or the directory.
+    #[error("{}: {fault}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        fault: FileFault,
+    },
+    /// A directory without a configuration.
+    #[error("{}: no file ends in .json, .yaml or .yml", .0.display())]
+    Empty(PathBuf),
+    /// What a file says.
+    #[error("{}: {rule}", path.display())]
+    Text {
+        /// The file.
+        path: PathBuf,
+        /// The rule that is broken.
+        rule: ConfigError,
+    },
+}
+
+/// Reads the plugins that `path` names: a file; or the files of a directory in the order of their names, as one.
+///
+/// # Errors
+///
+/// [`ListingFault`]. No file is skipped because it is broken.
+pub fn read(path: &Path) -> Result<Providers, ListingFault> {
+    let failed = |path: &Path, fault: FileFault| ListingFault::File {
+        path: path.into(),
+        fault,
+    };
+    let metadata = std::fs::metadata(path).map_err(|error| failed(path, error.into()))?;
+    let files = if metadata.is_dir() {
+        require_administered(&metadata).map_err(|fault| failed(path, fault))?;
+        let files = files(path).map_err(|fault| failed(path, fault))?;
+        if files.is_empty() {
+            return Err(ListingFault::Empty(path.into()));
+        }
+        files
+    } else {
+        vec![path.into()]
+    };
+    let mut providers = Providers::default();
+    for file in files {
+        let text = HostFile::open(&file)
+            .and_then(HostFile::require_administered)
+            .and_then(|opened| opened.read(MAX_CONFIG_BYTES))
+            .map_err(|fault| failed(&file, fault))?;
+        providers
+            .add(&text)
+            .map_err(|rule| ListingFault::Text { path: file, rule })?;
+    }
+    Ok(providers)
+}
+
+fn files(directory: &Path) -> Result<Vec<PathBuf>, FileFault> {
+    let mut files = Vec::new();
+    for (index, entry) in std::fs::read_dir(directory)?.enumerate() {
+        if index == MAX_ENTRIES {
+            return Err(FileFault::TooManyEntries { limit: MAX_ENTRIES });
+        }
+        let path = entry?.path();
+        let ending = path.extension().and_then(OsStr::to_str);
+        if ending.is_some_and(|ending| ENDINGS.contains(&ending)) && !is_directory(&path)? {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn is_directory(path: &Path) -> io::Result<bool> {
+    match std::fs::metadata(path) {
+        Ok(metadata) => Ok(metadata.is_dir()),
+        // A link to nowhere: opening it gives the better message.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}

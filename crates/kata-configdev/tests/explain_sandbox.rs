@@ -1,0 +1,564 @@
+//! `kata-configdev explain --sandbox`: which source wins for each registry, and that a sandbox gets just that.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
+
+mod command;
+
+use std::path::Path;
+
+use command::{Folder, Run, run};
+use config_image::Magic;
+use puller_config::{Credentials, Document, Match, RegistryHost};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// The document of the node; the lines are those that the command names.
+const DOCUMENT: &str = "\
+[registries.\"own.corp\"]
+username = \"robot\"
+password = \"hunter2-password\"
+
+[registries.'.Team.corp.']
+auth = \"cHVsbGVyOmh1bnRlcjItYXV0aA==\"
+
+[registries.\"hub.corp\"]
+mirror = \"https://mirror.corp/\\u0068ub\"
+
+[registries.\".lab\"]
+ca-certs = \"none\"
+";
+
+const REGISTRIES: [&str; 7] = [
+    "own.corp",
+    "a.team.corp",
+    "hub.corp",
+    "reg.lab",
+    "reg.example",
+    "dead.example",
+    "path.example",
+];
+
+/// A node with plugins that are real programs.
+struct Node {
+    folder: Folder,
+    listed: String,
+    document: Option<String>,
+    run_root: String,
+    /// Below what was built, which is on a disk where the temporary directory may be in memory.
+    _disk: TempDir,
+}
+
+impl Node {
+    fn new() -> Self {
+        let folder = Folder::new();
+        for name in ["bin", "bundle"] {
+            std::fs::create_dir(folder.path(name)).unwrap();
+        }
+        let disk = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let node = Self {
+            document: Some(folder.file("document.toml", DOCUMENT)),
+            // On a disk, where nothing is kept.
+            run_root: disk.path().to_str().unwrap().into(),
+            _disk: disk,
+            listed:
+                "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n"
+                    .into(),
+            folder,
+        };
+        node.spec("{}");
+        node
+    }
+
+    /// A node with one plugin of each kind.
+    fn full() -> Self {
+        let mut node = Self::new();
+        node.add(
+            "good",
+            "'*.corp', '*.*.corp', '*.lab', '*.example'",
+            &answer("*.*", "*.*.*"),
+            "",
+        );
+        node.add("second", "'*.example'", &answer("reg.example", "x"), "");
+        let noise = "echo hunter2-token; echo hunter2-token >&2; exit 9";
+        node.add("bad", "dead.example", &format!("sh -c '{noise}'"), "");
+        node.add(
+            "path",
+            "path.example",
+            &answer("path.example/team", "x"),
+            "",
+        );
+        node.add("token", "reg.example", "exit 1", "tokenAttributes: {serviceAccountTokenAudience: a, cacheType: Token, requireServiceAccount: false}");
+        node
+    }
+
+    fn add(&mut self, name: &str, images: &str, script: &str, more: &str) {
+        self.listed += &format!(
+            "- name: {name}\n  matchImages: [{images}]\n  defaultCacheDuration: 10m\n  apiVersion: credentialprovider.kubelet.k8s.io/v1\n"
+        );
+        if !more.is_empty() {
+            self.listed += &format!("  {more}\n");
+        }
+        let file = format!("bin/{name}");
+        self.folder.file(&file, format!("#!/bin/sh\n{script}\n"));
+        self.folder.set_mode(&file, 0o755);
+    }
+
+    fn spec(&self, annotations: &str) {
+        let text = format!(r#"{{"ociVersion":"1.1.0","annotations":{annotations}}}"#);
+        self.folder.file("bundle/config.json", text);
+    }
+
+    fn annotate(&self, value: &str) {
+        let key = "io.katacontainers.config.runtime.imagepuller_config";
+        self.spec(&json!({ key: value }).to_string());
+    }
+
+    fn settings(&self) -> String {
+        let listing = self.folder.file("providers.yaml", &self.listed);
+        let document = self
+            .document
+            .as_ref()
+            .map(|path| format!("document = {path:?}\n"));
+        let text = format!(
+            "{}transport = \"file\"\nrun-root = {:?}\nannotation-allow = [{:?}]\n[credential-providers]\nconfig = {listing:?}\n\
+             bin-dir = {:?}\nregistries = {REGISTRIES:?}\ndeadline-secs = 50\n",
+            document.unwrap_or_default(),
+            self.run_root,
+            self.folder.path("allowed"),
+            self.folder.path("bin"),
+        );
+        self.folder.file("settings.toml", text)
+    }
+
+    fn explain(&self, arguments: &[&str]) -> Run {
+        let (settings, bundle) = (self.settings(), self.folder.text("bundle"));
+        let fixed = ["explain", "--settings", &settings, "--sandbox", &bundle];
+        let run = run(&[&fixed, arguments].concat());
+        // What plugins say is nobody's, not even the user name.
+        assert!(!run.stdout.contains("plugin-user") && !run.stderr.contains("plugin-user"));
+        run
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        let run = self.explain(&[&["--json"], arguments].concat());
+        assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+        run.json()
+    }
+
+    /// The text about one registry, or what is said before the first.
+    fn text(&self, registry: &str) -> String {
+        let run = self.explain(&[]);
+        assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+        let mut parts = run.stdout.split("\n\n");
+        if registry.is_empty() {
+            return parts.next().unwrap().into();
+        }
+        let first = format!("{registry}\n");
+        let part = parts.find_map(|part| part.strip_prefix(&first));
+        part.unwrap_or_else(|| panic!("{registry}: {}", run.stdout))
+            .trim_end()
+            .into()
+    }
+}
+
+/// A script that answers for two keys.
+fn answer(one: &str, other: &str) -> String {
+    let pair = r#"{"username":"plugin-user","password":"hunter2-token"}"#;
+    format!(
+        "echo '{{\"kind\":\"CredentialProviderResponse\",\"apiVersion\":\"credentialprovider.kubelet.k8s.io/v1\",\
+         \"cacheKeyType\":\"Registry\",\"auth\":{{\"{one}\":{pair},\"{other}\":{pair}}}}}'"
+    )
+}
+
+/// The part about one registry.
+fn of<'a>(report: &'a Value, registry: &str) -> &'a Value {
+    let mut all = report["registries"].as_array().unwrap().iter();
+    all.find(|one| one["registry"] == registry)
+        .unwrap_or_else(|| panic!("{registry}: {report}"))
+}
+
+#[test]
+fn people_see_who_wins_and_why() {
+    let node = Node::full();
+    let file = node.folder.text("document.toml");
+    assert_eq!(
+        node.text(""),
+        format!(
+            "sandbox     {}\n\
+             document    {file}: the settings name it, and the pod no other\n\
+             providers   asked\n\
+             skipped     credential provider token: it wants a service account's token, which only the kubelet has, and is not asked",
+            node.folder.text("bundle")
+        )
+    );
+    let asked = "asked       credential provider good: fresh answer, not kept";
+    let beaten = "beaten      credential provider good: the document's entry";
+    let wins = "the document has credentials for it, and they win over every offer";
+    for (registry, text) in [
+        (
+            "own.corp",
+            format!(
+                "credentials user name and password, user \"robot\"\n\
+                 source      {file}:1: entry \"own.corp\"\n\
+                 because     {wins}\n\
+                 {beaten} \"own.corp\" has credentials\n\
+                 {asked}"
+            ),
+        ),
+        (
+            "a.team.corp",
+            format!(
+                "credentials user name and password, user \"puller\"\n\
+                 source      {file}:5: entry \".Team.corp.\"\n\
+                 because     {wins}\n\
+                 {beaten} \".Team.corp.\" has credentials\n\
+                 {asked}"
+            ),
+        ),
+        (
+            ".Team.corp.",
+            format!(
+                "credentials user name and password, user \"puller\"\n\
+                 source      {file}:5: entry \".Team.corp.\"\n\
+                 because     the document has credentials for it"
+            ),
+        ),
+        (
+            "reg.lab",
+            format!(
+                "credentials user name and password\n\
+                 source      credential provider good, fresh answer, not kept\n\
+                 because     the document's entry \".lab\" has no credentials; its other settings hold for the new entry too\n\
+                 {asked}"
+            ),
+        ),
+        (
+            "dead.example",
+            "credentials user name and password\n\
+             source      credential provider good, fresh answer, not kept\n\
+             because     the document has no entry for it"
+                .to_owned(),
+        ),
+    ] {
+        let shown = node.text(registry);
+        assert!(
+            shown.starts_with(&text),
+            "{registry}: {shown}\nnot:\n{text}"
+        );
+    }
+    let dead = node.text("dead.example");
+    assert!(
+        dead.contains("asked       credential provider bad: no answer\n"),
+        "{dead}"
+    );
+    assert!(
+        dead.ends_with("skipped     credential provider bad: it failed with exit code 9"),
+        "{dead}"
+    );
+    let hub = node.text("hub.corp");
+    assert!(
+        hub.starts_with("credentials none, the pull is anonymous\nsource      nobody\n")
+            && hub.contains("left out    credential provider good: the document's entry \"hub.corp\" names a mirror"),
+        "{hub}"
+    );
+    let lab = node.text(".lab");
+    assert!(lab.ends_with("because     the document's entry has no credentials, and no credential provider is asked about it"), "{lab}");
+}
+
+#[test]
+fn programs_get_the_same_facts() {
+    let node = Node::full();
+    let report = node.json(&[]);
+    let file = node.folder.text("document.toml");
+    assert_eq!(
+        report["document"],
+        json!({"path": file, "chosen_by": "node"})
+    );
+    assert_eq!(report["providers"], "asked");
+    assert_eq!(report["findings"][0]["source"], "credential provider token");
+    assert_eq!(
+        of(&report, "a.team.corp")["source"],
+        json!({"kind": "document", "file": file, "line": 5, "entry": ".Team.corp."})
+    );
+    let reg = of(&report, "reg.example");
+    assert_eq!(
+        reg["source"],
+        json!({"kind": "credential-provider", "name": "credential provider second", "answer": {"answer": "fresh", "expires_in_secs": null}}),
+        "the literal key comes before the glob"
+    );
+    assert_eq!(
+        reg["losers"],
+        json!([{"source": "credential provider good", "why": "credential provider second comes first", "lost": false}])
+    );
+    assert_eq!(
+        reg["credentials"],
+        json!({"kind": "basic", "username": null})
+    );
+    assert_eq!(reg["asked"].as_array().unwrap().len(), 2);
+    let hub = of(&report, "hub.corp");
+    assert_eq!(
+        (&hub["source"], &hub["losers"][0]["lost"]),
+        (&Value::Null, &json!(true))
+    );
+    let path = of(&report, "path.example");
+    assert!(
+        path["findings"][0]["text"]
+            .as_str()
+            .unwrap()
+            .contains("a part of the registry")
+    );
+    assert_eq!(path["source"]["name"], "credential provider good");
+    let change = of(&report, "path.example")["change"].as_str().unwrap();
+    assert!(change.contains("certificate authorities"), "{change}");
+}
+
+/// The report and the image that a guest would read, side by side.
+#[test]
+fn a_sandbox_gets_what_was_explained() {
+    let node = Node::full();
+    let report = node.json(&[]);
+    let attached = run(&[
+        "attach",
+        "--settings",
+        &node.settings(),
+        "--bundle",
+        &node.folder.text("bundle"),
+        "--sandbox-id",
+        "s1",
+    ]);
+    assert_eq!(attached.code, 0, "{}", attached.stderr);
+    let image = std::fs::read(attached.json()["path"].as_str().unwrap()).unwrap();
+    let image = config_image::decode(image.as_slice(), Magic::IMAGEPULLER).unwrap();
+    let document = Document::parse(&image.document).unwrap().document;
+    let mut offered = 0;
+    for registry in REGISTRIES {
+        let host = RegistryHost::parse(registry).unwrap();
+        let user = match document.registries.entry_for(&host) {
+            Match::Entry { entry, .. } => match &entry.credentials {
+                Credentials::Basic { username, .. } => Some(username.as_str()),
+                _ => None,
+            },
+            Match::Defaults => None,
+        };
+        let expected = match of(&report, registry)["source"]["kind"].as_str() {
+            Some("credential-provider") => Some("plugin-user"),
+            Some(_) => of(&report, registry)["credentials"]["username"].as_str(),
+            None => None,
+        };
+        assert_eq!(user, expected, "{registry}");
+        offered += usize::from(user == Some("plugin-user"));
+    }
+    assert_eq!(offered, 4);
+}
+
+#[test]
+fn an_image_is_explained_by_the_document_of_its_sandbox() {
+    let node = Node::full();
+    let run = node.explain(&["reg.lab/team/app:1"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+    assert!(run.stdout.starts_with("reg.lab.\n"), "{}", run.stdout);
+    for line in [
+        "loses       \".lab\": a host's own name, and a longer suffix, are more specific\n",
+        "roots       none: nobody is trusted, so the pull is forbidden\n",
+        "source      credential provider good, fresh answer, not kept\n",
+        "document    ",
+    ] {
+        assert!(run.stdout.contains(line), "{line}: {}", run.stdout);
+    }
+    let report = node.json(&["sub.own.corp:5000/app"]);
+    assert_eq!(
+        (&report["explanation"]["key"], &report["registries"]),
+        (&Value::Null, &json!([]))
+    );
+    let report = node.json(&["own.corp:5000/app"]);
+    assert_eq!(report["explanation"]["key"], "own.corp");
+    assert_eq!(report["registries"][0]["source"]["line"], 1);
+    assert_eq!(report["registries"].as_array().unwrap().len(), 1);
+    // Credentials that a mirror is lent or has are as nameless as others.
+    let mut node = Node::full();
+    let text = "[registries.\"own.corp\"]\nmirror = \"https://reg.example\"\n[registries.\"reg.example\"]\n";
+    node.document = Some(node.folder.file("mirror.toml", text));
+    let report = node.json(&["own.corp/app"]);
+    let mirror = &report["explanation"]["mirror"];
+    assert_eq!(
+        mirror["credentials"],
+        json!({"kind": "basic", "username": null})
+    );
+}
+
+#[test]
+fn the_pod_chooses() {
+    let node = Node::full();
+    std::fs::create_dir(node.folder.path("allowed")).unwrap();
+    let pod = node.folder.file(
+        "allowed/pod.toml",
+        "\n[registries.\"own.corp\"]\nregistrytoken = \"hunter2-token\"\n",
+    );
+    node.annotate(&pod);
+    let report = node.json(&[]);
+    assert_eq!(report["document"], json!({"path": pod, "chosen_by": "pod"}));
+    assert_eq!(of(&report, "own.corp")["source"]["line"], 2);
+    assert_eq!(
+        of(&report, "own.corp")["credentials"]["kind"],
+        "registrytoken"
+    );
+
+    node.annotate("");
+    let report = node.json(&["own.corp/app"]);
+    assert_eq!(
+        (&report["document"], &report["registries"]),
+        (&Value::Null, &json!([]))
+    );
+    assert_eq!(report["explanation"]["rule"], "defaults");
+    let run = node.explain(&[]);
+    assert!(
+        run.stdout
+            .contains("no disk: the pod's annotation is empty"),
+        "{}",
+        run.stdout
+    );
+}
+
+#[test]
+fn providers_alone_make_a_document_unless_left_out() {
+    let mut node = Node::full();
+    node.document = None;
+    let report = node.json(&[]);
+    assert_eq!(
+        report["document"],
+        json!({"path": null, "chosen_by": "providers"})
+    );
+    assert_eq!(
+        of(&report, "own.corp")["source"]["name"],
+        "credential provider good"
+    );
+    let report = node.json(&["--no-providers"]);
+    assert_eq!(
+        (&report["document"], &report["providers"]),
+        (&Value::Null, &json!("left out"))
+    );
+    // No program is started.
+    let mut node = Node::new();
+    let trace = node.folder.text("trace");
+    node.add("tracer", "'*.example'", &format!("touch {trace}"), "");
+    let report = node.json(&["--no-providers"]);
+    assert_eq!(report["registries"].as_array().unwrap().len(), 4);
+    assert!(!Path::new(&trace).exists());
+    node.json(&[]);
+    assert!(Path::new(&trace).exists());
+    // Another document than that of the settings, as for attach.
+    let other = node
+        .folder
+        .file("other.toml", "[registries.\"other.corp\"]\n");
+    let report = node.json(&["--no-providers", "--config", &other]);
+    assert_eq!(report["document"]["path"], other);
+}
+
+#[test]
+fn an_answer_is_kept_for_the_next_sandbox() {
+    let Ok(memory) = TempDir::new_in("/dev/shm") else {
+        assert!(
+            std::env::var_os("CONFIGDEV_REQUIRE_ALL").is_none(),
+            "no /dev/shm"
+        );
+        eprintln!("skipped: no /dev/shm");
+        return;
+    };
+    let mut node = Node::new();
+    node.run_root = memory.path().to_str().unwrap().into();
+    node.add("good", "reg.example", &answer("reg.example", "x"), "");
+    let text = node.text("reg.example");
+    assert!(
+        text.contains("source      credential provider good, fresh answer, kept for 10m\n"),
+        "{text}"
+    );
+    let report = node.json(&[]);
+    let answer = &of(&report, "reg.example")["source"]["answer"];
+    assert_eq!(answer["answer"], "kept");
+    assert!(
+        (1..=600).contains(&answer["expires_in_secs"].as_u64().unwrap()),
+        "{answer}"
+    );
+    let text = node.text("reg.example");
+    assert!(
+        text.contains("asked       credential provider good: answer kept from before, for "),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_would_fail_the_sandbox_fails_the_command() {
+    let node = Node::full();
+    let absent = node.folder.text("absent");
+    let gone = run(&[
+        "explain",
+        "--settings",
+        &node.settings(),
+        "--sandbox",
+        &absent,
+    ]);
+    assert_eq!(gone.code, 65);
+    assert!(gone.stderr.contains("absent"), "{}", gone.stderr);
+    let document = node.folder.text("document.toml");
+    let file = run(&[
+        "explain",
+        "--settings",
+        &node.settings(),
+        "--sandbox",
+        &document,
+    ]);
+    assert_eq!(file.code, 65);
+    node.annotate("/etc/shadow");
+    let refused = node.explain(&[]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (65, ""));
+    assert!(
+        refused.stderr.contains("annotation-allow"),
+        "{}",
+        refused.stderr
+    );
+    node.spec("{}");
+    node.folder.file(
+        "document.toml",
+        "[registries.a]\npasword = \"hunter2-password\"\n",
+    );
+    let invalid = node.explain(&["--json"]);
+    assert_eq!((invalid.code, invalid.stdout.as_str()), (65, ""));
+    assert!(invalid.stderr.contains("pasword"), "{}", invalid.stderr);
+    for wrong in [
+        &["explain"][..],
+        &["explain", "reg.corp/app"],
+        &["explain", "--config", "x"],
+        &["explain", "--config", "x", "--no-providers", "reg.corp/app"],
+        &[
+            "explain",
+            "--config",
+            "x",
+            "--settings",
+            "y",
+            "reg.corp/app",
+        ],
+        &[
+            "explain",
+            "--sandbox",
+            "/",
+            "robot:hunter2-password@reg.corp/app",
+        ],
+    ] {
+        assert_eq!(run(wrong).code, 64, "{wrong:?}");
+    }
+    // Broken lists of plugins do not fail it, as they fail no sandbox.
+    let mut node = Node::full();
+    node.listed += "- hunter2-token";
+    let report = node.json(&[]);
+    assert!(
+        report["findings"][0]["text"]
+            .as_str()
+            .unwrap()
+            .ends_with("no plugin is asked")
+    );
+    assert_eq!(of(&report, "own.corp")["source"]["kind"], "document");
+    assert_eq!(
+        of(&report, "reg.example")["why"],
+        "the document has none, and no credential provider offers any"
+    );
+}

@@ -1,0 +1,360 @@
+//! The built command `kata-configdev import` with containerd's, K3s's and podman's files: a document on standard output, the rest on
+//! standard error, exit codes, and no secret in any message.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
+
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use puller_config::{Document, Match, RegistryHost};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use serde_json::Value;
+use tempfile::TempDir;
+
+#[path = "../src/skip.rs"]
+mod skip;
+
+/// What the secrets of all inputs contain, plain and in base64.
+const SECRETS: [&str; 2] = ["hunter2", "aHVudGVyMi"];
+
+/// A node's file system.
+struct Node(TempDir);
+
+struct Run {
+    code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+impl Node {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn file(&self, name: &str, content: &str) -> &Self {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+        self
+    }
+
+    /// Runs an import with this node as root. No message may hold a secret; of standard output, no failing run's.
+    fn import(&self, arguments: &[&str]) -> Run {
+        let root = self.0.path().to_str().unwrap();
+        let mut all = vec!["import", arguments[0], "--root", root];
+        all.extend(&arguments[1..]);
+        run(&all, Stdio::null())
+    }
+}
+
+fn run(arguments: &[&str], stdin: Stdio) -> Run {
+    let output = Command::new(env!("CARGO_BIN_EXE_kata-configdev"))
+        .args(arguments)
+        .stdin(stdin)
+        .output()
+        .unwrap();
+    let run = Run {
+        code: output.status.code().unwrap(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    };
+    for secret in SECRETS {
+        assert!(!run.stderr.contains(secret), "{secret} in {}", run.stderr);
+        assert!(
+            run.code == 0 || !run.stdout.contains(secret),
+            "{secret} in {}",
+            run.stdout
+        );
+    }
+    run
+}
+
+fn certificate(name: &str) -> String {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let params = rcgen::CertificateParams::new(vec![name.to_owned()]).unwrap();
+    params.self_signed(&key).unwrap().pem()
+}
+
+fn roots(document: &str, name: &str) -> usize {
+    let document = Document::parse(document.as_bytes()).unwrap().document;
+    let found = document
+        .registries
+        .iter()
+        .find(|(key, _)| key.written() == name);
+    let roots = found.unwrap().1.ca_certs.as_ref();
+    roots.map_or(0, |roots| roots.certificates().len())
+}
+
+const CERTS_D: &str = "/etc/containerd/certs.d";
+
+#[test]
+fn certs_d_becomes_a_document() {
+    let node = Node::new();
+    node.file(
+        "etc/containerd/certs.d/reg.corp_5000_/hosts.toml",
+        "ca = \"/etc/pki/ca.pem\"\n[header]\nAuthorization = \"Basic cm9ib3Q6aHVudGVyMg==\"\n",
+    );
+    node.file(
+        "etc/containerd/certs.d/reg.corp:5000/ca.crt",
+        &certificate("unused"),
+    );
+    node.file(
+        "etc/containerd/certs.d/docker.corp:5001/ca.crt",
+        &certificate("docker"),
+    );
+    node.file(
+        "etc/containerd/certs.d/docker.corp:5001/client.key",
+        "hunter2",
+    );
+    node.file("etc/containerd/certs.d/..data/hosts.toml", "not TOML");
+    node.file("etc/containerd/certs.d/a-file", "not a directory");
+    node.file("etc/pki/real.pem", &certificate("root"));
+    // As distributions do it: absolute within the node, wherever that is mounted.
+    symlink("/etc/pki/real.pem", node.path("etc/pki/ca.pem")).unwrap();
+    node.file(
+        "etc/ssl/certs/ca-certificates.crt",
+        &format!("{}{}", certificate("web"), certificate("web2")),
+    );
+
+    let plain = node.import(&["certs.d", CERTS_D]);
+    assert_eq!(plain.code, 0, "{}", plain.stderr);
+    assert!(plain.stdout.contains("password = \"hunter2\""));
+    assert_eq!(roots(&plain.stdout, "reg.corp:5000"), 1);
+    for told in [
+        "warning: /etc/containerd/certs.d/docker.corp:5001: client.key: left out",
+        "warning: /etc/containerd/certs.d/reg.corp:5000: left out: reg.corp:5000 is already",
+        "--keep-system-roots adds the system's",
+    ] {
+        assert!(plain.stderr.contains(told), "{told} in {}", plain.stderr);
+    }
+
+    let kept = node.import(&["certs.d", "--keep-system-roots", CERTS_D]);
+    assert_eq!(kept.code, 0, "{}", kept.stderr);
+    assert_eq!(roots(&kept.stdout, "reg.corp:5000"), 3);
+    assert!(
+        !kept.stderr.contains("the only ones now"),
+        "{}",
+        kept.stderr
+    );
+
+    let strict = node.import(&["certs.d", "--strict", CERTS_D]);
+    assert_eq!((strict.code, strict.stdout.as_str()), (65, ""));
+    assert!(
+        strict.stderr.contains("error: /etc/containerd"),
+        "{}",
+        strict.stderr
+    );
+}
+
+#[test]
+fn what_would_break_containerd_is_refused() {
+    for (text, told) in [
+        ("ca = \"/missing.pem\"", "/missing.pem: No such file"),
+        ("ca = \"/pipe\"", "/pipe: it is not a regular file"),
+        ("ca = \"/etc\"", "/etc: it is not a regular file"),
+        ("ca = \"/secret\"", "/secret: the file has no certificate"),
+        (
+            "ca = \"../../../../../../../etc/passwd-of-the-host\"",
+            "No such file",
+        ),
+        ("server = \"hunter2", "not TOML at line 1"),
+    ] {
+        let node = Node::new();
+        node.file("etc/containerd/certs.d/reg.corp/hosts.toml", text);
+        node.file("secret", "hunter2");
+        mknodat(CWD, node.path("pipe"), FileType::Fifo, Mode::RUSR, 0).unwrap();
+        let run = node.import(&["certs.d", CERTS_D]);
+        assert_eq!(
+            (run.code, run.stdout.as_str()),
+            (65, ""),
+            "{text}: {}",
+            run.stderr
+        );
+        assert!(
+            run.stderr.contains("error: ") && run.stderr.contains(told),
+            "{told} in {}",
+            run.stderr
+        );
+        let json = node.import(&["certs.d", "--json", CERTS_D]);
+        let report: Value = serde_json::from_str(&json.stdout).unwrap();
+        assert_eq!((json.code, report["document"].clone()), (65, Value::Null));
+        assert_eq!(report["faults"].as_array().unwrap().len(), 1);
+    }
+    let node = Node::new();
+    let run = node.import(&["certs.d", CERTS_D]);
+    assert_eq!(run.code, 65);
+    assert!(
+        run.stderr
+            .contains("failed to read /etc/containerd/certs.d: No such file"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn registries_yaml_comes_from_a_file_or_a_pipe() {
+    let node = Node::new();
+    let text = "configs:\n  reg.corp:\n    auth: {username: robot, password: hunter2}\n    tls: {cert_file: /c, key_file: /k}\n";
+    node.file("etc/rancher/k3s/registries.yaml", text);
+    let run_ = node.import(&[
+        "registries-yaml",
+        "--json",
+        "/etc/rancher/k3s/registries.yaml",
+    ]);
+    let report: Value = serde_json::from_str(&run_.stdout).unwrap();
+    let document = report["document"].as_str().unwrap();
+    assert!(document.contains("password = \"hunter2\""));
+    assert!(!report["findings"].to_string().contains("hunter2"));
+    assert_eq!(report["findings"][0]["loss"], "lost");
+
+    let file = std::fs::File::open(node.path("etc/rancher/k3s/registries.yaml")).unwrap();
+    let piped = run(&["import", "registries-yaml", "-"], file.into());
+    assert_eq!((piped.code, piped.stdout.as_str()), (0, document));
+    assert!(
+        piped
+            .stderr
+            .starts_with("warning: -: configs.\"reg.corp\".tls: "),
+        "{}",
+        piped.stderr
+    );
+
+    node.file("broken.yaml", "configs:\n  reg.corp: {auth: [hunter2]}\n");
+    for arguments in [
+        &["registries-yaml", "broken.yaml"][..],
+        &["registries-yaml", "--json", "broken.yaml"],
+    ] {
+        assert_eq!(node.import(arguments).code, 65);
+    }
+    node.file("long.yaml", &"# hunter2\n".repeat(30_000));
+    let long = node.import(&["registries-yaml", "/long.yaml"]);
+    assert_eq!(long.code, 65);
+    assert!(
+        long.stderr.contains("more than 262144 bytes"),
+        "{}",
+        long.stderr
+    );
+}
+
+/// A password under `configs."*"` once came out as the password of every registry, with exit code 0 even for --strict.
+#[test]
+fn a_password_for_all_registries_is_refused_by_strict() {
+    let node = Node::new();
+    let text = "configs:\n  \"*\":\n    auth: {username: robot, password: hunter2}\n    tls: {insecure_skip_verify: true}\n";
+    node.file("registries.yaml", text);
+    let strict = node.import(&["registries-yaml", "--strict", "/registries.yaml"]);
+    assert_eq!((strict.code, strict.stdout.as_str()), (65, ""));
+    assert!(
+        strict.stderr.contains("configs.*.auth: left out: "),
+        "{}",
+        strict.stderr
+    );
+    let plain = node.import(&["registries-yaml", "/registries.yaml"]);
+    assert_eq!(plain.code, 0, "{}", plain.stderr);
+    assert!(!plain.stdout.contains("hunter2"));
+    assert!(plain.stdout.contains("insecure-skip-verify = true"));
+}
+
+#[test]
+fn registries_conf_forbids_what_is_blocked() {
+    let node = Node::new();
+    node.file("registries.conf", "[[registry]]\nlocation = \"bad.example\"\nblocked = true\n\n[[registry]]\nlocation = \"lab.corp:5000\"\ninsecure = true\n");
+    let path = node.path("registries.conf");
+    let run = run(
+        &["import", "registries-conf", path.to_str().unwrap()],
+        Stdio::null(),
+    );
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let document = Document::parse(run.stdout.as_bytes()).unwrap().document;
+    let entries: Vec<_> = document.registries.iter().collect();
+    assert!(entries[0].1.ca_certs.as_ref().unwrap().trusts_nobody());
+    assert!(entries[1].1.insecure_skip_verify && !entries[1].1.plain_http);
+}
+
+/// skopeo is the judge: what it refuses as blocked must be forbidden in the document, and nothing else.
+#[test]
+fn blocked_means_what_it_means_to_skopeo() {
+    const CONF: &str = "\
+[[registry]]
+location = \"127.0.0.1\"
+blocked = true
+[[registry]]
+prefix = \"localhost:1\"
+location = \"127.0.0.3:1\"
+[[registry]]
+prefix = \"*.bad.example\"
+blocked = true
+[[registry]]
+location = \"bad.example:1\"
+blocked = true
+";
+    let node = Node::new();
+    node.file("registries.conf", CONF);
+    let path = node.path("registries.conf");
+    let path = path.to_str().unwrap();
+    let imported = run(&["import", "registries-conf", path], Stdio::null());
+    let document = Document::parse(imported.stdout.as_bytes())
+        .unwrap()
+        .document;
+    for (host, expected) in [
+        ("127.0.0.1", true),
+        ("127.0.0.1:1", true),
+        ("localhost:1", false),
+        ("a.bad.example", true),
+        ("a.b.bad.example:1", true),
+        ("bad.example:1", true),
+        ("127.0.0.2:1", false),
+    ] {
+        let image = format!("docker://{host}/app@sha256:{}", "a".repeat(64));
+        let output = Command::new("skopeo")
+            .args([
+                "--registries-conf",
+                path,
+                "--command-timeout",
+                "10s",
+                "inspect",
+                &image,
+            ])
+            .output();
+        let Ok(output) = output else {
+            skip::skip("there is no skopeo");
+            return;
+        };
+        let is_blocked = String::from_utf8_lossy(&output.stderr).contains("is blocked in");
+        let host_ = RegistryHost::parse(host).unwrap();
+        let is_forbidden = match document.registries.entry_for(&host_) {
+            Match::Entry { entry, .. } => entry
+                .ca_certs
+                .as_ref()
+                .is_some_and(|roots| roots.trusts_nobody()),
+            Match::Defaults => false,
+        };
+        assert_eq!((is_blocked, is_forbidden), (expected, expected), "{host}");
+    }
+}
+
+#[test]
+fn wrong_arguments_are_told_apart() {
+    for arguments in [
+        &["import"][..],
+        &["import", "certs.d"],
+        &["import", "certs.d", "--system-roots", "x", "y"],
+        &["import", "hunter"],
+    ] {
+        assert_eq!(run(arguments, Stdio::null()).code, 64, "{arguments:?}");
+    }
+    for name in ["certs.d", "registries-yaml", "registries-conf"] {
+        let help = run(&["import", name, "--help"], Stdio::null());
+        assert_eq!(help.code, 0);
+        assert!(
+            help.stdout
+                .contains(&format!("kata-configdev import {name} ")),
+            "{}",
+            help.stdout
+        );
+    }
+}

@@ -1,0 +1,762 @@
+//! `kata-configdev update`: new content for the disk of a running sandbox.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
+
+mod command;
+#[path = "../src/skip.rs"]
+mod skip;
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::{FileExt, MetadataExt, symlink};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use command::{Folder, Run, SECRETS, run};
+use config_image::{DecodeError, HeaderError, Magic, ReadAt, decode};
+use serde_json::{Value, json};
+
+/// Only a machine that is very busy, or a fault, takes so long.
+const LIMIT: Duration = Duration::from_secs(60);
+
+const OLD: &str =
+    "[registries.\"a.corp\"]\nusername = \"robot\"\npassword = \"hunter2-password\"\n";
+const NEW: &str = "[registries.\"a.corp\"]\nusername = \"robot\"\npassword = \"hunter2-token\"\n";
+
+/// A node with settings, the document `old.toml`, another one, a bundle, and an empty `run`.
+fn node(settings: &str) -> Folder {
+    let folder = Folder::new();
+    for name in ["bundle", "run"] {
+        std::fs::create_dir(folder.path(name)).unwrap();
+    }
+    folder.file("old.toml", OLD);
+    folder.file("new.toml", NEW);
+    folder.file(
+        "settings.toml",
+        format!(
+            "document = {:?}\nrun-root = {:?}\n{settings}",
+            folder.path("old.toml"),
+            folder.path("run"),
+        ),
+    );
+    folder
+}
+
+fn image_path(folder: &Folder) -> PathBuf {
+    folder.path("run/kata-containers/shared/initdata/box-1/imagepuller.img")
+}
+
+fn socket_path(folder: &Folder) -> PathBuf {
+    image_path(folder).with_file_name("imagepuller.sock")
+}
+
+/// `attach --transport file`, and `more`, for the sandbox `box-1`; gives the image's path.
+fn attach(folder: &Folder, more: &[&str]) -> PathBuf {
+    let (bundle, settings) = (folder.text("bundle"), folder.text("settings.toml"));
+    let arguments = ["attach", "--bundle", &bundle, "--settings", &settings];
+    let sandbox = ["--sandbox-id", "box-1", "--transport", "file"];
+    let attached = run(&[&arguments[..], &sandbox, more].concat());
+    assert_eq!(attached.code, 0, "{}", attached.stderr);
+    image_path(folder)
+}
+
+fn update(folder: &Folder, more: &[&str]) -> Run {
+    let settings = folder.text("settings.toml");
+    let arguments = ["update", "--sandbox-id", "box-1", "--settings", &settings];
+    run(&[&arguments[..], more].concat())
+}
+
+fn document_in(image: &[u8]) -> String {
+    let image = decode(image, Magic::IMAGEPULLER).unwrap();
+    String::from_utf8(image.document.to_vec()).unwrap()
+}
+
+fn sha256sum(path: &Path) -> String {
+    let output = Command::new("sha256sum").arg(path).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()[..64].to_owned()
+}
+
+/// A document of about `bytes` bytes, in which `password` stands many times.
+fn long_document(bytes: usize, password: &str) -> String {
+    let mut text = String::new();
+    for number in 0.. {
+        if text.len() >= bytes {
+            break;
+        }
+        let _ = write!(
+            text,
+            "[registries.\"r{number}.corp\"]\nusername = \"robot\"\npassword = \"{password}\"\n"
+        );
+    }
+    text
+}
+
+#[test]
+fn a_file_is_rewritten_in_place() {
+    let folder = node("transport = \"file\"\n");
+    let path = attach(&folder, &[]);
+    assert_eq!(path.metadata().unwrap().len(), 64 << 10);
+    // Who has it open, as a hypervisor does, sees the new content.
+    let open = File::open(&path).unwrap();
+    let inode = open.metadata().unwrap().ino();
+
+    let updated = update(&folder, &["--config", &folder.text("new.toml"), "--json"]);
+    assert_eq!((updated.code, updated.stderr.as_str()), (0, ""));
+    assert_eq!(
+        updated.json(),
+        json!({
+            "sandbox_id": "box-1",
+            "transport": "file",
+            "path": path,
+            "size": 64 << 10,
+            "used": 512,
+            "sha256": sha256sum(&path),
+            "changed": true,
+        })
+    );
+    let mut seen = vec![0; 64 << 10];
+    FileExt::read_exact_at(&open, &mut seen, 0).unwrap();
+    assert_eq!(document_in(&seen), NEW);
+    let metadata = path.metadata().unwrap();
+    assert_eq!(
+        (metadata.ino(), metadata.len(), metadata.mode() & 0o7777),
+        (inode, 64 << 10, 0o600)
+    );
+
+    let again = update(&folder, &["--config", &folder.text("new.toml")]);
+    assert_eq!(
+        again.stdout,
+        format!(
+            "{}: unchanged, 512 of 65536 bytes used, sha256 {}\n",
+            path.display(),
+            sha256sum(&path)
+        )
+    );
+    // What attach would have written.
+    let rewritten = std::fs::read(&path).unwrap();
+    attach(&folder, &["--config", &folder.text("new.toml")]);
+    assert_eq!(std::fs::read(&path).unwrap(), rewritten);
+}
+
+#[test]
+fn nothing_of_a_longer_document_is_left() {
+    let folder = node("transport = \"file\"\n");
+    folder.file("long.toml", long_document(40_000, "hunter2-password"));
+    let path = attach(&folder, &["--config", &folder.text("long.toml")]);
+    let holds = |secret: &str| {
+        let image = std::fs::read(&path).unwrap();
+        image
+            .windows(secret.len())
+            .any(|part| part == secret.as_bytes())
+    };
+    assert!(
+        holds("hunter2-password"),
+        "documents are stored as they are"
+    );
+    assert_eq!(
+        update(&folder, &["--config", &folder.text("new.toml")]).code,
+        0
+    );
+    assert!(!holds("hunter2-password") && holds("hunter2-token"));
+
+    let emptied = update(&folder, &["--empty"]);
+    assert_eq!(emptied.code, 0, "{}", emptied.stderr);
+    assert!(
+        emptied
+            .stdout
+            .contains(": updated, 512 of 65536 bytes used")
+    );
+    assert!(!holds("hunter2-token"));
+    assert_eq!(document_in(&std::fs::read(&path).unwrap()), "");
+}
+
+#[test]
+fn the_capacity_bounds_the_document() {
+    let folder = node("transport = \"file\"\ncapacity = \"4K\"\n");
+    let (small, large) = (folder.text("new.toml"), folder.text("large.toml"));
+    folder.file("large.toml", long_document(6000, "hunter2-token"));
+    let path = attach(&folder, &[]);
+    assert_eq!(path.metadata().unwrap().len(), 4096);
+    let before = std::fs::read(&path).unwrap();
+    let refused = update(&folder, &["--config", &large]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (65, ""));
+    for part in ["has 6144 bytes", "the disk 4096", "larger capacity"] {
+        assert!(refused.stderr.contains(part), "{}", refused.stderr);
+    }
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+
+    // The argument wins over the settings, and a document that is longer gets what it needs.
+    attach(&folder, &["--capacity", "8K"]);
+    assert_eq!(update(&folder, &["--config", &large]).code, 0);
+    assert_eq!(
+        document_in(&std::fs::read(&path).unwrap()).len(),
+        std::fs::read(&large).unwrap().len()
+    );
+    assert_eq!(update(&folder, &["--config", &small]).code, 0);
+    attach(&folder, &["--capacity", "512", "--config", &large]);
+    assert_eq!(path.metadata().unwrap().len(), 6144);
+}
+
+#[test]
+fn what_is_no_document_changes_nothing() {
+    let folder = node("transport = \"file\"\n");
+    let path = attach(&folder, &[]);
+    let before = std::fs::read(&path).unwrap();
+    folder.file("empty.toml", "");
+    folder.file(
+        "unknown.toml",
+        "[registries.\"a.corp\"]\npasword = \"hunter2-password\"\n",
+    );
+    folder.file("none.toml", [0xff, 0xfe]);
+    let absent = folder.text("absent.toml");
+    for (file, part) in [
+        ("empty.toml", "give --empty"),
+        ("unknown.toml", "unknown.toml:2: "),
+        ("none.toml", "not valid, nothing was changed"),
+        ("absent.toml", absent.as_str()),
+    ] {
+        let refused = update(&folder, &["--config", &folder.text(file)]);
+        assert_eq!((refused.code, refused.stdout.as_str()), (65, ""), "{file}");
+        assert!(refused.stderr.contains(part), "{}", refused.stderr);
+        assert_eq!(std::fs::read(&path).unwrap(), before);
+    }
+    let new = folder.text("new.toml");
+    for arguments in [
+        &[][..],
+        &["--empty", "--config", &new],
+        &["--sandbox-id", "box-2", "--empty"],
+    ] {
+        assert_eq!(update(&folder, arguments).code, 64, "{arguments:?}");
+    }
+    for id in ["", "../box-1", "a/b", ".", "-x"] {
+        let id = format!("--sandbox-id={id}");
+        assert_eq!(run(&["update", &id, "--empty"]).code, 64, "{id}");
+    }
+}
+
+#[test]
+fn a_sandbox_without_an_image_is_told_why() {
+    for (settings, part) in [
+        ("", "\"memory\", seals images: choose \"file\""),
+        ("transport = \"loop\"\n", "\"loop\", seals images"),
+        ("transport = \"file\"\n", "look at the id"),
+        ("transport = \"vhost-user\"\n", "look at the id"),
+    ] {
+        let folder = node(settings);
+        let refused = update(&folder, &["--empty"]);
+        assert_eq!((refused.code, refused.stdout.as_str()), (69, ""));
+        for part in [part, image_path(&folder).to_str().unwrap()] {
+            assert!(refused.stderr.contains(part), "{}", refused.stderr);
+        }
+        assert_eq!(std::fs::read_dir(folder.path("run")).unwrap().count(), 0);
+        // Without the settings all that is known is what it can be.
+        let root = folder.text("run");
+        let refused = run(&[
+            "update",
+            "--sandbox-id",
+            "box-1",
+            "--run-root",
+            &root,
+            "--empty",
+        ]);
+        assert_eq!(refused.code, 69);
+        assert!(
+            refused.stderr.contains("\"memory\" and \"loop\" seal"),
+            "{}",
+            refused.stderr
+        );
+    }
+}
+
+#[test]
+fn no_link_is_followed() {
+    let folder = node("transport = \"file\"\n");
+    let path = attach(&folder, &[]);
+    let victim = folder.path("victim.img");
+    std::fs::rename(&path, &victim).unwrap();
+    symlink(&victim, &path).unwrap();
+    let before = std::fs::read(&victim).unwrap();
+    let refused = update(&folder, &["--empty"]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (69, ""));
+    assert!(
+        refused.stderr.contains("symbolic link"),
+        "{}",
+        refused.stderr
+    );
+    assert_eq!(std::fs::read(&victim).unwrap(), before);
+}
+
+/// A disk that is read as a guest does it: sector by sector, with time between.
+struct Sectors(File);
+
+impl ReadAt for Sectors {
+    fn size(&self) -> std::io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> std::io::Result<()> {
+        let mut at = offset;
+        for part in buffer.chunks_mut(512) {
+            FileExt::read_exact_at(&self.0, part, at)?;
+            at += part.len() as u64;
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_reader_during_two_hundred_updates_sees_whole_documents_only() {
+    let folder = node("transport = \"file\"\n");
+    let documents = [
+        long_document(30_000, "hunter2-password"),
+        long_document(30_000, "hunter2-identity"),
+        long_document(12_000, "hunter2-token"),
+    ];
+    let names: Vec<String> = documents
+        .iter()
+        .enumerate()
+        .map(|(number, text)| folder.file(&format!("{number}.toml"), text))
+        .collect();
+    let path = attach(&folder, &["--config", &names[0]]);
+    let disk = Sectors(File::open(path).unwrap());
+    let stop = AtomicBool::new(false);
+    let (decoded, refused) = std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let (mut decoded, mut refused) = (0, 0);
+            while !stop.load(Ordering::Relaxed) {
+                match decode(&disk, Magic::IMAGEPULLER) {
+                    Ok(image) => {
+                        let text = String::from_utf8(image.document.to_vec()).unwrap();
+                        assert!(documents.contains(&text), "a mixture");
+                        decoded += 1;
+                    }
+                    Err(_) => refused += 1,
+                }
+            }
+            (decoded, refused)
+        });
+        for number in 1..=200 {
+            let updated = update(&folder, &["--config", &names[number % names.len()]]);
+            assert!(updated.stdout.contains(": updated, "), "{}", updated.stderr);
+        }
+        stop.store(true, Ordering::Relaxed);
+        reader.join().unwrap()
+    });
+    println!("{decoded} documents, {refused} times none");
+    assert!(decoded > 100, "{decoded}");
+}
+
+#[test]
+fn a_killed_update_leaves_no_mixture_and_the_next_one_repairs_it() {
+    let folder = node("transport = \"file\"\ncapacity = \"2M\"\n");
+    let documents =
+        ["hunter2-password", "hunter2-token"].map(|word| format!("# {word}\n").repeat(50_000));
+    let names = [0, 1].map(|number| folder.file(&format!("{number}.toml"), &documents[number]));
+    let path = attach(&folder, &["--config", &names[0]]);
+    let settings = folder.text("settings.toml");
+    let mut refused = 0;
+    for round in 0..60_u64 {
+        let repaired = update(&folder, &["--config", &names[0]]);
+        assert_eq!(repaired.code, 0, "{}", repaired.stderr);
+        assert_eq!(document_in(&std::fs::read(&path).unwrap()), documents[0]);
+        let mut child = Command::new(env!("CARGO_BIN_EXE_kata-configdev"))
+            .args(["update", "--sandbox-id", "box-1", "--settings", &settings])
+            .args(["--config", &names[1]])
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        // The length is 0 while the rest is written, for some hundred microseconds.
+        let disk = File::open(&path).unwrap();
+        let start = Instant::now();
+        let mut length = [0xff; 8];
+        while length != [0; 8] && start.elapsed() < LIMIT && child.try_wait().unwrap().is_none() {
+            FileExt::read_exact_at(&disk, &mut length, 8).unwrap();
+        }
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_micros(round * 5) {
+            std::hint::spin_loop();
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        match decode(&disk, Magic::IMAGEPULLER) {
+            Ok(image) => {
+                let text = String::from_utf8(image.document.to_vec()).unwrap();
+                assert!(documents.contains(&text), "a mixture");
+            }
+            Err(DecodeError::Header(HeaderError::LengthTooSmall { .. })) => refused += 1,
+            Err(error) => panic!("not refused by its length alone: {error}"),
+        }
+    }
+    println!("{refused} of 60 were killed in the middle");
+
+    // What the worst of them leaves, in case none was.
+    let disk = File::options().write(true).open(&path).unwrap();
+    disk.write_all_at(&[0; 8], 8).unwrap();
+    disk.write_all_at(&[0xff; 100_000], 16).unwrap();
+    let repaired = update(&folder, &["--config", &folder.text("new.toml")]);
+    assert_eq!(repaired.code, 0, "{}", repaired.stderr);
+    let image = std::fs::read(&path).unwrap();
+    assert_eq!(document_in(&image), NEW);
+    assert!(image[512..].iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn many_updates_at_once_leave_one_of_them() {
+    let folder = node("transport = \"file\"\n");
+    let names: Vec<String> = (0..8)
+        .map(|number| {
+            let text = format!(
+                "# {number}\n{}",
+                long_document(20_000 + number * 100, "hunter2-token")
+            );
+            folder.file(&format!("{number}.toml"), text)
+        })
+        .collect();
+    let path = attach(&folder, &[]);
+    std::thread::scope(|scope| {
+        for name in &names {
+            scope.spawn(|| assert_eq!(update(&folder, &["--config", name]).code, 0));
+        }
+    });
+    let found = document_in(&std::fs::read(&path).unwrap());
+    let written = names
+        .iter()
+        .map(|name| std::fs::read_to_string(name).unwrap());
+    assert!(written.into_iter().any(|text| text == found));
+}
+
+/// `attach --transport vhost-user` in the background; ends with its VMM.
+struct Served {
+    child: Child,
+    vmm: PathBuf,
+    report: Value,
+}
+
+impl Served {
+    fn start(folder: &Folder, name: &str, more: &[&str]) -> Self {
+        let vmm = folder.path(name);
+        let mut child = Command::new(env!("CARGO_BIN_EXE_kata-configdev"))
+            .args([
+                "attach",
+                "--sandbox-id",
+                "box-1",
+                "--transport",
+                "vhost-user",
+            ])
+            .args([
+                "--bundle",
+                &folder.text("bundle"),
+                "--settings",
+                &folder.text("settings.toml"),
+            ])
+            .arg("--socket")
+            .arg(&vmm)
+            .args(more)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut text = String::new();
+        for line in BufReader::new(child.stdout.as_mut().unwrap()).lines() {
+            text.push_str(&line.unwrap());
+            if text.ends_with('}') {
+                break;
+            }
+        }
+        let report = serde_json::from_str(&text).unwrap_or(Value::Null);
+        Self { child, vmm, report }
+    }
+
+    /// Connects as a VMM and goes away; gives the exit code and standard error, which holds no secret.
+    fn ended(self) -> (Option<i32>, String) {
+        drop(UnixStream::connect(&self.vmm));
+        let output = self.child.wait_with_output().unwrap();
+        let events = String::from_utf8(output.stderr).unwrap();
+        assert!(SECRETS.iter().all(|secret| !events.contains(secret)));
+        (output.status.code(), events)
+    }
+}
+
+#[test]
+fn a_served_disk_is_updated_through_its_socket() {
+    let folder = node("transport = \"vhost-user\"\n");
+    let served = Served::start(&folder, "disk.sock", &[]);
+    assert_eq!(served.report["size"], 64 << 10);
+    let socket = socket_path(&folder);
+    assert_eq!(socket.metadata().unwrap().mode() & 0o7777, 0o600);
+
+    let updated = update(&folder, &["--config", &folder.text("new.toml"), "--json"]);
+    assert_eq!((updated.code, updated.stderr.as_str()), (0, ""));
+    // Of the same bytes a file would have.
+    let same = folder.path("same.img");
+    let packed = run(&[
+        "pack",
+        "--config",
+        &folder.text("new.toml"),
+        "--output",
+        same.to_str().unwrap(),
+    ]);
+    assert_eq!(packed.code, 0);
+    File::options()
+        .write(true)
+        .open(&same)
+        .unwrap()
+        .set_len(64 << 10)
+        .unwrap();
+    assert_eq!(
+        updated.json(),
+        json!({
+            "sandbox_id": "box-1",
+            "transport": "vhost-user",
+            "path": socket,
+            "size": 64 << 10,
+            "used": 512,
+            "sha256": sha256sum(&same),
+            "changed": true,
+        })
+    );
+    let again = update(&folder, &["--config", &folder.text("new.toml"), "--json"]);
+    assert_eq!(again.json()["changed"], false);
+
+    folder.file("large.toml", long_document(70_000, "hunter2-token"));
+    let refused = update(&folder, &["--config", &folder.text("large.toml")]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (65, ""));
+    assert!(
+        refused.stderr.contains("the disk 65536"),
+        "{}",
+        refused.stderr
+    );
+
+    // One process for one sandbox.
+    let second = Served::start(&folder, "second.sock", &[]);
+    let (code, events) = second.ended();
+    assert_eq!(code, Some(69));
+    assert!(
+        events.contains("another process serves this sandbox"),
+        "{events}"
+    );
+    assert!(!folder.path("second.sock").exists());
+
+    let (code, events) = served.ended();
+    assert_eq!(code, Some(0), "{events}");
+    assert_eq!(
+        events.matches("the disk has new content").count(),
+        1,
+        "{events}"
+    );
+    let refused = update(&folder, &["--empty"]);
+    assert_eq!(refused.code, 69);
+    assert!(
+        refused.stderr.contains("no process that serves one"),
+        "{}",
+        refused.stderr
+    );
+
+    // What it left does not keep the next one, and goes with detach.
+    std::fs::remove_file(folder.path("disk.sock")).unwrap();
+    let next = Served::start(&folder, "disk.sock", &["--capacity", "4K"]);
+    assert_eq!(next.report["size"], 4096);
+    assert_eq!(update(&folder, &["--empty"]).code, 0);
+    assert_eq!(next.ended().0, Some(0));
+    let settings = folder.text("settings.toml");
+    let detached = run(&[
+        "detach",
+        "--sandbox-id",
+        "box-1",
+        "--settings",
+        &settings,
+        "--json",
+    ]);
+    assert_eq!(detached.json()["removed"], true);
+    assert!(!socket.parent().unwrap().exists());
+}
+
+#[test]
+fn a_file_and_a_served_disk_are_one_too_many() {
+    let folder = node("transport = \"vhost-user\"\n");
+    let served = Served::start(&folder, "disk.sock", &[]);
+    let path = attach(&folder, &[]);
+    let before = std::fs::read(&path).unwrap();
+    let refused = update(&folder, &["--empty"]);
+    assert_eq!(refused.code, 69);
+    assert!(
+        refused.stderr.contains("only one is what its guest reads"),
+        "{}",
+        refused.stderr
+    );
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+    let (_, events) = served.ended();
+    assert!(!events.contains("new content"), "{events}");
+}
+
+/// A run directory whose path is longer than a socket's address can be.
+#[test]
+fn the_sockets_path_may_be_long() {
+    let folder = node("transport = \"vhost-user\"\n");
+    let long = folder.path(&"x".repeat(120));
+    std::fs::create_dir(&long).unwrap();
+    let root = long.to_str().unwrap();
+    let served = Served::start(&folder, "disk.sock", &["--run-root", root]);
+    let updated = run(&[
+        "update",
+        "--sandbox-id",
+        "box-1",
+        "--run-root",
+        root,
+        "--empty",
+    ]);
+    assert_eq!(updated.code, 0, "{}", updated.stderr);
+    assert_eq!(served.ended().0, Some(0));
+}
+
+#[test]
+fn sweep_takes_the_socket_of_a_dead_process() {
+    let folder = node("transport = \"vhost-user\"\n");
+    let id = format!("test-socket-{}", std::process::id());
+    let directory = folder.path("run/kata-containers/shared/initdata").join(&id);
+    std::fs::create_dir_all(&directory).unwrap();
+    drop(std::os::unix::net::UnixListener::bind(directory.join("imagepuller.sock")).unwrap());
+    let root = folder.text("run");
+    let swept = run(&["sweep", "--run-root", &root, "--min-age", "0", "--json"]);
+    assert_eq!(swept.json()["removed"], json!([id]));
+    assert!(!directory.exists());
+}
+
+/// A session with QEMU's monitor. What `qemu-io` prints is in QEMU's own output, which it keeps until its end.
+struct Qemu {
+    child: Child,
+    monitor: BufReader<UnixStream>,
+    output: PathBuf,
+}
+
+impl Qemu {
+    /// Starts the wrapper as Kata does, and waits for the QEMU that it becomes.
+    fn start(folder: &Folder) -> Self {
+        let (socket, output) = (folder.path("qmp.sock"), folder.path("qemu.out"));
+        let child = Command::new(env!("CARGO_BIN_EXE_kata-configdev-qemu"))
+            .args(["-name", "sandbox-box-1", "-machine", "q35,accel=tcg"])
+            .args(["-nodefaults", "-display", "none", "-S", "-qmp"])
+            .arg(format!("unix:{},server=on,wait=off", socket.display()))
+            .current_dir(folder.path("bundle"))
+            .env("KATA_CONFIGDEV_CONFIG", folder.path("settings.toml"))
+            .stdin(Stdio::null())
+            .stdout(File::create(&output).unwrap())
+            .spawn()
+            .unwrap();
+        let start = Instant::now();
+        let monitor = loop {
+            match UnixStream::connect(&socket) {
+                Ok(stream) => break BufReader::new(stream),
+                Err(error) => assert!(start.elapsed() < LIMIT, "{error}"),
+            }
+            sleep(Duration::from_millis(10));
+        };
+        let mut qemu = Self {
+            child,
+            monitor,
+            output,
+        };
+        qemu.line();
+        qemu.ask("qmp_capabilities", json!({}));
+        qemu
+    }
+
+    fn line(&mut self) -> Value {
+        let mut line = String::new();
+        self.monitor.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).expect("QEMU closed its monitor")
+    }
+
+    fn ask(&mut self, command: &str, arguments: Value) -> Value {
+        let request = json!({"execute": command, "arguments": arguments}).to_string();
+        // In one write: QEMU obeys "quit" at its last brace, and there would be nobody to write a line end to.
+        self.monitor
+            .get_mut()
+            .write_all(request.as_bytes())
+            .unwrap();
+        loop {
+            let answer = self.line();
+            assert!(answer.get("error").is_none(), "{command}: {answer}");
+            if let Some(answer) = answer.get("return") {
+                return answer.clone();
+            }
+        }
+    }
+
+    /// Has QEMU read the whole disk through its own block layer.
+    fn read_disk(&mut self) {
+        let command = "qemu-io imagepuller \"read -v 0 65536\"";
+        self.ask("human-monitor-command", json!({"command-line": command}));
+    }
+
+    /// Ends it; gives the disk as it was at each reading.
+    fn readings(mut self) -> Vec<Vec<u8>> {
+        self.ask("quit", json!({}));
+        assert!(self.child.wait().unwrap().success());
+        let text = std::fs::read_to_string(&self.output).unwrap();
+        let mut readings: Vec<Vec<u8>> = Vec::new();
+        // 00000010:  1f 8b 08 00 00 00 00 00 00 ff 01 47 00 b8 ff 5b  ...........G....
+        for line in text.lines() {
+            let Some((address, rest)) = line.split_once(":  ") else {
+                continue;
+            };
+            if address == "00000000" {
+                readings.push(Vec::new());
+            }
+            let bytes = rest.split(' ').take(16);
+            let bytes = bytes.map(|byte| u8::from_str_radix(byte, 16).expect(line));
+            readings.last_mut().expect(line).extend(bytes);
+        }
+        readings
+    }
+}
+
+/// The whole way of the wrapper's transport "file": QEMU has the file open and reads the new content from it.
+#[test]
+fn qemu_reads_what_was_updated() {
+    let program = Path::new("/usr/bin/qemu-system-x86_64");
+    if !program.exists() {
+        return skip::skip("no QEMU");
+    }
+    let folder = node(&format!("transport = \"file\"\nqemu = {program:?}\n"));
+    let mut qemu = Qemu::start(&folder);
+    let path = image_path(&folder);
+    let inode = path.metadata().unwrap().ino();
+    qemu.read_disk();
+    for content in [&["--config", &folder.text("new.toml")][..], &["--empty"]] {
+        let updated = update(&folder, content);
+        assert_eq!(updated.code, 0, "{}", updated.stderr);
+        qemu.read_disk();
+    }
+    assert_eq!(path.metadata().unwrap().ino(), inode);
+    let readings = qemu.readings();
+    let sizes: Vec<_> = readings.iter().map(Vec::len).collect();
+    assert_eq!(sizes, [64 << 10; 3]);
+    let documents: Vec<_> = readings.iter().map(|image| document_in(image)).collect();
+    assert_eq!(documents, [OLD, NEW, ""]);
+}
+
+/// With the wrapper's default there is nothing that could be updated, and that is said.
+#[test]
+fn the_wrappers_sealed_image_is_told() {
+    let program = Path::new("/usr/bin/qemu-system-x86_64");
+    if !program.exists() {
+        return skip::skip("no QEMU");
+    }
+    let folder = node(&format!("qemu = {program:?}\n"));
+    let qemu = Qemu::start(&folder);
+    let refused = update(&folder, &["--config", &folder.text("new.toml")]);
+    assert_eq!(refused.code, 69);
+    assert!(
+        refused.stderr.contains("\"memory\", seals images"),
+        "{}",
+        refused.stderr
+    );
+    assert!(qemu.readings().is_empty());
+}

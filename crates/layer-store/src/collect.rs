@@ -1,0 +1,200 @@
+//! What nobody uses, removed.
+//!
+//! A container ends when its mount is gone from every mount namespace; then its directories go, and its layers have a user
+//! less. Layers without users stay, for the next start of the same container, until they are asked away or until a pull needs
+//! their room. Each thing loses its name first and its files later, so at whichever step this is stopped, the next run goes
+//! on.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::sync::PoisonError;
+use std::time::{Duration, SystemTime};
+
+use crate::error::Error;
+use crate::mountinfo;
+use crate::store::{Store, discard};
+
+/// Which layers stay although nobody uses them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// None.
+    Used,
+    /// Those that were used in this time.
+    UsedWithin(Duration),
+}
+
+/// How much was removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Collected {
+    /// Layers that nobody used.
+    pub layers: usize,
+    /// Containers whose mount is gone.
+    pub containers: usize,
+}
+
+/// Containers that lost their mount.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Swept {
+    /// How many were thrown away.
+    pub(crate) containers: usize,
+    /// How many are mounted only in other mount namespaces, whose end nobody announces.
+    pub(crate) elsewhere: usize,
+}
+
+impl Store {
+    /// Removes containers whose mount is gone, and layers that nobody uses. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::File`], also where it cannot be told what is mounted; nothing that may be in use is removed then.
+    pub fn collect(&self, keep: Keep) -> Result<Collected, Error> {
+        let swept = self.sweep()?;
+        let mut layers = 0;
+        let now = SystemTime::now();
+        for (name, used) in self.by_last_use()? {
+            let is_recent = match keep {
+                Keep::Used => false,
+                // A time to come is a clock that was set, and says nothing.
+                Keep::UsedWithin(time) => now.duration_since(used).is_ok_and(|age| age < time),
+            };
+            layers += usize::from(!is_recent && self.give_up(&name)?);
+        }
+        self.empty_waste();
+        Ok(Collected {
+            layers,
+            containers: swept.containers,
+        })
+    }
+
+    /// Makes room for a pull: removes waste, and layers that nobody uses, the longest unused first, until `wanted` bytes are
+    /// free. The caller holds handles of the layers that it wants to find later. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Full`] if not even `least` bytes are free then; [`Error::File`].
+    pub fn make_room(&self, least: u64, wanted: u64) -> Result<(), Error> {
+        let wanted = wanted.max(least);
+        if self.room()?.holds(wanted) {
+            return Ok(());
+        }
+        if let Err(error) = self.sweep() {
+            tracing::warn!(%error, "cannot tell which containers are still mounted");
+        }
+        self.empty_waste();
+        for (name, _) in self.by_last_use()? {
+            if self.room()?.holds(wanted) {
+                return Ok(());
+            }
+            if self.give_up(&name)? {
+                tracing::info!(layer = name, "removed to make room");
+                self.empty_waste();
+            }
+        }
+        if self.room()?.holds(least) {
+            return Ok(());
+        }
+        Err(Error::full(self.path(), Some(least)))
+    }
+
+    /// Removes containers whose mount is gone and what else is waste, but no layer. Blocks.
+    ///
+    /// Gives whether it is to be called again after a while, because a container is mounted only where its end is not
+    /// announced.
+    pub fn tidy(&self) -> bool {
+        let swept = self.sweep();
+        self.empty_waste();
+        match swept {
+            Ok(swept) => swept.elsewhere > 0,
+            Err(error) => {
+                tracing::warn!(%error, "cannot tell which containers are still mounted");
+                true
+            }
+        }
+    }
+
+    /// Ends the containers that are mounted nowhere.
+    pub(crate) fn sweep(&self) -> Result<Swept, Error> {
+        // Noted before the look: what is mounted meanwhile is not among them.
+        let mut without = self.users.lock().with_mount();
+        let mut swept = Swept::default();
+        let asked = |error| Error::file("read", "/proc/self/mountinfo")(error);
+        if without.is_empty() {
+            return Ok(swept);
+        }
+        let here = mountinfo::here().map_err(asked)?;
+        without.retain(|name| !here.contains_key(name));
+        if without.is_empty() {
+            return Ok(swept);
+        }
+        let elsewhere = mountinfo::elsewhere();
+        let elsewhere = elsewhere.map_err(Error::file("read mounts of", "/proc"))?;
+        for name in without {
+            if elsewhere.contains_key(&name) {
+                swept.elsewhere += 1;
+                continue;
+            }
+            self.end(&name)?;
+            swept.containers += 1;
+        }
+        Ok(swept)
+    }
+
+    fn end(&self, name: &str) -> Result<(), Error> {
+        let path = self.path().join("containers").join(name);
+        // With the lock held, for somebody else may have found the same.
+        let mut users = self.users.lock();
+        if fs::symlink_metadata(&path).is_ok() {
+            self.throw_away(&path)?;
+        }
+        for layer in users.end(name) {
+            layer.touch();
+        }
+        Ok(())
+    }
+
+    /// Throws a layer away unless somebody uses it; says whether it did.
+    fn give_up(&self, name: &str) -> Result<bool, Error> {
+        let mut users = self.users.lock();
+        if users.uses(name) {
+            return Ok(false);
+        }
+        let path = self.path().join("layers").join(name);
+        match fs::symlink_metadata(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            _ => self.throw_away(&path)?,
+        }
+        users.forget(name);
+        Ok(true)
+    }
+
+    /// Names of all layers, the longest unused first.
+    fn by_last_use(&self) -> Result<Vec<(String, SystemTime)>, Error> {
+        let directory = self.path().join("layers");
+        let failed = |error| Error::file("list", &directory)(error);
+        let mut layers = Vec::new();
+        for entry in fs::read_dir(&directory).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            // One that is gone again has been removed by somebody else.
+            let used = entry.metadata().and_then(|metadata| metadata.modified());
+            if let (Ok(used), Ok(name)) = (used, entry.file_name().into_string()) {
+                layers.push((name, used));
+            }
+        }
+        layers.sort_by_key(|(_, used)| *used);
+        Ok(layers)
+    }
+
+    fn empty_waste(&self) {
+        let _alone = self.cleaning.lock().unwrap_or_else(PoisonError::into_inner);
+        let waste = self.path().join("waste");
+        let listed: Result<Vec<PathBuf>, _> = fs::read_dir(&waste)
+            .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect());
+        match listed {
+            Ok(paths) => paths.iter().for_each(|path| {
+                discard(path);
+            }),
+            Err(error) => tracing::warn!(path = %waste.display(), %error, "cannot list"),
+        }
+    }
+}

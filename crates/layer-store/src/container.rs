@@ -1,0 +1,122 @@
+//! The writable part of one mount, and which layers lie below it.
+//!
+//! Its name is random and also the mount's source, as `mountinfo` shows it. So a mount is told from every other one in any
+//! mount namespace and after any restart, which neither mount identifiers nor device numbers promise: both are given anew.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::Error;
+use crate::layer::Layer;
+use crate::store::{Users, discard, make_private, make_public};
+
+/// The name of the list of layers, one name on each line.
+const LAYERS: &str = "layers";
+
+/// What the source of a mount begins with; the container's name follows.
+pub(crate) const SOURCE_PREFIX: &str = "imagepuller-";
+
+/// The writable part of a mount. Removed when dropped, unless kept.
+#[derive(Debug)]
+pub struct Container {
+    name: String,
+    store: PathBuf,
+    path: PathBuf,
+    layers: Vec<Layer>,
+    users: Arc<Users>,
+    is_kept: bool,
+}
+
+impl Container {
+    /// Makes the directories for layers, lowest first. Blocks.
+    pub(crate) fn create(
+        store: &Path,
+        name: String,
+        layers: Vec<Layer>,
+        users: Arc<Users>,
+    ) -> Result<Self, Error> {
+        users.lock().begin(&name, layers.clone());
+        let container = Self {
+            path: store.join("containers").join(&name),
+            store: store.to_owned(),
+            name,
+            layers,
+            users,
+            is_kept: false,
+        };
+        let fill = || {
+            make_private(&container.path)?;
+            container.record()?;
+            make_public(&container.upper())?;
+            make_public(&container.work())
+        };
+        fill().map_err(|error| error.or_full(store))?;
+        Ok(container)
+    }
+
+    /// Writes down what lies below, before anything is mounted: a later service reads it.
+    fn record(&self) -> Result<(), Error> {
+        let names = self
+            .layers
+            .iter()
+            .filter_map(|layer| layer.path().file_name());
+        let lines: Vec<_> = names.map(|name| name.to_string_lossy()).collect();
+        let list = self.path.join(LAYERS);
+        fs::write(&list, lines.join("\n")).map_err(Error::file("write", &list))
+    }
+
+    /// What the container writes.
+    pub fn upper(&self) -> PathBuf {
+        self.path.join("upper")
+    }
+
+    /// Overlayfs's own work directory.
+    pub fn work(&self) -> PathBuf {
+        self.path.join("work")
+    }
+
+    /// What lies below, lowest first.
+    pub fn layers(&self) -> &[Layer] {
+        &self.layers
+    }
+
+    /// The mount's source.
+    pub(crate) fn source(&self) -> String {
+        format!("{SOURCE_PREFIX}{}", self.name)
+    }
+
+    pub(crate) fn store(&self) -> &Path {
+        &self.store
+    }
+
+    /// Leaves the directories, and the layers below, to the mount that now uses them.
+    pub fn keep(mut self) {
+        self.leave();
+    }
+
+    fn leave(&mut self) {
+        self.is_kept = true;
+        self.users.lock().mounted(&self.name);
+    }
+}
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        if self.is_kept {
+            return;
+        }
+        if discard(&self.path) {
+            self.users.lock().end(&self.name);
+        } else {
+            // Whatever is in the way may go later.
+            self.leave();
+        }
+    }
+}
+
+/// The names of the layers below a container. Blocks.
+pub(crate) fn recorded(container: &Path) -> std::io::Result<Vec<String>> {
+    let text = fs::read_to_string(container.join(LAYERS))?;
+    Ok(text.lines().map(str::to_owned).collect())
+}

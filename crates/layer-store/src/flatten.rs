@@ -1,0 +1,231 @@
+//! Layers made into one directory, without a mount: by moving, so that no byte of a file is copied.
+//!
+//! The lowest layer becomes the directory; what the others have is moved over it, name by name, and where the directory has
+//! nothing of that name a whole tree is moved at once. The layers are used up by it.
+
+use std::collections::HashSet;
+use std::ffi::CStr;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use layer_unpack::removal;
+use layer_unpack::tree::{Found, OPAQUE_XATTR, kind_of};
+use rustix::buffer::spare_capacity;
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Timespec, Timestamps, flistxattr,
+    fremovexattr, fstat, futimens, openat2, renameat, statat, unlinkat,
+};
+use rustix::io::Errno;
+
+use crate::error::Error;
+use crate::implied::{MAX_XATTR_BYTES, copy_attributes, is_opaque};
+use crate::layer::Layer;
+
+/// Makes a directory, which is not there yet, out of layers, lowest first. Blocks.
+///
+/// # Errors
+///
+/// [`Error::File`]; the directory is unfinished then, and the layers are no longer whole.
+pub fn flatten(layers: &[Layer], target: &Path) -> Result<(), Error> {
+    let failed = |error| Error::file("flatten the layers into", target)(error);
+    // Of a layer that comes twice only the upper one counts: what the lower one has or hides, it does too.
+    let mut seen = HashSet::new();
+    let mut order: Vec<_> = layers
+        .iter()
+        .rev()
+        .filter(|layer| seen.insert(layer.root()))
+        .collect();
+    order.reverse();
+    let mut layers = order.into_iter();
+    let Some(lowest) = layers.next() else {
+        return Err(Error::Internal("an image without layers".to_owned()));
+    };
+    fs::rename(lowest.root(), target).map_err(failed)?;
+    let open = |path: &Path| openat2(CWD, path, DIRECTORY, Mode::empty(), ResolveFlags::empty());
+    let base = open(target).map_err(|error| failed(error.into()))?;
+    if lowest.hides()? {
+        clean(&base, Vec::new()).map_err(failed)?;
+    }
+    for layer in layers {
+        let upper = open(&layer.root()).map_err(|error| failed(error.into()))?;
+        let implied: HashSet<Vec<u8>> = layer.implied()?.into_iter().collect();
+        let merge = Merge {
+            base: &base,
+            upper,
+            implied,
+            hides: layer.hides()?,
+        };
+        merge.run().map_err(failed)?;
+    }
+    Ok(())
+}
+
+const DIRECTORY: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+
+/// One layer on its way over what the lower ones made.
+struct Merge<'a> {
+    base: &'a OwnedFd,
+    upper: OwnedFd,
+    implied: HashSet<Vec<u8>>,
+    hides: bool,
+}
+
+impl Merge<'_> {
+    fn run(&self) -> io::Result<()> {
+        if self.hides && is_opaque(&self.upper)? {
+            empty(self.base)?;
+        }
+        // Paths, not descriptors: trees are deeper than a process has of these.
+        let mut directories = vec![Vec::new()];
+        while let Some(path) = directories.pop() {
+            let (from, to) = (open(&self.upper, &path)?, open(self.base, &path)?);
+            // Before anything is moved, which changes both.
+            let is_implied = self.implied.contains(&path);
+            let times = times_of(if is_implied { &to } else { &from })?;
+            for (name, kind) in entries(&from)? {
+                if self.entry(&from, &to, &name, kind)? {
+                    directories.push(join(&path, &name));
+                } else if self.hides && kind == FileType::Directory {
+                    clean(self.base, join(&path, &name))?;
+                }
+            }
+            if !is_implied {
+                remove_xattrs(&to)?;
+                copy_attributes(&from, &to)?;
+            }
+            futimens(&to, &times)?;
+        }
+        Ok(())
+    }
+
+    /// Moves an entry; whether it is a directory that both have, to be gone into.
+    fn entry(&self, from: &OwnedFd, to: &OwnedFd, name: &[u8], kind: FileType) -> io::Result<bool> {
+        let below = kind_of(to, name)?;
+        if kind == FileType::CharacterDevice && kind_of(from, name)? == Some(Found::Whiteout) {
+            if below.is_some() {
+                removal::remove(to.as_fd(), name)?;
+            }
+            return Ok(false);
+        }
+        if kind == FileType::Directory && below == Some(Found::Directory) {
+            if is_opaque(&open(from, name)?)? {
+                empty(&open(to, name)?)?;
+            }
+            return Ok(true);
+        }
+        if below == Some(Found::Directory) || below.is_some() && kind == FileType::Directory {
+            // A file does not replace a directory by a rename, nor the reverse.
+            removal::remove(to.as_fd(), name)?;
+        }
+        renameat(from, name, to, name)?;
+        Ok(false)
+    }
+}
+
+/// Removes what is in a directory. Whose it is, and when it was changed, stays.
+fn empty(directory: &OwnedFd) -> io::Result<()> {
+    let times = times_of(directory)?;
+    for (name, _) in entries(directory)? {
+        removal::remove(directory.as_fd(), &name)?;
+    }
+    Ok(futimens(directory, &times)?)
+}
+
+/// Removes the marks for overlayfs from a tree that has nothing below it any more.
+fn clean(root: &OwnedFd, path: Vec<u8>) -> io::Result<()> {
+    let mut directories = vec![path];
+    while let Some(path) = directories.pop() {
+        let directory = open(root, &path)?;
+        let times = times_of(&directory)?;
+        match fremovexattr(&directory, OPAQUE_XATTR) {
+            Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut is_changed = false;
+        for (name, kind) in entries(&directory)? {
+            match kind {
+                FileType::Directory => directories.push(join(&path, &name)),
+                FileType::CharacterDevice
+                    if kind_of(&directory, &name)? == Some(Found::Whiteout) =>
+                {
+                    unlinkat(&directory, &name[..], AtFlags::empty())?;
+                    is_changed = true;
+                }
+                _ => {}
+            }
+        }
+        if is_changed {
+            futimens(&directory, &times)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes the attributes of a directory that another layer describes anew.
+fn remove_xattrs(directory: &OwnedFd) -> io::Result<()> {
+    let mut names = Vec::with_capacity(MAX_XATTR_BYTES);
+    match flistxattr(directory, spare_capacity(&mut names)) {
+        Ok(_) | Err(Errno::OPNOTSUPP) => {}
+        Err(error) => return Err(error.into()),
+    }
+    for name in names.split(|&byte| byte == 0) {
+        if name.starts_with(b"user.") || name.starts_with(b"system.posix_acl") {
+            fremovexattr(directory, name)?;
+        }
+    }
+    Ok(())
+}
+
+fn times_of(directory: &OwnedFd) -> io::Result<Timestamps> {
+    let stat = fstat(directory)?;
+    let time = Timespec {
+        tv_sec: stat.st_mtime,
+        tv_nsec: stat.st_mtime_nsec.try_into().unwrap_or_default(),
+    };
+    Ok(Timestamps {
+        last_access: time,
+        last_modification: time,
+    })
+}
+
+/// The names in a directory and what they are; read whole, because the directory is changed while they are gone through.
+fn entries(directory: &OwnedFd) -> io::Result<Vec<(Vec<u8>, FileType)>> {
+    let mut found = Vec::new();
+    for entry in Dir::read_from(directory)? {
+        let entry = entry?;
+        let name: &CStr = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        let kind = match entry.file_type() {
+            // Not every file system notes it in its directories.
+            FileType::Unknown => {
+                let stat = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+                FileType::from_raw_mode(stat.st_mode)
+            }
+            kind => kind,
+        };
+        found.push((name.to_bytes().to_vec(), kind));
+    }
+    Ok(found)
+}
+
+/// Opens a directory below another one. None of the way is a symbolic link, for what is on it was seen to be directories.
+fn open(root: &OwnedFd, path: &[u8]) -> io::Result<OwnedFd> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+    let path = if path.is_empty() { b"." } else { path };
+    Ok(openat2(root, path, DIRECTORY, Mode::empty(), resolve)?)
+}
+
+fn join(path: &[u8], name: &[u8]) -> Vec<u8> {
+    if path.is_empty() {
+        name.to_vec()
+    } else {
+        [path, name].join(&b'/')
+    }
+}

@@ -1,0 +1,279 @@
+//! The directory of a store, how it is laid out, and what an earlier service left in it.
+//!
+//! ```text
+//! STORE/                    0700: nothing below can be reached by anybody but root
+//! STORE/lock                held while a service uses the store
+//! STORE/layers/sha256-…/    one verified layer, named by the digest of its plain bytes; its time is its last use
+//!     root/                 its files
+//!     implied               paths of directories without an entry of their own, each with a zero byte after it
+//! STORE/staging/N/          a layer being unpacked, in use by nobody
+//! STORE/containers/NAME/    one mount, whose source is imagepuller-NAME
+//!     layers                names of the layers below it, a line each, lowest first; written before it is mounted
+//!     upper/ work/          what overlayfs writes
+//! STORE/waste/NAME          to be removed; in use by nobody
+//! ```
+//!
+//! Names are given and taken by renames, so each of them can be trusted however the service ended:
+//!
+//! - What has a name under `layers` is whole: it gets it after all its digests held, and loses it before the first of its
+//!   files is removed.
+//! - What is under `staging` when a service starts is waste.
+//! - What is under `containers` is in use while `mountinfo` shows its name, and otherwise waste.
+//!
+//! Nothing is written through to a disk: a store that is to outlive a power failure is not meant here.
+
+use std::collections::HashMap;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::ErrorKind;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use layer_unpack::removal;
+use oci_image::digest::Digest;
+use rustix::fs::{FlockOperation, flock, statfs};
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use crate::container::{self, Container};
+use crate::error::Error;
+use crate::layer::{Layer, ROOT};
+use crate::room::Room;
+use crate::staging::Staging;
+pub(crate) use crate::users::Users;
+
+/// The mode of the directory that is the root of a layer without an entry for it.
+const ROOT_MODE: u32 = 0o755;
+
+/// What `statfs(2)` calls an overlay.
+const OVERLAYFS_SUPER_MAGIC: i64 = 0x794c_7630;
+
+/// A directory of layers.
+#[derive(Debug)]
+pub struct Store {
+    path: PathBuf,
+    /// Keeps a second service out; released by the kernel however this one ends.
+    _lock: File,
+    next: AtomicU64,
+    flights: Mutex<HashMap<Digest, Weak<tokio::sync::Mutex<()>>>>,
+    pub(crate) users: Arc<Users>,
+    /// Held while waste is removed: two of them would trip over each other.
+    pub(crate) cleaning: Mutex<()>,
+}
+
+impl Store {
+    /// Opens a store, making it where it is missing, and sorts what an earlier service left. Blocks, but not for long: waste
+    /// is removed later, see [`Store::tidy`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::File`], also while another service uses the store; [`Error::OnOverlay`].
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+        made.map_err(Error::file("create", path))?;
+        set_mode(path, 0o700)?;
+        let stat = statfs(path).map_err(|error| Error::file("examine", path)(error.into()))?;
+        if stat.f_type == OVERLAYFS_SUPER_MAGIC {
+            let store = path.to_owned();
+            return Err(Error::OnOverlay { store });
+        }
+        let lock_path = path.join("lock");
+        let lock = OpenOptions::new()
+            .create(true)
+            .write(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&lock_path);
+        let lock = lock.map_err(Error::file("open", &lock_path))?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| {
+            Error::file("lock (is another imagepuller using it?)", &lock_path)(error.into())
+        })?;
+        let store = Self {
+            path: path.to_owned(),
+            _lock: lock,
+            next: AtomicU64::new(0),
+            flights: Mutex::default(),
+            users: Arc::default(),
+            cleaning: Mutex::default(),
+        };
+        for directory in ["waste", "layers", "containers"] {
+            make_private(&path.join(directory))?;
+        }
+        let staging = path.join("staging");
+        if fs::symlink_metadata(&staging).is_ok() {
+            store.throw_away(&staging)?;
+        }
+        make_private(&staging)?;
+        store.resume()?;
+        Ok(store)
+    }
+
+    /// Takes over the containers of an earlier service, as far as they are still mounted.
+    fn resume(&self) -> Result<(), Error> {
+        let containers = self.path.join("containers");
+        let listed = fs::read_dir(&containers).map_err(Error::file("list", &containers))?;
+        for entry in listed {
+            let entry = entry.map_err(Error::file("list", &containers))?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let mut users = self.users.lock();
+            let layers = match container::recorded(&entry.path()) {
+                Ok(names) => {
+                    let pin = |name: &String| users.pin(name, self.path.join("layers").join(name));
+                    Some(names.iter().map(pin).collect())
+                }
+                Err(error) => {
+                    // Killed before it was mounted, most likely. If not, no layer is removed while that mount is there.
+                    tracing::debug!(container = name, %error, "cannot tell which layers it uses");
+                    None
+                }
+            };
+            users.resume(&name, layers);
+        }
+        if let Err(error) = self.sweep() {
+            tracing::warn!(%error, "cannot tell which containers are still mounted");
+        }
+        Ok(())
+    }
+
+    /// The layer with this digest of its plain bytes, if it is here. Blocks.
+    pub fn layer(&self, diff_id: &Digest) -> Option<Layer> {
+        let name = diff_id.file_name();
+        let path = self.path.join("layers").join(&name);
+        let mut users = self.users.lock();
+        let layer = path
+            .join(ROOT)
+            .is_dir()
+            .then(|| users.pin(&name, path.clone()))?;
+        layer.touch();
+        Some(layer)
+    }
+
+    /// What to lock while a layer is fetched, so that it is fetched once however many ask for it.
+    pub fn flight(&self, diff_id: &Digest) -> Arc<tokio::sync::Mutex<()>> {
+        let mut flights = self.flights.lock().unwrap_or_else(PoisonError::into_inner);
+        flights.retain(|_, flight| flight.strong_count() > 0);
+        if let Some(flight) = flights.get(diff_id).and_then(Weak::upgrade) {
+            return flight;
+        }
+        let flight = Arc::default();
+        flights.insert(diff_id.clone(), Arc::downgrade(&flight));
+        flight
+    }
+
+    /// An empty directory to unpack a layer into, and its handle. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::File`] and [`Error::Full`].
+    pub fn stage(&self, diff_id: &Digest) -> Result<(Staging, OwnedFd), Error> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let staging = Staging {
+            path: self.path.join("staging").join(number.to_string()),
+            store: self.path.clone(),
+            name: diff_id.file_name(),
+            users: self.users.clone(),
+            is_published: false,
+        };
+        let root = staging.path.join(ROOT);
+        let made = make_private(&staging.path).and_then(|()| make_public(&root));
+        made.map_err(|error| error.or_full(&self.path))?;
+        let handle = File::open(&root).map_err(Error::file("open", &root))?;
+        Ok((staging, handle.into()))
+    }
+
+    /// Upper and work directory for one mount of layers, lowest first. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::File`] and [`Error::Full`].
+    pub fn container(&self, layers: Vec<Layer>) -> Result<Container, Error> {
+        Container::create(&self.path, unused_name()?, layers, self.users.clone())
+    }
+
+    /// What the file system has left. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::File`].
+    pub fn room(&self) -> Result<Room, Error> {
+        Room::of(&self.path)
+    }
+
+    /// The error for somebody who ran out of room in the store, with what is left of it now. Blocks.
+    pub fn full(&self) -> Error {
+        Error::full(&self.path, None)
+    }
+
+    /// Where the store is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Takes away the name of something that nobody uses; its bytes go with [`Store::tidy`].
+    pub(crate) fn throw_away(&self, path: &Path) -> Result<(), Error> {
+        throw_away(&self.path, path)
+    }
+}
+
+/// See [`Store::throw_away`].
+pub(crate) fn throw_away(store: &Path, path: &Path) -> Result<(), Error> {
+    let target = store.join("waste").join(unused_name()?);
+    fs::rename(path, target).map_err(Error::file("throw away", path))
+}
+
+/// Removes what nobody uses; says whether it is gone.
+pub(crate) fn discard(path: &Path) -> bool {
+    match removal::remove_path(path) {
+        Ok(()) => true,
+        Err(error) if error.kind() == ErrorKind::NotFound && is_missing(path) => true,
+        Err(error) => {
+            tracing::warn!(path = %path.display(), %error, "cannot remove");
+            false
+        }
+    }
+}
+
+fn is_missing(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound)
+}
+
+/// A name that nothing had before, nor will have.
+fn unused_name() -> Result<String, Error> {
+    let mut bytes = [0; 8];
+    let filled = getrandom(&mut bytes, GetRandomFlags::empty());
+    match filled {
+        Ok(length) if length == bytes.len() => Ok(format!("{:016x}", u64::from_ne_bytes(bytes))),
+        Ok(_) => Err(Error::Internal("too few random bytes".to_owned())),
+        Err(error) => Err(Error::Internal(format!("no random bytes: {error}"))),
+    }
+}
+
+/// Makes a directory that only root may look into, if it is not there.
+pub(crate) fn make_private(path: &Path) -> Result<(), Error> {
+    make_directory(path, 0o700)
+}
+
+/// Makes a directory that is or may become the root of a file system.
+pub(crate) fn make_public(path: &Path) -> Result<(), Error> {
+    make_directory(path, ROOT_MODE)?;
+    // The mode of a root is the same whatever the umask is.
+    set_mode(path, ROOT_MODE)
+}
+
+fn make_directory(path: &Path, mode: u32) -> Result<(), Error> {
+    match DirBuilder::new().mode(mode).create(path) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            Err(Error::file("create", path)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn set_mode(path: &Path, mode: u32) -> Result<(), Error> {
+    let mode = fs::Permissions::from_mode(mode);
+    fs::set_permissions(path, mode).map_err(Error::file("set the mode of", path))
+}
+
+#[cfg(test)]
+mod tests;

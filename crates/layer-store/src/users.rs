@@ -1,0 +1,103 @@
+//! Who uses which layer: pulls that hold a handle of it, and containers.
+//!
+//! A container holds handles too, in the service's memory, so there is one rule: a layer is used while a handle exists. What
+//! is on disk about it is read once, when a service opens the store.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use crate::layer::Layer;
+
+/// Behind a lock, under which a layer is found and kept, or found unused and taken away.
+#[derive(Debug, Default)]
+pub(crate) struct Users(Mutex<Table>);
+
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    pins: HashMap<String, Weak<()>>,
+    containers: HashMap<String, Holder>,
+}
+
+/// A container as a user of layers.
+#[derive(Debug)]
+struct Holder {
+    /// None where the list could not be read.
+    layers: Option<Vec<Layer>>,
+    /// Whether a mount of it is not there yet, or may be undone still.
+    is_mounting: bool,
+}
+
+impl Users {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Table> {
+        // Each change below is one insertion or removal, so a thread that panicked left nothing half done.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    /// A handle of the layer.
+    pub(crate) fn pin(&mut self, name: &str, path: PathBuf) -> Layer {
+        if let Some(pin) = self.pins.get(name).and_then(Weak::upgrade) {
+            return Layer::new(path, pin);
+        }
+        let pin = Arc::new(());
+        self.pins.insert(name.to_owned(), Arc::downgrade(&pin));
+        Layer::new(path, pin)
+    }
+
+    /// Whether somebody uses the layer, or might.
+    pub(crate) fn uses(&self, layer: &str) -> bool {
+        let is_pinned = |pin: &Weak<()>| pin.strong_count() > 0;
+        self.pins.get(layer).is_some_and(is_pinned)
+            || self.containers.values().any(|users| users.layers.is_none())
+    }
+
+    /// Forgets a layer that is no longer there.
+    pub(crate) fn forget(&mut self, layer: &str) {
+        self.pins.remove(layer);
+    }
+
+    /// Notes a container that is about to be mounted.
+    pub(crate) fn begin(&mut self, container: &str, layers: Vec<Layer>) {
+        let layers = Some(layers);
+        let is_mounting = true;
+        let holder = Holder {
+            layers,
+            is_mounting,
+        };
+        self.containers.insert(container.to_owned(), holder);
+    }
+
+    /// Notes a container of an earlier service.
+    pub(crate) fn resume(&mut self, container: &str, layers: Option<Vec<Layer>>) {
+        let is_mounting = false;
+        let holder = Holder {
+            layers,
+            is_mounting,
+        };
+        self.containers.insert(container.to_owned(), holder);
+    }
+
+    /// Leaves a container to its mount: from now on it counts as long as that.
+    pub(crate) fn mounted(&mut self, container: &str) {
+        if let Some(holder) = self.containers.get_mut(container) {
+            holder.is_mounting = false;
+        }
+    }
+
+    /// The containers that have a mount, or had one.
+    pub(crate) fn with_mount(&self) -> Vec<String> {
+        let with_mount = self
+            .containers
+            .iter()
+            .filter(|(_, holder)| !holder.is_mounting);
+        with_mount.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Forgets a container; gives what it used.
+    pub(crate) fn end(&mut self, container: &str) -> Vec<Layer> {
+        let holder = self.containers.remove(container);
+        holder.and_then(|holder| holder.layers).unwrap_or_default()
+    }
+}

@@ -1,0 +1,109 @@
+//! A sequence of byte chunks, read as a stream without copying more than is asked for.
+
+use std::io::{self, BufRead, Read};
+
+use bytes::{Buf as _, Bytes};
+
+/// Chunks one after another.
+#[derive(Debug)]
+pub struct Chunks<I> {
+    chunks: I,
+    current: Bytes,
+}
+
+impl<I: Iterator<Item = Bytes>> Chunks<I> {
+    /// Reads until the iterator ends.
+    pub fn new(chunks: impl IntoIterator<IntoIter = I>) -> Self {
+        Self {
+            chunks: chunks.into_iter(),
+            current: Bytes::new(),
+        }
+    }
+
+    /// Up to `max` bytes, at least one unless the end is reached; shared with where they came from.
+    pub fn take_chunk(&mut self, max: usize) -> Bytes {
+        let current = self.current();
+        let chunk = current.split_to(current.len().min(max));
+        self.release();
+        chunk
+    }
+
+    /// Puts bytes back before all others.
+    pub fn unread(self, bytes: Bytes) -> Chunks<impl Iterator<Item = Bytes>> {
+        let rest = [self.current].into_iter().chain(self.chunks);
+        Chunks {
+            chunks: rest,
+            current: bytes,
+        }
+    }
+
+    fn current(&mut self) -> &mut Bytes {
+        while self.current.is_empty() {
+            match self.chunks.next() {
+                Some(chunk) => self.current = chunk,
+                None => break,
+            }
+        }
+        &mut self.current
+    }
+
+    /// An empty chunk may still keep a buffer from being used again.
+    fn release(&mut self) {
+        if self.current.is_empty() {
+            self.current = Bytes::new();
+        }
+    }
+}
+
+impl<I: Iterator<Item = Bytes>> Read for Chunks<I> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let current = self.current();
+        let length = current.len().min(buffer.len());
+        current.copy_to_slice(&mut buffer[..length]);
+        self.release();
+        Ok(length)
+    }
+}
+
+impl<I: Iterator<Item = Bytes>> BufRead for Chunks<I> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        Ok(self.current())
+    }
+
+    fn consume(&mut self, amount: usize) {
+        self.current.advance(amount);
+        self.release();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunks() -> Chunks<impl Iterator<Item = Bytes>> {
+        Chunks::new(["", "ab", "", "cde", ""].map(Bytes::from))
+    }
+
+    #[test]
+    fn empty_chunks_are_no_end() {
+        let mut text = String::new();
+        chunks().read_to_string(&mut text).unwrap();
+        assert_eq!(text, "abcde");
+        let mut lines = chunks();
+        assert_eq!(lines.fill_buf().unwrap(), b"ab");
+        lines.consume(1);
+        assert_eq!(lines.take_chunk(9), "b");
+        assert_eq!(lines.take_chunk(2), "cd");
+        assert_eq!(lines.take_chunk(2), "e");
+        assert_eq!(lines.take_chunk(2), "");
+    }
+
+    #[test]
+    fn what_is_put_back_comes_first() {
+        let mut chunks = chunks();
+        let first = chunks.take_chunk(1);
+        let mut text = String::new();
+        chunks.unread(first).read_to_string(&mut text).unwrap();
+        assert_eq!(text, "abcde");
+    }
+}

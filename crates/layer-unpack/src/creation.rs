@@ -1,0 +1,116 @@
+//! Regular files made with as few system calls as they need: open, write, time, close.
+//!
+//! Most files of an image belong to root and have a mode that the umask allows, so they are right as they are made. What
+//! a new file gets depends on more than that, though: a set-group-ID directory or the mount hand their group down, an ACL
+//! or an identity mapping may change the rest. So the first file in each directory is asked what it got.
+
+use std::fs::File;
+use std::io::{BufRead, Read as _, Seek as _, SeekFrom, Write as _};
+
+use rustix::fs::{Gid, Mode, OFlags, Uid, fchmod, fchown, fstat, openat};
+use rustix::io::Errno;
+
+use super::archive::Entry;
+use super::archive_error::ArchiveError;
+use super::tree::Directory;
+use super::unpack_error::{UnpackError, failed};
+
+/// The bits of a mode that a file may be made with; others are set when its owner is final.
+const PERMISSIONS: u32 = 0o777;
+
+/// What a file gets that is made in a directory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Given {
+    uid: u32,
+    gid: u32,
+    /// The permissions that are not taken away.
+    mode: u32,
+}
+
+impl Given {
+    /// Whether the owner of an entry is what its file gets anyway.
+    pub(crate) fn is_owner(&self, entry: &Entry) -> bool {
+        (self.uid, self.gid) == (entry.uid, entry.gid)
+    }
+}
+
+/// Makes a file with nothing in it, owned and with the mode that the entry says.
+pub(crate) fn create(directory: &Directory, name: &[u8], entry: &Entry) -> Result<Created, Errno> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let create = |mode| openat(directory, name, flags, Mode::from_raw_mode(mode));
+    if let Some(given) = directory.given() {
+        let is_mode = entry.mode & !given.mode == 0;
+        let file = create(if is_mode { entry.mode } else { 0o600 })?;
+        return Ok(Created {
+            file: file.into(),
+            is_owner: given.is_owner(entry),
+            is_mode,
+        });
+    }
+    let file = create(PERMISSIONS)?;
+    let stat = fstat(&file)?;
+    let given = Given {
+        uid: stat.st_uid,
+        gid: stat.st_gid,
+        mode: stat.st_mode & PERMISSIONS,
+    };
+    directory.learn(given);
+    Ok(Created {
+        file: file.into(),
+        is_owner: given.is_owner(entry),
+        is_mode: entry.mode == given.mode,
+    })
+}
+
+/// A file made for an entry, and what about it is right already.
+pub(crate) struct Created {
+    pub(crate) file: File,
+    is_owner: bool,
+    is_mode: bool,
+}
+
+impl Created {
+    /// Writes the content out of the buffers that it came in.
+    pub(crate) fn write(
+        &mut self,
+        entry: &Entry,
+        content: &mut impl BufRead,
+    ) -> Result<(), UnpackError> {
+        let Some(sparse) = &entry.holes else {
+            return self.copy(entry, content);
+        };
+        for region in sparse.regions() {
+            let start = SeekFrom::Start(region.offset);
+            self.file.seek(start).map_err(failed("write", entry))?;
+            self.copy(entry, &mut content.by_ref().take(region.length))?;
+        }
+        let size = sparse.size();
+        self.file.set_len(size).map_err(failed("write", entry))
+    }
+
+    fn copy(&mut self, entry: &Entry, content: &mut impl BufRead) -> Result<(), UnpackError> {
+        loop {
+            let piece = content.fill_buf().map_err(ArchiveError::read)?;
+            if piece.is_empty() {
+                return Ok(());
+            }
+            self.file.write_all(piece).map_err(failed("write", entry))?;
+            let written = piece.len();
+            content.consume(written);
+        }
+    }
+
+    /// Owner first, for it clears set-uid and capabilities; then the mode. Writing clears them too, so this comes after it.
+    pub(crate) fn set_owner_and_mode(&self, entry: &Entry) -> Result<(), UnpackError> {
+        if !self.is_owner {
+            let owner = (Uid::from_raw(entry.uid), Gid::from_raw(entry.gid));
+            fchown(&self.file, Some(owner.0), Some(owner.1))
+                .map_err(failed("set the owner of", entry))?;
+        }
+        if !self.is_mode {
+            fchmod(&self.file, Mode::from_raw_mode(entry.mode))
+                .map_err(failed("set the mode of", entry))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,223 @@
+//! The threads of one layer, so that two cores are busy with one stream.
+//!
+//! ```text
+//! source -> [receive, hash of the blob] -> batches -> [inflate] -+-> shared buffers -> [hash of the plain bytes]
+//!                                                                +-> shared buffers -> [unpack]
+//! ```
+//!
+//! What every arrow holds is bounded, and every stage either takes what comes or goes away, which the stages before it
+//! notice when they hand over the next piece. So no input makes two of them wait for each other. No thread outlives the
+//! call, and a panic in any of them goes on in the caller.
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::panic::resume_unwind;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::{self, Builder, Scope, ScopedJoinHandle};
+
+use bytes::Bytes;
+use oci_image::digest::{Digest, Hasher};
+
+use super::archive_error::ArchiveError;
+use super::blob::{Blob, Expected};
+use super::caller::{self, Caller};
+use super::chunks::Chunks;
+use super::inflate::HISTORY_BYTES;
+use super::pool::Pool;
+use super::unpack::{self, Contents};
+use super::unpack_error::UnpackError;
+use super::{LayerError, Limits, Unpacked, compression, confinement};
+
+/// How many batches of received bytes may wait for the decoder.
+const BATCHES: usize = 4;
+
+/// How much is inflated at once, with the history before it. A quarter of it costs a tenth of the speed, in waking the
+/// next thread.
+const BUFFER_BYTES: usize = HISTORY_BYTES + (256 << 10);
+
+/// How many inflated buffers there are.
+const BUFFERS: usize = 8;
+
+/// Runs the stages until the last byte or the first error.
+pub(crate) fn run(
+    limits: &Limits,
+    source: impl Iterator<Item = Bytes>,
+    expected: &Expected,
+    diff_id: &Digest,
+    root: OwnedFd,
+    caller: &Caller,
+) -> Result<Unpacked, LayerError> {
+    let mut blob = Blob::new(expected);
+    let ended = thread::scope(|scope| {
+        let (to_inflate, batches) = sync_channel::<Vec<Bytes>>(BATCHES);
+        let (to_hash, hashed) = sync_channel::<Bytes>(BUFFERS);
+        let (to_unpack, unpacked) = sync_channel::<Bytes>(BUFFERS);
+        let hasher = diff_id.hasher();
+        // Where a later one cannot be made, the earlier ones end with their channels.
+        let hash = start(scope, move || {
+            confinement::computing();
+            hash(hasher, hashed)
+        })?;
+        let unpack = start(scope, move || {
+            confinement::unpacking(root.as_fd());
+            unpack(Chunks::new(unpacked), root, limits.entries, caller)
+        })?;
+        let inflate = start(scope, move || {
+            confinement::computing();
+            let source = Chunks::new(batches.into_iter().flatten());
+            inflate(source, limits.plain_bytes, caller, [to_hash, to_unpack])
+        })?;
+        blob.receive(source, to_inflate, caller);
+        Ok::<_, LayerError>(Ended {
+            inflated: join(inflate),
+            contents: join(unpack),
+            plain: join(hash),
+        })
+    })?;
+    ended.judge(blob, diff_id, caller)
+}
+
+/// What came of the stages behind the blob.
+struct Ended {
+    inflated: io::Result<()>,
+    contents: Result<Contents, UnpackError>,
+    plain: (Digest, u64),
+}
+
+impl Ended {
+    /// Several stages may have failed, most of them because of another one. The blob is judged first: bytes of somebody who
+    /// lies may fill any store, and say nothing about the room that the layer needs.
+    fn judge(
+        self,
+        blob: Blob<'_>,
+        diff_id: &Digest,
+        caller: &Caller,
+    ) -> Result<Unpacked, LayerError> {
+        let (contents, (digest, plain_bytes)) = (self.contents, self.plain);
+        if caller.is_gone() {
+            return Err(match contents {
+                Err(error) if error.is_no_space() => error.into(),
+                _ => LayerError::GivenUp,
+            });
+        }
+        blob.finish().map_err(LayerError::Blob)?;
+        self.inflated.map_err(LayerError::Compression)?;
+        let contents = contents?;
+        diff_id
+            .check(digest, plain_bytes)
+            .map_err(LayerError::DiffId)?;
+        Ok(Unpacked {
+            entries: contents.entries,
+            plain_bytes,
+            hides: contents.hides,
+            implied: contents.implied,
+        })
+    }
+}
+
+/// Inflates until the end or until nobody wants more.
+fn inflate(
+    source: Chunks<impl Iterator<Item = Bytes>>,
+    max_bytes: u64,
+    caller: &Caller,
+    outputs: [SyncSender<Bytes>; 2],
+) -> io::Result<()> {
+    let mut stream = compression::decode(source)?;
+    let mut pool = Pool::new(BUFFERS, BUFFER_BYTES);
+    let mut bytes = 0;
+    loop {
+        // A few bytes of a blob may become gigabytes here, so this is where the work is ended.
+        if caller.is_gone() {
+            return Err(caller::gone());
+        }
+        let mut buffer = pool.take();
+        let filled = stream.fill(&mut buffer)?;
+        if filled.is_empty() {
+            return Ok(());
+        }
+        bytes += filled.len() as u64;
+        if bytes > max_bytes {
+            let limit = format!("more than {max_bytes} bytes come out of it");
+            return Err(io::Error::other(limit));
+        }
+        let shared = pool.share(buffer, filled);
+        let is_wanted = outputs
+            .iter()
+            .all(|output| output.send(shared.clone()).is_ok());
+        if !is_wanted {
+            return Ok(());
+        }
+    }
+}
+
+fn hash(mut hasher: Hasher, chunks: impl IntoIterator<Item = Bytes>) -> (Digest, u64) {
+    let mut bytes = 0;
+    for chunk in chunks {
+        hasher.update(&chunk);
+        bytes += chunk.len() as u64;
+    }
+    (hasher.finish(), bytes)
+}
+
+fn unpack(
+    mut plain: Chunks<impl Iterator<Item = Bytes>>,
+    root: OwnedFd,
+    max_entries: u64,
+    caller: &Caller,
+) -> Result<Contents, UnpackError> {
+    let contents = unpack::unpack(&mut plain, root, max_entries, caller)?;
+    // What follows the end of the archive belongs to the digest, and leaving now would end the stages before.
+    io::copy(&mut plain, &mut io::sink()).map_err(ArchiveError::read)?;
+    Ok(contents)
+}
+
+fn start<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, T>, LayerError> {
+    let started = Builder::new().spawn_scoped(scope, work);
+    started.map_err(LayerError::Thread)
+}
+
+fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::caller::Waiting;
+
+    #[test]
+    fn who_is_gone_is_told_of_a_full_store_at_most() {
+        for (kind, is_no_space) in [
+            (io::ErrorKind::StorageFull, true),
+            (io::ErrorKind::InvalidInput, false),
+        ] {
+            let digest = Digest::parse(&format!("sha256:{}", "0".repeat(64))).unwrap();
+            let expected = Expected {
+                digest: digest.clone(),
+                size: 1,
+            };
+            let failed = UnpackError::File {
+                action: "write",
+                path: "a".to_owned(),
+                source: kind.into(),
+            };
+            let ended = Ended {
+                inflated: Err(caller::gone()),
+                contents: Err(failed),
+                plain: (digest.clone(), 0),
+            };
+            let gone = Waiting::default().caller();
+            let error = ended.judge(Blob::new(&expected), &digest, &gone);
+            let error = error.unwrap_err();
+            assert_eq!(error.is_no_space(), is_no_space, "{error:?}");
+            assert_eq!(
+                matches!(error, LayerError::GivenUp),
+                !is_no_space,
+                "{error:?}"
+            );
+        }
+    }
+}

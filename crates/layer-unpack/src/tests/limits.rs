@@ -1,0 +1,309 @@
+//! Layers that are too deep, too large or not waited for.
+
+use super::*;
+
+/// A layer of 160 KB once made directories 19,500 deep, each symbolic link leading as deep as the last and then 500 more.
+#[test]
+fn privileged_links_do_not_lead_deeper_than_paths() {
+    if !is_root("privileged_links_do_not_lead_deeper_than_paths") {
+        return;
+    }
+    let step = vec!["d"; 400].join("/");
+    let mut tar = Tar::default();
+    let mut base = String::new();
+    for hop in 0..8 {
+        let path = format!("{base}{step}");
+        let link = format!("l{hop}");
+        tar = tar
+            .pax(&[("path", format!("{path}/e").as_bytes())])
+            .directory("x")
+            .pax(&[("linkpath", path.as_bytes())])
+            .symlink(&link, "x");
+        base = format!("{link}/");
+    }
+    let (directory, result) = tar.unpack();
+    let error = result.unwrap_err();
+    let source = std::error::Error::source(&error).unwrap().to_string();
+    assert!(
+        source.contains("more than 512 directories deep"),
+        "{source}"
+    );
+    let mut at = fs::File::open(directory.path().join("layer"))
+        .unwrap()
+        .into();
+    let mut depth = 0;
+    while let Ok(below) = rustix::fs::openat(
+        &at,
+        "d",
+        rustix::fs::OFlags::DIRECTORY,
+        rustix::fs::Mode::empty(),
+    ) {
+        at = below;
+        depth += 1;
+    }
+    // One entry beyond the limit may have been begun.
+    assert!(depth <= 2 * 512, "{depth}");
+}
+
+/// The first bytes of a blob, and zeros for ever; somebody has to stop reading.
+struct Endless<'a> {
+    start: &'a [u8],
+    sent: usize,
+    /// Dropped after a MiB.
+    waiting: Option<Waiting>,
+}
+
+impl<'a> Endless<'a> {
+    fn new(start: &'a [u8], waiting: Option<Waiting>) -> Self {
+        let sent = 0;
+        Self {
+            start,
+            sent,
+            waiting,
+        }
+    }
+}
+
+impl Iterator for Endless<'_> {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        let start = Bytes::copy_from_slice(std::mem::take(&mut self.start));
+        let chunk = if start.is_empty() {
+            Bytes::from_static(&[0; 64 << 10])
+        } else {
+            start
+        };
+        self.sent += chunk.len();
+        if self.sent > 1 << 20 {
+            self.waiting = None;
+        }
+        assert!(self.sent < 256 << 20, "nobody stopped");
+        Some(chunk)
+    }
+}
+
+fn large_file() -> Vec<u8> {
+    let large = |header: &mut Header| header.set_size(1 << 40);
+    Tar::default()
+        .entry_with(EntryType::Regular, "large", "", b"", large)
+        .0
+}
+
+fn endless() -> Expected {
+    Expected {
+        digest: digest_of(b""),
+        size: 1 << 50,
+    }
+}
+
+#[test]
+fn unpacking_ends_when_nobody_waits() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = fs::File::open(directory.path()).unwrap().into();
+    let waiting = Waiting::default();
+    let caller = waiting.caller();
+    let start = large_file();
+    let source = Endless::new(&start, Some(waiting));
+    let result = unpack(source, &endless(), &digest_of(b""), root, &caller);
+    assert!(matches!(result, Err(LayerError::GivenUp)), "{result:?}");
+}
+
+/// Unpacks into a file system that is too small.
+fn unpack_into_little(
+    source: impl Iterator<Item = Bytes>,
+    expected: &Expected,
+    caller: &Caller,
+) -> LayerError {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let flags = rustix::mount::MountFlags::empty();
+    rustix::mount::mount("tmpfs", path, "tmpfs", flags, Some(c"size=1m")).unwrap();
+    let root = fs::File::open(path).unwrap().into();
+    let result = unpack(source, expected, &expected.digest, root, caller);
+    rustix::mount::unmount(path, rustix::mount::UnmountFlags::DETACH).unwrap();
+    result.unwrap_err()
+}
+
+/// A mirror that lied filled the store, and then no other source was asked.
+#[test]
+fn privileged_only_the_right_blob_tells_that_the_store_is_full() {
+    if !is_root("privileged_only_the_right_blob_tells_that_the_store_is_full") {
+        return;
+    }
+    let plain = Tar::default().file("large", vec![7; 8 << 20]).bytes();
+    let right = Expected {
+        digest: digest_of(&plain),
+        size: plain.len() as u64,
+    };
+    let waiting = Waiting::default();
+    let caller = waiting.caller();
+    let error = unpack_into_little(chunks(&plain), &right, &caller);
+    assert!(error.is_no_space() && error.is_local(), "{error:?}");
+
+    let other = Expected {
+        digest: digest_of(b""),
+        ..right
+    };
+    let error = unpack_into_little(chunks(&plain), &other, &caller);
+    assert!(matches!(error, LayerError::Blob(_)), "{error:?}");
+    // Nor does it go on for ever.
+    let start = large_file();
+    let error = unpack_into_little(Endless::new(&start, None), &other, &caller);
+    assert!(matches!(error, LayerError::Blob(_)), "{error:?}");
+    // Where it broke off nothing is known.
+    let broken = chunks(&plain).take(plain.len() / 2000);
+    let error = unpack_into_little(broken, &other, &caller);
+    assert!(matches!(error, LayerError::Blob(_)), "{error:?}");
+}
+
+/// It once ended the whole service with a panic.
+#[test]
+fn a_machine_without_threads_is_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = fs::File::open(directory.path()).unwrap().into();
+    let plain = Tar::default().directory("a").bytes();
+    // A thread of its own, for what it may do is taken from it for good.
+    let error = std::thread::spawn(move || {
+        confinement::computing();
+        let waiting = Waiting::default();
+        let digest = digest_of(&plain);
+        let expected = Expected {
+            digest: digest.clone(),
+            size: plain.len() as u64,
+        };
+        unpack(chunks(&plain), &expected, &digest, root, &waiting.caller()).unwrap_err()
+    });
+    let error = error.join().unwrap();
+    assert!(matches!(error, LayerError::Thread(_)), "{error:?}");
+    assert!(error.is_local() && !error.is_no_space());
+}
+
+#[test]
+fn privileged_a_layer_has_limits() {
+    if !is_root("privileged_a_layer_has_limits") {
+        return;
+    }
+    let plain = Tar::default().directory("a").directory("b").bytes();
+    let size = plain.len() as u64;
+    let expected = Expected {
+        digest: digest_of(&plain),
+        size,
+    };
+    let unpack = |plain_bytes, entries| {
+        let directory = tempfile::tempdir().unwrap();
+        let root = fs::File::open(directory.path()).unwrap().into();
+        let limits = Limits {
+            plain_bytes,
+            entries,
+        };
+        let waiting = Waiting::default();
+        let caller = waiting.caller();
+        pipeline::run(
+            &limits,
+            chunks(&plain),
+            &expected,
+            &expected.digest,
+            root,
+            &caller,
+        )
+    };
+    unpack(size, 2).unwrap();
+    let error = unpack(size - 1, 2).unwrap_err();
+    assert!(matches!(error, LayerError::Compression(_)), "{error:?}");
+    let error = unpack(size, 1).unwrap_err();
+    assert!(
+        error.to_string().contains("number of entries exceeds"),
+        "{error:?}"
+    );
+}
+
+/// The header of a frame and a block of one byte, by hand (RFC 8878, "Zstandard Frames"): no encoder makes the largest.
+#[test]
+fn a_zstd_window_has_a_limit() {
+    let frame = |window_log: u8| {
+        let magic = [0x28, 0xb5, 0x2f, 0xfd];
+        [
+            &magic[..],
+            &[0, (window_log - 10) << 3],
+            &[0b1001, 0, 0],
+            b"x",
+        ]
+        .concat()
+    };
+    for (window_log, is_taken) in [(25, true), (26, false)] {
+        let frame = frame(window_log);
+        let mut buffer = vec![0; compression::MIN_BUFFER_BYTES];
+        let mut decoder = compression::decode(chunks::Chunks::new(chunks(&frame))).unwrap();
+        match decoder.fill(&mut buffer) {
+            Ok(filled) => assert!(is_taken && buffer[filled] == *b"x"),
+            Err(error) => assert!(!is_taken && error.to_string().contains("32 MiB"), "{error}"),
+        }
+    }
+}
+
+/// A wrong archive at the beginning of a blob that is larger than all queues together: every stage goes away in its own time,
+/// and the digest is still what decides.
+#[test]
+fn a_stage_that_ends_early_leaves_nobody_waiting() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut plain = vec![0x55; 512];
+    plain.resize(16 << 20, 0);
+    let mut state = 1u32;
+    for byte in &mut plain[512..] {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        *byte = (state >> 24) as u8;
+    }
+    let gzip = {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
+        encoder.write_all(&plain).unwrap();
+        encoder.finish().unwrap()
+    };
+    let mut garbage = gzip.clone();
+    garbage[10] = 0xff;
+    for blob in [&plain, &gzip, &garbage] {
+        let expected = |digest| Expected {
+            digest,
+            size: blob.len() as u64,
+        };
+        let waiting = Waiting::default();
+        let unpack = |expected: Expected| {
+            let root = fs::File::open(directory.path()).unwrap().into();
+            let source = chunks(blob);
+            unpack(
+                source,
+                &expected,
+                &digest_of(&plain),
+                root,
+                &waiting.caller(),
+            )
+            .unwrap_err()
+        };
+        let error = unpack(expected(digest_of(blob)));
+        let is_expected = match error {
+            LayerError::Unpack(_) => blob != &garbage,
+            LayerError::Compression(_) => blob == &garbage,
+            _ => false,
+        };
+        assert!(is_expected, "{error:?}");
+        let error = unpack(expected(digest_of(b"")));
+        assert!(matches!(error, LayerError::Blob(_)), "{error:?}");
+    }
+}
+
+#[test]
+#[should_panic(expected = "the source broke")]
+fn a_panic_is_not_lost_and_leaves_nobody_waiting() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = fs::File::open(directory.path()).unwrap().into();
+    let start = large_file();
+    let waiting = Waiting::default();
+    let source = Endless::new(&start, None).enumerate().map(|(at, chunk)| {
+        if at == 100 {
+            panic!("the source broke")
+        } else {
+            chunk
+        }
+    });
+    let _ = unpack(source, &endless(), &digest_of(b""), root, &waiting.caller());
+}

@@ -1,0 +1,437 @@
+//! Entries made into files, with owners, modes, times and attributes, and with whiteouts as overlayfs wants them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, BufRead};
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{
+    AtFlags, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid, chmodat, chownat, fchmod,
+    fchown, futimens, linkat, makedev, mkdirat, mknodat, openat, symlinkat, utimensat,
+};
+use rustix::io::Errno;
+
+use super::archive::{Archive, Entry, EntryKind};
+use super::archive_error::ArchiveError;
+use super::attributes;
+use super::caller::{self, Caller};
+use super::creation;
+use super::pax::Time;
+use super::tree::{Directory, ENTRY_BYTES, EntryPath, Found, Tree, kind_of, set_opaque};
+use super::unpack_error::{
+    MAKE_OPAQUE, MAKE_OPAQUE_AROUND, SET_ATTRIBUTE, SET_ENDING, UnpackError, failed, shown,
+};
+
+/// The most bytes of directories' paths and default ACLs kept until the end, when these and their times are set, with
+/// [`ENTRY_BYTES`] for each. Symbolic links give one directory as many paths as an archive has entries.
+const MAX_DIRECTORY_BYTES: usize = 64 << 20;
+
+/// The prefix of names that hide something of the layers below (OCI image specification, layer, "Whiteouts").
+const WHITEOUT: &[u8] = b".wh.";
+
+/// The name that hides everything of a directory below.
+const OPAQUE: &[u8] = b".wh..wh..opq";
+
+/// Names of aufs's own bookkeeping.
+const AUFS: &[u8] = b".wh..wh.";
+
+/// What came out of an archive.
+#[derive(Debug)]
+pub struct Contents {
+    /// The number of entries.
+    pub entries: u64,
+    /// Whether whiteouts or opaque directories hide something of the layers below.
+    pub hides: bool,
+    /// Directories that are there only because something lies in them; the empty path is the root.
+    pub implied: BTreeSet<Vec<u8>>,
+}
+
+/// Unpacks an archive below a directory that nobody else uses.
+///
+/// # Errors
+///
+/// [`UnpackError`]; the directory then holds the entries before the bad one.
+pub fn unpack(
+    source: &mut impl BufRead,
+    root: OwnedFd,
+    max_entries: u64,
+    caller: &Caller,
+) -> Result<Contents, UnpackError> {
+    let mut archive = Archive::new(source, max_entries);
+    let mut unpacker = Unpacker {
+        tree: Tree::new(root).map_err(|source| UnpackError::File {
+            action: "find",
+            path: "/".to_owned(),
+            source,
+        })?,
+        directories: BTreeMap::new(),
+        directory_bytes: 0,
+        skipped_xattrs: 0,
+        hides: false,
+        caller,
+    };
+    while let Some(entry) = archive.next_entry()? {
+        // Many entries fit into one read, and each may take a while.
+        unpacker.look_at_caller()?;
+        let rule = |rule| UnpackError::Path {
+            path: shown(&entry.path),
+            rule,
+        };
+        let path = EntryPath::parse(&entry.path).map_err(rule)?;
+        unpacker.unpack(&entry, &path, &mut archive)?;
+    }
+    Ok(Contents {
+        entries: archive.entries(),
+        hides: unpacker.hides,
+        implied: unpacker.finish()?,
+    })
+}
+
+struct Unpacker<'a> {
+    tree: Tree,
+    directories: BTreeMap<Vec<u8>, Ending>,
+    directory_bytes: usize,
+    skipped_xattrs: u64,
+    hides: bool,
+    caller: &'a Caller,
+}
+
+/// What a directory gets when nothing more is made in it.
+struct Ending {
+    mtime: Time,
+    default_acl: Option<Vec<u8>>,
+}
+
+impl Unpacker<'_> {
+    fn look_at_caller(&self) -> Result<(), UnpackError> {
+        if self.caller.is_gone() {
+            return Err(ArchiveError::Read(caller::gone()).into());
+        }
+        Ok(())
+    }
+
+    fn unpack(
+        &mut self,
+        entry: &Entry,
+        path: &EntryPath,
+        content: &mut impl BufRead,
+    ) -> Result<(), UnpackError> {
+        if path.is_root() {
+            if entry.kind != EntryKind::Directory {
+                return Err(UnpackError::Entry {
+                    path: shown(&entry.path),
+                    rule: "takes the place of the root",
+                });
+            }
+            let root = self.tree.open(b"").map_err(failed("open", entry))?;
+            self.tree.make_explicit(b"");
+            attributes::clear(&root).map_err(failed("clear the attributes of", entry))?;
+            self.tree.forget(b"");
+            return self.finish_directory(&root, entry, path);
+        }
+        let directory = self
+            .tree
+            .directory(&path.parent)
+            .map_err(failed("open the directory of", entry))?;
+        if path.name.starts_with(WHITEOUT) {
+            return self.whiteout(entry, path, &directory);
+        }
+        match &entry.kind {
+            EntryKind::Directory => self.directory(entry, path, &directory),
+            EntryKind::HardLink(target) => self.hard_link(entry, path, &directory, target),
+            EntryKind::File => self.file(entry, path, &directory, content),
+            _ => {
+                // Overlayfs takes this device for a whiteout, whoever made it.
+                self.hides |= entry.kind == EntryKind::CharacterDevice(0, 0);
+                self.make(entry, path, &directory, || node(entry, path, &directory))?;
+                self.finish_other(entry, path, &directory)
+            }
+        }
+    }
+
+    /// Makes something; of two entries with one name the later one holds.
+    fn make<T>(
+        &mut self,
+        entry: &Entry,
+        path: &EntryPath,
+        directory: &Directory,
+        make: impl Fn() -> Result<T, Errno>,
+    ) -> Result<T, UnpackError> {
+        match make() {
+            Err(Errno::EXIST) => {}
+            made => return made.map_err(failed("create", entry)),
+        }
+        self.tree
+            .remove(directory, &path.name, self.caller)
+            .map_err(failed("replace", entry))?;
+        self.forget_directories(&path.whole());
+        make().map_err(failed("create", entry))
+    }
+
+    fn forget_directories(&mut self, path: &[u8]) {
+        self.directories.remove(path);
+        let below = [path, b"/"].concat();
+        let after = self
+            .directories
+            .range(below.clone()..)
+            .map(|(known, _)| known);
+        let gone: Vec<_> = after
+            .take_while(|known| known.starts_with(&below))
+            .cloned()
+            .collect();
+        for path in gone {
+            self.directories.remove(&path);
+        }
+    }
+
+    fn file(
+        &mut self,
+        entry: &Entry,
+        path: &EntryPath,
+        directory: &Directory,
+        content: &mut impl BufRead,
+    ) -> Result<(), UnpackError> {
+        let create = || creation::create(directory, &path.name, entry);
+        let mut created = self.make(entry, path, directory, create)?;
+        created.write(entry, content)?;
+        created.set_owner_and_mode(entry)?;
+        self.finish_open(&created.file, entry)
+    }
+
+    /// Attributes, which a change of the owner would remove, and then the time.
+    fn finish_open(&mut self, file: &impl AsFd, entry: &Entry) -> Result<(), UnpackError> {
+        if !entry.xattrs.is_empty() {
+            self.skipped_xattrs +=
+                attributes::set(file, entry).map_err(failed(SET_ATTRIBUTE, entry))?;
+        }
+        futimens(file, &timestamps(entry.mtime)).map_err(failed("set the time of", entry))
+    }
+
+    fn directory(
+        &mut self,
+        entry: &Entry,
+        path: &EntryPath,
+        directory: &Directory,
+    ) -> Result<(), UnpackError> {
+        let make = || mkdirat(directory, &path.name[..], Mode::RWXU);
+        let found = match make() {
+            Ok(()) => None,
+            Err(Errno::EXIST) => {
+                let found = kind_of(directory, &path.name).map_err(failed("look for", entry))?;
+                if found != Some(Found::Directory) {
+                    self.make(entry, path, directory, make)?;
+                }
+                found
+            }
+            Err(error) => return Err(failed("create", entry)(error)),
+        };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let made = openat(directory, &path.name[..], flags, Mode::empty())
+            .map_err(failed("open", entry))?;
+        if found == Some(Found::Directory) {
+            attributes::clear(&made).map_err(failed("clear the attributes of", entry))?;
+        }
+        if found == Some(Found::Whiteout) {
+            // The layer removed what was there below and made a new directory.
+            set_opaque(&made).map_err(failed(MAKE_OPAQUE, entry))?;
+        }
+        self.tree.make_explicit(&directory.path_of(&path.name));
+        self.finish_directory(&made, entry, path)?;
+        self.tree.keep(path.whole(), made, directory, &path.name);
+        Ok(())
+    }
+
+    fn finish_directory(
+        &mut self,
+        made: &OwnedFd,
+        entry: &Entry,
+        path: &EntryPath,
+    ) -> Result<(), UnpackError> {
+        let owner = (Uid::from_raw(entry.uid), Gid::from_raw(entry.gid));
+        fchown(made, Some(owner.0), Some(owner.1)).map_err(failed("set the owner of", entry))?;
+        fchmod(made, Mode::from_raw_mode(entry.mode)).map_err(failed("set the mode of", entry))?;
+        self.finish_open(made, entry)?;
+        let path = path.whole();
+        let default_acl = attributes::default_acl(entry).map(<[u8]>::to_vec);
+        self.directory_bytes += ENTRY_BYTES + path.len() + default_acl.as_ref().map_or(0, Vec::len);
+        if self.directory_bytes > MAX_DIRECTORY_BYTES {
+            let what = "the size of all directories' paths and ACLs";
+            return Err(ArchiveError::Limit {
+                what,
+                limit: MAX_DIRECTORY_BYTES as u64,
+            }
+            .into());
+        }
+        let mtime = entry.mtime;
+        self.directories.insert(path, Ending { mtime, default_acl });
+        Ok(())
+    }
+
+    /// Gives a file a second name. Mode, owner and times belong to the file and were set with its first one.
+    fn hard_link(
+        &mut self,
+        entry: &Entry,
+        path: &EntryPath,
+        directory: &Directory,
+        target: &[u8],
+    ) -> Result<(), UnpackError> {
+        let broken = |rule| UnpackError::Entry {
+            path: shown(&entry.path),
+            rule,
+        };
+        let target = EntryPath::parse(target)
+            .map_err(|_| broken("is a hard link that leads out of the layer"))?;
+        if target.is_root() || target == *path {
+            return Err(broken("is a hard link to itself or to the root"));
+        }
+        let missing = || broken("is a hard link to a file that this layer does not have");
+        let parent = match self.tree.open(&target.parent) {
+            Ok(parent) => parent,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(missing()),
+            Err(error) => return Err(failed("find the target of", entry)(error)),
+        };
+        match kind_of(&parent, &target.name).map_err(failed("find the target of", entry))? {
+            None => return Err(missing()),
+            Some(Found::Other) => {}
+            Some(Found::Directory | Found::Whiteout) => {
+                return Err(broken("is a hard link to what is no file"));
+            }
+        }
+        let (old, new) = (&target.name[..], &path.name[..]);
+        self.make(entry, path, directory, || {
+            linkat(&parent, old, directory, new, AtFlags::empty())
+        })
+    }
+
+    /// Owner, mode and time of what is not opened. The name was made a moment ago in a directory that only we use.
+    fn finish_other(
+        &mut self,
+        entry: &Entry,
+        path: &EntryPath,
+        directory: &Directory,
+    ) -> Result<(), UnpackError> {
+        let name = &path.name[..];
+        let nofollow = AtFlags::SYMLINK_NOFOLLOW;
+        if !directory.given().is_some_and(|given| given.is_owner(entry)) {
+            let owner = (Uid::from_raw(entry.uid), Gid::from_raw(entry.gid));
+            chownat(directory, name, Some(owner.0), Some(owner.1), nofollow)
+                .map_err(failed("set the owner of", entry))?;
+        }
+        if !matches!(entry.kind, EntryKind::Symlink(_)) {
+            let mode = Mode::from_raw_mode(entry.mode);
+            chmodat(directory, name, mode, AtFlags::empty())
+                .map_err(failed("set the mode of", entry))?;
+        }
+        if !entry.xattrs.is_empty() {
+            self.skipped_xattrs += attributes::set_node(directory, name, entry)
+                .map_err(failed(SET_ATTRIBUTE, entry))?;
+        }
+        utimensat(directory, name, &timestamps(entry.mtime), nofollow)
+            .map_err(failed("set the time of", entry))
+    }
+
+    fn whiteout(
+        &mut self,
+        entry: &Entry,
+        path: &EntryPath,
+        directory: &Directory,
+    ) -> Result<(), UnpackError> {
+        self.hides = true;
+        if path.name == OPAQUE {
+            return set_opaque(directory).map_err(failed(MAKE_OPAQUE_AROUND, entry));
+        }
+        if path.name.starts_with(AUFS) {
+            return Ok(());
+        }
+        let hidden = &path.name[WHITEOUT.len()..];
+        if matches!(hidden, b"" | b"." | b"..") {
+            return Err(UnpackError::Entry {
+                path: shown(&entry.path),
+                rule: "is a whiteout of nothing",
+            });
+        }
+        match kind_of(directory, hidden).map_err(failed("look for what is hidden by", entry))? {
+            None => {
+                let kind = FileType::CharacterDevice;
+                mknodat(directory, hidden, kind, Mode::empty(), makedev(0, 0))
+                    .map_err(failed("create", entry))
+            }
+            // A whiteout concerns the layers below; what this layer has of that name stays, alone.
+            Some(Found::Directory) => {
+                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let made = openat(directory, hidden, flags, Mode::empty())
+                    .map_err(failed("open", entry))?;
+                // It takes over nothing from below, its owner and mode neither.
+                self.tree.make_explicit(&directory.path_of(hidden));
+                set_opaque(&made).map_err(failed(MAKE_OPAQUE, entry))
+            }
+            Some(Found::Whiteout | Found::Other) => Ok(()),
+        }
+    }
+
+    /// Sets the default ACLs and the times of directories, deepest first; gives those without an entry.
+    fn finish(self) -> Result<BTreeSet<Vec<u8>>, UnpackError> {
+        if self.skipped_xattrs > 0 {
+            tracing::debug!(
+                count = self.skipped_xattrs,
+                "extended attributes of the layer that are not taken over"
+            );
+        }
+        for (path, ending) in self.directories.iter().rev() {
+            self.look_at_caller()?;
+            let failed = |source| UnpackError::File {
+                action: SET_ENDING,
+                path: shown(path),
+                source,
+            };
+            let directory = match self.tree.open(path) {
+                Ok(directory) => directory,
+                // Reached through a symbolic link that a later entry replaced.
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                    ) =>
+                {
+                    continue;
+                }
+                Err(error) => return Err(failed(error)),
+            };
+            if let Some(acl) = &ending.default_acl {
+                attributes::set_default_acl(&directory, acl)
+                    .map_err(|error| failed(error.into()))?;
+            }
+            futimens(&directory, &timestamps(ending.mtime))
+                .map_err(|error| failed(error.into()))?;
+        }
+        Ok(self.tree.into_implied())
+    }
+}
+
+/// Makes what is neither file nor directory.
+fn node(entry: &Entry, path: &EntryPath, directory: &Directory) -> Result<(), Errno> {
+    let name = &path.name[..];
+    let (kind, device) = match &entry.kind {
+        EntryKind::Symlink(target) => return symlinkat(&target[..], directory, name),
+        EntryKind::CharacterDevice(major, minor) => {
+            (FileType::CharacterDevice, makedev(*major, *minor))
+        }
+        EntryKind::BlockDevice(major, minor) => (FileType::BlockDevice, makedev(*major, *minor)),
+        EntryKind::Fifo => (FileType::Fifo, 0),
+        EntryKind::File | EntryKind::Directory | EntryKind::HardLink(_) => return Ok(()),
+    };
+    mknodat(directory, name, kind, Mode::RUSR | Mode::WUSR, device)
+}
+
+fn timestamps(mtime: Time) -> Timestamps {
+    let time = Timespec {
+        tv_sec: mtime.seconds,
+        tv_nsec: mtime.nanoseconds.into(),
+    };
+    Timestamps {
+        last_access: time,
+        last_modification: time,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+//! What is kept until the end has a limit, and the end of the caller is seen there too.
+
+use super::*;
+use crate::caller::Waiting;
+use std::fs::{self, File};
+use std::io::{Cursor, Read};
+use vm_harness::archive::Tar;
+
+/// An unpacker below a directory that has so many bytes left for directories.
+fn unpacker<'a>(root: &std::path::Path, left: usize, caller: &'a Caller) -> Unpacker<'a> {
+    Unpacker {
+        tree: Tree::new(File::open(root).unwrap().into()).unwrap(),
+        directories: BTreeMap::new(),
+        directory_bytes: MAX_DIRECTORY_BYTES - left,
+        skipped_xattrs: 0,
+        hides: false,
+        caller,
+    }
+}
+
+/// Short paths of directories, through symbolic links as many as an archive has entries, once cost several times the limit.
+#[test]
+fn privileged_each_directory_counts_with_what_its_place_costs() {
+    if !vm_harness::is_root("privileged_each_directory_counts_with_what_its_place_costs") {
+        return;
+    }
+    let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let waiting = Waiting::default();
+    let caller = waiting.caller();
+    let mut unpacker = unpacker(directory.path(), 2 * (ENTRY_BYTES + 1), &caller);
+    let archive = Tar::default().directory("a").directory("b").directory("c");
+    let bytes = archive.bytes();
+    let mut archive = Archive::new(&bytes[..], 3);
+    let mut next = || {
+        let entry = archive.next_entry().unwrap().unwrap();
+        let path = EntryPath::parse(&entry.path).unwrap();
+        unpacker.unpack(&entry, &path, &mut io::empty())
+    };
+    next().unwrap();
+    next().unwrap();
+    let error = next().unwrap_err().to_string();
+    assert!(error.contains("all directories' paths and ACLs"), "{error}");
+}
+
+/// An archive whose reader has nobody waiting any more when so many bytes are left.
+struct Leaving {
+    bytes: Cursor<Vec<u8>>,
+    left: usize,
+    waiting: Option<Waiting>,
+}
+
+impl Read for Leaving {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.fill_buf()?.read(buffer)?;
+        self.consume(read);
+        Ok(read)
+    }
+}
+
+impl BufRead for Leaving {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.bytes.fill_buf()
+    }
+
+    fn consume(&mut self, amount: usize) {
+        self.bytes.consume(amount);
+        let at = usize::try_from(self.bytes.position()).unwrap();
+        if self.bytes.get_ref().len() - at <= self.left {
+            self.waiting = None;
+        }
+    }
+}
+
+fn unpack_until(archive: Tar, left: usize) -> Result<Contents, UnpackError> {
+    let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let root = File::open(directory.path()).unwrap().into();
+    let waiting = Waiting::default();
+    let caller = waiting.caller();
+    let mut source = Leaving {
+        bytes: Cursor::new(archive.bytes()),
+        left,
+        waiting: Some(waiting),
+    };
+    unpack(&mut source, root, 100, &caller)
+}
+
+/// The last times and ACLs of a layer with very many directories.
+#[test]
+fn privileged_the_end_is_not_reached_for_nobody() {
+    if !vm_harness::is_root("privileged_the_end_is_not_reached_for_nobody") {
+        return;
+    }
+    let archive = || Tar::default().directory("a").directory("b");
+    assert_eq!(unpack_until(archive(), 0).unwrap().entries, 2);
+    // The first of two blocks of zeros is read after the last entry.
+    let error = unpack_until(archive(), 512).unwrap_err();
+    assert!(matches!(error, UnpackError::Archive(_)), "{error:?}");
+}
+
+/// A file in the place of a tree that takes long to remove.
+#[test]
+fn privileged_a_tree_is_not_replaced_for_nobody() {
+    if !vm_harness::is_root("privileged_a_tree_is_not_replaced_for_nobody") {
+        return;
+    }
+    let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+    fs::create_dir(directory.path().join("a")).unwrap();
+    fs::write(directory.path().join("a/file"), "x").unwrap();
+    let waiting = Waiting::default();
+    let caller = waiting.caller();
+    drop(waiting);
+    let mut unpacker = unpacker(directory.path(), 1 << 20, &caller);
+    let bytes = Tar::default().file("a", "").bytes();
+    let mut archive = Archive::new(&bytes[..], 1);
+    let entry = archive.next_entry().unwrap().unwrap();
+    let path = EntryPath::parse(&entry.path).unwrap();
+    unpacker
+        .unpack(&entry, &path, &mut io::empty())
+        .unwrap_err();
+    assert!(directory.path().join("a/file").exists());
+}

@@ -1,0 +1,46 @@
+//! The C library's heap, told to keep less than it likes to.
+//!
+//! glibc gives threads arenas of their own, and keeps what is freed in them. In a guest that memory is the pod's.
+
+#![expect(unsafe_code, reason = "functions of the C library")]
+
+/// Makes all threads share a few arenas. To be called before there are threads.
+pub fn share_arenas() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: a number for the C library, which it takes or refuses.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 2);
+    }
+}
+
+/// Gives back to the kernel what is free. Takes some milliseconds where much is.
+pub fn trim() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: takes the heap's own locks, and touches only what nobody holds.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    fn resident_kib() -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+        let kib = line.and_then(|line| line.split_whitespace().nth(1));
+        kib.unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn what_is_free_is_given_back() {
+        // Small pieces, so that they come from the heap and not from mappings of their own; the last one keeps its end in use.
+        let mut pieces: Vec<Vec<u8>> = (0..32_000).map(|_| vec![1; 1024]).collect();
+        let last = pieces.pop();
+        drop(pieces);
+        let before = resident_kib();
+        super::trim();
+        let after = resident_kib();
+        drop(last);
+        assert!(after + 20_000 < before, "{before} KiB, then {after} KiB");
+    }
+}

@@ -1,0 +1,99 @@
+//! Sockets that a service manager made, listens on and hands over: systemd's socket activation.
+
+#![expect(
+    unsafe_code,
+    reason = "a descriptor that comes as a number has no owner yet"
+)]
+
+use std::io::{self, ErrorKind};
+use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
+use std::os::unix::net::UnixListener;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::net::sockopt::{socket_acceptconn, socket_domain, socket_type};
+use rustix::net::{AddressFamily, SocketType};
+
+/// Whether the descriptors have an owner already.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// The unix sockets that `LISTEN_FDS` of the environment counts, if `LISTEN_PID` says that this process is meant. They are
+/// given once; whoever asks again gets none.
+///
+/// # Errors
+///
+/// `InvalidInput` for numbers that are none, and for a descriptor that is not a unix stream socket that listens.
+pub fn unix_listeners() -> io::Result<Vec<UnixListener>> {
+    let numbers = sd_notify::listen_fds()?;
+    if TAKEN.swap(true, Ordering::Relaxed) {
+        return Ok(Vec::new());
+    }
+    numbers.map(take).collect()
+}
+
+fn take(number: RawFd) -> io::Result<UnixListener> {
+    // SAFETY: the descriptor is open, for `listen_fds` has just marked it close-on-exec, and it was so when this process began,
+    // so nothing in here opened it under this number. `TAKEN` sees to it that nobody else gets to own it.
+    let socket = unsafe { OwnedFd::from_raw_fd(number) };
+    let is_fit = socket_domain(&socket)? == AddressFamily::UNIX
+        && socket_type(&socket)? == SocketType::STREAM
+        && socket_acceptconn(&socket)?;
+    if !is_fit {
+        return Err(io::Error::new(
+            ErrorKind::InvalidInput,
+            format!("descriptor {number} is no unix stream socket that listens"),
+        ));
+    }
+    Ok(socket.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd as _;
+    use std::process::Command;
+
+    /// Runs one of the ignored tests in a process whose descriptor 3 is the one given, as a service manager would.
+    fn run_with(descriptor: RawFd, test: &str) -> bool {
+        let script = format!(
+            "LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" --exact inherited::tests::{test} --ignored 3<&{descriptor}"
+        );
+        let output = Command::new("/bin/bash")
+            .args(["-c", &script])
+            .arg(std::env::current_exe().unwrap())
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains("running 1 test"), "{text}");
+        output.status.success()
+    }
+
+    /// A copy without close-on-exec, for the shell.
+    fn inheritable(descriptor: impl Into<OwnedFd>) -> OwnedFd {
+        let copy = descriptor.into();
+        rustix::io::fcntl_setfd(&copy, rustix::io::FdFlags::empty()).unwrap();
+        copy
+    }
+
+    #[test]
+    #[ignore = "started by the test below"]
+    fn child_takes_its_socket_once() {
+        let sockets = unix_listeners().unwrap();
+        assert_eq!(sockets.len(), 1);
+        assert_eq!(sockets[0].as_raw_fd(), 3);
+        assert!(unix_listeners().unwrap().is_empty());
+    }
+
+    #[test]
+    fn sockets_are_taken_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = inheritable(UnixListener::bind(folder.path().join("a")).unwrap());
+        assert!(run_with(
+            listener.as_raw_fd(),
+            "child_takes_its_socket_once"
+        ));
+        let file = inheritable(tempfile::tempfile().unwrap());
+        assert!(!run_with(file.as_raw_fd(), "child_takes_its_socket_once"));
+        // Not in this process: it was not started with any.
+        assert!(unix_listeners().unwrap().is_empty());
+    }
+}

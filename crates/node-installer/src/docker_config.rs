@@ -1,0 +1,130 @@
+//! Docker configurations as the kubelet mounts them: secrets of the types `kubernetes.io/dockerconfigjson` and `dockercfg`.
+//!
+//! A secret that is not there yet and one without content count as a configuration without entries: so a placeholder secret can be
+//! filled later.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use credential_sources::docker_config::{
+    ConfigError, DockerConfig, Input, MAX_CONFIG_BYTES, Shape, shape,
+};
+use credential_sources::printable;
+use zeroize::Zeroizing;
+
+use crate::secret::{Secret, read_file};
+
+/// The keys that hold a docker configuration; where a secret has both, the first counts. The content says which form it has.
+const KEYS: [&str; 2] = [".dockerconfigjson", ".dockercfg"];
+
+/// What is at one place.
+pub(crate) enum Found {
+    /// Nothing yet.
+    Nothing,
+    /// A secret without such a key, and the keys that it does have.
+    Others(Vec<String>),
+    /// A configuration.
+    Config(Input),
+}
+
+/// Why a configuration cannot be used.
+pub(crate) enum Fault {
+    /// It cannot be read.
+    Unreadable(PathBuf, io::Error),
+    /// It is not what it should be; the broken rule, without a value.
+    Unacceptable(PathBuf, String),
+}
+
+/// Reads the configuration at `place`, the directory of a secret or a file.
+pub(crate) fn read(place: &Path) -> Result<Found, Fault> {
+    let (path, text) = if place.is_dir() {
+        match read_secret(place)? {
+            Ok(found) => found,
+            Err(others) if others.is_empty() => return Ok(Found::Nothing),
+            Err(others) => return Ok(Found::Others(others)),
+        }
+    } else {
+        let unreadable = |error| Fault::Unreadable(place.into(), error);
+        match read_file(place, MAX_CONFIG_BYTES).map_err(unreadable)? {
+            Some(text) => (place.to_owned(), text),
+            None => return Ok(Found::Nothing),
+        }
+    };
+    match parse(&text) {
+        Ok(Some(config)) => Ok(Found::Config(Input {
+            source: path.display().to_string(),
+            config,
+        })),
+        Ok(None) => Ok(Found::Nothing),
+        Err(rule) => Err(Fault::Unacceptable(path, rule)),
+    }
+}
+
+type Text = (PathBuf, Zeroizing<Vec<u8>>);
+
+/// Reads the first of [`KEYS`] that the secret has; else the answer is the keys that it does have.
+fn read_secret(directory: &Path) -> Result<Result<Text, Vec<String>>, Fault> {
+    let mut keys = Vec::new();
+    for key in KEYS {
+        let path = directory.join(key);
+        match Secret::read(directory, key, MAX_CONFIG_BYTES) {
+            Ok(Secret::Present(text)) => return Ok(Ok((path, text))),
+            Ok(Secret::Absent { others }) => keys = others,
+            Err(error) => return Err(Fault::Unreadable(path, error)),
+        }
+    }
+    Ok(Err(keys.iter().map(|key| printable(key)).collect()))
+}
+
+/// Parses a configuration of either form; `None` where there is no content, which the kubelet ignores too.
+fn parse(text: &[u8]) -> Result<Option<DockerConfig>, String> {
+    if text.iter().all(u8::is_ascii_whitespace) {
+        return Ok(None);
+    }
+    let told = |error: ConfigError| error.to_string();
+    let config = match shape(text).map_err(told)? {
+        Shape::Config => DockerConfig::parse(text),
+        Shape::Legacy => DockerConfig::parse_legacy(text),
+        Shape::Manifest => return Err("it is a manifest, not the content of a secret".into()),
+    };
+    config.map(Some).map_err(told)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_are_valid_and_broken_ones_are_told_without_their_text() {
+        for empty in ["", " \n"] {
+            assert!(parse(empty.as_bytes()).unwrap().is_none());
+        }
+        for none in ["{}", "{}\n", "{\"auths\":{}}", "{\"auths\":null}"] {
+            assert!(parse(none.as_bytes()).unwrap().unwrap().entries.is_empty());
+        }
+        for (one, key) in [
+            (r#"{"auths":{"a.corp":{"auth":"dTpw"}}}"#, "a.corp"),
+            (r#"{"b.corp":{"auth":"dTpw"}}"#, "b.corp"),
+        ] {
+            let config = parse(one.as_bytes()).unwrap().unwrap();
+            assert!(config.entries.contains_key(key));
+        }
+        for (text, rule) in [
+            ("hunter2", "it is not JSON: line 1"),
+            ("{\"hunter2\":", "it is not JSON: line 1"),
+            (
+                r#"{"auths":{"a.corp":{"auth":["hunter2"]}}}"#,
+                "of another type",
+            ),
+            (
+                r#"{"apiVersion":"v1","kind":"Secret","hunter2":{}}"#,
+                "it is a manifest",
+            ),
+            ("[\"hunter2\"]", "of another type"),
+        ] {
+            let error = parse(text.as_bytes()).unwrap_err();
+            assert!(error.contains(rule), "{error}");
+            assert!(!error.contains("hunter2"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! What a set's secrets make together: the document, with the credentials of docker configurations below what it says itself.
+
+use std::fmt::Display;
+
+use credential_sources::docker_config::{Input, Widening, offers};
+use credential_sources::merge::{Merged, merge};
+use credential_sources::{Finding, Loss};
+use puller_config::{Document as Parsed, MAX_DOCUMENT_BYTES, Warning};
+
+use crate::docker_config::{self, Fault, Found};
+use crate::plan::Document;
+use crate::secret::Secret;
+use crate::{Error, Set};
+
+/// How many warnings and how many notes about docker configurations are logged: a hostile one can have thousands.
+const MAX_TOLD: usize = 64;
+
+/// A set's document, and what there is to say about it.
+pub(crate) struct Made {
+    pub(crate) document: Document,
+    pub(crate) problems: Vec<Error>,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) notes: Vec<String>,
+}
+
+/// Makes the document of the set `name`. `kept` says whether an earlier one stays in place where this one is unusable.
+pub(crate) fn make(name: &str, set: &Set, kept: bool) -> Made {
+    let mut making = Making {
+        name,
+        set,
+        kept,
+        problems: Vec::new(),
+        warnings: Vec::new(),
+        findings: Vec::new(),
+    };
+    let (own, warnings) = making.own();
+    // Also where the document itself is unusable: everything that has to be corrected is told at once.
+    let inputs = making.inputs();
+    let document = match (own, inputs) {
+        (own, _) if set.docker_configs.is_empty() => own,
+        (Document::Unusable, _) | (_, None) => Document::Unusable,
+        (own, Some(inputs)) => making.put_below(own, &inputs, &warnings),
+    };
+    making.finish(document)
+}
+
+struct Making<'s> {
+    name: &'s str,
+    set: &'s Set,
+    kept: bool,
+    problems: Vec<Error>,
+    warnings: Vec<String>,
+    findings: Vec<Finding>,
+}
+
+impl Making<'_> {
+    /// The document of the administrator, with what its author may not have meant.
+    fn own(&mut self) -> (Document, Vec<Warning>) {
+        let Set { secret, key, .. } = self.set;
+        let text = match Secret::read(secret, key, MAX_DOCUMENT_BYTES) {
+            Ok(Secret::Present(text)) => text,
+            Ok(Secret::Absent { others }) => {
+                self.miss(&others);
+                return (Document::Absent, Vec::new());
+            }
+            Err(source) => {
+                self.problems.push(Error::Secret {
+                    set: self.name.into(),
+                    path: secret.join(key),
+                    source,
+                });
+                return (Document::Unusable, Vec::new());
+            }
+        };
+        match Parsed::parse(&text) {
+            Ok(checked) => {
+                for warning in &checked.warnings {
+                    self.warn("document", warning);
+                }
+                (Document::Valid(text), checked.warnings)
+            }
+            Err(problems) => {
+                self.problems.push(Error::Document {
+                    set: self.name.into(),
+                    problems,
+                    kept: self.kept,
+                });
+                (Document::Unusable, Vec::new())
+            }
+        }
+    }
+
+    /// Warns of a secret that has keys, but not the wanted one.
+    fn miss(&mut self, others: &[String]) {
+        if others.is_empty() {
+            return;
+        }
+        let effect = if self.set.docker_configs.is_empty() {
+            "its sandboxes get no document"
+        } else {
+            "nothing of it is used"
+        };
+        self.warnings.push(format!(
+            "the secret of the set {} has no key {:?}, but {}; {effect}",
+            self.name,
+            self.set.key,
+            others.join(", ")
+        ));
+    }
+
+    /// The docker configurations in their order; `None` if one is unusable, since the others alone could mean another winner.
+    fn inputs(&mut self) -> Option<Vec<Input>> {
+        let mut inputs = Vec::new();
+        let mut usable = true;
+        for place in &self.set.docker_configs {
+            match docker_config::read(place) {
+                Ok(Found::Config(input)) => inputs.push(input),
+                Ok(Found::Nothing) => {
+                    let text = "nothing is there yet".to_owned();
+                    self.find(place.display(), "", Loss::Note, text);
+                }
+                Ok(Found::Others(others)) => {
+                    let text = format!(
+                        "it has no key .dockerconfigjson or .dockercfg, but {}",
+                        others.join(", ")
+                    );
+                    self.find(place.display(), "", Loss::Lost, text);
+                }
+                Err(fault) => {
+                    usable = false;
+                    self.fail(fault);
+                }
+            }
+        }
+        usable.then_some(inputs)
+    }
+
+    fn fail(&mut self, fault: Fault) {
+        let set = self.name.to_owned();
+        self.problems.push(match fault {
+            Fault::Unreadable(path, source) => Error::Secret { set, path, source },
+            Fault::Unacceptable(path, rule) => Error::DockerConfig {
+                set,
+                path,
+                rule,
+                kept: self.kept,
+            },
+        });
+    }
+
+    /// Puts what the docker configurations offer below the administrator's own document, whose warnings were told already.
+    fn put_below(&mut self, own: Document, inputs: &[Input], told: &[Warning]) -> Document {
+        let widening = if self.set.allow_widening {
+            Widening::Allowed
+        } else {
+            Widening::Refused
+        };
+        let (offers, findings) = offers(inputs, widening);
+        self.findings.extend(findings);
+        let text: &[u8] = match &own {
+            Document::Valid(text) => text,
+            Document::Absent | Document::Unusable => &[],
+        };
+        match merge(text, &offers) {
+            Ok(merged) => {
+                self.tell_merged(&merged, told);
+                // Without entries no different from none, and none is what it stays until a placeholder is filled.
+                if matches!(own, Document::Absent) && merged.text.is_empty() {
+                    return Document::Absent;
+                }
+                Document::Valid(merged.text)
+            }
+            Err(source) => {
+                self.problems.push(Error::Merge {
+                    set: self.name.into(),
+                    source,
+                    kept: self.kept,
+                });
+                Document::Unusable
+            }
+        }
+    }
+
+    fn tell_merged(&mut self, merged: &Merged, told: &[Warning]) {
+        for decision in &merged.decisions {
+            for loser in &decision.losers {
+                let loss = if loser.lost { Loss::Lost } else { Loss::Note };
+                let text = format!("left out: {}", loser.why);
+                self.find(&loser.source, &decision.name, loss, text);
+            }
+            if let Some(change) = decision.change {
+                let source = "the document";
+                self.find(source, &decision.name, Loss::Note, change.to_owned());
+            }
+        }
+        let is_told = |warning: &&Warning| {
+            told.iter()
+                .any(|known| known.key == warning.key && known.effect == warning.effect)
+        };
+        for warning in merged
+            .warnings
+            .iter()
+            .filter(|warning| !is_told(warning))
+            .take(MAX_TOLD)
+        {
+            self.warn("combined document", warning);
+        }
+    }
+
+    fn warn(&mut self, what: &str, warning: &Warning) {
+        let line = format!("{what} of the set {}: {warning}", self.name);
+        self.warnings.push(line);
+    }
+
+    fn find(&mut self, source: impl Display, key: &str, loss: Loss, text: String) {
+        self.findings.push(Finding {
+            source: source.to_string(),
+            key: key.to_owned(),
+            loss,
+            text,
+        });
+    }
+
+    fn finish(mut self, document: Document) -> Made {
+        let about = format!("docker configurations of the set {}", self.name);
+        let (notes, losses): (Vec<_>, Vec<_>) = self
+            .findings
+            .iter()
+            .partition(|finding| finding.loss == Loss::Note);
+        self.warnings.extend(lines(&about, &losses));
+        Made {
+            document,
+            problems: self.problems,
+            warnings: self.warnings,
+            notes: lines(&about, &notes),
+        }
+    }
+}
+
+/// The findings as lines for a log, at most [`MAX_TOLD`] and one that counts the others.
+fn lines(about: &str, findings: &[&Finding]) -> Vec<String> {
+    let line = |finding: &&Finding| format!("{about}: {finding}");
+    let mut lines: Vec<String> = findings.iter().take(MAX_TOLD).map(line).collect();
+    let more = findings.len().saturating_sub(MAX_TOLD);
+    if more > 0 {
+        lines.push(format!("{about}: {more} more like these"));
+    }
+    lines
+}

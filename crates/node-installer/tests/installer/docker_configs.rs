@@ -1,0 +1,363 @@
+//! Docker configurations below the document, as the program installs them.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use puller_config::{Credentials, Document, RegistryHost};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::machine::{DOCUMENT, Machine, PASSWORD, SETTINGS, broken, document, mode};
+use crate::process::{Running, address, get, program, run};
+use crate::watching::wait_until;
+
+const KEY: &str = ".dockerconfigjson";
+
+/// `hunter:` and the password in base64; parts of it stay the same whatever follows.
+const AUTH: &str = "aHVudGVyOmNvcnJlY3QtaG9yc2UtYmF0dGVyeQ==";
+const USER: &str = "hunter";
+const TOKEN: &str = "refresh-token-9d1c";
+
+/// A configuration with a password for each registry, which ends in what follows the registry.
+fn config(entries: &[(&str, &str)]) -> String {
+    format!("{{\"auths\":{{{}}}}}", legacy(entries))
+}
+
+fn legacy(entries: &[(&str, &str)]) -> String {
+    let entry = |(registry, end): &(&str, &str)| {
+        format!("{registry:?}:{{\"username\":\"{USER}\",\"password\":\"{PASSWORD}-{end}\"}}")
+    };
+    entries.iter().map(entry).collect::<Vec<_>>().join(",")
+}
+
+/// Runs the program; its log holds nothing that went in.
+fn installed(machine: &Machine) -> (Option<i32>, String) {
+    let (code, log) = run(program(machine, "install"));
+    require_no_secret(&log);
+    (code, log)
+}
+
+fn require_no_secret(log: &str) {
+    for secret in [PASSWORD, AUTH, "aHVudGVy", USER, TOKEN] {
+        assert!(!log.contains(secret), "{secret}: {log}");
+    }
+}
+
+/// What follows the password that the installed document has for `registry`.
+fn password(machine: &Machine, registry: &str) -> Option<String> {
+    let text = fs::read(machine.host(DOCUMENT)).unwrap();
+    let document = Document::parse(&text).unwrap().document;
+    let host = RegistryHost::parse(registry).unwrap();
+    let (_, entry) = document.registries.matches(&host).next()?;
+    match &entry.credentials {
+        Credentials::Anonymous => None,
+        Credentials::Basic { password, .. } => {
+            Some(password.expose().trim_start_matches(PASSWORD).into())
+        }
+        Credentials::IdentityToken { token, .. } => Some(token.expose().into()),
+        Credentials::RegistryToken(_) => panic!("{registry} has a bearer token"),
+    }
+}
+
+/// A machine whose set takes docker configurations from these places.
+fn machine(places: &[&str]) -> Machine {
+    let mut machine = Machine::new();
+    let places: Vec<PathBuf> = places.iter().map(|place| machine.path(place)).collect();
+    machine.more = format!("docker-configs = {places:?}\n");
+    machine
+}
+
+#[test]
+fn the_last_of_several_wins_and_without_a_document_they_are_all_there_is() {
+    let mut machine = machine(&["one", "two", "three/.dockercfg"]);
+    machine.mount_other(
+        "one",
+        &[(KEY, &config(&[("a.corp", "1"), ("b.corp", "1")]))],
+    );
+    machine.mount_other(
+        "two",
+        &[(KEY, &config(&[("a.corp", "2"), ("c.corp", "2")]))],
+    );
+    let last = format!(
+        "{{{},\"e.corp\":{{\"auth\":\"{AUTH}\"}},\"f.corp\":{{\"identitytoken\":\"{TOKEN}\"}}}}",
+        legacy(&[("c.corp", "3"), ("d.corp", "3")])
+    );
+    machine.mount_other("three", &[(".dockercfg", &last)]);
+    let (code, log) = installed(&machine);
+    assert_eq!(code, Some(0), "{log}");
+    let have = ["a", "b", "c", "d", "e", "f"]
+        .map(|name| password(&machine, &format!("{name}.corp")).unwrap());
+    assert_eq!(have, ["-2", "-1", "-3", "-3", "", TOKEN]);
+    assert_eq!(password(&machine, "g.corp"), None);
+    assert_eq!(mode(&machine.host(DOCUMENT)), 0o600);
+    assert!(machine.read(SETTINGS).contains("document = "));
+    assert!(
+        log.contains("one/.dockerconfigjson: a.corp: ")
+            && log.contains("two/.dockerconfigjson has the same key and counts"),
+        "{log}"
+    );
+
+    let before = machine.state();
+    let (code, log) = installed(&machine);
+    assert_eq!((code, log.contains("replaced")), (Some(0), false), "{log}");
+    assert_eq!(machine.state(), before);
+
+    machine.more = machine
+        .more
+        .replace("/one", "/x")
+        .replace("/two", "/one")
+        .replace("/x", "/two");
+    assert_eq!(installed(&machine).0, Some(0));
+    assert_eq!(password(&machine, "a.corp").unwrap(), "-1");
+}
+
+#[test]
+fn the_document_always_wins() {
+    let mut machine = machine(&["docker"]);
+    let own = format!(
+        "{}[registries.\".lab\"]\nca-certs = \"none\"\n",
+        document("a")
+    );
+    machine.mount_document(&own);
+    machine.mount_other(
+        "docker",
+        &[(
+            KEY,
+            &config(&[("https://a.corp/v1/", "no"), ("b.lab", "yes")]),
+        )],
+    );
+    let (code, log) = installed(&machine);
+    assert_eq!(code, Some(0), "{log}");
+    assert_eq!(password(&machine, "a.corp").unwrap(), "");
+    assert_eq!(password(&machine, "b.lab").unwrap(), "-yes");
+    let text = machine.read(DOCUMENT);
+    assert!(
+        text.starts_with(&own),
+        "the administrator's part is as it was"
+    );
+    assert_eq!(text.matches("ca-certs").count(), 2, "whom to trust stays");
+    assert!(log.contains(": a.corp.: left out: "), "{log}");
+
+    // Nothing to add: the same bytes.
+    machine.mount_other("docker", &[(KEY, "{}")]);
+    assert_eq!(installed(&machine).0, Some(0));
+    assert_eq!(machine.read(DOCUMENT), own);
+}
+
+#[test]
+fn placeholders_are_valid_and_make_no_document() {
+    let mut machine = machine(&["docker", "docker/missing"]);
+    for content in [None, Some("{}"), Some("{\"auths\":{}}"), Some("")] {
+        // At first the mount is not there at all, then it is empty, then the placeholder comes.
+        let empty = installed(&machine);
+        assert_eq!(empty.0, Some(0), "{}", empty.1);
+        machine.mount_other("docker", content.map(|text| (KEY, text)).as_slice());
+        let (code, log) = installed(&machine);
+        assert_eq!(code, Some(0), "{log}");
+        assert!(!log.contains("WARN"), "{log}");
+        assert!(log.contains("nothing is there yet"), "{log}");
+        assert!(!machine.host(DOCUMENT).exists());
+        assert!(!machine.read(SETTINGS).contains("document"));
+    }
+    machine.mount_document(&document("one"));
+    assert_eq!(installed(&machine).0, Some(0));
+    assert_eq!(machine.read(DOCUMENT), document("one"));
+}
+
+#[test]
+fn keys_of_the_kubelet_are_no_keys_and_others_are_named() {
+    let mut machine = machine(&["docker"]);
+    machine.mount_other("docker", &[("config.json", &config(&[("a.corp", "1")]))]);
+    let (code, log) = installed(&machine);
+    assert_eq!(code, Some(0), "{log}");
+    assert!(
+        log.contains("it has no key .dockerconfigjson or .dockercfg, but config.json"),
+        "{log}"
+    );
+    assert!(!log.contains(".."), "{log}");
+    assert!(!machine.host(DOCUMENT).exists());
+    // Of both keys the newer form's counts.
+    let (newer, older) = (
+        config(&[("a.corp", "new")]),
+        format!("{{{}}}", legacy(&[("a.corp", "old")])),
+    );
+    machine.mount_other("docker", &[(".dockercfg", &older), (KEY, &newer)]);
+    assert_eq!(installed(&machine).0, Some(0));
+    assert_eq!(password(&machine, "a.corp").unwrap(), "-new");
+    machine.mount_other("docker", &[("config.json", &config(&[("a.corp", "1")]))]);
+    // A file that is named itself may have any name.
+    machine.more = machine.more.replace("/docker\"", "/docker/config.json\"");
+    assert_eq!(installed(&machine).0, Some(0));
+    assert_eq!(password(&machine, "a.corp").unwrap(), "-1");
+}
+
+#[test]
+fn a_bad_configuration_keeps_the_old_document() {
+    let bad_value = format!("{{\"auths\":{{\"a.corp\":{{\"auth\":[\"{AUTH}\"]}}}}}}");
+    let manifest = format!("{{\"apiVersion\":\"v1\",\"kind\":\"Secret\",\"x\":\"{PASSWORD}\"}}");
+    let many: Vec<String> = (0..1025).map(|number| format!("r{number}.corp")).collect();
+    let many: Vec<(&str, &str)> = many.iter().map(|name| (name.as_str(), "1")).collect();
+    let too_long = format!("{{\"x\":\"{}\"}}", PASSWORD.repeat(60_000));
+    let cases = [
+        (PASSWORD, Some(65), "it is not JSON: line 1, column 1"),
+        (
+            "{\"auths\":{\"a.corp\":{\"auth\":\"aHVudGVyOmNvcnJlY3Q",
+            Some(65),
+            "it is not JSON: line 1, column ",
+        ),
+        (&bad_value, Some(65), "has a value of another type"),
+        (&manifest, Some(65), "it is a manifest"),
+        (&config(&many), Some(65), "at most 1024 entries"),
+        (&too_long, Some(69), "it has more than 1048576 bytes"),
+    ];
+    for has_own in [true, false] {
+        let mut machine = machine(&["good", "docker"]);
+        if has_own {
+            machine.mount_document(&document("one"));
+        }
+        // The first one is bad: that does not mean "none", so that sandboxes fail instead of pulling anonymously.
+        machine.mount_other("docker", &[(KEY, "]")]);
+        let (code, log) = installed(&machine);
+        assert_eq!(code, Some(65), "{log}");
+        assert!(
+            log.contains("; sandboxes fail until it is corrected"),
+            "{log}"
+        );
+        assert!(!machine.host(DOCUMENT).exists());
+        assert!(machine.read(SETTINGS).contains("document = "));
+
+        machine.mount_other("good", &[(KEY, &config(&[("b.corp", "good")]))]);
+        machine.mount_other("docker", &[(KEY, &config(&[("a.corp", "good")]))]);
+        assert_eq!(installed(&machine).0, Some(0));
+        let before = machine.state();
+        for (text, exit, rule) in cases {
+            machine.mount_other("docker", &[(KEY, text)]);
+            let (code, log) = installed(&machine);
+            assert_eq!(code, exit, "{log}");
+            assert!(
+                log.contains(rule) && log.contains("docker/.dockerconfigjson"),
+                "{log}"
+            );
+            assert_eq!(
+                log.contains("; the previous document stays"),
+                exit == Some(65)
+            );
+            assert_eq!(machine.state(), before);
+        }
+        // Both kinds of problem are told at once.
+        machine.mount_document(&broken());
+        machine.mount_other("docker", &[(KEY, "]")]);
+        let (_, log) = installed(&machine);
+        assert!(
+            log.contains("miror: ") && log.contains("it is not JSON"),
+            "{log}"
+        );
+        assert_eq!(machine.state(), before);
+    }
+}
+
+#[test]
+fn nothing_is_read_that_is_no_file() {
+    let mut machine = machine(&["docker"]);
+    fs::create_dir_all(machine.path("docker").join(KEY)).unwrap();
+    let (code, log) = installed(&machine);
+    assert_eq!(code, Some(69));
+    assert!(
+        log.contains(".dockerconfigjson: it is not a regular file"),
+        "{log}"
+    );
+    // A FIFO without a writer would hang a careless reader.
+    machine.more = machine.more.replace("/docker\"", "/fifo\"");
+    let fifo = machine.path("fifo");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RUSR).unwrap();
+    let (code, log) = installed(&machine);
+    assert_eq!(code, Some(69));
+    assert!(log.contains("fifo: it is not a regular file"), "{log}");
+}
+
+#[test]
+fn nobody_else_receives_a_password_unless_that_is_allowed() {
+    let mut machine = machine(&["docker"]);
+    let wide = config(&[
+        ("quay.io/team", "path"),
+        ("*.corp", "pattern"),
+        ("plain.lab", "plain"),
+        (&format!("https://{USER}:{PASSWORD}@in-key.lab"), "key"),
+    ]);
+    machine.mount_other("docker", &[(KEY, &wide)]);
+    let (code, log) = installed(&machine);
+    assert_eq!(code, Some(0), "{log}");
+    assert_eq!(password(&machine, "plain.lab").unwrap(), "-plain");
+    for registry in ["quay.io", "x.corp", "in-key.lab"] {
+        assert_eq!(password(&machine, registry), None);
+    }
+    for key in ["quay.io/team", "*.corp"] {
+        assert!(log.contains(&format!("{key}: left out, because ")), "{log}");
+    }
+    assert!(log.contains("[redacted]@in-key.lab: left out"), "{log}");
+    assert_eq!(log.matches("WARN").count(), 3, "{log}");
+
+    machine.more.push_str("allow-widening = true\n");
+    let (code, log) = installed(&machine);
+    assert_eq!(code, Some(0), "{log}");
+    assert_eq!(password(&machine, "quay.io").unwrap(), "-path");
+    assert_eq!(password(&machine, "x.corp").unwrap(), "-pattern");
+    assert!(log.contains("quay.io/team: widened to "), "{log}");
+}
+
+#[test]
+fn a_flood_of_findings_fills_no_log() {
+    let mut machine = machine(&["docker"]);
+    let paths: Vec<String> = (0..1000).map(|number| format!("a.corp/{number}")).collect();
+    let paths: Vec<(&str, &str)> = paths.iter().map(|path| (path.as_str(), "1")).collect();
+    machine.mount_other("docker", &[(KEY, &config(&paths))]);
+    let (code, log) = installed(&machine);
+    assert_eq!(code, Some(0), "{log}");
+    assert!(log.contains(": 936 more like these"), "{log}");
+    assert!(log.lines().count() < 80, "{log}");
+}
+
+#[test]
+fn a_placeholder_that_is_filled_later_is_picked_up() {
+    let mut machine = machine(&["registries"]);
+    machine.mount_other("registries", &[(KEY, "{}")]);
+    let log_path = machine.path("log");
+    let mut command = program(&machine, "watch");
+    command
+        .stdout(Stdio::null())
+        .stderr(File::create(&log_path).unwrap());
+    let mut running = Running(command.spawn().unwrap());
+    let log = || fs::read_to_string(&log_path).unwrap();
+    wait_until("the first pass", || {
+        log().contains("everything is as it should be")
+    });
+    let address = address(&log());
+    let ready = || get(address, "/readyz").starts_with("HTTP/1.1 200 ");
+    assert!(ready() && !machine.host(DOCUMENT).exists());
+
+    let has = |machine: &Machine, end: &str| {
+        machine.host(DOCUMENT).exists() && password(machine, "a.corp").as_deref() == Some(end)
+    };
+    for end in ["1", "2"] {
+        machine.mount_other("registries", &[(KEY, &config(&[("a.corp", end)]))]);
+        wait_until("the credentials", || has(&machine, &format!("-{end}")));
+    }
+    assert!(machine.read(SETTINGS).contains("document = "));
+    machine.mount_other("registries", &[(KEY, PASSWORD)]);
+    wait_until("the problem", || !ready());
+    assert!(has(&machine, "-2"), "the old document stays");
+    assert!(log().contains("accept the docker configuration of the set default at "));
+    machine.mount_document(&document("a"));
+    machine.mount_other("registries", &[(KEY, &config(&[("a.corp", "3")]))]);
+    wait_until("the document's own credentials", || {
+        has(&machine, "") && ready()
+    });
+    machine.mount(&[]);
+    machine.mount_other("registries", &[(KEY, "{\"auths\":{}}")]);
+    wait_until("the removal", || {
+        !machine.host(DOCUMENT).exists() && ready()
+    });
+    kill_process(Pid::from_child(&running.0), Signal::TERM).unwrap();
+    assert_eq!(running.0.wait().unwrap().code(), Some(0));
+    require_no_secret(&log());
+}

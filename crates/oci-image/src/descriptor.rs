@@ -1,0 +1,66 @@
+//! A reference from one document to another, or to a blob.
+
+use serde::Deserialize;
+
+use crate::digest::Digest;
+use crate::media_type::{CONFIG_TYPES, INDEX_TYPES, MANIFEST_TYPES};
+use crate::platform::Platform;
+
+/// The name under which builders say what a manifest says about another one of the same index.
+const ATTESTATION: &str = "attestation-manifest";
+
+/// What a document says about another document or a blob. Addresses (`urls`) and data within it are not even read.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Descriptor {
+    /// What it is said to be; empty where the document leaves it out.
+    #[serde(rename = "mediaType", default)]
+    pub(crate) media_type: String,
+    /// The digest of the content.
+    pub digest: Digest,
+    /// The size of the content, in bytes.
+    pub size: u64,
+    #[serde(default)]
+    pub(crate) platform: Option<Box<Platform>>,
+    #[serde(rename = "artifactType", default)]
+    artifact_type: Option<String>,
+    #[serde(default)]
+    annotations: Option<Annotations>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Annotations {
+    #[serde(rename = "vnd.docker.reference.type", default)]
+    reference_type: Option<String>,
+}
+
+impl Descriptor {
+    /// Whether an index lists it as something that may be an image: no attestation, no signature, no artifact.
+    pub(crate) fn may_be_image(&self) -> bool {
+        let media_type = self.media_type.as_str();
+        let is_attestation = self
+            .annotations
+            .as_ref()
+            .is_some_and(|annotations| annotations.reference_type.as_deref() == Some(ATTESTATION));
+        let is_artifact = is_artifact(self.artifact_type.as_deref());
+        let is_unknown = self
+            .platform
+            .as_ref()
+            .is_some_and(|platform| platform.is_unknown());
+        let is_manifest = media_type.is_empty()
+            || INDEX_TYPES.contains(&media_type)
+            || MANIFEST_TYPES.contains(&media_type);
+        is_manifest && !is_attestation && !is_artifact && !is_unknown
+    }
+
+    /// Its platform, where it says for which one it is.
+    pub(crate) fn named_platform(&self) -> Option<&Platform> {
+        self.platform
+            .as_deref()
+            .filter(|platform| platform.is_named())
+    }
+}
+
+/// Whether the type of an artifact is that of something else than an image.
+pub(crate) fn is_artifact(artifact_type: Option<&str>) -> bool {
+    artifact_type.is_some_and(|artifact| !artifact.is_empty() && !CONFIG_TYPES.contains(&artifact))
+}

@@ -1,0 +1,192 @@
+//! System calls, by seccomp.
+
+use std::collections::BTreeMap;
+
+use libc::c_long;
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, apply_filter, apply_filter_all_threads,
+};
+
+use crate::Error;
+use crate::error::failed;
+
+/// The calls of any Rust program that holds its descriptors already: reading, writing, waiting, memory, its own end.
+/// [`Calls::base`] adds what depends on arguments.
+const BASE: &[c_long] = &[
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_close,
+    libc::SYS_ppoll,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_poll,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_madvise,
+    libc::SYS_brk,
+    libc::SYS_futex,
+    libc::SYS_sched_yield,
+    libc::SYS_gettid,
+    libc::SYS_getpid,
+    libc::SYS_sigaltstack,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_restart_syscall,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_getrandom,
+];
+
+/// A list of allowed system calls.
+///
+/// A call that is not on it fails with `EPERM` instead of ending the process: a refusal that can still be written down is
+/// worth more than a process that is gone, and something optional that a C library tries shall not end the work.
+#[derive(Clone, Debug)]
+pub struct Calls(BTreeMap<i64, Vec<SeccompRule>>);
+
+/// What an argument must be. All of them, where a call has several conditions, are alternatives.
+#[derive(Clone, Copy, Debug)]
+pub enum Argument {
+    /// Exactly this.
+    Equal(u64),
+    /// Exactly this in the lower half, where the kernel looks at no more.
+    EqualLow(u32),
+    /// With none of these bits.
+    Without(u64),
+    /// With all of these bits.
+    With(u64),
+}
+
+impl Calls {
+    /// What any program takes.
+    ///
+    /// Memory only without the right to be executed, and a signal only to the process itself, as an abort sends.
+    ///
+    /// # Errors
+    ///
+    /// None in practice: the conditions are fixed.
+    pub fn base() -> Result<Self, Error> {
+        let executable = Argument::Without(libc::PROT_EXEC as u64);
+        Self(BTreeMap::new())
+            .and(BASE)
+            .only_with(libc::SYS_mmap, 2, &[executable])?
+            .only_with(libc::SYS_mprotect, 2, &[executable])?
+            .only_with(
+                libc::SYS_tgkill,
+                0,
+                &[Argument::EqualLow(std::process::id())],
+            )
+    }
+
+    /// Allows `further` too, whatever their arguments.
+    #[must_use]
+    pub fn and(mut self, further: &[c_long]) -> Self {
+        self.0
+            .extend(further.iter().map(|call| (*call, Vec::new())));
+        self
+    }
+
+    /// Allows `call` where its argument at `position`, counted from 0, is one of `values`.
+    ///
+    /// # Errors
+    ///
+    /// A position that no call has.
+    pub fn only_with(
+        mut self,
+        call: c_long,
+        position: u8,
+        values: &[Argument],
+    ) -> Result<Self, Error> {
+        let rules = values
+            .iter()
+            .map(|value| value.rule(position))
+            .collect::<Result<_, _>>()?;
+        self.0.insert(call, rules);
+        Ok(self)
+    }
+
+    /// Enforces the list for the calling thread and all that it starts.
+    ///
+    /// # Errors
+    ///
+    /// Where the kernel has no seccomp, or none for this architecture is known.
+    pub fn enforce(self) -> Result<(), Error> {
+        apply_filter(&self.compile()?).map_err(failed("seccomp"))
+    }
+
+    /// Enforces the list for all threads of the process, with threads allowed to be started.
+    ///
+    /// The arguments of `clone3` lie in memory, out of a filter's sight: it answers "no such call", which makes the C library
+    /// take `clone`, of which only the form that makes a thread is allowed.
+    ///
+    /// # Errors
+    ///
+    /// As [`Calls::enforce`], or where a thread has a filter of its own.
+    pub fn enforce_with_threads(self) -> Result<(), Error> {
+        let threads = Argument::With((libc::CLONE_VM | libc::CLONE_THREAD) as u64);
+        let list = self
+            .and(&[
+                libc::SYS_clone3,
+                libc::SYS_set_robust_list,
+                libc::SYS_rseq,
+                libc::SYS_sched_getaffinity,
+            ])
+            .only_with(libc::SYS_clone, 0, &[threads])?
+            .only_with(
+                libc::SYS_prctl,
+                0,
+                &[Argument::Equal(libc::PR_SET_NAME as u64)],
+            )?
+            .compile()?;
+        let no_clone3 = filter(
+            [(libc::SYS_clone3, Vec::new())].into(),
+            SeccompAction::Allow,
+            SeccompAction::Errno(libc::ENOSYS as u32),
+        )?;
+        // The list last: it does not allow to install another filter.
+        for program in [no_clone3, list] {
+            apply_filter_all_threads(&program).map_err(failed("seccomp"))?;
+        }
+        Ok(())
+    }
+
+    fn compile(self) -> Result<BpfProgram, Error> {
+        let refused = SeccompAction::Errno(libc::EPERM as u32);
+        filter(self.0, refused, SeccompAction::Allow)
+    }
+}
+
+impl Argument {
+    fn rule(self, position: u8) -> Result<SeccompRule, Error> {
+        let (length, operation, value) = match self {
+            Self::Equal(value) => (SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, value),
+            Self::EqualLow(value) => (SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value.into()),
+            Self::Without(bits) => (SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(bits), 0),
+            Self::With(bits) => (SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(bits), bits),
+        };
+        SeccompCondition::new(position, length, operation, value)
+            .and_then(|condition| SeccompRule::new(vec![condition]))
+            .map_err(failed("compile the system call filter"))
+    }
+}
+
+fn filter(
+    rules: BTreeMap<i64, Vec<SeccompRule>>,
+    otherwise: SeccompAction,
+    listed: SeccompAction,
+) -> Result<BpfProgram, Error> {
+    let architecture = std::env::consts::ARCH
+        .try_into()
+        .map_err(failed("seccomp on this architecture"))?;
+    SeccompFilter::new(rules, otherwise, listed, architecture)
+        .and_then(TryInto::try_into)
+        .map_err(failed("compile the system call filter"))
+}
+
+#[cfg(test)]
+#[path = "calls/tests.rs"]
+mod tests;

@@ -1,0 +1,220 @@
+//! The transfer of one blob, taken up again where it was cut off.
+
+use std::time::Duration;
+
+use bytes::{Buf as _, Bytes};
+use oci_image::digest::Digest;
+use reqwest::{Response, StatusCode};
+use tokio::time::{Instant, timeout};
+
+use crate::body;
+use crate::error::Error;
+use crate::explain;
+use crate::failure::Failure;
+use crate::range::{self, Contradiction};
+use crate::retry::{Attempts, seconds};
+use crate::session::{Session, Wanted};
+use crate::source::host_of;
+
+/// How long the end of a transfer is waited for whose bytes are all there. Only servers that do not announce a length keep
+/// anyone waiting, and only a broken one keeps the end to itself.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The bytes of a blob in their order, never more than the descriptor says, and none of them believed.
+///
+/// Every attempt begins at the registry, so that signed addresses of storage that have expired are made anew.
+#[derive(Debug)]
+pub struct Blob<'a> {
+    session: &'a Session,
+    name: String,
+    size: u64,
+    /// How many bytes were passed on.
+    received: u64,
+    open: Option<Open>,
+    attempts: Attempts,
+    /// Whether the rest can be asked for; some servers cannot count.
+    by_range: bool,
+    host: String,
+    /// The time that the network took, without that of who reads.
+    waited: Duration,
+}
+
+/// An answer whose body is being read.
+#[derive(Debug)]
+struct Open {
+    response: Response,
+    /// Bytes that were passed on already.
+    skip: u64,
+}
+
+impl<'a> Blob<'a> {
+    /// Asks for the blob until an answer begins.
+    pub(crate) async fn open(
+        session: &'a Session,
+        digest: &Digest,
+        size: u64,
+    ) -> Result<Self, Error> {
+        let mut blob = Self {
+            session,
+            name: digest.to_string(),
+            size,
+            received: 0,
+            open: None,
+            attempts: session.attempts(),
+            by_range: true,
+            host: session.source.host(),
+            waited: Duration::ZERO,
+        };
+        while blob.open.is_none() {
+            if let Err(failure) = blob.connect().await {
+                session.reconnect();
+                blob.attempts.failed(failure).await?;
+            }
+        }
+        Ok(blob)
+    }
+
+    /// Who sends it, after redirects.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The next bytes, or nothing at the end, when all have come. After an error there is nothing more to ask for.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, Error> {
+        // Time in which nobody asked is not the registry's.
+        self.attempts.progress();
+        let limit = self.session.blob_time(self.received);
+        loop {
+            let started = Instant::now();
+            let left = limit.saturating_sub(self.waited);
+            let step = timeout(left, self.step()).await;
+            self.waited += started.elapsed();
+            match step {
+                Ok(Ok(chunk)) => return Ok(chunk),
+                Ok(Err(failure)) => {
+                    self.open = None;
+                    self.session.reconnect();
+                    let started = Instant::now();
+                    let failed = self.attempts.failed(failure).await;
+                    failed.map_err(|error| self.session.lost(error))?;
+                    self.waited += started.elapsed();
+                }
+                Err(_) => {
+                    let (received, size) = (self.received, self.size);
+                    let reason = format!(
+                        "is too slow: {received} of {size} bytes in {}",
+                        seconds(limit)
+                    );
+                    let error = Error::late(&self.host, reason);
+                    return Err(self.session.lost(self.attempts.give_up(error)));
+                }
+            }
+        }
+    }
+
+    async fn step(&mut self) -> Result<Option<Bytes>, Failure> {
+        if self.open.is_none() {
+            if self.received == self.size {
+                return Ok(None);
+            }
+            self.connect().await?;
+        }
+        let stall = self.session.patience().stall;
+        while let Some(open) = &mut self.open {
+            let is_complete = self.received == self.size;
+            let wait = if is_complete {
+                END_TIMEOUT
+            } else {
+                stall.min(self.attempts.left())
+            };
+            let chunk = match timeout(wait, open.response.chunk()).await {
+                Ok(Ok(chunk)) => chunk,
+                // Every byte is there, and their hash will tell whether they are right.
+                _ if is_complete => None,
+                Ok(Err(error)) => return Err(explain::body(&error, &self.host)),
+                Err(_) => return Err(body::stalled(&self.host, wait)),
+            };
+            let Some(mut chunk) = chunk else {
+                self.open = None;
+                return self.end().map(|()| None);
+            };
+            let skipped = open.skip.min(chunk.len() as u64);
+            open.skip -= skipped;
+            // Not beyond the chunk's own length, which is a `usize`.
+            chunk.advance(usize::try_from(skipped).unwrap_or(chunk.len()));
+            if chunk.is_empty() {
+                self.attempts.alive();
+                continue;
+            }
+            if chunk.len() as u64 > self.size - self.received {
+                return Err(self.wrong_length("sends more bytes".to_owned()).into());
+            }
+            self.received += chunk.len() as u64;
+            self.attempts.progress();
+            return Ok(Some(chunk));
+        }
+        Ok(None)
+    }
+
+    /// The body has ended; whether it should have is another question.
+    fn end(&self) -> Result<(), Failure> {
+        if self.received == self.size {
+            return Ok(());
+        }
+        let reason = format!("ended after {} of {} bytes", self.received, self.size);
+        Err(Failure::passing(Error::transfer(&self.host, reason)))
+    }
+
+    async fn connect(&mut self) -> Result<(), Failure> {
+        let from = if self.by_range { self.received } else { 0 };
+        let wanted = Wanted {
+            kind: "blobs",
+            name: &self.name,
+            accept: None,
+            from,
+        };
+        let asked = self.session.ask(wanted);
+        let host = self.session.source.host();
+        let answer = self.attempts.within_budget("answer", &host, asked).await?;
+        self.host = host_of(&answer.url);
+        let response = answer.response;
+        let (status, headers) = (response.status(), response.headers());
+        let start = if status == StatusCode::RANGE_NOT_SATISFIABLE {
+            Err(Contradiction::Range(format!("has no bytes after {from}")))
+        } else {
+            range::start(status, headers, from, self.size)
+        };
+        match start {
+            Ok(start) => {
+                let skip = self.received - start;
+                if from > 0 {
+                    tracing::info!(
+                        host = self.host,
+                        received = from,
+                        skip,
+                        "transfer taken up again"
+                    );
+                }
+                self.open = Some(Open { response, skip });
+                Ok(())
+            }
+            Err(Contradiction::Length(length)) => Err(self
+                .wrong_length(format!("announces {length} bytes"))
+                .into()),
+            Err(Contradiction::Range(said)) => {
+                self.by_range = false;
+                let rule = format!("answers a request for the rest of a blob wrongly: it {said}");
+                let host = self.host.clone();
+                Err(Failure::passing(Error::Answer { host, rule }))
+            }
+        }
+    }
+
+    fn wrong_length(&self, rule: String) -> Error {
+        Error::Length {
+            host: self.host.clone(),
+            rule,
+            size_bytes: self.size,
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Why nothing came from a source, in words for the person who reads them in `kubectl describe pod`.
+
+use std::io;
+use std::path::PathBuf;
+
+use puller_config::Problems;
+use reqwest::StatusCode;
+
+use crate::attempt::{self, Attempt, may_pass};
+
+/// Why a configuration is not used, or a manifest or blob did not come. The messages hold no secret.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The configuration is there but cannot be read.
+    #[error("the configuration {path} cannot be read; nothing is pulled without it", path = .path.display())]
+    ConfigurationUnreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The configuration breaks its rules.
+    #[error(
+        "the configuration {path} is not valid and nothing is pulled until it is corrected: {problems}",
+        path = .path.display(),
+        problems = one_line(problems)
+    )]
+    ConfigurationInvalid {
+        /// The file.
+        path: PathBuf,
+        /// Each broken rule with line and key.
+        problems: Problems,
+    },
+    /// The configuration disk was refused before there was a document.
+    #[error("the node's configuration was refused and nothing is pulled without it: {reason}")]
+    ConfigurationRefused {
+        /// What `initdata-processor` wrote beside the document's place.
+        reason: String,
+    },
+    /// The HTTP client could not be set up.
+    #[error("cannot set up a connection to {host}: {reason}")]
+    Client {
+        /// The host to be contacted.
+        host: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// No answer came from a host.
+    #[error("cannot reach {host}{via}: {reason}")]
+    Unreachable {
+        /// Host and port.
+        host: String,
+        /// ` through the proxy …`, or nothing.
+        via: String,
+        /// What happened.
+        reason: String,
+    },
+    /// An answer began but did not come to its end.
+    #[error("the transfer from {host} {reason}")]
+    Transfer {
+        /// Host and port.
+        host: String,
+        /// What happened.
+        reason: String,
+        /// Whether all that was wrong is the time that it took.
+        is_late: bool,
+    },
+    /// Not the first content that a source takes too long for.
+    #[error("{0}; it is not the first time there during this pull")]
+    Late(Box<Error>),
+    /// No answer over plain HTTP either.
+    #[error("{error}; that was over plain HTTP, and over TLS: {over_tls}")]
+    Plain {
+        /// What happened over plain HTTP.
+        error: Box<Error>,
+        /// What happened over TLS before.
+        over_tls: Box<Error>,
+    },
+    /// A host's certificate is not acceptable.
+    #[error("the certificate of {host} is not trusted: {reason}; {roots}")]
+    Certificate {
+        /// Host and port.
+        host: String,
+        /// What is wrong with the certificate.
+        reason: String,
+        /// Which roots were asked, and by whose order.
+        roots: String,
+    },
+    /// The entry trusts nobody.
+    #[error(
+        "{authority} forbids {host}: its \"ca-certs\" holds no certificate and so trusts nobody"
+    )]
+    Forbidden {
+        /// Host and port.
+        host: String,
+        /// The entry.
+        authority: String,
+    },
+    /// Plain HTTP where nothing allows it.
+    #[error(
+        "{host} is only to be asked over plain HTTP, which {authority} does not allow (\"plain-http = true\")"
+    )]
+    PlainHttp {
+        /// Host and port.
+        host: String,
+        /// The entry, or that there is none.
+        authority: String,
+    },
+    /// Credentials would be readable on the wire.
+    #[error(
+        "{host} answers over plain HTTP and asks for the credentials of {authority}, which are sent that way only with \"plain-http = true\""
+    )]
+    CredentialsInClear {
+        /// Host and port.
+        host: String,
+        /// The entry.
+        authority: String,
+    },
+    /// The registry or token server rejected the credentials.
+    #[error(
+        "{host} refused the credentials of {authority} (401 Unauthorized): check user name and password or token in the node's imagepuller.toml"
+    )]
+    CredentialsRefused {
+        /// Host and port.
+        host: String,
+        /// The entry.
+        authority: String,
+    },
+    /// The registry wants credentials and there are none.
+    #[error("{host} wants credentials (401 Unauthorized) and was asked anonymously: {authority}")]
+    CredentialsMissing {
+        /// Host and port.
+        host: String,
+        /// Why there are none.
+        authority: String,
+    },
+    /// The credentials at hand do not fit what is asked for.
+    #[error("{host} {rule}")]
+    Challenge {
+        /// Host and port.
+        host: String,
+        /// What does not fit.
+        rule: String,
+    },
+    /// The token server would see the credentials, and nothing vouches for it.
+    #[error("{host} sends its callers to the token server {realm:?}, which {rule}")]
+    Realm {
+        /// The registry.
+        host: String,
+        /// The token server, without query.
+        realm: String,
+        /// Why it is not asked.
+        rule: &'static str,
+    },
+    /// The registry knows the caller and says no, or knows no such content.
+    #[error("{host} answers {status} for {what}: {meaning}")]
+    Refused {
+        /// Host and port.
+        host: String,
+        /// Code and reason.
+        status: StatusCode,
+        /// The manifest or blob.
+        what: String,
+        /// What that commonly means.
+        meaning: &'static str,
+    },
+    /// The server answered in a way that ends the pull.
+    #[error("{host} {rule}")]
+    Answer {
+        /// Host and port.
+        host: String,
+        /// What is wrong.
+        rule: String,
+    },
+    /// A blob that cannot be the one that the manifest describes.
+    #[error("{host} {rule} of a blob that has {size_bytes} by the manifest")]
+    Length {
+        /// Host and port.
+        host: String,
+        /// What it says or sends.
+        rule: String,
+        /// The descriptor's size.
+        size_bytes: u64,
+    },
+    /// The server wants to be left alone for longer than is waited.
+    #[error("{error}; it asks to be tried again in {after_secs} s")]
+    Later {
+        /// What it answered.
+        error: Box<Error>,
+        /// When it is to be asked again.
+        after_secs: u64,
+    },
+    /// Asking again did not help.
+    #[error("{}", attempt::shown(.0))]
+    Attempts(Vec<Attempt>),
+    /// The server's answer is larger than any real one.
+    #[error("{host} sent more than {limit_bytes} bytes of {what}")]
+    TooLarge {
+        /// Host and port.
+        host: String,
+        /// What was asked for.
+        what: &'static str,
+        /// The limit.
+        limit_bytes: usize,
+    },
+    /// A rule of this program's own does not hold.
+    #[error("internal error: {0}")]
+    Internal(String),
+}
+
+/// What kind of failure it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The configuration or an answer is wrong.
+    Data,
+    /// The registry asks for other credentials or denies access.
+    Denied,
+    /// The registry cannot be reached.
+    Unreachable,
+    /// This program is not as it should be.
+    Internal,
+}
+
+impl Error {
+    /// No answer, and nothing is known about a proxy.
+    pub(crate) fn unreachable(host: &str, reason: String) -> Self {
+        Self::Unreachable {
+            host: host.to_owned(),
+            via: String::new(),
+            reason,
+        }
+    }
+
+    /// Which kind of failure this is.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::ConfigurationUnreadable { .. }
+            | Self::ConfigurationInvalid { .. }
+            | Self::ConfigurationRefused { .. }
+            | Self::Answer { .. }
+            | Self::Length { .. }
+            | Self::TooLarge { .. } => Kind::Data,
+            Self::Later { error, .. } | Self::Late(error) | Self::Plain { error, .. } => {
+                error.kind()
+            }
+            Self::Attempts(attempts) => attempts
+                .last()
+                .map_or(Kind::Internal, |attempt| attempt.error.kind()),
+            Self::Refused { status, .. } if may_pass(*status) => Kind::Unreachable,
+            Self::Forbidden { .. }
+            | Self::PlainHttp { .. }
+            | Self::CredentialsInClear { .. }
+            | Self::CredentialsRefused { .. }
+            | Self::CredentialsMissing { .. }
+            | Self::Challenge { .. }
+            | Self::Realm { .. }
+            | Self::Refused { .. } => Kind::Denied,
+            Self::Client { .. }
+            | Self::Unreachable { .. }
+            | Self::Transfer { .. }
+            | Self::Certificate { .. } => Kind::Unreachable,
+            Self::Internal(_) => Kind::Internal,
+        }
+    }
+}
+
+impl Error {
+    /// Whether nothing else is worth asking this source for; otherwise it is this content that it does not give.
+    pub fn is_source_down(&self) -> bool {
+        match self {
+            Self::Later { .. } | Self::Late(_) => true,
+            Self::Plain { error, .. } => error.is_source_down(),
+            Self::Attempts(attempts) => attempts
+                .last()
+                .is_some_and(|attempt| attempt.error.is_source_down()),
+            Self::Refused { status, .. } => {
+                *status == StatusCode::TOO_MANY_REQUESTS
+                    || *status == StatusCode::SERVICE_UNAVAILABLE
+            }
+            Self::Transfer { .. } => false,
+            _ => matches!(self.kind(), Kind::Denied | Kind::Unreachable),
+        }
+    }
+
+    /// Whether content came, but so slowly that it was not waited for.
+    pub(crate) fn is_late(&self) -> bool {
+        match self {
+            Self::Transfer { is_late, .. } => *is_late,
+            Self::Attempts(attempts) => attempts
+                .last()
+                .is_some_and(|attempt| attempt.error.is_late()),
+            _ => false,
+        }
+    }
+
+    /// The content did not come to its end.
+    pub(crate) fn transfer(host: &str, reason: String) -> Self {
+        Self::Transfer {
+            host: host.to_owned(),
+            reason,
+            is_late: false,
+        }
+    }
+
+    /// The content was not there in time.
+    pub(crate) fn late(host: &str, reason: String) -> Self {
+        Self::Transfer {
+            host: host.to_owned(),
+            reason,
+            is_late: true,
+        }
+    }
+}
+
+/// How many problems of a document an answer names; the rest are for `kata-configdev check` on the node.
+const MAX_PROBLEMS: usize = 8;
+
+/// The first problems on one line: an answer ends up in a pod's events, which hold about a kilobyte.
+fn one_line(problems: &Problems) -> String {
+    let all = problems.to_string();
+    let mut lines = all.trim_end().lines();
+    let mut text = lines
+        .by_ref()
+        .take(MAX_PROBLEMS)
+        .collect::<Vec<_>>()
+        .join("; ");
+    let more = lines.count();
+    if more > 0 {
+        text.push_str(&format!(
+            "; and {more} more, which `kata-configdev check` lists"
+        ));
+    }
+    text
+}

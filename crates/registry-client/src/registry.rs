@@ -1,0 +1,93 @@
+//! The pull side of one registry or mirror: manifests and blobs by digest (OCI distribution specification, "Pull").
+
+use oci_image::digest::{Digest, Unverified};
+use oci_image::manifest::{MAX_CONFIG_BYTES, MAX_MANIFEST_BYTES};
+
+use crate::blob::Blob;
+use crate::body;
+use crate::error::Error;
+use crate::patience::Patience;
+use crate::session::{Session, Wanted};
+use crate::settings::Settings;
+use crate::source::Source;
+
+/// Every kind of manifest that can be pulled, so that registries do not convert it to what they take for older clients.
+const MANIFEST_TYPES: &str = "application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.v2+json, application/vnd.docker.distribution.manifest.list.v2+json";
+
+/// One repository at one source.
+#[derive(Debug)]
+pub struct Registry {
+    session: Session,
+}
+
+impl Registry {
+    /// A session without connections.
+    pub fn new(source: Source, repository: &str, settings: &Settings, patience: &Patience) -> Self {
+        Self {
+            session: Session::new(source, repository, settings, patience),
+        }
+    }
+
+    /// Host and port, as in messages.
+    pub fn host(&self) -> String {
+        self.session.source.host()
+    }
+
+    /// The bytes that the registry has under the digest of a manifest.
+    pub async fn manifest(&self, digest: &Digest) -> Result<Unverified, Error> {
+        self.named_manifest(&digest.to_string()).await
+    }
+
+    /// The manifest that the registry has under a tag just now. Nothing vouches for it.
+    pub async fn tag(&self, tag: &str) -> Result<Unverified, Error> {
+        self.named_manifest(tag).await
+    }
+
+    async fn named_manifest(&self, name: &str) -> Result<Unverified, Error> {
+        let wanted = Wanted {
+            kind: "manifests",
+            name,
+            accept: Some(MANIFEST_TYPES),
+            from: 0,
+        };
+        self.whole(wanted, "manifest", MAX_MANIFEST_BYTES).await
+    }
+
+    /// The bytes that the registry has under the digest of an image configuration.
+    pub async fn config(&self, digest: &Digest) -> Result<Unverified, Error> {
+        let wanted = Wanted {
+            kind: "blobs",
+            name: &digest.to_string(),
+            accept: None,
+            from: 0,
+        };
+        self.whole(wanted, "image configuration", MAX_CONFIG_BYTES)
+            .await
+    }
+
+    /// The transfer of a blob, which has begun, to be hashed by who reads it. `size` is the descriptor's: not a byte more
+    /// comes.
+    pub async fn blob(&self, digest: &Digest, size: u64) -> Result<Blob<'_>, Error> {
+        Blob::open(&self.session, digest, size).await
+    }
+
+    /// A small answer, asked for again as a whole where it breaks off.
+    async fn whole(
+        &self,
+        wanted: Wanted<'_>,
+        what: &'static str,
+        limit_bytes: usize,
+    ) -> Result<Unverified, Error> {
+        let ask = || async {
+            let answer = self.session.ask(wanted).await?;
+            let stall = self.session.patience().stall;
+            body::read(answer, what, limit_bytes, stall).await
+        };
+        let ask = || async { ask().await.inspect_err(|_| self.session.reconnect()) };
+        let attempts = self.session.attempts();
+        attempts
+            .run(what, &self.host(), ask)
+            .await
+            .map(Unverified::new)
+    }
+}

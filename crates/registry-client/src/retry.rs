@@ -1,0 +1,282 @@
+//! Asking again: exponential backoff with full jitter, within a budget, and every failure remembered.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::attempt::Attempt;
+use crate::error::Error;
+use crate::failure::{Again, Failure};
+use crate::patience::Patience;
+
+/// The attempts at one thing.
+#[derive(Debug)]
+pub struct Attempts {
+    patience: Patience,
+    budget: Duration,
+    /// How often a failure after progress is forgiven.
+    forgiven: u32,
+    failures: Vec<Attempt>,
+    /// Since the last progress.
+    in_a_row: u32,
+    last_progress: Instant,
+}
+
+impl Attempts {
+    /// None yet. `budget` is how long they may take without progress.
+    pub fn new(patience: &Patience, budget: Duration) -> Self {
+        Self {
+            patience: *patience,
+            budget,
+            forgiven: patience.resumptions,
+            failures: Vec::new(),
+            in_a_row: 0,
+            last_progress: Instant::now(),
+        }
+    }
+
+    /// Asks until there is an answer, or until asking again is no use.
+    pub async fn run<T, F: Future<Output = Result<T, Failure>>>(
+        mut self,
+        what: &str,
+        host: &str,
+        mut ask: impl FnMut() -> F,
+    ) -> Result<T, Error> {
+        loop {
+            match self.within_budget(what, host, ask()).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => self.failed(failure).await?,
+            }
+        }
+    }
+
+    /// One attempt, ended where the budget ends.
+    pub async fn within_budget<T>(
+        &self,
+        what: &str,
+        host: &str,
+        attempt: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        timeout(self.left(), attempt).await.unwrap_or_else(|_| {
+            let reason = format!(
+                "no {what} within the {} that this source is given",
+                seconds(self.budget)
+            );
+            Err(Failure::passing(Error::unreachable(host, reason)))
+        })
+    }
+
+    /// Something came, so the next failure is a first one.
+    pub fn progress(&mut self) {
+        self.in_a_row = 0;
+        self.last_progress = Instant::now();
+    }
+
+    /// Takes note of a failure and waits for the time of the next attempt.
+    ///
+    /// # Errors
+    ///
+    /// All failures so far, if there is to be no next attempt.
+    pub async fn failed(&mut self, failure: Failure) -> Result<(), Error> {
+        let Failure { error, again, .. } = failure;
+        if self.in_a_row == 0 && !self.failures.is_empty() {
+            self.forgiven = self.forgiven.saturating_sub(1);
+        }
+        self.in_a_row += 1;
+        let left = self.left();
+        let random = fastrand::f64();
+        let jitter = self.patience.delay_limit(self.in_a_row).mul_f64(random);
+        let delay = match again {
+            Again::Never => None,
+            _ if self.in_a_row >= self.patience.attempts.max(1) || self.forgiven == 0 => None,
+            Again::Perhaps => Some(jitter).filter(|delay| *delay < left),
+            // With some jitter too: everyone else was told the same time.
+            Again::After(wait) if wait < left => Some((wait + jitter).min(left)),
+            Again::After(wait) => {
+                let after_secs = wait.as_secs();
+                let error = Box::new(error);
+                return Err(self.give_up(Error::Later { error, after_secs }));
+            }
+        };
+        let Some(delay) = delay else {
+            return Err(self.give_up(error));
+        };
+        tracing::info!(%error, delay_ms = delay.as_millis(), "asking again");
+        self.remember(error);
+        sleep(delay).await;
+        Ok(())
+    }
+
+    /// How much of the budget is left.
+    pub fn left(&self) -> Duration {
+        self.budget.saturating_sub(self.last_progress.elapsed())
+    }
+
+    /// The same failure is kept once, with its count.
+    fn remember(&mut self, error: Error) {
+        let text = error.to_string();
+        let same = self
+            .failures
+            .iter()
+            .position(|known| known.error.to_string() == text);
+        let count = same.map_or(0, |at| self.failures.remove(at).count);
+        self.failures.push(Attempt {
+            error,
+            count: count + 1,
+        });
+    }
+
+    /// Something came that is no use by itself: the time starts anew, but not the count.
+    pub fn alive(&mut self) {
+        self.last_progress = Instant::now();
+    }
+
+    /// All failures so far, this one the last.
+    pub fn give_up(&mut self, error: Error) -> Error {
+        if self.failures.is_empty() {
+            return error;
+        }
+        self.remember(error);
+        Error::Attempts(std::mem::take(&mut self.failures))
+    }
+}
+
+/// A duration as a person says it.
+pub fn seconds(duration: Duration) -> String {
+    if duration.subsec_millis() == 0 {
+        format!("{} s", duration.as_secs())
+    } else {
+        format!("{:.1} s", duration.as_secs_f64())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    const HASTY: Duration = Duration::from_secs(1);
+
+    fn reset() -> Failure {
+        Failure::passing(Error::unreachable("a", "reset".to_owned()))
+    }
+
+    fn busy(after_secs: u64) -> Failure {
+        Failure {
+            again: Again::After(Duration::from_secs(after_secs)),
+            ..reset()
+        }
+    }
+
+    /// Runs under tokio's own clock, which jumps to the next timer instead of waiting.
+    fn run(
+        failures: Vec<Failure>,
+        budget: Duration,
+    ) -> (Result<&'static str, String>, u32, Duration) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        let asked = Cell::new(0);
+        let mut failures = failures.into_iter();
+        runtime.block_on(async {
+            let started = Instant::now();
+            let patience = Patience {
+                attempts: 4,
+                ..Patience::default()
+            };
+            let attempts = Attempts::new(&patience, budget);
+            let answer = attempts.run("answer", "a", || {
+                asked.set(asked.get() + 1);
+                let next = failures.next();
+                async { next.map_or(Ok("content"), Err) }
+            });
+            let answer = answer.await.map_err(|error| error.to_string());
+            (answer, asked.get(), started.elapsed())
+        })
+    }
+
+    #[test]
+    fn what_can_get_better_is_asked_for_again() {
+        let minute = Duration::from_secs(60);
+        let (answer, asked, _) = run(vec![reset(), reset(), reset()], minute);
+        assert_eq!((answer, asked), (Ok("content"), 4));
+        let (answer, asked, _) = run(vec![reset(), reset(), reset(), reset()], minute);
+        assert_eq!(answer.unwrap_err(), "4 attempts: cannot reach a: reset");
+        assert_eq!(asked, 4);
+        let forbidden = || Failure::from(Error::unreachable("a", "forbidden".to_owned()));
+        let (answer, asked, waited) = run(vec![forbidden()], minute);
+        assert_eq!(answer.unwrap_err(), "cannot reach a: forbidden");
+        assert_eq!((asked, waited), (1, Duration::ZERO));
+        let (answer, _, _) = run(vec![reset(), reset(), forbidden()], minute);
+        assert_eq!(
+            answer.unwrap_err(),
+            "3 attempts: cannot reach a: reset (twice); cannot reach a: forbidden"
+        );
+    }
+
+    #[test]
+    fn the_servers_word_is_kept_to() {
+        let minute = Duration::from_secs(60);
+        let (answer, asked, waited) = run(vec![busy(7)], minute);
+        assert_eq!((answer, asked), (Ok("content"), 2));
+        assert!(
+            waited >= Duration::from_secs(7) && waited < Duration::from_secs(8),
+            "{waited:?}"
+        );
+        let (answer, asked, waited) = run(vec![busy(3600)], minute);
+        assert_eq!(
+            answer.unwrap_err(),
+            "cannot reach a: reset; it asks to be tried again in 3600 s"
+        );
+        assert_eq!((asked, waited), (1, Duration::ZERO));
+    }
+
+    #[test]
+    fn the_budget_ends_attempts() {
+        let (answer, _, waited) = run(vec![busy(0), busy(0), busy(2)], HASTY);
+        assert!(answer.unwrap_err().contains("tried again in 2 s"));
+        assert!(waited <= HASTY);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        let hanging = Attempts::new(&Patience::default(), HASTY).run(
+            "manifest",
+            "a",
+            std::future::pending::<Result<(), Failure>>,
+        );
+        let error = runtime.block_on(hanging).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot reach a: no manifest within the 1 s that this source is given"
+        );
+    }
+
+    #[test]
+    fn progress_starts_anew_but_not_for_ever() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        let patience = Patience {
+            attempts: 2,
+            resumptions: 10,
+            ..Patience::default()
+        };
+        let failures = runtime.block_on(async {
+            let mut attempts = Attempts::new(&patience, HASTY);
+            let mut failures = 0;
+            while attempts.failed(reset()).await.is_ok() {
+                attempts.progress();
+                failures += 1;
+            }
+            failures
+        });
+        assert_eq!(failures, 10);
+    }
+}

@@ -1,0 +1,247 @@
+//! Requests to one repository at one source: the scheme found out, challenges answered, statuses explained.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use puller_config::Credentials;
+use reqwest::StatusCode;
+use reqwest::header::{HeaderValue, WWW_AUTHENTICATE};
+
+use crate::attempt::may_pass;
+use crate::authorization::{Authorization, Challenged};
+use crate::challenge::{self, Challenge};
+use crate::error::Error;
+use crate::failure::{Again, Failure};
+use crate::patience::Patience;
+use crate::retry::Attempts;
+use crate::retry_after::retry_after;
+use crate::settings::Settings;
+use crate::source::{Source, host_of};
+use crate::transport::{Answer, Request, Transport};
+
+/// How many blobs may take too long before their source, if there is another one, is taken to be down.
+const MAX_LATE_BLOBS: u32 = 2;
+
+/// One repository at one source.
+#[derive(Debug)]
+pub struct Session {
+    pub(crate) source: Arc<Source>,
+    repository: String,
+    transport: Transport,
+    /// The scheme that answered first.
+    scheme: OnceLock<&'static str>,
+    authorization: Authorization,
+    /// How many blobs were given up because they took too long.
+    late: AtomicU32,
+}
+
+/// What is asked for in a repository.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// `manifests` or `blobs`.
+    pub kind: &'static str,
+    /// A digest or a tag.
+    pub name: &'a str,
+    /// Media types, or nothing.
+    pub accept: Option<&'static str>,
+    /// Only the bytes from here on; then an answer may also be a part, or that there is no such part.
+    pub from: u64,
+}
+
+impl Session {
+    /// A session without connections.
+    pub fn new(source: Source, repository: &str, settings: &Settings, patience: &Patience) -> Self {
+        let source = Arc::new(source);
+        let scheme = OnceLock::new();
+        if source.is_scheme_fixed {
+            let _ = scheme.set(match source.base.scheme() {
+                "http" => "http",
+                _ => "https",
+            });
+        }
+        Self {
+            transport: Transport::new(settings.clone(), source.clone(), patience),
+            source,
+            repository: repository.to_owned(),
+            scheme,
+            authorization: Authorization::default(),
+            late: AtomicU32::new(0),
+        }
+    }
+
+    /// How long things may take.
+    pub fn patience(&self) -> &Patience {
+        self.transport.patience()
+    }
+
+    /// Does not use connections any more that something just failed on.
+    pub fn reconnect(&self) {
+        self.transport.reconnect();
+    }
+
+    /// No attempts yet at something.
+    pub fn attempts(&self) -> Attempts {
+        let patience = self.patience();
+        let budget = if self.source.has_fallback {
+            patience.budget_before_fallback
+        } else {
+            patience.budget
+        };
+        Attempts::new(patience, budget)
+    }
+
+    /// How long a blob may be waited for of which so many bytes have come.
+    pub fn blob_time(&self, received: u64) -> Duration {
+        self.patience().for_blob(received, self.source.has_fallback)
+    }
+
+    /// Counts a blob that was lost. The second one that took too long is enough, where another source can be asked: each
+    /// costs as much time as a source is given for everything.
+    pub fn lost(&self, error: Error) -> Error {
+        let is_late = error.is_late() && self.source.has_fallback;
+        if is_late && self.late.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_LATE_BLOBS {
+            return Error::Late(Box::new(error));
+        }
+        error
+    }
+
+    /// Asks once, and once more with what the answer asks for.
+    pub async fn ask(&self, wanted: Wanted<'_>) -> Result<Answer, Failure> {
+        let sent = self
+            .authorization
+            .current(&self.transport, &self.source, &self.repository)
+            .await?;
+        let answer = self.send(wanted, sent.as_ref()).await?;
+        // Only the registry itself may say where credentials go, not a host that it redirects to.
+        if answer.response.status() != StatusCode::UNAUTHORIZED || !self.source.is_own(&answer.url)
+        {
+            return self.accept(answer, wanted);
+        }
+        let challenged = Challenged {
+            challenges: challenges(&answer),
+            sent,
+            is_plain: answer.url.scheme() == "http",
+        };
+        drop(answer);
+        let renewed = self
+            .authorization
+            .renew(&self.transport, &self.source, &self.repository, challenged)
+            .await?;
+        let answer = self.send(wanted, Some(&renewed)).await?;
+        if answer.response.status() == StatusCode::UNAUTHORIZED {
+            return Err(self.source.refused().into());
+        }
+        self.accept(answer, wanted)
+    }
+
+    /// Sends a request; the first one finds out whether the host speaks TLS, where plain HTTP is allowed at all.
+    async fn send(
+        &self,
+        wanted: Wanted<'_>,
+        authorization: Option<&HeaderValue>,
+    ) -> Result<Answer, Failure> {
+        let scheme = self.scheme.get().copied();
+        let request = |scheme| -> Result<Request<'_>, Error> {
+            let url = self
+                .source
+                .url(scheme, &self.repository, wanted.kind, wanted.name)?;
+            // A token that everyone is given is no secret.
+            let is_safe = scheme == "https"
+                || self.source.authority.registry.plain_http
+                || matches!(self.source.credentials, Credentials::Anonymous);
+            Ok(Request {
+                accept: wanted.accept,
+                from: wanted.from,
+                authorization: authorization.filter(|_| is_safe),
+                ..Request::get(url)
+            })
+        };
+        let first = scheme.unwrap_or("https");
+        let failure = match self.transport.send(request(first)?).await {
+            Ok(answer) => {
+                let _ = self.scheme.set(first);
+                return Ok(answer);
+            }
+            Err(failure) => failure,
+        };
+        if scheme.is_some() || !failure.is_without_tls || !self.source.may_be_plain() {
+            return Err(failure);
+        }
+        tracing::warn!(
+            registry = self.source.host(),
+            "no TLS there, asking over plain HTTP as {} allows",
+            self.source.authority
+        );
+        let answer = self.transport.send(request("http")?).await;
+        let answer = answer.map_err(|plain| plain.after_tls(failure.error))?;
+        let _ = self.scheme.set("http");
+        Ok(answer)
+    }
+
+    fn accept(&self, answer: Answer, wanted: Wanted<'_>) -> Result<Answer, Failure> {
+        let status = answer.response.status();
+        let host = host_of(&answer.url);
+        let is_own = self.source.is_own(&answer.url);
+        let meaning = match status {
+            StatusCode::OK => return Ok(answer),
+            StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE if wanted.from > 0 => {
+                return Ok(answer);
+            }
+            StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
+                let via = self.transport.via(&answer.url);
+                let reason =
+                    "the proxy wants other credentials (407 Proxy Authentication Required)";
+                let reason = reason.to_owned();
+                return Err(Error::Unreachable { host, via, reason }.into());
+            }
+            StatusCode::FORBIDDEN if is_own => "the account may not read this repository",
+            StatusCode::FORBIDDEN => {
+                "the address that the registry sent the puller to is not good there"
+            }
+            StatusCode::NOT_FOUND => "not there, or the account may not see this repository",
+            StatusCode::TOO_MANY_REQUESTS => {
+                "too many pulls; wait, or use an account with a higher limit"
+            }
+            _ if status.is_server_error() => "the registry is out of order",
+            _ => "this is no answer of a registry",
+        };
+        let separator = if wanted.name.contains(':') { '@' } else { ':' };
+        let what = format!(
+            "{} {}{separator}{}",
+            wanted.kind, self.repository, wanted.name
+        );
+        let error = Error::Refused {
+            host,
+            status,
+            what,
+            meaning,
+        };
+        if status == StatusCode::FORBIDDEN && !is_own && wanted.from > 0 {
+            // It was good for the first part: a signature that has expired, and the registry makes a new one.
+            return Err(Failure::passing(error));
+        }
+        Err(refusal(error, status, &answer))
+    }
+}
+
+/// A status that is none of those that were hoped for: some pass, and some answers say when.
+pub(crate) fn refusal(error: Error, status: StatusCode, answer: &Answer) -> Failure {
+    let again = match retry_after(answer.response.headers()) {
+        _ if !may_pass(status) => Again::Never,
+        Some(wait) => Again::After(wait),
+        None => Again::Perhaps,
+    };
+    Failure {
+        again,
+        ..error.into()
+    }
+}
+
+fn challenges(answer: &Answer) -> Vec<Challenge> {
+    let headers = answer.response.headers().get_all(WWW_AUTHENTICATE);
+    headers
+        .iter()
+        .flat_map(|header| challenge::parse(header.as_bytes()))
+        .collect()
+}

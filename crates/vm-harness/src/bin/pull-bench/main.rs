@@ -1,0 +1,80 @@
+//! What pulling an image costs, ours against Debian's tools and against what the machine can do; `hack/bench pull` calls it.
+//!
+//! Every run starts on a fresh file system, pulls from a `docker-registry` on loopback whose blobs are in the page cache, and is
+//! measured from outside. The tools take turns, round by round, so that whatever else the machine does meets all of them.
+//! Nothing is asserted; a tool that fails is shown with its reason. Progress on stderr, tables on stdout.
+//!
+//! - [`options`]: what to measure.
+//! - [`corpus`], [`server`]: the images, and who serves them.
+//! - [`ground`]: fresh file systems.
+//! - [`measure`], [`daemon`], [`machine`]: seconds, CPU, memory; and whether somebody else was using the machine.
+//! - [`peer`]: the tools. [`service`]: what only a service has.
+//! - [`stage`], [`bound`]: the parts of a pull alone, and what follows from them.
+//! - [`rounds`], [`table`]: the runs and their medians.
+
+mod bound;
+mod corpus;
+mod daemon;
+mod ground;
+mod machine;
+mod measure;
+mod options;
+mod peer;
+mod rounds;
+mod server;
+mod service;
+mod stage;
+mod table;
+
+use std::fs;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+
+use options::{Invocation, Options};
+
+fn main() -> Result<()> {
+    match Invocation::parse() {
+        Invocation::Run(options) => run(&options),
+        Invocation::Measure { report, command } => measure::measure(&report, &command),
+        Invocation::Stage {
+            kind,
+            report,
+            layers,
+        } => stage::run(kind, &report, &layers),
+    }
+}
+
+fn run(options: &Options) -> Result<()> {
+    let images = corpus::open(options)?;
+    let server = server::Server::start(&options.work)?;
+    corpus::push(&images, &server, &options.work)?;
+    let peers = options.peers()?;
+    println!("{}", table::heading(options, &peers));
+
+    let mut record = rounds::Record::default();
+    for image in images.iter().filter(|_| !options.no_bound) {
+        eprintln!("{}: the bound", image.title());
+        for ground in &options.fs {
+            let bound = bound::measure(options, &server, image, *ground)
+                .with_context(|| format!("failed to measure the bound of {}", image.title()))?;
+            record.bounds.push(bound);
+        }
+    }
+    rounds::run(options, &server, &images, &peers, &mut record)?;
+    for ground in &options.fs {
+        print!("{}", table::pulls(&record, &images, &peers, *ground));
+        if !options.no_bound {
+            print!("{}", table::bounds(&record, &images, *ground));
+        }
+    }
+    if options.service {
+        let figures = service::measure(options, &server, &images, &peers)?;
+        print!("{}", table::services(&figures));
+        record.services = figures;
+    }
+    if let Some(path) = &options.json {
+        fs::write(path, serde_json::to_string_pretty(&record)?)?;
+    }
+    Ok(())
+}

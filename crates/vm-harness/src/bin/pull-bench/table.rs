@@ -1,0 +1,195 @@
+//! Medians as Markdown.
+
+use std::fmt::Write as _;
+
+use crate::bound::Bound;
+use crate::corpus::Image;
+use crate::machine;
+use crate::measure::Cost;
+use crate::options::{FileSystem, Options};
+use crate::peer::Peer;
+use crate::rounds::Record;
+use crate::service::Figures;
+
+/// What was measured where.
+pub fn heading(options: &Options, peers: &[Peer]) -> String {
+    let mut text = format!(
+        "{}. {} rounds, medians. Registry on the same cores, plain HTTP, blobs in the page cache.\n\n",
+        machine::description(),
+        options.rounds
+    );
+    for peer in peers {
+        let _ = writeln!(text, "- {}", peer.version());
+    }
+    text
+}
+
+/// The pulls on one file system.
+pub fn pulls(record: &Record, images: &[Image], peers: &[Peer], fs: FileSystem) -> String {
+    let mut text = format!(
+        "\n## Pull, verify, unpack on {}\n\n\
+         | image | tool | wall s | (least, most) | CPU s | cores busy (with the registry) | peak MiB | of the fastest peer | of the bound | disturbed |\n\
+         |---|---|---|---|---|---|---|---|---|---|\n",
+        fs.name()
+    );
+    for image in images {
+        let bound = bound_of(record, image, fs).map(|bound| bound.secs(bound.inflate));
+        let fastest = peers
+            .iter()
+            .filter(|peer| !peer.is_ours())
+            .filter_map(|peer| median(record, peer, image, fs))
+            .map(|cost| cost.wall_secs)
+            .min_by(f64::total_cmp);
+        for peer in peers {
+            let _ = writeln!(text, "{}", row(record, image, peer, fs, fastest, bound));
+        }
+    }
+    text
+}
+
+fn row(
+    record: &Record,
+    image: &Image,
+    peer: &Peer,
+    fs: FileSystem,
+    fastest: Option<f64>,
+    bound: Option<f64>,
+) -> String {
+    let runs: Vec<_> = record.of(peer, image, fs).collect();
+    let Some(cost) = median(record, peer, image, fs) else {
+        let reason = runs.iter().find_map(|run| run.outcome.as_ref().err());
+        return format!(
+            "| {} | {} | failed: {} | | | | | | | |",
+            image.title(),
+            peer.name(),
+            reason.map_or("never ran", |r| r)
+        );
+    };
+    let walls = || {
+        runs.iter()
+            .filter_map(|run| Some(run.outcome.as_ref().ok()?.wall_secs))
+    };
+    let served = middle(runs.iter().map(|run| run.server_cpu_secs)).unwrap_or_default();
+    let ratio =
+        |of: Option<f64>| of.map_or("-".to_owned(), |of| format!("{:.2}", cost.wall_secs / of));
+    format!(
+        "| {} | {} | {:.3} | ({:.3}, {:.3}) | {:.2} | {:.2} ({:.2}) | {:.1} | {} | {} | {} of {} |",
+        image.title(),
+        peer.name(),
+        cost.wall_secs,
+        walls().fold(f64::INFINITY, f64::min),
+        walls().fold(0.0, f64::max),
+        cost.cpu_secs,
+        cost.cpu_secs / cost.wall_secs,
+        (cost.cpu_secs + served) / cost.wall_secs,
+        cost.peak_kib as f64 / 1024.0,
+        ratio(fastest),
+        ratio(bound),
+        runs.iter().filter(|run| run.is_disturbed()).count(),
+        runs.len(),
+    )
+}
+
+/// Wall and CPU time in the middle, and the largest peak.
+fn median(record: &Record, peer: &Peer, image: &Image, fs: FileSystem) -> Option<Cost> {
+    let costs: Vec<Cost> = record
+        .of(peer, image, fs)
+        .filter_map(|run| run.outcome.as_ref().ok().copied())
+        .collect();
+    Some(Cost {
+        wall_secs: middle(costs.iter().map(|cost| cost.wall_secs))?,
+        cpu_secs: middle(costs.iter().map(|cost| cost.cpu_secs))?,
+        peak_kib: costs.iter().map(|cost| cost.peak_kib).max()?,
+    })
+}
+
+/// The median; of two in the middle the larger.
+fn middle(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
+fn bound_of<'a>(record: &'a Record, image: &Image, fs: FileSystem) -> Option<&'a Bound> {
+    record
+        .bounds
+        .iter()
+        .find(|bound| bound.image == image.title() && bound.fs == fs)
+}
+
+/// The parts and the bounds on one file system.
+pub fn bounds(record: &Record, images: &[Image], fs: FileSystem) -> String {
+    let mut text = format!(
+        "\n## The bound on {}\n\n\
+         CPU seconds of each part alone; bound = the larger of the longest part of one layer and all CPU over {} cores.\n\n\
+         | image | blob MB | tar MB | entries | receive | registry | SHA-256 blob | inflate | SHA-256 tar | write | all CPU | bound s | with igzip: inflate | bound s |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
+        fs.name(),
+        machine::cores()
+    );
+    for image in images {
+        let Some(bound) = bound_of(record, image, fs) else {
+            continue;
+        };
+        let igzip = bound.igzip.map_or("- | -".to_owned(), |igzip| {
+            format!("{:.2} | {:.2}", igzip.cpu_secs, bound.secs(igzip))
+        });
+        let _ = writeln!(
+            text,
+            "| {} | {:.1} | {:.1} | {} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} | {:.3} | {igzip} |",
+            image.title(),
+            image.compressed() as f64 / 1e6,
+            image.plain() as f64 / 1e6,
+            image.entries(),
+            bound.download.cpu_secs,
+            bound.server_cpu_secs,
+            bound.hash_blob.cpu_secs,
+            bound.inflate.cpu_secs,
+            bound.hash_plain.cpu_secs,
+            bound.write.cpu_secs,
+            bound.cpu_secs(bound.inflate),
+            bound.secs(bound.inflate),
+        );
+    }
+    text
+}
+
+/// The services.
+pub fn services(figures: &[Figures]) -> String {
+    let mut text = "\n## The service\n\n\
+        | build | image | idle MiB | after a pull MiB | one pull s | sent MB | two at once s | sent MB | one more s | sent MB |\n\
+        |---|---|---|---|---|---|---|---|---|---|\n"
+        .to_owned();
+    for one in figures {
+        let _ = write!(
+            text,
+            "| {} | {} | {:.1} | {:.1} |",
+            one.name,
+            one.image,
+            one.idle_kib as f64 / 1024.0,
+            one.after_kib as f64 / 1024.0
+        );
+        for served in [one.one, one.two, one.again] {
+            let _ = write!(
+                text,
+                " {:.3} | {:.1} |",
+                served.wall_secs,
+                served.sent_bytes as f64 / 1e6
+            );
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_middle_is_not_the_mean() {
+        assert_eq!(middle([9.0, 1.0, 2.0].into_iter()), Some(2.0));
+        assert_eq!(middle([2.0, 1.0].into_iter()), Some(2.0));
+        assert_eq!(middle([].into_iter()), None);
+    }
+}

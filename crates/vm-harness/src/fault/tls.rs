@@ -1,0 +1,52 @@
+//! TLS as a registry speaks it, and which HTTP inside.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::pki::Identity;
+
+/// TLS as the registry speaks it.
+#[derive(Debug)]
+pub struct Tls<'a> {
+    /// Its certificate and key.
+    pub identity: &'a Identity,
+    /// The name in its own address, one of the certificate's.
+    pub name: &'a str,
+    /// What it speaks inside.
+    pub http: Http,
+}
+
+/// The versions of HTTP that a registry speaks over TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Http {
+    /// HTTP/1.1, whatever the client offers.
+    One,
+    /// HTTP/2 with who offers it.
+    Both,
+    /// HTTP/2, and a refusal for who does not offer it.
+    Two,
+}
+
+/// The same for rustls.
+pub(super) fn server_config(tls: &Tls<'_>) -> Result<ServerConfig> {
+    let certificate = CertificateDer::from_pem_slice(tls.identity.certificate.as_bytes())
+        .context("failed to read the certificate")?;
+    let key = PrivateKeyDer::from_pem_slice(tls.identity.key.as_bytes())
+        .context("failed to read the key")?;
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)?;
+    let protocols: &[&[u8]] = match tls.http {
+        Http::One => &[b"http/1.1"],
+        Http::Both => &[b"h2", b"http/1.1"],
+        Http::Two => &[b"h2"],
+    };
+    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+    Ok(config)
+}

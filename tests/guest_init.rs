@@ -1,0 +1,73 @@
+//! A guest without systemd: `deploy/guest/init-example` as its first program, which becomes the agent.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Result, ensure};
+use end_to_end::{assert_no_secret, assert_tells, run, site};
+use vm_harness::{Report, Scenario, demo};
+
+/// From the tests' own init, which loaded drivers and set up the network, to the example, with nothing mounted but `/dev`.
+const JOB: &str = r#"
+mkdir -p /usr/bin
+mv /job/kata-agent /usr/bin/kata-agent
+chmod 755 /usr/bin/kata-agent
+[ -z "$TEE" ] || insmod /modules/tee_fixture.ko $TEE
+[ ! -f /job/processor ] || { rm /bin/initdata-processor; mv /job/processor /bin/initdata-processor; chmod 755 /bin/initdata-processor; }
+umount /run /sys /proc
+exec /bin/busybox sh /job/init-example
+"#;
+
+fn boot(scenario: Scenario, processor: Option<&str>) -> Result<Report> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = here.parent().unwrap_or(here);
+    let fixture = |name: &str| fs::read_to_string(root.join("qemu-fixtures/systemd").join(name));
+    let example = fs::read(root.join("deploy/guest/init-example"))?;
+    let agent = format!("#!/bin/busybox sh\n{}", fixture("agent")?);
+    let mut files = vec![
+        ("job/init-example".to_owned(), example),
+        ("job/kata-agent".to_owned(), agent.into_bytes()),
+        ("job/mark".to_owned(), fixture("mark")?.into_bytes()),
+    ];
+    files.extend(processor.map(|text| ("job/processor".to_owned(), text.into())));
+    run(&Scenario {
+        job: Some(JOB.to_owned()),
+        files,
+        ..scenario
+    })
+}
+
+#[test]
+fn the_agent_finds_policy_and_puller() -> Result<()> {
+    let site = site()?;
+    let report = boot(site.scenario(), None)?;
+    assert_no_secret(&site, &report.console);
+    assert_eq!(report.value("agent"), Some("started 1"), "as PID 1");
+    let found: Vec<_> = report.values("config").collect();
+    for line in [
+        "644 0:0 /run/measured-cfg/policy.rego",
+        "600 0:0 /run/insecure-cfg/imagepuller.toml",
+    ] {
+        assert!(found.contains(&line), "{line} is missing: {found:?}");
+    }
+    let rule = "AllowRequestsFailingPolicy := true";
+    assert!(report.values("policy").any(|line| line.contains(rule)));
+    assert_eq!(report.value("socket"), Some("socket 600 0:0"));
+    assert_eq!(report.value("pull"), Some("exit 0"), "{}", report.console);
+    assert_eq!(report.value("mount"), Some("1"));
+    assert_eq!(demo::files(&report)?, site.layout.files);
+    Ok(())
+}
+
+#[test]
+fn a_processor_that_fails_means_no_agent() -> Result<()> {
+    let failing = "#!/bin/busybox sh\nexit 70\n";
+    // The guest ends without the mark that a finished job leaves.
+    let ended = boot(Scenario::bare(""), Some(failing));
+    ensure!(ended.is_err(), "the agent ran: {:?}", ended.ok());
+    let console = ended.map_or_else(|error| error.to_string(), |report| report.console);
+    assert_tells(&console, &["did not finish its job"]);
+    assert_tells(&console, &["initdata-processor ended with 70", "no agent"]);
+    assert!(!console.contains("agent started"), "{console}");
+    Ok(())
+}

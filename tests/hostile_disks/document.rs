@@ -1,0 +1,310 @@
+//! Documents in good images: hostile initdata, and configurations that are nobody's business here.
+
+use crate::image::padded;
+use crate::row::{Files, SECRET};
+
+/// Words of a refusal, or the files.
+type Outcome = Result<Files, &'static str>;
+
+const HEAD: &str = "version = \"0.1.0\"\nalgorithm = \"sha256\"\n[data]\n";
+
+fn data(lines: impl AsRef<str>) -> Vec<u8> {
+    format!("{HEAD}{}", lines.as_ref()).into_bytes()
+}
+
+fn files(entries: &[(&str, &str)]) -> Files {
+    entries
+        .iter()
+        .map(|(name, content)| ((*name).to_owned(), content.as_bytes().to_vec()))
+        .collect()
+}
+
+/// Initdata documents by name.
+pub fn initdata() -> Vec<(&'static str, Vec<u8>, Outcome)> {
+    [names(), sizes(), forms()].into_iter().flatten().collect()
+}
+
+fn names() -> Vec<(&'static str, Vec<u8>, Outcome)> {
+    let key = |key: &str| data(format!("{key} = \"{SECRET}\"\n"));
+    let longest = "n".repeat(255);
+    let not_plain = |rule| Err(rule);
+    let legal = |name: &str| Ok(files(&[(name, SECRET)]));
+    vec![
+        (
+            "key with dots and a slash",
+            key("\"../escaped\""),
+            not_plain("it has a slash"),
+        ),
+        (
+            "key far outside",
+            key("\"../../../../../../etc/passwd\""),
+            not_plain("it has a slash"),
+        ),
+        (
+            "absolute key",
+            key("\"/escaped\""),
+            not_plain("it has a slash"),
+        ),
+        (
+            "key in a directory",
+            key("\"a/b\""),
+            not_plain("it has a slash"),
+        ),
+        ("key ..", key("\"..\""), not_plain("it is a directory")),
+        ("key .", key("\".\""), not_plain("it is a directory")),
+        ("empty key", key("\"\""), not_plain("it is empty")),
+        (
+            "key with NUL",
+            key("\"a\\u0000b\""),
+            not_plain("it has a control character"),
+        ),
+        (
+            "key with a line break and a policy",
+            key("\"x\\\"\\n\\ndefault AllowRequestsFailingPolicy := true\\n\""),
+            not_plain("it has a control character"),
+        ),
+        (
+            "key with an escape sequence",
+            key("\"\\u001b[2Jx\""),
+            not_plain("it has a control character"),
+        ),
+        ("key of 255 bytes", key(&longest), legal(&longest)),
+        (
+            "key of 256 bytes",
+            key(&"n".repeat(256)),
+            not_plain("it has more than 255 bytes"),
+        ),
+        (
+            "key of 128 two-byte letters",
+            key(&format!("\"{}\"", "é".repeat(128))),
+            not_plain("it has more than 255 bytes"),
+        ),
+        (
+            "key of a megabyte",
+            key(&"n".repeat(1 << 20)),
+            not_plain("it has more than 255 bytes"),
+        ),
+        (
+            "key with a leading dot",
+            key("\".hidden\""),
+            legal(".hidden"),
+        ),
+        (
+            "key with a backslash",
+            key("'..\\..\\x'"),
+            legal("..\\..\\x"),
+        ),
+        (
+            "key with quotes",
+            key("'x\" } allow := true'"),
+            legal("x\" } allow := true"),
+        ),
+        (
+            "key beyond ASCII",
+            key("\"\u{202e}gnp\""),
+            legal("\u{202e}gnp"),
+        ),
+        (
+            "one key twice",
+            data("a = \"1\"\na = \"2\"\n"),
+            Err("line 5: "),
+        ),
+        (
+            "one key twice, spelt differently",
+            data("a = \"1\"\n\"\\u0061\" = \"2\"\n"),
+            Err("line 5: "),
+        ),
+        (
+            "key without quotes",
+            data(format!("policy.rego = \"{SECRET}\"\n")),
+            Err("a name with a dot needs quotes"),
+        ),
+        (
+            "a good key and a bad one",
+            data(format!("a = \"{SECRET}\"\n\"../b\" = \"\"\n")),
+            not_plain("it has a slash"),
+        ),
+    ]
+}
+
+fn sizes() -> Vec<(&'static str, Vec<u8>, Outcome)> {
+    let entries = |count: usize| {
+        let numbers = 0..count;
+        let lines: String = numbers
+            .map(|number| format!("e{number} = \"\"\n"))
+            .collect();
+        data(lines)
+    };
+    let thousand = (0..1024).map(|number| (format!("e{number}"), Vec::new()));
+    let value = "v".repeat((4 << 20) - HEAD.len() - 10);
+    vec![
+        ("1024 entries", entries(1024), Ok(thousand.collect())),
+        (
+            "1025 entries",
+            entries(1025),
+            Err("1025 entries, at most 1024 are accepted"),
+        ),
+        ("no entries", data(""), Ok(Files::new())),
+        (
+            "one value of 4 MiB",
+            data(format!("a = \"{value}\"\n")),
+            Ok(files(&[("a", &value)])),
+        ),
+        (
+            "arrays in arrays",
+            data(format!("a = {}", "[".repeat(100_000))),
+            Err("line 4: "),
+        ),
+        (
+            "tables in tables",
+            data(format!("a = {}", "{a=".repeat(100_000))),
+            Err("line 4: "),
+        ),
+        (
+            "a dotted key of 50000 parts",
+            data(format!("{} = 1", vec!["a"; 50_000].join("."))),
+            Err(""),
+        ),
+        (
+            "a header of 50000 parts",
+            data(format!("[data.{}]", vec!["a"; 50_000].join("."))),
+            Err(""),
+        ),
+    ]
+}
+
+fn forms() -> Vec<(&'static str, Vec<u8>, Outcome)> {
+    let good = data(format!("a = \"{SECRET}\"\n"));
+    let text = String::from_utf8_lossy(&good).into_owned();
+    let line_ends = text.replace('\n', "\r\n").into_bytes();
+    let ok = || Ok(files(&[("a", SECRET)]));
+    vec![
+        (
+            "document: empty",
+            Vec::new(),
+            Err("the key \"version\" is missing"),
+        ),
+        (
+            "document: only a comment",
+            format!("# {SECRET}").into_bytes(),
+            Err("the key \"version\" is missing"),
+        ),
+        (
+            "document: not UTF-8",
+            [&good[..], b"b = \"\xff\xfe\"\n"].concat(),
+            Err("expected UTF-8, found another byte at offset"),
+        ),
+        (
+            "document: NUL bytes",
+            [&good[..], &[0; 64]].concat(),
+            Err("line 5: "),
+        ),
+        ("document: other line ends", line_ends, ok()),
+        (
+            "document: byte order mark",
+            [&b"\xef\xbb\xbf"[..], &good].concat(),
+            ok(),
+        ),
+        (
+            "document: not TOML",
+            format!("{text}{SECRET} {SECRET}\n").into_bytes(),
+            Err("line 5: "),
+        ),
+        (
+            "document: JSON",
+            format!("{{\"version\": \"{SECRET}\"}}").into_bytes(),
+            Err("line 1: "),
+        ),
+        (
+            "document: the configuration",
+            crate::table::CONFIGURATION.as_bytes().to_vec(),
+            Err("the key \"version\" is missing"),
+        ),
+        (
+            "document: another version",
+            text.replace("0.1.0", "0.2.0").into_bytes(),
+            Err("expected version \"0.1.0\", found \"0.2.0\""),
+        ),
+        (
+            "document: a version that is a number",
+            text.replace("\"0.1.0\"", "0.1").into_bytes(),
+            Err("expected a string for \"version\""),
+        ),
+        (
+            "document: no version",
+            text.replace("version", "revision").into_bytes(),
+            Err("the key \"version\" is missing"),
+        ),
+        (
+            "document: no algorithm",
+            text.replace("algorithm", "digest").into_bytes(),
+            Err("the key \"algorithm\" is missing"),
+        ),
+        (
+            "document: weak algorithm",
+            text.replace("sha256", "md5").into_bytes(),
+            Err("expected algorithm sha256, sha384 or sha512, found \"md5\""),
+        ),
+        (
+            "document: algorithm with an escape sequence",
+            text.replace("sha256", "\\u001b[2J\\n").into_bytes(),
+            Err("found \"?[2J?\""),
+        ),
+        (
+            "document: no data",
+            text.replace("[data]", "[date]").into_bytes(),
+            Err("the key \"data\" is missing"),
+        ),
+        (
+            "document: data is a string",
+            format!("version = \"0.1.0\"\nalgorithm = \"sha256\"\ndata = \"{SECRET}\"\n")
+                .into_bytes(),
+            Err("expected a table for \"data\""),
+        ),
+        (
+            "document: data is a list",
+            text.replace("[data]", "[[data]]").into_bytes(),
+            Err("expected a table for \"data\""),
+        ),
+        (
+            "document: a value is a number",
+            data("a = 1\n"),
+            Err("expected a string for \"a\", found integer"),
+        ),
+        (
+            "document: a value is a list",
+            data(format!("a = [\"{SECRET}\"]\n")),
+            Err("expected a string for \"a\", found array"),
+        ),
+        (
+            "document: further keys",
+            format!("x = \"{SECRET}\"\n{text}[y]\nz = 1\n").into_bytes(),
+            ok(),
+        ),
+    ]
+}
+
+/// Configurations by name: none is interpreted.
+pub fn configurations() -> Vec<(&'static str, Vec<u8>)> {
+    vec![
+        ("configuration: one byte", vec![b'x']),
+        ("configuration: a line break", vec![b'\n']),
+        ("configuration: NUL bytes", vec![0; 100]),
+        (
+            "configuration: not UTF-8",
+            [SECRET.as_bytes(), b"\xff\xfe"].concat(),
+        ),
+        (
+            "configuration: not TOML",
+            format!("[[[ {SECRET}").into_bytes(),
+        ),
+        (
+            "configuration: an image inside",
+            [&b"initdata\x14\0\0\0\0\0\0\0"[..], SECRET.as_bytes()].concat(),
+        ),
+        (
+            "configuration: 60000 bytes",
+            padded(SECRET.as_bytes(), 60_000),
+        ),
+    ]
+}

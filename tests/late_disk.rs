@@ -1,0 +1,284 @@
+//! Disks that come late, never, in a storm of announcements, or among many others.
+//!
+//! A disk comes late either because its driver binds late (unbound and bound again in the guest) or because the host plugs it in
+//! after the boot (QMP). The job binds it only when the program already listens, so that "late" does not depend on the machine's
+//! speed; that the program looked more than once is asserted, how long it took is not.
+
+use anyhow::{Context, Result};
+use config_image::{Magic, encode};
+use end_to_end::{assert_tells, run};
+use vm_harness::{Evidence, Guest, Report, Scenario, Scratch, decoy, site};
+
+const DOCUMENT: &str = "[registries.\"registry.corp\"]\nusername = \"a\"\npassword = \"b\"\n";
+
+/// What the jobs below share.
+const SHELL: &str = r#"
+[ -z "$TEE" ] || insmod /modules/tee_fixture.ko $TEE
+driver=/sys/bus/virtio/drivers/virtio_blk
+# The virtio device behind the disk with this serial.
+device() { basename "$(readlink -f "$(dirname "$(grep -lx "$1" /sys/block/*/serial)")/device")"; }
+# A socket of some program, not the kernel's own, that hears the kernel's announcements.
+listening() { grep -qE '^[0-9a-f]+ +15 +[1-9]' /proc/net/netlink; }
+# Once the program listens and has had the time for a first look, in microseconds.
+after_first_look() {
+    tries=0
+    until listening || [ $tries -ge 1000 ]; do tries=$((tries + 1)); usleep 10000; done
+    usleep "${1:-300000}"
+}
+# try CASE ARGUMENTS: what the program said, left behind, and took.
+try() {
+    name=$1
+    shift
+    rm -rf /run/measured-cfg /run/insecure-cfg
+    time -f %M -o /tmp/peak initdata-processor --verbose "$@" 2>/tmp/said
+    mark "$name" "exit $?"
+    while read -r line; do mark "$name-said" "$line"; done </tmp/said
+    for file in /run/measured-cfg/* /run/insecure-cfg/*; do [ ! -f "$file" ] || mark "$name-file" "$file"; done
+    [ ! -f /run/measured-cfg/policy.rego ] || while read -r line; do mark "$name-policy" "$line"; done </run/measured-cfg/policy.rego
+    # A failed program adds a line; busybox takes the kernel's KiB for pages of 4 KiB.
+    mark "$name-peak" $(($(tail -n 1 /tmp/peak) / 4))
+}
+"#;
+
+/// Everything that a case said, as one text.
+fn said(report: &Report, case: &str) -> String {
+    let lines: Vec<&str> = report.values(&format!("{case}-said")).collect();
+    lines.join("\n")
+}
+
+fn files<'a>(report: &'a Report, case: &str) -> Vec<&'a str> {
+    report.values(&format!("{case}-file")).collect()
+}
+
+/// Both documents are in place.
+#[track_caller]
+fn assert_complete(report: &Report, case: &str) {
+    assert_eq!(report.value(case), Some("exit 0"), "{}", report.console);
+    assert_eq!(
+        files(report, case),
+        [
+            "/run/measured-cfg/aa.toml",
+            "/run/measured-cfg/policy.rego",
+            "/run/insecure-cfg/imagepuller.toml"
+        ],
+        "{case}: {}",
+        said(report, case)
+    );
+}
+
+/// The first look did not find everything, a later one did.
+#[track_caller]
+fn assert_waited(report: &Report, case: &str) {
+    let said = said(report, case);
+    println!("{case}: {said}");
+    assert_tells(&said, &["waited ", "looked "]);
+}
+
+/// The deny-all policy is in place, with this reason, and nothing else of use.
+#[track_caller]
+fn assert_refused(report: &Report, case: &str, words: &[&str]) {
+    let policy: Vec<&str> = report.values(&format!("{case}-policy")).collect();
+    let policy = format!("{}\n{}", policy.join("\n"), said(report, case));
+    assert_tells(&policy, &["default CreateContainerRequest := false"]);
+    assert_tells(&policy, words);
+    let (measured, insecure): (Vec<_>, Vec<_>) = files(report, case)
+        .into_iter()
+        .partition(|file| file.starts_with("/run/measured-cfg/"));
+    assert_eq!(measured, ["/run/measured-cfg/policy.rego"], "{case}");
+    assert!(
+        insecure.contains(&"/run/insecure-cfg/imagepuller.error")
+            && !insecure.contains(&"/run/insecure-cfg/imagepuller.toml"),
+        "{case}: {insecure:?}"
+    );
+}
+
+/// SNP evidence for the sample initdata; the disks are there as far as the test wants them.
+fn scenario(job: &str) -> Scenario {
+    let initdata = site::sample_initdata();
+    Scenario {
+        document: Some(DOCUMENT.to_owned()),
+        evidence: Evidence::snp(&initdata),
+        initdata: Some(initdata),
+        ..Scenario::bare(format!("{SHELL}{job}"))
+    }
+}
+
+#[test]
+fn a_driver_that_binds_late() -> Result<()> {
+    let report = run(&scenario(
+        r#"
+initdata=$(device initdata)
+imagepuller=$(device imagepuller)
+late() { (after_first_look; echo "$1" >$driver/bind) & }
+
+echo "$initdata" >$driver/unbind
+late "$initdata"
+try expected --expect initdata --wait 20
+wait
+
+# The evidence announces initdata, which is as good as an option; the default limit must do.
+echo "$initdata" >$driver/unbind
+(after_first_look 100000; echo "$initdata" >$driver/bind) &
+try announced
+wait
+
+echo "$imagepuller" >$driver/unbind
+late "$imagepuller"
+try configuration --expect imagepuller --wait 20
+wait
+
+# Nobody expects the configuration: the program does not wait for it.
+echo "$imagepuller" >$driver/unbind
+try unexpected --wait 20
+echo "$imagepuller" >$driver/bind
+
+echo "$initdata" >$driver/unbind
+try never --expect initdata --wait 1 --strict-exit
+"#,
+    ))?;
+    for case in ["expected", "announced", "configuration"] {
+        assert_complete(&report, case);
+        assert_waited(&report, case);
+    }
+
+    assert_eq!(report.value("unexpected"), Some("exit 0"));
+    assert_eq!(
+        files(&report, "unexpected"),
+        ["/run/measured-cfg/aa.toml", "/run/measured-cfg/policy.rego"]
+    );
+    assert!(!said(&report, "unexpected").contains("looked"));
+
+    assert_eq!(report.value("never"), Some("exit 65"));
+    assert_tells(
+        &said(&report, "never"),
+        &["\"initdata\" did not appear within 1 s"],
+    );
+    assert_refused(
+        &report,
+        "never",
+        &["announces initdata", "none of the disks"],
+    );
+    Ok(())
+}
+
+#[test]
+fn a_storm_of_announcements_neither_hides_a_disk_nor_holds_the_guest_up() -> Result<()> {
+    let report = run(&scenario(
+        r#"
+initdata=$(device initdata)
+# Kata's root image stands still while it announces itself, as fast as the kernel takes it.
+other=$(grep -l '^image-' /sys/block/*/serial)
+other=$(dirname "$other")/uevent
+storm() { while :; do echo change >"$other"; done; }
+echo "$initdata" >$driver/unbind
+
+storm &
+storm=$!
+try never --expect initdata --wait 2
+(after_first_look; echo "$initdata" >$driver/bind) &
+bind=$!
+try found --expect initdata --wait 60
+wait $bind
+kill -0 $storm && mark storm lasted
+kill $storm
+"#,
+    ))?;
+    assert_eq!(report.value("storm"), Some("lasted"), "{}", report.console);
+    // Announcements pile up while it looks, so it looks again and again, and yet it ends.
+    assert_waited(&report, "never");
+    assert_tells(&said(&report, "never"), &["did not appear within 2 s"]);
+    assert_refused(&report, "never", &["announces initdata"]);
+    assert_complete(&report, "found");
+    assert_waited(&report, "found");
+    assert_little_memory(&report, "never")?;
+    assert_little_memory(&report, "found")
+}
+
+#[test]
+fn a_configuration_disk_plugged_into_a_root_port() -> Result<()> {
+    plugged_into("rp0")
+}
+
+#[test]
+fn a_configuration_disk_plugged_into_katas_bridge() -> Result<()> {
+    plugged_into("pci-bridge-0")
+}
+
+/// The host plugs the configuration in after the boot; the kernel parameter expects it.
+fn plugged_into(bus: &str) -> Result<()> {
+    let scratch = Scratch::new()?;
+    let image = encode(Magic::IMAGEPULLER, DOCUMENT.as_bytes())?;
+    let image = scratch.write("late.img", image)?;
+    let scenario = Scenario {
+        document: None,
+        kernel_parameters: vec!["configdev.expect=imagepuller".to_owned()],
+        ..scenario(
+            r#"
+try before --wait 1
+(after_first_look; mark waiting) &
+try plugged --wait 60
+wait
+"#,
+        )
+    };
+    let guest = Guest::boot_in(&scenario, scratch)?;
+    let mut qmp = guest.qmp()?;
+    let mut plugged = None;
+    let report = guest.finish(|console| {
+        if plugged.is_none() && console.contains(" waiting\r\n") {
+            plugged = Some(qmp.plug(&image, "imagepuller", bus));
+        }
+    })?;
+    plugged.context("the guest never waited")??;
+
+    // Without the disk: told, and no reason to refuse anything.
+    assert_eq!(report.value("before"), Some("exit 0"));
+    assert_tells(
+        &said(&report, "before"),
+        &["\"imgpullr\" did not appear within 1 s"],
+    );
+    assert!(
+        !files(&report, "before")
+            .iter()
+            .any(|file| file.ends_with("/imagepuller.toml"))
+    );
+
+    assert_complete(&report, "plugged");
+    assert_waited(&report, "plugged");
+    Ok(())
+}
+
+/// The largest resident set, as the kernel tells the parent.
+fn assert_little_memory(report: &Report, case: &str) -> Result<()> {
+    let peak: u32 = report
+        .value(&format!("{case}-peak"))
+        .context("no peak")?
+        .parse()?;
+    assert!((100..8192).contains(&peak), "{case}: {peak} KiB");
+    Ok(())
+}
+
+#[test]
+fn sixty_four_decoys_hide_neither_a_disk_nor_its_double() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let double = encode(Magic::INITDATA, site::sample_initdata().as_bytes())?;
+    let scenario = Scenario {
+        disks: vec![double.to_vec()],
+        arguments: decoy::arguments(&scratch, 64, decoy::Bus::Scsi)?,
+        ..scenario(
+            r#"
+tries=0
+until [ "$(ls /sys/block | grep -c '^sd')" -ge 64 ] || [ $tries -ge 400 ]; do tries=$((tries + 1)); usleep 50000; done
+mark decoys "$(ls /sys/block | grep -c '^sd')"
+try double
+device disk0 >$driver/unbind
+try alone
+"#,
+        )
+    };
+    let report = Guest::boot_in(&scenario, scratch)?.finish(|_| ())?;
+    assert_eq!(report.value("decoys"), Some("64"));
+    assert_refused(&report, "double", &["carry the same magic"]);
+    assert_complete(&report, "alone");
+    assert_little_memory(&report, "alone")
+}

@@ -1,0 +1,117 @@
+//! Rotated credentials reach a running guest: a token ends, the host rewrites the disk, the guest reads it again.
+
+use std::cell::RefCell;
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result, ensure};
+use end_to_end::{assert_tells, site};
+use vm_harness::site::REGISTRY_NAME;
+use vm_harness::{Guest, Program, Scenario, Scratch, TokenSigner};
+
+/// Long enough for the guest to boot and pull once on a busy machine; the test takes about as long.
+const FIRST_TOKEN: Duration = Duration::from_secs(35);
+
+/// Where nobody listens: a token in the document must not be replaced by another from elsewhere.
+const REALM: &str = "https://127.0.0.1:9/token";
+
+/// The service runs once and is never told anything; each pull has a bundle of its own.
+const JOB: &str = r#"
+insmod /modules/tee_fixture.ko $TEE
+initdata-processor
+mark processor "exit $?"
+socket=/run/guest-services/imagepull.socket
+imagepuller serve --listen "unix:$socket" --store /run/image-store --config /run/insecure-cfg/imagepuller.toml &
+service=$!
+tries=0
+until [ -S "$socket" ] || [ $tries -ge 200 ]; do tries=$((tries + 1)); usleep 50000; done
+
+number=0
+pull() {
+    number=$((number + 1))
+    imagepuller request --socket "$socket" "$IMAGE" "$BUNDLE.$number" >/tmp/answer 2>/tmp/error
+}
+pull
+mark first "exit $?"
+mark unchanged "$(initdata-processor refresh imagepuller)"
+until ! pull || [ $number -ge 300 ]; do usleep 500000; done
+mark expired "$(cat /tmp/error)"
+# The host sees this line, and only then updates the disk.
+tries=0
+until [ "$(initdata-processor refresh imagepuller 2>/tmp/log)" = replaced ] || [ $tries -ge 300 ]; do
+    tries=$((tries + 1)); usleep 200000
+done
+while read -r line; do mark refresh "$line"; done </tmp/log
+pull
+mark second "exit $?"
+mark answer "$(cat /tmp/answer)"
+kill -0 $service && mark service "the same"
+"#;
+
+#[test]
+fn the_next_pull_after_an_update_works_without_a_restart() -> Result<()> {
+    let site = site()?;
+    let scratch = Scratch::new()?;
+    let signer = TokenSigner::new(&scratch)?;
+    let names = [REGISTRY_NAME];
+    let registry = site
+        .registry
+        .with_tokens(&scratch, &site.authority, &names, &signer, REALM)?;
+    let port = registry.port();
+    let token = |lifetime| signer.sign("team/app", SystemTime::now() + lifetime);
+    let document = |token: &str| {
+        format!(
+            "[registries.\"{REGISTRY_NAME}:{port}\"]\nregistrytoken = \"{token}\"\nca-certs = '''\n{}'''\n",
+            site.authority.certificate()
+        )
+    };
+    let tokens = [token(FIRST_TOKEN)?, token(Duration::from_secs(600))?];
+    let run_root = scratch.path().join("run");
+    std::fs::create_dir(&run_root)?;
+    let scenario = Scenario {
+        image: format!("{REGISTRY_NAME}:{port}/team/app@{}", site.layout.manifest),
+        document: Some(document(&tokens[0])),
+        settings: format!(
+            "transport = \"file\"\nrun-root = \"{}\"\n",
+            run_root.display()
+        ),
+        job: Some(JOB.to_owned()),
+        ..site.scenario()
+    };
+    let update = || -> Result<()> {
+        let file = scratch.write("rotated.toml", document(&tokens[1]))?;
+        let output = Command::new(Program::KataConfigdev.path()?)
+            .args(["update", "--sandbox-id", &scenario.id, "--json", "--config"])
+            .arg(file)
+            .arg("--run-root")
+            .arg(&run_root)
+            .output()?;
+        let told =
+            String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "the update failed: {told}");
+        assert_tells(&told, &["\"transport\": \"file\"", "\"changed\": true"]);
+        assert!(tokens.iter().all(|token| !told.contains(token)));
+        Ok(())
+    };
+    let updated = RefCell::new(None);
+    let report = Guest::boot(&scenario)?.finish(|console| {
+        if console.contains(" expired ") && updated.borrow().is_none() {
+            *updated.borrow_mut() = Some(update());
+        }
+    })?;
+    updated.into_inner().context("the token never ended")??;
+
+    assert_eq!(report.value("first"), Some("exit 0"), "{}", report.console);
+    assert_eq!(report.value("unchanged"), Some("unchanged"));
+    let expired = report.value("expired").unwrap_or_default();
+    assert_tells(expired, &["401", REGISTRY_NAME]);
+    let log: Vec<_> = report.values("refresh").collect();
+    assert_tells(&log.join(" "), &["insecure-cfg/imagepuller.toml replaced"]);
+    assert_eq!(report.value("second"), Some("exit 0"), "{}", report.console);
+    assert_eq!(report.value("answer"), Some(site.layout.manifest.as_str()));
+    assert_eq!(report.value("service"), Some("the same"));
+    for token in &tokens {
+        assert!(!report.console.contains(token), "a token on the console");
+    }
+    Ok(())
+}
