@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 use std::fs::File;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -12,14 +12,15 @@ use std::time::Duration;
 
 use imagepuller_api::client::ImagePullServiceClient;
 use imagepuller_api::message::ImagePullRequest;
-use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::process::{Pid, Signal, kill_process};
 use ttrpc::Code;
 use ttrpc::r#async::Client;
 
-/// A copy that the shell may pass on.
-fn inheritable(descriptor: impl Into<OwnedFd>) -> OwnedFd {
-    let descriptor = descriptor.into();
+/// A copy that the shell may pass on, with a number far above those that the service's sockets get there: the shell
+/// works its redirections off one after the other, and `3<&4 4<&3` would give the service one socket twice.
+fn inheritable(descriptor: impl AsFd) -> OwnedFd {
+    let descriptor = fcntl_dupfd_cloexec(descriptor, 100).unwrap();
     fcntl_setfd(&descriptor, FdFlags::empty()).unwrap();
     descriptor
 }
