@@ -3,6 +3,10 @@
 //! Each test boots real VMs with QEMU's own CPU emulation and talks to a real registry on 127.0.0.1. They need root only
 //! for `hack/packages`, no KVM, no network.
 
+mod host_pull;
+
+pub use host_pull::{HostPull, Outcome, tree};
+
 use anyhow::{Result, ensure};
 use vm_harness::{Guest, Report, Scenario, Scratch, Site};
 

@@ -10,7 +10,7 @@ use vm_harness::site::REGISTRY_NAME;
 use vm_harness::{Guest, Program, Scenario, Scratch, TokenSigner};
 
 /// Long enough for the guest to boot and pull once on a busy machine; the test takes about as long.
-const FIRST_TOKEN: Duration = Duration::from_secs(35);
+const FIRST_TOKEN: Duration = Duration::from_secs(60);
 
 /// Where nobody listens: a token in the document must not be replaced by another from elsewhere.
 const REALM: &str = "https://127.0.0.1:9/token";

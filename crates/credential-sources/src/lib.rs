@@ -9,12 +9,14 @@
 //!
 //! - [`docker_config`]: docker's files. [`secret_manifest`]: the secrets that carry them. [`secretgen`]: in which order several count.
 //! - [`offer`]: what a source says about one registry. [`finding`]: what it said that has no place in the document.
+//! - [`decryption_secret`]: keys of encrypted images, as secrets hold them.
 //! - [`kubelet`]: credential-provider plugins of a node.
 //! - [`certs_d`], [`registries_yaml`], [`registries_conf`]: the registry files of container engines. [`registry_file`]: what those
 //!   have in common, and how it becomes a document.
 //! - [`mod@merge`]: offers put below what a document says, and who wins.
 
 pub mod certs_d;
+pub mod decryption_secret;
 pub mod docker_config;
 pub mod finding;
 pub mod kubelet;

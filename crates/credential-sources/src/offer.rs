@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use puller_config::Secret;
+use puller_config::{Credentials, Secret};
 
 /// What a source says about one registry, in the document's terms.
 #[derive(Clone, Debug)]
@@ -33,6 +33,16 @@ pub enum Offered {
 }
 
 impl Offered {
+    /// What a document's credentials offer; the account of an identity token is not among it.
+    pub(crate) fn of(credentials: Credentials) -> Option<Self> {
+        Some(match credentials {
+            Credentials::Anonymous => return None,
+            Credentials::Basic { username, password } => Self::Password { username, password },
+            Credentials::IdentityToken { token, .. } => Self::IdentityToken(token),
+            Credentials::RegistryToken(token) => Self::RegistryToken(token),
+        })
+    }
+
     /// Whether two offers would make the puller send the same.
     #[must_use]
     pub fn is_same_as(&self, other: &Self) -> bool {

@@ -194,6 +194,14 @@ impl SecretManifest {
             .map_err(SecretError::Config)
     }
 
+    /// Everything that the secret holds, by key; `None` where a value is not base64.
+    #[must_use]
+    pub fn values(&self) -> BTreeMap<&str, Option<Zeroizing<Vec<u8>>>> {
+        let keys = self.data.keys().chain(self.string_data.keys());
+        keys.map(|key| (key.as_str(), self.value(key).ok().flatten()))
+            .collect()
+    }
+
     fn has(&self, key: &str) -> bool {
         self.data.contains_key(key) || self.string_data.contains_key(key)
     }

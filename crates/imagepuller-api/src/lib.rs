@@ -1,9 +1,10 @@
-//! The ttrpc service definitions between Kata's agent and the image puller.
+//! The ttrpc service definitions between Kata's agent, the image puller and the confidential data hub.
 //!
 //! The wire is Kata's and must not change: package `api`, service `ImagePullService`, method `PullImage`. Both sides of
 //! it are here, [`client::ImagePullServiceClient`] and [`server::ImagePullService`], generated at build time from
 //! `proto/image_pull.proto`. What happens on a call is not here but in the `imagepuller` crate. A second service, package
-//! `configdev`, is this project's own: the command line asks a running service about its store with it.
+//! `configdev`, is this project's own: the command line asks a running service about its store with it. The third is the
+//! hub's, package `api` too: the puller asks it for what only the guest may see.
 //!
 //! - [`message`]: what is sent.
 //! - [`server`]: the traits to implement, and how to register them, such as [`server::create_image_pull_service`].
@@ -22,18 +23,23 @@ mod generated {
 
 /// The messages of the services.
 pub mod message {
+    pub use crate::generated::get_resource::{GetResourceRequest, GetResourceResponse};
     pub use crate::generated::image_pull::{ImagePullRequest, ImagePullResponse};
     pub use crate::generated::image_store::{CollectRequest, CollectResponse};
 }
 
-/// The side that pulls and keeps.
+/// The side that pulls and keeps, and the hub's.
 pub mod server {
+    pub use crate::generated::get_resource_ttrpc::{
+        GetResourceService, create_get_resource_service,
+    };
     pub use crate::generated::image_pull_ttrpc::{ImagePullService, create_image_pull_service};
     pub use crate::generated::image_store_ttrpc::{ImageStoreService, create_image_store_service};
 }
 
 /// The side that asks.
 pub mod client {
+    pub use crate::generated::get_resource_ttrpc::GetResourceServiceClient;
     pub use crate::generated::image_pull_ttrpc::ImagePullServiceClient;
     pub use crate::generated::image_store_ttrpc::ImageStoreServiceClient;
 }

@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use puller_config::{ResourceSource, Resources};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tracing::Level;
 
@@ -88,6 +89,14 @@ fn exit_code(kind: Kind) -> u8 {
         Kind::Request | Kind::Data => EX_DATAERR,
         Kind::Denied | Kind::Unreachable | Kind::Exhausted => EX_UNAVAILABLE,
         Kind::Internal => EX_SOFTWARE,
+    }
+}
+
+/// These sources in their order, with nothing else said about them.
+fn resources(sources: &[ResourceSource]) -> Resources {
+    Resources {
+        sources: sources.to_vec(),
+        ..Resources::default()
     }
 }
 

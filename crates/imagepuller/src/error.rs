@@ -51,6 +51,37 @@ pub enum Error {
     /// A verified manifest or configuration cannot be pulled.
     #[error(transparent)]
     Unusable(#[from] Unusable),
+    /// Nobody hands out what only the guest may see.
+    #[error("cannot {0}")]
+    Confidential(#[from] kbs_client::Error),
+    /// What was fetched is something else than what the document takes it for. Not a byte of it is repeated.
+    #[error("what {what:?} of {authority} names {rule}")]
+    Fetched {
+        /// The key of the document.
+        what: &'static str,
+        /// The entry that has it.
+        authority: String,
+        /// What is wrong.
+        rule: String,
+    },
+    /// A layer is not encrypted as it should be.
+    #[error("layer {digest} cannot be decrypted")]
+    Encryption {
+        /// The digest of the blob.
+        digest: Digest,
+        /// What is wrong.
+        source: ocicrypt::InvalidEncryption,
+    },
+    /// No key opens an encrypted layer.
+    #[error("layer {digest} is encrypted and there is no key for it{}", .problems.iter().map(|problem| format!("; {problem}")).collect::<String>())]
+    Locked {
+        /// The digest of the blob.
+        digest: Digest,
+        /// Keys that could not be had or read.
+        problems: Vec<String>,
+        /// Why the others do not open it.
+        source: ocicrypt::UnwrapError,
+    },
     /// A layer could not be unpacked.
     #[error("layer {digest} of {host}")]
     Layer {
@@ -115,7 +146,14 @@ impl Error {
             Self::Layer { source, .. } if source.is_no_space() => Kind::Exhausted,
             Self::Layer { source, .. } if source.is_local() => Kind::Internal,
             Self::Store(layer_store::Error::TooManyLayers { .. }) => Kind::Data,
-            Self::Content { .. } | Self::Unusable(_) | Self::Layer { .. } => Kind::Data,
+            Self::Content { .. }
+            | Self::Unusable(_)
+            | Self::Layer { .. }
+            | Self::Fetched { .. }
+            | Self::Encryption { .. } => Kind::Data,
+            Self::Locked { .. } => Kind::Denied,
+            Self::Confidential(kbs_client::Error::Unavailable { .. }) => Kind::Unreachable,
+            Self::Confidential(_) => Kind::Data,
             Self::Sources(errors) => errors
                 .last()
                 .map_or(Kind::Internal, |(_, error)| error.kind()),

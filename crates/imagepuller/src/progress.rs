@@ -17,6 +17,13 @@ pub enum Event {
         /// Compressed size of all layers.
         bytes: u64,
     },
+    /// The key of an encrypted layer was found.
+    Unlocked {
+        /// The layer's blob.
+        blob: Digest,
+        /// With what, in words; no key material.
+        how: String,
+    },
     /// A layer is in the store already, or somebody else has just put it there.
     Shared {
         /// The layer's blob.

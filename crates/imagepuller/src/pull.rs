@@ -1,9 +1,9 @@
 //! One pull from beginning to end: configuration, sources, manifests, layers, and what is made of them.
 //!
-//! - `sources`: mirror and registry in order; `resolve`: digests followed down to the layers; `layers`: these into the store.
+//! - `broker`: credentials and roots that only the guest may see; `sources`: mirror and registry in order; `resolve`: digests
+//!   followed down to the layers; `unlock`: the keys of those that are encrypted; `layers`: these into the store.
 //! - [`Puller::pull`] mounts them in a bundle for the agent; [`output`] makes one directory of them for a person.
 
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -15,9 +15,9 @@ use oci_image::digest::Digest;
 use oci_image::platform::Platform;
 use oci_image::reference::ImageReference;
 use oci_image::search::Image;
-use puller_config::RegistryHost;
+use puller_config::{RegistryHost, Resources};
 use registry_client::Patience;
-use registry_client::settings::Settings;
+use registry_client::settings::{Documents, Settings};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
@@ -25,11 +25,14 @@ use crate::bundle::Bundle;
 use crate::error::Error;
 use crate::progress::{Event, Progress};
 
+mod broker;
 mod layers;
 pub mod output;
 mod resolve;
 mod sources;
+mod unlock;
 
+use broker::Broker;
 use layers::Layers;
 use sources::Sources;
 
@@ -45,6 +48,8 @@ pub struct Options {
     pub patience: Patience,
     /// Who is told how it goes.
     pub progress: Progress,
+    /// Who hands out what only the guest may see, unless the measured document says.
+    pub resources: Resources,
 }
 
 impl Default for Options {
@@ -54,6 +59,7 @@ impl Default for Options {
             platform: Platform::of_guest(),
             progress: Progress::default(),
             patience: Patience::default(),
+            resources: Resources::default(),
         }
     }
 }
@@ -62,7 +68,8 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct Puller {
     layers: Layers,
-    configuration: PathBuf,
+    documents: Documents,
+    broker: Broker,
     options: Options,
     /// Held from the look at a bundle to the mount in it: of two pulls into one bundle the second is to see the first.
     mounting: Arc<Mutex<()>>,
@@ -76,15 +83,16 @@ pub struct Pulled {
 }
 
 impl Puller {
-    /// A puller for a store; the configuration is read anew for every pull.
-    pub fn new(store: Arc<Store>, configuration: PathBuf, options: Options) -> Self {
+    /// A puller for a store; the documents are read anew for every pull.
+    pub fn new(store: Arc<Store>, documents: Documents, options: Options) -> Self {
         Self {
             layers: Layers {
                 store,
                 progress: options.progress.clone(),
                 places: Arc::new(Semaphore::new(MAX_LAYERS_UNPACKED_AT_ONCE)),
             },
-            configuration,
+            documents,
+            broker: Broker::new(options.resources.clone()),
             options,
             mounting: Arc::default(),
         }
@@ -99,15 +107,14 @@ impl Puller {
         let started = Instant::now();
         let bundle = Bundle::parse(bundle)?;
         let image = ImageReference::parse(image)?;
-        let settings = self.settings().await?;
-        let (verified, layers) = self
-            .fetch(
-                image.registry(),
-                image.repository(),
-                image.digest(),
-                &settings,
-            )
-            .await?;
+        let settings = self.settings(image.registry(), image.repository()).await?;
+        let sources = Sources::new(
+            image.registry(),
+            image.repository(),
+            &settings,
+            &self.options,
+        )?;
+        let (verified, layers) = self.fetch(&sources, image.digest(), &settings).await?;
         let fetched = started.elapsed();
         let manifest = verified.manifest;
         let store = self.layers.store.clone();
@@ -140,29 +147,22 @@ impl Puller {
         Ok(Pulled { manifest })
     }
 
-    async fn settings(&self) -> Result<Settings, Error> {
-        let configuration = self.configuration.clone();
-        blocking(move || Ok(Settings::load(&configuration)?)).await
+    /// What holds for one pull, with everything that is given by reference.
+    async fn settings(&self, registry: &RegistryHost, repository: &str) -> Result<Settings, Error> {
+        let documents = self.documents.clone();
+        let settings = blocking(move || Ok(Settings::load(&documents)?)).await?;
+        self.broker.settle(settings, registry, repository).await
     }
 
     async fn fetch(
         &self,
-        registry: &RegistryHost,
-        repository: &str,
+        sources: &Sources,
         digest: &Digest,
         settings: &Settings,
     ) -> Result<(Image, Vec<Layer>), Error> {
-        let sources = Sources::new(registry, repository, settings, &self.options)?;
-        self.fetch_from(&sources, digest).await
-    }
-
-    async fn fetch_from(
-        &self,
-        sources: &Sources,
-        digest: &Digest,
-    ) -> Result<(Image, Vec<Layer>), Error> {
         let image = resolve::resolve(sources, digest, &self.options.platform).await?;
-        self.options.progress.tell(Event::Resolved {
+        let progress = &self.options.progress;
+        progress.tell(Event::Resolved {
             manifest: image.manifest.clone(),
             layers: image.layers.len(),
             bytes: image
@@ -170,7 +170,8 @@ impl Puller {
                 .iter()
                 .fold(0, |sum: u64, (blob, _)| sum.saturating_add(blob.size)),
         });
-        let layers = self.layers.fetch(sources, &image).await?;
+        let keys = unlock::unlock(&image, settings, &self.broker, progress).await?;
+        let layers = self.layers.fetch(sources, &image, &keys).await?;
         Ok((image, layers))
     }
 }

@@ -11,6 +11,8 @@ use imagepuller_api::message::{
 use imagepuller_api::server::{self, ImagePullService, ImageStoreService};
 use layer_store::caretaker::Caretaker;
 use layer_store::store::Store;
+use puller_config::Resources;
+use registry_client::settings::Documents;
 use tokio::runtime::Handle;
 use tokio::sync::{OnceCell, OwnedRwLockReadGuard, RwLock};
 use ttrpc::Code;
@@ -39,8 +41,10 @@ const TRIM_DELAY: Duration = Duration::from_millis(500);
 pub struct Settings {
     /// Directory for layers.
     pub store: PathBuf,
-    /// The document.
-    pub configuration: PathBuf,
+    /// The documents.
+    pub documents: Documents,
+    /// Who hands out what only the guest may see, unless the measured document says.
+    pub resources: Resources,
     /// Socket of the program that has the other services of a confidential data hub.
     pub upstream: Option<PathBuf>,
 }
@@ -114,9 +118,12 @@ impl Service {
                 .await
                 .map_err(|error| Error::Internal(error.to_string()))?;
             let (store, caretaker) = opened?;
-            let configuration = self.settings.configuration.clone();
+            let options = Options {
+                resources: self.settings.resources.clone(),
+                ..Options::default()
+            };
             Ok(Open {
-                puller: Puller::new(store.clone(), configuration, Options::default()),
+                puller: Puller::new(store.clone(), self.settings.documents.clone(), options),
                 store,
                 _caretaker: caretaker,
             })

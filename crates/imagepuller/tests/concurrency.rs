@@ -11,6 +11,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use imagepuller::pull::{Options, Puller as InProcess};
 use layer_store::store::Store;
+use registry_client::settings::Documents;
 use rustix::mount::{UnmountFlags, unmount};
 use support::{Puller, Site, is_root};
 
@@ -25,7 +26,7 @@ fn privileged_a_bundle_takes_one_image() {
     let document = directory.path().join("imagepuller.toml");
     fs::write(&document, site.document("localhost")).unwrap();
     let store = Arc::new(Store::open(&directory.path().join("store")).unwrap());
-    let puller = InProcess::new(store, document, Options::default());
+    let puller = InProcess::new(store, Documents::of(document), Options::default());
     let image = site.image();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(4)

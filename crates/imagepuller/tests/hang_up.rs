@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use support::{PASSWORD, Puller, USER, entry, is_root};
 use vm_harness::Scratch;
@@ -97,7 +97,7 @@ impl Slow {
         let digest = Image::new(vec![layer]).publish(&mut content);
         let slowly = Action::Drip {
             bytes: 2048,
-            pause_ms: 10,
+            pause_ms: 20,
         };
         let script = Script::new().always(What::AnyLayer, [slowly]);
         let authority = Authority::new("slow").unwrap();
@@ -155,7 +155,12 @@ fn privileged_a_caller_that_hangs_up_ends_the_transfer() {
     slow.wait_for_flow();
     let staging = puller.rootfs("store/images/staging");
     let staging = staging.parent().unwrap();
-    assert_eq!(fs::read_dir(staging).unwrap().count(), 1);
+    let start = Instant::now();
+    // The bytes that flowed may still be on their way to the puller.
+    while fs::read_dir(staging).map_or(0, Iterator::count) != 1 {
+        assert!(start.elapsed() < LIMIT, "no layer was begun");
+        std::thread::sleep(Duration::from_millis(10));
+    }
     caller.kill().unwrap();
     caller.wait().unwrap();
     slow.wait_for_end();

@@ -7,8 +7,9 @@ mod support;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
-use support::{PASSWORD, Puller, USER, entry, is_root};
+use support::{LIMIT, PASSWORD, Puller, USER, entry, is_root};
 use vm_harness::archive::Tar;
 use vm_harness::layout::{self, Compression, Layout};
 use vm_harness::pki::Authority;
@@ -98,18 +99,26 @@ fn privileged_fifty_pulls_of_overlapping_images_fetch_each_layer_once() {
         fs::write(rootfs.join("uppermost"), "mine").unwrap();
     }
     let blobs: BTreeSet<&String> = images.iter().flat_map(|image| &image.layers).collect();
-    let log = registry.log().split_off(before);
-    let mut fetched: BTreeMap<&String, usize> = BTreeMap::new();
-    for blob in &blobs {
-        let request = format!("/blobs/{blob}");
-        let is_answer = |line: &&str| {
-            line.contains("http.request.method=GET")
-                && line.contains(&request)
-                && line.contains("http.response.status=200")
+    let fetched = || {
+        let log = registry.log().split_off(before);
+        let count = |blob: &String| {
+            let request = format!("/blobs/{blob}");
+            let is_answer = |line: &&str| {
+                line.contains("http.request.method=GET")
+                    && line.contains(&request)
+                    && line.contains("http.response.status=200")
+            };
+            log.lines().filter(is_answer).count()
         };
-        let count = log.lines().filter(is_answer).count();
-        fetched.insert(blob, count);
+        let counts = blobs.iter().map(|blob| (*blob, count(blob)));
+        counts.collect::<BTreeMap<&String, usize>>()
+    };
+    // The registry logs an answer after its last byte, and the puller may be faster.
+    let start = Instant::now();
+    while fetched().values().any(|count| *count == 0) && start.elapsed() < LIMIT {
+        std::thread::sleep(Duration::from_millis(20));
     }
+    let fetched = fetched();
     assert!(fetched.values().all(|count| *count == 1), "{fetched:?}");
     puller.wait_for_unfinished();
 }

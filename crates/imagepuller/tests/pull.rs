@@ -6,8 +6,9 @@ mod support;
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::time::{Duration, Instant};
 
-use support::{PASSWORD, Puller, Site, USER, entry, is_mounted, is_root};
+use support::{LIMIT, PASSWORD, Puller, Site, USER, entry, is_mounted, is_root};
 use vm_harness::pki::Authority;
 use vm_harness::{Registry, Scratch};
 
@@ -54,6 +55,16 @@ fn privileged_an_image_is_pulled_checked_and_mounted() {
 
     // A second container shares the layers and nothing that is written.
     fs::write(rootfs.join("etc/motd"), "changed").unwrap();
+    let is_logged = |digest: &String| {
+        let request = format!("GET /v2/team/app/blobs/{digest}");
+        site.registry.statuses(&request).contains(&200)
+    };
+    // The registry logs an answer after its last byte, and the puller may be faster.
+    let start = Instant::now();
+    while !site.layout.layers.iter().all(is_logged) {
+        assert!(start.elapsed() < LIMIT, "{}", site.registry.log());
+        std::thread::sleep(Duration::from_millis(20));
+    }
     let requests = site.registry.log().matches("/blobs/").count();
     let second = puller.pull(&site.image(), "c2");
     assert_eq!(

@@ -278,7 +278,7 @@ fn privileged_patience_is_the_users() {
     // Each byte that comes would be a reason to ask on.
     let stall = Action::cut(0, End::Stall);
     let site = Site::start(Script::new().always(What::AnyLayer, [stall]));
-    let options = ["--attempts", "1", "--stall-timeout", "1"];
+    let options = ["--attempts", "1", "--stall-timeout", "3"];
     site.refuse(&site.image(), &options, 69, "localhost");
     let asked = |site: &Site| {
         let requests = site.registry.requests();
@@ -290,7 +290,7 @@ fn privileged_patience_is_the_users() {
     assert_eq!(asked(&site), 1);
     site.refuse(
         &site.image(),
-        &["--attempts", "2", "--stall-timeout", "1"],
+        &["--attempts", "2", "--stall-timeout", "3"],
         69,
         "localhost",
     );

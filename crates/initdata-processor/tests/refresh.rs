@@ -8,9 +8,10 @@ use std::os::unix::fs::FileExt;
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use machine::{CONFIGURATION, DOCUMENT, Machine, UNVERIFIED, configuration, initdata};
+use rustix::fs::{FlockOperation, flock};
 
 fn program(machine: &Machine, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_initdata-processor"))
@@ -142,10 +143,21 @@ fn a_run_that_refuses_meanwhile_has_the_last_word() {
     fs::write(machine.node("vdb"), torn).unwrap();
     thread::scope(|scope| {
         let refreshed = scope.spawn(|| refresh(&machine));
-        thread::sleep(Duration::from_millis(300));
+        // It reads again and again for two seconds, under a lock.
+        let directory = fs::File::open(machine.path().join("run/insecure-cfg")).unwrap();
+        let start = Instant::now();
+        while flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            flock(&directory, FlockOperation::Unlock).unwrap();
+            assert!(
+                start.elapsed() < Duration::from_secs(60),
+                "nobody refreshes"
+            );
+            thread::sleep(Duration::from_millis(1));
+        }
+        drop(directory);
         fs::write(&machine.options.paths.cmdline, "quiet\n").unwrap();
         let ran = scope.spawn(|| program(&machine, &["--strict-exit"]));
-        thread::sleep(Duration::from_millis(300));
+        thread::sleep(Duration::from_millis(100));
         fs::write(machine.node("vdb"), configuration("[extra-env]\n")).unwrap();
         assert_eq!(refreshed.join().unwrap().0, Some(0), "it came first");
         assert_eq!(ran.join().unwrap().status.code(), Some(65));

@@ -87,11 +87,15 @@ enum Command {
 Examples:
   kata-configdev check /etc/kata-configdev/imagepuller.toml
   kata-configdev check --json imagepuller.toml | jq '.problems[].key'
+  kata-configdev check --measured initdata/imagepuller.toml
   decrypt-my-secret | kata-configdev check /dev/stdin"
 )]
 struct Check {
     /// The document.
     file: PathBuf,
+    /// It is the measured document, imagepuller.toml of the initdata, which may have [resources] too.
+    #[arg(long)]
+    measured: bool,
     /// Print one JSON object: path, valid, registries, problem_count, problems, warnings.
     #[arg(long)]
     json: bool,
@@ -162,7 +166,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let mut stdout = io::stdout().lock();
     let result = match cli.command {
-        Command::Check(Check { file, json }) => check::run(&file, json, &mut stdout),
+        Command::Check(Check {
+            file,
+            measured,
+            json,
+        }) => check::run(&file, measured, json, &mut stdout),
         Command::Pack(Pack {
             config,
             output,

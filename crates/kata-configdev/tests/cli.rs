@@ -42,7 +42,7 @@ usrname = \"hunter2-password\"
 auth = \"hunter2-auth\"
 
 [registries.\"token.corp.\"]
-registrytoken = 7
+plain-http = 7
 credentials-uri = \"kbs:///hunter2-token\"
 ";
 
@@ -55,7 +55,7 @@ fn check_shows_every_problem_with_its_line() {
     for place in [
         ":2: registries.\"basic.corp.\".usrname: ",
         ":3: registries.\"basic.corp.\".auth: ",
-        ":6: registries.\"token.corp.\".registrytoken: ",
+        ":6: registries.\"token.corp.\".plain-http: ",
         ":7: registries.\"token.corp.\".credentials-uri: ",
     ] {
         assert!(
@@ -79,6 +79,34 @@ fn check_shows_every_problem_with_its_line() {
     assert_eq!(
         report["problems"][1]["key"],
         "registries.\"basic.corp.\".auth"
+    );
+}
+
+#[test]
+fn check_knows_both_documents() {
+    let folder = Folder::new();
+    let document = "\
+[registries.\"registry.corp\"]
+username = \"puller\"
+password = \"hunter2-password\"
+[resources]
+sources = [\"cdh=unix:/run/cdh.sock\"]
+";
+    let path = folder.file("document.toml", document);
+    let of_host = run(&["check", &path]);
+    assert_eq!(of_host.code, 65);
+    let place = format!("{path}:4: resources: belongs in the measured document");
+    assert!(of_host.stdout.contains(&place), "{}", of_host.stdout);
+    // Who may read or write the file on this node does not matter.
+    folder.set_mode("document.toml", 0o666);
+    let measured = run(&["check", "--measured", &path]);
+    assert_eq!(measured.code, 0, "{}", measured.stdout);
+    assert_eq!(
+        measured.stdout,
+        format!(
+            "{path}:3: warning: registries.\"registry.corp\".password: is known to the host and to everyone who verifies the \
+             guest, because measured data is public; refer to it instead\n{path}: valid, 1 registry, 1 warning\n"
+        )
     );
 }
 

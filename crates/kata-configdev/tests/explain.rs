@@ -330,3 +330,32 @@ fn what_cannot_be_explained() {
         assert!(refused.stderr.contains("reference"), "{}", refused.stderr);
     }
 }
+
+#[test]
+fn references_are_named_and_take_the_hosts_settings_out() {
+    let document = "\
+[registries.\"registry.corp\"]
+credentials-uri = \"kbs://kbs.corp/default/credential/registry\"
+ca-certs-uri = \"sealed.aHVudGVyMi10b2tlbg.aHVudGVyMi10b2tlbg.aHVudGVyMi10b2tlbg\"
+mirror = \"https://mirror.example\"
+insecure-skip-verify = true
+plain-http = true
+";
+    let (text, json) = explain(document, "registry.corp/app");
+    for line in [
+        "credentials what the docker configuration kbs:///default/credential/registry has for this registry; the guest gets it where the host cannot see it\n",
+        "roots       the certificates that the guest gets by sealed.[redacted], instead of the web's\n",
+        "TLS         required and verified\n",
+        "mirror      none\n",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+    assert_eq!(
+        json["credentials"],
+        json!({"kind": "credentials-uri", "username": null, "uri": "kbs:///default/credential/registry"})
+    );
+    assert_eq!(json["roots_uri"], "sealed.[redacted]");
+    assert_eq!(json["insecure_skip_verify"], false);
+    assert_eq!(json["mirror"], Value::Null);
+    assert!(!text.contains("aHVudGVyMi10b2tlbg"));
+}

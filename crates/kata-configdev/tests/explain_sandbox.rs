@@ -99,8 +99,8 @@ impl Node {
             self.listed += &format!("  {more}\n");
         }
         let file = format!("bin/{name}");
-        self.folder.file(&file, format!("#!/bin/sh\n{script}\n"));
-        self.folder.set_mode(&file, 0o755);
+        let text = format!("#!/bin/sh\n{script}\n");
+        self.folder.program(&file, "755", &text);
     }
 
     fn spec(&self, annotations: &str) {

@@ -21,10 +21,16 @@ fn configuration(folder: &Path, settings: &str) -> String {
     let document = folder.join("secret/imagepuller.toml");
     fs::write(&document, DOCUMENT).unwrap();
     fs::set_permissions(&document, fs::Permissions::from_mode(0o400)).unwrap();
-    // In the place of QEMU: says what it was started with.
-    let qemu = folder.join("qemu");
-    fs::write(&qemu, "#!/bin/sh\necho \"$@\"\n").unwrap();
-    fs::set_permissions(&qemu, fs::Permissions::from_mode(0o755)).unwrap();
+    // In the place of QEMU: says what it was started with. Written by another process, for a child that a neighbour has just forked has
+    // all our descriptors until its exec, and what is open for writing cannot be executed.
+    let written = Command::new("/bin/sh")
+        .args([
+            "-c",
+            "printf '#!/bin/sh\\necho \"$@\"\\n' >\"$0\" && chmod 755 \"$0\"",
+        ])
+        .arg(folder.join("qemu"))
+        .status();
+    assert!(written.unwrap().success());
     let at = |name: &str| folder.join(name).display().to_string();
     let text = format!(
         "host = \"/\"\nprefix = \"{}\"\nwrapper = \"{}\"\n\n[sets.team-a]\nsecret = \"{}\"\nhandlers = [\"{}\"]\n\

@@ -3,7 +3,8 @@
 //! ```text
 //! STORE/                    0700: nothing below can be reached by anybody but root
 //! STORE/lock                held while a service uses the store
-//! STORE/layers/sha256-…/    one verified layer, named by the digest of its plain bytes; its time is its last use
+//! STORE/layers/sha256-…/    one verified layer, named by the digest of its plain bytes, or as its caller says who decrypted it; its
+//!                           time is its last use
 //!     root/                 its files
 //!     implied               paths of directories without an entry of their own, each with a zero byte after it
 //! STORE/staging/N/          a layer being unpacked, in use by nobody

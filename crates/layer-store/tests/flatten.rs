@@ -106,6 +106,7 @@ fn publish(tar: Tar, store: &Store) -> Layer {
     let unpacked = layer_unpack::unpack(
         [bytes.into()].into_iter(),
         &expected,
+        None,
         &digest,
         root,
         &caller.caller(),

@@ -1,12 +1,14 @@
 //! One layer: from the stream of a blob to a verified directory. Blocks; runs on threads of its own.
 //!
-//! The bytes are hashed as they come, inflated, hashed again and unpacked in one pass without a temporary file. So files
-//! are written *before* their digest is known: into a staging directory that nothing uses, and that is removed unless both
-//! digests hold in the end.
+//! The bytes are hashed as they come, decrypted where they have to be, inflated, hashed again and unpacked in one pass without a
+//! temporary file. So files are written *before* it is known whether they are right: into a staging directory that nothing uses,
+//! and that is removed unless everything holds in the end, which is the digests of the blob and of the plain bytes, and of an encrypted
+//! layer its HMAC and the digest of what was encrypted.
 //!
 //! - `pipeline`: the threads, and what goes from one to the next.
 //! - [`blob`]: the stream, its digest and size.
 //! - [`chunks`], `pool`: pieces of a stream, shared instead of copied, in buffers that are used again.
+//! - `decryption`: ciphertext made plain, on its way to the decoder.
 //! - [`compression`]: `gzip` (on `inflate` and its tables in `huffman`), zstd or neither.
 //! - [`archive`]: the entries of a tar archive, with [`pax`] records.
 //! - [`caller`]: who waits for it, and its end when nobody does.
@@ -20,6 +22,7 @@ use std::os::fd::OwnedFd;
 
 use bytes::Bytes;
 use oci_image::digest::{Digest, Mismatch};
+use ocicrypt::{Forged, LayerKey};
 
 pub mod archive;
 mod archive_error;
@@ -30,6 +33,7 @@ pub mod chunks;
 pub mod compression;
 mod confinement;
 mod creation;
+mod decryption;
 mod gzip;
 mod huffman;
 mod inflate;
@@ -60,6 +64,9 @@ pub enum LayerError {
     /// The received bytes are not the blob.
     #[error("the received bytes are not the blob that the manifest names")]
     Blob(#[source] Mismatch),
+    /// The blob is right, but it is not what was encrypted with the layer's key.
+    #[error("the encrypted layer is not to be trusted")]
+    Decryption(#[source] Forged),
     /// The blob is right, but it is not the layer that the configuration names.
     #[error("the unpacked bytes are not the layer that the image configuration names")]
     DiffId(#[source] Mismatch),
@@ -86,7 +93,7 @@ impl LayerError {
     /// Whether the reason is this machine, so that the blob of another source would end in the same way.
     pub fn is_local(&self) -> bool {
         match self {
-            Self::Thread(_) => true,
+            Self::Thread(_) | Self::Decryption(Forged::Library) => true,
             Self::Unpack(error) => error.is_local(),
             _ => false,
         }
@@ -105,21 +112,24 @@ const LIMITS: Limits = Limits {
     entries: archive::MAX_ENTRIES,
 };
 
-/// Unpacks a blob below `root` and checks both digests.
+/// Unpacks a blob below `root` and checks both digests; with a key, the blob is ciphertext, and its HMAC and the digest of what was
+/// encrypted are checked too.
 ///
 /// # Errors
 ///
 /// A blob that is not the one asked for is reported as that, whatever its bytes broke on the way, and if they filled the
-/// store; so the rest of it is taken after any error, up to its size. Only when the caller is gone it is not waited for. After
-/// an error the directory holds anything and must be removed.
+/// store; so the rest of it is taken after any error, up to its size. Next comes what is wrong with an encrypted layer, for bytes
+/// that nobody encrypted break anything. Only when the caller is gone none of that is waited for. After an error the directory
+/// holds anything and must be removed.
 pub fn unpack(
     source: impl Iterator<Item = Bytes>,
     expected: &blob::Expected,
+    key: Option<&LayerKey>,
     diff_id: &Digest,
     root: OwnedFd,
     caller: &Caller,
 ) -> Result<Unpacked, LayerError> {
-    pipeline::run(&LIMITS, source, expected, diff_id, root, caller)
+    pipeline::run(&LIMITS, source, expected, key, diff_id, root, caller)
 }
 
 /// What was unpacked.

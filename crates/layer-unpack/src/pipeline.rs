@@ -5,11 +5,18 @@
 //!                                                                +-> shared buffers -> [unpack]
 //! ```
 //!
+//! An encrypted layer has one more:
+//!
+//! ```text
+//! [receive, hash of the blob] -> batches -> [HMAC, decrypt, hash of the compressed bytes] -> shared buffers -> [inflate] ...
+//! ```
+//!
 //! What every arrow holds is bounded, and every stage either takes what comes or goes away, which the stages before it
 //! notice when they hand over the next piece. So no input makes two of them wait for each other. No thread outlives the
 //! call, and a panic in any of them goes on in the caller.
 
 use std::io;
+use std::mem;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::panic::resume_unwind;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -17,6 +24,7 @@ use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 
 use bytes::Bytes;
 use oci_image::digest::{Digest, Hasher};
+use ocicrypt::{Forged, LayerKey};
 
 use super::archive_error::ArchiveError;
 use super::blob::{Blob, Expected};
@@ -26,7 +34,7 @@ use super::inflate::HISTORY_BYTES;
 use super::pool::Pool;
 use super::unpack::{self, Contents};
 use super::unpack_error::UnpackError;
-use super::{LayerError, Limits, Unpacked, compression, confinement};
+use super::{LayerError, Limits, Unpacked, compression, confinement, decryption};
 
 /// How many batches of received bytes may wait for the decoder.
 const BATCHES: usize = 4;
@@ -43,13 +51,17 @@ pub(crate) fn run(
     limits: &Limits,
     source: impl Iterator<Item = Bytes>,
     expected: &Expected,
+    key: Option<&LayerKey>,
     diff_id: &Digest,
     root: OwnedFd,
     caller: &Caller,
 ) -> Result<Unpacked, LayerError> {
     let mut blob = Blob::new(expected);
+    // Here rather than in its thread, which may not look at the machine any more.
+    let decryptor = key.map(LayerKey::decryptor).transpose();
+    let decryptor = decryptor.map_err(LayerError::Decryption)?;
     let ended = thread::scope(|scope| {
-        let (to_inflate, batches) = sync_channel::<Vec<Bytes>>(BATCHES);
+        let (next, batches) = sync_channel::<Vec<Bytes>>(BATCHES);
         let (to_hash, hashed) = sync_channel::<Bytes>(BUFFERS);
         let (to_unpack, unpacked) = sync_channel::<Bytes>(BUFFERS);
         let hasher = diff_id.hasher();
@@ -62,13 +74,25 @@ pub(crate) fn run(
             confinement::unpacking(root.as_fd());
             unpack(Chunks::new(unpacked), root, limits.entries, caller)
         })?;
+        let batches = batches.into_iter().flatten();
+        let mut received: Box<dyn Iterator<Item = Bytes> + Send> = Box::new(batches);
+        let mut decrypt = None;
+        if let Some(decryptor) = decryptor {
+            let (to_inflate, decrypted) = sync_channel(decryption::BUFFERS);
+            let batches = mem::replace(&mut received, Box::new(decrypted.into_iter()));
+            decrypt = Some(start(scope, move || {
+                confinement::computing();
+                decryption::decrypt(decryptor, batches, to_inflate)
+            })?);
+        }
         let inflate = start(scope, move || {
             confinement::computing();
-            let source = Chunks::new(batches.into_iter().flatten());
+            let source = Chunks::new(received);
             inflate(source, limits.plain_bytes, caller, [to_hash, to_unpack])
         })?;
-        blob.receive(source, to_inflate, caller);
+        blob.receive(source, next, caller);
         Ok::<_, LayerError>(Ended {
+            decrypted: decrypt.map_or(Ok(()), join),
             inflated: join(inflate),
             contents: join(unpack),
             plain: join(hash),
@@ -79,6 +103,7 @@ pub(crate) fn run(
 
 /// What came of the stages behind the blob.
 struct Ended {
+    decrypted: Result<(), Forged>,
     inflated: io::Result<()>,
     contents: Result<Contents, UnpackError>,
     plain: (Digest, u64),
@@ -86,7 +111,7 @@ struct Ended {
 
 impl Ended {
     /// Several stages may have failed, most of them because of another one. The blob is judged first: bytes of somebody who
-    /// lies may fill any store, and say nothing about the room that the layer needs.
+    /// lies may fill any store, and say nothing about the room that the layer needs. So may those that nobody encrypted.
     fn judge(
         self,
         blob: Blob<'_>,
@@ -101,6 +126,7 @@ impl Ended {
             });
         }
         blob.finish().map_err(LayerError::Blob)?;
+        self.decrypted.map_err(LayerError::Decryption)?;
         self.inflated.map_err(LayerError::Compression)?;
         let contents = contents?;
         diff_id
@@ -205,6 +231,7 @@ mod tests {
                 source: kind.into(),
             };
             let ended = Ended {
+                decrypted: Ok(()),
                 inflated: Err(caller::gone()),
                 contents: Err(failed),
                 plain: (digest.clone(), 0),

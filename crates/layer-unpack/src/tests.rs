@@ -15,6 +15,7 @@ use super::blob::Expected;
 use super::caller::Waiting;
 use super::*;
 
+mod decryption;
 mod limits;
 
 /// What the tests do with an archive.
@@ -55,6 +56,7 @@ fn unpack_blob(blob: &[u8], plain: &[u8]) -> (tempfile::TempDir, Result<Unpacked
     let result = unpack(
         chunks(blob),
         &expected,
+        None,
         &digest_of(plain),
         fs::File::open(&root).unwrap().into(),
         &Waiting::default().caller(),
@@ -440,6 +442,7 @@ fn digests_and_sizes_must_hold() {
         let result = unpack(
             chunks(received),
             &expected,
+            None,
             &plain,
             handle(),
             &waiting.caller(),

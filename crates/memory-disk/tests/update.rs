@@ -144,7 +144,13 @@ fn privileged_somebody_else_is_not_greeted() {
     let socket = folder.join("socket.updates");
     // A copy, because the target folder may be closed to others.
     let program = folder.join("test");
-    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    // Another process copies: a child that a neighbour has just forked has all our descriptors until its `exec`, and what somebody has
+    // open for writing cannot be executed.
+    let copied = Command::new("cp")
+        .arg(std::env::current_exe().unwrap())
+        .arg(&program)
+        .status();
+    assert!(copied.unwrap().success());
     for (path, mode) in [(&folder, 0o755), (&socket, 0o777), (&program, 0o755)] {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     }

@@ -1,18 +1,21 @@
-//! What a set's secrets make together: the document, with the credentials of docker configurations below what it says itself.
+//! What a set's secrets make together: the document, with the credentials of docker configurations below what it says itself, and
+//! with decryption keys.
 
 use std::fmt::Display;
 
+use credential_sources::decryption_secret::{Imported, import, put_below};
 use credential_sources::docker_config::{Input, Widening, offers};
 use credential_sources::merge::{Merged, merge};
 use credential_sources::{Finding, Loss};
 use puller_config::{Document as Parsed, MAX_DOCUMENT_BYTES, Warning};
 
+use crate::decryption_keys;
 use crate::docker_config::{self, Fault, Found};
 use crate::plan::Document;
 use crate::secret::Secret;
 use crate::{Error, Set};
 
-/// How many warnings and how many notes about docker configurations are logged: a hostile one can have thousands.
+/// How many warnings and how many notes about docker configurations and keys are logged: a hostile one can have thousands.
 const MAX_TOLD: usize = 64;
 
 /// A set's document, and what there is to say about it.
@@ -41,6 +44,7 @@ pub(crate) fn make(name: &str, set: &Set, kept: bool) -> Made {
         (Document::Unusable, _) | (_, None) => Document::Unusable,
         (own, Some(inputs)) => making.put_below(own, &inputs, &warnings),
     };
+    let document = making.with_keys(document);
     making.finish(document)
 }
 
@@ -95,7 +99,7 @@ impl Making<'_> {
         if others.is_empty() {
             return;
         }
-        let effect = if self.set.docker_configs.is_empty() {
+        let effect = if self.set.docker_configs.is_empty() && self.set.decryption_keys.is_empty() {
             "its sandboxes get no document"
         } else {
             "nothing of it is used"
@@ -181,6 +185,63 @@ impl Making<'_> {
         }
     }
 
+    /// Adds the keys of the set's secrets. A value that is no key is left out, since the other keys are as good without it; a
+    /// secret that cannot be read makes the document unusable, since what it has installed is better than a part.
+    fn with_keys(&mut self, document: Document) -> Document {
+        if self.set.decryption_keys.is_empty() {
+            return document;
+        }
+        let Some(imported) = self.keys() else {
+            return Document::Unusable;
+        };
+        self.findings.extend(imported.findings);
+        let text: &[u8] = match &document {
+            Document::Unusable => return Document::Unusable,
+            Document::Absent if imported.keys.is_empty() => return Document::Absent,
+            Document::Absent => &[],
+            Document::Valid(text) => text,
+        };
+        match put_below(text, &imported.keys) {
+            Ok(complete) => {
+                self.findings.extend(complete.findings);
+                Document::Valid(complete.text.into_inner())
+            }
+            Err(source) => {
+                self.problems.push(Error::Keys {
+                    set: self.name.into(),
+                    source,
+                    kept: self.kept,
+                });
+                Document::Unusable
+            }
+        }
+    }
+
+    /// The keys of all secrets, in their order; `None` if one cannot be read.
+    fn keys(&mut self) -> Option<Imported> {
+        let mut secrets = Vec::new();
+        let mut usable = true;
+        for place in &self.set.decryption_keys {
+            match decryption_keys::read(place) {
+                Ok(Some(content)) => secrets.push((place.display().to_string(), content)),
+                Ok(None) => {
+                    let text = "nothing is there yet".to_owned();
+                    self.find(place.display(), "", Loss::Note, text);
+                }
+                Err((path, source)) => {
+                    usable = false;
+                    let set = self.name.to_owned();
+                    self.problems.push(Error::Secret { set, path, source });
+                }
+            }
+        }
+        let sources = secrets.iter().map(|(name, content)| content.source(name));
+        let mut imported = import(&sources.collect::<Vec<_>>());
+        // A manifest is not what a secret holds: what is wrong with it is a value that is left out.
+        imported.findings.append(&mut imported.faults);
+        usable.then_some(imported)
+    }
+
     fn tell_merged(&mut self, merged: &Merged, told: &[Warning]) {
         for decision in &merged.decisions {
             for loser in &decision.losers {
@@ -222,7 +283,7 @@ impl Making<'_> {
     }
 
     fn finish(mut self, document: Document) -> Made {
-        let about = format!("docker configurations of the set {}", self.name);
+        let about = format!("secrets of the set {}", self.name);
         let (notes, losses): (Vec<_>, Vec<_>) = self
             .findings
             .iter()

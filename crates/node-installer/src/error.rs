@@ -185,6 +185,16 @@ pub enum Error {
         /// Whether an earlier document stays in place.
         kept: bool,
     },
+    /// The decryption keys cannot be added to the document; see [`Error::lines`] for all of it.
+    #[error("add the decryption keys of the set {set} to its document; {}", consequence(*kept))]
+    Keys {
+        /// The set.
+        set: String,
+        /// Why.
+        source: MergeError,
+        /// Whether an earlier document stays in place.
+        kept: bool,
+    },
     /// The kernel does not watch.
     #[error("watch for changes: {0}")]
     Watch(io::Error),
@@ -212,7 +222,8 @@ impl Error {
             | Self::LeftBehind { .. }
             | Self::Document { .. }
             | Self::DockerConfig { .. }
-            | Self::Merge { .. } => exit::DATA,
+            | Self::Merge { .. }
+            | Self::Keys { .. } => exit::DATA,
             Self::Host { .. }
             | Self::Wrapper { .. }
             | Self::Locked { .. }
@@ -233,7 +244,9 @@ impl Error {
         let mut lines = vec![format!("failed to {self}")];
         let (set, more) = match self {
             Self::Document { set, problems, .. } => (set, problems.to_string()),
-            Self::Merge { set, source, .. } => (set, source.to_string()),
+            Self::Merge { set, source, .. } | Self::Keys { set, source, .. } => {
+                (set, source.to_string())
+            }
             _ => return lines,
         };
         lines.extend(

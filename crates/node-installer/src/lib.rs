@@ -9,12 +9,14 @@
 //! Entry points: [`install`] for one pass, [`watch()`] to keep at it, [`uninstall`].
 //!
 //! - [`options`]: what the administrator wants. `host_path`: a path on the node.
-//! - `secret`: what the kubelet mounted. `docker_config`: that in docker's form. `document`: what a set's secrets make together.
+//! - `secret`: what the kubelet mounted. `docker_config`: that in docker's form. `decryption_keys`: that with
+//!   keys of images. `document`: what a set's secrets make together.
 //! - `plan`: the files that follow from all that.
 //! - `node`: directories and files of the node, none reached through a link. `manifest`: which of them are ours.
 //! - `pass`: from the plan to the node. [`mod@watch`]: passes whenever something changed.
 //! - [`health`]: the two questions that the kubelet asks. [`log`]: how events are printed.
 
+mod decryption_keys;
 mod docker_config;
 mod document;
 mod error;

@@ -22,6 +22,9 @@ pub const MAX_HANDLERS: usize = 64;
 /// The most docker configurations of one set: what one pass has in memory. Free to change.
 pub const MAX_DOCKER_CONFIGS: usize = 16;
 
+/// The most secrets with decryption keys of one set: what one pass has in memory. Free to change.
+pub const MAX_DECRYPTION_SECRETS: usize = 16;
+
 /// The longest name of a set and of a secret's key: Kubernetes' own limit for keys.
 const MAX_NAME_BYTES: usize = 253;
 
@@ -62,6 +65,10 @@ pub struct Set {
     /// Whether entries of theirs are taken that a document can only have for more hosts or repositories than they name.
     #[serde(default)]
     pub allow_widening: bool,
+    /// Secrets of the container with keys of encrypted images, which are added to those of the document. Each is a directory that a
+    /// secret is mounted at, or a file, and need not be there.
+    #[serde(default)]
+    pub decryption_keys: Vec<PathBuf>,
     /// Kata's configuration directories on the node, those that hold a `configuration-*.toml`, one per handler.
     pub handlers: Vec<HostPath>,
     /// The wrapper's settings file on the node: `PREFIX/NAME/etc/kata-configdev/config.toml`, or for one set the default. A wrapper
@@ -210,6 +217,14 @@ impl Set {
         if !self.docker_configs.iter().all(|path| path.is_absolute()) {
             return Err("docker-configs: not an absolute path".into());
         }
+        if self.decryption_keys.len() > MAX_DECRYPTION_SECRETS {
+            return Err(format!(
+                "decryption-keys: more than {MAX_DECRYPTION_SECRETS}"
+            ));
+        }
+        if !self.decryption_keys.iter().all(|path| path.is_absolute()) {
+            return Err("decryption-keys: not an absolute path".into());
+        }
         if self.handlers.len() > MAX_HANDLERS {
             return Err(format!("handlers: more than {MAX_HANDLERS}"));
         }
@@ -317,6 +332,14 @@ mod tests {
             (
                 set_key(&format!("docker-configs = {:?}", ["/a"; 17])),
                 "docker-configs: more than 16",
+            ),
+            (
+                set_key("decryption-keys = [\"/a\", \"b\"]"),
+                "decryption-keys: not an absolute path",
+            ),
+            (
+                set_key(&format!("decryption-keys = {:?}", ["/a"; 17])),
+                "decryption-keys: more than 16",
             ),
             (set_key("allow-widening = 1"), "at line 5: invalid type"),
             (set_key("key = \"..data\""), "key: not the key"),

@@ -114,7 +114,10 @@ impl Changes {
         for set in options.sets.values() {
             let drop_ins = set.handlers.iter().map(|handler| handler.join("config.d"));
             let drop_ins = drop_ins.map(|path| options.host.join(path.relative()));
-            let secrets = [&set.secret].into_iter().chain(&set.docker_configs);
+            let secrets = [&set.secret]
+                .into_iter()
+                .chain(&set.docker_configs)
+                .chain(&set.decryption_keys);
             for path in secrets.cloned().chain(drop_ins) {
                 refused = refused.or(add(&queue, &path).err());
             }

@@ -1,13 +1,23 @@
 //! A reference from one document to another, or to a blob.
 
+use std::collections::BTreeMap;
+use std::fmt;
+
 use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use crate::digest::Digest;
-use crate::media_type::{CONFIG_TYPES, INDEX_TYPES, MANIFEST_TYPES};
+use crate::media_type::{CONFIG_TYPES, ENCRYPTED, INDEX_TYPES, MANIFEST_TYPES};
 use crate::platform::Platform;
 
 /// The name under which builders say what a manifest says about another one of the same index.
 const ATTESTATION: &str = "attestation-manifest";
+
+/// The annotation that has that name.
+const REFERENCE_TYPE: &str = "vnd.docker.reference.type";
+
+/// What the annotations that describe a layer's encryption begin with.
+const ENCRYPTION: &str = "org.opencontainers.image.enc.";
 
 /// What a document says about another document or a blob. Addresses (`urls`) and data within it are not even read.
 #[derive(Clone, Debug, Deserialize)]
@@ -27,10 +37,11 @@ pub struct Descriptor {
     annotations: Option<Annotations>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+/// The annotations that mean something here.
+#[derive(Clone, Debug, Default)]
 struct Annotations {
-    #[serde(rename = "vnd.docker.reference.type", default)]
     reference_type: Option<String>,
+    encryption: BTreeMap<String, String>,
 }
 
 impl Descriptor {
@@ -52,6 +63,22 @@ impl Descriptor {
         is_manifest && !is_attestation && !is_artifact && !is_unknown
     }
 
+    /// What says how to decrypt a layer that is said to be encrypted, by annotation; `None` for a plain one.
+    pub fn encryption(&self) -> Option<&BTreeMap<String, String>> {
+        static NOTHING: BTreeMap<String, String> = BTreeMap::new();
+        let described = self.annotations.as_ref();
+        self.media_type
+            .ends_with(ENCRYPTED)
+            .then(|| described.map_or(&NOTHING, |annotations| &annotations.encryption))
+    }
+
+    /// Whether annotations describe an encryption, whatever its type is.
+    pub(crate) fn describes_encryption(&self) -> bool {
+        self.annotations
+            .as_ref()
+            .is_some_and(|annotations| !annotations.encryption.is_empty())
+    }
+
     /// Its platform, where it says for which one it is.
     pub(crate) fn named_platform(&self) -> Option<&Platform> {
         self.platform
@@ -63,4 +90,32 @@ impl Descriptor {
 /// Whether the type of an artifact is that of something else than an image.
 pub(crate) fn is_artifact(artifact_type: Option<&str>) -> bool {
     artifact_type.is_some_and(|artifact| !artifact.is_empty() && !CONFIG_TYPES.contains(&artifact))
+}
+
+impl<'de> Deserialize<'de> for Annotations {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Names;
+        impl<'de> Visitor<'de> for Names {
+            type Value = Annotations;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("annotations")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Annotations, A::Error> {
+                let mut read = Annotations::default();
+                while let Some(name) = map.next_key::<String>()? {
+                    if name == REFERENCE_TYPE {
+                        read.reference_type = map.next_value()?;
+                    } else if name.starts_with(ENCRYPTION) {
+                        read.encryption.insert(name, map.next_value()?);
+                    } else {
+                        map.next_value::<IgnoredAny>()?;
+                    }
+                }
+                Ok(read)
+            }
+        }
+        deserializer.deserialize_map(Names)
+    }
 }

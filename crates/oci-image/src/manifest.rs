@@ -7,7 +7,8 @@ use crate::descriptor::is_artifact;
 pub use crate::invalid::InvalidDocument;
 use crate::json::{self, Names, quote};
 use crate::media_type::{
-    CONFIG_TYPES, INDEX_TYPES, LAYER_TYPES, MANIFEST_TYPES, SCHEMA_1_TYPES, describe,
+    CONFIG_TYPES, ENCRYPTED, INDEX_TYPES, LAYER_TYPES, MANIFEST_TYPES, SCHEMA_1_TYPES, describe,
+    may_be_encrypted,
 };
 
 /// The largest manifest or index; the distribution specification asks registries to take 4 MiB and no more.
@@ -184,17 +185,23 @@ fn image(config: Descriptor, layers: Vec<Descriptor>) -> Result<Manifest, Invali
 
 fn check_layer(layer: &Descriptor) -> Result<(), InvalidDocument> {
     let (digest, media_type) = (&layer.digest, layer.media_type.as_str());
-    if media_type.ends_with("+encrypted") {
-        return Err(InvalidDocument::Layer(format!(
-            "has an encrypted layer {digest}, which this version does not decrypt"
-        )));
-    }
     if media_type.starts_with("application/vnd.dev.cosign.")
         || media_type.starts_with("application/vnd.in-toto")
     {
         return Err(InvalidDocument::Artifact(describe(media_type)));
     }
-    if !LAYER_TYPES.contains(&media_type) {
+    // An encrypted layer that passes for a plain one: never what its author made.
+    if layer.encryption().is_none() && layer.describes_encryption() {
+        return Err(InvalidDocument::Layer(format!(
+            "has a layer {digest} of the plain type {} with annotations that describe its encryption",
+            quote(media_type)
+        )));
+    }
+    let is_known = match media_type.strip_suffix(ENCRYPTED) {
+        Some(plain_type) => may_be_encrypted(plain_type),
+        None => LAYER_TYPES.contains(&media_type),
+    };
+    if !is_known {
         return Err(InvalidDocument::Layer(format!(
             "has a layer {digest} of unknown type {}",
             quote(media_type)

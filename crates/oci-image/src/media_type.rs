@@ -35,6 +35,14 @@ pub(crate) const LAYER_TYPES: [&str; 11] = [
     "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip",
 ];
 
+/// What is behind the type of a layer that is encrypted (ocicrypt). Only OCI's own types have it: who encrypts converts.
+pub(crate) const ENCRYPTED: &str = "+encrypted";
+
+/// Whether a layer that is encrypted may have this type when it is plain.
+pub(crate) fn may_be_encrypted(plain_type: &str) -> bool {
+    LAYER_TYPES.contains(&plain_type) && plain_type.starts_with("application/vnd.oci.")
+}
+
 /// The predecessors of image manifests, which name no digest of a configuration.
 pub(crate) const SCHEMA_1_TYPES: [&str; 2] = [
     "application/vnd.docker.distribution.manifest.v1+json",

@@ -200,18 +200,27 @@ fn what_holds_no_image_is_refused_with_a_reason() {
             image(
                 "",
                 CONFIG,
-                "application/vnd.oci.image.layer.v1.tar+gzip+encrypted",
+                "application/vnd.docker.image.rootfs.diff.tar.gzip+encrypted",
             ),
-            "encrypted layer sha256:",
+            "of unknown type",
         ),
         (
             image(
                 "",
                 CONFIG,
-                "application/vnd.oci.image.layer.v1.tar+encrypted",
+                "application/vnd.oci.image.layer.v1.tar+encrypted+gzip",
             ),
-            "encrypted layer sha256:",
+            "of unknown type",
         ),
+        (
+            image(
+                "",
+                CONFIG,
+                "application/vnd.oci.image.layer.v1.tar+gzip+encrypted+encrypted",
+            ),
+            "of unknown type",
+        ),
+        (image("", CONFIG, "+encrypted"), "of unknown type"),
         (
             image("", CONFIG, "application/x-unknown"),
             "of unknown type \"application/x-unknown\"",

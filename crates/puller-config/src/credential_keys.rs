@@ -1,26 +1,23 @@
-//! The five keys of an entry that say who the puller is, and what they mean together.
+//! The keys of an entry that say who the puller is, and what they mean together.
 
-use base64::Engine as _;
-use base64::alphabet;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use zeroize::Zeroizing;
 
-use crate::problem::Findings;
+use crate::problem::{Findings, Place};
 use crate::section::{Field, Section};
-use crate::{Credentials, Effect, Rule, Secret};
+use crate::{Credentials, Effect, Rule, Secret, SecretReference, standard_base64};
 
 /// The longest user name, password or token: more than any registry takes in a request header, and above the longest
 /// identity tokens of cloud registries.
 pub const MAX_CREDENTIAL_BYTES: usize = 16 << 10;
 
-/// Base64 as in docker's configuration files, whose readers differ about padding.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
-    &alphabet::STANDARD,
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
-);
-
 /// A key that is present; its value is `None` if it broke a rule, which has been reported.
 type Text = Field<Option<Zeroizing<String>>>;
+
+/// The same for a key that refers to a secret.
+type Reference = Field<Option<SecretReference>>;
+
+/// The keys whose value may be a sealed secret.
+const SEALABLE: [&str; 4] = ["password", "auth", "identitytoken", "registrytoken"];
 
 /// The keys that are present.
 #[derive(Debug)]
@@ -30,6 +27,19 @@ pub(crate) struct CredentialKeys {
     auth: Option<Field<Option<Pair>>>,
     identity_token: Option<Text>,
     registry_token: Option<Text>,
+    /// `credentials-uri`.
+    reference: Option<Reference>,
+    /// Sealed secrets in the place of a credential, in the order of [`SEALABLE`].
+    sealed: Vec<Reference>,
+}
+
+/// Who the puller is.
+#[derive(Debug, Default)]
+pub(crate) struct Identity {
+    pub(crate) credentials: Credentials,
+    pub(crate) reference: Option<SecretReference>,
+    /// The keys that hold a credential itself, the secret ones first.
+    pub(crate) literal_places: Vec<Place>,
 }
 
 /// What `auth` decodes to.
@@ -42,19 +52,15 @@ struct Pair {
 impl CredentialKeys {
     /// Takes the keys out of an entry, each checked for itself.
     pub(crate) fn take(section: &mut Section<'_, '_>, findings: &mut Findings) -> Self {
-        let [username, password, auth, identity_token, registry_token] = [
-            "username",
-            "password",
-            "auth",
-            "identitytoken",
-            "registrytoken",
-        ]
-        .map(|key| {
-            Some(checked(
-                section.take_string(key, findings)?,
-                check_text,
-                findings,
-            ))
+        let reference = take_reference("credentials-uri", section, findings);
+        let username = section
+            .take_string("username", findings)
+            .map(|text| checked(text, check_text, findings));
+        let mut sealed = Vec::new();
+        let [password, auth, identity_token, registry_token] = SEALABLE.map(|key| {
+            let text = section.take_string(key, findings)?;
+            let text = unless_sealed(text, &mut sealed, findings)?;
+            Some(checked(text, check_text, findings))
         });
         Self {
             username: username.map(|text| checked(text, check_username, findings)),
@@ -62,11 +68,57 @@ impl CredentialKeys {
             auth: auth.map(|text| decoded(text, findings)),
             identity_token,
             registry_token: registry_token.map(|text| checked(text, check_token, findings)),
+            reference,
+            sealed,
         }
     }
 
-    /// Checks the keys against each other and makes credentials of them.
-    pub(crate) fn into_credentials(self, findings: &mut Findings) -> Credentials {
+    /// Checks the keys against each other and makes of them what they mean.
+    pub(crate) fn into_identity(mut self, findings: &mut Findings) -> Identity {
+        let literal_places = self.literal_places();
+        let reference = self.reference.take();
+        let mut sealed = std::mem::take(&mut self.sealed);
+        let problem = match (&reference, &*sealed) {
+            (Some(Field { place, .. }), sealed) => (!literal_places.is_empty()
+                || !sealed.is_empty())
+            .then_some((place, Rule::ReferenceBesideCredentials)),
+            (None, [Field { place, .. }, more @ ..]) => (!literal_places.is_empty()
+                || !more.is_empty())
+            .then_some((place, Rule::SealedNotAlone)),
+            (None, []) => {
+                return Identity {
+                    credentials: self.into_credentials(findings),
+                    reference: None,
+                    literal_places,
+                };
+            }
+        };
+        if let Some((place, rule)) = problem {
+            findings.problem(place, rule);
+        }
+        Identity {
+            reference: reference
+                .or_else(|| sealed.pop())
+                .and_then(|field| field.value),
+            ..Identity::default()
+        }
+    }
+
+    /// Where the keys are that hold a credential itself, the secret ones first.
+    fn literal_places(&self) -> Vec<Place> {
+        let place = |text: &Option<Text>| text.as_ref().map(|text| text.place.clone());
+        let places = [
+            place(&self.password),
+            self.auth.as_ref().map(|auth| auth.place.clone()),
+            place(&self.identity_token),
+            place(&self.registry_token),
+            place(&self.username),
+        ];
+        places.into_iter().flatten().collect()
+    }
+
+    /// Checks the keys that hold credentials against each other and makes credentials of them.
+    fn into_credentials(self, findings: &mut Findings) -> Credentials {
         self.report_halves(findings);
         self.report_disagreement(findings);
         self.report_superseded(findings);
@@ -184,6 +236,39 @@ fn checked(
     Field { place, value }
 }
 
+/// Takes a key that refers to a secret.
+pub(crate) fn take_reference(
+    key: &str,
+    section: &mut Section<'_, '_>,
+    findings: &mut Findings,
+) -> Option<Reference> {
+    let text = section.take_string(key, findings)?;
+    Some(referred(text, findings))
+}
+
+/// Reads what a key refers to.
+fn referred(text: Text, findings: &mut Findings) -> Reference {
+    let Field { place, value } = text;
+    let value = value.and_then(|value| {
+        SecretReference::parse(&value)
+            .map_err(|rule| findings.problem(&place, rule))
+            .ok()
+    });
+    Field { place, value }
+}
+
+/// Keeps a sealed secret apart. It opens to a whole docker configuration: were it a bare password, it would go to
+/// whichever registry the entry is written for, and the entry's name is the host's word.
+fn unless_sealed(text: Text, sealed: &mut Vec<Reference>, findings: &mut Findings) -> Option<Text> {
+    match &text.value {
+        Some(value) if SecretReference::looks_sealed(value) => {
+            sealed.push(referred(text, findings));
+            None
+        }
+        _ => Some(text),
+    }
+}
+
 /// What holds for every credential: it becomes part of a header or a form.
 fn check_text(text: &str) -> Result<(), Rule> {
     if text.is_empty() {
@@ -226,12 +311,8 @@ fn decoded(auth: Text, findings: &mut Findings) -> Field<Option<Pair>> {
 
 /// Decodes base64 of `user:password`; the first colon divides the two.
 fn decode(auth: &str) -> Result<Pair, Rule> {
-    // Long enough for any input, so that the buffer never moves.
-    let mut bytes = Zeroizing::new(vec![0; base64::decoded_len_estimate(auth.len())]);
-    let length = BASE64
-        .decode_slice(auth, &mut bytes)
-        .map_err(|_| Rule::NotBase64)?;
-    let text = std::str::from_utf8(&bytes[..length]).map_err(|_| Rule::EncodedNotUtf8)?;
+    let bytes = standard_base64::decode(auth).ok_or(Rule::NotBase64)?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| Rule::EncodedNotUtf8)?;
     if text.chars().any(char::is_control) {
         return Err(Rule::EncodedControlCharacter);
     }

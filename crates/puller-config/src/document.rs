@@ -4,9 +4,11 @@ use toml::de::DeTable;
 use toml_parser::Source;
 use toml_parser::lexer::{Token, TokenKind};
 
-use crate::problem::{Findings, Place};
+use crate::problem::{Findings, Origin, Place};
 use crate::section::{Lines, Section, Tree};
-use crate::{ExtraEnv, Problems, Registries, Rule, Warning, entry};
+use crate::{
+    DecryptionKey, ExtraEnv, Problems, Registries, Resources, Rule, Warning, decryption_keys, entry,
+};
 
 /// The longest document, as plain text. Larger than any real one by far. Part of the format: host and guest refuse what is
 /// longer.
@@ -19,6 +21,9 @@ pub const MAX_DOCUMENT_BYTES: usize = 1 << 20;
 /// document of the greatest length takes over half a gigabyte; with it, less than [`MAX_DOCUMENT_BYTES`] times 64.
 pub const MAX_ELEMENTS: usize = 32 << 10;
 
+/// The tables of a document, for suggestions.
+const TABLES: [&str; 4] = ["extra-env", "registries", "decryption-keys", "resources"];
+
 /// A registry configuration. The default is that of a guest without one: the web's roots, no credentials, no proxies.
 #[derive(Clone, Debug, Default)]
 pub struct Document {
@@ -26,6 +31,10 @@ pub struct Document {
     pub extra_env: ExtraEnv,
     /// The registries.
     pub registries: Registries,
+    /// What encrypted images are opened with, in the document's order.
+    pub decryption_keys: Vec<DecryptionKey>,
+    /// Where the guest gets what the document and images refer to; never there in a document of the host.
+    pub resources: Option<Resources>,
 }
 
 /// A document without problems.
@@ -39,7 +48,7 @@ pub struct Checked {
 }
 
 impl Document {
-    /// Reads a document, see `docs/document.md`.
+    /// Reads a document of the host, which is not measured; see `docs/document.md`.
     ///
     /// The text may come from an attacker: it is bounded by [`MAX_DOCUMENT_BYTES`] and [`MAX_ELEMENTS`], its nesting by the TOML parser, and it
     /// can neither cause a panic nor make a value of it appear in an error.
@@ -53,15 +62,29 @@ impl Document {
     /// Every rule that the document breaks, by line, up to [`MAX_PROBLEMS`](crate::MAX_PROBLEMS). Of a text that is not TOML
     /// only the first error is given, since the rest cannot be read with any certainty.
     pub fn parse(text: &[u8]) -> Result<Checked, Problems> {
+        Self::parse_from(Origin::Host, text)
+    }
+
+    /// Reads the measured document, the word of the guest's owner. It has the same keys, and `[resources]`, which says whom
+    /// the guest asks for secrets and so is not the host's to say. Otherwise as [`Document::parse`].
+    ///
+    /// # Errors
+    ///
+    /// As those of [`Document::parse`].
+    pub fn parse_measured(text: &[u8]) -> Result<Checked, Problems> {
+        Self::parse_from(Origin::Measured, text)
+    }
+
+    fn parse_from(origin: Origin, text: &[u8]) -> Result<Checked, Problems> {
         let mut findings = Findings::default();
-        let document = read(text, &mut findings).unwrap_or_default();
+        let document = read(text, origin, &mut findings).unwrap_or_default();
         let warnings = findings.into_result()?;
         Ok(Checked { document, warnings })
     }
 }
 
 /// Reads a document as far as it can be; `None` if it is not even TOML.
-fn read(text: &[u8], findings: &mut Findings) -> Option<Document> {
+fn read(text: &[u8], origin: Origin, findings: &mut Findings) -> Option<Document> {
     if text.len() > MAX_DOCUMENT_BYTES {
         findings.problem(&Place::document(), Rule::DocumentTooLong);
         return None;
@@ -85,19 +108,36 @@ fn read(text: &[u8], findings: &mut Findings) -> Option<Document> {
     let mut section = Section::new(Place::document(), &mut tree.root, &lines);
     let extra_env = section.take_table("extra-env", findings);
     let registries = section.take_table("registries", findings);
-    section.refuse_rest(
-        &["extra-env", "registries"],
-        &Rule::UnknownKey { suggestion: None },
-        findings,
-    );
+    let decryption_keys = section.take_table("decryption-keys", findings);
+    let resources = section
+        .take_table("resources", findings)
+        .filter(|section| is_place_for_resources(section, origin, findings));
+    section.refuse_rest(&TABLES, &Rule::UnknownKey { suggestion: None }, findings);
     Some(Document {
         extra_env: extra_env
             .map(|section| ExtraEnv::read(section, findings))
             .unwrap_or_default(),
         registries: registries
-            .map(|section| entry::read_all(section, findings))
+            .map(|section| entry::read_all(section, origin, findings))
             .unwrap_or_default(),
+        decryption_keys: decryption_keys
+            .map(|section| decryption_keys::read(section, origin, findings))
+            .unwrap_or_default(),
+        resources: resources.map(|section| Resources::read(section, findings)),
     })
+}
+
+/// Whether this document may say whom the guest asks for secrets; if not, that is reported.
+fn is_place_for_resources(
+    section: &Section<'_, '_>,
+    origin: Origin,
+    findings: &mut Findings,
+) -> bool {
+    let is_measured = origin == Origin::Measured;
+    if !is_measured {
+        findings.problem(section.place(), Rule::ResourcesOfHost);
+    }
+    is_measured
 }
 
 /// Where the text has its first element beyond [`MAX_ELEMENTS`]. Reads tokens only, in constant memory.

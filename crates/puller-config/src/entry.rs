@@ -2,22 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use crate::credential_keys::CredentialKeys;
+use crate::credential_keys::{CredentialKeys, Identity, take_reference};
 use crate::host_name::DOCKER_HUB;
 use crate::name::Pattern;
-use crate::problem::{Findings, Place};
+use crate::problem::{Findings, Origin, Place};
 use crate::registry::MAX_REGISTRIES;
 use crate::section::{Field, Section};
 use crate::{Effect, Mirror, Registries, Registry, RegistryName, Roots, Rule};
 
 /// The keys of an entry, for suggestions.
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 12] = [
     "username",
     "password",
     "auth",
     "identitytoken",
     "registrytoken",
+    "credentials-uri",
     "ca-certs",
+    "ca-certs-uri",
     "insecure-skip-verify",
     "plain-http",
     "mirror",
@@ -25,7 +27,11 @@ const KEYS: [&str; 10] = [
 ];
 
 /// Reads the whole table of registries; what is broken is reported and missing.
-pub(crate) fn read_all(section: Section<'_, '_>, findings: &mut Findings) -> Registries {
+pub(crate) fn read_all(
+    section: Section<'_, '_>,
+    origin: Origin,
+    findings: &mut Findings,
+) -> Registries {
     if section.len() > MAX_REGISTRIES {
         findings.problem(section.place(), Rule::TooManyRegistries);
         return Registries::default();
@@ -51,7 +57,7 @@ pub(crate) fn read_all(section: Section<'_, '_>, findings: &mut Findings) -> Reg
     }
     let mut mirrors = Vec::with_capacity(entries.len());
     for (name, entry) in &mut entries {
-        entry.warn(name, findings);
+        entry.warn(name, origin, findings);
         mirrors.push(entry.mirror_place.take());
     }
     let registries = Registries(
@@ -76,17 +82,30 @@ pub(crate) struct Entry {
     pub(crate) place: Place,
     /// Its mirror.
     pub(crate) mirror_place: Option<Place>,
+    /// Its roots, or where it gets them.
     roots_place: Option<Place>,
     skip_verify_place: Option<Place>,
     plain_http_place: Option<Place>,
+    /// The credentials that stand in the document itself, secrets first.
+    literal_places: Vec<Place>,
 }
 
 impl Entry {
     /// Reads a table to its end; what is broken is reported and left at its default.
     pub(crate) fn read(mut section: Section<'_, '_>, findings: &mut Findings) -> Self {
         let place = section.place().clone();
-        let credentials = CredentialKeys::take(&mut section, findings).into_credentials(findings);
-        let (roots_place, ca_certs) = split(take_roots(&mut section, findings));
+        let identity = CredentialKeys::take(&mut section, findings).into_identity(findings);
+        let Identity {
+            credentials,
+            reference: credentials_uri,
+            literal_places,
+        } = identity;
+        let (roots_place, ca_certs) = split(Roots::take("ca-certs", &mut section, findings));
+        let (roots_uri_place, ca_certs_uri) =
+            split(take_reference("ca-certs-uri", &mut section, findings));
+        if let (Some(place), Some(_)) = (&roots_uri_place, &roots_place) {
+            findings.problem(place, Rule::RootsTwice);
+        }
         let (mirror_place, mirror) = split(take_mirror(&mut section, findings));
         let (skip_verify_place, skip_verify) =
             split(section.take_bool("insecure-skip-verify", findings));
@@ -96,13 +115,12 @@ impl Entry {
         if let (Some(place), None) = (fallback_place, &mirror_place) {
             findings.problem(&place, Rule::FallbackWithoutMirror);
         }
-        if let Some(Field { place, .. }) = section.take("credentials-uri") {
-            findings.problem(&place, Rule::CredentialsUri);
-        }
         section.refuse_rest(&KEYS, &Rule::UnquotedName, findings);
         let registry = Registry {
             credentials,
+            credentials_uri,
             ca_certs: ca_certs.flatten(),
+            ca_certs_uri: ca_certs_uri.flatten(),
             insecure_skip_verify: skip_verify.unwrap_or_default(),
             plain_http: plain_http.unwrap_or_default(),
             mirror: mirror.flatten(),
@@ -112,45 +130,72 @@ impl Entry {
             registry,
             place,
             mirror_place,
-            roots_place,
+            roots_place: roots_place.or(roots_uri_place),
             skip_verify_place,
             plain_http_place,
+            literal_places,
         }
     }
 
     /// Reports what the author of a legal entry may not have meant.
-    pub(crate) fn warn(&self, name: &RegistryName, findings: &mut Findings) {
+    pub(crate) fn warn(&self, name: &RegistryName, origin: Origin, findings: &mut Findings) {
         let registry = &self.registry;
+        let is_referred = registry.credentials_uri.is_some();
         let has_credentials = !registry.credentials.is_anonymous();
         let trusts_nobody = registry.ca_certs.as_ref().is_some_and(Roots::trusts_nobody);
-        let is_any = name.pattern == Pattern::Any;
         let is_below_docker_hub =
             matches!(&name.pattern, Pattern::Below(domain) if domain == DOCKER_HUB);
+        // What a host may not say about a pull with confidential credentials.
+        let is_unheard = is_referred && origin == Origin::Host;
         let here = Some(&self.place);
+        let roots = self.roots_place.as_ref();
+        let skip_verify = self.skip_verify_place.as_ref();
+        let plain_http = self.plain_http_place.as_ref();
         let warnings = [
             (
                 has_credentials && registry.plain_http,
-                self.plain_http_place.as_ref(),
+                plain_http,
                 Effect::CredentialsInTheClear,
             ),
             (
                 has_credentials && registry.insecure_skip_verify,
-                self.skip_verify_place.as_ref(),
+                skip_verify,
                 Effect::CredentialsToAnyone,
             ),
             (
-                has_credentials && is_any,
+                has_credentials && name.pattern == Pattern::Any,
                 here,
                 Effect::CredentialsEverywhere,
             ),
             (
-                trusts_nobody,
-                self.roots_place.as_ref(),
-                Effect::TrustsNobody,
+                origin == Origin::Measured,
+                self.literal_places.first(),
+                Effect::Published,
             ),
             (
-                registry.insecure_skip_verify && !trusts_nobody,
-                self.roots_place.as_ref(),
+                is_referred && registry.plain_http,
+                plain_http,
+                Effect::NotWithReference,
+            ),
+            (
+                is_referred && registry.insecure_skip_verify,
+                skip_verify,
+                Effect::NotWithReference,
+            ),
+            (
+                is_unheard,
+                self.mirror_place.as_ref(),
+                Effect::NotWithReference,
+            ),
+            (
+                is_unheard && registry.ca_certs.is_some(),
+                roots,
+                Effect::NotWithReference,
+            ),
+            (trusts_nobody && !is_unheard, roots, Effect::TrustsNobody),
+            (
+                registry.insecure_skip_verify && !trusts_nobody && !is_referred,
+                roots,
                 Effect::RootsUnused,
             ),
             (is_below_docker_hub, here, Effect::NotDockerHub),
@@ -166,23 +211,6 @@ impl Entry {
 /// The place and the value of a field.
 fn split<T>(field: Option<Field<T>>) -> (Option<Place>, Option<T>) {
     field.map(|Field { place, value }| (place, value)).unzip()
-}
-
-fn take_roots(
-    section: &mut Section<'_, '_>,
-    findings: &mut Findings,
-) -> Option<Field<Option<Roots>>> {
-    let Field { place, value } = section.take_string("ca-certs", findings)?;
-    let value = value.and_then(|text| match Roots::parse(&text) {
-        Ok(roots) => Some(roots),
-        Err(rules) => {
-            for rule in rules {
-                findings.problem(&place, rule);
-            }
-            None
-        }
-    });
-    Some(Field { place, value })
 }
 
 fn take_mirror(

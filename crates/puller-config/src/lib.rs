@@ -27,6 +27,7 @@
 
 mod credential_keys;
 mod credentials;
+mod decryption_keys;
 mod document;
 mod entry;
 mod extra_env;
@@ -38,13 +39,21 @@ mod problem;
 mod proxy_url;
 mod redacted;
 mod registry;
+mod resource_source;
+mod resource_uri;
+mod resources;
 mod roots;
 mod rule;
 mod secret;
+mod secret_reference;
 mod section;
+mod standard_base64;
 
 pub use credential_keys::MAX_CREDENTIAL_BYTES;
 pub use credentials::Credentials;
+pub use decryption_keys::{
+    DecryptionKey, MAX_DECRYPTION_KEY_BYTES, MAX_DECRYPTION_KEYS, MAX_KEY_PASSWORD_BYTES,
+};
 pub use document::{Checked, Document, MAX_DOCUMENT_BYTES, MAX_ELEMENTS};
 pub use extra_env::{ExtraEnv, MAX_NO_PROXY_BYTES, MAX_VARIABLES};
 pub use host::RegistryHost;
@@ -54,6 +63,10 @@ pub use name::RegistryName;
 pub use problem::{MAX_PROBLEMS, Problem, Problems, Warning};
 pub use proxy_url::ProxyUrl;
 pub use registry::{MAX_REGISTRIES, Match, Registries, Registry};
+pub use resource_source::{InvalidResourceSource, MAX_RESOURCE_SOURCE_BYTES, ResourceSource};
+pub use resource_uri::{InvalidResourceUri, MAX_RESOURCE_URI_BYTES, ResourceUri};
+pub use resources::{AttesterKind, MAX_RESOURCE_SOURCES, Resources};
 pub use roots::{MAX_CERTIFICATES, Roots};
 pub use rule::{Effect, Rule};
 pub use secret::Secret;
+pub use secret_reference::{InvalidSecretReference, MAX_SEALED_BYTES, SecretReference};

@@ -16,7 +16,8 @@ pub const MAX_PROBLEMS: usize = 1000;
 pub struct Problem {
     /// The line, from 1; 0 where the document as a whole is concerned.
     pub line: usize,
-    /// The dotted key, such as `registries."registry.corp".auth`; empty where no key is concerned.
+    /// The dotted key, such as `registries."registry.corp".auth`, with `, item 2` behind it for an item of its list; empty
+    /// where no key is concerned.
     pub key: String,
     /// What the document should have done.
     pub rule: Rule,
@@ -78,6 +79,15 @@ fn place(line: usize, key: &str) -> String {
     };
     let separator = if key.is_empty() { "" } else { ": " };
     format!("{line}{key}{separator}")
+}
+
+/// Whose word a document is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The owner's: it is measured, so everyone who verifies the guest knows it, and it may be believed.
+    Measured,
+    /// The host's.
+    Host,
 }
 
 /// A place in the document that findings can be about.

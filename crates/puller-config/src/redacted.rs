@@ -2,17 +2,42 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::Path;
 
 use serde::{Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
-use crate::{Credentials, Document, ProxyUrl, Registry, Roots, Secret};
+use crate::{
+    AttesterKind, Credentials, DecryptionKey, Document, ProxyUrl, Registry, ResourceSource,
+    Resources, Roots, Secret, SecretReference,
+};
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct ShownDocument<'a> {
     extra_env: ShownEnv<'a>,
     registries: BTreeMap<String, ShownRegistry<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decryption_keys: Option<ShownKeys>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resources: Option<ShownResources<'a>>,
+}
+
+#[derive(Serialize)]
+struct ShownKeys {
+    keys: Vec<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct ShownResources<'a> {
+    sources: &'a [ResourceSource],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kbs_ca_certs: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kbs_token_file: Option<&'a Path>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kbs_attester: Option<AttesterKind>,
 }
 
 #[derive(Serialize)]
@@ -39,7 +64,11 @@ struct ShownRegistry<'a> {
     #[serde(rename = "registrytoken", skip_serializing_if = "Option::is_none")]
     registry_token: Option<&'a Secret>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    credentials_uri: Option<&'a SecretReference>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     ca_certs: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ca_certs_uri: Option<&'a SecretReference>,
     insecure_skip_verify: bool,
     plain_http: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,8 +102,30 @@ impl Serialize for Document {
             registries: registries
                 .map(|(name, registry)| (name.to_string(), ShownRegistry::of(registry)))
                 .collect(),
+            decryption_keys: ShownKeys::of(&self.decryption_keys),
+            resources: self.resources.as_ref().map(ShownResources::of),
         };
         shown.serialize(serializer)
+    }
+}
+
+impl ShownKeys {
+    fn of(keys: &[DecryptionKey]) -> Option<Self> {
+        let shown = Self {
+            keys: keys.iter().map(DecryptionKey::shown).collect(),
+        };
+        (!shown.keys.is_empty()).then_some(shown)
+    }
+}
+
+impl<'a> ShownResources<'a> {
+    fn of(resources: &'a Resources) -> Self {
+        Self {
+            sources: &resources.sources,
+            kbs_ca_certs: resources.kbs_ca_certs.as_ref().map(fingerprints),
+            kbs_token_file: resources.kbs_token_file.as_deref(),
+            kbs_attester: resources.kbs_attester,
+        }
     }
 }
 
@@ -83,7 +134,9 @@ impl<'a> ShownRegistry<'a> {
         let mirror = registry.mirror.as_ref();
         let shown = Self {
             username: registry.credentials.shown_username(),
+            credentials_uri: registry.credentials_uri.as_ref(),
             ca_certs: registry.ca_certs.as_ref().map(fingerprints),
+            ca_certs_uri: registry.ca_certs_uri.as_ref(),
             insecure_skip_verify: registry.insecure_skip_verify,
             plain_http: registry.plain_http,
             mirror: mirror.map(|mirror| mirror.url().as_str()),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Credentials, Mirror, RegistryHost, RegistryName, Roots};
+use crate::{Credentials, Mirror, RegistryHost, RegistryName, Roots, SecretReference};
 
 /// The most entries of a document; an entry costs memory in the guest whatever its length in the document is.
 pub const MAX_REGISTRIES: usize = 1024;
@@ -10,10 +10,15 @@ pub const MAX_REGISTRIES: usize = 1024;
 /// One entry of the document: how the registries that its name stands for are reached.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
-    /// Who the puller is to the registry.
+    /// Who the puller is to the registry; anonymous where there is a `credentials_uri`.
     pub credentials: Credentials,
-    /// The only roots to trust for the whole pull; `None` means the web's.
+    /// Where the puller gets a docker configuration that says who it is, from which only what is written there for the
+    /// registry of the pull may be used.
+    pub credentials_uri: Option<SecretReference>,
+    /// The only roots to trust for the whole pull; `None` means the web's, unless there is a `ca_certs_uri`.
     pub ca_certs: Option<Roots>,
+    /// Where the puller gets the only roots to trust; never beside `ca_certs`.
+    pub ca_certs_uri: Option<SecretReference>,
     /// Whether the registry's own certificate goes unchecked; other hosts of the pull are not concerned.
     pub insecure_skip_verify: bool,
     /// Whether plain HTTP may be tried, and credentials sent over it.

@@ -4,6 +4,8 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 
 use crate::Rule;
+use crate::problem::Findings;
+use crate::section::{Field, Section};
 
 /// The most certificates of one entry: three times what the web's root programs have.
 pub const MAX_CERTIFICATES: usize = 512;
@@ -25,11 +27,34 @@ impl Roots {
         self.certificates.is_empty()
     }
 
+    /// Takes a key that holds them; what is broken is reported.
+    pub(crate) fn take(
+        key: &str,
+        section: &mut Section<'_, '_>,
+        findings: &mut Findings,
+    ) -> Option<Field<Option<Self>>> {
+        let Field { place, value } = section.take_string(key, findings)?;
+        let value = value.and_then(|text| match Self::parse(&text) {
+            Ok(roots) => Some(roots),
+            Err(rules) => {
+                for rule in rules {
+                    findings.problem(&place, rule);
+                }
+                None
+            }
+        });
+        Some(Field { place, value })
+    }
+
     /// Reads the PEM blocks of a text (RFC 7468); what is outside of them is commentary.
     ///
     /// A text in which a block was meant but is not one is refused, because a root that silently goes missing is found only
     /// when a pull fails.
-    pub(crate) fn parse(text: &str) -> Result<Self, Vec<Rule>> {
+    ///
+    /// # Errors
+    ///
+    /// Every rule that the text breaks; they quote nothing of it.
+    pub fn parse(text: &str) -> Result<Self, Vec<Rule>> {
         let blocks = blocks(text).map_err(|rule| vec![rule])?;
         if blocks.len() > MAX_CERTIFICATES {
             return Err(vec![Rule::TooManyCertificates]);

@@ -3,11 +3,14 @@
 use thiserror::Error;
 
 use crate::{
-    InvalidName, MAX_CERTIFICATES, MAX_CREDENTIAL_BYTES, MAX_DOCUMENT_BYTES, MAX_ELEMENTS,
-    MAX_MIRROR_BYTES, MAX_NO_PROXY_BYTES, MAX_REGISTRIES, MAX_VARIABLES,
+    InvalidName, InvalidResourceSource, InvalidSecretReference, MAX_CERTIFICATES,
+    MAX_CREDENTIAL_BYTES, MAX_DECRYPTION_KEY_BYTES, MAX_DECRYPTION_KEYS, MAX_DOCUMENT_BYTES,
+    MAX_ELEMENTS, MAX_KEY_PASSWORD_BYTES, MAX_MIRROR_BYTES, MAX_NO_PROXY_BYTES, MAX_REGISTRIES,
+    MAX_RESOURCE_SOURCES, MAX_VARIABLES,
 };
 
-/// A rule of the document, worded for whoever broke it. No variant carries a value of the document.
+/// A rule of the document, worded for whoever broke it. No variant carries a value of the document, but that of a resource
+/// URI with two slashes shows the one with three.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Rule {
@@ -59,9 +62,60 @@ pub enum Rule {
         /// Its line.
         line: usize,
     },
-    /// `credentials-uri`, whose meaning is reserved.
-    #[error("not supported by this version; write the credentials into the document")]
-    CredentialsUri,
+    /// `[resources]` in a document of the host, which would choose who learns what the guest asks for.
+    #[error(
+        "belongs in the measured document, imagepuller.toml in the initdata: the host does not choose whom the guest asks for secrets"
+    )]
+    ResourcesOfHost,
+    /// A source that is none.
+    #[error(transparent)]
+    ResourceSource(#[from] InvalidResourceSource),
+    /// More sources than [`MAX_RESOURCE_SOURCES`].
+    #[error("there are at most {MAX_RESOURCE_SOURCES} sources")]
+    TooManyResourceSources,
+    /// The same source twice.
+    #[error("stands in the list already")]
+    DuplicateResourceSource,
+    /// A way of proving what the guest is that this version does not have.
+    #[error("the only attester of this version is \"sample\"; others ask through a data hub")]
+    Attester,
+    /// Roots of a key broker without a certificate.
+    #[error("has no PEM certificate, so that no key broker would be trusted")]
+    NoCertificate,
+    /// A reference that is neither a resource URI nor a sealed secret.
+    #[error(transparent)]
+    SecretReference(#[from] InvalidSecretReference),
+    /// `credentials-uri` and credentials in one entry.
+    #[error("stands beside credentials in the same entry; write one or the other")]
+    ReferenceBesideCredentials,
+    /// A sealed secret with a user name or another credential beside it.
+    #[error(
+        "a sealed secret holds a whole docker configuration, user name included: leave out the other credentials of the entry"
+    )]
+    SealedNotAlone,
+    /// `ca-certs-uri` and `ca-certs` in one entry.
+    #[error("stands beside \"ca-certs\"; write one or the other")]
+    RootsTwice,
+    /// More keys than [`MAX_DECRYPTION_KEYS`].
+    #[error("there are at most {MAX_DECRYPTION_KEYS} decryption keys")]
+    TooManyDecryptionKeys,
+    /// Nothing where a key should be.
+    #[error("has no key: it is \"base64(key)\" or \"base64(key):base64(password)\"")]
+    EmptyDecryptionKey,
+    /// A key or password that is not base64.
+    #[error(
+        "neither base64 of a key, with a colon and base64 of its password if it has one, nor \"kbs:///repository/type/tag\", nor a sealed secret; a list has one key in each string"
+    )]
+    DecryptionKeyNotBase64,
+    /// A key longer than [`MAX_DECRYPTION_KEY_BYTES`].
+    #[error("a decryption key has at most {MAX_DECRYPTION_KEY_BYTES} bytes")]
+    DecryptionKeyTooLong,
+    /// A colon with nothing behind it.
+    #[error("has no password behind its colon; leave the colon out for a key without one")]
+    EmptyKeyPassword,
+    /// A password longer than [`MAX_KEY_PASSWORD_BYTES`].
+    #[error("the password of a key has at most {MAX_KEY_PASSWORD_BYTES} bytes")]
+    KeyPasswordTooLong,
     /// A credential without a character.
     #[error("must not be empty; leave the key out for an anonymous pull")]
     EmptyCredential,
@@ -222,6 +276,22 @@ pub enum Effect {
         "does not hold for the registry's own host because of \"insecure-skip-verify\", only for the other hosts of a pull"
     )]
     RootsUnused,
+    /// What a confidential pull does not take from the document.
+    #[error("has no effect on a pull that uses \"credentials-uri\"")]
+    NotWithReference,
+    /// A secret in the measured document.
+    #[error(
+        "is known to the host and to everyone who verifies the guest, because measured data is public; refer to it instead"
+    )]
+    Published,
+    /// Settings of a key broker, without one.
+    #[error("has no effect: no source is a key broker, \"kbs=https://HOST\"")]
+    NoBroker,
+    /// A key broker to which the guest proves nothing.
+    #[error(
+        "has a key broker, but neither \"kbs-token-file\" nor \"kbs-attester\": it gives nothing to a guest that proves nothing"
+    )]
+    BrokerWithoutProof,
     /// The suffix that does not match Docker Hub.
     #[error("does not match Docker Hub itself, whose name is \"docker.io\" in all its spellings")]
     NotDockerHub,

@@ -175,6 +175,48 @@ impl<'t, 'i> Section<'t, 'i> {
         Some(Field { place, value })
     }
 
+    /// Takes a list of strings; the items have places of their own. What is no array, and what is no string in it, is
+    /// reported and missing. With a separator, a string that separates the items is as good as an array.
+    pub(crate) fn take_strings(
+        &mut self,
+        key: &str,
+        separator: Option<char>,
+        findings: &mut Findings,
+    ) -> Option<Field<Vec<Field<Zeroizing<String>>>>> {
+        let Field { place, value } = self.take(key)?;
+        let item_place = |line, index| Place {
+            line,
+            key: format!("{}, item {}", place.key, index + 1),
+        };
+        let mut items = Vec::new();
+        match (value, separator) {
+            (DeValue::Array(values), _) => {
+                for (index, item) in values.iter_mut().enumerate() {
+                    let place = item_place(self.lines.at(item.span().start), index);
+                    if let Some(value) = string(&place, item.get_mut(), findings) {
+                        items.push(Field { place, value });
+                    }
+                }
+            }
+            (DeValue::String(text), Some(separator)) => {
+                for (index, item) in text.split(separator).enumerate() {
+                    items.push(Field {
+                        place: item_place(place.line, index),
+                        value: Zeroizing::new(item.trim().to_owned()),
+                    });
+                }
+                if let Cow::Owned(text) = text {
+                    text.zeroize();
+                }
+            }
+            (other, _) => findings.problem(&place, wrong_type("array", other)),
+        }
+        Some(Field {
+            place,
+            value: items,
+        })
+    }
+
     /// Takes a boolean; `false` if the key has another type, which is reported.
     pub(crate) fn take_bool(&mut self, key: &str, findings: &mut Findings) -> Option<Field<bool>> {
         let Field { place, value } = self.take(key)?;

@@ -375,13 +375,21 @@ fn fuzz_seeds_are_what_their_names_say() {
     assert!(everyday.warnings.is_empty() && everyday.document.registries.len() == 1);
     let every_key = checked(include_str!("../fuzz/seeds/document/every-key.toml"));
     assert_eq!(every_key.document.registries.len(), 6);
+    let references = checked(include_str!("../fuzz/seeds/document/references.toml"));
+    assert_eq!(references.document.decryption_keys.len(), 4);
+    let measured = include_str!("../fuzz/seeds/document/measured.toml");
+    let measured = Document::parse_measured(measured.as_bytes())
+        .unwrap()
+        .document;
+    assert_eq!(measured.decryption_keys.len(), 3);
+    assert_eq!(measured.resources.unwrap().sources.len(), 4);
     let mistakes = include_str!("../fuzz/seeds/document/every-mistake.toml");
     assert_eq!(
         Document::parse(mistakes.as_bytes())
             .unwrap_err()
             .iter()
             .count(),
-        13
+        21
     );
 }
 
@@ -396,6 +404,14 @@ fn examples_of_the_reference_are_documents() {
         .split("```toml\n")
         .skip(1)
         .filter_map(|rest| rest.split("```").next());
-    let parsed = examples.map(|example| checked(&example.replace("(base64)", &root)));
-    assert_eq!(parsed.count(), 3);
+    let parsed = examples.map(|example| {
+        let key = example.replace("...(base64)", "LS0t");
+        let example = key.replace("(base64)", &root);
+        if example.contains("[resources]") {
+            let checked = Document::parse_measured(example.as_bytes());
+            return checked.unwrap_or_else(|problems| panic!("{example}\n{problems}"));
+        }
+        checked(&example)
+    });
+    assert_eq!(parsed.count(), 6);
 }

@@ -158,10 +158,6 @@ fn structure_is_checked_by_key() {
             "line 2: registries.r.insecure-skip-verify: expected boolean, found integer",
         ),
         (
-            "[registries.r]\ncredentials-uri = \"kbs:///a/b/c\"",
-            "line 2: registries.r.credentials-uri: not supported by this version; write the credentials into the document",
-        ),
-        (
             "[registries.r]\nmirror-fallback = false",
             "line 2: registries.r.mirror-fallback: has no \"mirror\" beside it",
         ),

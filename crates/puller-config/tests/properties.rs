@@ -3,11 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 use proptest::prelude::*;
-use puller_config::{Document, Match, RegistryHost, RegistryName};
+use puller_config::{Document, Match, RegistryHost, RegistryName, ResourceSource, ResourceUri};
 use url::Url;
 
 /// Pieces of documents, so that random text gets past the TOML parser.
-const PIECES: [&str; 36] = [
+const PIECES: [&str; 44] = [
     "[",
     "]",
     "{",
@@ -43,6 +43,14 @@ const PIECES: [&str; 36] = [
     "mirror=\"http://m:1/p\"\n",
     "mirror-fallback=true\n",
     "credentials-uri=\"kbs:///a/b/c\"\n",
+    "ca-certs-uri=\"kbs:///a/b/c\"\n",
+    "password=\"sealed.YQ.YQ.YQ\"\n",
+    "[decryption-keys]\n",
+    "keys=[\"YQ\",\"YQ:YQ\",\"kbs:///a/b/c\"]\n",
+    "keys=\"YQ,YQ:YQ\"\n",
+    "[resources]\n",
+    "sources=[\"kbs=https://k\",\"offline=/a\"]\n",
+    "kbs-attester=\"sample\"\n",
     "\u{e9}",
 ];
 
@@ -158,12 +166,28 @@ proptest! {
     fn any_pieces_are_read_or_refused(pieces in proptest::collection::vec(proptest::sample::select(&PIECES[..]), 0..40)) {
         let text = pieces.concat();
         let lines = text.lines().count();
-        match Document::parse(text.as_bytes()) {
-            Ok(checked) => prop_assert!(checked.warnings.iter().all(|warning| (1..=lines).contains(&warning.line))),
-            Err(problems) => {
-                prop_assert!(problems.iter().count() > 0);
-                prop_assert!(problems.iter().all(|problem| problem.line <= lines + 1));
+        for parsed in [Document::parse(text.as_bytes()), Document::parse_measured(text.as_bytes())] {
+            match parsed {
+                Ok(checked) => prop_assert!(checked.warnings.iter().all(|warning| (1..=lines).contains(&warning.line))),
+                Err(problems) => {
+                    prop_assert!(problems.iter().count() > 0);
+                    prop_assert!(problems.iter().all(|problem| problem.line <= lines + 1));
+                }
             }
+        }
+    }
+
+    #[test]
+    fn any_reference_has_one_form(text in "kbs(\\+[a-z-]{0,3})?:/{1,4}[a-c.:@#%/?]{0,16}") {
+        if let Ok(uri) = ResourceUri::parse(&text) {
+            prop_assert_eq!(ResourceUri::parse(&uri.to_string()), Ok(uri));
+        }
+    }
+
+    #[test]
+    fn any_source_has_one_form(text in "(cdh=unix:|rest=http://|kbs=https?://|offline=)[a-c0-9.:/@\\[\\]]{0,16}") {
+        if let Ok(source) = ResourceSource::parse(&text) {
+            prop_assert_eq!(ResourceSource::parse(&source.to_string()), Ok(source));
         }
     }
 
@@ -207,7 +231,7 @@ proptest! {
     #[test]
     fn no_value_is_ever_shown(
         secret in secret(),
-        key in proptest::sample::select(&["password", "auth", "identitytoken", "registrytoken", "ca-certs", "mirror", "token"][..]),
+        key in proptest::sample::select(&["password", "auth", "identitytoken", "registrytoken", "ca-certs", "mirror", "token", "credentials-uri", "ca-certs-uri", "sealed", "keys"][..]),
         encode in any::<bool>(),
         more in proptest::sample::select(&["", "username = \"robot\"\n", "username = \"robot\"\npassword = \"x\"\n", "plain-http = 1\n", "= broken"][..]),
         variable in proptest::sample::select(&["HTTP_PROXY", "https_proxy", "PATH"][..]),
@@ -215,8 +239,18 @@ proptest! {
         use base64::Engine as _;
         let value = if encode && key == "auth" {
             base64::engine::general_purpose::STANDARD.encode(format!("robot:{secret}"))
+        } else if key == "sealed" {
+            let encoded = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(&secret);
+            format!("sealed.{encoded}.{encoded}.{encoded}")
         } else {
             secret.clone()
+        };
+        // The last table of the text, so that the key may belong to another.
+        let key = match (key, encode) {
+            ("sealed", true) => "password",
+            ("sealed", false) => "credentials-uri",
+            ("keys", _) => "[decryption-keys]\nkeys",
+            _ => key,
         };
         let proxy = format!("http://robot:{secret}@proxy.corp:3128");
         let text = format!(
@@ -225,8 +259,9 @@ proptest! {
             "hunter2hunter2",
             toml_string(&value),
         );
-        for text in [text.clone(), text.replacen("[registries.\"robot:hunter2hunter2@r.corp\"]\n", "", 1), format!("{text}\nmore = \"{secret}")] {
-            let shown = match Document::parse(text.as_bytes()) {
+        let readers = [Document::parse, Document::parse_measured];
+        for (text, read) in [text.clone(), text.replacen("[registries.\"robot:hunter2hunter2@r.corp\"]\n", "", 1), format!("{text}\nmore = \"{secret}")].iter().flat_map(|text| readers.map(|read| (text, read))) {
+            let shown = match read(text.as_bytes()) {
                 Err(problems) => format!("{problems}\n{problems:?}"),
                 Ok(checked) => {
                     let json = serde_json::to_string(&checked.document).unwrap();

@@ -147,7 +147,7 @@ fn misfit(challenges: &[Challenge], source: &Source) -> Error {
     let rule = match &source.credentials {
         Credentials::IdentityToken { .. } if is_basic => format!(
             "asks for user name and password, but {} has an \"identitytoken\"",
-            source.authority
+            source.authority.credentials_source().0
         ),
         _ => {
             let offered: Vec<_> = challenges

@@ -67,7 +67,7 @@ impl Clients {
     /// None yet.
     pub fn new(settings: Settings, patience: &Patience) -> Self {
         Self {
-            proxies: Proxies::new(&settings.document().extra_env),
+            proxies: Proxies::new(settings.proxies()),
             settings,
             patience: *patience,
             known: Mutex::default(),
@@ -83,7 +83,8 @@ impl Clients {
     ///
     /// # Errors
     ///
-    /// [`Error::Forbidden`] where nobody is trusted, [`Error::Client`] where the document's roots cannot be used.
+    /// [`Error::Forbidden`] where nobody is trusted, [`Error::Client`] where the document's roots cannot be used,
+    /// [`Error::Unresolved`] where they would have to be fetched.
     pub fn client(&self, url: &Url, trust: &Trust) -> Result<(Client, Protocol), Error> {
         let known = self.known().get(&key(url)).cloned();
         match known {
@@ -152,6 +153,7 @@ impl Clients {
 
     fn build(&self, url: &Url, trust: &Trust, protocol: Protocol) -> Result<Client, Error> {
         let host = host_of(url);
+        trust.authority.check_roots()?;
         let roots = trust.authority.registry.ca_certs.as_ref();
         if roots.is_some_and(|roots| roots.trusts_nobody()) {
             return Err(Error::Forbidden {
@@ -160,10 +162,14 @@ impl Clients {
             });
         }
         let proxy = self.proxies.for_url(url).filter(|proxy| proxy.is_tls());
-        let proxy = proxy.map(|proxy| {
-            let roots = trust.of_proxy(proxy, &self.settings).registry.ca_certs;
-            (proxy.host().name(), roots)
-        });
+        let proxy = match proxy {
+            None => None,
+            Some(proxy) => {
+                let authority = trust.of_proxy(proxy, &self.settings);
+                authority.check_roots()?;
+                Some((proxy.host().name(), authority.registry.ca_certs))
+            }
+        };
         let peers = Peers {
             host: unbracketed(url.host_str().unwrap_or_default()),
             roots,
@@ -213,13 +219,13 @@ fn unbracketed(host: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::Documents;
     use crate::source::Source;
     use puller_config::RegistryHost;
-    use std::path::Path;
 
     /// What a source at `registry.corp` knows, after it has been asked itself.
     fn asked() -> (Source, Clients) {
-        let settings = Settings::load(Path::new("/nonexistent/imagepuller.toml")).unwrap();
+        let settings = Settings::load(&Documents::of("/nonexistent/imagepuller.toml")).unwrap();
         let host = RegistryHost::of_url(&url("https://registry.corp/")).unwrap();
         let source = Source::order(&host, &settings).unwrap().remove(0);
         let clients = Clients::new(settings, &Patience::default());

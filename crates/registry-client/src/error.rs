@@ -3,10 +3,11 @@
 use std::io;
 use std::path::PathBuf;
 
-use puller_config::Problems;
+use puller_config::{Credentials, Problems};
 use reqwest::StatusCode;
 
 use crate::attempt::{self, Attempt, may_pass};
+use crate::settings::Authority;
 
 /// Why a configuration is not used, or a manifest or blob did not come. The messages hold no secret.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +38,49 @@ pub enum Error {
     ConfigurationRefused {
         /// What `initdata-processor` wrote beside the document's place.
         reason: String,
+    },
+    /// What was fetched confidentially is not for this pull. Says nothing of what is in it: the message is the host's to read,
+    /// and the host may have named another secret than the one that was meant.
+    #[error(
+        "what \"credentials-uri\" of {authority} names is not used for {registry}, and nothing is pulled without it: {rule}"
+    )]
+    NotConfided {
+        /// The registry of the image, or its mirror.
+        registry: String,
+        /// The entry with the reference.
+        authority: String,
+        /// What is missing.
+        rule: String,
+    },
+    /// Confidential credentials and a mirror in clear.
+    #[error(
+        "{authority} has \"credentials-uri\" and the mirror http://{host}, but a pull with confidential credentials is over TLS only: give the mirror an https address"
+    )]
+    ConfidedPlain {
+        /// The mirror.
+        host: String,
+        /// The measured entry.
+        authority: String,
+    },
+    /// The CAs of a token server, of a host for blobs or of a proxy are elsewhere.
+    #[error(
+        "{authority} has \"ca-certs-uri\", which is fetched for the registry that an image names and for no other host; write \"ca-certs\" there"
+    )]
+    Unresolved {
+        /// The entry.
+        authority: String,
+    },
+    /// A mirror with a reference of its own.
+    #[error(
+        "{authority} has {key:?}, which has no effect for the mirror {mirror}; write \"credentials-uri\" and \"ca-certs-uri\" into the measured entry of the registry, and the mirror's credentials into the same docker configuration under its own name"
+    )]
+    MirrorReference {
+        /// The mirror.
+        mirror: String,
+        /// The mirror's own entry.
+        authority: String,
+        /// `credentials-uri` or `ca-certs-uri`.
+        key: &'static str,
     },
     /// The HTTP client could not be set up.
     #[error("cannot set up a connection to {host}: {reason}")]
@@ -98,14 +142,12 @@ pub enum Error {
         authority: String,
     },
     /// Plain HTTP where nothing allows it.
-    #[error(
-        "{host} is only to be asked over plain HTTP, which {authority} does not allow (\"plain-http = true\")"
-    )]
+    #[error("{host} is only to be asked over plain HTTP, {rule}")]
     PlainHttp {
         /// Host and port.
         host: String,
-        /// The entry, or that there is none.
-        authority: String,
+        /// What forbids it.
+        rule: String,
     },
     /// Credentials would be readable on the wire.
     #[error(
@@ -119,13 +161,15 @@ pub enum Error {
     },
     /// The registry or token server rejected the credentials.
     #[error(
-        "{host} refused the credentials of {authority} (401 Unauthorized): check user name and password or token in the node's imagepuller.toml"
+        "{host} refused the credentials of {authority} (401 Unauthorized): check user name and password or token {place}"
     )]
     CredentialsRefused {
         /// Host and port.
         host: String,
-        /// The entry.
+        /// The entry, or what it refers to.
         authority: String,
+        /// Where they are corrected.
+        place: &'static str,
     },
     /// The registry wants credentials and there are none.
     #[error("{host} wants credentials (401 Unauthorized) and was asked anonymously: {authority}")]
@@ -238,6 +282,10 @@ impl Error {
             Self::ConfigurationUnreadable { .. }
             | Self::ConfigurationInvalid { .. }
             | Self::ConfigurationRefused { .. }
+            | Self::NotConfided { .. }
+            | Self::ConfidedPlain { .. }
+            | Self::Unresolved { .. }
+            | Self::MirrorReference { .. }
             | Self::Answer { .. }
             | Self::Length { .. }
             | Self::TooLarge { .. } => Kind::Data,
@@ -291,6 +339,20 @@ impl Error {
                 .last()
                 .is_some_and(|attempt| attempt.error.is_late()),
             _ => false,
+        }
+    }
+
+    /// Nobody is let in with these credentials.
+    pub(crate) fn refused(host: String, authority: &Authority, credentials: &Credentials) -> Self {
+        if credentials.is_anonymous() {
+            let authority = authority.to_string();
+            return Self::CredentialsMissing { host, authority };
+        }
+        let (authority, place) = authority.credentials_source();
+        Self::CredentialsRefused {
+            host,
+            authority,
+            place,
         }
     }
 

@@ -98,7 +98,10 @@ fn roots(authority: &Authority) -> String {
     match &authority.registry.ca_certs {
         Some(roots) => {
             let count = roots.certificates().len();
-            format!("the only trusted roots are the {count} in \"ca-certs\" of {authority}")
+            format!(
+                "the only trusted roots are the {count} in {}",
+                authority.roots_source()
+            )
         }
         None => format!("the web's public roots were used: {}", authority.no_roots()),
     }

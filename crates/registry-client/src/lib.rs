@@ -1,11 +1,11 @@
-//! Manifests and blobs from registries and mirrors, as the document says.
+//! Manifests and blobs from registries and mirrors, as the documents say.
 //!
 //! Nothing that comes from here is believed: manifests and configurations come as `Unverified`, blobs as bytes to be hashed by
 //! who reads them. Not here: what a document may say (`puller-config`), and what is done with content.
 //!
 //! The entry is [`registry::Registry`]. From the outside inwards:
-//! - [`settings`]: the document as it is at this moment, and which entry of it holds for whom; [`patience`]: how long anything
-//!   is waited for.
+//! - [`settings`]: the documents as they are at this moment, which entry of them holds for whom, and what is left of the host's
+//!   where credentials are confidential; [`patience`]: how long anything is waited for.
 //! - [`source`]: mirror and registry in order; [`registry`]: manifests of one of them, and [`blob`]s, taken up again where
 //!   they are cut off (`range`).
 //! - `session`: one request, authenticated with `authorization`, [`challenge`] and `token`; `retry`: many of them.

@@ -1,220 +1,241 @@
-//! The configuration of one pull: the document as it is now, and who is in charge of a registry by it.
+//! The configuration of one pull: the documents as they are now, and who is in charge of a registry by them.
+//!
+//! There may be two. The *measured* one is the word of the guest's owner, who vouched for it when the guest was measured; the
+//! *configuration* is the host's. Where both speak about a host, the measured one does alone, however wide its entry is.
 
 use std::fmt;
-use std::io::{ErrorKind, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use puller_config::{Document, MAX_DOCUMENT_BYTES, Match, Mirror, Registry, RegistryHost};
-use zeroize::Zeroizing;
+use puller_config::{
+    DecryptionKey, ExtraEnv, Match, Mirror, Registry, RegistryHost, RegistryName, Resources, Roots,
+};
 
+use self::authority::AuthorityName;
+use self::confided::{Confided, bare};
+use self::document_file::{DocumentFile, refusal};
 use crate::error::Error;
 
-/// The file beside the document in which `initdata-processor` says why it handed none out.
-///
-/// Two configuration disks, a disk that does not decode, refused initdata: in all of them no document may mean "no
-/// configuration", because that would be a silent anonymous pull.
-const REFUSAL_EXTENSION: &str = "error";
+mod authority;
+mod confided;
+#[cfg(test)]
+mod confided_tests;
+mod document_file;
+#[cfg(test)]
+mod tests;
 
-/// The longest refusal that is passed on; the processor writes one line of a sentence or two.
-const MAX_REFUSAL_BYTES: u64 = 4096;
+pub use self::authority::Authority;
 
-/// The document and where it came from.
+/// Where the documents lie.
+#[derive(Clone, Debug, Default)]
+pub struct Documents {
+    /// The host's document.
+    pub configuration: PathBuf,
+    /// The owner's document, out of measured initdata; where there is no such file, there is no such document.
+    pub measured: Option<PathBuf>,
+}
+
+impl Documents {
+    /// The host's document alone.
+    pub fn of(configuration: impl Into<PathBuf>) -> Self {
+        Self {
+            configuration: configuration.into(),
+            measured: None,
+        }
+    }
+}
+
+/// Who wrote something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The guest's owner.
+    Measured,
+    /// The host.
+    Configuration,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Measured => "the measured document",
+            Self::Configuration => "the node's document",
+        })
+    }
+}
+
+/// The documents, and what was fetched by reference.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    document: Arc<Document>,
-    path: PathBuf,
-    is_present: bool,
-}
-
-/// An entry of the document, or the defaults, with the words that tell a reader which.
-#[derive(Clone, Debug)]
-pub struct Authority {
-    /// What holds.
-    pub registry: Registry,
-    name: AuthorityName,
-}
-
-#[derive(Clone, Debug)]
-enum AuthorityName {
-    Entry(String),
-    NoEntry(PathBuf),
-    NoDocument(PathBuf),
+    measured: DocumentFile,
+    configuration: DocumentFile,
+    /// The pull that has confidential credentials.
+    confided: Option<Arc<Confided>>,
+    /// The host whose CAs were fetched without credentials.
+    rooted: Option<Arc<(RegistryHost, Roots)>>,
 }
 
 impl Settings {
-    /// Reads the document; no file means the defaults. Blocks.
+    /// Reads the documents; no file means the defaults. Blocks.
     ///
     /// # Errors
     ///
     /// A file that cannot be read or breaks a rule is an error and never the defaults: that would be a silent anonymous
-    /// pull.
-    pub fn load(path: &Path) -> Result<Self, Error> {
-        let unreadable = |source| Error::ConfigurationUnreadable {
-            path: path.to_owned(),
-            source,
-        };
+    /// pull. So is a refusal beside the host's document.
+    pub fn load(documents: &Documents) -> Result<Self, Error> {
         // Before the document: whoever writes the two passes through a state with both, never through one with neither.
-        if let Some(reason) = refusal(path)? {
+        if let Some(reason) = refusal(&documents.configuration)? {
             return Err(Error::ConfigurationRefused { reason });
         }
-        let file = match std::fs::File::open(path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::absent(path)),
-            Err(error) => return Err(unreadable(error)),
-        };
-        if !file.metadata().map_err(unreadable)?.is_file() {
-            return Err(unreadable(std::io::Error::other("not a regular file")));
-        }
-        // Reserved once: a buffer that grows leaves copies of what it held behind.
-        let mut text = Zeroizing::new(Vec::with_capacity(MAX_DOCUMENT_BYTES + 1));
-        file.take(MAX_DOCUMENT_BYTES as u64 + 1)
-            .read_to_end(&mut text)
-            .map_err(unreadable)?;
-        let checked = Document::parse(&text).map_err(|problems| Error::ConfigurationInvalid {
-            path: path.to_owned(),
-            problems,
-        })?;
-        for warning in &checked.warnings {
-            tracing::warn!(configuration = %path.display(), "{warning}");
-        }
+        let measured = documents.measured.as_deref();
+        let measured = measured.map(|path| DocumentFile::load(path, Origin::Measured));
         Ok(Self {
-            document: Arc::new(checked.document),
-            path: path.to_owned(),
-            is_present: true,
+            measured: measured.transpose()?.unwrap_or_default(),
+            configuration: DocumentFile::load(&documents.configuration, Origin::Configuration)?,
+            confided: None,
+            rooted: None,
         })
     }
 
-    fn absent(path: &Path) -> Self {
+    /// The same with the CAs that were fetched by `ca-certs-uri` of the entry that holds for a host, if its credentials are no
+    /// reference. Nothing else changes.
+    #[must_use]
+    pub fn with_roots(&self, host: &RegistryHost, roots: Roots) -> Self {
         Self {
-            document: Arc::new(Document::default()),
-            path: path.to_owned(),
-            is_present: false,
+            rooted: Some(Arc::new((host.clone(), roots))),
+            ..self.clone()
         }
-    }
-
-    /// The document.
-    pub fn document(&self) -> &Document {
-        &self.document
     }
 
     /// What holds for the registry that an image names.
     pub fn registry(&self, host: &RegistryHost) -> Authority {
-        match self.document.registries.entry_for(host) {
-            Match::Entry { key, entry, .. } => Authority::entry(key.to_string(), entry.clone()),
-            Match::Defaults if self.is_present => {
-                Authority::defaults(AuthorityName::NoEntry(self.path.clone()))
-            }
-            Match::Defaults => Authority::defaults(AuthorityName::NoDocument(self.path.clone())),
+        if let Some(confided) = self.confided.as_ref().filter(|one| one.host == *host) {
+            return confided.authority.clone();
+        }
+        if let Match::Entry { key, entry, .. } = self.measured.document.registries.entry_for(host) {
+            return self.entry(Origin::Measured, key, entry, host);
+        }
+        match self.configuration.document.registries.entry_for(host) {
+            Match::Entry { key, entry, .. } => self.entry(Origin::Configuration, key, entry, host),
+            Match::Defaults => Authority::new(self.no_entry(), Registry::default()),
         }
     }
 
-    /// What holds for a mirror by its own name, if an entry has it.
-    pub fn mirror(&self, mirror: &Mirror) -> Option<Authority> {
-        self.named(mirror.host())
-    }
-
-    /// What holds for a host that an entry names itself.
-    pub fn named(&self, host: &RegistryHost) -> Option<Authority> {
-        let (key, entry) = self.document.registries.literal_entry_for(host)?;
-        Some(Authority::entry(key.to_string(), entry.clone()))
-    }
-}
-
-impl Authority {
-    fn entry(key: String, registry: Registry) -> Self {
-        Self {
-            registry,
-            name: AuthorityName::Entry(key),
+    fn no_entry(&self) -> AuthorityName {
+        let files = [&self.configuration, &self.measured];
+        let present = files.into_iter().filter(|file| file.is_present);
+        let paths: Vec<_> = present.map(|file| file.path.clone()).collect();
+        if paths.is_empty() {
+            AuthorityName::NoDocument(self.configuration.path.clone())
+        } else {
+            AuthorityName::NoEntry(paths)
         }
     }
 
-    fn defaults(name: AuthorityName) -> Self {
-        Self {
-            registry: Registry::default(),
-            name,
+    /// What holds for a mirror by its own name, if an entry has it that counts beside `under`, the entry that names the mirror.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::MirrorReference`] where that entry's own credentials or CAs would have to be fetched.
+    pub(crate) fn mirror(
+        &self,
+        mirror: &Mirror,
+        under: &Authority,
+    ) -> Result<Option<Authority>, Error> {
+        if let Some(confided) = &self.confided {
+            return Ok(confided.mirror.clone());
+        }
+        let own = self.named(mirror.host(), under);
+        if let Some(own) = &own
+            && let Some(key) = own.unresolved()
+        {
+            return Err(own.mirror_reference(mirror.host(), key));
+        }
+        Ok(own)
+    }
+
+    /// What holds for a host that an entry names itself, and that the source `under` sends the puller to.
+    ///
+    /// The host's entries count only where it is the host's entry that is in charge of the pull, and where the measured
+    /// document has none for that host, be it a wide one.
+    pub(crate) fn named(&self, host: &RegistryHost, under: &Authority) -> Option<Authority> {
+        if let Some(own) = self.measured_literal(host) {
+            let is_confided = self.confided.is_some();
+            return Some(if is_confided { bare(&own) } else { own });
+        }
+        let measured = self.measured.document.registries.entry_for(host);
+        if under.is_measured() || matches!(measured, Match::Entry { .. }) {
+            return None;
+        }
+        self.configuration_literal(host)
+    }
+
+    /// What holds for a proxy that an entry names itself. Who stands between is not who is spoken to: all that goes through a
+    /// proxy is what would go without one, so the host may vouch for its own.
+    pub(crate) fn proxy(&self, host: &RegistryHost) -> Option<Authority> {
+        self.measured_literal(host)
+            .or_else(|| self.configuration_literal(host))
+    }
+
+    fn measured_literal(&self, host: &RegistryHost) -> Option<Authority> {
+        let (key, entry) = self.measured.document.registries.literal_entry_for(host)?;
+        Some(self.entry(Origin::Measured, key, entry, host))
+    }
+
+    /// Nothing in a pull with confidential credentials.
+    fn configuration_literal(&self, host: &RegistryHost) -> Option<Authority> {
+        if self.confided.is_some() {
+            return None;
+        }
+        let registries = &self.configuration.document.registries;
+        let (key, entry) = registries.literal_entry_for(host)?;
+        Some(self.entry(Origin::Configuration, key, entry, host))
+    }
+
+    fn entry(
+        &self,
+        origin: Origin,
+        key: &RegistryName,
+        entry: &Registry,
+        host: &RegistryHost,
+    ) -> Authority {
+        let name = AuthorityName::Entry(key.to_string(), origin);
+        let mut authority = Authority::new(name, entry.clone());
+        if let Some(rooted) = self.rooted.as_ref().filter(|rooted| rooted.0 == *host) {
+            authority.registry.ca_certs_uri = None;
+            authority.registry.ca_certs = Some(rooted.1.clone());
+            authority.has_fetched_roots = true;
+        }
+        authority
+    }
+
+    /// The proxies: the measured document's, where it has any variable that counts, or else the host's. They stay in every pull.
+    pub(crate) fn proxies(&self) -> &ExtraEnv {
+        let measured = &self.measured.document.extra_env;
+        let has_any = measured.http_proxy.is_some()
+            || measured.https_proxy.is_some()
+            || measured.no_proxy.is_some();
+        if has_any {
+            measured
+        } else {
+            &self.configuration.document.extra_env
         }
     }
 
-    /// Why the web's roots hold: the entry has none of its own, or there is no entry.
-    pub fn no_roots(&self) -> String {
-        match &self.name {
-            AuthorityName::Entry(_) => format!("{self} has no \"ca-certs\""),
-            _ => self.to_string(),
-        }
+    /// What encrypted images are opened with, and who wrote it; the owner's first. The host's stay in every pull: a key opens
+    /// what it opens, and sends nothing anywhere.
+    pub fn decryption_keys(&self) -> impl Iterator<Item = (Origin, &DecryptionKey)> {
+        let files = [
+            (Origin::Measured, &self.measured),
+            (Origin::Configuration, &self.configuration),
+        ];
+        files.into_iter().flat_map(|(origin, file)| {
+            let keys = file.document.decryption_keys.iter();
+            keys.map(move |key| (origin, key))
+        })
     }
-}
 
-impl fmt::Display for Authority {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.name {
-            AuthorityName::Entry(key) => write!(f, "entry {key:?}"),
-            AuthorityName::NoEntry(path) => {
-                write!(f, "no entry of {} matches this host", path.display())
-            }
-            // A person's own pull, without `--config`.
-            AuthorityName::NoDocument(path) if path.as_os_str().is_empty() => {
-                f.write_str("no configuration was given")
-            }
-            AuthorityName::NoDocument(path) => {
-                write!(
-                    f,
-                    "no configuration disk was found, {} does not exist",
-                    path.display()
-                )
-            }
-        }
-    }
-}
-
-/// Reads why there is no document, on one printable line.
-fn refusal(document: &Path) -> Result<Option<String>, Error> {
-    let path = document.with_extension(REFUSAL_EXTENSION);
-    let unreadable = |source| Error::ConfigurationUnreadable {
-        path: path.clone(),
-        source,
-    };
-    let file = match std::fs::File::open(&path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(unreadable(error)),
-    };
-    let mut reason = Vec::new();
-    file.take(MAX_REFUSAL_BYTES)
-        .read_to_end(&mut reason)
-        .map_err(unreadable)?;
-    let reason = String::from_utf8_lossy(&reason);
-    let printable = reason
-        .trim()
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c });
-    Ok(Some(printable.collect()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_refusal_beside_the_document_comes_first() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("imagepuller.toml");
-        assert!(!Settings::load(&path).unwrap().is_present);
-        std::fs::write(&path, "").unwrap();
-        assert!(Settings::load(&path).unwrap().is_present);
-
-        std::fs::write(
-            folder.path().join("imagepuller.error"),
-            "two disks\x1b[2J\n",
-        )
-        .unwrap();
-        let error = Settings::load(&path).unwrap_err();
-        assert!(matches!(error, Error::ConfigurationRefused { .. }));
-        let message = error.to_string();
-        assert!(message.contains("two disks [2J"), "{message}");
-
-        std::fs::remove_file(folder.path().join("imagepuller.error")).unwrap();
-        std::fs::write(&path, "nonsense").unwrap();
-        assert!(Settings::load(&path).is_err());
+    /// Where references are resolved, which the owner alone says.
+    pub fn resources(&self) -> Option<&Resources> {
+        self.measured.document.resources.as_ref()
     }
 }

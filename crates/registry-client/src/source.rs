@@ -33,14 +33,19 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// [`Error::Client`] for a registry that no URL can name.
+    /// [`Error::Client`] for a registry that no URL can name; [`Error::MirrorReference`], [`Error::Internal`] where credentials or
+    /// CAs are elsewhere and were not fetched.
     pub fn order(host: &RegistryHost, settings: &Settings) -> Result<Vec<Self>, Error> {
         let authority = settings.registry(host);
+        if let Some(key) = authority.unresolved() {
+            let rule = format!("{key:?} of {authority} was not fetched");
+            return Err(Error::Internal(rule));
+        }
         let Some(mirror) = authority.registry.mirror.clone() else {
             let credentials = authority.registry.credentials.clone();
             return Ok(vec![Self::registry(host, authority, credentials)?]);
         };
-        let own = settings.mirror(&mirror);
+        let own = settings.mirror(&mirror, &authority)?;
         // An entry that lends its credentials to the mirror has none left for the registry.
         let left = match &own {
             Some(_) => authority.registry.credentials.clone(),
@@ -120,11 +125,7 @@ impl Source {
 
     /// Nobody is let in as who the puller is here.
     pub(crate) fn refused(&self) -> Error {
-        let (host, authority) = (self.host(), self.authority.to_string());
-        match self.credentials {
-            Credentials::Anonymous => Error::CredentialsMissing { host, authority },
-            _ => Error::CredentialsRefused { host, authority },
-        }
+        Error::refused(self.host(), &self.authority, &self.credentials)
     }
 
     /// The URL of something in a repository, such as `manifests` or `blobs`.
@@ -180,13 +181,14 @@ pub fn host_of(url: &Url) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::Documents;
     use oci_image::reference::ImageReference;
     use std::io::Write as _;
 
     fn order(document: &str, image: &str) -> Result<Vec<Source>, Error> {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(document.as_bytes()).unwrap();
-        let settings = Settings::load(file.path()).unwrap();
+        let settings = Settings::load(&Documents::of(file.path())).unwrap();
         let image = ImageReference::parse(&format!("{image}@sha256:{}", "0".repeat(64))).unwrap();
         Source::order(image.registry(), &settings)
     }

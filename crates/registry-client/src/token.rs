@@ -151,12 +151,7 @@ fn refused(status: StatusCode, answer: &Answer, request: &TokenRequest<'_>) -> F
     match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::BAD_REQUEST => {
             let host = format!("the token server {host} of {}", request.host);
-            let authority = request.authority.to_string();
-            match request.credentials {
-                Credentials::Anonymous => Error::CredentialsMissing { host, authority },
-                _ => Error::CredentialsRefused { host, authority },
-            }
-            .into()
+            Error::refused(host, request.authority, request.credentials).into()
         }
         status if may_pass(status) => {
             let error = Error::Refused {

@@ -29,7 +29,7 @@ impl Trust {
         let named = if is_own {
             None
         } else {
-            RegistryHost::of_url(url).and_then(|host| settings.named(&host))
+            RegistryHost::of_url(url).and_then(|host| settings.named(&host, &source.authority))
         };
         let is_named = named.is_some();
         let authority = named.unwrap_or_else(|| source.authority.clone());
@@ -47,7 +47,7 @@ impl Trust {
     /// certificate is always checked, because an entry's weakness is for the registry of that name.
     pub fn of_proxy(&self, proxy: &ProxyUrl, settings: &Settings) -> Authority {
         settings
-            .named(proxy.host())
+            .proxy(proxy.host())
             .unwrap_or_else(|| self.authority.clone())
     }
 }
@@ -111,7 +111,7 @@ pub fn check_plain(url: &Url, trust: &Trust) -> Result<(), Error> {
     if url.scheme() == "http" && !trust.plain_http {
         return Err(Error::PlainHttp {
             host: host_of(url),
-            authority: trust.authority.to_string(),
+            rule: trust.authority.no_plain_http(),
         });
     }
     Ok(())

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use registry_client::Patience;
 use support::server::{SILENCE, Server, head, ok};
-use support::{CONTENT, blob, fetch, hasty, plain, text};
+use support::{CONTENT, blob, fetch, hasty, impatient, plain, text};
 
 const SIZE: u64 = CONTENT.len() as u64;
 
@@ -78,12 +78,8 @@ fn what_can_get_better_is_asked_for_again() {
         let server = answers(&[broken.clone(), broken.clone(), ok(CONTENT)]);
         // The end of an answer that has none is not waited for at the first request, which looks for TLS.
         let document = plain(server.port);
-        let patience = Patience {
-            connect: Duration::from_millis(300),
-            ..hasty()
-        };
         assert!(
-            fetch(&document, server.port, &patience).is_ok(),
+            fetch(&document, server.port, &impatient()).is_ok(),
             "{broken:?}"
         );
     }
@@ -175,8 +171,15 @@ fn a_cut_blob_is_taken_up_again() {
             rest(4, 21, &all),
         ),
     ] {
+        let patience = match story {
+            "stalled" => Patience {
+                stall: Duration::from_secs(2),
+                ..hasty()
+            },
+            _ => hasty(),
+        };
         let server = answers(&[first, then]);
-        let content = blob(&plain(server.port), server.port, SIZE, &hasty());
+        let content = blob(&plain(server.port), server.port, SIZE, &patience);
         assert_eq!(
             content.unwrap_or_else(|error| panic!("{story}: {error}")),
             CONTENT,
@@ -242,7 +245,7 @@ fn a_blob_is_never_longer_than_described() {
     let endless = format!("HTTP/1.1 200 OK\r\n\r\n{CONTENT}{SILENCE}");
     let server = answers(&[endless]);
     assert_eq!(
-        blob(&plain(server.port), server.port, SIZE, &hasty()).unwrap(),
+        blob(&plain(server.port), server.port, SIZE, &impatient()).unwrap(),
         CONTENT
     );
 }
@@ -273,13 +276,13 @@ fn a_blob_that_never_gets_further_is_given_up() {
 fn a_drip_is_too_slow() {
     let server = answers(&[format!("{}{SILENCE}", cut(5))]);
     let patience = Patience {
-        slow_start: Duration::from_millis(200),
+        slow_start: Duration::from_secs(2),
         slowest_rate: 1 << 20,
         ..Patience::default()
     };
     let error = blob(&plain(server.port), server.port, SIZE, &patience).unwrap_err();
     assert!(
-        text(&error).contains("is too slow: 5 of 21 bytes in 0.2 s"),
+        text(&error).contains("is too slow: 5 of 21 bytes in 2 s"),
         "{error}"
     );
 }
@@ -298,10 +301,10 @@ fn mirror(server: &Server) -> String {
 fn a_drip_does_not_eat_the_time_of_the_next() {
     let steps: Vec<_> = (1..21).map(|at| rest(at, at + 1, "21")).collect();
     let server = answers(&[&[cut(1)], &steps[..]].concat());
-    // Each byte takes a break of about 50 ms.
+    // Each byte takes a break of about half a second.
     let patience = Patience {
-        first_delay: Duration::from_millis(100),
-        budget_before_fallback: Duration::from_millis(200),
+        first_delay: Duration::from_secs(1),
+        budget_before_fallback: Duration::from_secs(2),
         ..Patience::default()
     };
     let error = blob(&mirror(&server), server.port, SIZE, &patience).unwrap_err();
@@ -313,12 +316,12 @@ fn a_drip_does_not_eat_the_time_of_the_next() {
         1 << 30
     )]);
     let patience = Patience {
-        slow_start: Duration::from_millis(200),
+        slow_start: Duration::from_secs(2),
         ..Patience::default()
     };
     let error = blob(&plain(server.port), server.port, 1 << 30, &patience).unwrap_err();
     assert!(
-        text(&error).contains("is too slow: 21 of 1073741824 bytes in 0.2 s"),
+        text(&error).contains("is too slow: 21 of 1073741824 bytes in 2 s"),
         "{error}"
     );
 }
@@ -328,7 +331,7 @@ fn a_second_late_blob_is_enough() {
     let server = answers(&[format!("{}{SILENCE}", cut(5))]);
     let patience = Patience {
         attempts: 1,
-        stall: Duration::from_millis(100),
+        stall: Duration::from_secs(1),
         ..Patience::default()
     };
     let lose = |document: &str| {

@@ -4,15 +4,15 @@
 
 mod support;
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use support::http2::{self, Refusal};
 use support::server::{Server, ok, server_config};
 use support::{CONTENT, PASSWORD, USER, entry, fetch, hasty, once, open, run, text};
-use vm_harness::Scratch;
 use vm_harness::pki::Authority;
+use vm_harness::{Port, Scratch};
 
 /// `openssl s_server`, which shows every visitor what was negotiated.
 struct OpenSsl {
@@ -35,38 +35,33 @@ impl OpenSsl {
             ("-cert2", path("named.pem", &named.certificate)),
             ("-key2", path("named.key", &named.key)),
         ];
-        for _ in 0..5 {
-            let port = TcpListener::bind("127.0.0.1:0")
-                .unwrap()
-                .local_addr()
-                .unwrap()
-                .port();
-            let mut command = Command::new("openssl");
-            command.args([
-                "s_server",
-                "-www",
-                "-quiet",
-                "-servername",
-                "localhost",
-                "-servername_fatal",
-                "-accept",
-            ]);
-            command.arg(format!("127.0.0.1:{port}")).args(arguments);
-            files.iter().for_each(|(option, path)| {
-                command.arg(option).arg(path);
-            });
-            let silent = command.stdout(Stdio::null()).stderr(Stdio::null());
-            let mut server = Self {
-                process: silent.spawn().unwrap(),
-                port,
-            };
-            let deadline = Instant::now() + Duration::from_secs(10);
-            while server.process.try_wait().unwrap().is_none() && Instant::now() < deadline {
-                if TcpStream::connect(("127.0.0.1", port)).is_ok() {
-                    return server;
-                }
-                std::thread::sleep(Duration::from_millis(20));
+        let reserved = Port::reserve().unwrap();
+        let port = reserved.number();
+        let mut command = Command::new("openssl");
+        command.args([
+            "s_server",
+            "-www",
+            "-quiet",
+            "-servername",
+            "localhost",
+            "-servername_fatal",
+            "-accept",
+        ]);
+        command.arg(format!("127.0.0.1:{port}")).args(arguments);
+        files.iter().for_each(|(option, path)| {
+            command.arg(option).arg(path);
+        });
+        let silent = command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut server = Self {
+            process: silent.spawn().unwrap(),
+            port,
+        };
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while server.process.try_wait().unwrap().is_none() && Instant::now() < deadline {
+            if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+                return server;
             }
+            std::thread::sleep(Duration::from_millis(20));
         }
         panic!("openssl s_server did not start");
     }

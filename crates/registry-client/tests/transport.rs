@@ -4,12 +4,12 @@
 
 mod support;
 
-use std::net::TcpListener;
 use std::sync::{Arc, OnceLock};
 
 use registry_client::Error;
 use support::server::{Server, head, ok};
 use support::{CONTENT, PASSWORD, USER, entry, guarded, has_credentials, once};
+use vm_harness::Port;
 use vm_harness::pki::Authority;
 
 fn fetch(document: &str, port: u16) -> Result<Vec<u8>, Error> {
@@ -180,9 +180,8 @@ fn plain_http_is_asked_only_where_allowed() {
 #[test]
 fn a_redirect_is_no_reason_for_plain_http() {
     let authority = Authority::new("test").unwrap();
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap();
-    let other = format!("localhost:{}", closed.local_addr().unwrap().port());
-    drop(closed);
+    let closed = Port::reserve().unwrap();
+    let other = format!("localhost:{}", closed.number());
     let location = format!("Location: https://{other}/\r\n");
     let registry = Server::start(Some(&authority), move |_| {
         head("307 Temporary Redirect", &location)
@@ -212,10 +211,8 @@ fn both_ways_that_failed_are_told() {
         assert!(text.contains(words), "{words}: {text}");
     }
     // Where both say the same, it is said once.
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = closed.local_addr().unwrap().port();
-    drop(closed);
-    let text = refusal(&support::plain(port), port);
+    let closed = Port::reserve().unwrap();
+    let text = refusal(&support::plain(closed.number()), closed.number());
     assert!(
         text.starts_with("cannot reach ") && !text.contains("over TLS"),
         "{text}"

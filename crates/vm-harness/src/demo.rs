@@ -203,8 +203,17 @@ fn prove(site: &Site, report: &Report) -> Result<()> {
 ///
 /// Where a line of the report is malformed.
 pub fn files(report: &Report) -> Result<BTreeMap<String, (u32, String)>> {
+    files_of(report, "file")
+}
+
+/// The same where a job marks them otherwise, as with a second image.
+///
+/// # Errors
+///
+/// Where a line of the report is malformed.
+pub fn files_of(report: &Report, mark: &str) -> Result<BTreeMap<String, (u32, String)>> {
     report
-        .values("file")
+        .values(mark)
         .map(|value| {
             let fields: Vec<&str> = value.splitn(5, ' ').collect();
             let [mode, _owner, _links, digest, path] = fields[..] else {

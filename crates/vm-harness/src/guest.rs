@@ -54,6 +54,8 @@ pub struct Scenario {
     pub job: Option<String>,
     /// Further files of the guest: path without the leading slash, content.
     pub files: Vec<(String, Vec<u8>)>,
+    /// Further programs in the guest's `/bin`.
+    pub programs: Vec<Program>,
     /// Further arguments of QEMU.
     pub arguments: Vec<OsString>,
 }
@@ -78,6 +80,7 @@ impl Scenario {
             hosts: String::new(),
             job: Some(job.into()),
             files: Vec::new(),
+            programs: Vec::new(),
             arguments: Vec::new(),
         }
     }
@@ -278,6 +281,9 @@ fn prepare(scenario: &Scenario, scratch: &Scratch, fixture: &Fixture) -> Result<
     }
     for (name, content) in &scenario.files {
         initramfs.file(name, content)?;
+    }
+    for program in &scenario.programs {
+        initramfs.program(*program)?;
     }
     let hosts = format!("127.0.0.1 localhost\n{}", scenario.hosts);
     initramfs.file("etc/hosts", hosts.as_bytes())?;

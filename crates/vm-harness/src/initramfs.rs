@@ -40,11 +40,7 @@ impl Initramfs {
         archive.copy("bin/busybox", PROGRAM, Path::new("/bin/busybox"))?;
         archive.copy("init", PROGRAM, &source("guest/init"))?;
         for program in [Program::InitdataProcessor, Program::Imagepuller] {
-            archive.copy(
-                &format!("bin/{}", program.name()),
-                PROGRAM,
-                &program.path()?,
-            )?;
+            archive.program(program)?;
         }
         let mut order = String::new();
         for module in &fixture.modules {
@@ -68,6 +64,16 @@ impl Initramfs {
     /// Where the file is larger than the format can say.
     pub fn file(&mut self, name: &str, content: &[u8]) -> Result<()> {
         self.add(name, FILE, content)
+    }
+
+    /// Adds a program of this workspace to `/bin`.
+    ///
+    /// # Errors
+    ///
+    /// Where it was not built.
+    pub fn program(&mut self, program: Program) -> Result<()> {
+        let name = format!("bin/{}", program.name());
+        self.copy(&name, PROGRAM, &program.path()?)
     }
 
     /// Ends the archive.

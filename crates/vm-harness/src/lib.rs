@@ -13,17 +13,21 @@
 //! - [`fixture`], [`initramfs`]: kernel and modules from Debian's package, the guest's first file system.
 //! - [`kata`]: the command line that Kata's Go runtime generates.
 //! - [`archive`]: tar archives, honest and hostile.
+//! - [`encrypted`]: images encrypted by `skopeo`, and what an attacker makes of them.
+//! - [`confidential`]: a key broker service and what stands for one in the guest.
 //! - [`fault`]: a registry that misbehaves as a script says.
 //! - [`token`], [`TokenServer`]: tokens for a registry, the key that signs them, and a server that gives them out.
-//! - [`proxy`]: proxies with a password.
+//! - [`Port`], [`proxy`]: ports that nobody else gets, and proxies with a password.
 //! - [`decoy`]: disks that are none of ours.
 //! - [`Vtpm`]: a TPM, and firmware that measures into it.
 //! - [`Guest`], [`Report`], [`Qmp`]: a VM that runs a job, what it said on its console, and its control socket.
 //! - [`demo`]: the main job, told to a person.
 
 pub mod archive;
+pub mod confidential;
 pub mod decoy;
 pub mod demo;
+pub mod encrypted;
 pub mod fault;
 pub mod fixture;
 mod guest;
@@ -31,6 +35,7 @@ pub mod initramfs;
 pub mod kata;
 pub mod layout;
 pub mod pki;
+mod port;
 mod process;
 mod program;
 pub mod proxy;
@@ -47,6 +52,7 @@ mod vtpm;
 pub use fixture::Kernel;
 pub use guest::{Evidence, Guest, Scenario};
 pub use kata::Network;
+pub use port::Port;
 pub use process::Background;
 pub use program::Program;
 pub use proxy::Proxy;

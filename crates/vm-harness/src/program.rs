@@ -17,6 +17,8 @@ pub enum Program {
     Imagepuller,
     /// What `initdata-processor` is measured against.
     AgentLoop,
+    /// What gives a test guest its secrets.
+    GuestResources,
 }
 
 impl Program {
@@ -29,6 +31,7 @@ impl Program {
             Self::InitdataProcessor => "initdata-processor",
             Self::Imagepuller => "imagepuller",
             Self::AgentLoop => "agent-loop",
+            Self::GuestResources => "guest-resources",
         }
     }
 

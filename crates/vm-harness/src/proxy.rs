@@ -1,19 +1,15 @@
 //! Real proxies: Debian's `squid` and `tinyproxy`, with a password, on a machine that only they know by certain names.
 
 use std::fs::{self, Permissions};
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result};
 
 use crate::process::{bound_command, read_lossy, run_with_input};
-use crate::{Background, Scratch};
-
-/// A port that is free when it is chosen can be somebody else's when the proxy listens.
-const TRIES: usize = 5;
+use crate::{Background, Port, Scratch};
 
 /// What a proxy does, and for whom.
 #[derive(Clone, Copy, Debug)]
@@ -131,35 +127,25 @@ impl Proxy {
     }
 }
 
-/// Starts a proxy on one port after another until it says that it is `ready`.
+/// Starts a proxy on a port of its own and waits until it says that it is `ready`.
 fn start(
     name: &str,
     scratch: &Scratch,
     ready: &str,
     command: impl Fn(u16) -> Result<Command>,
 ) -> Result<Proxy> {
-    let mut why = None;
-    for _ in 0..TRIES {
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let mut process = Background::spawn(name, command(port)?, scratch)?;
-        let begun = process.wait_for(Duration::from_secs(60), |output| {
+    let port = Port::reserve()?;
+    let mut process = Background::spawn(name, command(port.number())?, scratch)?;
+    process
+        .wait_for(Duration::from_secs(60), |output| {
             output.contains(ready).then_some(())
-        });
-        match begun {
-            Ok(()) => {
-                return Ok(Proxy {
-                    process,
-                    port,
-                    access_log: None,
-                });
-            }
-            Err(error) => why = Some(error),
-        }
-    }
-    match why {
-        Some(error) => Err(error.context(format!("{name} did not start"))),
-        None => bail!("{name} was not started"),
-    }
+        })
+        .with_context(|| format!("{name} did not start"))?;
+    Ok(Proxy {
+        process,
+        port: port.number(),
+        access_log: None,
+    })
 }
 
 /// Who `squid` is, for it does not run as root: Debian's `nobody`.

@@ -122,7 +122,7 @@ impl Registry {
         command.arg("serve").arg(config);
         let mut process = Background::spawn(name, command, scratch)?;
         let port = process
-            .wait_for(Duration::from_secs(20), listening_port)
+            .wait_for(Duration::from_secs(60), listening_port)
             .context("docker-registry did not start")?;
         Ok(Self {
             process,

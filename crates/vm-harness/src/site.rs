@@ -109,6 +109,7 @@ impl Site {
             hosts: format!("10.0.2.2 {REGISTRY_NAME}\n"),
             job: None,
             files: Vec::new(),
+            programs: Vec::new(),
             arguments: Vec::new(),
         }
     }

@@ -42,7 +42,7 @@ impl Vtpm {
             .arg(format!("type=unixio,path={}", socket.display()))
             .arg("--terminate");
         let mut process = Background::spawn("swtpm", command, scratch)?;
-        let limit = Duration::from_secs(30);
+        let limit = Duration::from_secs(60);
         process.wait_for(limit, |_| socket.exists().then_some(()))?;
         let variables = fs::read(VARIABLES)
             .with_context(|| format!("failed to read {VARIABLES}: run hack/packages test"))?;

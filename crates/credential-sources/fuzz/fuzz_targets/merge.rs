@@ -80,7 +80,9 @@ fuzz_target!(|bytes: &[u8]| {
         let settings = |found| match found {
             Match::Entry { entry, .. } => {
                 let puller_config::Registry {
+                    credentials_uri,
                     ca_certs,
+                    ca_certs_uri,
                     insecure_skip_verify,
                     plain_http,
                     mirror,
@@ -88,10 +90,10 @@ fuzz_target!(|bytes: &[u8]| {
                     ..
                 } = entry;
                 format!(
-                    "{ca_certs:?} {insecure_skip_verify} {plain_http} {mirror:?} {mirror_fallback}"
+                    "{credentials_uri:?} {ca_certs:?} {ca_certs_uri:?} {insecure_skip_verify} {plain_http} {mirror:?} {mirror_fallback}"
                 )
             }
-            Match::Defaults => "None false false None false".to_owned(),
+            Match::Defaults => "None None None false false None false".to_owned(),
         };
         assert_eq!(
             settings(before.document.registries.entry_for(&host)),

@@ -6,7 +6,7 @@ use puller_config::RegistryName;
 
 use super::key::{self, Meaning};
 use super::{DockerConfig, Entry};
-use crate::merge::{expressible, with_https_port};
+use crate::merge::with_https_port;
 use crate::{Finding, Loss, Offer, Offered, printable};
 
 /// A configuration and where it comes from.
@@ -46,7 +46,7 @@ pub fn offers(inputs: &[Input], widening: Widening) -> (Vec<Offer>, Vec<Finding>
     let mut findings = Vec::new();
     let mut last: BTreeMap<&str, (usize, &Entry)> = BTreeMap::new();
     for (index, input) in inputs.iter().enumerate() {
-        findings.extend(input.config.findings(&input.source));
+        findings.extend(super::findings(&input.config, &input.source));
         for (key, entry) in &input.config.entries {
             if let Some((earlier, _)) = last.insert(key, (index, entry)) {
                 let text = format!("{} has the same key and counts", input.source);
@@ -108,27 +108,19 @@ fn usable(entry: &Entry, report: &mut impl FnMut(Loss, String)) -> Option<Offere
     let meaning = match entry.meaning() {
         Ok(meaning) => meaning,
         Err(reason) => {
-            report(Loss::Lost, reason.to_owned());
+            report(Loss::Lost, reason.to_string());
             return None;
         }
     };
-    let Some(offered) = meaning.offered else {
+    let offered = Offered::of(meaning.credentials);
+    if offered.is_none() {
         report(Loss::Note, "it has no credentials".to_owned());
         return None;
-    };
+    }
     for note in meaning.notes {
         report(Loss::Note, note.to_owned());
     }
-    match expressible(&offered) {
-        Ok(()) => Some(offered),
-        Err(reason) => {
-            report(
-                Loss::Lost,
-                format!("a document cannot have its credentials: {reason}"),
-            );
-            None
-        }
-    }
+    offered
 }
 
 /// The registry that a key stands for, and whether it does so exactly.

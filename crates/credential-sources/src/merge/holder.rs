@@ -28,7 +28,9 @@ enum Verdict<'d> {
 
 impl<'d> Holder<'d> {
     pub(super) fn of(registries: &'d Registries, name: &RegistryName) -> Self {
-        let has_roots = registries.iter().any(|(_, entry)| entry.ca_certs.is_some());
+        let has_roots = registries
+            .iter()
+            .any(|(_, entry)| has_roots_of_its_own(entry));
         let Some((base, entry)) = holding(registries, name) else {
             return Self {
                 base: None,
@@ -36,7 +38,7 @@ impl<'d> Holder<'d> {
                 has_roots,
             };
         };
-        let verdict = if !entry.credentials.is_anonymous() {
+        let verdict = if !entry.credentials.is_anonymous() || entry.credentials_uri.is_some() {
             Verdict::Taken(base)
         } else if lends(registries, entry) {
             Verdict::Lent(base)
@@ -48,7 +50,7 @@ impl<'d> Holder<'d> {
         Self {
             base: Some(base),
             verdict,
-            has_roots: has_roots && entry.ca_certs.is_none(),
+            has_roots: has_roots && !has_roots_of_its_own(entry),
         }
     }
 
@@ -159,6 +161,11 @@ fn holding<'d>(
         .filter(|(text, known, _)| !known.is_literal() && shown.ends_with(text.as_str()))
         .max_by_key(|(text, ..)| text.len())
         .map(|(_, known, entry)| (known, entry))
+}
+
+/// Whether an entry trusts other certificate authorities than the web's.
+fn has_roots_of_its_own(entry: &Registry) -> bool {
+    entry.ca_certs.is_some() || entry.ca_certs_uri.is_some()
 }
 
 /// Whether an entry's credentials go to a mirror.

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeArray, DeTable, DeValue};
 use zeroize::{Zeroize, Zeroizing};
 
 /// How every stand-in begins, before the number that makes it unique in its text.
@@ -127,8 +127,21 @@ fn take_spans(table: &mut DeTable<'_>, spans: &mut Vec<Range<usize>>) {
                 }
             }
             DeValue::Table(table) => take_spans(table, spans),
-            // A valid document has no array.
+            DeValue::Array(items) => take_item_spans(items, spans),
             _ => {}
+        }
+    }
+}
+
+/// The same for a list, in which a valid document has strings only.
+fn take_item_spans(items: &mut DeArray<'_>, spans: &mut Vec<Range<usize>>) {
+    for item in items.iter_mut() {
+        let span = item.span();
+        if let DeValue::String(text) = item.get_mut() {
+            spans.push(span);
+            if let Cow::Owned(text) = text {
+                text.zeroize();
+            }
         }
     }
 }
@@ -141,7 +154,8 @@ mod tests {
 
     const TEXT: &str = "# \"masked-0-0\"\r\n[extra-env]\nHTTP_PROXY = 'http://u:hunter2@p' # c\n\
         [registries.'masked-1-']\npassword = \"\"\"\nhunter\\u0032\"\"\"\n\
-        [registries.x]\nca-certs = '''public'''\nplain-http = true\nauth=\"hunter2\"";
+        [registries.x]\nca-certs = '''public'''\nplain-http = true\nauth=\"hunter2\"\n\
+        [decryption-keys]\nkeys = ['hunter2', # c\n \"hunter\\u0032\" ,]";
 
     #[test]
     fn no_secret_is_left_and_all_come_back() {
@@ -149,7 +163,7 @@ mod tests {
         assert_eq!(mask.marker, "masked-3-");
         assert!(!masked.contains("hunter"), "{masked}");
         assert!(masked.contains("'''public'''"));
-        assert_eq!(mask.values.len(), 3);
+        assert_eq!(mask.values.len(), 5);
         assert_eq!(mask.reveal(&masked).as_str(), TEXT);
         assert_eq!(mask.revealed_bytes(&masked), TEXT.len());
     }

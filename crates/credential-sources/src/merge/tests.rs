@@ -352,3 +352,26 @@ fn a_change_of_trust_is_told() {
             .is_none()
     );
 }
+
+/// The story: the host does not know what `credentials-uri` names. An offer beside it would make the document invalid, or send
+/// the offered password where the confidential one was meant.
+#[test]
+fn references_are_credentials_and_are_inherited_like_other_settings() {
+    for document in [
+        "[registries.\".corp\"]\ncredentials-uri = \"kbs:///a/b/c\"\n",
+        "[registries.\".corp\"]\npassword = \"sealed.YQ.YQ.YQ\"\n",
+    ] {
+        let merged = merged(document, &[offer("reg.corp", "a", "A")]);
+        assert_eq!(text(&merged), document);
+        assert!(matches!(&merged.decisions[0].winner, Winner::Document(entry) if entry == ".corp"));
+    }
+    let merged = merged(
+        "[registries.\".corp\"]\nca-certs-uri = \"kbs:///a/b/c\"\n[decryption-keys]\nkeys = [\"a2V5\", # mine\n]\n",
+        &[offer("reg.corp", "a", "A")],
+    );
+    let host = RegistryHost::parse("reg.corp").unwrap();
+    let (_, entry) = merged.document.registries.literal_entry_for(&host).unwrap();
+    assert!(entry.ca_certs_uri.is_some() && !entry.credentials.is_anonymous());
+    assert!(text(&merged).contains("keys = [\"a2V5\", # mine\n]\n"));
+    assert_eq!(merged.decisions[0].change, None);
+}

@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -17,6 +16,9 @@ use tempfile::TempDir;
 
 /// Long enough for every plugin that ends by itself.
 const PLENTY: Duration = Duration::from_secs(50);
+
+/// Waited for to its end where a plugin hangs, and long enough for its neighbours.
+const BRIEFLY: Duration = Duration::from_secs(15);
 
 /// The Rust plugin, compiled once.
 fn rust_plugin() -> &'static Path {
@@ -34,6 +36,17 @@ fn rust_plugin() -> &'static Path {
         (dir, path)
     });
     path
+}
+
+/// Writes a program. Another process does it: a child that a neighbour of this test has just forked has all our descriptors until its
+/// `exec`, and what somebody has open for writing cannot be executed ("text file busy").
+fn executable(path: &Path, text: &str) {
+    let written = Command::new("/bin/sh")
+        .args(["-c", "printf %s \"$1\" >\"$0\" && chmod 755 \"$0\""])
+        .arg(path)
+        .arg(text)
+        .status();
+    assert!(written.unwrap().success());
 }
 
 /// A directory of plugins and the configuration that names them.
@@ -69,9 +82,7 @@ impl Node {
     }
 
     fn program(&self, name: &str, script: &str) {
-        let path = self.path(name);
-        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        executable(&self.path(name), &format!("#!/bin/sh\n{script}\n"));
     }
 
     fn rust(&mut self, behaviour: &str) {
@@ -194,7 +205,7 @@ fn good_plugins_answer_whatever_their_neighbours_do() {
     // Does not read the question, and does not close its output before it ends.
     node.shell("deaf", "exec 0<&-; echo '{\"kind\":\"CredentialProviderResponse\",\"apiVersion\":\"credentialprovider.kubelet.k8s.io/v1\",\"cacheKeyType\":\"Registry\",\"auth\":{\"reg.corp\":{\"username\":\"robot\",\"password\":\"hunter2-rust\"}}}'");
     node.name("absent", "");
-    let answers = node.ask(Duration::from_secs(5));
+    let answers = node.ask(BRIEFLY);
     for index in [0, 1, 2, 4] {
         assert_eq!(
             pair(&answers[index]),
@@ -222,8 +233,7 @@ fn every_failure_is_told_without_output() {
     node.name("directory", "");
     std::fs::create_dir(node.path("directory")).unwrap();
     node.name("no-program", "");
-    std::fs::write(node.path("no-program"), "\u{1}hunter2").unwrap();
-    std::fs::set_permissions(node.path("no-program"), PermissionsExt::from_mode(0o755)).unwrap();
+    executable(&node.path("no-program"), "\u{1}hunter2");
     node.name(
         "odd-environment",
         "  env: [{name: A, value: \"hunter2\\0x\"}]\n",
@@ -264,7 +274,7 @@ fn what_a_plugin_leaves_behind_is_killed_and_not_waited_for() {
 fn a_plugin_that_leaves_its_group_is_killed_all_the_same() {
     let mut node = Node::new();
     node.rust("leaves-its-group");
-    let answers = node.ask(Duration::from_secs(5));
+    let answers = node.ask(BRIEFLY);
     refused(&answers[0], "took longer");
     let pid = node.pid("leaves-its-group");
     assert!(!Path::new("/proc").join(pid).exists());

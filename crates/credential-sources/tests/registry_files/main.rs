@@ -152,12 +152,17 @@ fn imported(name: &str, hosts_toml: &str, host: &str) -> String {
     };
     let Registry {
         credentials,
+        credentials_uri: None,
         ca_certs,
+        ca_certs_uri: None,
         insecure_skip_verify,
         plain_http,
         mirror,
         mirror_fallback,
-    } = entry;
+    } = entry
+    else {
+        panic!("a reference, which no registry file has");
+    };
     let roots = ca_certs.as_ref().map(|roots| roots.certificates().len());
     let mirror = mirror.as_ref().map(|mirror| mirror.url().as_str());
     format!(

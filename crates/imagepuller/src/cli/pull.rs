@@ -8,7 +8,9 @@ use std::time::Duration;
 use clap::Args;
 use oci_image::platform::Platform;
 use oci_image::reference::{ImageReference, TaggedReference};
+use puller_config::ResourceSource;
 use registry_client::patience::Patience;
+use registry_client::settings::Documents;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{EX_DATAERR, exit_code, fail, print};
@@ -44,6 +46,13 @@ pub struct Pull {
     /// The configuration; none means no credentials and the web's public CAs
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// A document that somebody vouches for, which comes before --config and may name [resources]
+    #[arg(long, value_name = "FILE")]
+    measured: Option<PathBuf>,
+    /// Who hands out credentials and keys that are given by reference: cdh=unix:PATH, rest=http://127.0.0.1:PORT, kbs=URL or
+    /// offline=FILE; may be repeated, and is asked in this order
+    #[arg(long, value_name = "SOURCE", value_parser = ResourceSource::parse)]
+    resources: Vec<ResourceSource>,
     /// Where the image goes
     #[arg(long, value_name = "DIR")]
     output: PathBuf,
@@ -123,7 +132,8 @@ pub async fn run(arguments: Pull) -> ExitCode {
         Err(message) => return failed(&message, EX_DATAERR),
     };
     // A file that is missing means something in a guest; here it is a slip.
-    if let Some(path) = arguments.config.as_ref().filter(|path| !path.exists()) {
+    let documents = [&arguments.config, &arguments.measured];
+    if let Some(path) = documents.into_iter().flatten().find(|path| !path.exists()) {
         let message = format!("the configuration {} does not exist", path.display());
         return failed(&message, EX_DATAERR);
     }
@@ -131,6 +141,7 @@ pub async fn run(arguments: Pull) -> ExitCode {
     let options = Options {
         platform,
         patience: arguments.patience(),
+        resources: super::resources(&arguments.resources),
         progress: match (&events, &meter) {
             (Some(events), _) => {
                 let events = events.clone();
@@ -143,9 +154,12 @@ pub async fn run(arguments: Pull) -> ExitCode {
             (None, None) => Progress::default(),
         },
     };
-    let configuration = arguments.config.clone().unwrap_or_default();
+    let documents = Documents {
+        configuration: arguments.config.clone().unwrap_or_default(),
+        measured: arguments.measured.clone(),
+    };
     let pulled = tokio::select! {
-        pulled = pull_to(&wanted, &arguments.output, configuration, options) => pulled,
+        pulled = pull_to(&wanted, &arguments.output, documents, options) => pulled,
         stopped = stopped() => {
             let message = stopped.err().map_or("interrupted".to_owned(), |error| error.to_string());
             drop(meter);

@@ -1,15 +1,20 @@
 //! `imagepuller serve`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use puller_config::ResourceSource;
+use registry_client::settings::Documents;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{EX_SOFTWARE, EX_USAGE, fail};
 use crate::error::chain;
 use crate::service::{self, Settings};
 use crate::socket::{Address, Listening};
+
+/// Where a guest has its confidential data hub, if it has one.
+const DATA_HUB: &str = "/run/confidential-containers/cdh.sock";
 
 /// Serve pulls on unix sockets until SIGTERM.
 ///
@@ -33,6 +38,17 @@ pub struct Serve {
     /// The configuration, commonly /run/insecure-cfg/imagepuller.toml
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
+    /// The document that measured initdata brought, which comes before --config and may name [resources]; none is fine
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "/run/measured-cfg/imagepuller.toml"
+    )]
+    measured: PathBuf,
+    /// Who hands out credentials and keys that are given by reference: cdh=unix:PATH, rest=http://127.0.0.1:PORT, kbs=URL or
+    /// offline=FILE; may be repeated, and is asked in this order [default: --upstream, or the data hub at its usual place]
+    #[arg(long, value_name = "SOURCE", value_parser = ResourceSource::parse)]
+    resources: Vec<ResourceSource>,
     /// Socket of a confidential data hub that was moved out of the way, as unix:PATH
     #[arg(long, value_name = "ADDRESS")]
     upstream: Option<Address>,
@@ -61,15 +77,33 @@ pub async fn run(arguments: Serve) -> ExitCode {
     }
 }
 
+/// The data hub that this guest has, as far as can be told: the one behind this service, or the one at the usual place.
+fn data_hub(upstream: Option<&Address>, sockets: &[Listening]) -> Option<ResourceSource> {
+    let path = match upstream {
+        Some(upstream) => upstream.path(),
+        None => Path::new(DATA_HUB),
+    };
+    let is_own = sockets.iter().any(|socket| socket.path() == path);
+    (!is_own).then(|| ResourceSource::DataHub(path.to_owned()))
+}
+
 async fn serve(arguments: Serve, mut sockets: Vec<Listening>) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     for address in &arguments.listen {
         sockets.push(Listening::bind(address)?);
     }
+    let mut resources = arguments.resources;
+    if resources.is_empty() {
+        resources.extend(data_hub(arguments.upstream.as_ref(), &sockets));
+    }
     let settings = Settings {
         store: arguments.store,
-        configuration: arguments.config,
+        documents: Documents {
+            configuration: arguments.config,
+            measured: Some(arguments.measured),
+        },
+        resources: super::resources(&resources),
         upstream: arguments.upstream.map(|address| address.path().to_owned()),
     };
     let stop = async {

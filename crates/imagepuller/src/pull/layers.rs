@@ -1,4 +1,7 @@
 //! Layers from the network into the store, several at a time and each of them once.
+//!
+//! A layer is called in the store what its plain bytes are; an encrypted one what only those know who have its key. So nobody gets at
+//! one by naming its digest in an image of his own.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -14,12 +17,14 @@ use layer_unpack::caller::{Caller, Waiting};
 use oci_image::digest::Digest;
 use oci_image::manifest::Descriptor;
 use oci_image::search::Image;
+use ocicrypt::LayerKey;
 use registry_client::Blob;
 use registry_client::registry::Registry;
 use tokio::sync::Semaphore;
 
 use super::blocking;
 use super::sources::Sources;
+use super::unlock::Keys;
 use crate::error::Error;
 use crate::progress::{Event, Progress};
 use crate::received::{self, Received};
@@ -40,17 +45,26 @@ pub struct Layers {
 }
 
 impl Layers {
-    /// All layers of an image, lowest first.
-    pub async fn fetch(&self, sources: &Sources, image: &Image) -> Result<Vec<Layer>, Error> {
-        let _kept = self.make_room(image).await?;
+    /// All layers of an image, lowest first, with the keys of those that are encrypted.
+    pub async fn fetch(
+        &self,
+        sources: &Sources,
+        image: &Image,
+        keys: &Keys,
+    ) -> Result<Vec<Layer>, Error> {
+        let wanted: Vec<Wanted> = image
+            .layers
+            .iter()
+            .zip(keys)
+            .map(|((blob, diff_id), key)| Wanted::new(blob, diff_id, key.as_ref()))
+            .collect::<Result<_, _>>()?;
+        let wanted = wanted.as_slice();
+        let _kept = self.make_room(wanted).await?;
         // The largest first: a large one that comes last would be waited for alone.
-        let mut order: Vec<usize> = (0..image.layers.len()).collect();
-        order.sort_by_key(|&at| Reverse(image.layers[at].0.size));
+        let mut order: Vec<usize> = (0..wanted.len()).collect();
+        order.sort_by_key(|&at| Reverse(wanted[at].blob.size));
         let mut layers: Vec<(usize, Layer)> = stream::iter(order)
-            .map(|at| async move {
-                let (blob, diff_id) = &image.layers[at];
-                Ok::<_, Error>((at, self.layer(sources, blob, diff_id).await?))
-            })
+            .map(|at| async move { Ok::<_, Error>((at, self.layer(sources, &wanted[at]).await?)) })
             .buffer_unordered(LAYERS_AT_ONCE)
             .try_collect()
             .await?;
@@ -60,22 +74,21 @@ impl Layers {
 
     /// Compressed sizes are the least that the layers will need, so what does not fit is said before it is fetched, and
     /// layers that nobody uses make room for what does. Gives those of the image that are there already.
-    async fn make_room(&self, image: &Image) -> Result<Vec<Layer>, Error> {
+    async fn make_room(&self, wanted: &[Wanted<'_>]) -> Result<Vec<Layer>, Error> {
         // Once each, for images may have a layer twice.
-        let layers: HashMap<_, _> = image
-            .layers
+        let layers: HashMap<_, _> = wanted
             .iter()
-            .map(|(blob, diff_id)| (diff_id.clone(), blob.size))
+            .map(|layer| (layer.name.clone(), layer.blob.size))
             .collect();
         let store = self.store.clone();
         blocking(move || {
             let mut kept = Vec::new();
             let mut missing_bytes = 0u64;
-            for (diff_id, size) in layers {
-                match store.layer(&diff_id) {
+            for (name, size) in layers {
+                match store.layer(&name) {
                     Some(layer) => kept.push(layer),
                     // Another pull is unpacking it, and has room for it or not.
-                    None if store.flight(&diff_id).try_lock().is_err() => {}
+                    None if store.flight(&name).try_lock().is_err() => {}
                     None => missing_bytes = missing_bytes.saturating_add(size),
                 }
             }
@@ -85,28 +98,23 @@ impl Layers {
         .await
     }
 
-    async fn layer(
-        &self,
-        sources: &Sources,
-        blob: &Descriptor,
-        diff_id: &Digest,
-    ) -> Result<Layer, Error> {
-        let flight = self.store.flight(diff_id);
+    async fn layer(&self, sources: &Sources, wanted: &Wanted<'_>) -> Result<Layer, Error> {
+        let flight = self.store.flight(&wanted.name);
         sources
             .first(|registry| {
                 let flight = flight.clone();
                 async move {
                     // Taken anew for each source: the thread of a failed attempt holds it until it has cleaned up.
                     let alone = flight.lock_owned().await;
-                    let (store, wanted) = (self.store.clone(), diff_id.clone());
-                    if let Some(layer) = blocking(move || Ok(store.layer(&wanted))).await? {
+                    let (store, name) = (self.store.clone(), wanted.name.clone());
+                    if let Some(layer) = blocking(move || Ok(store.layer(&name))).await? {
                         self.progress.tell(Event::Shared {
-                            blob: blob.digest.clone(),
-                            bytes: blob.size,
+                            blob: wanted.blob.digest.clone(),
+                            bytes: wanted.blob.size,
                         });
                         return Ok(layer);
                     }
-                    self.fetch_layer(registry, blob, diff_id, alone).await
+                    self.fetch_layer(registry, wanted, alone).await
                 }
             })
             .await
@@ -116,11 +124,11 @@ impl Layers {
     async fn fetch_layer(
         &self,
         registry: &Registry,
-        blob: &Descriptor,
-        diff_id: &Digest,
+        wanted: &Wanted<'_>,
         alone: impl Send + 'static,
     ) -> Result<Layer, Error> {
         let started = Instant::now();
+        let blob = wanted.blob;
         let transfer = registry.blob(&blob.digest, blob.size).await?;
         let host = transfer.host().to_owned();
         // Only now: a registry that does not answer is not to keep the layers of others waiting.
@@ -131,18 +139,24 @@ impl Layers {
             bytes: blob.size,
             host: host.clone(),
         });
-        let expected = Expected {
-            digest: blob.digest.clone(),
-            size: blob.size,
+        let order = Order {
+            expected: Expected {
+                digest: blob.digest.clone(),
+                size: blob.size,
+            },
+            name: wanted.name.clone(),
+            diff_id: wanted.diff_id.clone(),
+            key: wanted.key.cloned(),
+            host: host.clone(),
         };
         let (sender, received) = received::channel();
-        let (store, from, diff_id) = (self.store.clone(), host.clone(), diff_id.clone());
+        let store = self.store.clone();
         let waiting = Waiting::default();
         let caller = waiting.caller();
         let unpack = blocking(move || {
             // Dropping this future does not end the thread at once, and until then nobody else is to begin.
             let _held = (alone, place);
-            unpack(&store, received, &expected, &diff_id, from, &caller)
+            order.unpack(&store, received, &caller)
         });
         let (fetched, unpacked) =
             tokio::join!(self.transfer(transfer, sender, &blob.digest), unpack);
@@ -196,26 +210,72 @@ impl Layers {
     }
 }
 
-/// Unpacks what arrives and gives it a name only after it was verified.
-fn unpack(
-    store: &Store,
-    received: Received,
-    expected: &Expected,
-    diff_id: &Digest,
+/// A layer of an image.
+struct Wanted<'a> {
+    blob: &'a Descriptor,
+    diff_id: &'a Digest,
+    key: Option<&'a Arc<LayerKey>>,
+    /// What it is called in the store.
+    name: Digest,
+}
+
+impl<'a> Wanted<'a> {
+    fn new(
+        blob: &'a Descriptor,
+        diff_id: &'a Digest,
+        key: Option<&'a Arc<LayerKey>>,
+    ) -> Result<Self, Error> {
+        // Whatever went wrong before: what is encrypted is not taken for plain here.
+        if blob.encryption().is_some() != key.is_some() {
+            return Err(Error::Internal(
+                "an encrypted layer without a key".to_owned(),
+            ));
+        }
+        Ok(Self {
+            blob,
+            diff_id,
+            key,
+            name: key.map_or_else(|| diff_id.clone(), |key| key.tag(diff_id)),
+        })
+    }
+}
+
+/// What the thread that unpacks has to know.
+struct Order {
+    expected: Expected,
+    name: Digest,
+    diff_id: Digest,
+    key: Option<Arc<LayerKey>>,
     host: String,
-    caller: &Caller,
-) -> Result<(Layer, Unpacked), Error> {
-    let (staging, root) = store.stage(diff_id)?;
-    let unpacked = layer_unpack::unpack(received, expected, diff_id, root, caller);
-    let unpacked = unpacked.map_err(|source| {
-        if source.is_no_space() {
-            return store.full().into();
-        }
-        Error::Layer {
-            digest: expected.digest.clone(),
-            host,
-            source: Box::new(source),
-        }
-    })?;
-    Ok((staging.publish(&unpacked)?, unpacked))
+}
+
+impl Order {
+    /// Unpacks what arrives and gives it a name only after it was verified.
+    fn unpack(
+        self,
+        store: &Store,
+        received: Received,
+        caller: &Caller,
+    ) -> Result<(Layer, Unpacked), Error> {
+        let (staging, root) = store.stage(&self.name)?;
+        let unpacked = layer_unpack::unpack(
+            received,
+            &self.expected,
+            self.key.as_deref(),
+            &self.diff_id,
+            root,
+            caller,
+        );
+        let unpacked = unpacked.map_err(|source| {
+            if source.is_no_space() {
+                return store.full().into();
+            }
+            Error::Layer {
+                digest: self.expected.digest,
+                host: self.host,
+                source: Box::new(source),
+            }
+        })?;
+        Ok((staging.publish(&unpacked)?, unpacked))
+    }
 }

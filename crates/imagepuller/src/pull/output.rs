@@ -9,6 +9,7 @@ use std::time::Duration;
 use layer_store::flatten;
 use layer_store::store::Store;
 use oci_image::reference::{ImageReference, TaggedReference};
+use registry_client::settings::Documents;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
@@ -33,19 +34,19 @@ pub enum Wanted {
 pub async fn pull_to(
     wanted: &Wanted,
     output: &Path,
-    configuration: PathBuf,
+    documents: Documents,
     options: Options,
 ) -> Result<Pulled, Error> {
     let directory = output.to_owned();
     let prepared = blocking(move || Output::prepare(&directory)).await?;
     let store = prepared.stage.path().join("store");
     let store = blocking(move || Ok(Arc::new(Store::open(&store)?))).await?;
-    let puller = Puller::new(store.clone(), configuration, options);
-    let settings = puller.settings().await?;
+    let puller = Puller::new(store.clone(), documents, options);
     let (registry, repository) = match wanted {
         Wanted::Pinned(image) => (image.registry(), image.repository()),
         Wanted::Tagged(image) => (image.registry(), image.repository()),
     };
+    let settings = puller.settings(registry, repository).await?;
     let sources = Sources::new(registry, repository, &settings, &puller.options)?;
     let digest = match wanted {
         Wanted::Pinned(image) => image.digest().clone(),
@@ -58,7 +59,7 @@ pub async fn pull_to(
             digest
         }
     };
-    let (image, layers) = puller.fetch_from(&sources, &digest).await?;
+    let (image, layers) = puller.fetch(&sources, &digest, &settings).await?;
     blocking(move || {
         let rootfs = prepared.stage.path().join("rootfs");
         flatten::flatten(&layers, &rootfs)?;

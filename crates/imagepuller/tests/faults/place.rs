@@ -2,14 +2,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use vm_harness::Scratch;
 
 use crate::seen::ensure;
 use crate::stage::noise;
-use crate::support::is_mounted;
+use crate::support::{LIMIT, is_mounted};
 
 /// How much room the store has, for images that want more.
 const STORE_SIZE: &str = "size=64m,mode=700";
@@ -48,10 +48,10 @@ impl Place {
             "mounted or not, that is the question"
         );
         // A layer beside a bad one is given up, and its thread cleans up when it notices.
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + LIMIT;
         while entries(&self.path("store/staging")) > 0 {
             ensure!(Instant::now() < deadline, "an unfinished layer was left");
-            std::thread::sleep(Duration::from_millis(5));
+            std::thread::sleep(std::time::Duration::from_millis(5));
         }
         let containers = entries(&self.path("store/containers"));
         ensure!(

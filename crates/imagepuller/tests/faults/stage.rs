@@ -7,6 +7,7 @@ use std::time::Instant;
 use imagepuller::error::chain;
 use imagepuller::pull::{Options, Puller};
 use layer_store::store::Store;
+use registry_client::settings::Documents;
 use vm_harness::Scratch;
 use vm_harness::fault::{Content, FaultRegistry, Image, Layer, Script, Tls};
 use vm_harness::pki::{Authority, Identity};
@@ -118,7 +119,7 @@ impl Stage {
                 ..Options::default()
             };
             let store = Arc::new(Store::open(&place.path("store")).unwrap());
-            let puller = Puller::new(store, place.path("document"), options);
+            let puller = Puller::new(store, Documents::of(place.path("document")), options);
             puller
                 .pull(&cast.image, place.path("bundle").to_str().unwrap())
                 .await

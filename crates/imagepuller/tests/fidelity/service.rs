@@ -43,7 +43,7 @@ impl Service {
 
     /// Asks for an image, as soon as the service listens.
     pub fn request(&mut self, image: &str) -> Output {
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(60);
         let is_listening = || self.directory.join("socket").exists();
         while !is_listening() && self.process.try_wait().unwrap().is_none() {
             assert!(Instant::now() < deadline, "{}", self.log());

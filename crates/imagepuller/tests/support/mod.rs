@@ -21,6 +21,9 @@ use vm_harness::{Registry, Scratch};
 pub const USER: &str = "puller";
 pub const PASSWORD: &str = "correct horse";
 
+/// Only a machine that is very busy, or a fault, takes so long.
+pub const LIMIT: Duration = Duration::from_secs(60);
+
 pub use vm_harness::is_root;
 
 /// A registry with an image, and the document that opens it.
@@ -126,7 +129,7 @@ impl Puller {
 
     fn wait(&self) {
         let puller = self;
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + LIMIT;
         while !puller.socket().exists() {
             assert!(
                 Instant::now() < deadline,
@@ -206,7 +209,7 @@ impl Puller {
     /// Waits until nothing is unfinished: a layer beside a bad one is given up, and its thread cleans up when it notices.
     pub fn wait_for_unfinished(&self) {
         let staging = self.directory.join("store/images/staging");
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + LIMIT;
         while fs::read_dir(&staging).is_ok_and(|entries| entries.count() > 0) {
             assert!(Instant::now() < deadline, "an unfinished layer was left");
             std::thread::sleep(Duration::from_millis(10));

@@ -21,8 +21,9 @@ struct Report {
     warnings: Vec<Finding>,
 }
 
-/// Checks the document `path` and prints every finding. The exit code says whether it is valid.
-pub fn run(path: &Path, json: bool, out: &mut impl Write) -> Result<u8, Error> {
+/// Checks the document `path`, as the measured one if `measured`, and prints every finding. The exit code says whether it is
+/// valid.
+pub fn run(path: &Path, measured: bool, json: bool, out: &mut impl Write) -> Result<u8, Error> {
     let mut report = Report {
         path: path.to_string_lossy().into_owned(),
         valid: false,
@@ -31,7 +32,13 @@ pub fn run(path: &Path, json: bool, out: &mut impl Write) -> Result<u8, Error> {
         problems: Vec::new(),
         warnings: Vec::new(),
     };
-    match Input::read(path)?.parse() {
+    let input = Input::read(path)?;
+    let parsed = if measured {
+        input.parse_measured()
+    } else {
+        input.parse()
+    };
+    match parsed {
         Ok((document, warnings)) => {
             report.valid = true;
             report.registries = Some(document.registries.len());

@@ -5,7 +5,10 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use puller_config::{Checked, Credentials, Document, MAX_DOCUMENT_BYTES, Problems, Warning};
+use credential_sources::decryption_secret;
+use puller_config::{
+    Checked, Credentials, DecryptionKey, Document, MAX_DOCUMENT_BYTES, Problems, Warning,
+};
 use serde::Serialize;
 
 use crate::Error;
@@ -96,8 +99,32 @@ impl Input {
         } = Document::parse(&self.text)?;
         let mut findings = self.warnings(&document);
         findings.extend(warnings.iter().map(of_warning));
+        findings.extend(unusable_keys(&document));
         Ok((document, findings))
     }
+
+    /// Parses the document as the measured one, which no node has as a file of its own.
+    pub fn parse_measured(&self) -> Result<(Document, Vec<Finding>), Problems> {
+        let Checked {
+            document, warnings, ..
+        } = Document::parse_measured(&self.text)?;
+        let mut findings: Vec<Finding> = warnings.iter().map(of_warning).collect();
+        findings.extend(unusable_keys(&document));
+        Ok((document, findings))
+    }
+}
+
+/// The decryption keys that the guest would not take. Not a problem of the document: the others are good.
+fn unusable_keys(document: &Document) -> impl Iterator<Item = Finding> {
+    let keys = document.decryption_keys.iter().enumerate();
+    keys.filter_map(|(index, key)| {
+        let why = decryption_secret::describe(key).err()?;
+        Some(Finding {
+            line: None,
+            key: format!("decryption-keys.keys, item {}", index + 1),
+            message: format!("opens no image: {why}"),
+        })
+    })
 }
 
 /// Whether anything in `document` must be kept from other users of the node.
@@ -113,6 +140,10 @@ fn holds_secrets(document: &Document) -> bool {
             .registries
             .iter()
             .any(|(_, entry)| !matches!(entry.credentials, Credentials::Anonymous))
+        || document
+            .decryption_keys
+            .iter()
+            .any(|key| matches!(key, DecryptionKey::Given { .. }))
 }
 
 fn of_warning(warning: &Warning) -> Finding {

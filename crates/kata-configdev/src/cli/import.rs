@@ -1,6 +1,7 @@
 //! `kata-configdev import`: other people's files in, a document out.
 
 mod certs_d;
+mod decryption_secret;
 mod docker_config;
 mod node_root;
 mod registries_conf;
@@ -14,7 +15,7 @@ use clap::{Args, Subcommand};
 
 use crate::Error;
 
-/// Makes a document of files that others use: credentials, CA certificates, mirrors.
+/// Makes a document of files that others use: credentials, CA certificates, mirrors, decryption keys.
 ///
 /// The document goes to standard output, with the secrets of the files; what could not be taken over
 /// as it stands goes to standard error.
@@ -28,6 +29,7 @@ pub struct Import {
 #[derive(Debug, Subcommand)]
 enum Source {
     DockerConfig(docker_config::Arguments),
+    DecryptionSecret(decryption_secret::Arguments),
     #[command(name = "certs.d")]
     CertsD(certs_d::Arguments),
     RegistriesYaml(registries_yaml::Arguments),
@@ -38,6 +40,7 @@ enum Source {
 pub fn run(arguments: &Import, out: &mut impl Write) -> Result<u8, Error> {
     match &arguments.source {
         Source::DockerConfig(arguments) => docker_config::run(arguments, out),
+        Source::DecryptionSecret(arguments) => decryption_secret::run(arguments, out),
         Source::CertsD(arguments) => certs_d::run(arguments, out),
         Source::RegistriesYaml(arguments) => registries_yaml::run(arguments, out),
         Source::RegistriesConf(arguments) => registries_conf::run(arguments, out),

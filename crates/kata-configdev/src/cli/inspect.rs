@@ -35,7 +35,7 @@ struct Report {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Content {
-    Puller(puller::Report),
+    Puller(Box<puller::Report>),
     Initdata(initdata::Report),
 }
 
@@ -72,7 +72,7 @@ pub fn run(path: &Path, json: bool, out: &mut impl Write) -> Result<u8, Error> {
         source_bytes,
         sha256: image_digest(&file, header, source_bytes).map_err(unreadable)?,
         document: if magic == Magic::IMAGEPULLER {
-            Content::Puller(puller::Report::of(&document))
+            Content::Puller(Box::new(puller::Report::of(&document)))
         } else {
             Content::Initdata(initdata::Report::of(&document))
         },

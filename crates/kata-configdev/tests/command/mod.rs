@@ -78,6 +78,17 @@ impl Folder {
         self.text(name)
     }
 
+    /// Writes a program of this mode. Another process does it: a child that a neighbour of this test has just forked has all our
+    /// descriptors until its `exec`, and what somebody has open for writing cannot be executed ("text file busy").
+    pub fn program(&self, name: &str, mode: &str, text: &str) {
+        let written = Command::new("/bin/sh")
+            .args(["-c", "printf %s \"$2\" >\"$0\" && chmod \"$1\" \"$0\""])
+            .arg(self.path(name))
+            .args([mode, text])
+            .status();
+        assert!(written.unwrap().success());
+    }
+
     pub fn set_mode(&self, name: &str, mode: u32) {
         std::fs::set_permissions(self.path(name), PermissionsExt::from_mode(mode)).unwrap();
     }

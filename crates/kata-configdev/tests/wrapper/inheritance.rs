@@ -14,14 +14,14 @@ use rustix::fs::{SealFlags, fcntl_get_seals};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::node::Node;
-use crate::process::{Waiting, waiting_program};
+use crate::process::{WAITING_PROGRAM, Waiting};
 
 const O_ACCMODE: u32 = 0o3;
 const O_CLOEXEC: u32 = 0o2_000_000;
 
 fn node() -> Node {
     let node = Node::new("/bin/true");
-    waiting_program(&node.path("qemu"));
+    node.program("qemu", "700", WAITING_PROGRAM);
     node.set_qemu(node.path("qemu"));
     node
 }
@@ -169,11 +169,8 @@ fn signals_reach_qemu() {
 #[test]
 fn closed_standard_descriptors_lead_to_dev_null() {
     let node = node();
-    node.write(
-        "qemu",
-        "#!/bin/sh\nreadlink /proc/$$/fd/0 /proc/$$/fd/2\necho \"$@\"\n",
-    );
-    node.set_mode("qemu", 0o700);
+    let text = "#!/bin/sh\nreadlink /proc/$$/fd/0 /proc/$$/fd/2\necho \"$@\"\n";
+    node.program("qemu", "700", text);
     let wrapper = node.wrapper();
     let mut shell = Command::new("/bin/sh");
     node.place(&mut shell);

@@ -6,13 +6,13 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use crate::node::{ANNOTATION, Node};
-use crate::process::{Waiting, waiting_program};
+use crate::process::{WAITING_PROGRAM, Waiting};
 
 const SANDBOX: [&str; 4] = ["-name", "sandbox-0123", "-machine", "q35"];
 
 fn node() -> Node {
     let node = Node::new("/bin/true");
-    waiting_program(&node.path("qemu"));
+    node.program("qemu", "700", WAITING_PROGRAM);
     node.set_qemu(node.path("qemu"));
     node
 }

@@ -28,12 +28,9 @@ impl Descriptor {
 }
 
 /// A program that takes QEMU's place, says that it runs, and waits for a line on its standard input.
-pub fn waiting_program(path: &Path) {
-    std::fs::write(path, "#!/bin/sh\necho ready\nread line\nexit 7\n").unwrap();
-    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
-}
+pub const WAITING_PROGRAM: &str = "#!/bin/sh\necho ready\nread line\nexit 7\n";
 
-/// A child that runs the [waiting program](waiting_program).
+/// A child that runs the [waiting program](WAITING_PROGRAM).
 pub struct Waiting {
     pub child: Child,
 }

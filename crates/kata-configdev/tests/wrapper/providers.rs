@@ -9,7 +9,7 @@ use config_image::Magic;
 use puller_config::{Credentials, Document, Match, RegistryHost};
 
 use crate::node::{Node, PASSWORD};
-use crate::process::{Waiting, waiting_program};
+use crate::process::{WAITING_PROGRAM, Waiting};
 
 /// What plugins know and nobody may see.
 const SECRET: &str = "hunter2-plugin";
@@ -28,7 +28,7 @@ struct Plugins {
 impl Plugins {
     fn new() -> Self {
         let node = Node::new("/bin/true");
-        waiting_program(&node.path("qemu"));
+        node.program("qemu", "700", WAITING_PROGRAM);
         std::fs::create_dir(node.path("bin")).unwrap();
         let config =
             "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n";
@@ -48,9 +48,8 @@ impl Plugins {
             "- name: {name}\n  matchImages: [\"*.corp\", \"*.corp:5000\"]\n  defaultCacheDuration: 10m\n  apiVersion: credentialprovider.kubelet.k8s.io/v1\n"
         );
         let file = format!("bin/{name}");
-        self.node
-            .write(&file, format!("#!/bin/sh\n{first}\necho '{answer}'\n"));
-        self.node.set_mode(&file, 0o755);
+        let text = format!("#!/bin/sh\n{first}\necho '{answer}'\n");
+        self.node.program(&file, "755", &text);
     }
 
     /// Writes configuration and settings.
@@ -213,7 +212,7 @@ fn without_a_document_the_answers_are_one() {
 #[test]
 fn no_plugin_fails_or_delays_a_sandbox() {
     let mut plugins = Plugins::new();
-    plugins.deadline = 2;
+    plugins.deadline = 15;
     let good = answer("Registry", "reg.corp", "good");
     plugins.add(
         "bad-exit",
@@ -355,24 +354,19 @@ fn an_answer_is_kept_in_memory_as_long_as_it_may_be() {
     plugins.start();
     assert_eq!(times(), 6);
     // Another program under the name is another plugin.
-    plugins.node.write(
-        "bin/one",
-        format!(
-            "#!/bin/sh\n{count}\necho '{}'\n",
-            answer("Registry", "*.corp", "new")
-        ),
+    let text = format!(
+        "#!/bin/sh\n{count}\necho '{}'\n",
+        answer("Registry", "*.corp", "new")
     );
-    plugins.node.set_mode("bin/one", 0o755);
+    plugins.node.program("bin/one", "755", &text);
     let (document, _) = plugins.start();
     assert_eq!(user(&document, "reg.corp").as_deref(), Some("new"));
     assert_eq!(times(), 9);
     // An answer that may not be kept.
     let short = answer("Registry", "*.corp", "short")
         .replace("\"auth\"", "\"cacheDuration\":\"0s\",\"auth\"");
-    plugins
-        .node
-        .write("bin/one", format!("#!/bin/sh\n{count}\necho '{short}'\n"));
-    plugins.node.set_mode("bin/one", 0o755);
+    let text = format!("#!/bin/sh\n{count}\necho '{short}'\n");
+    plugins.node.program("bin/one", "755", &text);
     plugins.start();
     plugins.start();
     assert_eq!(times(), 15);
@@ -380,14 +374,11 @@ fn an_answer_is_kept_in_memory_as_long_as_it_may_be() {
     let disk = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     assert!(!is_in_memory(disk.path()), "build on a disk");
     plugins.run_root = disk.path().into();
-    plugins.node.write(
-        "bin/one",
-        format!(
-            "#!/bin/sh\n{count}\necho '{}'\n",
-            answer("Registry", "*.corp", "new")
-        ),
+    let text = format!(
+        "#!/bin/sh\n{count}\necho '{}'\n",
+        answer("Registry", "*.corp", "new")
     );
-    plugins.node.set_mode("bin/one", 0o755);
+    plugins.node.program("bin/one", "755", &text);
     plugins.start();
     plugins.start();
     assert_eq!(times(), 21);
@@ -435,10 +426,8 @@ fn privileged_plugins_run_in_the_network_of_the_machine() {
         &answer("Registry", "reg.corp", "one"),
     );
     plugins.write();
-    plugins
-        .node
-        .write("qemu", format!("#!/bin/sh\n{}\n", show(&qemu)));
-    plugins.node.set_mode("qemu", 0o700);
+    let text = format!("#!/bin/sh\n{}\n", show(&qemu));
+    plugins.node.program("qemu", "700", &text);
     // A machine in small: a first process that may be looked at, and a sandbox in a network of its own.
     let mut command = std::process::Command::new("unshare");
     plugins.node.place(&mut command);

@@ -11,7 +11,7 @@ use kata_configdev::option_list::value_of;
 use sha2::{Digest, Sha256, Sha384};
 
 use crate::node::Node;
-use crate::process::{Waiting, waiting_program};
+use crate::process::{WAITING_PROGRAM, Waiting};
 
 const VECTORS: [&str; 6] = [
     "go-plain",
@@ -47,7 +47,7 @@ fn vector(name: &str) -> Vec<String> {
 
 fn node() -> Node {
     let node = Node::new("/bin/true");
-    waiting_program(&node.path("qemu"));
+    node.program("qemu", "700", WAITING_PROGRAM);
     node.set_qemu(node.path("qemu"));
     node
 }

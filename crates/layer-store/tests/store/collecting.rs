@@ -19,7 +19,7 @@ use rustix::mount::{UnmountFlags, unmount};
 use vm_harness::archive::Tar;
 use vm_harness::is_root;
 
-use crate::fixture::{Place, count, digest_of, publish, try_publish, wait_until};
+use crate::fixture::{Place, count, digest_of, publish, reopen, try_publish, wait_until};
 
 /// A store and a place for mounts.
 struct Site {
@@ -37,7 +37,7 @@ impl Site {
     }
 
     fn open(&self) -> Store {
-        Store::open(&self.path()).unwrap()
+        reopen(&self.path())
     }
 
     /// Mounts layers and leaves them to the caller.
@@ -150,9 +150,9 @@ fn privileged_a_mount_counts_in_every_namespace() {
     let mut inside = Command::new("unshare");
     inside.args(["--mount", "cat"]).stdin(Stdio::piped());
     let mut inside = inside.spawn().unwrap();
-    let own = fs::read_link("/proc/self/ns/mnt").unwrap();
-    let theirs = format!("/proc/{}/ns/mnt", inside.id());
-    wait_until(|| fs::read_link(&theirs).is_ok_and(|theirs| theirs != own));
+    // It has a namespace of its own by then, and has cut it off from ours.
+    let name = format!("/proc/{}/comm", inside.id());
+    wait_until(|| fs::read_to_string(&name).is_ok_and(|name| name == "cat\n"));
     release(&rootfs);
     assert!(store.tidy(), "it is to be looked for again");
     assert_eq!(store.collect(Keep::Used).unwrap(), removed(0, 0));

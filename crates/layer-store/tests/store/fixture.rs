@@ -1,5 +1,6 @@
 //! Layers made of archives, and small file systems.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::sleep;
@@ -40,11 +41,26 @@ pub fn try_publish(bytes: &[u8], store: &Store) -> Result<Layer, Failed> {
     let waiting = Waiting::default();
     let pieces = [Bytes::copy_from_slice(bytes)].into_iter();
     let unpacked: Result<Unpacked, LayerError> =
-        layer_unpack::unpack(pieces, &expected, &digest, root, &waiting.caller());
+        layer_unpack::unpack(pieces, &expected, None, &digest, root, &waiting.caller());
     match unpacked {
         Err(error) if error.is_no_space() => Err(store.full().into()),
         unpacked => Ok(staging.publish(&unpacked?)?),
     }
+}
+
+/// Opens a store that another one of this test or of its child had open a moment ago: a child that a neighbour has just forked may
+/// still have the lock.
+pub fn reopen(path: &Path) -> Store {
+    let store = RefCell::new(None);
+    wait_until(|| match Store::open(path) {
+        Ok(opened) => {
+            *store.borrow_mut() = Some(opened);
+            true
+        }
+        Err(error) if error.to_string().contains("another imagepuller") => false,
+        Err(error) => panic!("{error}"),
+    });
+    store.into_inner().unwrap()
 }
 
 /// Why a layer was not made.

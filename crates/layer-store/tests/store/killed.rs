@@ -15,10 +15,13 @@ use rustix::mount::{UnmountFlags, unmount};
 use vm_harness::archive::Tar;
 use vm_harness::is_root;
 
-use crate::fixture::{Place, count, publish, wait_until};
+use crate::fixture::{Place, count, publish, reopen, wait_until};
 
 /// Where the child works; it is this test program once more.
 const DIRECTORY: &str = "LAYER_STORE_TEST_DIRECTORY";
+
+/// A file that the child makes when it begins.
+const WORKING: &str = "working";
 
 const ROUNDS: u32 = 40;
 
@@ -51,7 +54,8 @@ fn work() {
     let Some(directory) = env::var_os(DIRECTORY).map(PathBuf::from) else {
         return;
     };
-    let store = Store::open(&directory.join("store")).unwrap();
+    let store = reopen(&directory.join("store"));
+    fs::write(directory.join(WORKING), "").unwrap();
     let mut number = 0;
     loop {
         number = (number + 1) % 8;
@@ -92,7 +96,10 @@ fn privileged_killed_at_any_moment() {
             let _ = std::io::Read::read_exact(&mut &file, &mut byte);
             byte[0]
         }));
-        sleep(Duration::from_micros(5_000 + random * 400));
+        let working = directory.path().join(WORKING);
+        wait_until(|| working.exists());
+        fs::remove_file(&working).unwrap();
+        sleep(Duration::from_micros(random * 400));
         child.kill().unwrap();
         let status = child.wait().unwrap();
         assert!(!status.success() && status.code().is_none(), "{status}");
@@ -101,7 +108,7 @@ fn privileged_killed_at_any_moment() {
             .map(|number| directory.path().join(format!("rootfs-{number}")))
             .filter(|rootfs| rootfs.join("1").exists() || count_or_none(rootfs) > 0)
             .collect();
-        let store = Store::open(&path).unwrap();
+        let store = reopen(&path);
         for layer in fs::read_dir(path.join("layers")).unwrap() {
             assert_whole(&layer.unwrap().path());
         }

@@ -29,6 +29,7 @@ fuzz_target!(|bytes: &[u8]| {
     let _ = layer_unpack::unpack(
         [bytes::Bytes::from(archive)].into_iter(),
         &expected,
+        None,
         &digest,
         fs::File::open(&root).expect("a directory").into(),
         &Waiting::default().caller(),

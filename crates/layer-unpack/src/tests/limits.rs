@@ -46,7 +46,7 @@ fn privileged_links_do_not_lead_deeper_than_paths() {
 }
 
 /// The first bytes of a blob, and zeros for ever; somebody has to stop reading.
-struct Endless<'a> {
+pub(super) struct Endless<'a> {
     start: &'a [u8],
     sent: usize,
     /// Dropped after a MiB.
@@ -54,7 +54,7 @@ struct Endless<'a> {
 }
 
 impl<'a> Endless<'a> {
-    fn new(start: &'a [u8], waiting: Option<Waiting>) -> Self {
+    pub(super) fn new(start: &'a [u8], waiting: Option<Waiting>) -> Self {
         let sent = 0;
         Self {
             start,
@@ -83,14 +83,14 @@ impl Iterator for Endless<'_> {
     }
 }
 
-fn large_file() -> Vec<u8> {
+pub(super) fn large_file() -> Vec<u8> {
     let large = |header: &mut Header| header.set_size(1 << 40);
     Tar::default()
         .entry_with(EntryType::Regular, "large", "", b"", large)
         .0
 }
 
-fn endless() -> Expected {
+pub(super) fn endless() -> Expected {
     Expected {
         digest: digest_of(b""),
         size: 1 << 50,
@@ -105,14 +105,15 @@ fn unpacking_ends_when_nobody_waits() {
     let caller = waiting.caller();
     let start = large_file();
     let source = Endless::new(&start, Some(waiting));
-    let result = unpack(source, &endless(), &digest_of(b""), root, &caller);
+    let result = unpack(source, &endless(), None, &digest_of(b""), root, &caller);
     assert!(matches!(result, Err(LayerError::GivenUp)), "{result:?}");
 }
 
 /// Unpacks into a file system that is too small.
-fn unpack_into_little(
+pub(super) fn unpack_into_little(
     source: impl Iterator<Item = Bytes>,
     expected: &Expected,
+    key: Option<&LayerKey>,
     caller: &Caller,
 ) -> LayerError {
     let directory = tempfile::tempdir().unwrap();
@@ -120,7 +121,7 @@ fn unpack_into_little(
     let flags = rustix::mount::MountFlags::empty();
     rustix::mount::mount("tmpfs", path, "tmpfs", flags, Some(c"size=1m")).unwrap();
     let root = fs::File::open(path).unwrap().into();
-    let result = unpack(source, expected, &expected.digest, root, caller);
+    let result = unpack(source, expected, key, &expected.digest, root, caller);
     rustix::mount::unmount(path, rustix::mount::UnmountFlags::DETACH).unwrap();
     result.unwrap_err()
 }
@@ -138,22 +139,22 @@ fn privileged_only_the_right_blob_tells_that_the_store_is_full() {
     };
     let waiting = Waiting::default();
     let caller = waiting.caller();
-    let error = unpack_into_little(chunks(&plain), &right, &caller);
+    let error = unpack_into_little(chunks(&plain), &right, None, &caller);
     assert!(error.is_no_space() && error.is_local(), "{error:?}");
 
     let other = Expected {
         digest: digest_of(b""),
         ..right
     };
-    let error = unpack_into_little(chunks(&plain), &other, &caller);
+    let error = unpack_into_little(chunks(&plain), &other, None, &caller);
     assert!(matches!(error, LayerError::Blob(_)), "{error:?}");
     // Nor does it go on for ever.
     let start = large_file();
-    let error = unpack_into_little(Endless::new(&start, None), &other, &caller);
+    let error = unpack_into_little(Endless::new(&start, None), &other, None, &caller);
     assert!(matches!(error, LayerError::Blob(_)), "{error:?}");
     // Where it broke off nothing is known.
     let broken = chunks(&plain).take(plain.len() / 2000);
-    let error = unpack_into_little(broken, &other, &caller);
+    let error = unpack_into_little(broken, &other, None, &caller);
     assert!(matches!(error, LayerError::Blob(_)), "{error:?}");
 }
 
@@ -172,7 +173,15 @@ fn a_machine_without_threads_is_an_error() {
             digest: digest.clone(),
             size: plain.len() as u64,
         };
-        unpack(chunks(&plain), &expected, &digest, root, &waiting.caller()).unwrap_err()
+        unpack(
+            chunks(&plain),
+            &expected,
+            None,
+            &digest,
+            root,
+            &waiting.caller(),
+        )
+        .unwrap_err()
     });
     let error = error.join().unwrap();
     assert!(matches!(error, LayerError::Thread(_)), "{error:?}");
@@ -203,6 +212,7 @@ fn privileged_a_layer_has_limits() {
             &limits,
             chunks(&plain),
             &expected,
+            None,
             &expected.digest,
             root,
             &caller,
@@ -273,6 +283,7 @@ fn a_stage_that_ends_early_leaves_nobody_waiting() {
             unpack(
                 source,
                 &expected,
+                None,
                 &digest_of(&plain),
                 root,
                 &waiting.caller(),
@@ -305,5 +316,12 @@ fn a_panic_is_not_lost_and_leaves_nobody_waiting() {
             chunk
         }
     });
-    let _ = unpack(source, &endless(), &digest_of(b""), root, &waiting.caller());
+    let _ = unpack(
+        source,
+        &endless(),
+        None,
+        &digest_of(b""),
+        root,
+        &waiting.caller(),
+    );
 }

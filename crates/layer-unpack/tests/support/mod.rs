@@ -43,6 +43,7 @@ pub fn unpack_blob(
     unpack(
         [Bytes::copy_from_slice(blob)].into_iter(),
         &expected,
+        None,
         diff_id,
         fs::File::open(root).unwrap().into(),
         &Waiting::default().caller(),

@@ -346,7 +346,10 @@ fn a_placeholder_that_is_filled_later_is_picked_up() {
     machine.mount_other("registries", &[(KEY, PASSWORD)]);
     wait_until("the problem", || !ready());
     assert!(has(&machine, "-2"), "the old document stays");
-    assert!(log().contains("accept the docker configuration of the set default at "));
+    // It is not ready before it says why.
+    wait_until("the line", || {
+        log().contains("accept the docker configuration of the set default at ")
+    });
     machine.mount_document(&document("a"));
     machine.mount_other("registries", &[(KEY, &config(&[("a.corp", "3")]))]);
     wait_until("the document's own credentials", || {

@@ -5,6 +5,7 @@
     reason = "test code: a failed step should stop the test where it is"
 )]
 
+mod decryption_keys;
 mod docker_configs;
 mod install;
 mod machine;

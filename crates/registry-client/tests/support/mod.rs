@@ -11,7 +11,9 @@
 pub mod server;
 
 pub mod http2;
+pub mod parties;
 pub mod proxies;
+pub mod tunnel;
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -19,7 +21,7 @@ use std::time::Duration;
 use oci_image::digest::Digest;
 use oci_image::reference::ImageReference;
 use registry_client::registry::Registry;
-use registry_client::settings::Settings;
+use registry_client::settings::{Documents, Settings};
 use registry_client::source::Source;
 use registry_client::{Error, Patience};
 
@@ -35,9 +37,18 @@ pub fn hasty() -> Patience {
         first_delay: Duration::from_millis(1),
         largest_delay: Duration::from_millis(5),
         connect: Duration::from_secs(20),
-        silence: Duration::from_millis(300),
-        stall: Duration::from_millis(300),
         ..Patience::default()
+    }
+}
+
+/// As [`hasty`], and does not wait long for who says nothing: a busy machine must not be taken for such a one, so tests that count
+/// requests want it only where silence is what they are about.
+pub fn impatient() -> Patience {
+    Patience {
+        connect: Duration::from_secs(1),
+        silence: Duration::from_secs(1),
+        stall: Duration::from_secs(1),
+        ..hasty()
     }
 }
 
@@ -61,7 +72,7 @@ pub fn open(document: &str, host: &str, patience: &Patience) -> Result<Registry,
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(document.as_bytes()).unwrap();
     let image = ImageReference::parse(&format!("{host}/team/app@{}", digest())).unwrap();
-    let settings = Settings::load(file.path())?;
+    let settings = Settings::load(&Documents::of(file.path()))?;
     let source = Source::order(image.registry(), &settings)?.remove(0);
     Ok(Registry::new(
         source,

@@ -1,10 +1,10 @@
 //! Real proxies in a network of their own, in as far as they alone know where `registry.corp` is.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use vm_harness::Scratch;
+use vm_harness::{Port, Scratch};
 
 /// A proxy that ends with the test.
 pub struct Running {
@@ -56,29 +56,26 @@ fn start(scratch: &Scratch, command: impl Fn(u16) -> String) -> Running {
     let hosts = scratch
         .write("hosts", "127.0.0.1 localhost registry.corp\n")
         .unwrap();
-    for _ in 0..5 {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        drop(listener);
-        let script = format!(
-            "mount --bind {} /etc/hosts && exec {}",
-            hosts.display(),
-            command(port)
-        );
-        let mut unshare = Command::new("unshare");
-        unshare.args(["--mount", "--propagation", "private", "sh", "-c", &script]);
-        let silent = unshare.stdout(Stdio::null()).stderr(Stdio::null());
-        let mut running = Running {
-            process: silent.spawn().unwrap(),
-            port,
-        };
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while running.process.try_wait().unwrap().is_none() && Instant::now() < deadline {
-            if TcpStream::connect(("127.0.0.1", port)).is_ok() {
-                return running;
-            }
-            std::thread::sleep(Duration::from_millis(20));
+    let reserved = Port::reserve().unwrap();
+    let port = reserved.number();
+    let script = format!(
+        "mount --bind {} /etc/hosts && exec {}",
+        hosts.display(),
+        command(port)
+    );
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--mount", "--propagation", "private", "sh", "-c", &script]);
+    let silent = unshare.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut running = Running {
+        process: silent.spawn().unwrap(),
+        port,
+    };
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while running.process.try_wait().unwrap().is_none() && Instant::now() < deadline {
+        if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+            return running;
         }
+        std::thread::sleep(Duration::from_millis(20));
     }
     panic!("the proxy did not start: {}", command(0));
 }

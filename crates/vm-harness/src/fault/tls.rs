@@ -32,7 +32,7 @@ pub enum Http {
 }
 
 /// The same for rustls.
-pub(super) fn server_config(tls: &Tls<'_>) -> Result<ServerConfig> {
+pub(crate) fn server_config(tls: &Tls<'_>) -> Result<ServerConfig> {
     let certificate = CertificateDer::from_pem_slice(tls.identity.certificate.as_bytes())
         .context("failed to read the certificate")?;
     let key = PrivateKeyDer::from_pem_slice(tls.identity.key.as_bytes())

@@ -55,6 +55,9 @@ fn object(event: &Event) -> Value {
         } => {
             json!({ "event": "resolved", "manifestDigest": manifest.to_string(), "layers": layers, "bytes": bytes })
         }
+        Event::Unlocked { blob, how } => {
+            json!({ "event": "unlocked", "blob": blob.to_string(), "how": how })
+        }
         Event::Shared { blob, bytes } => {
             json!({ "event": "shared", "blob": blob.to_string(), "bytes": bytes })
         }

@@ -83,7 +83,7 @@ impl Meter {
                 }
                 counts.done += 1;
             }
-            Event::SourceFailed { .. } => return,
+            Event::SourceFailed { .. } | Event::Unlocked { .. } => return,
         }
         bar.set_position(counts.received.values().map(|(received, _)| received).sum());
         bar.set_message(format!("{}/{} layers", counts.done, counts.layers));

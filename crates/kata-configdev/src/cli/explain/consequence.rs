@@ -9,8 +9,11 @@ use serde::Serialize;
 #[derive(Debug, Serialize)]
 pub struct Consequences {
     credentials: Account,
-    /// How many certificates replace the web's; `None` where they are the web's.
+    /// How many certificates replace the web's; `None` where they are the web's, or those of `roots_uri`.
     roots: Option<usize>,
+    /// Where the guest gets the certificates that replace the web's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    roots_uri: Option<String>,
     insecure_skip_verify: bool,
     plain_http: bool,
     mirror: Option<MirrorReport>,
@@ -24,6 +27,9 @@ pub struct Consequences {
 pub struct Account {
     kind: &'static str,
     username: Option<String>,
+    /// Where the guest gets the docker configuration that says who it is; only where it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uri: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -69,25 +75,27 @@ impl Consequences {
             Match::Entry { key, entry, .. } => (key.written(), entry, is_offered(key)),
             Match::Defaults => (host.to_string(), &defaults, false),
         };
+        let heard = heard(entry);
+        let entry = heard.as_ref().unwrap_or(entry);
         let lender = (key.as_str(), entry, offered);
         let mirror = entry
             .mirror
             .as_ref()
             .map(|mirror| MirrorReport::of(document, mirror, lender, is_offered));
         let lent = mirror.as_ref().is_some_and(|mirror| !mirror.own_entry);
-        let left = if lent {
-            &Credentials::Anonymous
-        } else {
-            &entry.credentials
-        };
         Self {
-            credentials: Account::of(&entry.credentials, offered),
+            credentials: Account::of(entry, offered),
             roots: roots(entry),
+            roots_uri: entry.ca_certs_uri.as_ref().map(ToString::to_string),
             insecure_skip_verify: entry.insecure_skip_verify,
             plain_http: entry.plain_http,
             registry: RegistryReport {
                 asked: mirror.is_none() || entry.mirror_fallback,
-                credentials: Account::of(left, offered),
+                credentials: if lent {
+                    Account::anonymous()
+                } else {
+                    Account::of(entry, offered)
+                },
             },
             mirror,
             proxy: ProxyReport::of(&document.extra_env),
@@ -98,7 +106,7 @@ impl Consequences {
     pub fn rows(&self) -> Vec<(&'static str, String)> {
         let mut rows = vec![
             ("credentials", self.credentials.text()),
-            ("roots", roots_text(self.roots)),
+            ("roots", self.roots_text()),
             ("TLS", self.tls_text().into()),
         ];
         match &self.mirror {
@@ -110,6 +118,15 @@ impl Consequences {
         }
         rows.push(("proxy", self.proxy.text()));
         rows
+    }
+
+    fn roots_text(&self) -> String {
+        match &self.roots_uri {
+            Some(uri) => {
+                format!("the certificates that the guest gets by {uri}, instead of the web's")
+            }
+            None => roots_text(self.roots),
+        }
     }
 
     fn tls_text(&self) -> &'static str {
@@ -127,9 +144,17 @@ impl Consequences {
 }
 
 impl Account {
-    /// `nameless`: without the user name.
-    pub fn of(credentials: &Credentials, nameless: bool) -> Self {
+    /// Nobody.
+    pub fn anonymous() -> Self {
+        Self::of(&Registry::default(), false)
+    }
+
+    /// Who the puller is by this entry. `nameless`: without the user name.
+    pub fn of(entry: &Registry, nameless: bool) -> Self {
+        let credentials = &entry.credentials;
+        let uri = entry.credentials_uri.as_ref().map(ToString::to_string);
         let kind = match credentials {
+            _ if uri.is_some() => "credentials-uri",
             Credentials::Anonymous => "anonymous",
             Credentials::Basic { .. } => "basic",
             Credentials::RegistryToken(_) => "registrytoken",
@@ -141,6 +166,7 @@ impl Account {
                 .shown_username()
                 .filter(|_| !nameless)
                 .map(Into::into),
+            uri,
         }
     }
 
@@ -151,6 +177,11 @@ impl Account {
             "identitytoken" => "OAuth2 refresh token (identitytoken)",
             _ => "none, the pull is anonymous",
         };
+        if let Some(uri) = &self.uri {
+            return format!(
+                "what the docker configuration {uri} has for this registry; the guest gets it where the host cannot see it"
+            );
+        }
         match &self.username {
             Some(username) => format!("{kind}, user {username:?}"),
             None => kind.into(),
@@ -174,7 +205,7 @@ impl MirrorReport {
             url: mirror.url().to_string(),
             entry: name,
             own_entry: own.is_some(),
-            credentials: Account::of(&entry.credentials, nameless),
+            credentials: Account::of(entry, nameless),
             credentials_withheld: mirror.is_plain_http()
                 && !entry.plain_http
                 && !matches!(entry.credentials, Credentials::Anonymous),
@@ -253,6 +284,16 @@ impl ProxyReport {
             ),
         }
     }
+}
+
+/// What the guest takes from an entry with `credentials-uri` that the host wrote; `None` for any other entry, of which it takes
+/// everything.
+fn heard(entry: &Registry) -> Option<Registry> {
+    entry.credentials_uri.as_ref().map(|uri| Registry {
+        credentials_uri: Some(uri.clone()),
+        ca_certs_uri: entry.ca_certs_uri.clone(),
+        ..Registry::default()
+    })
 }
 
 fn roots(entry: &Registry) -> Option<usize> {

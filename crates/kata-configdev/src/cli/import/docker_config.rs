@@ -126,7 +126,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
     Ok(if document.is_some() { 0 } else { exit::DATA })
 }
 
-fn label(path: &Path) -> String {
+pub(super) fn label(path: &Path) -> String {
     if path == Path::new("-") {
         return "standard input".into();
     }
@@ -134,7 +134,7 @@ fn label(path: &Path) -> String {
 }
 
 /// Reads a file, whatever kind it is: the person at the terminal chose it, and a pipe keeps secrets off the disk.
-fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, Error> {
+pub(super) fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, Error> {
     let read = || -> Result<_, FileFault> {
         if path == Path::new("-") {
             let stdin = io::stdin().lock();
@@ -187,7 +187,7 @@ fn merged(document: &[u8], name: &str, imported: &mut Imported) -> Option<Merged
     Some(merged)
 }
 
-fn faults(name: &str, problems: &Problems) -> Vec<Finding> {
+pub(super) fn faults(name: &str, problems: &Problems) -> Vec<Finding> {
     let fault = |problem: &puller_config::Problem| {
         let text = format!("line {}: {}", problem.line, problem.rule);
         finding(name, &problem.key, Loss::Lost, text)
@@ -195,7 +195,7 @@ fn faults(name: &str, problems: &Problems) -> Vec<Finding> {
     problems.iter().map(fault).collect()
 }
 
-fn finding(source: &str, key: &str, loss: Loss, text: String) -> Finding {
+pub(super) fn finding(source: &str, key: &str, loss: Loss, text: String) -> Finding {
     Finding {
         source: source.to_owned(),
         key: key.to_owned(),

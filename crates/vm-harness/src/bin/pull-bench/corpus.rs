@@ -21,6 +21,8 @@ pub struct Image {
     pub name: String,
     /// How its layers are compressed.
     pub format: Format,
+    /// Whether its layers are encrypted for [`crate::encryption::key`].
+    pub is_encrypted: bool,
     /// The manifest's digest.
     pub digest: String,
     /// Bottom first.
@@ -60,9 +62,27 @@ pub struct Facts {
 }
 
 impl Image {
-    /// Such as `big gz`.
+    /// Such as `big gz` and `big gz encrypted`.
     pub fn title(&self) -> String {
-        format!("{} {}", self.name, self.format.name())
+        let more = if self.is_encrypted { " encrypted" } else { "" };
+        format!("{} {}{more}", self.name, self.format.name())
+    }
+
+    /// Its tag in the registry.
+    pub fn tag(&self) -> String {
+        let more = if self.is_encrypted { "-encrypted" } else { "" };
+        format!("{}{more}", self.format.name())
+    }
+
+    /// The same image with these layers and this manifest in the place of its own.
+    pub fn encrypted(&self, manifest: Vec<u8>, layers: Vec<Layer>) -> Self {
+        Self {
+            is_encrypted: true,
+            digest: digest(&manifest),
+            layers,
+            manifest,
+            ..self.clone()
+        }
     }
 
     /// All blobs' bytes.
@@ -132,6 +152,7 @@ fn image(name: &str, format: Format) -> Result<Image> {
     Ok(Image {
         name: name.to_owned(),
         format,
+        is_encrypted: false,
         digest: digest(&manifest),
         layers,
         manifest,
@@ -246,11 +267,17 @@ pub fn push(images: &[Image], server: &Server, work: &Path) -> Result<()> {
             fs::remove_dir_all(&layout)?;
             fs::write(&note, "")?;
         }
-        for layer in &image.layers {
-            for file in [&layer.blob, &layer.plain, &server.blob(&layer.digest)] {
-                io::copy(&mut File::open(file)?, &mut io::sink())
-                    .with_context(|| format!("failed to read {}", file.display()))?;
-            }
+        warm(image, server)?;
+    }
+    Ok(())
+}
+
+/// Reads every blob of an image once.
+pub fn warm(image: &Image, server: &Server) -> Result<()> {
+    for layer in &image.layers {
+        for file in [&layer.blob, &layer.plain, &server.blob(&layer.digest)] {
+            io::copy(&mut File::open(file)?, &mut io::sink())
+                .with_context(|| format!("failed to read {}", file.display()))?;
         }
     }
     Ok(())

@@ -5,7 +5,7 @@
 //! Nothing is asserted; a tool that fails is shown with its reason. Progress on stderr, tables on stdout.
 //!
 //! - [`options`]: what to measure.
-//! - [`corpus`], [`server`]: the images, and who serves them.
+//! - [`corpus`], [`encryption`], [`server`]: the images, the same encrypted, and who serves them.
 //! - [`ground`]: fresh file systems.
 //! - [`measure`], [`daemon`], [`machine`]: seconds, CPU, memory; and whether somebody else was using the machine.
 //! - [`peer`]: the tools. [`service`]: what only a service has.
@@ -15,6 +15,7 @@
 mod bound;
 mod corpus;
 mod daemon;
+mod encryption;
 mod ground;
 mod machine;
 mod measure;
@@ -46,14 +47,19 @@ fn main() -> Result<()> {
 }
 
 fn run(options: &Options) -> Result<()> {
-    let images = corpus::open(options)?;
+    let mut images = corpus::open(options)?;
     let server = server::Server::start(&options.work)?;
     corpus::push(&images, &server, &options.work)?;
+    if options.encrypted {
+        let encrypted = encryption::push(&images, &server)?;
+        images.extend(encrypted);
+    }
     let peers = options.peers()?;
     println!("{}", table::heading(options, &peers));
 
     let mut record = rounds::Record::default();
-    for image in images.iter().filter(|_| !options.no_bound) {
+    let are_plain = |image: &&corpus::Image| !options.no_bound && !image.is_encrypted;
+    for image in images.iter().filter(are_plain) {
         eprintln!("{}: the bound", image.title());
         for ground in &options.fs {
             let bound = bound::measure(options, &server, image, *ground)
@@ -64,6 +70,9 @@ fn run(options: &Options) -> Result<()> {
     rounds::run(options, &server, &images, &peers, &mut record)?;
     for ground in &options.fs {
         print!("{}", table::pulls(&record, &images, &peers, *ground));
+        if options.encrypted {
+            print!("{}", table::decryption(&record, &images, &peers, *ground));
+        }
         if !options.no_bound {
             print!("{}", table::bounds(&record, &images, *ground));
         }

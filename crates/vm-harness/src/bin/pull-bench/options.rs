@@ -64,6 +64,9 @@ pub struct Options {
     /// How often a run is repeated during which others used the machine
     #[arg(long, default_value_t = 3)]
     pub retries: usize,
+    /// Also pull each image with encrypted layers, with the tools that can decrypt them: ours, skopeo, skopeo-umoci
+    #[arg(long)]
+    pub encrypted: bool,
     /// Do not measure the bound
     #[arg(long)]
     pub no_bound: bool,
@@ -140,11 +143,12 @@ impl Options {
             match name.as_str() {
                 "ours" => peers.extend(self.ours()?),
                 "containerd" => peers.push(Peer::Containerd),
+                "skopeo" => peers.push(Peer::Skopeo),
                 "skopeo-umoci" => peers.push(Peer::SkopeoUmoci),
                 "podman" => peers.push(Peer::Podman),
                 "buildah" => peers.push(Peer::Buildah),
                 _ => bail!(
-                    "there is no peer {name}: ours, containerd, skopeo-umoci, podman, buildah"
+                    "there is no peer {name}: ours, containerd, skopeo, skopeo-umoci, podman, buildah"
                 ),
             }
         }

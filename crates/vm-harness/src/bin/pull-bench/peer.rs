@@ -5,9 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Result;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 
 use crate::corpus::Image;
 use crate::daemon::Daemon;
+use crate::encryption;
 use crate::measure::{Cost, checked, cost};
 use crate::options::Mode;
 use crate::server::Server;
@@ -19,6 +22,8 @@ pub enum Peer {
     Ours(Ours),
     /// `ctr images pull` to a running containerd, which unpacks for its overlayfs snapshotter.
     Containerd,
+    /// `skopeo copy` to an OCI layout, which unpacks nothing.
+    Skopeo,
     /// `skopeo copy` to an OCI layout, then `umoci raw unpack`.
     SkopeoUmoci,
     /// `podman pull`, overlay driver.
@@ -57,6 +62,7 @@ impl Peer {
         match self {
             Self::Ours(ours) => &ours.name,
             Self::Containerd => "containerd",
+            Self::Skopeo => "skopeo (no unpacking)",
             Self::SkopeoUmoci => "skopeo + umoci",
             Self::Podman => "podman",
             Self::Buildah => "buildah",
@@ -66,6 +72,16 @@ impl Peer {
     /// Whether it is this project's.
     pub const fn is_ours(&self) -> bool {
         matches!(self, Self::Ours(_))
+    }
+
+    /// Whether it makes files of the image.
+    pub const fn unpacks(&self) -> bool {
+        !matches!(self, Self::Skopeo)
+    }
+
+    /// Whether it can pull the image: not everybody can decrypt.
+    pub const fn takes(&self, image: &Image) -> bool {
+        !image.is_encrypted || matches!(self, Self::Ours(_) | Self::Skopeo | Self::SkopeoUmoci)
     }
 
     /// The Debian packages it consists of, with versions.
@@ -78,6 +94,7 @@ impl Peer {
                 };
             }
             Self::Containerd => &["containerd", "pigz"],
+            Self::Skopeo => &["skopeo"],
             Self::SkopeoUmoci => &["skopeo", "umoci"],
             Self::Podman => &["podman"],
             Self::Buildah => &["buildah"],
@@ -104,6 +121,7 @@ impl Peer {
                 Mode::Pull => ours.pull(job),
             },
             Self::Containerd => containerd(job),
+            Self::Skopeo => skopeo(job),
             Self::SkopeoUmoci => skopeo_umoci(job),
             Self::Podman => containers(
                 "podman",
@@ -120,10 +138,12 @@ impl Ours {
     pub fn document(&self, job: Job<'_>) -> Result<PathBuf> {
         let path = job.work.join("imagepuller.toml");
         let address = job.server.address();
-        fs::write(
-            &path,
-            format!("[registries.\"{address}\"]\nplain-http = true\n"),
-        )?;
+        let mut document = format!("[registries.\"{address}\"]\nplain-http = true\n");
+        if job.image.is_encrypted {
+            let key = STANDARD.encode(fs::read(encryption::key())?);
+            document.push_str(&format!("[decryption-keys]\nkeys = [\"{key}\"]\n"));
+        }
+        fs::write(&path, document)?;
         Ok(path)
     }
 
@@ -215,8 +235,12 @@ fn containerd(job: Job<'_>) -> Result<Cost> {
     with_daemon(&daemon, &pull, job.work)
 }
 
-fn skopeo_umoci(job: Job<'_>) -> Result<Cost> {
-    let layout = format!("{}:image", job.ground.join("layout").display());
+/// Where skopeo puts the image, and `TAG` there.
+fn layout(job: Job<'_>) -> String {
+    format!("{}:image", job.ground.join("layout").display())
+}
+
+fn skopeo(job: Job<'_>) -> Result<Cost> {
     let mut copy = Command::new("skopeo");
     copy.args([
         "--insecure-policy",
@@ -225,13 +249,20 @@ fn skopeo_umoci(job: Job<'_>) -> Result<Cost> {
         "--src-tls-verify=false",
     ])
     .arg(format!("docker://{}", job.server.tagged(job.image)))
-    .arg(format!("oci:{layout}"))
+    .arg(format!("oci:{}", layout(job)))
     .env("TMPDIR", job.ground);
+    if job.image.is_encrypted {
+        copy.arg("--decryption-key").arg(encryption::key());
+    }
+    cost(&copy, job.work)
+}
+
+fn skopeo_umoci(job: Job<'_>) -> Result<Cost> {
     let mut unpack = Command::new("umoci");
     unpack
-        .args(["raw", "unpack", "--image", &layout])
+        .args(["raw", "unpack", "--image", &layout(job)])
         .arg(job.ground.join("rootfs"));
-    let (copy, unpack) = (cost(&copy, job.work)?, cost(&unpack, job.work)?);
+    let (copy, unpack) = (skopeo(job)?, cost(&unpack, job.work)?);
     Ok(Cost {
         wall_secs: copy.wall_secs + unpack.wall_secs,
         cpu_secs: copy.cpu_secs + unpack.cpu_secs,

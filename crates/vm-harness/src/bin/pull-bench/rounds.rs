@@ -66,7 +66,7 @@ pub fn run(
                 // Everybody is first once.
                 for turn in 0..peers.len() {
                     let peer = &peers[(turn + round) % peers.len()];
-                    if record.has_failed(peer, image, *fs) {
+                    if !peer.takes(image) || record.has_failed(peer, image, *fs) {
                         continue;
                     }
                     let run = quiet(options, server, image, peer, *fs, round)?;
@@ -153,14 +153,19 @@ fn once(
         foreign_share: others.share(),
         server_cpu_secs: server.daemon().cpu_secs() - before,
         files: ground.files()?,
-        outcome: checked(outcome, ground.files()?, image),
+        outcome: checked(outcome, ground.files()?, peer, image),
     })
 }
 
 /// A tool that succeeds without files did something else.
-fn checked(outcome: Result<Cost, String>, files: u64, image: &Image) -> Result<Cost, String> {
+fn checked(
+    outcome: Result<Cost, String>,
+    files: u64,
+    peer: &Peer,
+    image: &Image,
+) -> Result<Cost, String> {
     let cost = outcome?;
-    if files < image.entries() / 2 {
+    if peer.unpacks() && files < image.entries() / 2 {
         return Err(format!("left {files} files of {} entries", image.entries()));
     }
     Ok(cost)

@@ -64,7 +64,7 @@ impl Server {
 
     /// An image by tag, for tools that take no digest everywhere.
     pub fn tagged(&self, image: &Image) -> String {
-        format!("{}/{}:{}", self.address(), image.name, image.format.name())
+        format!("{}/{}:{}", self.address(), image.name, image.tag())
     }
 
     /// An image by digest.

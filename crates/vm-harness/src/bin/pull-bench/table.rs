@@ -36,11 +36,11 @@ pub fn pulls(record: &Record, images: &[Image], peers: &[Peer], fs: FileSystem) 
         let bound = bound_of(record, image, fs).map(|bound| bound.secs(bound.inflate));
         let fastest = peers
             .iter()
-            .filter(|peer| !peer.is_ours())
+            .filter(|peer| !peer.is_ours() && peer.unpacks())
             .filter_map(|peer| median(record, peer, image, fs))
             .map(|cost| cost.wall_secs)
             .min_by(f64::total_cmp);
-        for peer in peers {
+        for peer in peers.iter().filter(|peer| peer.takes(image)) {
             let _ = writeln!(text, "{}", row(record, image, peer, fs, fastest, bound));
         }
     }
@@ -88,6 +88,49 @@ fn row(
         runs.iter().filter(|run| run.is_disturbed()).count(),
         runs.len(),
     )
+}
+
+/// What encryption costs each tool: encrypted images against the same without.
+pub fn decryption(record: &Record, images: &[Image], peers: &[Peer], fs: FileSystem) -> String {
+    let mut text = format!(
+        "\n## Encrypted layers on {}\n\n\
+         | image | tool | plain: wall s | CPU s | encrypted: wall s | CPU s | peak MiB | wall of plain | CPU of plain | wall of skopeo |\n\
+         |---|---|---|---|---|---|---|---|---|---|\n",
+        fs.name()
+    );
+    for image in images.iter().filter(|image| image.is_encrypted) {
+        let is_same = |other: &&Image| {
+            !other.is_encrypted && (&other.name, other.format) == (&image.name, image.format)
+        };
+        let Some(plain) = images.iter().find(is_same) else {
+            continue;
+        };
+        let skopeo = peers.iter().find(|peer| !peer.unpacks());
+        let skopeo = skopeo.and_then(|peer| median(record, peer, image, fs));
+        for peer in peers {
+            let medians = [plain, image].map(|image| median(record, peer, image, fs));
+            let [Some(before), Some(after)] = medians else {
+                continue;
+            };
+            let of_skopeo = skopeo.map_or("-".to_owned(), |skopeo| {
+                format!("{:.2}", after.wall_secs / skopeo.wall_secs)
+            });
+            let _ = writeln!(
+                text,
+                "| {} | {} | {:.3} | {:.2} | {:.3} | {:.2} | {:.1} | {:.2} | {:.2} | {of_skopeo} |",
+                plain.title(),
+                peer.name(),
+                before.wall_secs,
+                before.cpu_secs,
+                after.wall_secs,
+                after.cpu_secs,
+                after.peak_kib as f64 / 1024.0,
+                after.wall_secs / before.wall_secs,
+                after.cpu_secs / before.cpu_secs,
+            );
+        }
+    }
+    text
 }
 
 /// Wall and CPU time in the middle, and the largest peak.

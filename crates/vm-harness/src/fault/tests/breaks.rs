@@ -70,7 +70,12 @@ fn tls_connections_break_as_well() {
     ] {
         let script = Script::new().always(What::Layer(0), [Action::cut(1000, how)]);
         let site = start_secure(script, Http::One);
-        let output = site.curl(&["--max-time", "1"]);
+        // All that comes has come long before.
+        let seconds = match how {
+            End::Stall => 5,
+            End::Reset | End::Close => 60,
+        };
+        let output = site.curl_within(seconds, &[]);
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{how:?}: {error}");
         assert!(error.contains(words), "{error}");
@@ -90,9 +95,9 @@ fn drips_and_waits_take_their_time() {
     let site = start(script);
     let started = Instant::now();
     let (received, _) = site.ask_up_to(&site.layer_path(), "", 400);
-    // A lower bound holds on the slowest machine.
+    // A lower bound holds on the slowest machine, and so does much less than everything.
     assert!(started.elapsed() >= Duration::from_millis(200));
-    assert!(received.len() < 1000, "{}", received.len());
+    assert!(received.len() < 50_000, "{}", received.len());
     let started = Instant::now();
     site.ask_up_to(&site.manifest_path(), "", 1);
     assert!(started.elapsed() >= Duration::from_millis(200));
@@ -107,5 +112,13 @@ fn stopping_ends_what_stalls() {
     stream.write_all(b"GET /v2/ HTTP/1.1\r\n\r\n").unwrap();
     let address = site.registry.address();
     drop(site);
-    assert!(std::net::TcpStream::connect(address).is_err());
+    // A neighbour's child may have the listener until it becomes curl.
+    let start = Instant::now();
+    while std::net::TcpStream::connect(address).is_ok() {
+        assert!(
+            start.elapsed() < Duration::from_secs(60),
+            "it still listens"
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }

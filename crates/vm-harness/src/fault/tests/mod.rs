@@ -53,14 +53,14 @@ fn start(script: Script) -> Plain {
         manifest,
         layer: super::image::digest_of(&layer.bytes),
         bytes: layer.bytes,
-        patience: Duration::from_secs(10),
+        patience: Duration::from_secs(60),
     }
 }
 
 impl Plain {
     /// The same, where silence is what is expected.
     fn hasty(mut self) -> Self {
-        self.patience = Duration::from_millis(700);
+        self.patience = Duration::from_secs(2);
         self
     }
 
@@ -151,11 +151,18 @@ fn start_secure(script: Script, http: Http) -> Secure {
 }
 
 impl Secure {
-    /// Asks for the layer with curl, which is to give up after a few seconds.
+    /// Asks for the layer with curl, which gives up after a minute.
     fn curl(&self, arguments: &[&str]) -> Output {
-        Command::new("curl")
-            .args(["--silent", "--show-error", "--max-time", "5", "--cacert"])
+        self.curl_within(60, arguments)
+    }
+
+    /// The same with other seconds. curl itself does not look at the time while it is flooded.
+    fn curl_within(&self, seconds: u32, arguments: &[&str]) -> Output {
+        Command::new("timeout")
+            .args(["--signal=KILL", &(seconds + 5).to_string(), "curl"])
+            .args(["--silent", "--show-error", "--cacert"])
             .arg(self.roots.path())
+            .args(["--max-time", &seconds.to_string()])
             .args(arguments)
             .arg(format!("{}{}", self.registry.base(), self.path))
             .output()

@@ -180,7 +180,8 @@ impl Registries<'_> {
         }
         let mut entries = self.document.registries.iter();
         let (name, entry) = entries.find(|(known, _)| *known == name)?;
-        (!entry.credentials.is_anonymous()).then(|| Source::Document {
+        let has_some = !entry.credentials.is_anonymous() || entry.credentials_uri.is_some();
+        has_some.then(|| Source::Document {
             file: self.file.clone(),
             line: self.places.line(&name.written()),
             entry: name.written(),
@@ -190,11 +191,9 @@ impl Registries<'_> {
     fn account(&self, name: &RegistryName) -> Account {
         let mut entries = self.document.registries.iter();
         let entry = entries.find(|(known, _)| *known == name);
-        let credentials = entry.map(|(_, entry)| &entry.credentials);
-        Account::of(
-            credentials.unwrap_or(&puller_config::Credentials::Anonymous),
-            self.is_offered(name),
-        )
+        entry.map_or_else(Account::anonymous, |(_, entry)| {
+            Account::of(entry, self.is_offered(name))
+        })
     }
 
     fn why_nobody(&self, name: &RegistryName, document: &str) -> String {

@@ -7,7 +7,7 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-use super::{DockerConfig, Entry, MAX_CONFIG_BYTES, MAX_ENTRIES};
+use crate::{DockerConfig, Entry, MAX_CONFIG_BYTES, MAX_ENTRIES};
 
 /// Why a file is refused as a whole. Never quotes it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -37,6 +37,19 @@ pub enum ConfigError {
     /// More than [`MAX_ENTRIES`].
     #[error("a docker configuration has at most {MAX_ENTRIES} entries")]
     TooManyEntries,
+}
+
+impl ConfigError {
+    /// The same without a place, for a file that whoever reads the message may not see: a place tells how long the values are.
+    #[must_use]
+    pub const fn without_place(&self) -> &'static str {
+        match self {
+            Self::TooLong => "it is longer than any docker configuration",
+            Self::NotJson { .. } => "it is not JSON",
+            Self::WrongType { .. } => "it is not a docker configuration",
+            Self::TooManyEntries => "it has more entries than any docker configuration",
+        }
+    }
 }
 
 /// What a JSON file looks like from outside.
@@ -78,14 +91,14 @@ pub fn shape(text: &[u8]) -> Result<Shape, ConfigError> {
     Ok(if config { Shape::Config } else { Shape::Legacy })
 }
 
-pub(super) fn parse_config(text: &[u8]) -> Result<DockerConfig, ConfigError> {
+pub(crate) fn parse_config(text: &[u8]) -> Result<DockerConfig, ConfigError> {
     check_length(text)?;
     let Top(mut config, auths) = read(text)?;
     config.take_entries(auths)?;
     Ok(config)
 }
 
-pub(super) fn parse_legacy(text: &[u8]) -> Result<DockerConfig, ConfigError> {
+pub(crate) fn parse_legacy(text: &[u8]) -> Result<DockerConfig, ConfigError> {
     check_length(text)?;
     let mut config = DockerConfig::default();
     config.take_entries(read(text)?)?;
@@ -201,9 +214,11 @@ impl<'de> Deserialize<'de> for Top {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Top, A::Error> {
                 let mut config = DockerConfig::default();
                 let mut auths = Map::default();
+                let mut tables = 0;
                 while let Some(key) = map.next_key::<String>()? {
                     match key.to_ascii_lowercase().as_str() {
                         "auths" => {
+                            tables += 1;
                             // As in Go: a second object adds to the first, and nothing means none.
                             match map.next_value::<Option<Map<_>>>()? {
                                 Some(more) => auths.extend(more),
@@ -228,6 +243,7 @@ impl<'de> Deserialize<'de> for Top {
                         }
                     }
                 }
+                config.has_several_tables = tables > 1;
                 Ok(Top(config, auths))
             }
         }
@@ -247,8 +263,10 @@ impl<'de> Deserialize<'de> for Entry {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entry, A::Error> {
                 let mut entry = Entry::default();
+                let mut seen: Vec<String> = Vec::new();
                 while let Some(key) = map.next_key::<String>()? {
-                    let field = match key.to_ascii_lowercase().as_str() {
+                    let name = key.to_ascii_lowercase();
+                    let field = match name.as_str() {
                         "username" => &mut entry.username,
                         "password" => &mut entry.password,
                         "auth" => &mut entry.auth,
@@ -262,6 +280,12 @@ impl<'de> Deserialize<'de> for Entry {
                     // As in Go, `null` changes nothing.
                     if let Some(value) = map.next_value::<Option<Zeroizing<String>>>()? {
                         *field = value;
+                    }
+                    // At most the five members above.
+                    if seen.contains(&name) {
+                        entry.is_ambiguous = true;
+                    } else {
+                        seen.push(name);
                     }
                 }
                 Ok(entry)

@@ -12,7 +12,7 @@
 //!
 //! `https://reg.corp/v2`, without the slash, is a path for kubelet and the registry itself for podman. The narrower reading counts.
 
-use puller_config::RegistryName;
+use puller_config::{RegistryHost, RegistryName};
 
 /// What a key means to a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,15 +33,7 @@ pub enum Meaning {
 /// Reads a key.
 #[must_use]
 pub fn meaning(key: &str) -> Meaning {
-    let rest = without_scheme(key);
-    let (host, path) = rest
-        .find('/')
-        .map_or((rest, ""), |slash| rest.split_at(slash));
-    // As kubelet does: the version goes, the slash behind it stays.
-    let path = match path.get(..4) {
-        Some("/v1/" | "/v2/") => path.get(3..).unwrap_or_default(),
-        _ => path,
-    };
+    let (host, path) = split(key);
     let has_path = !matches!(path, "" | "/");
     let name = match RegistryName::parse(host) {
         // Other programs know no suffixes, and to them a dot at the beginning means nothing.
@@ -69,6 +61,38 @@ pub fn is_plain_http(key: &str) -> bool {
 #[must_use]
 pub fn is_bare(key: &str) -> bool {
     !key.contains('/')
+}
+
+/// How much of a repository's name a key names, in bytes, if it holds for that repository of a host at all: nothing of it where
+/// the key is for the whole registry.
+pub(crate) fn reach(key: &str, host: &RegistryHost, repository: &str) -> Option<usize> {
+    let (named, path) = split(key);
+    // A pattern is no host.
+    if RegistryHost::parse(named).ok()? != *host {
+        return None;
+    }
+    if matches!(path, "" | "/") {
+        return Some(0);
+    }
+    let path = path.strip_prefix('/')?;
+    let path = path.strip_suffix('/').unwrap_or(path);
+    let below = repository.strip_prefix(path)?;
+    let is_whole = below.is_empty() || below.starts_with('/');
+    (is_whole && !path.is_empty()).then_some(path.len())
+}
+
+/// Host and path; what is no part of either is left out.
+fn split(key: &str) -> (&str, &str) {
+    let rest = without_scheme(key);
+    let (host, path) = rest
+        .find('/')
+        .map_or((rest, ""), |slash| rest.split_at(slash));
+    // As kubelet does: the version goes, the slash behind it stays.
+    let path = match path.get(..4) {
+        Some("/v1/" | "/v2/") => path.get(3..).unwrap_or_default(),
+        _ => path,
+    };
+    (host, path)
 }
 
 fn without_scheme(key: &str) -> &str {

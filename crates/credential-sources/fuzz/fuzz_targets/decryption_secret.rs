@@ -1,0 +1,48 @@
+//! Invariant: of any bytes, as file and as value of a secret, every key that is read can be put into any document that is valid, and
+//! is in it then; a document that has it already stays as it is. The input is both, with a zero byte between.
+#![no_main]
+
+use credential_sources::decryption_secret::{Source, Values, import, put_below};
+use libfuzzer_sys::fuzz_target;
+use puller_config::{Document, MAX_DECRYPTION_KEYS};
+
+fuzz_target!(|input: &[u8]| {
+    let mut halves = input.splitn(2, |byte| *byte == 0);
+    let text = halves.next().unwrap_or_default();
+    let document = halves.next().unwrap_or_default();
+    let values: Values = [
+        ("key".to_owned(), text.to_vec().into()),
+        ("key.password".to_owned(), b"test".to_vec().into()),
+    ]
+    .into();
+    let sources = [
+        Source::File { name: "file", text },
+        Source::Mounted {
+            name: "secret",
+            values: &values,
+        },
+    ];
+    let imported = import(&sources);
+    assert!(imported.keys.len() <= MAX_DECRYPTION_KEYS);
+    let Ok(before) = Document::parse(document) else {
+        assert!(put_below(document, &imported.keys).is_err());
+        return;
+    };
+    let Ok(complete) = put_below(document, &imported.keys) else {
+        // Only for want of room.
+        assert!(document.len() + text.len() > 1 << 14);
+        return;
+    };
+    assert_eq!(
+        complete.document.registries.len(),
+        before.document.registries.len()
+    );
+    let left_out = complete.findings.len();
+    let count = complete.document.decryption_keys.len();
+    assert_eq!(
+        count + left_out,
+        before.document.decryption_keys.len() + imported.keys.len()
+    );
+    let again = put_below(complete.text.expose(), &imported.keys).expect("a valid document");
+    assert_eq!(again.text.expose(), complete.text.expose());
+});

@@ -1,0 +1,313 @@
+//! Keys of encrypted images, as secrets hold them.
+//!
+//! There is no type of secret for them in Kubernetes: the proposal of `ImageDecryptSecret` was never merged. What survives of it
+//! is its list, `base64(key)[:base64(password)]` with commas between, in one value. The other form that clusters have is a
+//! secret with key files in it. Both are read, from manifests, from the directory that a secret is mounted at, and as files of
+//! their own:
+//!
+//! - a value that is a private key in PEM, DER or as JWK is that key; where the secret has a value of the same name with
+//!   `.password` behind it, that is its password, less the line end;
+//! - a value of base64 is the list, in which a resource URI or a sealed secret may stand for a key.
+//!
+//! Every key is read as the guest would read it, and told what it is; one that cannot be used is left out and told too.
+//!
+//! - `value`: a value, told apart. `adding`: keys put into a document.
+
+mod adding;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use std::collections::BTreeMap;
+
+use jose::PrivateKey;
+use puller_config::{DecryptionKey, MAX_DECRYPTION_KEYS, Secret};
+use zeroize::Zeroizing;
+
+use self::value::Item;
+use crate::secret_manifest::{self, MAX_MANIFEST_BYTES, ManifestError, Object, SecretManifest};
+use crate::{Finding, Loss, printable};
+
+pub use adding::{WithKeys, put_below};
+
+/// The most values of all secrets together; to read a key that has a password may take a second. Free to change.
+pub const MAX_VALUES: usize = 256;
+
+/// The longest value: a list of a few keys of the greatest length. Free to change.
+pub const MAX_VALUE_BYTES: usize = 1 << 20;
+
+/// What follows the name of a key in the name of its password.
+const PASSWORD: &str = ".password";
+
+/// Types of secrets that hold something else, whose keys are for something else.
+const OTHER_TYPES: [&str; 6] = [
+    "kubernetes.io/dockerconfigjson",
+    "kubernetes.io/dockercfg",
+    "kubernetes.io/service-account-token",
+    "kubernetes.io/basic-auth",
+    "kubernetes.io/ssh-auth",
+    "bootstrap.kubernetes.io/token",
+];
+
+/// Values that stand beside a key in a secret of the type `kubernetes.io/tls`.
+const CERTIFICATES: [&str; 2] = ["tls.crt", "ca.crt"];
+
+/// Values of a secret, or files of a directory, by their names.
+pub type Values = BTreeMap<String, Zeroizing<Vec<u8>>>;
+
+/// What keys are read from. `name` is for people.
+#[derive(Clone, Copy)]
+pub enum Source<'s> {
+    /// A file: a key, a list of keys, or manifests of secrets.
+    File {
+        /// Its name.
+        name: &'s str,
+        /// Its content.
+        text: &'s [u8],
+    },
+    /// A secret as the kubelet mounts it.
+    Mounted {
+        /// The directory.
+        name: &'s str,
+        /// Its files.
+        values: &'s Values,
+    },
+}
+
+/// A key as the document has it.
+#[derive(Clone, Debug)]
+pub struct Key {
+    /// Where it comes from, printable.
+    pub source: String,
+    item: Secret,
+}
+
+/// What was read.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Imported {
+    /// The keys, each once.
+    pub keys: Vec<Key>,
+    /// What each value is, and what was left out.
+    pub findings: Vec<Finding>,
+    /// What cannot be read at all.
+    pub faults: Vec<Finding>,
+}
+
+impl std::fmt::Debug for Source<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (Self::File { name, .. } | Self::Mounted { name, .. }) = self;
+        f.debug_tuple("Source").field(name).finish()
+    }
+}
+
+/// Reads keys.
+///
+/// The sources may come from an attacker: their lengths and numbers are bounded, and nothing of them but names appears in what is
+/// told. Keys are kept in memory that is zeroed.
+#[must_use]
+pub fn import(sources: &[Source<'_>]) -> Imported {
+    let mut reading = Reading::default();
+    for source in sources {
+        match *source {
+            Source::File { name, text } => {
+                if let Err(text) = reading.file(name, text) {
+                    let fault = finding(name, "", Loss::Lost, text);
+                    reading.imported.faults.push(fault);
+                }
+            }
+            Source::Mounted { name, values } => {
+                let values = values
+                    .iter()
+                    .map(|(key, value)| (key.as_str(), Some(value.clone())));
+                reading.values(name, &values.collect());
+            }
+        }
+    }
+    reading.imported
+}
+
+/// What the guest would say of a key of a document: what it is, or why it cannot be used. Never shows a part of it.
+///
+/// # Errors
+///
+/// The reason, as a fragment without a full stop.
+pub fn describe(key: &DecryptionKey) -> Result<String, String> {
+    match key {
+        DecryptionKey::Reference(reference) => Ok(format!("a reference, {reference}")),
+        DecryptionKey::Given { key, password } => {
+            PrivateKey::read(key, password.as_ref().map(|password| password.as_slice()))
+                .map(|key| format!("a private key, {}", key.describe()))
+                .map_err(|error| error.to_string())
+        }
+    }
+}
+
+/// What was read so far.
+#[derive(Default)]
+struct Reading {
+    imported: Imported,
+    values: usize,
+}
+
+impl Reading {
+    fn file(&mut self, name: &str, text: &[u8]) -> Result<(), String> {
+        if text.len() > MAX_MANIFEST_BYTES {
+            return Err(ManifestError::TooLong.to_string());
+        }
+        if text.trim_ascii().is_empty() {
+            self.find(name, "", Loss::Note, "it is empty");
+            return Ok(());
+        }
+        if !value::may_be_manifest(text) {
+            self.value(name, "", text, None);
+            return Ok(());
+        }
+        let objects = secret_manifest::parse(text).map_err(|error| {
+            format!(
+                "it is no private key in PEM, DER or as JWK, no list of keys in base64, and {error}"
+            )
+        })?;
+        for object in objects {
+            match object {
+                Object::Secret(secret) => self.secret(name, &secret),
+                Object::Other(kind) => {
+                    let text = "an object of another kind, which is not looked at";
+                    self.find(name, &printable(&kind), Loss::Note, text);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn secret(&mut self, origin: &str, secret: &SecretManifest) {
+        let name = printable(&secret.metadata.full_name());
+        let source = format!("{origin}: secret {name}");
+        if OTHER_TYPES.contains(&secret.kind.as_str()) {
+            let text = format!(
+                "a secret of the type {} has no decryption keys",
+                secret.kind
+            );
+            return self.find(&source, "", Loss::Note, &text);
+        }
+        self.values(&source, &secret.values());
+    }
+
+    /// Reads the values of one secret.
+    fn values(&mut self, source: &str, values: &BTreeMap<&str, Option<Zeroizing<Vec<u8>>>>) {
+        for (key, value) in values {
+            let shown = printable(key);
+            if CERTIFICATES.contains(key) {
+                self.find(
+                    source,
+                    &shown,
+                    Loss::Note,
+                    "a certificate, which is not looked at",
+                );
+                continue;
+            }
+            if let Some(of) = key.strip_suffix(PASSWORD) {
+                if !values.contains_key(of) {
+                    let text = format!(
+                        "left out: it is the password of a value {:?}, which is not there",
+                        printable(of)
+                    );
+                    self.find(source, &shown, Loss::Lost, &text);
+                }
+                continue;
+            }
+            let Some(value) = value else {
+                self.find(source, &shown, Loss::Lost, "left out: it is not base64");
+                continue;
+            };
+            let password = values.get(format!("{key}{PASSWORD}").as_str());
+            match password {
+                Some(None) => {
+                    let text = "left out: its password is not base64";
+                    self.find(source, &shown, Loss::Lost, text);
+                }
+                Some(Some(password)) => {
+                    self.value(
+                        source,
+                        &shown,
+                        value,
+                        Some(value::without_line_end(password)),
+                    );
+                }
+                None => self.value(source, &shown, value, None),
+            }
+        }
+    }
+
+    /// Reads one value, which may be a list.
+    fn value(&mut self, source: &str, key: &str, value: &[u8], password: Option<&[u8]>) {
+        self.values += 1;
+        if self.values > MAX_VALUES {
+            if self.values == MAX_VALUES + 1 {
+                let text = format!(
+                    "left out with all that follow: there are more than {MAX_VALUES} values"
+                );
+                self.find(source, key, Loss::Lost, &text);
+            }
+            return;
+        }
+        let items = match value::items(value, password) {
+            Ok(items) => items,
+            Err(why) => return self.find(source, key, Loss::Lost, &format!("left out: {why}")),
+        };
+        let is_list = items.len() > 1;
+        for (index, item) in items.into_iter().enumerate() {
+            let place = match (is_list, key) {
+                (false, key) => key.to_owned(),
+                (true, "") => format!("item {}", index + 1),
+                (true, key) => format!("{key}, item {}", index + 1),
+            };
+            self.item(source, &place, item);
+        }
+    }
+
+    fn item(&mut self, source: &str, place: &str, item: Item) {
+        let described = DecryptionKey::parse(&item)
+            .map_err(|rule| rule.to_string())
+            .and_then(|key| describe(&key));
+        let what = match described {
+            Ok(what) => what,
+            Err(why) => return self.find(source, place, Loss::Lost, &format!("left out: {why}")),
+        };
+        let keys = &mut self.imported.keys;
+        if let Some(same) = keys.iter().find(|key| key.item.expose() == item.as_str()) {
+            let text = format!("{what}, the same as that of {}", same.source);
+            return self.find(source, place, Loss::Note, &text);
+        }
+        if keys.len() == MAX_DECRYPTION_KEYS {
+            let text =
+                format!("left out: a document has at most {MAX_DECRYPTION_KEYS} decryption keys");
+            return self.find(source, place, Loss::Lost, &text);
+        }
+        let shown = if place.is_empty() {
+            source.to_owned()
+        } else {
+            format!("{source}: {place}")
+        };
+        keys.push(Key {
+            source: shown,
+            item: item.into(),
+        });
+        self.find(source, place, Loss::Note, &what);
+    }
+
+    fn find(&mut self, source: &str, key: &str, loss: Loss, text: &str) {
+        let finding = finding(source, key, loss, text.to_owned());
+        self.imported.findings.push(finding);
+    }
+}
+
+fn finding(source: &str, key: &str, loss: Loss, text: String) -> Finding {
+    Finding {
+        source: source.to_owned(),
+        key: key.to_owned(),
+        loss,
+        text,
+    }
+}

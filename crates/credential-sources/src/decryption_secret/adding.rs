@@ -1,0 +1,239 @@
+//! Keys put into a document, with everything else left as it is, comments included.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use puller_config::{
+    Checked, DecryptionKey, Document, MAX_DECRYPTION_KEYS, SecretReference, Warning,
+};
+use toml::de::{DeTable, DeValue};
+use zeroize::{Zeroize, Zeroizing};
+
+use super::{Key, finding};
+use crate::merge::MergeError;
+use crate::{Finding, Loss};
+
+/// A document with keys in it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct WithKeys {
+    /// Its text, the same bytes as before where nothing was added.
+    pub text: Text,
+    /// The text, parsed.
+    pub document: Document,
+    /// What its author may not have meant, as of any document.
+    pub warnings: Vec<Warning>,
+    /// What was not added.
+    pub findings: Vec<Finding>,
+}
+
+/// The text of a document. `Debug` shows nothing of it.
+#[derive(Clone)]
+pub struct Text(Zeroizing<Vec<u8>>);
+
+impl Text {
+    /// The text itself.
+    #[must_use]
+    pub fn expose(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The text itself, for who keeps it.
+    #[must_use]
+    pub fn into_inner(self) -> Zeroizing<Vec<u8>> {
+        self.0
+    }
+}
+
+impl std::fmt::Debug for Text {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("[redacted]")
+    }
+}
+
+/// Adds keys to a document. Those that it has already are not added again, and no more than fit.
+///
+/// # Errors
+///
+/// As those of [`merge`](crate::merge()).
+pub fn put_below(document: &[u8], keys: &[Key]) -> Result<WithKeys, MergeError> {
+    let checked = Document::parse(document).map_err(MergeError::Document)?;
+    let mut findings = Vec::new();
+    let mut added: Vec<&str> = Vec::new();
+    let own = &checked.document.decryption_keys;
+    for key in keys {
+        let item = key.item.expose();
+        let parsed = DecryptionKey::parse(item).map_err(|_| MergeError::Edit)?;
+        let mut find = |loss, text: String| findings.push(finding(&key.source, "", loss, text));
+        if own.iter().any(|own| is_same(own, &parsed)) {
+            find(Loss::Note, "the document has it already".to_owned());
+        } else if own.len() + added.len() == MAX_DECRYPTION_KEYS {
+            let text =
+                format!("left out: a document has at most {MAX_DECRYPTION_KEYS} decryption keys");
+            find(Loss::Lost, text);
+        } else {
+            added.push(item);
+        }
+    }
+    if added.is_empty() {
+        return Ok(WithKeys::new(document.to_vec().into(), checked, findings));
+    }
+    let text = std::str::from_utf8(document).map_err(|_| MergeError::Edit)?;
+    let edit = Edit::of(text, own.is_empty()).ok_or(MergeError::Edit)?;
+    let text = edit.apply(text, &added);
+    let checked = Document::parse(&text).map_err(MergeError::Result)?;
+    Ok(WithKeys::new(text, checked, findings))
+}
+
+impl WithKeys {
+    fn new(text: Zeroizing<Vec<u8>>, checked: Checked, findings: Vec<Finding>) -> Self {
+        Self {
+            text: Text(text),
+            document: checked.document,
+            warnings: checked.warnings,
+            findings,
+        }
+    }
+}
+
+fn is_same(one: &DecryptionKey, other: &DecryptionKey) -> bool {
+    match (one, other) {
+        (
+            DecryptionKey::Given { key, password },
+            DecryptionKey::Given {
+                key: other_key,
+                password: other_password,
+            },
+        ) => key == other_key && password == other_password,
+        (DecryptionKey::Reference(one), DecryptionKey::Reference(other)) => match (one, other) {
+            (SecretReference::Resource(one), SecretReference::Resource(other)) => one == other,
+            (SecretReference::Sealed(one), SecretReference::Sealed(other)) => {
+                one.expose() == other.expose()
+            }
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// What becomes of a document: a part is replaced by texts around the new items.
+struct Edit {
+    replaced: Range<usize>,
+    before: Cow<'static, str>,
+    after: Zeroizing<String>,
+}
+
+impl Edit {
+    /// Where the items go. `None` if the text has not the form of a document.
+    fn of(text: &str, has_none: bool) -> Option<Self> {
+        let mut root = DeTable::parse(text).ok()?.into_inner();
+        let edit = Self::find(text, &mut root, has_none);
+        wipe(&mut root);
+        edit
+    }
+
+    fn find(text: &str, root: &mut DeTable<'_>, has_none: bool) -> Option<Self> {
+        let found = root
+            .iter_mut()
+            .find(|(key, _)| key.get_ref() == "decryption-keys");
+        let Some((name, table)) = found else {
+            let line_end = if text.is_empty() || text.ends_with('\n') {
+                ""
+            } else {
+                "\n"
+            };
+            let blank = if text.is_empty() { "" } else { "\n" };
+            return Some(Self {
+                replaced: text.len()..text.len(),
+                before: format!("{line_end}{blank}[decryption-keys]\nkeys = [\n").into(),
+                after: Zeroizing::new("]\n".to_owned()),
+            });
+        };
+        let (name, span) = (name.span(), table.span());
+        let DeValue::Table(table) = table.get_mut() else {
+            return None;
+        };
+        let Some(keys) = table.get_mut("keys") else {
+            return Self::into_empty(text, name, span);
+        };
+        let span = keys.span();
+        match keys.get_mut() {
+            // In front of what is there, so that a comma and a comment at its end stay what they are.
+            DeValue::Array(_) => Some(Self {
+                replaced: span.start + 1..span.start + 1,
+                before: "\n".into(),
+                after: Zeroizing::default(),
+            }),
+            DeValue::String(_) if has_none => None,
+            DeValue::String(items) => {
+                // Reserved at once: a string that grows leaves copies behind.
+                let mut after = Zeroizing::new(String::with_capacity(items.len() * 5 + 8));
+                for item in items.split(',').map(str::trim) {
+                    after.push_str("  \"");
+                    after.push_str(item);
+                    after.push_str("\",\n");
+                }
+                after.push(']');
+                Some(Self {
+                    replaced: span,
+                    before: "[\n".into(),
+                    after,
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// Into a table without a key, which may be written in two ways.
+    fn into_empty(text: &str, name: Range<usize>, table: Range<usize>) -> Option<Self> {
+        let (at, before, after) = if text.get(table.start..)?.starts_with('{') {
+            (table.start + 1, " keys = [\n", "] ")
+        } else {
+            let rest = text.get(name.end..)?;
+            let closing = rest.find(']')?;
+            (name.end + closing + 1, "\nkeys = [\n", "]")
+        };
+        Some(Self {
+            replaced: at..at,
+            before: before.into(),
+            after: Zeroizing::new(after.to_owned()),
+        })
+    }
+
+    /// Items consist of characters that a TOML string has as they are.
+    fn apply(&self, text: &str, added: &[&str]) -> Zeroizing<Vec<u8>> {
+        const AROUND_ITEM: usize = "  \"\",\n".len();
+        let items: usize = added.iter().map(|item| item.len() + AROUND_ITEM).sum();
+        let mut result = Zeroizing::new(Vec::with_capacity(
+            text.len() + self.before.len() + items + self.after.len(),
+        ));
+        result.extend_from_slice(&text.as_bytes()[..self.replaced.start]);
+        result.extend_from_slice(self.before.as_bytes());
+        for item in added {
+            for part in ["  \"", item, "\",\n"] {
+                result.extend_from_slice(part.as_bytes());
+            }
+        }
+        result.extend_from_slice(self.after.as_bytes());
+        result.extend_from_slice(&text.as_bytes()[self.replaced.end..]);
+        result
+    }
+}
+
+/// Zeroes the copies that the parser made of strings with escape sequences. It bounds the nesting, and so this recursion.
+fn wipe(table: &mut DeTable<'_>) {
+    for (_, value) in table.iter_mut() {
+        match value.get_mut() {
+            DeValue::String(Cow::Owned(text)) => text.zeroize(),
+            DeValue::Table(table) => wipe(table),
+            DeValue::Array(items) => {
+                for item in items.iter_mut() {
+                    if let DeValue::String(Cow::Owned(text)) = item.get_mut() {
+                        text.zeroize();
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}

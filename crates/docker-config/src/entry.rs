@@ -1,0 +1,205 @@
+//! One entry of a docker configuration: what is to be sent to a registry.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use puller_config::{Credentials, MAX_CREDENTIAL_BYTES, Rule, Secret};
+use thiserror::Error;
+use zeroize::Zeroizing;
+
+/// Base64 with or without padding: docker's readers differ.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// The fields of an entry as they are written; absent ones are empty. `Debug` says nothing of them.
+#[derive(Clone, Default)]
+pub struct Entry {
+    /// The user.
+    pub username: Zeroizing<String>,
+    /// The password.
+    pub password: Zeroizing<String>,
+    /// Base64 of both, with a colon between.
+    pub auth: Zeroizing<String>,
+    /// A refresh token.
+    pub identity_token: Zeroizing<String>,
+    /// A bearer token.
+    pub registry_token: Zeroizing<String>,
+    /// Whether one of these was written twice.
+    pub(crate) is_ambiguous: bool,
+}
+
+/// What an entry says.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Meaning {
+    /// What is to be sent; anonymous if the entry holds no credentials.
+    pub credentials: Credentials,
+    /// What is worth knowing about it, as fragments.
+    pub notes: Vec<&'static str>,
+}
+
+/// Why an entry's credentials cannot be used, as a fragment that shows none of them.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Unusable {
+    /// `auth` is not base64.
+    #[error("its \"auth\" is not base64")]
+    NotBase64,
+    /// `auth` is base64 of bytes that are not text.
+    #[error("its \"auth\" does not decode to UTF-8 text")]
+    NotUtf8,
+    /// `auth` is base64 of something else than a pair.
+    #[error("its \"auth\" has no colon between user name and password")]
+    NoColon,
+    /// A document could not have such credentials, because no request can carry them.
+    #[error("a document cannot have its credentials: {0}")]
+    Rule(Rule),
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry").finish_non_exhaustive()
+    }
+}
+
+impl Entry {
+    /// The strongest credentials that the entry has. The rules of [`Credentials`] hold for them.
+    ///
+    /// # Errors
+    ///
+    /// [`Unusable`] if it has some, but none that can be used.
+    pub fn meaning(&self) -> Result<Meaning, Unusable> {
+        let mut notes = Vec::new();
+        let credentials = self.strongest(&mut notes)?;
+        check(&credentials).map_err(Unusable::Rule)?;
+        Ok(Meaning { credentials, notes })
+    }
+
+    fn strongest(&self, notes: &mut Vec<&'static str>) -> Result<Credentials, Unusable> {
+        if !self.registry_token.is_empty() {
+            if !self.identity_token.is_empty() || !self.password.is_empty() {
+                notes.push("its \"registrytoken\" is used, the weaker credentials are not");
+            }
+            return Ok(Credentials::RegistryToken(
+                self.registry_token.clone().into(),
+            ));
+        }
+        if !self.identity_token.is_empty() {
+            if !self.password.is_empty() {
+                notes.push("its \"identitytoken\" is used, the password is not");
+            }
+            return Ok(Credentials::IdentityToken {
+                username: self.account(),
+                token: self.identity_token.clone().into(),
+            });
+        }
+        let (username, password) = if self.auth.is_empty() {
+            (self.username.clone(), self.password.clone())
+        } else {
+            let (username, password) = decode(&self.auth)?;
+            let differs = |field: &Zeroizing<String>, decoded: &Zeroizing<String>| {
+                !field.is_empty() && **field != **decoded
+            };
+            if differs(&self.username, &username) || differs(&self.password, &password) {
+                notes.push(
+                    "its \"auth\" is used, the differing \"username\" and \"password\" are not",
+                );
+            }
+            (username, password)
+        };
+        let password = trimmed(password, notes);
+        if username.is_empty() && password.is_empty() {
+            return Ok(Credentials::Anonymous);
+        }
+        Ok(Credentials::Basic {
+            username: username.to_string(),
+            password: Secret::from(password),
+        })
+    }
+
+    /// Whose identity token it is, where the entry says so legibly; servers hardly ever ask.
+    fn account(&self) -> Option<String> {
+        let from_auth = || decode(&self.auth).ok().map(|(username, _)| username);
+        let username = if self.auth.is_empty() {
+            Some(self.username.clone())
+        } else {
+            from_auth()
+        };
+        username
+            .filter(|username| check_username(username).is_ok() && !username.is_empty())
+            .map(|username| username.to_string())
+    }
+}
+
+/// Decodes base64 of `user:password`; the first colon divides the two.
+fn decode(auth: &str) -> Result<(Zeroizing<String>, Zeroizing<String>), Unusable> {
+    // Go's decoder skips line ends, and wrapped base64 is common.
+    let mut compact = Zeroizing::new(String::with_capacity(auth.len()));
+    compact.extend(
+        auth.trim()
+            .chars()
+            .filter(|letter| !matches!(letter, '\r' | '\n')),
+    );
+    let mut bytes = Zeroizing::new(vec![0; base64::decoded_len_estimate(compact.len())]);
+    let length = BASE64
+        .decode_slice(compact.as_bytes(), &mut bytes)
+        .map_err(|_| Unusable::NotBase64)?;
+    let text = std::str::from_utf8(&bytes[..length]).map_err(|_| Unusable::NotUtf8)?;
+    let (username, password) = text.split_once(':').ok_or(Unusable::NoColon)?;
+    let copy = |half: &str| Zeroizing::new(half.to_owned());
+    Ok((copy(username), copy(password)))
+}
+
+/// Applies the document's rules, which are about what becomes part of a header or a form.
+fn check(credentials: &Credentials) -> Result<(), Rule> {
+    match credentials {
+        Credentials::Anonymous => Ok(()),
+        Credentials::Basic { username, password } => {
+            check_username(username)?;
+            check_text(password.expose())
+        }
+        Credentials::RegistryToken(token) => {
+            check_text(token.expose())?;
+            if token.expose().bytes().all(|byte| byte.is_ascii_graphic()) {
+                Ok(())
+            } else {
+                Err(Rule::TokenCharacter)
+            }
+        }
+        Credentials::IdentityToken { token, .. } => check_text(token.expose()),
+    }
+}
+
+fn check_username(username: &str) -> Result<(), Rule> {
+    check_text(username)?;
+    if username.contains(':') {
+        return Err(Rule::ColonInUsername);
+    }
+    Ok(())
+}
+
+fn check_text(text: &str) -> Result<(), Rule> {
+    if text.len() > MAX_CREDENTIAL_BYTES {
+        return Err(Rule::CredentialTooLong);
+    }
+    if text.chars().any(char::is_control) {
+        return Err(Rule::ControlCharacter);
+    }
+    Ok(())
+}
+
+/// The password without what `echo` and C programs leave at its end; a document could not have it there anyway.
+fn trimmed(password: Zeroizing<String>, notes: &mut Vec<&'static str>) -> Zeroizing<String> {
+    let text = password.trim_end_matches('\0');
+    let text = text.strip_suffix('\n').unwrap_or(text);
+    let text = text.strip_suffix('\r').unwrap_or(text);
+    if text.len() == password.len() {
+        return password;
+    }
+    notes.push("its password ended in a line end or a zero byte, which is cut off");
+    Zeroizing::new(text.to_owned())
+}

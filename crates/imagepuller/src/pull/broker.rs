@@ -1,0 +1,100 @@
+//! What only the guest may see, asked for by reference: the credentials and the roots of one pull.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use docker_config::DockerConfig;
+use kbs_client::{Client, Limits};
+use puller_config::{RegistryHost, ResourceUri, Resources, Roots, SecretReference};
+use registry_client::settings::Settings;
+use zeroize::Zeroizing;
+
+use crate::error::Error;
+
+/// Whom to ask, with the session that earlier pulls had there.
+#[derive(Debug)]
+pub struct Broker {
+    /// What holds where the measured document says nothing.
+    otherwise: Resources,
+    last: Mutex<Option<(Resources, Arc<Client>)>>,
+}
+
+impl Broker {
+    /// Nobody is asked yet.
+    pub fn new(otherwise: Resources) -> Self {
+        Self {
+            otherwise,
+            last: Mutex::default(),
+        }
+    }
+
+    /// Something that a document or a manifest names.
+    pub async fn fetch(
+        &self,
+        reference: &SecretReference,
+        settings: &Settings,
+    ) -> Result<Zeroizing<Vec<u8>>, Error> {
+        Ok(self.client(settings)?.reference(reference).await?)
+    }
+
+    /// A resource.
+    pub async fn resource(
+        &self,
+        uri: &ResourceUri,
+        settings: &Settings,
+    ) -> Result<Zeroizing<Vec<u8>>, Error> {
+        Ok(self.client(settings)?.resource(uri).await?)
+    }
+
+    /// The settings for one pull, with what they name by reference put in. A reference that cannot be had ends the pull: there is no
+    /// falling back to credentials that the host gives, nor to none.
+    pub async fn settle(
+        &self,
+        settings: Settings,
+        registry: &RegistryHost,
+        repository: &str,
+    ) -> Result<Settings, Error> {
+        let authority = settings.registry(registry);
+        let entry = &authority.registry;
+        let unread = |what: &'static str, rule: String| Error::Fetched {
+            what,
+            authority: authority.to_string(),
+            rule,
+        };
+        let roots = match &entry.ca_certs_uri {
+            Some(reference) => {
+                let text = self.fetch(reference, &settings).await?;
+                let roots = std::str::from_utf8(&text).ok();
+                let roots = roots.and_then(|text| Roots::parse(text).ok());
+                // A text without a certificate forbids a registry; here it is another secret than the one that was meant.
+                let roots = roots.filter(|roots| !roots.trusts_nobody());
+                Some(roots.ok_or_else(|| {
+                    unread("ca-certs-uri", "is no list of PEM certificates".to_owned())
+                })?)
+            }
+            None => None,
+        };
+        match (&entry.credentials_uri, roots) {
+            (None, None) => Ok(settings),
+            (None, Some(roots)) => Ok(settings.with_roots(registry, roots)),
+            (Some(reference), roots) => {
+                let text = self.fetch(reference, &settings).await?;
+                // Not even where it broke off: whoever chose the reference may have chosen another secret, to measure it.
+                let fetched = DockerConfig::parse(&text)
+                    .map_err(|error| unread("credentials-uri", error.without_place().to_owned()))?;
+                Ok(settings.confided(fetched, roots, registry, repository)?)
+            }
+        }
+    }
+
+    /// The client for what the settings say now.
+    fn client(&self, settings: &Settings) -> Result<Arc<Client>, Error> {
+        let resources = settings.resources().unwrap_or(&self.otherwise);
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, client)) = last.as_ref().filter(|(asked, _)| asked == resources) {
+            return Ok(client.clone());
+        }
+        let client = Arc::new(Client::new(resources, Limits::default())?);
+        *last = Some((resources.clone(), client.clone()));
+        Ok(client)
+    }
+}

@@ -1,0 +1,153 @@
+//! What somebody without the key makes of an encrypted image. Its digest is right each time: the attacker is the image's author, or the
+//! reference came from him.
+
+use anyhow::Result;
+use vm_harness::encrypted::{Encrypted, Key, KeyKind, Surgery, Which};
+
+use crate::place::{Place, written};
+use crate::support::is_root;
+
+type Change = fn(&mut Surgery) -> Result<()>;
+
+const JWE: &str = "org.opencontainers.image.enc.keys.jwe";
+const OPTIONS: &str = "org.opencontainers.image.enc.pubopts";
+
+/// The change, the exit code, and what the message says.
+const ATTACKS: [(&str, Change, i32, &[&str]); 11] = [
+    ("flipped byte", |image| image.flip(0), 65, &["HMAC"]),
+    (
+        "nonce in the public options",
+        |image| image.public_nonce(0),
+        65,
+        &["cannot be decrypted", "options of the cipher are in public"],
+    ),
+    (
+        "no HMAC",
+        |image| {
+            image.public_options(0, |options| {
+                drop(options.as_object_mut().unwrap().remove("hmac"))
+            })
+        },
+        65,
+        &["cannot be decrypted", "hmac"],
+    ),
+    (
+        "another HMAC",
+        |image| {
+            image.public_options(0, |options| {
+                options["hmac"] = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=".into()
+            })
+        },
+        65,
+        &["HMAC"],
+    ),
+    (
+        "unknown cipher",
+        |image| image.public_options(0, |options| options["cipher"] = "AES_256_CTR".into()),
+        65,
+        &["cannot be decrypted", "AES_256_CTR"],
+    ),
+    (
+        "no public options",
+        |image| image.remove_annotation(0, OPTIONS),
+        65,
+        &["cannot be decrypted", "pubopts"],
+    ),
+    (
+        "no keys",
+        |image| image.remove_annotation(0, JWE),
+        65,
+        &["cannot be decrypted"],
+    ),
+    (
+        "no annotations",
+        |image| image.remove_annotations(0),
+        65,
+        &["cannot be decrypted"],
+    ),
+    (
+        "type of a plain layer",
+        |image| image.strip(0),
+        65,
+        &["annotations that describe its encryption"],
+    ),
+    (
+        "type of a plain layer, and no annotations",
+        |image| {
+            image.strip(0)?;
+            image.remove_annotations(0)
+        },
+        65,
+        &["layer sha256:"],
+    ),
+    (
+        "layers swapped with their annotations",
+        |image| image.swap(0, 1),
+        65,
+        &["not the layer that the image configuration names"],
+    ),
+];
+
+#[test]
+fn privileged_nobody_without_the_key_gets_anything() {
+    if !is_root("privileged_nobody_without_the_key_gets_anything") {
+        return;
+    }
+    let place = Place::start();
+    let key = place.key("key", KeyKind::P256);
+    let image = place.encrypt("image", &[&key], Which::All);
+    let right = place.document(&[pem(&key)]);
+    assert_eq!(
+        place.pull(&place.push(&image), &right, &[]).files(),
+        place.expected()
+    );
+
+    let mut wrong = Vec::new();
+    for (at, (name, change, code, words)) in ATTACKS.iter().enumerate() {
+        let mut surgery = Surgery::begin(&place.scratch, &format!("attack-{at}"), &image).unwrap();
+        change(&mut surgery).unwrap();
+        let changed = place.push(&surgery.finish().unwrap());
+        let message = place.pull(&changed, &right, &[]).refusal(*code);
+        for word in *words {
+            if !message.contains(word) {
+                wrong.push(format!("{name}: {message}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    wrong_keys(&place, &image);
+}
+
+/// The image as it is, for somebody who has other keys.
+fn wrong_keys(place: &Place, image: &Encrypted) {
+    let image = place.push(image);
+    let same_curve = pem(&place.key("same-curve", KeyKind::P256));
+    let rsa = pem(&place.key("rsa", KeyKind::Rsa2048));
+    let absent = "kbs:///team/image-key/absent".to_owned();
+    for (keys, words) in [
+        (vec![], &["there is no key for it"][..]),
+        (vec![same_curve.clone()], &["there is no key for it"]),
+        (vec![rsa.clone(), same_curve], &["there is no key for it"]),
+        (
+            vec![written(b"no key"), rsa],
+            &["key 1 of [decryption-keys]"],
+        ),
+        (vec![absent], &["kbs:///team/image-key/absent"]),
+    ] {
+        let message = place.pull(&image, &place.document(&keys), &[]).refusal(69);
+        for word in words {
+            assert!(message.contains(word), "{keys:?}: {message}");
+        }
+        for key in &keys {
+            assert!(
+                key.starts_with("kbs:") || !message.contains(key.as_str()),
+                "{message}"
+            );
+        }
+        assert!(!message.contains("no key\""), "{message}");
+    }
+}
+
+fn pem(key: &Key) -> String {
+    written(key.pem().unwrap().as_bytes())
+}

@@ -1,0 +1,147 @@
+//! Every kind of key, in every container, by every way that leads to one.
+
+use vm_harness::confidential::Vault;
+use vm_harness::encrypted::{KeyKind, Rewrap, Version, Which, WrapType};
+
+use crate::place::{Place, below, written};
+use crate::support::is_root;
+
+#[test]
+fn privileged_every_kind_of_key_opens_what_skopeo_closed() {
+    if !is_root("privileged_every_kind_of_key_opens_what_skopeo_closed") {
+        return;
+    }
+    let place = Place::start();
+    let expected = place.expected();
+    let keys = KeyKind::ALL.map(|kind| place.key(&format!("{kind:?}"), kind));
+    for key in &keys {
+        let image = place.encrypt(&format!("for-{:?}", key.kind), &[key], Which::All);
+        let image = place.push(&image);
+        let algorithm = match key.kind {
+            KeyKind::Rsa2048 => "RSA-OAEP",
+            _ => "ECDH-ES+A256KW",
+        };
+        for (container, written) in [
+            ("PKCS#8", written(key.pem().unwrap().as_bytes())),
+            ("DER", written(&key.der().unwrap())),
+            (
+                "traditional",
+                written(key.traditional_pem().unwrap().as_bytes()),
+            ),
+            (
+                "encrypted",
+                format!(
+                    "{}:{}",
+                    written(key.protected_pem("hunter2").unwrap().as_bytes()),
+                    written(b"hunter2")
+                ),
+            ),
+        ] {
+            let pulled = place.pull(&image, &place.document(&[written]), &[]);
+            assert_eq!(pulled.files(), expected, "{:?} as {container}", key.kind);
+            let unlocked = pulled.unlocked();
+            assert_eq!(unlocked.len(), 3);
+            for how in unlocked {
+                assert!(how.contains(algorithm), "{how}");
+                assert!(
+                    how.contains("key 1 of [decryption-keys] in the node's document"),
+                    "{how}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn privileged_one_of_several_recipients_is_enough() {
+    if !is_root("privileged_one_of_several_recipients_is_enough") {
+        return;
+    }
+    let place = Place::start();
+    let expected = place.expected();
+    let keys = KeyKind::ALL.map(|kind| place.key(&format!("{kind:?}"), kind));
+    let other = place.key("other", KeyKind::P256);
+    let all: Vec<_> = keys.iter().collect();
+    for which in [Which::All, Which::Last] {
+        let image = place.push(&place.encrypt(&format!("for-all-{which:?}"), &all, which));
+        for key in &keys {
+            let keys = [&other, key].map(|key| written(key.pem().unwrap().as_bytes()));
+            let pulled = place.pull(&image, &place.document(&keys), &[]);
+            assert_eq!(pulled.files(), expected, "{:?}", key.kind);
+            let unlocked = pulled.unlocked();
+            assert_eq!(unlocked.len(), if which == Which::All { 3 } else { 1 });
+            assert!(unlocked[0].contains("key 2 of"), "{unlocked:?}");
+        }
+    }
+}
+
+/// Neither the document nor its keys: what the manifest names is fetched, and what the document names.
+#[test]
+fn privileged_keys_are_fetched_by_reference() {
+    if !is_root("privileged_keys_are_fetched_by_reference") {
+        return;
+    }
+    let place = Place::start();
+    let expected = place.expected();
+    let key = place.key("key", KeyKind::Rsa2048);
+    let for_key = place.encrypt("for-key", &[&key], Which::All);
+    let vault = Vault::new().with("team/image-key/a", key.pem().unwrap());
+    let resources = below(&place.scratch, "resources.json");
+    std::fs::write(&resources, vault.offline_file()).unwrap();
+    let source = format!("offline={}", resources.display());
+    let document = place.document(&["kbs:///team/image-key/a".to_owned()]);
+    let pulled = place.pull(&place.push(&for_key), &document, &["--resources", &source]);
+    assert_eq!(pulled.files(), expected);
+    assert!(
+        pulled.unlocked()[0].contains("kbs:///team/image-key/a"),
+        "{:?}",
+        pulled.unlocked()
+    );
+
+    for (at, (version, wrap_type)) in [
+        (Version::One, WrapType::A256Gcm),
+        (Version::Two, WrapType::A256Gcm),
+        (Version::One, WrapType::A256Ctr),
+        (Version::Two, WrapType::A256Ctr),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let rewrap = Rewrap {
+            version,
+            wrap_type,
+            ..Rewrap::new("kbs:///team/kek/b").unwrap()
+        };
+        let name = format!("packets-{at}");
+        let image = rewrap.apply(&place.scratch, &name, &for_key, &key).unwrap();
+        let image = place.push(&image);
+        let vault = Vault::new().with("team/kek/b", rewrap.key);
+        std::fs::write(&resources, vault.offline_file()).unwrap();
+        let pulled = place.pull(&image, &place.document(&[]), &["--resources", &source]);
+        assert_eq!(pulled.files(), expected, "{version:?} {wrap_type:?}");
+        let unlocked = pulled.unlocked();
+        assert!(
+            unlocked.iter().all(|how| how.contains("kbs:///team/kek/b")),
+            "{unlocked:?}"
+        );
+
+        let nobody = place.pull(&image, &place.document(&[]), &[]).refusal(69);
+        assert!(
+            nobody.contains("is encrypted and there is no key for it"),
+            "{nobody}"
+        );
+        assert!(nobody.contains("kbs:///team/kek/b"), "{nobody}");
+        std::fs::write(
+            &resources,
+            Vault::new().with("team/kek/b", [0; 32]).offline_file(),
+        )
+        .unwrap();
+        let wrong = place
+            .pull(&image, &place.document(&[]), &["--resources", &source])
+            .refusal(69);
+        assert!(
+            wrong.contains("is encrypted and there is no key for it"),
+            "{wrong}"
+        );
+    }
+}

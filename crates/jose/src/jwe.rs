@@ -1,0 +1,212 @@
+//! JSON Web Encryption (RFC 7516), opened: the compact form, the flattened and the general JSON form.
+//!
+//! Other libraries take more than one view of a message with contradictions, so such a message is refused: a member in two headers, a
+//! name twice, a `recipients` beside a `header`. One thing that strict readers refuse is taken, because go-jose, and with it every image
+//! for several recipients, writes it: beside `recipients` an `encrypted_key` that is the first recipient's.
+
+mod content;
+mod header;
+mod recipient;
+mod serialization;
+
+use std::collections::BTreeMap;
+
+use zeroize::Zeroizing;
+
+use crate::key::PrivateKey;
+use content::Content;
+use header::Header;
+use recipient::Recipient;
+use serialization::Members;
+
+/// How long a message may be, in bytes: a mebibyte of content, which is what a Kubernetes secret may have and so what a key broker may
+/// be given, in base64url and with its headers. A layer's options take half a thousand. Raising it breaks nothing.
+pub const MAX_TEXT_BYTES: usize = 3 << 19;
+
+/// How long a protected header may be, in bytes as it is written. Real ones have some hundred.
+pub const MAX_HEADER_BYTES: usize = 16 << 10;
+
+/// How long a wrapped key may be, in bytes: what RSA with 8192 bits makes of it.
+pub const MAX_ENCRYPTED_KEY_BYTES: usize = 1024;
+
+/// How many recipients a message may have. Each one costs an operation with every private key that fits it.
+pub const MAX_RECIPIENTS: usize = 32;
+
+/// A message that is encrypted to one or several recipients. Nothing of it is authenticated before it is opened.
+#[derive(Clone)]
+pub struct Jwe {
+    content: Content,
+    recipients: Vec<Recipient>,
+    /// What the other recipients use, which is not supported.
+    unsupported: Vec<&'static str>,
+}
+
+/// What was in a message.
+pub struct Opened {
+    /// The content, authenticated.
+    pub plain: Zeroizing<Vec<u8>>,
+    /// The key management algorithm, such as `RSA-OAEP`.
+    pub algorithm: &'static str,
+    /// Which of the keys opened it, counted from 0.
+    pub key: usize,
+}
+
+/// Why a message is not opened. The words fit after "failed to open the JWE: " and repeat nothing of the message.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum JweError {
+    /// Longer than [`MAX_TEXT_BYTES`].
+    #[error("it has more than {MAX_TEXT_BYTES} bytes")]
+    TooLong,
+    /// It is not of any form of RFC 7516, or two readers could read it differently.
+    #[error("it {0}")]
+    Malformed(&'static str),
+    /// More than [`MAX_RECIPIENTS`].
+    #[error("it has more than {MAX_RECIPIENTS} recipients")]
+    TooManyRecipients,
+    /// It has extensions that must be understood (`crit`).
+    #[error("it has critical extensions (crit), and none is supported; encrypt without them")]
+    Critical,
+    /// It is compressed: what a length tells of compressed secrets, and how large they become, is more than this is worth.
+    #[error("it is compressed (zip), which is not supported; encrypt without compression")]
+    Compressed,
+    /// The content is encrypted in a way that is not supported.
+    #[error(
+        "its content is encrypted with {0}, which is not supported; use A256GCM, which is what skopeo uses, or another of A128GCM, A192GCM, \
+         A128CBC-HS256, A192CBC-HS384 and A256CBC-HS512"
+    )]
+    ContentEncryption(&'static str),
+    /// No recipient's algorithm is supported.
+    #[error(
+        "its key is wrapped with {0}, which is not supported; use RSA-OAEP, RSA-OAEP-256, or ECDH-ES+A256KW, +A192KW or +A128KW on P-256, \
+         P-384 or P-521"
+    )]
+    KeyAlgorithm(String),
+    /// No key opens it, or it was changed: which of the two it is cannot be told, and is nobody's business.
+    #[error(
+        "none of the keys opens it, or it was changed: it is encrypted for {wanted}, and the keys are {had}; give the private key of one of \
+         its recipients"
+    )]
+    NoKey {
+        /// What its recipients use, such as `RSA-OAEP` or `ECDH-ES+A256KW on P-384`.
+        wanted: String,
+        /// How many keys there were of which kinds, such as `2 of RSA, 1 of P-256`.
+        had: String,
+    },
+}
+
+impl Jwe {
+    /// Reads a message in any of its three forms.
+    ///
+    /// # Errors
+    ///
+    /// If it is none, is larger than allowed, or asks for something that is not supported.
+    pub fn parse(text: &[u8]) -> Result<Self, JweError> {
+        let members = Members::read(text)?;
+        let mut recipients = Vec::new();
+        let mut unsupported = Vec::new();
+        let mut encryption = None;
+        for (header, encrypted_key) in members.recipients() {
+            let header = Header::merge([members.protected(), members.unprotected(), header])?;
+            let asked = header.encryption()?;
+            if encryption.is_some_and(|earlier| earlier != asked) {
+                return Err(JweError::Malformed(
+                    "has recipients with different content encryptions (enc)",
+                ));
+            }
+            encryption = Some(asked);
+            match Recipient::read(&header, encrypted_key)? {
+                Ok(recipient) => recipients.push(recipient),
+                Err(name) => unsupported.push(name),
+            }
+        }
+        let Some(encryption) = encryption.filter(|_| !recipients.is_empty()) else {
+            return Err(JweError::KeyAlgorithm(list(unsupported)));
+        };
+        Ok(Self {
+            content: members.content(encryption)?,
+            recipients,
+            unsupported,
+        })
+    }
+
+    /// Opens the message with the first key that does, trying every key with every recipient that it fits. Names of keys (`kid`)
+    /// decide nothing: they are what the sender says.
+    ///
+    /// # Errors
+    ///
+    /// [`JweError::NoKey`] for every reason; the reasons cannot be told apart.
+    pub fn open(&self, keys: &[PrivateKey]) -> Result<Opened, JweError> {
+        for recipient in &self.recipients {
+            for (index, key) in keys.iter().enumerate() {
+                if !recipient.fits(key) {
+                    continue;
+                }
+                let content_key = recipient.unwrap(key, self.content.encryption.key_bytes());
+                if let Some(plain) = content_key.and_then(|key| self.content.open(&key)) {
+                    return Ok(Opened {
+                        plain,
+                        algorithm: recipient.algorithm().name(),
+                        key: index,
+                    });
+                }
+            }
+        }
+        Err(self.no_key(keys))
+    }
+
+    fn no_key(&self, keys: &[PrivateKey]) -> JweError {
+        let supported = self.recipients.iter().map(Recipient::describe);
+        let others = self
+            .unsupported
+            .iter()
+            .map(|name| format!("{name} (not supported)"));
+        let mut counts = BTreeMap::new();
+        for key in keys {
+            *counts.entry(key.describe()).or_insert(0_usize) += 1;
+        }
+        let had = counts
+            .into_iter()
+            .map(|(kind, count)| format!("{count} of {kind}"));
+        JweError::NoKey {
+            wanted: list(supported.chain(others)),
+            had: list(had),
+        }
+    }
+}
+
+/// What it is encrypted with and for, and no foreign bytes.
+impl std::fmt::Debug for Jwe {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let recipients: Vec<String> = self.recipients.iter().map(Recipient::describe).collect();
+        f.debug_struct("Jwe")
+            .field("encryption", &self.content.encryption)
+            .field("recipients", &recipients)
+            .field("unsupported", &self.unsupported)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Never the content.
+impl std::fmt::Debug for Opened {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Opened")
+            .field("algorithm", &self.algorithm)
+            .field("key", &self.key)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Words with commas between them, each once.
+fn list<T: Into<String>>(words: impl IntoIterator<Item = T>) -> String {
+    let mut seen: Vec<String> = Vec::new();
+    for word in words.into_iter().map(Into::into) {
+        if !seen.contains(&word) {
+            seen.push(word);
+        }
+    }
+    if seen.is_empty() {
+        return "none".to_owned();
+    }
+    seen.join(", ")
+}

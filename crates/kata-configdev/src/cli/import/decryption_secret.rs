@@ -1,0 +1,178 @@
+//! `kata-configdev import decryption-secret`.
+
+use std::fs::{File, read_dir};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use credential_sources::Loss;
+use credential_sources::decryption_secret::{
+    Imported, MAX_VALUE_BYTES, MAX_VALUES, Source, Values, WithKeys, import, put_below,
+};
+use credential_sources::merge::MergeError;
+use serde::Serialize;
+use zeroize::Zeroizing;
+
+use super::super::finding::Input;
+use super::docker_config::{faults, finding, label, read};
+use super::told;
+use crate::host_file::{FileFault, read_bounded};
+use crate::{Error, exit, lines};
+
+/// Makes a document of the keys that encrypted images are opened with.
+///
+/// A file may be a private key (PEM, DER, JWK), the list base64(key)[:base64(password)] with commas between,
+/// or manifests of secrets in YAML or JSON whose values are such keys or lists; a directory is read as a
+/// secret that is mounted there. Where a secret has a value NAME.password beside NAME, it is the password of
+/// that key. Each key is tried, and what it is goes to standard error, or why it is left out.
+///
+/// The document holds the keys: umask 077 keeps the file that it is written to from other users. A node has
+/// it, so that they protect images against the registry and its readers, not against the node.
+#[derive(Args, Debug)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
+Examples:
+  umask 077
+  kata-configdev import decryption-secret image-key.pem > imagepuller.toml
+  kubectl get secret image-keys -o yaml | kata-configdev import decryption-secret - > imagepuller.toml
+  kata-configdev import decryption-secret --into imagepuller.toml --strict /run/secrets/image-keys > new.toml"
+)]
+pub struct Arguments {
+    /// The files and directories, or "-" for standard input.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Add to this document instead of beginning a new one.
+    #[arg(long, value_name = "DOCUMENT")]
+    into: Option<PathBuf>,
+    /// Print no document if anything is left out (exit code 65).
+    #[arg(long)]
+    strict: bool,
+    /// Print one JSON object: document, keys, findings, faults.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The outcome, as `--json` prints it.
+#[derive(Serialize)]
+struct Report<'a> {
+    /// `None` where there are faults, or with `--strict` losses.
+    document: Option<&'a str>,
+    /// Where each key comes from.
+    keys: Vec<&'a str>,
+    findings: Vec<told::Item<'a>>,
+    faults: Vec<told::Item<'a>>,
+}
+
+/// What was read from one place.
+enum Content {
+    File(Zeroizing<Vec<u8>>),
+    Directory(Values),
+}
+
+/// Imports `arguments.files`.
+pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
+    let contents: Vec<_> = arguments
+        .files
+        .iter()
+        .map(|path| Ok((label(path), content(path)?)))
+        .collect::<Result<_, Error>>()?;
+    let sources = contents.iter().map(|(name, content)| match content {
+        Content::File(text) => Source::File { name, text },
+        Content::Directory(values) => Source::Mounted { name, values },
+    });
+    let mut imported = import(&sources.collect::<Vec<_>>());
+    if imported.keys.is_empty() && imported.faults.is_empty() {
+        let text = "there is no decryption key in it that could be used".to_owned();
+        let names = contents.iter().map(|(name, _)| name.as_str());
+        let names = names.collect::<Vec<_>>().join(", ");
+        imported.faults.push(finding(&names, "", Loss::Lost, text));
+    }
+    let complete = match &arguments.into {
+        Some(path) => complete(&Input::read(path)?.text, &label(path), &mut imported),
+        None => complete(&[], "the document", &mut imported),
+    };
+    let is_lossy = told::is_lossy(&imported.findings);
+    let document = complete
+        .as_ref()
+        .filter(|_| imported.faults.is_empty() && !(arguments.strict && is_lossy))
+        .and_then(|complete| std::str::from_utf8(complete.text.expose()).ok());
+    if arguments.json {
+        let report = Report {
+            document,
+            keys: imported
+                .keys
+                .iter()
+                .map(|key| key.source.as_str())
+                .collect(),
+            findings: told::items(&imported.findings),
+            faults: told::items(&imported.faults),
+        };
+        super::super::print_json(out, &report)?;
+    } else {
+        told::tell(&imported.findings, &imported.faults, arguments.strict)?;
+        out.write_all(document.unwrap_or_default().as_bytes())?;
+    }
+    Ok(if document.is_some() { 0 } else { exit::DATA })
+}
+
+fn content(path: &Path) -> Result<Content, Error> {
+    if !path.is_dir() {
+        return read(path).map(Content::File);
+    }
+    directory(path)
+        .map(Content::Directory)
+        .map_err(|fault| Error::Input {
+            path: path.into(),
+            fault,
+        })
+}
+
+/// Reads a secret as the kubelet mounts it: the values are links, and what begins with two dots is the kubelet's own.
+fn directory(path: &Path) -> Result<Values, FileFault> {
+    let mut values = Values::new();
+    for entry in read_dir(path)? {
+        let name = entry?.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with("..") {
+            continue;
+        }
+        let file = path.join(&*name);
+        if !file.is_file() {
+            continue;
+        }
+        if values.len() == 2 * MAX_VALUES {
+            return Err(FileFault::TooManyEntries {
+                limit: 2 * MAX_VALUES,
+            });
+        }
+        let file = File::open(file)?;
+        let size = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
+        let value = read_bounded(file, size, MAX_VALUE_BYTES)?;
+        values.insert(name.into_owned(), value);
+    }
+    Ok(values)
+}
+
+/// Adds the keys to a document. What is wrong with it becomes a fault.
+fn complete(document: &[u8], name: &str, imported: &mut Imported) -> Option<WithKeys> {
+    let complete = match put_below(document, &imported.keys) {
+        Ok(complete) => complete,
+        Err(MergeError::Document(problems)) => {
+            imported.faults.extend(faults(name, &problems));
+            return None;
+        }
+        Err(error) => {
+            let text = lines::on_one_line(&error.to_string());
+            imported.faults.push(finding(name, "", Loss::Lost, text));
+            return None;
+        }
+    };
+    imported.findings.extend_from_slice(&complete.findings);
+    for warning in &complete.warnings {
+        let text = format!("line {}: {}", warning.line, warning.effect);
+        let note = finding("the new document", &warning.key, Loss::Note, text);
+        imported.findings.push(note);
+    }
+    Some(complete)
+}

@@ -1,0 +1,18 @@
+//! Invariant: any bytes are a challenge, a token, an error's name of few harmless letters, or refused with fixed words.
+#![no_main]
+
+use kbs_client::fuzz::{Challenge, error_kind, token_of};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    for fault in [Challenge::parse(bytes).err(), token_of(bytes).err()] {
+        if let Some(fault) = fault {
+            let text = fault.to_string();
+            assert!(text.starts_with("answered with something that "), "{text}");
+        }
+    }
+    if let Some(kind) = error_kind(bytes).kind {
+        assert!(!kind.is_empty() && kind.len() <= 100);
+        assert!(kind.bytes().all(|byte| byte.is_ascii_graphic()));
+    }
+});

@@ -1,0 +1,19 @@
+//! Invariant: any bytes are a file of resources or an error of fixed words, and no resource is larger than the file.
+#![no_main]
+
+use kbs_client::fuzz::find;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    match find(bytes, "a/b/c") {
+        Ok(found) => {
+            assert!(found.resource.is_some() || found.repeated == 0);
+            assert!(
+                found
+                    .resource
+                    .is_none_or(|resource| resource.len() < bytes.len())
+            );
+        }
+        Err(fault) => assert!(fault.to_string().starts_with("is not as it has to be: ")),
+    }
+});

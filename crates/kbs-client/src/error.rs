@@ -1,0 +1,180 @@
+//! Why a secret could not be had, in words that hold nothing of it.
+
+use std::fmt;
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use jose::{JweError, KeyError};
+use puller_config::ResourceUri;
+use thiserror::Error;
+
+use crate::attester::AttesterError;
+use crate::sealed::SealedError;
+
+/// The largest resource, in bytes: a document of credentials, a key, a list of certificates. Kubernetes' secrets end there too.
+pub const MAX_RESOURCE_BYTES: usize = 1 << 20;
+
+/// Why a secret could not be had.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is nobody to ask.
+    #[error(
+        "get {uri}: no source of resources is configured; list some as \"sources\" in [resources] of the measured document"
+    )]
+    NotConfigured {
+        /// What was asked for.
+        uri: ResourceUri,
+    },
+    /// Nobody had it.
+    #[error("get {uri}: {}", Listed(failures))]
+    Unavailable {
+        /// What was asked for.
+        uri: ResourceUri,
+        /// What each source said, in the order in which they were asked.
+        failures: Vec<Failure>,
+    },
+    /// A sealed secret that stays closed.
+    #[error("open a sealed secret: {0}")]
+    Sealed(#[from] SealedError),
+    /// A source that cannot be asked at all.
+    #[error("use {source_name} as a source of resources: {reason}")]
+    Source {
+        /// The source as `[resources]` has it.
+        source_name: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// What one source said.
+#[derive(Debug)]
+pub struct Failure {
+    /// The source as `[resources]` has it.
+    pub source: String,
+    /// Why it did not answer with the resource.
+    pub fault: Fault,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.source, self.fault)
+    }
+}
+
+/// Why a source did not answer with a resource. Each text goes on after the name of the source.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// It says that there is no such resource.
+    #[error("does not have it")]
+    NotThere,
+    /// No whole answer in time.
+    #[error("gave no whole answer within {} seconds", .0.as_secs_f32())]
+    Late(Duration),
+    /// The time for all sources together ran out.
+    #[error("was asked last, when the {} seconds for all sources were over", .0.as_secs_f32())]
+    OutOfTime(Duration),
+    /// No connection, or one that broke.
+    #[error("cannot be asked: {reason}")]
+    Unreachable {
+        /// What the system or the library says.
+        reason: String,
+    },
+    /// Somebody else's certificate.
+    #[error("has a certificate that is not trusted: {reason}; {roots}")]
+    Certificate {
+        /// What is wrong with it.
+        reason: &'static str,
+        /// Whom the guest trusts.
+        roots: &'static str,
+    },
+    /// More bytes than anything needs.
+    #[error("answered with more than {limit_bytes} bytes")]
+    TooLarge {
+        /// The limit.
+        limit_bytes: usize,
+    },
+    /// It sends the guest elsewhere.
+    #[error("redirects, which is not followed; name the address that answers")]
+    Redirect,
+    /// An HTTP status that is none of success.
+    #[error("answered with HTTP status {status}{kind}: {hint}")]
+    Status {
+        /// The status.
+        status: u16,
+        /// What the broker calls the error, with a comma and quotes.
+        kind: Kind,
+        /// What that means.
+        hint: &'static str,
+    },
+    /// A ttrpc status that is none of success.
+    #[error("answered with ttrpc status {code}: {hint}")]
+    Call {
+        /// The status, as gRPC numbers them.
+        code: i32,
+        /// What that means.
+        hint: &'static str,
+    },
+    /// An answer that breaks the protocol.
+    #[error("answered with something that {rule}")]
+    Answer {
+        /// What about it.
+        rule: &'static str,
+    },
+    /// An answer for another key, or none that is encrypted.
+    #[error("answered with what the guest's key does not open: {0}")]
+    NotOpened(#[from] JweError),
+    /// It knows the `resource` plugin only.
+    #[error(
+        "keeps only what kbs:///repository/type/tag names; ask the data hub or the broker itself for other plugins"
+    )]
+    Plugin,
+    /// A broker, and no way to prove anything to it.
+    #[error(
+        "wants a proof of what the guest is: set \"kbs-token-file\" or \"kbs-attester\" in [resources]"
+    )]
+    NoProof,
+    /// No evidence for a broker.
+    #[error("wants evidence that the guest cannot give: {0}")]
+    Attester(#[from] AttesterError),
+    /// No key for a session.
+    #[error("wants a key that the guest cannot make: {0}")]
+    Key(#[from] KeyError),
+    /// A file that cannot be read.
+    #[error("cannot be read: {0}")]
+    File(ErrorKind),
+    /// A file with something else in it.
+    #[error("is not as it has to be: {rule}")]
+    Content {
+        /// What about it.
+        rule: &'static str,
+    },
+    /// The file with the token that a broker takes.
+    #[error("takes the token of \"kbs-token-file\", and that file {0}")]
+    TokenFile(Box<Fault>),
+}
+
+/// What a broker calls an error: nothing, or a word of few safe characters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kind(pub(crate) Option<String>);
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0
+            .as_ref()
+            .map_or(Ok(()), |kind| write!(f, ", \"{kind}\""))
+    }
+}
+
+struct Listed<'a>(&'a [Failure]);
+
+impl fmt::Display for Listed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, failure) in self.0.iter().enumerate() {
+            let separator = if at == 0 { "" } else { "; " };
+            write!(f, "{separator}{failure}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,135 @@
+//! A place where resources may be, behind one way of asking.
+
+use std::sync::Arc;
+
+use puller_config::{AttesterKind, ResourceSource, ResourceUri, Resources};
+use url::Url;
+use zeroize::Zeroizing;
+
+use crate::attester::{Attester, Sample};
+use crate::broker::Broker;
+use crate::client::Limits;
+use crate::error::{Error, Fault};
+use crate::gateway::Gateway;
+use crate::http::Http;
+use crate::{files, hub};
+
+/// A source that can be asked.
+#[derive(Debug)]
+pub struct Source {
+    name: String,
+    limits: Limits,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Hub(std::path::PathBuf),
+    Gateway(Gateway),
+    Broker(Box<Broker>),
+    Files(std::path::PathBuf),
+}
+
+impl Source {
+    /// Prepares a source; nothing is asked yet.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Source`] for an address that is not allowed, and for roots that cannot be used.
+    pub fn new(
+        source: &ResourceSource,
+        resources: &Resources,
+        attester: Option<&Arc<dyn Attester>>,
+        limits: Limits,
+    ) -> Result<Self, Error> {
+        let failed = |reason: String| Error::Source {
+            source_name: source.to_string(),
+            reason,
+        };
+        let kind = match source {
+            ResourceSource::DataHub(socket) => Kind::Hub(socket.clone()),
+            ResourceSource::Files(path) => Kind::Files(path.clone()),
+            ResourceSource::Gateway(address) => {
+                check_loopback(address).map_err(failed)?;
+                let http = Http::new(None, limits.request).map_err(failed)?;
+                Kind::Gateway(Gateway::new(http, address.clone()))
+            }
+            ResourceSource::Broker(address) => {
+                if address.scheme() != "https" {
+                    check_loopback(address).map_err(failed)?;
+                }
+                let roots = resources.kbs_ca_certs.as_ref();
+                let http = Http::new(roots, limits.request).map_err(failed)?;
+                let token_file = resources.kbs_token_file.clone();
+                let attester = attester.cloned();
+                Kind::Broker(Box::new(Broker::new(
+                    http,
+                    address.clone(),
+                    token_file,
+                    attester,
+                )))
+            }
+        };
+        Ok(Self {
+            name: source.to_string(),
+            limits,
+            kind,
+        })
+    }
+
+    /// The source as `[resources]` has it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Asks for a resource; each request on the way is bounded, all of them together are not.
+    ///
+    /// # Errors
+    ///
+    /// Why there is no resource of 1 to [`crate::MAX_RESOURCE_BYTES`] bytes.
+    pub async fn fetch(&self, uri: &ResourceUri) -> Result<Zeroizing<Vec<u8>>, Fault> {
+        let resource = match &self.kind {
+            Kind::Hub(socket) => hub::fetch(socket, uri, self.limits.request).await,
+            Kind::Gateway(gateway) => gateway.fetch(uri).await,
+            Kind::Broker(broker) => broker.fetch(uri).await,
+            Kind::Files(path) => files::fetch(path, uri).await,
+        }?;
+        if resource.is_empty() {
+            return Err(Fault::Answer {
+                rule: "is empty, which no secret is",
+            });
+        }
+        if resource.len() > crate::MAX_RESOURCE_BYTES {
+            return Err(Fault::TooLarge {
+                limit_bytes: crate::MAX_RESOURCE_BYTES,
+            });
+        }
+        Ok(resource)
+    }
+}
+
+/// The attester that `[resources]` names.
+pub fn attester(kind: Option<AttesterKind>) -> Result<Option<Arc<dyn Attester>>, Error> {
+    match kind {
+        None => Ok(None),
+        Some(AttesterKind::Sample) => Ok(Some(Arc::new(Sample))),
+        Some(other) => Err(Error::Source {
+            source_name: format!("attester {other}"),
+            reason: "this program does not have it".to_owned(),
+        }),
+    }
+}
+
+/// Secrets go over plain HTTP only where they do not leave the guest. A name would do only if nobody else resolved it.
+fn check_loopback(address: &Url) -> Result<(), String> {
+    let is_loopback = match address.host() {
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        _ => false,
+    };
+    if address.scheme() == "http" && is_loopback {
+        Ok(())
+    } else {
+        Err("plain HTTP is for 127.0.0.1 and [::1] only".to_owned())
+    }
+}

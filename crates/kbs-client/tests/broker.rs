@@ -1,0 +1,309 @@
+//! Brokers that answer with anything but what they should, and others that stand where a broker should be.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
+
+mod support;
+
+use std::time::Duration;
+
+use kbs_client::{Client, Limits};
+use puller_config::{Resources, Roots};
+use support::End::{Close, Drip, Flood, Silence};
+use support::{End, PATIENT, Server, ask, client, error, reply, resources};
+use vm_harness::pki::Authority;
+
+const COOKIE: &str = "Set-Cookie: other=hunter2\r\nSet-Cookie: kbs-session-id=hunter2; Path=/\r\n";
+const CHALLENGE: &str = r#"{"nonce": "hunter2", "extra-params": ""}"#;
+const TOKEN: &str = r#"{"token": "hunter2"}"#;
+
+/// A broker that does everything right up to one step, and there answers as given.
+fn broker(step: &'static str, answer: &str, end: End) -> Server {
+    let answer = answer.to_owned();
+    Server::start(None, move |request| {
+        let target = request.split(' ').nth(1).unwrap_or_default();
+        if target.starts_with(step) {
+            return (answer.clone(), end);
+        }
+        let answer = match target {
+            "/kbs/v0/auth" => reply("200 OK", COOKIE, CHALLENGE),
+            "/kbs/v0/attest" => reply("200 OK", "", TOKEN),
+            _ => reply("404 Not Found", "", ""),
+        };
+        (answer, Close)
+    })
+}
+
+const AUTH: &str = "/kbs/v0/auth";
+const ATTEST: &str = "/kbs/v0/attest";
+const RESOURCE: &str = "/kbs/v0/resource/";
+
+#[test]
+fn broker_is_believed_nothing() {
+    let refusal = |status, kind: &str| {
+        let body = format!(
+            r#"{{"type": "https://github.com/confidential-containers/kbs/errors/{kind}", "detail": "hunter2"}}"#
+        );
+        reply(status, "", &body)
+    };
+    let version = r#"{"type": "x/AttestationError", "detail": "KBS Client Protocol Version Mismatch: expect =0.5.0"}"#;
+    let jwe = r#"{"protected":"eyJhbGciOiJFQ0RILUVTK0EyNTZLVyIsImVuYyI6IkEyNTZHQ00ifQ","encrypted_key":"aHVudGVyMg","iv":"aHVudGVyMg","ciphertext":"aHVudGVyMg","tag":"aHVudGVyMg"}"#;
+    let long = format!(r#"{{"nonce": "{}"}}"#, "n".repeat(300_000));
+    for (step, answer, end, expected) in [
+        (
+            AUTH,
+            refusal("401 No", "AttestationError"),
+            Close,
+            "401, \"AttestationError\": the broker does not begin",
+        ),
+        (
+            AUTH,
+            reply("401 No", "", version),
+            Close,
+            "speaks another version of its protocol than 0.4.0",
+        ),
+        (
+            AUTH,
+            refusal("404 No", "hunter2 of \u{1b}[31m"),
+            Close,
+            "404: there is no key broker at this address",
+        ),
+        (
+            AUTH,
+            reply("500 Oops", "", "hunter2"),
+            Close,
+            "status 500: the broker, or something in front of it",
+        ),
+        (
+            AUTH,
+            reply("200 OK", "", CHALLENGE),
+            Close,
+            "sets no cookie kbs-session-id",
+        ),
+        (
+            AUTH,
+            reply("200 OK", "Set-Cookie: session=hunter2\r\n", CHALLENGE),
+            Close,
+            "sets no cookie kbs-session-id",
+        ),
+        (
+            AUTH,
+            reply(
+                "200 OK",
+                "Set-Cookie: kbs-session-id=a\r\nSet-Cookie: kbs-session-id=b\r\n",
+                CHALLENGE,
+            ),
+            Close,
+            "two different cookies",
+        ),
+        (
+            AUTH,
+            reply("200 OK", COOKIE, "{}"),
+            Close,
+            "is no challenge",
+        ),
+        (
+            AUTH,
+            reply("200 OK", COOKIE, "hunter2"),
+            Close,
+            "is no challenge",
+        ),
+        (
+            AUTH,
+            reply(
+                "200 OK",
+                COOKIE,
+                r#"{"nonce": "n", "extra-params": {"selected-hash-algorithm": "md5"}}"#,
+            ),
+            Close,
+            "another hash",
+        ),
+        (
+            AUTH,
+            reply("200 OK", COOKIE, &long),
+            Close,
+            "more than 262144 bytes",
+        ),
+        (
+            AUTH,
+            reply("303 See Other", "Location: /elsewhere\r\n", ""),
+            Close,
+            "redirects",
+        ),
+        (
+            AUTH,
+            "HTTP/1.1 200 OK\r\n\r\n{".to_owned(),
+            Flood,
+            "more than 262144 bytes",
+        ),
+        (
+            AUTH,
+            "HTTP/1.1 200 OK\r\n\r\n{".to_owned(),
+            Drip,
+            "no whole answer within",
+        ),
+        (AUTH, String::new(), Silence, "no whole answer within"),
+        (
+            ATTEST,
+            refusal("401 No", "AttestationError"),
+            Close,
+            "the broker does not believe the evidence",
+        ),
+        (
+            ATTEST,
+            reply("200 OK", "", "{}"),
+            Close,
+            "no result of an attestation",
+        ),
+        (
+            ATTEST,
+            reply("200 OK", "", "hunter2"),
+            Close,
+            "no result of an attestation",
+        ),
+        (
+            ATTEST,
+            reply("307 Elsewhere", "Location: http://127.0.0.1:1/\r\n", ""),
+            Close,
+            "redirects",
+        ),
+        (
+            ATTEST,
+            "HTTP/1.1 200 OK\r\n\r\n{".to_owned(),
+            Flood,
+            "more than 262144 bytes",
+        ),
+        (ATTEST, String::new(), Silence, "no whole answer within"),
+        (ATTEST, String::new(), Close, "cannot be asked"),
+        (
+            RESOURCE,
+            refusal("401 No", "TokenNotFound"),
+            Close,
+            "401, \"TokenNotFound\": the broker does not take the session",
+        ),
+        (
+            RESOURCE,
+            refusal("403 No", "PolicyDeny"),
+            Close,
+            "403, \"PolicyDeny\": the broker's policy",
+        ),
+        (
+            RESOURCE,
+            reply("404 No", "", "hunter2"),
+            Close,
+            "404: the broker has no such resource",
+        ),
+        (
+            RESOURCE,
+            reply("200 OK", "", "hunter2"),
+            Close,
+            "the guest's key does not open",
+        ),
+        (
+            RESOURCE,
+            reply("200 OK", "", ""),
+            Close,
+            "the guest's key does not open",
+        ),
+        (
+            RESOURCE,
+            reply("200 OK", "", jwe),
+            Close,
+            "the guest's key does not open",
+        ),
+        (
+            RESOURCE,
+            reply("302 Found", "Location: http://127.0.0.1:1/\r\n", ""),
+            Close,
+            "redirects",
+        ),
+        (
+            RESOURCE,
+            "HTTP/1.1 200 OK\r\n\r\n{".to_owned(),
+            Flood,
+            "more than 1414488 bytes",
+        ),
+        (
+            RESOURCE,
+            "HTTP/1.1 200 OK\r\n\r\n{".to_owned(),
+            Drip,
+            "no whole answer within",
+        ),
+        (RESOURCE, String::new(), Silence, "no whole answer within"),
+    ] {
+        let shown: String = answer.chars().take(80).collect();
+        let error = error(end, |limits| {
+            let server = broker(step, &answer, end);
+            let error = ask(&client(&[&server.broker()], limits)).unwrap_err();
+            let requests = server.requests();
+            let is_clean = |request: &String| !request.contains("other=");
+            assert!(requests.iter().all(is_clean), "{requests:?}");
+            // Nothing is asked after the step that failed, but for the one further hand-shake after a 401.
+            let was_asked = requests.last().is_some_and(|last| last.contains(step));
+            (error, was_asked)
+        });
+        assert!(
+            error.contains(expected),
+            "{step} {shown:?} {end:?}: {error}"
+        );
+    }
+}
+
+/// A cookie, a token or evidence goes to the broker's own address only, and over a connection that was verified.
+#[test]
+fn nothing_is_sent_to_who_is_not_the_broker() {
+    let authority = Authority::new("Somebody else's").unwrap();
+    let impostor = Server::start(Some(&authority), |_| (String::new(), Close));
+    let elsewhere = Server::always("", Close);
+    let plain = Server::always(&reply("400 Bad Request", "", ""), Close);
+    let owner = Authority::new("The owner's").unwrap();
+    for (source, expected) in [
+        (
+            format!("kbs=https://localhost:{}", impostor.port),
+            "certificate that is not trusted",
+        ),
+        (
+            format!("kbs=https://localhost:{}", plain.port),
+            "it does not speak TLS",
+        ),
+    ] {
+        let roots = Some(Roots::parse(owner.certificate()).unwrap());
+        let resources = Resources {
+            kbs_ca_certs: roots,
+            ..resources(&[&source])
+        };
+        let error = ask(&Client::new(&resources, PATIENT).unwrap()).unwrap_err();
+        assert!(error.contains(expected), "{error}");
+    }
+    assert!(impostor.requests().is_empty());
+
+    let location = format!("Location: http://127.0.0.1:{}/\r\n", elsewhere.port);
+    for step in [AUTH, ATTEST, RESOURCE] {
+        let server = broker(step, &reply("307 Elsewhere", &location, ""), Close);
+        ask(&client(&[&server.broker()], PATIENT)).unwrap_err();
+    }
+    assert!(elsewhere.requests().is_empty());
+}
+
+/// What a caller gives up on half-way does not keep the next one from a hand-shake.
+#[test]
+fn hand_shake_that_is_given_up_is_made_again() {
+    let server = broker(ATTEST, "", Silence);
+    let client = client(
+        &[&server.broker()],
+        Limits {
+            request: Duration::from_secs(180),
+            whole: Duration::from_secs(1),
+        },
+    );
+    // On a slow machine a hand-shake may not get as far in a second.
+    for _ in 0..60 {
+        let error = ask(&client).unwrap_err();
+        assert!(error.contains("for all sources were over"), "{error}");
+        let requests = server.requests();
+        let attested = requests.iter().filter(|request| request.contains(ATTEST));
+        if attested.count() == 2 {
+            return;
+        }
+    }
+    panic!("only one hand-shake was made");
+}

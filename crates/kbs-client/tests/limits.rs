@@ -1,0 +1,141 @@
+//! How long things take, and which way they go.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
+
+mod support;
+
+use std::time::Duration;
+
+use kbs_client::{Client, Limits};
+use puller_config::{ResourceSource, Resources};
+use support::End::{Close, Silence};
+use support::{OCTETS, PATIENT, Server, ask, client, reply};
+use url::Url;
+
+#[test]
+fn proxies_of_the_environment_are_not_used() {
+    // The variables cannot be set here without a race, so the whole test runs again with them.
+    const AGAIN: &str = "KBS_CLIENT_TEST_PROXY";
+    if std::env::var_os(AGAIN).is_some() {
+        let server = Server::always(&reply("200 OK", OCTETS, "a secret"), Close);
+        assert_eq!(
+            ask(&client(&[&server.gateway()], PATIENT)).unwrap(),
+            b"a secret"
+        );
+        return;
+    }
+    let proxy = Server::always(&reply("200 OK", OCTETS, "of the proxy"), Close);
+    let address = format!("http://127.0.0.1:{}", proxy.port);
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "proxies_of_the_environment_are_not_used"])
+        .env(AGAIN, "1")
+        .envs(
+            [
+                "http_proxy",
+                "HTTP_PROXY",
+                "https_proxy",
+                "HTTPS_PROXY",
+                "all_proxy",
+                "ALL_PROXY",
+            ]
+            .map(|name| (name, &address)),
+        )
+        .env_remove("no_proxy")
+        .env_remove("NO_PROXY")
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stdout)
+    );
+    assert!(proxy.requests().is_empty());
+}
+
+/// One source that hangs does not keep the next one from being asked; all of them together have an end.
+#[test]
+fn time_is_bounded_for_each_request_and_for_the_whole() {
+    let silent = Server::always("", Silence);
+    let good = Server::always(&reply("200 OK", OCTETS, "a secret"), Close);
+    // As long as the good one needs on this machine.
+    let found = [1, 10, 60]
+        .map(Duration::from_secs)
+        .into_iter()
+        .find_map(|request| {
+            let limits = Limits { request, ..PATIENT };
+            ask(&client(&[&silent.gateway(), &good.gateway()], limits)).ok()
+        });
+    assert_eq!(found.unwrap(), b"a secret");
+
+    let good = Server::always(&reply("200 OK", OCTETS, "a secret"), Close);
+    let limits = Limits {
+        request: Duration::from_secs(180),
+        whole: Duration::from_millis(500),
+    };
+    let error = ask(&client(&[&silent.gateway(), &good.gateway()], limits)).unwrap_err();
+    assert!(
+        error.contains("when the 0.5 seconds for all sources were over"),
+        "{error}"
+    );
+    assert!(good.requests().is_empty());
+}
+
+#[test]
+fn plain_http_is_for_the_guest_itself() {
+    for (source, is_fine) in [
+        (
+            ResourceSource::Gateway(Url::parse("http://127.0.0.1:8006").unwrap()),
+            true,
+        ),
+        (
+            ResourceSource::Gateway(Url::parse("http://[::1]:8006").unwrap()),
+            true,
+        ),
+        (
+            ResourceSource::Gateway(Url::parse("http://localhost:8006").unwrap()),
+            false,
+        ),
+        (
+            ResourceSource::Gateway(Url::parse("http://10.0.0.1:8006").unwrap()),
+            false,
+        ),
+        (
+            ResourceSource::Gateway(Url::parse("https://127.0.0.1:8006").unwrap()),
+            false,
+        ),
+        (
+            ResourceSource::Broker(Url::parse("http://127.0.0.2:8080").unwrap()),
+            true,
+        ),
+        (
+            ResourceSource::Broker(Url::parse("https://kbs.corp").unwrap()),
+            true,
+        ),
+        (
+            ResourceSource::Broker(Url::parse("http://kbs.corp").unwrap()),
+            false,
+        ),
+        (
+            ResourceSource::Broker(Url::parse("http://localhost").unwrap()),
+            false,
+        ),
+        (
+            ResourceSource::Broker(Url::parse("ftp://127.0.0.1").unwrap()),
+            false,
+        ),
+    ] {
+        let shown = source.to_string();
+        let resources = Resources {
+            sources: vec![source],
+            ..Resources::default()
+        };
+        let made = Client::new(&resources, PATIENT);
+        assert_eq!(made.is_ok(), is_fine, "{shown}");
+        if let Err(error) = made {
+            assert!(
+                error.to_string().contains("127.0.0.1 and [::1] only"),
+                "{error}"
+            );
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! Encrypted layers, made with `openssl`, as they were encrypted and as somebody without the key would have them.
+
+use std::process::Command;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ocicrypt::PublicOptions;
+
+use super::*;
+
+const KEY: [u8; 32] = [0x5a; 32];
+const NONCE: [u8; 16] = *b"0123456789abcdef";
+
+/// Whether layers can be encrypted here. Where every test has to run, a missing program is a failure.
+fn has_openssl(test: &str) -> bool {
+    let version = Command::new("openssl").arg("version").output();
+    let is_there = version.is_ok_and(|output| output.status.success());
+    assert!(
+        is_there || std::env::var_os("CONFIGDEV_REQUIRE_ALL").is_none(),
+        "{test} needs openssl"
+    );
+    if !is_there {
+        eprintln!("{test}: skipped, there is no openssl");
+    }
+    is_there
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn openssl(input: &[u8], arguments: &[&str]) -> Vec<u8> {
+    let directory = tempfile::tempdir().unwrap();
+    let (from, to) = (directory.path().join("in"), directory.path().join("out"));
+    fs::write(&from, input).unwrap();
+    let output = Command::new("openssl")
+        .args(arguments)
+        .arg("-out")
+        .arg(&to)
+        .stdin(fs::File::open(&from).unwrap())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    fs::read(to).unwrap()
+}
+
+/// An encrypted layer, with what its annotations and its key's owner say.
+#[derive(Clone)]
+struct Sealed {
+    ciphertext: Vec<u8>,
+    nonce: [u8; 16],
+    hmac: Vec<u8>,
+    /// Of the compressed bytes.
+    plain_digest: Digest,
+    /// Of the archive.
+    diff_id: Digest,
+}
+
+impl Sealed {
+    fn new(compressed: &[u8], archive: &[u8]) -> Self {
+        Self::with_nonce(NONCE, compressed, archive)
+    }
+
+    fn with_nonce(nonce: [u8; 16], compressed: &[u8], archive: &[u8]) -> Self {
+        let (key, iv) = (hex(&KEY), hex(&nonce));
+        let ciphertext = openssl(compressed, &["enc", "-aes-256-ctr", "-K", &key, "-iv", &iv]);
+        assert_eq!(ciphertext.len(), compressed.len());
+        assert!(ciphertext.is_empty() || ciphertext != compressed);
+        let option = format!("hexkey:{key}");
+        let hmac = [
+            "dgst", "-sha256", "-mac", "HMAC", "-macopt", &option, "-binary",
+        ];
+        Self {
+            hmac: openssl(&ciphertext, &hmac),
+            ciphertext,
+            nonce,
+            plain_digest: digest_of(compressed),
+            diff_id: digest_of(archive),
+        }
+    }
+
+    fn key(&self) -> LayerKey {
+        let public = format!(
+            r#"{{"cipher":"AES_256_CTR_HMAC_SHA256","hmac":"{}","cipheroptions":{{}}}}"#,
+            STANDARD.encode(&self.hmac)
+        );
+        let private = format!(
+            r#"{{"symkey":"{}","digest":"{}","cipheroptions":{{"nonce":"{}"}}}}"#,
+            STANDARD.encode(KEY),
+            self.plain_digest,
+            STANDARD.encode(self.nonce)
+        );
+        let public = PublicOptions::parse(public.as_bytes()).unwrap();
+        LayerKey::parse(private.as_bytes(), &public).unwrap()
+    }
+
+    fn expected(&self) -> Expected {
+        Expected {
+            digest: digest_of(&self.ciphertext),
+            size: self.ciphertext.len() as u64,
+        }
+    }
+
+    /// With a digest of whatever the ciphertext became, as somebody who serves another manifest has it.
+    fn unpack(&self) -> (tempfile::TempDir, Result<Unpacked, LayerError>) {
+        let directory = tempfile::tempdir().unwrap();
+        let root = fs::File::open(directory.path()).unwrap().into();
+        let result = unpack(
+            chunks(&self.ciphertext),
+            &self.expected(),
+            Some(&self.key()),
+            &self.diff_id,
+            root,
+            &Waiting::default().caller(),
+        );
+        (directory, result)
+    }
+
+    fn forged(&self) -> Forged {
+        match self.unpack().1 {
+            Err(LayerError::Decryption(forged)) => forged,
+            result => panic!("{result:?}"),
+        }
+    }
+}
+
+/// Bytes that no compression makes smaller.
+fn noise(bytes: usize) -> Vec<u8> {
+    let mut state = 1u32;
+    let mut byte = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    };
+    (0..bytes).map(|_| byte()).collect()
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// Larger than all buffers together, and no multiple of anything.
+fn large() -> Vec<u8> {
+    Tar::default().file("large", noise(5_000_001)).bytes()
+}
+
+#[test]
+fn privileged_an_encrypted_layer_is_unpacked_like_a_plain_one() {
+    let test = "privileged_an_encrypted_layer_is_unpacked_like_a_plain_one";
+    if !is_root(test) || !has_openssl(test) {
+        return;
+    }
+    let archive = large();
+    let zstd = zstd::encode_all(&archive[..], 1).unwrap();
+    for compressed in [&archive, &gzip(&archive), &zstd] {
+        // All of the counter wraps after the first block, or the lower half, which has to carry over.
+        let half = [[0x11; 8], [0xff; 8]].concat();
+        for nonce in [NONCE, [0xff; 16], half.try_into().unwrap()] {
+            let sealed = Sealed::with_nonce(nonce, compressed, &archive);
+            let (directory, result) = sealed.unpack();
+            let unpacked = result.unwrap();
+            assert_eq!(unpacked.entries, 1);
+            assert_eq!(unpacked.plain_bytes, archive.len() as u64);
+            let content = fs::read(directory.path().join("large")).unwrap();
+            assert!(content == noise(5_000_001));
+        }
+    }
+}
+
+#[test]
+fn an_empty_layer_is_what_it_is_without_encryption() {
+    if !has_openssl("an_empty_layer_is_what_it_is_without_encryption") {
+        return;
+    }
+    for archive in [Tar::default().bytes(), Vec::new()] {
+        let plain = unpack_blob(&archive, &archive).1;
+        let (_directory, result) = Sealed::new(&archive, &archive).unpack();
+        assert_eq!(format!("{result:?}"), format!("{plain:?}"));
+        let mut other = Sealed::new(&archive, &archive);
+        other.hmac[0] ^= 1;
+        assert_eq!(other.forged(), Forged::Hmac);
+    }
+}
+
+/// Whoever has no key but can write the manifest. Everything is refused with one reason, whatever it broke on the way: the
+/// first byte breaks the compression, one in the middle the content, the last one nothing but a check.
+#[test]
+fn changed_ciphertext_is_known_by_its_hmac() {
+    if !has_openssl("changed_ciphertext_is_known_by_its_hmac") {
+        return;
+    }
+    let archive = large();
+    let zstd = zstd::encode_all(&archive[..], 1).unwrap();
+    for compressed in [&archive, &gzip(&archive), &zstd] {
+        let sealed = Sealed::new(compressed, &archive);
+        let last = compressed.len() - 1;
+        for at in [0, 300, last / 2, last] {
+            let mut changed = sealed.clone();
+            changed.ciphertext[at] ^= 1;
+            assert_eq!(changed.forged(), Forged::Hmac, "byte {at}");
+        }
+        let mut cut = sealed.clone();
+        cut.ciphertext.truncate(last);
+        assert_eq!(cut.forged(), Forged::Hmac);
+        cut.ciphertext.clear();
+        assert_eq!(cut.forged(), Forged::Hmac);
+        let mut longer = sealed.clone();
+        longer.ciphertext.push(0);
+        assert_eq!(longer.forged(), Forged::Hmac);
+        let mut plain = sealed.clone();
+        plain.ciphertext.clone_from(compressed);
+        assert_eq!(plain.forged(), Forged::Hmac);
+    }
+}
+
+/// The HMAC is right, so this takes somebody who had the key, or a mistake of theirs.
+#[test]
+fn what_was_wrapped_with_the_key_must_hold() {
+    if !has_openssl("what_was_wrapped_with_the_key_must_hold") {
+        return;
+    }
+    let archive = Tar::default().bytes();
+    for compressed in [archive.clone(), gzip(&archive)] {
+        let sealed = Sealed::new(&compressed, &archive);
+        sealed.unpack().1.unwrap();
+        let mut other_layer = sealed.clone();
+        other_layer.plain_digest = digest_of(b"another");
+        assert_eq!(other_layer.forged(), Forged::PlainDigest);
+        // The HMAC covers no nonce.
+        let mut other_nonce = sealed.clone();
+        other_nonce.nonce[15] ^= 1;
+        assert_eq!(other_nonce.forged(), Forged::PlainDigest);
+        // Layers swapped together with their annotations.
+        let mut other_image = sealed.clone();
+        other_image.diff_id = digest_of(b"another");
+        let result = other_image.unpack().1;
+        assert!(matches!(result, Err(LayerError::DiffId(_))), "{result:?}");
+    }
+}
+
+#[test]
+fn the_blob_is_judged_before_its_encryption() {
+    if !has_openssl("the_blob_is_judged_before_its_encryption") {
+        return;
+    }
+    let archive = large();
+    let sealed = Sealed::new(&gzip(&archive), &archive);
+    let right = sealed.expected();
+    let mut changed = sealed.ciphertext.clone();
+    changed[5] ^= 1;
+    let key = sealed.key();
+    let longer = [&sealed.ciphertext[..], b"more"].concat();
+    for received in [&changed[..], &sealed.ciphertext[..1000], &longer[..], &[]] {
+        let directory = tempfile::tempdir().unwrap();
+        let root = fs::File::open(directory.path()).unwrap().into();
+        let waiting = Waiting::default();
+        let caller = waiting.caller();
+        let (key, diff_id) = (Some(&key), &sealed.diff_id);
+        let result = unpack(chunks(received), &right, key, diff_id, root, &caller);
+        assert!(matches!(result, Err(LayerError::Blob(_))), "{result:?}");
+    }
+}
+
+/// It would be a layer of nothing but noise, and is what remains of an image whose media types were changed.
+#[test]
+fn ciphertext_is_no_plain_layer() {
+    if !has_openssl("ciphertext_is_no_plain_layer") {
+        return;
+    }
+    let archive = Tar::default().bytes();
+    let sealed = Sealed::new(&archive, &archive);
+    let result = unpack_blob(&sealed.ciphertext, &archive).1;
+    assert!(matches!(result, Err(LayerError::Unpack(_))), "{result:?}");
+}
+
+/// An authentic layer may still be a broken one; then the stages behind the cipher leave early, and nobody is left waiting.
+#[test]
+fn a_broken_layer_is_told_from_a_forged_one() {
+    if !has_openssl("a_broken_layer_is_told_from_a_forged_one") {
+        return;
+    }
+    let archive = large();
+    let mut compressed = gzip(&archive);
+    compressed[10] = 0xff;
+    let sealed = Sealed::new(&compressed, &archive);
+    let result = sealed.unpack().1;
+    assert!(
+        matches!(result, Err(LayerError::Compression(_))),
+        "{result:?}"
+    );
+    let mut no_archive = archive;
+    no_archive[0] ^= 1;
+    let sealed = Sealed::new(&no_archive, &no_archive);
+    let result = sealed.unpack().1;
+    assert!(matches!(result, Err(LayerError::Unpack(_))), "{result:?}");
+    // Both at once: somebody without the key is to blame.
+    let mut forged = sealed;
+    let last = forged.ciphertext.len() - 1;
+    forged.ciphertext[last] ^= 1;
+    assert_eq!(forged.forged(), Forged::Hmac);
+}
+
+#[test]
+fn decrypting_ends_when_nobody_waits() {
+    if !has_openssl("decrypting_ends_when_nobody_waits") {
+        return;
+    }
+    let start = limits::large_file();
+    let sealed = Sealed::new(&start, &start);
+    let directory = tempfile::tempdir().unwrap();
+    let root = fs::File::open(directory.path()).unwrap().into();
+    let waiting = Waiting::default();
+    let caller = waiting.caller();
+    let source = limits::Endless::new(&sealed.ciphertext, Some(waiting));
+    let (expected, key) = (limits::endless(), sealed.key());
+    let result = unpack(
+        source,
+        &expected,
+        Some(&key),
+        &sealed.diff_id,
+        root,
+        &caller,
+    );
+    assert!(matches!(result, Err(LayerError::GivenUp)), "{result:?}");
+}
+
+/// What fills the store must be what somebody encrypted, or the room that is missing means nothing.
+#[test]
+fn privileged_only_an_authentic_layer_tells_that_the_store_is_full() {
+    let test = "privileged_only_an_authentic_layer_tells_that_the_store_is_full";
+    if !is_root(test) || !has_openssl(test) {
+        return;
+    }
+    let archive = large();
+    let mut sealed = Sealed::new(&archive, &archive);
+    let waiting = Waiting::default();
+    let caller = waiting.caller();
+    let unpack = |sealed: &Sealed| {
+        let key = sealed.key();
+        limits::unpack_into_little(
+            chunks(&sealed.ciphertext),
+            &sealed.expected(),
+            Some(&key),
+            &caller,
+        )
+    };
+    let error = unpack(&sealed);
+    assert!(error.is_no_space() && error.is_local(), "{error:?}");
+    sealed.ciphertext[4_000_000] ^= 1;
+    let error = unpack(&sealed);
+    assert!(
+        matches!(error, LayerError::Decryption(Forged::Hmac)) && !error.is_local(),
+        "{error:?}"
+    );
+}

@@ -1,0 +1,39 @@
+//! Invariant: any bytes are options with one cipher and one key, or an error of few words; private ones are not repeated in it.
+//!
+//! The first line, if there are several, is the public options; the rest is the private ones.
+#![no_main]
+
+use std::sync::LazyLock;
+
+use libfuzzer_sys::fuzz_target;
+use ocicrypt::decryptor::SLACK_BYTES;
+use ocicrypt::{InvalidOptions, LayerKey, PublicOptions};
+
+const PUBLIC: &[u8] = br#"{"cipher":"AES_256_CTR_HMAC_SHA256","hmac":"/FYSeZgM86S8NnF228pp1RN/KEfTd6clJwKRdjCsFbQ="}"#;
+
+static KNOWN: LazyLock<PublicOptions> =
+    LazyLock::new(|| PublicOptions::parse(PUBLIC).expect("options"));
+
+fuzz_target!(|text: &[u8]| {
+    let mut lines = text.splitn(2, |byte| *byte == b'\n');
+    let (public, private) = (lines.next().unwrap_or_default(), lines.next());
+    if let Err(error) = PublicOptions::parse(public) {
+        let text = error.to_string();
+        assert!(text.len() < 1200, "{text}");
+        assert!(!text.chars().any(char::is_control), "{text:?}");
+    }
+    let private = private.unwrap_or(text);
+    match LayerKey::parse(private, &KNOWN) {
+        Ok(key) => {
+            assert_eq!(format!("{key:?}"), "LayerKey");
+            let mut decryptor = key.decryptor().expect("a cipher");
+            let mut plain = vec![0; private.len() + SLACK_BYTES];
+            assert_eq!(decryptor.update(private, &mut plain), Ok(private.len()));
+            let _ = decryptor.finish();
+            assert_ne!(key.tag(key.plain_digest()), *key.plain_digest());
+        }
+        // The only error with foreign text in it is about public options.
+        Err(InvalidOptions::Cipher(_)) => panic!("private options name no cipher"),
+        Err(error) => assert!(error.to_string().len() < 600, "{error}"),
+    }
+});

@@ -1,0 +1,324 @@
+//! The annotations of an encrypted layer, and the ways to its key.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use jose::{Jwe, JweError, PrivateKey};
+use zeroize::Zeroizing;
+
+use crate::layer_key::LayerKey;
+use crate::options::{InvalidOptions, PublicOptions};
+use crate::packet::{InvalidPacket, Packet};
+use crate::quote::quote;
+use crate::unwrap::{How, Refused, Unlocked, UnwrapError, Way};
+
+/// The annotation with the public options.
+const PUBLIC_OPTIONS: &str = "org.opencontainers.image.enc.pubopts";
+
+/// What the names of annotations with wrapped keys begin with; the rest names the scheme.
+const KEYS: &str = "org.opencontainers.image.enc.keys.";
+
+/// The schemes that are read.
+const JWE: &str = "jwe";
+const PACKETS: &str = "provider.attestation-agent";
+
+/// What the names of key providers begin with.
+const PROVIDER: &str = "provider.";
+
+/// The name of the one key provider that is read.
+pub(crate) const PROVIDER_NAME: &str = "attestation-agent";
+
+/// The most wrapped keys in one annotation, and the most annotations with any. Each may cost as many tries as there are decryption
+/// keys, for every layer of every pull. Images have one for each group of people that may read them. Raising it breaks nothing.
+pub const MAX_ENTRIES: usize = 32;
+
+/// The most bytes of an annotation: 32 recipients with RSA keys of 8192 bits fit. Raising it breaks nothing.
+pub const MAX_ANNOTATION_BYTES: usize = 256 << 10;
+
+/// Why the annotations of a layer that is said to be encrypted do not describe that.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidEncryption {
+    /// Nothing says which cipher it is.
+    #[error("the annotation {PUBLIC_OPTIONS:?} is missing, which says how the layer is encrypted")]
+    NoPublicOptions,
+    /// Nobody could ever decrypt it.
+    #[error("there is no annotation that begins with {KEYS:?}, so nobody can have the layer's key")]
+    NoKeys,
+    /// Larger than anything real.
+    #[error(
+        "the annotation {annotation} has {found} bytes, more than the limit of {MAX_ANNOTATION_BYTES}"
+    )]
+    TooLong {
+        /// Its name, quoted.
+        annotation: String,
+        /// How many bytes it has.
+        found: usize,
+    },
+    /// More than anything real.
+    #[error("there are {found} of {what}, more than the limit of {MAX_ENTRIES}")]
+    TooMany {
+        /// Entries of an annotation, or annotations.
+        what: String,
+        /// How many there are.
+        found: usize,
+    },
+    /// Not the encoding that every scheme has.
+    #[error("entry {entry} of the annotation {annotation} is not padded standard base64")]
+    Base64 {
+        /// The annotation's name, quoted.
+        annotation: String,
+        /// Which of its entries, counted from 1.
+        entry: usize,
+    },
+    /// The public options cannot be used.
+    #[error("the annotation {PUBLIC_OPTIONS:?} cannot be used")]
+    Options(#[source] InvalidOptions),
+}
+
+/// A scheme of wrapping keys that is not read.
+///
+/// PKCS#7 is not because its keys are transported with RSA PKCS #1 v1.5, the padding that decades of attacks were about, in ASN.1
+/// in BER, for which the maintained crates have types but no decryption: it would be much code for what JWE does better.
+/// Images can be given a JWE key beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Scheme {
+    /// OpenPGP.
+    Pgp,
+    /// CMS enveloped data.
+    Pkcs7,
+    /// Keys in hardware modules.
+    Pkcs11,
+    /// Another program, by the name that the image gives it.
+    Provider(String),
+    /// None that is known, by the name that the image gives it.
+    Other(String),
+}
+
+impl Scheme {
+    fn named(name: &str) -> Self {
+        match name {
+            "pgp" => Self::Pgp,
+            "pkcs7" => Self::Pkcs7,
+            "pkcs11" => Self::Pkcs11,
+            _ => match name.strip_prefix(PROVIDER) {
+                Some(provider) => Self::Provider(provider.to_owned()),
+                None => Self::Other(name.to_owned()),
+            },
+        }
+    }
+}
+
+impl fmt::Display for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pgp => f.write_str("OpenPGP"),
+            Self::Pkcs7 => f.write_str("PKCS#7"),
+            Self::Pkcs11 => f.write_str("PKCS#11"),
+            Self::Provider(name) => write!(f, "key provider {}", quote(name)),
+            Self::Other(name) => write!(f, "the unknown scheme {}", quote(name)),
+        }
+    }
+}
+
+/// How one layer is encrypted: all of it that is public.
+#[derive(Clone, Debug)]
+pub struct Encryption {
+    public: PublicOptions,
+    wrappings: Vec<Wrapping>,
+}
+
+/// One way to the layer's key. One that is broken does not harm the others: they may be for other readers.
+#[derive(Clone, Debug)]
+enum Wrapping {
+    Jwe(usize, Result<Jwe, JweError>),
+    Packet(usize, Result<Packet, InvalidPacket>),
+    Unread(Scheme),
+}
+
+impl Encryption {
+    /// Reads the annotations of a layer whose media type says that it is encrypted. Others than those of the encryption may be
+    /// among them.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidEncryption`], which is never a reason to take the layer for a plain one.
+    pub fn parse(annotations: &BTreeMap<String, String>) -> Result<Self, InvalidEncryption> {
+        let public = annotations.get(PUBLIC_OPTIONS);
+        let public = public.ok_or(InvalidEncryption::NoPublicOptions)?;
+        check_length(PUBLIC_OPTIONS, public)?;
+        let public = PublicOptions::parse_annotation(public).map_err(InvalidEncryption::Options)?;
+        let (mut jwes, mut packets, mut unread) = (Vec::new(), Vec::new(), Vec::new());
+        for (annotation, list) in annotations {
+            let Some(scheme) = annotation.strip_prefix(KEYS) else {
+                continue;
+            };
+            // Writers that filter annotations leave empty ones behind, which the others take for none.
+            if list.is_empty() {
+                continue;
+            }
+            check_length(annotation, list)?;
+            match scheme {
+                JWE => {
+                    let read = |(entry, text)| Wrapping::Jwe(entry, Jwe::parse(text));
+                    jwes.extend(entries(annotation, list)?.iter().map(numbered).map(read));
+                }
+                PACKETS => {
+                    let read = |(entry, text)| Wrapping::Packet(entry, Packet::parse(text));
+                    packets.extend(entries(annotation, list)?.iter().map(numbered).map(read));
+                }
+                _ => unread.push(Wrapping::Unread(Scheme::named(scheme))),
+            }
+        }
+        check_number("annotations with wrapped keys", unread.len())?;
+        let wrappings: Vec<_> = jwes.into_iter().chain(packets).chain(unread).collect();
+        if wrappings.is_empty() {
+            return Err(InvalidEncryption::NoKeys);
+        }
+        Ok(Self { public, wrappings })
+    }
+
+    /// The packets that could be opened, if there were the keys that they name.
+    pub fn packets(&self) -> impl Iterator<Item = &Packet> {
+        self.wrappings.iter().filter_map(|wrapping| match wrapping {
+            Wrapping::Packet(_, packet) => packet.as_ref().ok(),
+            _ => None,
+        })
+    }
+
+    /// Whether decryption keys could be of any use.
+    pub fn uses_keys(&self) -> bool {
+        let is_jwe = |wrapping: &Wrapping| matches!(wrapping, Wrapping::Jwe(_, Ok(_)));
+        self.wrappings.iter().any(is_jwe)
+    }
+
+    /// Finds the layer's key with decryption keys and, by the names in the packets, keys of the key broker. The first way that leads
+    /// to a usable key is taken: JWEs come before packets, in the image's order.
+    ///
+    /// # Errors
+    ///
+    /// [`UnwrapError`] with a reason for each way.
+    pub fn unwrap(
+        &self,
+        keys: &[PrivateKey],
+        key_encryption_keys: &BTreeMap<String, Zeroizing<Vec<u8>>>,
+    ) -> Result<Unlocked, UnwrapError> {
+        let mut refused = Vec::new();
+        for wrapping in &self.wrappings {
+            let found = match wrapping {
+                Wrapping::Jwe(_, jwe) => self.open_jwe(jwe, keys),
+                Wrapping::Packet(_, packet) => self.open_packet(packet, key_encryption_keys),
+                Wrapping::Unread(_) => Err(Refused::Unread),
+            };
+            match found {
+                Ok(unlocked) => return Ok(unlocked),
+                Err(why) => refused.push((wrapping.way(), why)),
+            }
+        }
+        Err(UnwrapError::new(refused))
+    }
+
+    fn open_jwe(
+        &self,
+        jwe: &Result<Jwe, JweError>,
+        keys: &[PrivateKey],
+    ) -> Result<Unlocked, Refused> {
+        let jwe = jwe.as_ref().map_err(|error| Refused::Jwe(error.clone()))?;
+        if keys.is_empty() {
+            return Err(Refused::NoKeys);
+        }
+        let opened = jwe.open(keys).map_err(Refused::Jwe)?;
+        let key = LayerKey::parse(&opened.plain, &self.public).map_err(Refused::Options)?;
+        let how = How::Jwe {
+            algorithm: opened.algorithm,
+            key: opened.key,
+        };
+        Ok(Unlocked { key, how })
+    }
+
+    fn open_packet(
+        &self,
+        packet: &Result<Packet, InvalidPacket>,
+        keys: &BTreeMap<String, Zeroizing<Vec<u8>>>,
+    ) -> Result<Unlocked, Refused> {
+        let packet = packet
+            .as_ref()
+            .map_err(|error| Refused::Packet(error.clone()))?;
+        let key = keys.get(packet.kid()).ok_or(Refused::NotFetched)?;
+        let plain = packet.open(key).map_err(Refused::Unopened)?;
+        let key = LayerKey::parse(&plain, &self.public).map_err(|error| {
+            if packet.is_authenticated() {
+                Refused::Options(error)
+            } else {
+                Refused::Noise
+            }
+        })?;
+        let how = How::KeyProvider {
+            name: PROVIDER_NAME.to_owned(),
+            kid: packet.kid().to_owned(),
+        };
+        Ok(Unlocked { key, how })
+    }
+}
+
+impl Wrapping {
+    fn way(&self) -> Way {
+        match self {
+            Self::Jwe(entry, _) => Way::Jwe { entry: *entry },
+            Self::Packet(entry, packet) => Way::KeyProvider {
+                entry: *entry,
+                kid: packet.as_ref().ok().map(|packet| packet.kid().to_owned()),
+            },
+            Self::Unread(scheme) => Way::Unread(scheme.clone()),
+        }
+    }
+}
+
+/// The entries of a list, counted from 1.
+fn entries(annotation: &str, list: &str) -> Result<Vec<(usize, Vec<u8>)>, InvalidEncryption> {
+    check_number(
+        &format!("entries of the annotation {}", quote(annotation)),
+        list.split(',').count(),
+    )?;
+    let decode = |(at, entry): (usize, &str)| {
+        let entry_number = at + 1;
+        match STANDARD.decode(entry) {
+            Ok(text) => Ok((entry_number, text)),
+            Err(_) => Err(InvalidEncryption::Base64 {
+                annotation: quote(annotation),
+                entry: entry_number,
+            }),
+        }
+    };
+    list.split(',').enumerate().map(decode).collect()
+}
+
+fn numbered((entry, text): &(usize, Vec<u8>)) -> (usize, &[u8]) {
+    (*entry, text)
+}
+
+fn check_length(annotation: &str, value: &str) -> Result<(), InvalidEncryption> {
+    if value.len() <= MAX_ANNOTATION_BYTES {
+        return Ok(());
+    }
+    Err(InvalidEncryption::TooLong {
+        annotation: quote(annotation),
+        found: value.len(),
+    })
+}
+
+fn check_number(what: &str, found: usize) -> Result<(), InvalidEncryption> {
+    if found <= MAX_ENTRIES {
+        return Ok(());
+    }
+    Err(InvalidEncryption::TooMany {
+        what: what.to_owned(),
+        found,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+//! The key of one layer, with everything else that it takes to decrypt and to judge it.
+
+use std::fmt;
+use std::fmt::Write as _;
+
+use aws_lc_rs::hmac::{Context, HMAC_SHA256, Key};
+use oci_image::digest::Digest;
+use zeroize::Zeroizing;
+
+use crate::decryptor::{Decryptor, Forged};
+use crate::options::{
+    HMAC_BYTES, InvalidOptions, KEY_BYTES, NONCE_BYTES, PrivateOptions, PublicOptions,
+};
+
+/// What [`LayerKey::tag`] hashes before the diff ID, so that it is no HMAC of any layer.
+const TAG_LABEL: &[u8] = b"configdev: the name of a decrypted layer\0";
+
+/// The key of one layer.
+#[derive(Clone)]
+pub struct LayerKey {
+    key: Zeroizing<[u8; KEY_BYTES]>,
+    nonce: Zeroizing<[u8; NONCE_BYTES]>,
+    hmac: [u8; HMAC_BYTES],
+    plain: Digest,
+}
+
+impl LayerKey {
+    /// Reads the private options, which are the JSON that any wrapping wraps.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidOptions`], which says nothing of what is in them.
+    pub fn parse(private: &[u8], public: &PublicOptions) -> Result<Self, InvalidOptions> {
+        let PrivateOptions { key, nonce, digest } = PrivateOptions::parse(private)?;
+        Ok(Self {
+            key,
+            nonce,
+            hmac: public.hmac,
+            plain: digest,
+        })
+    }
+
+    /// The cipher at the beginning of the layer.
+    ///
+    /// # Errors
+    ///
+    /// [`Forged::Library`].
+    pub fn decryptor(&self) -> Result<Decryptor, Forged> {
+        Decryptor::new(&self.key, *self.nonce, self.hmac, &self.plain)
+    }
+
+    /// The digest of the plain layer, compressed as it was.
+    pub fn plain_digest(&self) -> &Digest {
+        &self.plain
+    }
+
+    /// A name for the unpacked layer that only those can find out who have the key: HMAC-SHA256 of a label and the diff ID.
+    ///
+    /// The diff ID is in the image's configuration, which is not encrypted. Under that name a stranger's image, pulled without
+    /// the key, would be given the plain layer of whoever had it.
+    pub fn tag(&self, diff_id: &Digest) -> Digest {
+        let mut context = Context::with_key(&Key::new(HMAC_SHA256, &self.key[..]));
+        context.update(TAG_LABEL);
+        context.update(diff_id.to_string().as_bytes());
+        let mut text = "sha256:".to_owned();
+        for byte in context.sign().as_ref() {
+            // A string takes everything.
+            let _ = write!(text, "{byte:02x}");
+        }
+        #[expect(
+            clippy::expect_used,
+            reason = "the prefix and 64 lower-case digits are a digest"
+        )]
+        Digest::parse(&text).expect("an HMAC-SHA256 in the form of a digest")
+    }
+}
+
+impl fmt::Debug for LayerKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LayerKey")
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! `[decryption-keys]`: what encrypted images are opened with.
+
+use std::fmt;
+
+use zeroize::Zeroizing;
+
+use crate::problem::{Findings, Origin};
+use crate::secret::REDACTED;
+use crate::section::{Field, Section};
+use crate::{Effect, Rule, SecretReference, standard_base64};
+
+/// The most keys; each may be tried for each recipient of each layer.
+pub const MAX_DECRYPTION_KEYS: usize = 64;
+
+/// The longest key, decoded: well above an RSA key of 8192 bits in any container.
+pub const MAX_DECRYPTION_KEY_BYTES: usize = 64 << 10;
+
+/// The longest password of a key, decoded.
+pub const MAX_KEY_PASSWORD_BYTES: usize = 4 << 10;
+
+/// The key of the table.
+const KEYS: &str = "keys";
+
+/// A private key that layers may be encrypted for. `Debug` shows no key and no password.
+///
+/// What kind of key it is, and whether it is one at all, is for the reader of keys to find out (`jose::PrivateKey`).
+#[derive(Clone)]
+pub enum DecryptionKey {
+    /// The document holds it.
+    Given {
+        /// The key in its container; not empty, at most [`MAX_DECRYPTION_KEY_BYTES`].
+        key: Zeroizing<Vec<u8>>,
+        /// What the container is encrypted with; not empty, at most [`MAX_KEY_PASSWORD_BYTES`].
+        password: Option<Zeroizing<Vec<u8>>>,
+    },
+    /// The guest gets it elsewhere.
+    Reference(SecretReference),
+}
+
+impl DecryptionKey {
+    /// Reads `base64(key)`, `base64(key):base64(password)`, the URI of a resource or a sealed secret.
+    ///
+    /// # Errors
+    ///
+    /// What the item would have to be; it quotes nothing but a resource URI.
+    pub fn parse(item: &str) -> Result<Self, Rule> {
+        if item.is_empty() {
+            return Err(Rule::EmptyDecryptionKey);
+        }
+        if item.contains("://") || SecretReference::looks_sealed(item) {
+            return Ok(Self::Reference(SecretReference::parse(item)?));
+        }
+        let (key, password) = match item.split_once(':') {
+            Some((key, password)) => (key, Some(password)),
+            None => (item, None),
+        };
+        let key = standard_base64::decode(key).ok_or(Rule::DecryptionKeyNotBase64)?;
+        if key.is_empty() {
+            return Err(Rule::EmptyDecryptionKey);
+        }
+        if key.len() > MAX_DECRYPTION_KEY_BYTES {
+            return Err(Rule::DecryptionKeyTooLong);
+        }
+        let password = password.map(parse_password).transpose()?;
+        Ok(Self::Given { key, password })
+    }
+
+    /// The key as it may be shown: a reference, else only whether there is a password.
+    pub(crate) fn shown(&self) -> String {
+        match self {
+            Self::Given { password: None, .. } => REDACTED.to_owned(),
+            Self::Given {
+                password: Some(_), ..
+            } => format!("{REDACTED}:{REDACTED}"),
+            Self::Reference(reference) => reference.to_string(),
+        }
+    }
+}
+
+impl fmt::Debug for DecryptionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown())
+    }
+}
+
+fn parse_password(text: &str) -> Result<Zeroizing<Vec<u8>>, Rule> {
+    let password = standard_base64::decode(text).ok_or(Rule::DecryptionKeyNotBase64)?;
+    if password.is_empty() {
+        return Err(Rule::EmptyKeyPassword);
+    }
+    if password.len() > MAX_KEY_PASSWORD_BYTES {
+        return Err(Rule::KeyPasswordTooLong);
+    }
+    Ok(password)
+}
+
+/// Reads the table to its end; what is broken is reported and missing.
+pub(crate) fn read(
+    mut section: Section<'_, '_>,
+    origin: Origin,
+    findings: &mut Findings,
+) -> Vec<DecryptionKey> {
+    let items = take_items(&mut section, findings);
+    section.refuse_rest(&[KEYS], &Rule::UnknownKey { suggestion: None }, findings);
+    let parse = |Field { place, value }: Field<Zeroizing<String>>| {
+        let key = DecryptionKey::parse(&value)
+            .map_err(|rule| findings.problem(&place, rule))
+            .ok()?;
+        if origin == Origin::Measured && matches!(key, DecryptionKey::Given { .. }) {
+            findings.warning(&place, Effect::Published);
+        }
+        Some(key)
+    };
+    items.into_iter().filter_map(parse).collect()
+}
+
+/// The items of a list, or of a text in which commas separate them.
+fn take_items(
+    section: &mut Section<'_, '_>,
+    findings: &mut Findings,
+) -> Vec<Field<Zeroizing<String>>> {
+    let Some(Field { place, value }) = section.take_strings(KEYS, Some(','), findings) else {
+        return Vec::new();
+    };
+    if value.len() > MAX_DECRYPTION_KEYS {
+        findings.problem(&place, Rule::TooManyDecryptionKeys);
+        return Vec::new();
+    }
+    value
+}

@@ -1,0 +1,143 @@
+//! `[resources]` of the measured document: where the guest gets the secrets that documents and images refer to.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Serialize, Serializer};
+
+use crate::problem::{Findings, Place};
+use crate::resource_source::parse_path;
+use crate::section::{Field, Section};
+use crate::{Effect, ResourceSource, Roots, Rule};
+
+/// The most sources; each may be asked for each reference.
+pub const MAX_RESOURCE_SOURCES: usize = 8;
+
+/// The keys of the table, for suggestions.
+const KEYS: [&str; 4] = ["sources", "kbs-ca-certs", "kbs-token-file", "kbs-attester"];
+
+/// Where the guest asks for resources, and as whom. The default is nowhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resources {
+    /// The sources in the order in which they are asked; each at most once.
+    pub sources: Vec<ResourceSource>,
+    /// The only roots to trust for a key broker; `None` means the web's. Never empty.
+    pub kbs_ca_certs: Option<Roots>,
+    /// The file with the token that a key broker takes, and the key pair that the token names; absolute.
+    pub kbs_token_file: Option<PathBuf>,
+    /// How the guest proves to a key broker what it is.
+    pub kbs_attester: Option<AttesterKind>,
+}
+
+/// A way of proving what a guest is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AttesterKind {
+    /// The `sample` TEE, which proves nothing: for tests, and brokers that are told to believe it.
+    Sample,
+}
+
+impl AttesterKind {
+    /// The attester of this name.
+    ///
+    /// # Errors
+    ///
+    /// [`Rule::Attester`] if there is none.
+    pub fn parse(name: &str) -> Result<Self, Rule> {
+        match name {
+            "sample" => Ok(Self::Sample),
+            _ => Err(Rule::Attester),
+        }
+    }
+}
+
+impl fmt::Display for AttesterKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sample => "sample",
+        })
+    }
+}
+
+impl Serialize for AttesterKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl Resources {
+    /// Reads the table to its end; what is broken is reported and left at its default.
+    pub(crate) fn read(mut section: Section<'_, '_>, findings: &mut Findings) -> Self {
+        let table = section.place().clone();
+        let sources = take_sources(&mut section, findings);
+        let roots = Roots::take("kbs-ca-certs", &mut section, findings);
+        if let Some(Field {
+            place,
+            value: Some(roots),
+        }) = &roots
+            && roots.trusts_nobody()
+        {
+            findings.problem(place, Rule::NoCertificate);
+        }
+        let token_file = take("kbs-token-file", parse_path, &mut section, findings);
+        let attester = take("kbs-attester", AttesterKind::parse, &mut section, findings);
+        section.refuse_rest(&KEYS, &Rule::UnknownKey { suggestion: None }, findings);
+        if sources.iter().any(ResourceSource::is_broker) {
+            if token_file.is_none() && attester.is_none() {
+                findings.warning(&table, Effect::BrokerWithoutProof);
+            }
+        } else {
+            let places = [place(&roots), place(&token_file), place(&attester)];
+            for place in places.into_iter().flatten() {
+                findings.warning(place, Effect::NoBroker);
+            }
+        }
+        Self {
+            sources,
+            kbs_ca_certs: roots.and_then(|field| field.value),
+            kbs_token_file: token_file.and_then(|field| field.value),
+            kbs_attester: attester.and_then(|field| field.value),
+        }
+    }
+}
+
+fn place<T>(field: &Option<Field<T>>) -> Option<&Place> {
+    field.as_ref().map(|field| &field.place)
+}
+
+/// Takes a string and reads it; what it breaks is reported.
+fn take<T, R: Into<Rule>>(
+    key: &str,
+    parse: impl FnOnce(&str) -> Result<T, R>,
+    section: &mut Section<'_, '_>,
+    findings: &mut Findings,
+) -> Option<Field<Option<T>>> {
+    let Field { place, value } = section.take_string(key, findings)?;
+    let value = value.and_then(|text| {
+        parse(&text)
+            .map_err(|rule| findings.problem(&place, rule))
+            .ok()
+    });
+    Some(Field { place, value })
+}
+
+fn take_sources(section: &mut Section<'_, '_>, findings: &mut Findings) -> Vec<ResourceSource> {
+    let Some(Field { place, value }) = section.take_strings("sources", None, findings) else {
+        return Vec::new();
+    };
+    if value.len() > MAX_RESOURCE_SOURCES {
+        findings.problem(&place, Rule::TooManyResourceSources);
+        return Vec::new();
+    }
+    let mut sources = Vec::with_capacity(value.len());
+    for Field { place, value } in value {
+        match ResourceSource::parse(&value) {
+            Err(rule) => findings.problem(&place, rule),
+            Ok(source) if sources.contains(&source) => {
+                findings.problem(&place, Rule::DuplicateResourceSource);
+            }
+            Ok(source) => sources.push(source),
+        }
+    }
+    sources
+}

@@ -1,0 +1,519 @@
+//! The keys by which a guest gets secrets that the host does not have: what they mean, what is wrong with them, how they are
+//! shown.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use puller_config::{
+    AttesterKind, Checked, Credentials, DecryptionKey, Document, MAX_DECRYPTION_KEY_BYTES,
+    MAX_DECRYPTION_KEYS, MAX_KEY_PASSWORD_BYTES, MAX_RESOURCE_SOURCES, Problems, Registry,
+    SecretReference,
+};
+
+const ROOT: &str = include_str!("data/root.pem");
+const SEALED: &str = "sealed.aHVudGVyMg.aHVudGVyMg.aHVudGVyMg";
+
+/// Both readers of a document.
+type Reader = fn(&[u8]) -> Result<Checked, Problems>;
+const HOST: Reader = Document::parse;
+const OWNER: Reader = Document::parse_measured;
+
+fn problems(read: Reader, text: &str) -> String {
+    read(text.as_bytes())
+        .expect_err("a document with problems")
+        .to_string()
+}
+
+fn checked(read: Reader, text: &str) -> (Document, Vec<String>) {
+    let checked = read(text.as_bytes()).unwrap_or_else(|problems| panic!("{text}\n{problems}"));
+    let warnings = checked.warnings.iter().map(ToString::to_string).collect();
+    (checked.document, warnings)
+}
+
+/// The only entry of a document, whose keys begin on line 2, with the warnings about it.
+fn entry(read: Reader, keys: &str) -> (Registry, Vec<String>) {
+    let (document, warnings) = checked(read, &format!("[registries.r]\n{keys}"));
+    let (_, registry) = document.registries.iter().next().unwrap();
+    (registry.clone(), warnings)
+}
+
+/// A reference with its secret, for comparison.
+fn exposed(reference: &SecretReference) -> &str {
+    match reference {
+        SecretReference::Resource(uri) => uri.path(),
+        SecretReference::Sealed(text) => text.expose(),
+    }
+}
+
+#[test]
+fn entry_refers_to_its_credentials_and_roots() {
+    for (keys, credentials, roots) in [
+        ("credentials-uri = \"kbs:///a/b/c\"", Some("a/b/c"), None),
+        (
+            &*format!("credentials-uri = \"{SEALED}\""),
+            Some(SEALED),
+            None,
+        ),
+        (&*format!("password = \"{SEALED}\""), Some(SEALED), None),
+        (&*format!("auth = \"{SEALED}\""), Some(SEALED), None),
+        (
+            &*format!("identitytoken = \"{SEALED}\""),
+            Some(SEALED),
+            None,
+        ),
+        (
+            &*format!("registrytoken = \"{SEALED}\""),
+            Some(SEALED),
+            None,
+        ),
+        ("ca-certs-uri = \"kbs:///a/b/c\"", None, Some("a/b/c")),
+        (
+            &*format!("credentials-uri = \"kbs://h/a/b/d\"\nca-certs-uri = \"{SEALED}\""),
+            Some("a/b/d"),
+            Some(SEALED),
+        ),
+    ] {
+        for read in [HOST, OWNER] {
+            let (registry, warnings) = entry(read, keys);
+            assert_eq!(
+                registry.credentials_uri.as_ref().map(exposed),
+                credentials,
+                "{keys}"
+            );
+            assert_eq!(registry.ca_certs_uri.as_ref().map(exposed), roots, "{keys}");
+            assert!(
+                matches!(registry.credentials, Credentials::Anonymous),
+                "{keys}"
+            );
+            assert_eq!(warnings, Vec::<String>::new(), "{keys}");
+        }
+    }
+}
+
+#[test]
+fn references_are_checked_by_key() {
+    let beside = "line 2: registries.r.credentials-uri: stands beside credentials in the same entry; write one or the other";
+    let alone = |line, key| {
+        format!(
+            "line {line}: registries.r.{key}: a sealed secret holds a whole docker configuration, user name included: leave out the other credentials of the entry"
+        )
+    };
+    let malformed = |key| {
+        format!(
+            "line 2: registries.r.{key}: a sealed secret is \"sealed.\" and three parts with dots between them, each base64url without padding, without line ends"
+        )
+    };
+    let uri = "credentials-uri = \"kbs:///a/b/c\"\n";
+    let password = format!("password = \"{SEALED}\"\n");
+    for (keys, expected) in [
+        (
+            "credentials-uri = 1".to_owned(),
+            "line 2: registries.r.credentials-uri: expected string, found integer".to_owned(),
+        ),
+        (
+            "credentials-uri = \"kbs://default/key/1\"".to_owned(),
+            "line 2: registries.r.credentials-uri: the repository stands where the broker's host would: three slashes are meant, as in \"kbs:///default/key/1\"".to_owned(),
+        ),
+        (
+            "ca-certs-uri = \"cckbc:///a/b/c\"".to_owned(),
+            "line 2: registries.r.ca-certs-uri: \"cckbc://\" is no longer in use: write \"kbs:///repository/type/tag\"".to_owned(),
+        ),
+        ("credentials-uri = \"sealed.hunter2\"".to_owned(), malformed("credentials-uri")),
+        ("password = \"sealed.hunter2\"".to_owned(), malformed("password")),
+        ("registrytoken = \"sealed.\"".to_owned(), malformed("registrytoken")),
+        (format!("{uri}username = \"a\"\npassword = \"b\""), beside.to_owned()),
+        // Half a pair would be a problem of its own, but it is not what is wrong here.
+        (format!("{uri}password = \"b\""), beside.to_owned()),
+        (format!("{uri}identitytoken = \"b\""), beside.to_owned()),
+        (format!("{uri}{password}"), beside.to_owned()),
+        (format!("{password}username = \"a\""), alone(2, "password")),
+        (format!("{password}auth = \"YTpi\""), alone(2, "password")),
+        (format!("registrytoken = \"{SEALED}\"\n{password}"), alone(3, "password")),
+        (
+            format!("ca-certs-uri = \"kbs:///a/b/c\"\nca-certs = '''\n{ROOT}'''"),
+            "line 2: registries.r.ca-certs-uri: stands beside \"ca-certs\"; write one or the other".to_owned(),
+        ),
+        (
+            "Credentials_URI = \"kbs:///a/b/c\"".to_owned(),
+            "line 2: registries.r.Credentials_URI: unknown key; did you mean \"credentials-uri\"?".to_owned(),
+        ),
+    ] {
+        for read in [HOST, OWNER] {
+            let shown = problems(read, &format!("[registries.r]\n{keys}"));
+            assert_eq!(shown, expected, "{keys}");
+        }
+    }
+}
+
+#[test]
+fn what_a_confidential_pull_does_not_take_is_said() {
+    let unheard = |line, key| {
+        format!(
+            "line {line}: registries.r.{key}: has no effect on a pull that uses \"credentials-uri\""
+        )
+    };
+    let forbids = "line 2: registries.r.ca-certs: has no PEM certificate: nobody is trusted, which forbids the registry".to_owned();
+    let roots = format!("ca-certs = '''\n{ROOT}'''");
+    for (key, of_host, of_owner) in [
+        (
+            "plain-http = true",
+            vec![unheard(2, "plain-http")],
+            vec![unheard(2, "plain-http")],
+        ),
+        (
+            "insecure-skip-verify = true",
+            vec![unheard(2, "insecure-skip-verify")],
+            vec![unheard(2, "insecure-skip-verify")],
+        ),
+        (
+            "plain-http = false\ninsecure-skip-verify = false",
+            vec![],
+            vec![],
+        ),
+        (
+            "mirror = \"https://m.corp\"",
+            vec![unheard(2, "mirror")],
+            vec![],
+        ),
+        (&*roots, vec![unheard(2, "ca-certs")], vec![]),
+        (
+            "ca-certs = \"none\"",
+            vec![unheard(2, "ca-certs")],
+            vec![forbids],
+        ),
+        ("ca-certs-uri = \"kbs:///a/b/d\"", vec![], vec![]),
+    ] {
+        let keys = format!("{key}\ncredentials-uri = \"kbs:///a/b/c\"");
+        assert_eq!(entry(HOST, &keys).1, of_host, "{keys}");
+        assert_eq!(entry(OWNER, &keys).1, of_owner, "{keys}");
+    }
+    // Such credentials go to the registries that they name, not to every one.
+    let everywhere = "[registries.\".\"]\ncredentials-uri = \"kbs:///a/b/c\"";
+    assert_eq!(checked(HOST, everywhere).1, Vec::<String>::new());
+    let (_, warnings) = entry(
+        HOST,
+        "ca-certs-uri = \"kbs:///a/b/c\"\ninsecure-skip-verify = true",
+    );
+    assert_eq!(
+        warnings,
+        [
+            "line 2: registries.r.ca-certs-uri: does not hold for the registry's own host because of \"insecure-skip-verify\", only for the other hosts of a pull"
+        ]
+    );
+}
+
+#[test]
+fn secrets_in_measured_data_are_public() {
+    let published = |place| {
+        vec![format!(
+            "line {place}: is known to the host and to everyone who verifies the guest, because measured data is public; refer to it instead"
+        )]
+    };
+    for (text, expected) in [
+        (
+            "[registries.r]\nusername = \"a\"\npassword = \"b\"",
+            published("3: registries.r.password"),
+        ),
+        (
+            "[registries.r]\nauth = \"YTpi\"",
+            published("2: registries.r.auth"),
+        ),
+        (
+            "[decryption-keys]\nkeys = [\"kbs:///a/b/c\",\n \"a2V5\"]",
+            published("3: decryption-keys.keys, item 2"),
+        ),
+        ("[decryption-keys]\nkeys = [\"kbs:///a/b/c\"]", vec![]),
+    ] {
+        assert_eq!(checked(OWNER, text).1, expected, "{text}");
+        assert_eq!(checked(HOST, text).1, Vec::<String>::new(), "{text}");
+    }
+}
+
+#[test]
+fn decryption_keys_are_read_from_a_list_or_a_text() {
+    let expected = [
+        "key a2V5",
+        "key a2V5 a2V5",
+        "key /w== /w==",
+        "reference a/b/c",
+        SEALED,
+    ];
+    let items = [
+        "a2V5",
+        "a2V5:a2V5",
+        // Padding may be left out.
+        "/w:/w",
+        "kbs:///a/b/c",
+        SEALED,
+    ];
+    for keys in [
+        format!("[\"{}\"]", items.join("\", \"")),
+        format!("\"{}\"", items.join(",")),
+        format!("\"\"\"\n{}\n\"\"\"", items.join(" ,\n")),
+        // An escape makes the parser copy the text.
+        format!("\"{}\"", items.join("\\u002c")),
+    ] {
+        let (document, warnings) = checked(HOST, &format!("[decryption-keys]\nkeys = {keys}"));
+        let found: Vec<_> = document.decryption_keys.iter().map(described).collect();
+        assert_eq!(found, expected, "{keys}");
+        assert_eq!(warnings, Vec::<String>::new());
+    }
+    for text in ["", "[decryption-keys]", "[decryption-keys]\nkeys = []"] {
+        assert!(checked(HOST, text).0.decryption_keys.is_empty());
+    }
+}
+
+/// A key with its secrets, for comparison.
+fn described(key: &DecryptionKey) -> String {
+    match key {
+        DecryptionKey::Given { key, password } => {
+            let password = password.as_ref().map(|password| STANDARD.encode(password));
+            let password = password.map(|password| format!(" {password}"));
+            format!(
+                "key {}{}",
+                STANDARD.encode(key),
+                password.unwrap_or_default()
+            )
+        }
+        DecryptionKey::Reference(SecretReference::Resource(uri)) => {
+            format!("reference {}", uri.path())
+        }
+        DecryptionKey::Reference(sealed) => exposed(sealed).to_owned(),
+    }
+}
+
+#[test]
+fn decryption_keys_are_checked_by_item() {
+    let encoded = |length| STANDARD.encode(vec![0; length]);
+    let longest = format!(
+        "[\"{}:{}\"]",
+        encoded(MAX_DECRYPTION_KEY_BYTES),
+        encoded(MAX_KEY_PASSWORD_BYTES)
+    );
+    checked(HOST, &format!("[decryption-keys]\nkeys = {longest}"));
+    let list = |count| format!("[{}]", "\"a2V5\",".repeat(count));
+    checked(
+        HOST,
+        &format!("[decryption-keys]\nkeys = {}", list(MAX_DECRYPTION_KEYS)),
+    );
+    let not_base64 = ", item 1: neither base64 of a key, with a colon and base64 of its password if it has one, nor \"kbs:///repository/type/tag\", nor a sealed secret; a list has one key in each string";
+    let empty = "has no key: it is \"base64(key)\" or \"base64(key):base64(password)\"";
+    for (keys, expected) in [
+        ("1".to_owned(), ": expected array, found integer".to_owned()),
+        ("[[\"a2V5\"]]".to_owned(), ", item 1: expected string, found array".to_owned()),
+        ("[\"a2V5\", 2]".to_owned(), ", item 2: expected string, found integer".to_owned()),
+        (list(MAX_DECRYPTION_KEYS + 1), ": there are at most 64 decryption keys".to_owned()),
+        ("[\"\"]".to_owned(), format!(", item 1: {empty}")),
+        ("[\":a2V5\"]".to_owned(), format!(", item 1: {empty}")),
+        ("\"a2V5,\"".to_owned(), format!(", item 2: {empty}")),
+        ("\"\"".to_owned(), format!(", item 1: {empty}")),
+        ("[\"hunter2!\"]".to_owned(), not_base64.to_owned()),
+        ("[\"a2V5:hunter2!\"]".to_owned(), not_base64.to_owned()),
+        ("[\"a2V5:a2V5:a2V5\"]".to_owned(), not_base64.to_owned()),
+        ("[\"a2V5,a2V5\"]".to_owned(), not_base64.to_owned()),
+        ("[\"a2V5\\n\"]".to_owned(), not_base64.to_owned()),
+        (
+            "[\"a2V5:\"]".to_owned(),
+            ", item 1: has no password behind its colon; leave the colon out for a key without one".to_owned(),
+        ),
+        (
+            format!("[\"{}\"]", encoded(MAX_DECRYPTION_KEY_BYTES + 1)),
+            ", item 1: a decryption key has at most 65536 bytes".to_owned(),
+        ),
+        (
+            format!("[\"a2V5:{}\"]", encoded(MAX_KEY_PASSWORD_BYTES + 1)),
+            ", item 1: the password of a key has at most 4096 bytes".to_owned(),
+        ),
+        (
+            "[\"kbs:///a/b\"]".to_owned(),
+            ", item 1: a resource has three segments, as in \"kbs:///repository/type/tag\", and this URI has 2".to_owned(),
+        ),
+        (
+            "[\"file:///etc/key.pem\"]".to_owned(),
+            ", item 1: a resource URI begins with \"kbs:///\", or with \"kbs+PLUGIN:///\", in lower case".to_owned(),
+        ),
+    ] {
+        let shown = problems(HOST, &format!("[decryption-keys]\nkeys = {keys}"));
+        assert_eq!(shown, format!("line 2: decryption-keys.keys{expected}"), "{keys}");
+    }
+    for (text, expected) in [
+        (
+            "[decryption-keys]\nKey = 1",
+            "line 2: decryption-keys.Key: unknown key",
+        ),
+        (
+            "[decryption-keys.keys]",
+            "line 1: decryption-keys.keys: expected array, found table",
+        ),
+        (
+            "decryption-keys = []",
+            "line 1: decryption-keys: expected table, found array",
+        ),
+        (
+            "[decryption_keys]",
+            "line 1: decryption_keys: unknown key; did you mean \"decryption-keys\"?",
+        ),
+    ] {
+        assert_eq!(problems(HOST, text), expected);
+    }
+}
+
+#[test]
+fn resources_are_the_owners_to_say() {
+    let text = format!(
+        "[resources]\nsources = [\"cdh=unix:/run/cdh.sock\", \"kbs=https://kbs.corp\"]\nkbs-token-file = \"/run/token\"\nkbs-attester = \"sample\"\nkbs-ca-certs = '''\n{ROOT}'''\n"
+    );
+    assert_eq!(
+        problems(HOST, &text),
+        "line 1: resources: belongs in the measured document, imagepuller.toml in the initdata: the host does not choose whom the guest asks for secrets"
+    );
+    let (document, warnings) = checked(OWNER, &text);
+    let resources = document.resources.unwrap();
+    let sources: Vec<_> = resources.sources.iter().map(ToString::to_string).collect();
+    assert_eq!(sources, ["cdh=unix:/run/cdh.sock", "kbs=https://kbs.corp"]);
+    assert_eq!(
+        resources.kbs_token_file.unwrap(),
+        std::path::Path::new("/run/token")
+    );
+    assert_eq!(resources.kbs_attester, Some(AttesterKind::Sample));
+    assert_eq!(resources.kbs_ca_certs.unwrap().certificates().len(), 1);
+    assert_eq!(warnings, Vec::<String>::new());
+    assert!(checked(OWNER, "").0.resources.is_none());
+    assert!(
+        checked(OWNER, "[resources]")
+            .0
+            .resources
+            .unwrap()
+            .sources
+            .is_empty()
+    );
+}
+
+#[test]
+fn resources_are_checked_by_key() {
+    let sources = |count: usize| {
+        let sources = (0..count).map(|number| format!("\"offline=/{number}\","));
+        format!("sources = [{}]", sources.collect::<String>())
+    };
+    checked(
+        OWNER,
+        &format!("[resources]\n{}", sources(MAX_RESOURCE_SOURCES)),
+    );
+    for (keys, expected) in [
+        (
+            "sources = \"cdh=unix:/a\"".to_owned(),
+            "sources: expected array, found string",
+        ),
+        (
+            sources(MAX_RESOURCE_SOURCES + 1),
+            "sources: there are at most 8 sources",
+        ),
+        (
+            "sources = [\"offline=/a\", \"offline=/a\"]".to_owned(),
+            "sources, item 2: stands in the list already",
+        ),
+        (
+            "sources = [\"kbs=http://kbs.corp\"]".to_owned(),
+            "sources, item 1: a key broker is asked at \"https://HOST\" or \"https://HOST:PORT\", without a path; \"http://\" needs a loopback address",
+        ),
+        (
+            "kbs-ca-certs = \"none\"".to_owned(),
+            "kbs-ca-certs: has no PEM certificate, so that no key broker would be trusted",
+        ),
+        (
+            "kbs-ca-certs = '-----BEGIN CERTIFICATE-----'".to_owned(),
+            "kbs-ca-certs: block 1 is incomplete: each \"-----BEGIN CERTIFICATE-----\" needs its \"-----END CERTIFICATE-----\"",
+        ),
+        (
+            "kbs-token-file = \"token\"".to_owned(),
+            "kbs-token-file: a path begins with \"/\" and has no control characters",
+        ),
+        (
+            "kbs-attester = \"snp\"".to_owned(),
+            "kbs-attester: the only attester of this version is \"sample\"; others ask through a data hub",
+        ),
+        ("kbs = \"https://kbs.corp\"".to_owned(), "kbs: unknown key"),
+        (
+            "Sources = []".to_owned(),
+            "Sources: unknown key; did you mean \"sources\"?",
+        ),
+    ] {
+        let shown = problems(OWNER, &format!("[resources]\n{keys}"));
+        assert_eq!(shown, format!("line 2: resources.{expected}"), "{keys}");
+    }
+}
+
+#[test]
+fn broker_without_proof_and_proof_without_broker_are_said() {
+    let no_broker = "has no effect: no source is a key broker, \"kbs=https://HOST\"";
+    for (keys, expected) in [
+        (
+            "sources = [\"kbs=https://kbs.corp\"]",
+            vec!["line 1: resources: has a key broker, but neither \"kbs-token-file\" nor \"kbs-attester\": it gives nothing to a guest that proves nothing".to_owned()],
+        ),
+        (
+            "sources = [\"offline=/a\"]\nkbs-token-file = \"/a\"\nkbs-attester = \"sample\"",
+            vec![
+                format!("line 3: resources.kbs-token-file: {no_broker}"),
+                format!("line 4: resources.kbs-attester: {no_broker}"),
+            ],
+        ),
+        ("sources = [\"kbs=https://kbs.corp\"]\nkbs-attester = \"sample\"", vec![]),
+    ] {
+        assert_eq!(checked(OWNER, &format!("[resources]\n{keys}")).1, expected, "{keys}");
+    }
+}
+
+#[test]
+fn references_are_shown_and_what_they_hold_is_not() {
+    let text = format!(
+        "\
+[registries.a]
+credentials-uri = \"kbs://h/a/b/c\"
+ca-certs-uri = \"{SEALED}\"
+[registries.b]
+password = \"{SEALED}\"
+[decryption-keys]
+keys = [\"aHVudGVyMg==\", \"aHVudGVyMg==:aHVudGVyMg==\", \"kbs:///a/b/c\", \"{SEALED}\"]
+[resources]
+sources = [\"rest=http://127.0.0.1:8006/\", \"kbs=https://kbs.corp\"]
+kbs-attester = \"sample\"
+kbs-token-file = \"/run/token\"
+kbs-ca-certs = '''
+{ROOT}'''
+"
+    );
+    let (document, _) = checked(OWNER, &text);
+    let expected = "\
+[extra-env]
+
+[registries.\"a.\"]
+credentials-uri = \"kbs:///a/b/c\"
+ca-certs-uri = \"sealed.[redacted]\"
+insecure-skip-verify = false
+plain-http = false
+
+[registries.\"b.\"]
+credentials-uri = \"sealed.[redacted]\"
+insecure-skip-verify = false
+plain-http = false
+
+[decryption-keys]
+keys = [\"[redacted]\", \"[redacted]:[redacted]\", \"kbs:///a/b/c\", \"sealed.[redacted]\"]
+
+[resources]
+sources = [\"rest=http://127.0.0.1:8006\", \"kbs=https://kbs.corp\"]
+kbs-ca-certs = [\"sha256:3e9113832283becf0fecd54ec0d5ef5d04ed3493f4c3c7721dd5301f5a510480\"]
+kbs-token-file = \"/run/token\"
+kbs-attester = \"sample\"
+";
+    assert_eq!(document.redacted(), expected);
+    let json = serde_json::to_string(&document).unwrap();
+    for shown in [json, format!("{document:?}")] {
+        assert!(
+            !shown.contains("aHVudGVyMg") && !shown.contains("hunter2"),
+            "{shown}"
+        );
+    }
+}

@@ -1,0 +1,370 @@
+//! What a host's document and a measured one still say in a pull with confidential credentials.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
+
+use std::fmt::Write as _;
+
+use docker_config::DockerConfig;
+use puller_config::{Credentials, Roots};
+use url::Url;
+
+use super::tests::{entry, host, login, settings};
+use super::*;
+use crate::source::Source;
+use crate::trust::{Trust, check_plain, check_realm};
+
+fn certificate(name: &str) -> String {
+    vm_harness::pki::Authority::new(name)
+        .unwrap()
+        .certificate()
+        .to_owned()
+}
+
+fn roots(name: &str) -> Roots {
+    Roots::parse(&certificate(name)).unwrap()
+}
+
+/// A docker configuration of these keys; each one's user name is its key, with what a user name may have.
+fn fetched(keys: &[&str]) -> DockerConfig {
+    let mut json = "{\"auths\":{".to_owned();
+    for (at, key) in keys.iter().enumerate() {
+        let comma = if at > 0 { "," } else { "" };
+        let user = named(key);
+        write!(
+            json,
+            "{comma}\"{key}\":{{\"username\":\"{user}\",\"password\":\"hunter2\"}}"
+        )
+        .unwrap();
+    }
+    json.push_str("}}");
+    DockerConfig::parse(json.as_bytes()).unwrap()
+}
+
+fn named(key: &str) -> String {
+    key.replace(':', "_")
+}
+
+fn user(credentials: &Credentials) -> &str {
+    match credentials {
+        Credentials::Anonymous => "nobody",
+        Credentials::Basic { username, .. } => username,
+        _ => "token",
+    }
+}
+
+const BY_REFERENCE: &str = "credentials-uri = \"kbs:///default/credential/test\"\n";
+/// Everything that an entry can weaken or redirect.
+const EVIL: &str = "insecure-skip-verify = true\nplain-http = true\n";
+
+fn ca(name: &str) -> String {
+    format!("ca-certs = \"\"\"\n{}\"\"\"\n", certificate(name))
+}
+
+/// What is in charge in a confided pull from `registry.corp/team/app`, and for whom.
+fn confided(measured: &str, configuration: &str, keys: &[&str]) -> Result<Settings, Error> {
+    settings(measured, configuration).confided(
+        fetched(keys),
+        None,
+        &host("registry.corp"),
+        "team/app",
+    )
+}
+
+fn order(settings: &Settings) -> Vec<Source> {
+    Source::order(&host("registry.corp"), settings).unwrap()
+}
+
+#[test]
+fn the_fetched_document_names_the_registry() {
+    let document = entry("registry.corp", BY_REFERENCE);
+    for (keys, expected) in [
+        (&["registry.corp"][..], Some("registry.corp")),
+        (
+            &["https://registry.corp/v1/"],
+            Some("https://registry.corp/v1/"),
+        ),
+        (
+            &["registry.corp", "registry.corp/team"],
+            Some("registry.corp/team"),
+        ),
+        (&["registry.corp:443"], Some("registry.corp:443")),
+        (&["registry.corp:5000"], None),
+        (&["other.corp"], None),
+        (&["*.corp"], None),
+        (&["registry.corp/other"], None),
+        (&[], None),
+    ] {
+        let (by_owner, by_host) = (confided(&document, "", keys), confided("", &document, keys));
+        for confided in [by_owner, by_host] {
+            match (confided, expected) {
+                (Ok(settings), Some(expected)) => {
+                    let sources = order(&settings);
+                    assert_eq!(sources.len(), 1);
+                    assert_eq!(user(&sources[0].credentials), named(expected));
+                }
+                (Err(error), None) => {
+                    assert!(matches!(error, Error::NotConfided { .. }), "{error}");
+                    let text = error.to_string();
+                    assert!(
+                        !text.contains("hunter2") && !text.contains("other.corp"),
+                        "{text}"
+                    );
+                }
+                (confided, _) => panic!("{keys:?}: {confided:?}"),
+            }
+        }
+    }
+    for json in [
+        "{\"auths\":{\"registry.corp\":{}}}",
+        "{\"auths\":{\"registry.corp\":{\"auth\":\"hunter2\"}}}",
+        "{\"auths\":{\"registry.corp\":{\"registrytoken\":\"a\"},\"registry.corp/\":{\"registrytoken\":\"b\"}}}",
+    ] {
+        let config = DockerConfig::parse(json.as_bytes()).unwrap();
+        let settings = settings("", &document);
+        let error = settings.confided(config, None, &host("registry.corp"), "team/app");
+        let error = error.unwrap_err();
+        assert!(matches!(error, Error::NotConfided { .. }), "{error}");
+        assert!(!error.to_string().contains("hunter2"));
+    }
+}
+
+#[test]
+fn nothing_of_the_host_but_its_proxies_is_left() {
+    let configuration = [
+        "[extra-env]\nHTTPS_PROXY = \"http://proxy.corp:3128\"\n",
+        &entry(".corp", &format!("{BY_REFERENCE}{EVIL}{}", ca("host"))),
+        "mirror = \"https://mirror.corp\"\nmirror-fallback = true\n",
+        &entry("mirror.corp", &format!("{}{EVIL}", login("thief"))),
+        &entry("token.corp", &format!("{}{EVIL}", ca("host"))),
+        &entry("registry.corp:80", &format!("{}{EVIL}", login("thief"))),
+    ]
+    .concat();
+    let settings = confided("", &configuration, &["registry.corp"]).unwrap();
+    let sources = order(&settings);
+    assert_eq!(sources.len(), 1);
+    let source = &sources[0];
+    assert_eq!(source.to_string(), "registry registry.corp");
+    assert_eq!(user(&source.credentials), "registry.corp");
+    assert!(!source.may_be_plain() && !source.is_scheme_fixed);
+    assert!(source.namespace.is_none() && !source.has_fallback);
+    assert!(settings.proxies().https_proxy.is_some());
+    assert_eq!(
+        source.refused().to_string(),
+        "registry.corp refused the credentials of what \"credentials-uri\" of entry \".corp.\" names (401 Unauthorized): check user name and password or token in that resource"
+    );
+    for url in [
+        "https://registry.corp/v2/",
+        "http://registry.corp/v2/",
+        "https://token.corp/token",
+        "http://token.corp/token",
+        "https://mirror.corp/",
+        "https://storage.example/",
+    ] {
+        let url = Url::parse(url).unwrap();
+        let trust = Trust::of(&url, source, &settings);
+        assert!(!trust.skip_verify && !trust.plain_http, "{url}");
+        assert!(trust.authority.registry.ca_certs.is_none(), "{url}");
+        assert_eq!(trust.authority.to_string(), "entry \".corp.\"");
+        let plain = check_plain(&url, &trust).map_err(|error| error.to_string());
+        let realm = check_realm(&url, source, &settings, false);
+        if url.scheme() == "https" {
+            assert!(plain.is_ok() && realm.is_ok(), "{url}");
+        } else {
+            assert!(plain.unwrap_err().contains("never is"), "{url}");
+            assert!(matches!(realm, Err(Error::Realm { .. })), "{url}");
+        }
+    }
+    let proxy = settings.proxies().https_proxy.as_ref().unwrap();
+    let own = Trust::of(&source.base, source, &settings);
+    assert!(own.of_proxy(proxy, &settings).registry.ca_certs.is_none());
+}
+
+#[test]
+fn docker_hub_is_itself_under_all_its_names() {
+    let hub = settings("", &entry("docker.io", BY_REFERENCE));
+    for (name, key) in [
+        ("docker.io", "https://index.docker.io/v1/"),
+        ("index.docker.io", "registry-1.docker.io"),
+    ] {
+        let settings = hub.confided(fetched(&[key]), None, &host(name), "library/alpine");
+        let sources = Source::order(&host(name), &settings.unwrap()).unwrap();
+        assert_eq!(sources[0].host(), "registry-1.docker.io");
+        assert_eq!(user(&sources[0].credentials), named(key));
+    }
+    let error = hub.confided(fetched(&["docker.io"]), None, &host("docker.io:5000"), "x");
+    assert!(matches!(error, Err(Error::NotConfided { .. })));
+}
+
+#[test]
+fn the_owners_cas_and_mirrors_stay_and_what_weakens_goes() {
+    let mirror = "mirror = \"https://mirror.corp/cache\"\n";
+    let fallback = "mirror-fallback = true\n";
+    let registry = |keys: &str| entry("registry.corp", &format!("{BY_REFERENCE}{EVIL}{keys}"));
+    let both = ["registry.corp", "mirror.corp"];
+    for (measured, keys, expected) in [
+        (
+            registry(""),
+            &both[..],
+            Some("registry registry.corp as registry.corp"),
+        ),
+        (
+            registry(mirror),
+            &both,
+            Some("mirror mirror.corp as mirror.corp"),
+        ),
+        (registry(mirror), &both[..1], None),
+        (
+            registry(mirror),
+            &both[1..],
+            Some("mirror mirror.corp as mirror.corp"),
+        ),
+        (
+            registry(&format!("{mirror}{fallback}")),
+            &both,
+            Some("mirror mirror.corp as mirror.corp, registry registry.corp as registry.corp"),
+        ),
+        // Nothing is lent: what is for the registry stays with it.
+        (
+            registry(&format!("{mirror}{fallback}")),
+            &both[..1],
+            Some("mirror mirror.corp as nobody, registry registry.corp as registry.corp"),
+        ),
+        (registry(&format!("{mirror}{fallback}")), &both[1..], None),
+        (
+            registry(mirror) + &entry("mirror.corp", &format!("{}{EVIL}", login("owner"))),
+            &both,
+            Some("mirror mirror.corp as owner"),
+        ),
+        (
+            registry(mirror) + &entry("mirror.corp", &format!("{BY_REFERENCE}{EVIL}")),
+            &both,
+            Some("mirror mirror.corp as mirror.corp"),
+        ),
+        (
+            registry(&format!("{mirror}{fallback}")) + &entry("mirror.corp", BY_REFERENCE),
+            &both[..1],
+            None,
+        ),
+    ] {
+        let evil = [
+            entry("registry.corp", &format!("{}{EVIL}", login("thief"))),
+            entry("mirror.corp", &format!("{}{EVIL}", login("thief"))),
+        ]
+        .concat();
+        let settings = match (confided(&measured, &evil, keys), expected) {
+            (Ok(settings), Some(_)) => settings,
+            (Err(Error::NotConfided { .. }), None) => continue,
+            (confided, _) => panic!("{measured} {keys:?}: {confided:?}"),
+        };
+        let sources = order(&settings);
+        let shown: Vec<_> = sources
+            .iter()
+            .map(|source| format!("{source} as {}", user(&source.credentials)))
+            .collect();
+        assert_eq!(Some(shown.join(", ").as_str()), expected, "{measured}");
+        for source in &sources {
+            let trust = Trust::of(&source.base, source, &settings);
+            assert!(trust.is_own && !trust.skip_verify && !trust.plain_http);
+            assert!(!source.may_be_plain());
+        }
+    }
+    let plain = registry("mirror = \"http://mirror.corp\"\n");
+    let error = confided(&plain, "", &both).unwrap_err();
+    assert!(matches!(error, Error::ConfidedPlain { .. }), "{error}");
+
+    let named = registry(&ca("owner")) + &entry("token.corp", &format!("{}{EVIL}", ca("token")));
+    let settings = confided(&named, "", &both).unwrap();
+    let source = &order(&settings)[0];
+    let count = |url: &str| {
+        let trust = Trust::of(&Url::parse(url).unwrap(), source, &settings);
+        assert!(!trust.skip_verify && !trust.plain_http, "{url}");
+        let roots = trust.authority.registry.ca_certs.clone();
+        (trust.authority.to_string(), roots.is_some())
+    };
+    assert_eq!(
+        count("https://storage.corp/"),
+        ("measured entry \"registry.corp.\"".to_owned(), true)
+    );
+    assert_eq!(
+        count("http://token.corp/"),
+        ("measured entry \"token.corp.\"".to_owned(), true)
+    );
+}
+
+#[test]
+fn fetched_cas_replace_all_others() {
+    let uri = "ca-certs-uri = \"kbs:///default/ca/test\"\n";
+    let document = entry("registry.corp", &format!("{BY_REFERENCE}{uri}"));
+    for (measured, configuration) in [(document.as_str(), ""), ("", document.as_str())] {
+        let settings = settings(measured, configuration);
+        let fetch = |roots| {
+            let keys = fetched(&["registry.corp"]);
+            settings.confided(keys, roots, &host("registry.corp"), "app")
+        };
+        // Without them it would be the web's.
+        assert!(matches!(fetch(None), Err(Error::Internal(_))));
+        let fetched_roots = roots("fetched");
+        let confided = fetch(Some(fetched_roots.clone())).unwrap();
+        let source = order(&confided).remove(0);
+        assert_eq!(source.authority.registry.ca_certs, Some(fetched_roots));
+        let from = source.authority.roots_source();
+        assert!(from.starts_with("what \"ca-certs-uri\" of "), "{from}");
+    }
+    // CAs alone are no secret; everything else stays as it is.
+    let keys = format!("{}{uri}mirror = \"https://mirror.corp\"\n", login("user"));
+    let settings = settings("", &entry(".corp", &keys));
+    let at = host("registry.corp");
+    assert!(matches!(
+        Source::order(&at, &settings),
+        Err(Error::Internal(_))
+    ));
+    let settings = settings.with_roots(&at, roots("fetched"));
+    let source = order(&settings).remove(0);
+    assert_eq!(source.to_string(), "mirror mirror.corp");
+    assert_eq!(user(&source.credentials), "user");
+    assert!(source.authority.registry.ca_certs.is_some());
+    assert!(
+        settings
+            .registry(&host("other.corp"))
+            .unresolved()
+            .is_some()
+    );
+}
+
+/// A reference that nobody fetched once meant no credentials, and so an anonymous pull.
+#[test]
+fn a_reference_that_was_not_fetched_is_an_error() {
+    let document = entry("registry.corp", BY_REFERENCE);
+    let at = host("registry.corp");
+    for (measured, configuration) in [(document.as_str(), ""), ("", document.as_str())] {
+        let error = Source::order(&at, &settings(measured, configuration)).unwrap_err();
+        assert!(error.to_string().contains("was not fetched"), "{error}");
+    }
+    let none = settings("", &entry("registry.corp", &login("x")));
+    let error = none.confided(fetched(&["registry.corp"]), None, &at, "app");
+    assert!(matches!(error, Err(Error::Internal(_))));
+
+    let mirror = "mirror = \"https://mirror.corp\"\n";
+    let registry = entry("registry.corp", &format!("{}{mirror}", login("x")));
+    for reference in [BY_REFERENCE, "ca-certs-uri = \"kbs:///default/ca/test\"\n"] {
+        let both = registry.clone() + &entry("mirror.corp", reference);
+        for (measured, configuration) in [(both.as_str(), ""), ("", both.as_str())] {
+            let error = Source::order(&at, &settings(measured, configuration)).unwrap_err();
+            assert!(matches!(error, Error::MirrorReference { .. }), "{error}");
+        }
+    }
+    // The CAs of a token server are not fetched, so it is not asked.
+    let token = entry("token.corp", "ca-certs-uri = \"kbs:///default/ca/test\"\n");
+    let documents = [
+        confided(&(document + &token), "", &["registry.corp"]).unwrap(),
+        settings("", &(entry("registry.corp", &login("x")) + &token)),
+    ];
+    for settings in documents {
+        let source = order(&settings).remove(0);
+        let url = Url::parse("https://token.corp/").unwrap();
+        let trust = Trust::of(&url, &source, &settings);
+        let clients = crate::client::Clients::new(settings, &crate::Patience::default());
+        let error = clients.client(&url, &trust).unwrap_err();
+        assert!(matches!(error, Error::Unresolved { .. }), "{error}");
+    }
+}

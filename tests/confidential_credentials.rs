@@ -1,0 +1,477 @@
+//! Credentials that the host never sees, and a host that tries to have them sent to itself.
+//!
+//! The table of the confused deputy: in each row the host writes something into its document, or answers in a registry's place, and
+//! servers that record everything prove that no secret leaves. Most rows run the guest's puller on this machine; the last
+//! ones run in a guest.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
+
+mod confidential_credentials {
+    pub mod guest;
+    pub mod stage;
+}
+
+use anyhow::Result;
+use confidential_credentials::stage::{
+    CREDENTIALS, OTHER, ROOTS, Stage, USER, assert_pulled, entry, name, references, roots,
+};
+use end_to_end::assert_tells;
+use serde_json::json;
+use vm_harness::confidential::{DataHub, Gateway, Kbs, Policy, Recorder, SealingKey};
+use vm_harness::fault::{Action, Login, Script, What};
+use vm_harness::is_root;
+
+/// Unpacking wants root, so the rows do; each begins with this.
+macro_rules! as_root {
+    ($test:literal) => {
+        if !is_root($test) {
+            return Ok(());
+        }
+    };
+}
+
+#[test]
+fn privileged_the_registry_that_the_secret_names_gets_it() -> Result<()> {
+    as_root!("privileged_the_registry_that_the_secret_names_gets_it");
+    let stage = Stage::set()?;
+    let registry = stage.registry(Script::new())?;
+    let vault = stage.vault(&registry);
+    let hub = DataHub::start(&stage.scratch.path().join("hub.sock"), vault.clone())?;
+    let gateway = Gateway::start(([127, 0, 0, 1], 0).into(), vault.clone())?;
+    let kbs = Kbs::start(vault.clone(), Policy::default(), None)?;
+    let [credentials, ca_certs] = references();
+    let document = entry("localhost", &[&credentials, &ca_certs]);
+    let measured = format!(
+        "[resources]\nsources = [\"kbs={}\"]\nkbs-attester = \"sample\"\n",
+        kbs.base()
+    );
+    let token = stage.scratch.write("token.json", kbs.token_file()?)?;
+    let with_token = format!(
+        "[resources]\nsources = [\"kbs={}\"]\nkbs-token-file = \"{}\"\n",
+        kbs.base(),
+        token.display()
+    );
+    let new = || end_to_end::HostPull::new(&document);
+    for pull in [
+        stage.pull(&document, &vault)?,
+        new()?.resources(&format!("cdh=unix:{}", hub.socket().display())),
+        new()?.resources(&format!("rest={}", gateway.base())),
+        new()?.measured(&measured)?,
+        new()?.measured(&with_token)?,
+    ] {
+        let before = registry.requests().len();
+        let outcome = pull.run(&stage.image(&registry))?;
+        assert_pulled(&outcome)?;
+        assert!(registry.requests().len() > before);
+        stage.assert_kept(&outcome, &[]);
+        stage.assert_given(&registry);
+    }
+    let wanted = [CREDENTIALS, ROOTS];
+    let mut asked = hub.asked();
+    asked.sort();
+    let mut expected = wanted.map(str::to_owned);
+    expected.sort();
+    assert_eq!(asked, expected);
+    assert_eq!(gateway.asked().len(), 2);
+    // One attestation for both, and none with a token.
+    let attested = kbs.asked().into_iter();
+    let attested = attested.filter(|asked| asked.target == "/kbs/v0/attest");
+    assert_eq!((attested.count(), kbs.given().len()), (1, 4));
+    Ok(())
+}
+
+#[test]
+fn privileged_sealed_secrets_are_as_good_as_references() -> Result<()> {
+    as_root!("privileged_sealed_secrets_are_as_good_as_references");
+    let stage = Stage::set()?;
+    let registry = stage.registry(Script::new())?;
+    let key = SealingKey::new("kbs:///default/signing/key")?;
+    let kek = [3; 32];
+    let configuration = json!({"auths": {name(&registry): {"auth": stage.auth()}}}).to_string();
+    let vault = stage
+        .vault(&registry)
+        .with("default/signing/key", key.public())
+        .with("default/kek/1", kek);
+    let envelope = key.envelope("kbs:///default/kek/1", &kek, configuration.as_bytes())?;
+    let [_, ca_certs] = references();
+    let line = |key: &str, sealed: &str| format!("{key} = \"{sealed}\"");
+    for credentials in [
+        line("credentials-uri", &key.vault(CREDENTIALS)),
+        line("credentials-uri", &envelope),
+        line("password", &key.vault(CREDENTIALS)),
+        line("auth", &envelope),
+    ] {
+        let document = entry("localhost", &[&credentials, &ca_certs]);
+        let outcome = stage
+            .pull(&document, &vault)?
+            .run(&stage.image(&registry))?;
+        assert_pulled(&outcome)?;
+        stage.assert_kept(&outcome, &[]);
+    }
+
+    // The host can neither change one nor point it elsewhere with a key of its own.
+    let stranger = SealingKey::new("kbs:///default/signing/key")?;
+    let sealed = key.vault(CREDENTIALS);
+    let (start, signature) = sealed.rsplit_once('.').unwrap();
+    let other = key.vault(OTHER);
+    let (_, other_signature) = other.rsplit_once('.').unwrap();
+    assert_ne!(signature, other_signature);
+    let before = registry.requests().len();
+    for forged in [
+        format!("{start}.{other_signature}"),
+        stranger.vault(CREDENTIALS),
+        stranger.vault(OTHER),
+    ] {
+        let credentials = line("credentials-uri", &forged);
+        let document = entry("localhost", &[&credentials, &ca_certs]);
+        let outcome = stage
+            .pull(&document, &vault)?
+            .run(&stage.image(&registry))?;
+        assert_tells(outcome.refusal()?, &["signature"]);
+        stage.assert_kept(&outcome, &[]);
+    }
+    assert_eq!(registry.requests().len(), before, "the registry was asked");
+    Ok(())
+}
+
+#[test]
+fn privileged_the_host_names_another_registry() -> Result<()> {
+    as_root!("privileged_the_host_names_another_registry");
+    let stage = Stage::set()?;
+    let registry = stage.registry(Script::new())?;
+    // Even one whose certificate is in order.
+    for authority in [&stage.owner, &stage.host] {
+        let other = stage.serve(
+            Script::new().login(Login::basic("nobody", "nothing")),
+            Some(authority),
+        )?;
+        let [credentials, ca_certs] = references();
+        let document = entry("localhost", &[&credentials, &ca_certs]);
+        let outcome = stage
+            .pull(&document, &stage.vault(&registry))?
+            .run(&stage.image(&other))?;
+        let refusal = outcome.refusal()?;
+        assert_tells(
+            refusal,
+            &[
+                "credentials-uri",
+                &name(&other),
+                "no entry for that registry",
+            ],
+        );
+        assert!(!refusal.contains(&name(&registry)), "{refusal}");
+        stage.assert_kept(&outcome, &[&registry, &other]);
+        assert!(other.requests().is_empty(), "nothing is pulled without it");
+    }
+    Ok(())
+}
+
+#[test]
+fn privileged_the_host_answers_for_the_registry() -> Result<()> {
+    as_root!("privileged_the_host_answers_for_the_registry");
+    let stage = Stage::set()?;
+    // Under the registry's own name and port, which the fetched document has.
+    let own_ca = roots(&stage.host);
+    let [credentials, ca_certs] = references();
+    let skip = "insecure-skip-verify = true";
+    let everywhere = entry(".", &[&own_ca, skip]);
+    for (lines, more) in [
+        (vec![credentials.as_str(), own_ca.as_str()], ""),
+        (vec![credentials.as_str(), own_ca.as_str(), skip], ""),
+        (vec![credentials.as_str(), ca_certs.as_str()], ""),
+        (vec![credentials.as_str(), ca_certs.as_str(), skip], ""),
+        (vec![credentials.as_str()], everywhere.as_str()),
+    ] {
+        let host = stage.serve(
+            Script::new().login(Login::basic("nobody", "nothing")),
+            Some(&stage.host),
+        )?;
+        let document = entry("localhost", &lines) + more;
+        let outcome = stage
+            .pull(&document, &stage.vault(&host))?
+            .run(&stage.image(&host))?;
+        assert_tells(outcome.refusal()?, &["certificate", &name(&host)]);
+        stage.assert_kept(&outcome, &[&host]);
+        assert!(host.requests().is_empty(), "TLS is as far as it gets");
+    }
+    Ok(())
+}
+
+#[test]
+fn privileged_the_host_leaves_tls_out() -> Result<()> {
+    as_root!("privileged_the_host_leaves_tls_out");
+    let stage = Stage::set()?;
+    let [credentials, ca_certs] = references();
+    for line in ["plain-http = true", "insecure-skip-verify = true"] {
+        let host = stage.serve(Script::new(), None)?;
+        let document = entry("localhost", &[&credentials, &ca_certs, line]);
+        let outcome = stage
+            .pull(&document, &stage.vault(&host))?
+            .run(&stage.image(&host))?;
+        assert_tells(outcome.refusal()?, &[&name(&host)]);
+        stage.assert_kept(&outcome, &[&host]);
+        assert!(
+            host.requests().is_empty(),
+            "{line}: it was asked without TLS"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn privileged_a_token_realm_elsewhere() -> Result<()> {
+    as_root!("privileged_a_token_realm_elsewhere");
+    let stage = Stage::set()?;
+    let [credentials, ca_certs] = references();
+    let tokens = || Login::bearer(USER, &stage.password, "token");
+    // (who signs for the realm, if anybody; whether it may have the credentials)
+    for (authority, is_good) in [
+        (None, false),
+        (Some(&stage.host), false),
+        (Some(&stage.owner), true),
+    ] {
+        let realm = stage.serve(Script::new().login(tokens()), authority)?;
+        let login = Login {
+            realm: Some(format!("{}/token", realm.base())),
+            ..tokens()
+        };
+        let registry = stage.serve(Script::new().login(login), Some(&stage.owner))?;
+        // What the host says of the realm's own name does not matter.
+        let of_realm = entry(
+            &name(&realm),
+            &[
+                &roots(&stage.host),
+                "plain-http = true",
+                "insecure-skip-verify = true",
+            ],
+        );
+        let document = entry("localhost", &[&credentials, &ca_certs]) + &of_realm;
+        let outcome = stage
+            .pull(&document, &stage.vault(&registry))?
+            .run(&stage.image(&registry))?;
+        let refusal = outcome.refusal()?.to_owned();
+        if is_good {
+            // Its tokens are none of the registry's, but it was asked, with the password, as it should.
+            stage.assert_given(&realm);
+            stage.assert_none_in(outcome.said.as_bytes(), "what the program said");
+        } else {
+            assert_tells(&refusal, &[&name(&realm)]);
+            stage.assert_kept(&outcome, &[&registry, &realm]);
+            assert!(realm.requests().is_empty(), "it was asked for a token");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn privileged_a_mirror_of_the_hosts() -> Result<()> {
+    as_root!("privileged_a_mirror_of_the_hosts");
+    let stage = Stage::set()?;
+    let [credentials, ca_certs] = references();
+    let registry = stage.registry(Script::new())?;
+    let mirror = Recorder::start()?;
+    let with_ca = stage.serve(Script::new(), Some(&stage.host))?;
+    for lines in [
+        vec![format!(
+            "mirror = \"https://localhost:{}\"",
+            mirror.address().port()
+        )],
+        vec![
+            format!("mirror = \"http://{}\"", mirror.address()),
+            "plain-http = true".to_owned(),
+        ],
+        vec![
+            format!("mirror = \"https://{}\"", name(&with_ca)),
+            "mirror-fallback = false".to_owned(),
+        ],
+    ] {
+        let mut all = vec![credentials.as_str(), ca_certs.as_str()];
+        all.extend(lines.iter().map(String::as_str));
+        let of_mirror = entry(&name(&with_ca), &[&roots(&stage.host)]);
+        let document = entry("localhost", &all) + &of_mirror;
+        let outcome = stage
+            .pull(&document, &stage.vault(&registry))?
+            .run(&stage.image(&registry))?;
+        assert_pulled(&outcome)?;
+        stage.assert_given(&registry);
+        stage.assert_kept(&outcome, &[&with_ca]);
+    }
+    assert!(mirror.record().is_empty(), "the mirror was asked");
+    assert!(with_ca.requests().is_empty() && with_ca.connections() == 0);
+    Ok(())
+}
+
+#[test]
+fn privileged_a_reference_to_another_secret() -> Result<()> {
+    as_root!("privileged_a_reference_to_another_secret");
+    let stage = Stage::set()?;
+    let registry = stage.registry(Script::new())?;
+    let vault = stage.vault(&registry);
+    let [credentials, ca_certs] = references();
+    let other = |key: &str| format!("{key} = \"{OTHER}\"");
+    for (lines, word) in [
+        (vec![other("credentials-uri"), ca_certs], "credentials-uri"),
+        (
+            vec![credentials.clone(), other("ca-certs-uri")],
+            "ca-certs-uri",
+        ),
+        // The credentials are no roots, and the roots no credentials.
+        (
+            vec![credentials, format!("ca-certs-uri = \"{CREDENTIALS}\"")],
+            "ca-certs-uri",
+        ),
+        (
+            vec![format!("credentials-uri = \"{ROOTS}\"")],
+            "credentials-uri",
+        ),
+    ] {
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        let outcome = stage
+            .pull(&entry("localhost", &lines), &vault)?
+            .run(&stage.image(&registry))?;
+        assert_tells(outcome.refusal()?, &[word]);
+        stage.assert_kept(&outcome, &[&registry]);
+        assert!(registry.requests().is_empty());
+    }
+    // A key is none either, and nothing of it is said.
+    let document = format!("[decryption-keys]\nkeys = [\"{OTHER}\"]\n");
+    let open = stage.serve(Script::new(), Some(&stage.owner))?;
+    let document = entry("localhost", &[&roots(&stage.owner)]) + &document;
+    let outcome = stage.pull(&document, &vault)?.run(&stage.image(&open))?;
+    assert_pulled(&outcome)?;
+    stage.assert_kept(&outcome, &[&open]);
+    Ok(())
+}
+
+#[test]
+fn privileged_no_falling_back() -> Result<()> {
+    as_root!("privileged_no_falling_back");
+    let stage = Stage::set()?;
+    // It would give the image to anybody.
+    let open = stage.serve(Script::new(), Some(&stage.owner))?;
+    let missing = "credentials-uri = \"kbs:///default/credential/none\"";
+    let host_given = entry(
+        ".",
+        &[
+            "username = \"host\"",
+            "password = \"the-hosts\"",
+            &roots(&stage.owner),
+        ],
+    );
+    let document = entry("localhost", &[missing]) + &host_given;
+    let vault = stage.vault(&open);
+    let outcome = stage.pull(&document, &vault)?.run(&stage.image(&open))?;
+    assert_tells(outcome.refusal()?, &["default/credential/none"]);
+    stage.assert_kept(&outcome, &[&open]);
+    assert!(open.requests().is_empty(), "it was asked all the same");
+    assert!(!outcome.said.contains("the-hosts"));
+
+    // Nobody to ask at all.
+    let outcome = end_to_end::HostPull::new(&document)?.run(&stage.image(&open))?;
+    assert_tells(outcome.refusal()?, &["resources"]);
+    assert!(open.requests().is_empty());
+
+    // A docker configuration with the right registry and nothing in it.
+    for entry_of in [json!({}), json!({"auth": ""}), json!({"email": "a@b"})] {
+        let configuration = json!({"auths": {name(&open): entry_of}}).to_string();
+        let vault = stage.vault_of(&configuration);
+        let [credentials, ca_certs] = references();
+        let document = entry("localhost", &[&credentials, &ca_certs]);
+        let outcome = stage.pull(&document, &vault)?.run(&stage.image(&open))?;
+        assert_tells(outcome.refusal()?, &["credentials-uri", &name(&open)]);
+        assert!(open.requests().is_empty());
+    }
+    Ok(())
+}
+
+#[test]
+fn privileged_the_host_says_whom_to_ask() -> Result<()> {
+    as_root!("privileged_the_host_says_whom_to_ask");
+    let stage = Stage::set()?;
+    let registry = stage.registry(Script::new())?;
+    let broker = Recorder::start()?;
+    let [credentials, ca_certs] = references();
+    let document = format!(
+        "[resources]\nsources = [\"kbs=http://{}\"]\n\n{}",
+        broker.address(),
+        entry("localhost", &[&credentials, &ca_certs])
+    );
+    let outcome = stage
+        .pull(&document, &stage.vault(&registry))?
+        .run(&stage.image(&registry))?;
+    assert_tells(outcome.refusal()?, &["resources", "measured"]);
+    stage.assert_kept(&outcome, &[&registry]);
+    assert!(broker.record().is_empty() && registry.requests().is_empty());
+    Ok(())
+}
+
+#[test]
+fn privileged_a_redirect_to_the_host() -> Result<()> {
+    as_root!("privileged_a_redirect_to_the_host");
+    let stage = Stage::set()?;
+    let [credentials, ca_certs] = references();
+    for (authority, is_good) in [
+        (None, false),
+        (Some(&stage.host), false),
+        (Some(&stage.owner), true),
+    ] {
+        let elsewhere = stage.serve(Script::new(), authority)?;
+        let to = Action::redirect(&format!("{}{{path}}", elsewhere.base()));
+        let registry = stage.registry(Script::new().always(What::AnyLayer, [to]))?;
+        let of_elsewhere = entry(
+            &name(&elsewhere),
+            &[
+                &roots(&stage.host),
+                "plain-http = true",
+                "insecure-skip-verify = true",
+            ],
+        );
+        let document = entry("localhost", &[&credentials, &ca_certs]) + &of_elsewhere;
+        let outcome = stage
+            .pull(&document, &stage.vault(&registry))?
+            .run(&stage.image(&registry))?;
+        if is_good {
+            assert_pulled(&outcome)?;
+            assert!(!elsewhere.requests().is_empty());
+        } else {
+            assert_tells(outcome.refusal()?, &[&name(&elsewhere)]);
+            assert!(elsewhere.requests().is_empty());
+        }
+        stage.assert_kept(&outcome, &[&elsewhere]);
+    }
+    Ok(())
+}
+
+#[test]
+fn privileged_measured_entries_come_first() -> Result<()> {
+    as_root!("privileged_measured_entries_come_first");
+    let stage = Stage::set()?;
+    let registry = stage.registry(Script::new())?;
+    let vault = stage.vault(&registry);
+    let mirror = Recorder::start()?;
+    let [credentials, ca_certs] = references();
+    let owned = roots(&stage.owner);
+    let wrong = "password = \"the-hosts\"\nusername = \"host\"";
+    let mirror_line = format!("mirror = \"https://localhost:{}\"", mirror.address().port());
+    let document = entry(
+        &name(&registry),
+        &[wrong, &mirror_line, &roots(&stage.host)],
+    );
+    // Even the measured entry for everything comes before the host's for this very registry.
+    for pattern in ["localhost", "."] {
+        for lines in [
+            vec![credentials.as_str(), ca_certs.as_str()],
+            vec![credentials.as_str(), owned.as_str()],
+        ] {
+            let outcome = stage
+                .pull(&document, &vault)?
+                .measured(&entry(pattern, &lines))?
+                .run(&stage.image(&registry))?;
+            assert_pulled(&outcome)?;
+            stage.assert_given(&registry);
+            stage.assert_kept(&outcome, &[]);
+        }
+    }
+    assert!(mirror.record().is_empty(), "the host's mirror was asked");
+    Ok(())
+}
