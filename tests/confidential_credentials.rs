@@ -13,13 +13,16 @@ mod confidential_credentials {
 
 use anyhow::Result;
 use confidential_credentials::stage::{
-    CREDENTIALS, OTHER, ROOTS, Stage, USER, assert_pulled, entry, name, references, roots,
+    CREDENTIALS, HOSTS_OWN, OTHER, ROOTS, Stage, USER, assert_pulled, clear_front, entry, host_of,
+    last_line, name, references, roots,
 };
 use end_to_end::assert_tells;
 use serde_json::json;
-use vm_harness::confidential::{DataHub, Gateway, Kbs, Policy, Recorder, SealingKey};
+use vm_harness::confidential::{DataHub, Gateway, Kbs, Policy, Recorder, SealingKey, Vault};
+use vm_harness::encrypted::{Key, KeyKind, Rewrap, Which, encrypt};
 use vm_harness::fault::{Action, Login, Script, What};
 use vm_harness::is_root;
+use vm_harness::layout::{Compression, of_archives};
 
 /// Unpacking wants root, so the rows do; each begins with this.
 macro_rules! as_root {
@@ -141,10 +144,7 @@ fn privileged_the_host_names_another_registry() -> Result<()> {
     let registry = stage.registry(Script::new())?;
     // Even one whose certificate is in order.
     for authority in [&stage.owner, &stage.host] {
-        let other = stage.serve(
-            Script::new().login(Login::basic("nobody", "nothing")),
-            Some(authority),
-        )?;
+        let other = stage.stand_in(Some(authority))?;
         let [credentials, ca_certs] = references();
         let document = entry("localhost", &[&credentials, &ca_certs]);
         let outcome = stage
@@ -175,24 +175,32 @@ fn privileged_the_host_answers_for_the_registry() -> Result<()> {
     let [credentials, ca_certs] = references();
     let skip = "insecure-skip-verify = true";
     let everywhere = entry(".", &[&own_ca, skip]);
-    for (lines, more) in [
-        (vec![credentials.as_str(), own_ca.as_str()], ""),
-        (vec![credentials.as_str(), own_ca.as_str(), skip], ""),
-        (vec![credentials.as_str(), ca_certs.as_str()], ""),
-        (vec![credentials.as_str(), ca_certs.as_str(), skip], ""),
-        (vec![credentials.as_str()], everywhere.as_str()),
-    ] {
-        let host = stage.serve(
-            Script::new().login(Login::basic("nobody", "nothing")),
-            Some(&stage.host),
-        )?;
+    let (by_reference, with_roots) = ([credentials.as_str()], [credentials.as_str(), &ca_certs]);
+    let rows: [(&[&str], &[&str], &str); 5] = [
+        (&by_reference, &[&own_ca], ""),
+        (&by_reference, &[&own_ca, skip], ""),
+        (&with_roots, &[], ""),
+        (&with_roots, &[skip], ""),
+        (&by_reference, &[], &everywhere),
+    ];
+    for (references, weaknesses, more) in rows {
+        let host = stage.stand_in(Some(&stage.host))?;
+        let lines = [references, weaknesses].concat();
         let document = entry("localhost", &lines) + more;
-        let outcome = stage
-            .pull(&document, &stage.vault(&host))?
-            .run(&stage.image(&host))?;
-        assert_tells(outcome.refusal()?, &["certificate", &name(&host)]);
+        let vault = stage.vault(&host);
+        let outcome = stage.pull(&document, &vault)?.run(&stage.image(&host))?;
+        let refusal = last_line(outcome.refusal()?);
+        assert_tells(refusal, &["certificate", &name(&host), "not trusted"]);
         stage.assert_kept(&outcome, &[&host]);
         assert!(host.requests().is_empty(), "TLS is as far as it gets");
+        // It is the reference that forbids it: with the host's own password all of this works.
+        if !weaknesses.is_empty() {
+            let lines = [&HOSTS_OWN[..], weaknesses].concat();
+            let outcome = stage
+                .pull(&entry("localhost", &lines), &vault)?
+                .run(&stage.image(&host))?;
+            assert_pulled(&outcome)?;
+        }
     }
     Ok(())
 }
@@ -204,16 +212,21 @@ fn privileged_the_host_leaves_tls_out() -> Result<()> {
     let [credentials, ca_certs] = references();
     for line in ["plain-http = true", "insecure-skip-verify = true"] {
         let host = stage.serve(Script::new(), None)?;
+        let name = format!("localhost:{}", clear_front(&host)?);
+        let image = stage.image_at(&name);
         let document = entry("localhost", &[&credentials, &ca_certs, line]);
-        let outcome = stage
-            .pull(&document, &stage.vault(&host))?
-            .run(&stage.image(&host))?;
-        assert_tells(outcome.refusal()?, &[&name(&host)]);
+        let vault = stage.vault_for(&name);
+        let outcome = stage.pull(&document, &vault)?.run(&image)?;
+        assert_tells(last_line(outcome.refusal()?), &[&name]);
         stage.assert_kept(&outcome, &[&host]);
         assert!(
             host.requests().is_empty(),
             "{line}: it was asked without TLS"
         );
+        // It is the reference that forbids it: otherwise it is asked.
+        let document = entry("localhost", &[line]);
+        let outcome = stage.pull(&document, &vault)?.run(&image)?;
+        assert_pulled(&outcome)?;
     }
     Ok(())
 }
@@ -238,7 +251,7 @@ fn privileged_a_token_realm_elsewhere() -> Result<()> {
         let registry = stage.serve(Script::new().login(login), Some(&stage.owner))?;
         // What the host says of the realm's own name does not matter.
         let of_realm = entry(
-            &name(&realm),
+            host_of(&realm),
             &[
                 &roots(&stage.host),
                 "plain-http = true",
@@ -255,7 +268,7 @@ fn privileged_a_token_realm_elsewhere() -> Result<()> {
             stage.assert_given(&realm);
             stage.assert_none_in(outcome.said.as_bytes(), "what the program said");
         } else {
-            assert_tells(&refusal, &[&name(&realm)]);
+            assert_tells(last_line(&refusal), &[host_of(&realm)]);
             stage.assert_kept(&outcome, &[&registry, &realm]);
             assert!(realm.requests().is_empty(), "it was asked for a token");
         }
@@ -333,13 +346,67 @@ fn privileged_a_reference_to_another_secret() -> Result<()> {
         stage.assert_kept(&outcome, &[&registry]);
         assert!(registry.requests().is_empty());
     }
-    // A key is none either, and nothing of it is said.
-    let document = format!("[decryption-keys]\nkeys = [\"{OTHER}\"]\n");
-    let open = stage.serve(Script::new(), Some(&stage.owner))?;
-    let document = entry("localhost", &[&roots(&stage.owner)]) + &document;
-    let outcome = stage.pull(&document, &vault)?.run(&stage.image(&open))?;
-    assert_pulled(&outcome)?;
-    stage.assert_kept(&outcome, &[&open]);
+    Ok(())
+}
+
+/// Whether what lies there is a key is the only thing that the host may learn, and that it can learn anyway.
+#[test]
+fn privileged_keys_that_are_another_secret() -> Result<()> {
+    as_root!("privileged_keys_that_are_another_secret");
+    let stage = Stage::set()?;
+    let scratch = &stage.scratch;
+    let tar = vm_harness::archive::Tar::default().file("secret", [7; 3000]);
+    let layers = vec![(tar.bytes(), Compression::Gzip)];
+    let plain = of_archives(&scratch.path().join("plain"), layers)?;
+    let key = Key::generate(scratch, "key", KeyKind::Rsa2048)?;
+    let image = encrypt(scratch, "locked", &plain.path, &[&key], Which::All)?;
+    // An image's author names a key too: here the registry's credentials.
+    let packets = Rewrap::new(CREDENTIALS)?.apply(scratch, "packets", &image, &key)?;
+    let by_reference = format!("[decryption-keys]\nkeys = [\"{OTHER}\"]\n");
+    for (image, keys, asked, constant) in [
+        (
+            &image,
+            by_reference.as_str(),
+            OTHER,
+            "is no private key that can be used",
+        ),
+        (&packets, "", CREDENTIALS, "is no key of 32 bytes"),
+    ] {
+        let registry = stage.serve_layout(&image.path, &stage.owner)?;
+        let reference = format!("{}/team/app@{}", name(&registry), image.manifest);
+        let document = entry("localhost", &[&roots(&stage.owner)]) + keys;
+        let path = asked.trim_start_matches("kbs:///");
+        let mut said = Vec::new();
+        // Other words, another length, another kind: a text, JSON, a public key, bytes.
+        for (number, secret) in [
+            stage.other.clone().into_bytes(),
+            json!({"auths": {"a": {"auth": stage.auth()}}})
+                .to_string()
+                .into(),
+            std::fs::read(key.public())?,
+            vec![0xff; 5000],
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let socket = scratch.path().join(format!("{number}-{}.sock", keys.len()));
+            let hub = DataHub::start(&socket, Vault::new().with(path, &secret))?;
+            let outcome = end_to_end::HostPull::new(&document)?
+                .resources(&format!("cdh=unix:{}", socket.display()))
+                .run(&reference)?;
+            let refusal = last_line(outcome.refusal()?).to_owned();
+            assert_tells(&refusal, &["encrypted", asked, constant]);
+            stage.assert_kept(&outcome, &[&registry]);
+            assert!(!outcome.said.contains("PUBLIC"), "{}", outcome.said);
+            assert_eq!(hub.asked(), [asked]);
+            said.push(refusal);
+        }
+        let is_first = |line: &String| *line == said[0];
+        assert!(
+            said.iter().all(is_first),
+            "the secret can be told: {said:#?}"
+        );
+    }
     Ok(())
 }
 
@@ -419,7 +486,7 @@ fn privileged_a_redirect_to_the_host() -> Result<()> {
         let to = Action::redirect(&format!("{}{{path}}", elsewhere.base()));
         let registry = stage.registry(Script::new().always(What::AnyLayer, [to]))?;
         let of_elsewhere = entry(
-            &name(&elsewhere),
+            host_of(&elsewhere),
             &[
                 &roots(&stage.host),
                 "plain-http = true",
@@ -434,7 +501,7 @@ fn privileged_a_redirect_to_the_host() -> Result<()> {
             assert_pulled(&outcome)?;
             assert!(!elsewhere.requests().is_empty());
         } else {
-            assert_tells(outcome.refusal()?, &[&name(&elsewhere)]);
+            assert_tells(last_line(outcome.refusal()?), &[host_of(&elsewhere)]);
             assert!(elsewhere.requests().is_empty());
         }
         stage.assert_kept(&outcome, &[&elsewhere]);

@@ -117,24 +117,32 @@ fn a_hub_a_gateway_and_a_file_are_asked_in_order() -> Result<()> {
     let plain_rsa = locked.encrypt("for-rsa", &[rsa], Which::All)?;
     let mut references = Vec::new();
     let mut vaults = Vec::new();
-    // Each place has one key, and packets come in each form.
-    for (place, wrap_type, version) in [
-        ("hub", WrapType::A256Gcm, Version::One),
-        ("gateway", WrapType::A256Ctr, Version::Two),
-        ("file", WrapType::A256Gcm, Version::Two),
+    let mut forgeable = None;
+    // Each place has one key, and packets come in both versions.
+    for (place, version) in [
+        ("hub", Version::One),
+        ("gateway", Version::Two),
+        ("file", Version::Two),
     ] {
         let path = format!("default/key/{place}");
         let rewrap = Rewrap {
-            wrap_type,
             version,
             ..Rewrap::new(&format!("kbs:///{path}"))?
         };
         let image = rewrap.apply(scratch, &format!("for-{place}"), &plain_rsa, rsa)?;
         references.push(locked.push(place, &image)?);
         vaults.push(Vault::new().with(&path, rewrap.key));
+        forgeable = forgeable.or(Some(Rewrap {
+            wrap_type: WrapType::A256Ctr,
+            ..rewrap
+        }));
     }
     // And a private key by reference, which the file has.
     references.push(locked.push("referenced", &plain_rsa)?);
+    // The hub's key again, in packets that anybody may change.
+    let rewrap = forgeable.unwrap();
+    let image = rewrap.apply(scratch, "forgeable", &plain_rsa, rsa)?;
+    references.push(locked.push("forgeable", &image)?);
     let file = vaults.pop().unwrap().with("default/key/rsa", rsa.pem()?);
     let document = locked.document(&["kbs:///default/key/rsa".to_owned()]);
     let (first, more) = references.split_first().unwrap();
@@ -157,9 +165,10 @@ fn a_hub_a_gateway_and_a_file_are_asked_in_order() -> Result<()> {
     ]);
     let report = run(&scenario)?;
     locked.assert_first(&report)?;
-    for number in 1..=more.len() {
+    for number in 1..more.len() {
         locked.assert_more(&report, number)?;
     }
+    assert_tells(&refusal_of(&report, more.len())?, &["A256CTR", "refused"]);
     for asked in [
         "asked for kbs:///default/key/hub",
         "asked for kbs:///default/key/gateway",

@@ -1,5 +1,9 @@
 //! The people of the table: an owner with a registry, a broker that has the owner's secrets, and a host that wants them.
 
+use std::io::{self, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+
 use anyhow::Result;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -63,6 +67,14 @@ impl Stage {
         self.serve(script.login(login), Some(&self.owner))
     }
 
+    /// A registry that is the host's: it knows the host's own password, and asks for one.
+    pub fn stand_in(&self, authority: Option<&Authority>) -> Result<FaultRegistry> {
+        self.serve(
+            Script::new().login(Login::basic("host", "the-hosts")),
+            authority,
+        )
+    }
+
     /// A registry with the image, with a certificate for `localhost` or without TLS.
     pub fn serve(&self, script: Script, authority: Option<&Authority>) -> Result<FaultRegistry> {
         let identity = authority
@@ -76,13 +88,28 @@ impl Stage {
         FaultRegistry::start(self.content.clone(), script, tls.as_ref())
     }
 
+    /// A registry for everybody with the image in a layout.
+    pub fn serve_layout(&self, layout: &Path, authority: &Authority) -> Result<FaultRegistry> {
+        let tls = Tls {
+            identity: &authority.sign(&["localhost"])?,
+            name: "localhost",
+            http: Http::One,
+        };
+        FaultRegistry::start(Content::load(layout)?, Script::new(), Some(&tls))
+    }
+
     pub fn auth(&self) -> String {
         STANDARD.encode(format!("{USER}:{}", self.password))
     }
 
     /// What the broker has, with credentials for this registry.
     pub fn vault(&self, registry: &FaultRegistry) -> Vault {
-        let auths = json!({"auths": {name(registry): {"auth": self.auth()}}});
+        self.vault_for(&name(registry))
+    }
+
+    /// What the broker has, with credentials for the registry of this name.
+    pub fn vault_for(&self, name: &str) -> Vault {
+        let auths = json!({"auths": {name: {"auth": self.auth()}}});
         self.vault_of(&auths.to_string())
     }
 
@@ -102,7 +129,12 @@ impl Stage {
 
     /// The image at a registry.
     pub fn image(&self, registry: &FaultRegistry) -> String {
-        format!("{}/team/app@{}", name(registry), self.digest)
+        self.image_at(&name(registry))
+    }
+
+    /// The image at the registry of this name.
+    pub fn image_at(&self, name: &str) -> String {
+        format!("{name}/team/app@{}", self.digest)
     }
 
     /// Everything that must not be seen.
@@ -148,6 +180,37 @@ impl Stage {
     }
 }
 
+/// A port at which a registry without TLS answers as most do: a client that begins TLS is told in clear that it is a bad request.
+pub fn clear_front(registry: &FaultRegistry) -> Result<u16> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let port = listener.local_addr()?.port();
+    let to = registry.address();
+    // Ends with the test's process.
+    std::thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            std::thread::spawn(move || front(client, to));
+        }
+    });
+    Ok(port)
+}
+
+fn front(mut client: TcpStream, to: SocketAddr) -> io::Result<()> {
+    let mut first = [0; 4096];
+    let count = client.read(&mut first)?;
+    if first[0] == 0x16 {
+        client.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")?;
+        client.shutdown(Shutdown::Write)?;
+        // Whatever is unread at the end would reset the connection, and the answer with it.
+        return io::copy(&mut client, &mut io::sink()).map(drop);
+    }
+    let mut server = TcpStream::connect(to)?;
+    server.write_all(&first[..count])?;
+    let (mut from, mut back) = (server.try_clone()?, client.try_clone()?);
+    std::thread::spawn(move || io::copy(&mut from, &mut back));
+    io::copy(&mut client, &mut server)?;
+    server.shutdown(Shutdown::Write)
+}
+
 /// The image came.
 pub fn assert_pulled(outcome: &Outcome) -> Result<()> {
     let files = outcome.files()?;
@@ -158,6 +221,17 @@ pub fn assert_pulled(outcome: &Outcome) -> Result<()> {
 /// A registry's name and port, as references and docker configurations have it.
 pub fn name(registry: &FaultRegistry) -> String {
     format!("localhost:{}", registry.address().port())
+}
+
+/// Host and port by which others are sent to it: without TLS it is called by its number.
+pub fn host_of(registry: &FaultRegistry) -> &str {
+    let base = registry.base();
+    base.split_once("://").map_or(base, |(_, host)| host)
+}
+
+/// The last line of what the program said, which is the refusal without the warnings before.
+pub fn last_line(said: &str) -> &str {
+    said.trim_end().lines().next_back().unwrap_or_default()
 }
 
 /// An entry of a document.
@@ -172,6 +246,9 @@ pub fn references() -> [String; 2] {
         format!("ca-certs-uri = \"{ROOTS}\""),
     ]
 }
+
+/// What the host would write with credentials of its own in the place of the references.
+pub const HOSTS_OWN: [&str; 2] = ["username = \"host\"", "password = \"the-hosts\""];
 
 /// A line with roots.
 pub fn roots(authority: &Authority) -> String {

@@ -9,7 +9,8 @@
 //!   `.password` behind it, that is its password, less the line end;
 //! - a value of base64 is the list, in which a resource URI or a sealed secret may stand for a key.
 //!
-//! Every key is read as the guest would read it, and told what it is; one that cannot be used is left out and told too.
+//! Every key is read as the guest would read it, and told what it is; one that cannot be used is left out and told too. Whoever
+//! may write a secret may mean to keep the node busy: items and passwords are counted before anything is done with them.
 //!
 //! - `value`: a value, told apart. `adding`: keys put into a document.
 
@@ -21,7 +22,7 @@ mod value;
 use std::collections::BTreeMap;
 
 use jose::PrivateKey;
-use puller_config::{DecryptionKey, MAX_DECRYPTION_KEYS, Secret};
+use puller_config::{DecryptionKey, MAX_DECRYPTION_KEYS, Rule, Secret};
 use zeroize::Zeroizing;
 
 use self::value::Item;
@@ -30,8 +31,13 @@ use crate::{Finding, Loss, printable};
 
 pub use adding::{WithKeys, put_below};
 
-/// The most values of all secrets together; to read a key that has a password may take a second. Free to change.
+/// The most items of all values of all secrets together, also of those that hold no key; a value that is no list is one item. To
+/// read a key takes up to milliseconds. Free to change.
 pub const MAX_VALUES: usize = 256;
+
+/// The most keys with passwords that are tried in one import; each may take a second. The guest tries no more for one image, so
+/// further ones are left out unread.
+pub const MAX_PASSWORDS: usize = 16;
 
 /// The longest value: a list of a few keys of the greatest length. Free to change.
 pub const MAX_VALUE_BYTES: usize = 1 << 20;
@@ -80,6 +86,8 @@ pub struct Key {
     /// Where it comes from, printable.
     pub source: String,
     item: Secret,
+    /// What it is, in words.
+    what: String,
 }
 
 /// What was read.
@@ -147,7 +155,10 @@ pub fn describe(key: &DecryptionKey) -> Result<String, String> {
 #[derive(Default)]
 struct Reading {
     imported: Imported,
-    values: usize,
+    /// How many items were counted.
+    items: usize,
+    /// How many keys with passwords were tried.
+    passwords: usize,
 }
 
 impl Reading {
@@ -242,19 +253,17 @@ impl Reading {
 
     /// Reads one value, which may be a list.
     fn value(&mut self, source: &str, key: &str, value: &[u8], password: Option<&[u8]>) {
-        self.values += 1;
-        if self.values > MAX_VALUES {
-            if self.values == MAX_VALUES + 1 {
-                let text = format!(
-                    "left out with all that follow: there are more than {MAX_VALUES} values"
-                );
-                self.find(source, key, Loss::Lost, &text);
-            }
+        if self.items > MAX_VALUES {
             return;
         }
         let items = match value::items(value, password) {
             Ok(items) => items,
-            Err(why) => return self.find(source, key, Loss::Lost, &format!("left out: {why}")),
+            Err(why) => {
+                if self.count(source, key) {
+                    self.find(source, key, Loss::Lost, &format!("left out: {why}"));
+                }
+                return;
+            }
         };
         let is_list = items.len() > 1;
         for (index, item) in items.into_iter().enumerate() {
@@ -263,38 +272,73 @@ impl Reading {
                 (true, "") => format!("item {}", index + 1),
                 (true, key) => format!("{key}, item {}", index + 1),
             };
+            if !self.count(source, &place) {
+                return;
+            }
             self.item(source, &place, item);
         }
     }
 
+    /// Counts an item, whatever it is. The first beyond [`MAX_VALUES`] is told, and nothing is done with any of them.
+    fn count(&mut self, source: &str, place: &str) -> bool {
+        self.items += 1;
+        if self.items == MAX_VALUES + 1 {
+            let text = format!(
+                "left out with all that follow: there are more than {MAX_VALUES} keys, readable or not"
+            );
+            self.find(source, place, Loss::Lost, &text);
+        }
+        self.items <= MAX_VALUES
+    }
+
     fn item(&mut self, source: &str, place: &str, item: Item) {
-        let described = DecryptionKey::parse(&item)
-            .map_err(|rule| rule.to_string())
-            .and_then(|key| describe(&key));
-        let what = match described {
+        let keys = &self.imported.keys;
+        if let Some(same) = keys.iter().find(|key| key.item.expose() == item.as_str()) {
+            let text = format!("{}, the same as that of {}", same.what, same.source);
+            return self.find(source, place, Loss::Note, &text);
+        }
+        let what = match self.read(&item) {
             Ok(what) => what,
             Err(why) => return self.find(source, place, Loss::Lost, &format!("left out: {why}")),
         };
-        let keys = &mut self.imported.keys;
-        if let Some(same) = keys.iter().find(|key| key.item.expose() == item.as_str()) {
-            let text = format!("{what}, the same as that of {}", same.source);
-            return self.find(source, place, Loss::Note, &text);
-        }
-        if keys.len() == MAX_DECRYPTION_KEYS {
-            let text =
-                format!("left out: a document has at most {MAX_DECRYPTION_KEYS} decryption keys");
-            return self.find(source, place, Loss::Lost, &text);
-        }
         let shown = if place.is_empty() {
             source.to_owned()
         } else {
             format!("{source}: {place}")
         };
-        keys.push(Key {
+        self.find(source, place, Loss::Note, &what);
+        self.imported.keys.push(Key {
             source: shown,
             item: item.into(),
+            what,
         });
-        self.find(source, place, Loss::Note, &what);
+    }
+
+    /// What an item is, or why it is left out; what costs least to find out comes first.
+    fn read(&mut self, item: &Item) -> Result<String, String> {
+        if self.imported.keys.len() == MAX_DECRYPTION_KEYS {
+            return Err(format!(
+                "a document has at most {MAX_DECRYPTION_KEYS} decryption keys"
+            ));
+        }
+        let key = DecryptionKey::parse(item).map_err(|rule| rule.to_string())?;
+        match &key {
+            DecryptionKey::Reference(reference) if reference.names_plugin() => {
+                return Err(Rule::PluginOfHost.to_string());
+            }
+            DecryptionKey::Given {
+                password: Some(_), ..
+            } => {
+                if self.passwords == MAX_PASSWORDS {
+                    return Err(format!(
+                        "it has a password, and of such keys {MAX_PASSWORDS} are tried, here and in the guest; store it without one"
+                    ));
+                }
+                self.passwords += 1;
+            }
+            _ => {}
+        }
+        describe(&key)
     }
 
     fn find(&mut self, source: &str, key: &str, loss: Loss, text: &str) {

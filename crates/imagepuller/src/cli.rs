@@ -100,6 +100,17 @@ fn resources(sources: &[ResourceSource]) -> Resources {
     }
 }
 
+/// A source that needs nothing more said about it.
+fn simple_source(text: &str) -> Result<ResourceSource, String> {
+    match ResourceSource::parse(text).map_err(|error| error.to_string())? {
+        ResourceSource::Broker(_) => Err(
+            "a key broker wants a proof; name it in [resources] of the measured document, with \"kbs-attester\" or \"kbs-token-file\""
+                .to_owned(),
+        ),
+        source => Ok(source),
+    }
+}
+
 /// Prints a line. Whoever reads no further does not want it.
 fn print(line: &str) {
     let _ = writeln!(std::io::stdout().lock(), "{line}");

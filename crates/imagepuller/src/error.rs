@@ -73,7 +73,10 @@ pub enum Error {
         source: ocicrypt::InvalidEncryption,
     },
     /// No key opens an encrypted layer.
-    #[error("layer {digest} is encrypted and there is no key for it{}", .problems.iter().map(|problem| format!("; {problem}")).collect::<String>())]
+    #[error(
+        "layer {digest} is encrypted and there is no key for it{}",
+        some(problems)
+    )]
     Locked {
         /// The digest of the blob.
         digest: Digest,
@@ -183,13 +186,32 @@ impl Error {
         }
     }
 
-    /// Whether another source cannot help: what is wrong is on this side.
+    /// Whether another source cannot help: what is wrong is on this side, or in bytes that are the right ones.
     pub fn is_local(&self) -> bool {
-        matches!(
-            self.kind(),
-            Kind::Request | Kind::Exhausted | Kind::Internal
-        )
+        let is_right_blob = matches!(self, Self::Layer { source, .. }
+            if matches!(**source, LayerError::Decryption(_) | LayerError::DiffId(_)));
+        is_right_blob
+            || matches!(
+                self.kind(),
+                Kind::Request | Kind::Exhausted | Kind::Internal
+            )
     }
+}
+
+/// How many problems a message lists.
+const MAX_SHOWN_PROBLEMS: usize = 4;
+
+/// The first problems, each behind a semicolon.
+fn some(problems: &[String]) -> String {
+    let shown = problems.iter().take(MAX_SHOWN_PROBLEMS);
+    let mut text: String = shown.map(|problem| format!("; {problem}")).collect();
+    if problems.len() > MAX_SHOWN_PROBLEMS {
+        text.push_str(&format!(
+            "; and {} more",
+            problems.len() - MAX_SHOWN_PROBLEMS
+        ));
+    }
+    text
 }
 
 /// The whole chain of an error in one line.

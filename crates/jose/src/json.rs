@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::{Engine, decoded_len_estimate};
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use zeroize::Zeroizing;
 
@@ -52,7 +52,11 @@ pub(crate) fn object(text: &[u8]) -> Result<Object, &'static str> {
 
 /// Decodes base64url as RFC 7515 section 2 has it: without padding, without white space, and with no bit left over.
 pub(crate) fn base64url(text: &str) -> Option<Zeroizing<Vec<u8>>> {
-    URL_SAFE_NO_PAD.decode(text).map(Zeroizing::new).ok()
+    // Into memory of our own: what is decoded before an error is part of a key, too.
+    let mut bytes = Zeroizing::new(vec![0; decoded_len_estimate(text.len())]);
+    let written = URL_SAFE_NO_PAD.decode_slice(text, &mut bytes).ok()?;
+    bytes.truncate(written);
+    Some(bytes)
 }
 
 struct State {

@@ -29,6 +29,9 @@ pub const MAX_HEADER_BYTES: usize = 16 << 10;
 /// How long a wrapped key may be, in bytes: what RSA with 8192 bits makes of it.
 pub const MAX_ENCRYPTED_KEY_BYTES: usize = 1024;
 
+/// How long what a party of a key agreement is called (`apu`, `apv`) may be, in bytes. It is hashed once for every key that is tried.
+pub const MAX_PARTY_BYTES: usize = 256;
+
 /// How many recipients a message may have. Each one costs an operation with every private key that fits it.
 pub const MAX_RECIPIENTS: usize = 32;
 
@@ -93,6 +96,11 @@ pub enum JweError {
         /// How many keys there were of which kinds, such as `2 of RSA, 1 of P-256`.
         had: String,
     },
+    /// Whoever pays for the work did not want more of it.
+    #[error(
+        "not all keys were tried on all of its recipients, because that would have been too much work"
+    )]
+    Stopped,
 }
 
 impl Jwe {
@@ -130,6 +138,11 @@ impl Jwe {
         })
     }
 
+    /// How many recipients it may be opened as; those whose algorithms are not supported are not among them.
+    pub fn recipients(&self) -> usize {
+        self.recipients.len()
+    }
+
     /// Opens the message with the first key that does, trying every key with every recipient that it fits. Names of keys (`kid`)
     /// decide nothing: they are what the sender says.
     ///
@@ -137,10 +150,27 @@ impl Jwe {
     ///
     /// [`JweError::NoKey`] for every reason; the reasons cannot be told apart.
     pub fn open(&self, keys: &[PrivateKey]) -> Result<Opened, JweError> {
+        self.open_within(keys, &mut || true)
+    }
+
+    /// Opens the message like [`Jwe::open`], and asks before each operation with a private key whether that is still wanted. A key that
+    /// does not fit a recipient, or could not have made what is wrapped for it, costs no operation.
+    ///
+    /// # Errors
+    ///
+    /// [`JweError::NoKey`], or [`JweError::Stopped`] as soon as `spend` says `false`.
+    pub fn open_within(
+        &self,
+        keys: &[PrivateKey],
+        spend: &mut dyn FnMut() -> bool,
+    ) -> Result<Opened, JweError> {
         for recipient in &self.recipients {
             for (index, key) in keys.iter().enumerate() {
                 if !recipient.fits(key) {
                     continue;
+                }
+                if !spend() {
+                    return Err(JweError::Stopped);
                 }
                 let content_key = recipient.unwrap(key, self.content.encryption.key_bytes());
                 if let Some(plain) = content_key.and_then(|key| self.content.open(&key)) {

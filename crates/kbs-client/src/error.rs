@@ -20,7 +20,7 @@ pub const MAX_RESOURCE_BYTES: usize = 1 << 20;
 pub enum Error {
     /// There is nobody to ask.
     #[error(
-        "get {uri}: no source of resources is configured; list some as \"sources\" in [resources] of the measured document"
+        "get {uri}: there is nobody to ask; list \"sources\" in [resources] of the measured document, or where that has no such table, start imagepuller with --resources or --upstream"
     )]
     NotConfigured {
         /// What was asked for.

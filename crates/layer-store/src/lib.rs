@@ -5,7 +5,7 @@
 //!
 //! The entry is [`store::Store`].
 //! - [`store`]: the directory, how it is laid out, and what an earlier service left in it.
-//! - [`layer`]: one layer and the handle that keeps it; [`staging`]: before it is one.
+//! - [`mod@name`]: what a layer is called. [`layer`]: one layer and the handle that keeps it; [`staging`]: before it is one.
 //! - [`container`]: the writable part of one mount, and which layers lie below it.
 //! - [`mount`]: layers joined, `overlay` by the kernel, with `implied` directories as lower layers have them.
 //! - `users`, `mountinfo`: who uses what. [`collect`]: what nobody uses removed. [`caretaker`]: the thread that looks.
@@ -23,6 +23,7 @@ pub mod layer;
 pub mod listing;
 pub mod mount;
 mod mountinfo;
+pub mod name;
 mod overlay;
 pub mod room;
 pub mod staging;

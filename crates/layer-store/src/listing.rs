@@ -8,12 +8,12 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use oci_image::digest::Digest;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat};
 
 use crate::container;
 use crate::error::Error;
 use crate::mountinfo;
+use crate::name::LayerName;
 
 /// How many bytes are in one of the blocks that `stat(2)` counts.
 const BLOCK_BYTES: u64 = 512;
@@ -21,8 +21,8 @@ const BLOCK_BYTES: u64 = 512;
 /// A layer in a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// The digest of its plain bytes.
-    pub digest: Digest,
+    /// What it is called.
+    pub name: LayerName,
     /// What its files take on disk.
     pub disk_bytes: u64,
     /// Where containers have it mounted; their directory in the store for those that this process sees no mount of.
@@ -31,7 +31,7 @@ pub struct Listed {
     pub last_used: SystemTime,
 }
 
-/// Lists the layers of a store by their digests. Blocks.
+/// Lists the layers of a store by their names. Blocks.
 ///
 /// # Errors
 ///
@@ -44,7 +44,7 @@ pub fn list(store: &Path) -> Result<Vec<Listed>, Error> {
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
             continue;
         };
-        let Ok(digest) = Digest::parse(&name.replacen('-', ":", 1)) else {
+        let Some(called) = LayerName::of_file(name) else {
             continue;
         };
         let measured = fs::metadata(&path)
@@ -57,12 +57,12 @@ pub fn list(store: &Path) -> Result<Vec<Listed>, Error> {
         };
         layers.push(Listed {
             users: users.get(name).cloned().unwrap_or_default(),
-            digest,
+            name: called,
             disk_bytes,
             last_used,
         });
     }
-    layers.sort_by(|one, other| one.digest.cmp(&other.digest));
+    layers.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(layers)
 }
 

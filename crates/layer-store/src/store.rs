@@ -3,10 +3,10 @@
 //! ```text
 //! STORE/                    0700: nothing below can be reached by anybody but root
 //! STORE/lock                held while a service uses the store
-//! STORE/layers/sha256-…/    one verified layer, named by the digest of its plain bytes, or as its caller says who decrypted it; its
-//!                           time is its last use
+//! STORE/layers/sha256-…/    one verified layer, named by the digest of its plain bytes; its time is its last use
 //!     root/                 its files
 //!     implied               paths of directories without an entry of their own, each with a zero byte after it
+//! STORE/layers/keyed-…/     the same of a layer that was encrypted, see `LayerName`
 //! STORE/staging/N/          a layer being unpacked, in use by nobody
 //! STORE/containers/NAME/    one mount, whose source is imagepuller-NAME
 //!     layers                names of the layers below it, a line each, lowest first; written before it is mounted
@@ -33,13 +33,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use layer_unpack::removal;
-use oci_image::digest::Digest;
 use rustix::fs::{FlockOperation, flock, statfs};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::container::{self, Container};
 use crate::error::Error;
 use crate::layer::{Layer, ROOT};
+use crate::name::LayerName;
 use crate::room::Room;
 use crate::staging::Staging;
 pub(crate) use crate::users::Users;
@@ -57,7 +57,7 @@ pub struct Store {
     /// Keeps a second service out; released by the kernel however this one ends.
     _lock: File,
     next: AtomicU64,
-    flights: Mutex<HashMap<Digest, Weak<tokio::sync::Mutex<()>>>>,
+    flights: Mutex<HashMap<LayerName, Weak<tokio::sync::Mutex<()>>>>,
     pub(crate) users: Arc<Users>,
     /// Held while waste is removed: two of them would trip over each other.
     pub(crate) cleaning: Mutex<()>,
@@ -137,9 +137,9 @@ impl Store {
         Ok(())
     }
 
-    /// The layer with this digest of its plain bytes, if it is here. Blocks.
-    pub fn layer(&self, diff_id: &Digest) -> Option<Layer> {
-        let name = diff_id.file_name();
+    /// The layer with this name, if it is here. Blocks.
+    pub fn layer(&self, name: impl Into<LayerName>) -> Option<Layer> {
+        let name = name.into().file_name();
         let path = self.path.join("layers").join(&name);
         let mut users = self.users.lock();
         let layer = path
@@ -151,14 +151,15 @@ impl Store {
     }
 
     /// What to lock while a layer is fetched, so that it is fetched once however many ask for it.
-    pub fn flight(&self, diff_id: &Digest) -> Arc<tokio::sync::Mutex<()>> {
+    pub fn flight(&self, name: impl Into<LayerName>) -> Arc<tokio::sync::Mutex<()>> {
+        let name = name.into();
         let mut flights = self.flights.lock().unwrap_or_else(PoisonError::into_inner);
         flights.retain(|_, flight| flight.strong_count() > 0);
-        if let Some(flight) = flights.get(diff_id).and_then(Weak::upgrade) {
+        if let Some(flight) = flights.get(&name).and_then(Weak::upgrade) {
             return flight;
         }
         let flight = Arc::default();
-        flights.insert(diff_id.clone(), Arc::downgrade(&flight));
+        flights.insert(name, Arc::downgrade(&flight));
         flight
     }
 
@@ -167,12 +168,12 @@ impl Store {
     /// # Errors
     ///
     /// [`Error::File`] and [`Error::Full`].
-    pub fn stage(&self, diff_id: &Digest) -> Result<(Staging, OwnedFd), Error> {
+    pub fn stage(&self, name: impl Into<LayerName>) -> Result<(Staging, OwnedFd), Error> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let staging = Staging {
             path: self.path.join("staging").join(number.to_string()),
             store: self.path.clone(),
-            name: diff_id.file_name(),
+            name: name.into().file_name(),
             users: self.users.clone(),
             is_published: false,
         };

@@ -201,6 +201,8 @@ fn start<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     work: impl FnOnce() -> T + Send + 'scope,
 ) -> Result<ScopedJoinHandle<'scope, T>, LayerError> {
+    #[cfg(test)]
+    tests::may_start().map_err(LayerError::Thread)?;
     let started = Builder::new().spawn_scoped(scope, work);
     started.map_err(LayerError::Thread)
 }
@@ -210,9 +212,32 @@ fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use std::cell::Cell;
+
     use super::*;
     use crate::caller::Waiting;
+
+    thread_local! {
+        /// How many threads may still be started from this one: a filter of system calls refuses all of them, not the third.
+        static STARTS: Cell<u32> = const { Cell::new(u32::MAX) };
+    }
+
+    /// Works where no more than that many threads can be started, and says how many of them are left.
+    pub(crate) fn with_starts<T: Send>(starts: u32, work: impl FnOnce() -> T + Send) -> (T, u32) {
+        let limited = || {
+            STARTS.set(starts);
+            (work(), STARTS.get())
+        };
+        // Other tests may run in this thread.
+        thread::scope(|scope| scope.spawn(limited).join()).unwrap()
+    }
+
+    pub(super) fn may_start() -> io::Result<()> {
+        let left = STARTS.get().checked_sub(1);
+        STARTS.set(left.ok_or(io::ErrorKind::WouldBlock)?);
+        Ok(())
+    }
 
     #[test]
     fn who_is_gone_is_told_of_a_full_store_at_most() {

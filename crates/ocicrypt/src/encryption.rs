@@ -1,17 +1,18 @@
 //! The annotations of an encrypted layer, and the ways to its key.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jose::{Jwe, JweError, PrivateKey};
 use zeroize::Zeroizing;
 
+use crate::effort::Effort;
 use crate::layer_key::LayerKey;
 use crate::options::{InvalidOptions, PublicOptions};
 use crate::packet::{InvalidPacket, Packet};
 use crate::quote::quote;
+use crate::scheme::Scheme;
 use crate::unwrap::{How, Refused, Unlocked, UnwrapError, Way};
 
 /// The annotation with the public options.
@@ -24,15 +25,20 @@ const KEYS: &str = "org.opencontainers.image.enc.keys.";
 const JWE: &str = "jwe";
 const PACKETS: &str = "provider.attestation-agent";
 
-/// What the names of key providers begin with.
-const PROVIDER: &str = "provider.";
-
 /// The name of the one key provider that is read.
 pub(crate) const PROVIDER_NAME: &str = "attestation-agent";
 
 /// The most wrapped keys in one annotation, and the most annotations with any. Each may cost as many tries as there are decryption
 /// keys, for every layer of every pull. Images have one for each group of people that may read them. Raising it breaks nothing.
 pub const MAX_ENTRIES: usize = 32;
+
+/// The most recipients of all JWEs of a layer together. Each costs an operation with every decryption key that fits it. Raising it
+/// breaks nothing.
+pub const MAX_RECIPIENTS: usize = 64;
+
+/// The most bytes of one JWE: 32 recipients with RSA keys of 4096 bits fit. All of its content is decrypted with every key that is
+/// tried. Raising it breaks nothing.
+pub const MAX_JWE_BYTES: usize = 32 << 10;
 
 /// The most bytes of an annotation: 32 recipients with RSA keys of 8192 bits fit. Raising it breaks nothing.
 pub const MAX_ANNOTATION_BYTES: usize = 256 << 10;
@@ -65,6 +71,19 @@ pub enum InvalidEncryption {
         /// How many there are.
         found: usize,
     },
+    /// One of the JWEs is larger than anything real.
+    #[error("JWE {entry} has {found} bytes, more than the limit of {MAX_JWE_BYTES}")]
+    JweBytes {
+        /// Which entry of the annotation, counted from 1.
+        entry: usize,
+        /// How many bytes it has.
+        found: usize,
+    },
+    /// More recipients than anything real has.
+    #[error(
+        "its JWEs have {0} recipients, more than the limit of {MAX_RECIPIENTS}; encrypt the image for fewer keys"
+    )]
+    Recipients(usize),
     /// Not the encoding that every scheme has.
     #[error("entry {entry} of the annotation {annotation} is not padded standard base64")]
     Base64 {
@@ -76,52 +95,6 @@ pub enum InvalidEncryption {
     /// The public options cannot be used.
     #[error("the annotation {PUBLIC_OPTIONS:?} cannot be used")]
     Options(#[source] InvalidOptions),
-}
-
-/// A scheme of wrapping keys that is not read.
-///
-/// PKCS#7 is not because its keys are transported with RSA PKCS #1 v1.5, the padding that decades of attacks were about, in ASN.1
-/// in BER, for which the maintained crates have types but no decryption: it would be much code for what JWE does better.
-/// Images can be given a JWE key beside it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Scheme {
-    /// OpenPGP.
-    Pgp,
-    /// CMS enveloped data.
-    Pkcs7,
-    /// Keys in hardware modules.
-    Pkcs11,
-    /// Another program, by the name that the image gives it.
-    Provider(String),
-    /// None that is known, by the name that the image gives it.
-    Other(String),
-}
-
-impl Scheme {
-    fn named(name: &str) -> Self {
-        match name {
-            "pgp" => Self::Pgp,
-            "pkcs7" => Self::Pkcs7,
-            "pkcs11" => Self::Pkcs11,
-            _ => match name.strip_prefix(PROVIDER) {
-                Some(provider) => Self::Provider(provider.to_owned()),
-                None => Self::Other(name.to_owned()),
-            },
-        }
-    }
-}
-
-impl fmt::Display for Scheme {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Pgp => f.write_str("OpenPGP"),
-            Self::Pkcs7 => f.write_str("PKCS#7"),
-            Self::Pkcs11 => f.write_str("PKCS#11"),
-            Self::Provider(name) => write!(f, "key provider {}", quote(name)),
-            Self::Other(name) => write!(f, "the unknown scheme {}", quote(name)),
-        }
-    }
 }
 
 /// How one layer is encrypted: all of it that is public.
@@ -163,18 +136,29 @@ impl Encryption {
             check_length(annotation, list)?;
             match scheme {
                 JWE => {
-                    let read = |(entry, text)| Wrapping::Jwe(entry, Jwe::parse(text));
-                    jwes.extend(entries(annotation, list)?.iter().map(numbered).map(read));
+                    for (entry, text) in entries(annotation, list)? {
+                        check_jwe(entry, &text)?;
+                        jwes.push((entry, Jwe::parse(&text)));
+                    }
                 }
                 PACKETS => {
-                    let read = |(entry, text)| Wrapping::Packet(entry, Packet::parse(text));
-                    packets.extend(entries(annotation, list)?.iter().map(numbered).map(read));
+                    for (entry, text) in entries(annotation, list)? {
+                        packets.push(Wrapping::Packet(entry, Packet::parse(&text)));
+                    }
                 }
                 _ => unread.push(Wrapping::Unread(Scheme::named(scheme))),
             }
         }
         check_number("annotations with wrapped keys", unread.len())?;
-        let wrappings: Vec<_> = jwes.into_iter().chain(packets).chain(unread).collect();
+        let readable = jwes.iter().filter_map(|(_, jwe)| jwe.as_ref().ok());
+        let recipients = readable.map(Jwe::recipients).sum();
+        if recipients > MAX_RECIPIENTS {
+            return Err(InvalidEncryption::Recipients(recipients));
+        }
+        let jwes = jwes
+            .into_iter()
+            .map(|(entry, jwe)| Wrapping::Jwe(entry, jwe));
+        let wrappings: Vec<_> = jwes.chain(packets).chain(unread).collect();
         if wrappings.is_empty() {
             return Err(InvalidEncryption::NoKeys);
         }
@@ -196,20 +180,22 @@ impl Encryption {
     }
 
     /// Finds the layer's key with decryption keys and, by the names in the packets, keys of the key broker. The first way that leads
-    /// to a usable key is taken: JWEs come before packets, in the image's order.
+    /// to a usable key is taken: JWEs come before packets, in the image's order. Each operation with a private key is taken from
+    /// `effort`; packets cost none, and are tried also when it is spent.
     ///
     /// # Errors
     ///
-    /// [`UnwrapError`] with a reason for each way.
+    /// [`UnwrapError`] with a reason for each way, and saying so if `effort` was spent before every key was tried.
     pub fn unwrap(
         &self,
         keys: &[PrivateKey],
         key_encryption_keys: &BTreeMap<String, Zeroizing<Vec<u8>>>,
+        effort: &Effort,
     ) -> Result<Unlocked, UnwrapError> {
         let mut refused = Vec::new();
         for wrapping in &self.wrappings {
             let found = match wrapping {
-                Wrapping::Jwe(_, jwe) => self.open_jwe(jwe, keys),
+                Wrapping::Jwe(_, jwe) => self.open_jwe(jwe, keys, effort),
                 Wrapping::Packet(_, packet) => self.open_packet(packet, key_encryption_keys),
                 Wrapping::Unread(_) => Err(Refused::Unread),
             };
@@ -225,12 +211,19 @@ impl Encryption {
         &self,
         jwe: &Result<Jwe, JweError>,
         keys: &[PrivateKey],
+        effort: &Effort,
     ) -> Result<Unlocked, Refused> {
         let jwe = jwe.as_ref().map_err(|error| Refused::Jwe(error.clone()))?;
         if keys.is_empty() {
             return Err(Refused::NoKeys);
         }
-        let opened = jwe.open(keys).map_err(Refused::Jwe)?;
+        let opened =
+            jwe.open_within(keys, &mut || effort.spend())
+                .map_err(|error| match error {
+                    JweError::NoKey { wanted, .. } => Refused::NoKeyOpens(wanted),
+                    JweError::Stopped => Refused::Stopped,
+                    error => Refused::Jwe(error),
+                })?;
         let key = LayerKey::parse(&opened.plain, &self.public).map_err(Refused::Options)?;
         let how = How::Jwe {
             algorithm: opened.algorithm,
@@ -249,13 +242,7 @@ impl Encryption {
             .map_err(|error| Refused::Packet(error.clone()))?;
         let key = keys.get(packet.kid()).ok_or(Refused::NotFetched)?;
         let plain = packet.open(key).map_err(Refused::Unopened)?;
-        let key = LayerKey::parse(&plain, &self.public).map_err(|error| {
-            if packet.is_authenticated() {
-                Refused::Options(error)
-            } else {
-                Refused::Noise
-            }
-        })?;
+        let key = LayerKey::parse(&plain, &self.public).map_err(Refused::Options)?;
         let how = How::KeyProvider {
             name: PROVIDER_NAME.to_owned(),
             kid: packet.kid().to_owned(),
@@ -296,8 +283,12 @@ fn entries(annotation: &str, list: &str) -> Result<Vec<(usize, Vec<u8>)>, Invali
     list.split(',').enumerate().map(decode).collect()
 }
 
-fn numbered((entry, text): &(usize, Vec<u8>)) -> (usize, &[u8]) {
-    (*entry, text)
+fn check_jwe(entry: usize, text: &[u8]) -> Result<(), InvalidEncryption> {
+    let found = text.len();
+    if found <= MAX_JWE_BYTES {
+        return Ok(());
+    }
+    Err(InvalidEncryption::JweBytes { entry, found })
 }
 
 fn check_length(annotation: &str, value: &str) -> Result<(), InvalidEncryption> {

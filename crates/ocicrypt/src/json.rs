@@ -6,8 +6,8 @@
 
 use std::fmt;
 
-use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use base64::{Engine as _, decoded_len_estimate};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use zeroize::Zeroizing;
 
@@ -122,10 +122,16 @@ impl<'a> Object<'a> {
 
     /// Bytes that have to be there.
     pub(crate) fn bytes(&self, name: &'static str) -> Result<Zeroizing<Vec<u8>>, InvalidJson> {
-        let decoded = STANDARD.decode(self.required(name)?);
-        decoded
-            .map(Zeroizing::new)
-            .map_err(|_| InvalidJson::Base64(name))
+        let text = self.required(name)?;
+        // Into memory of our own: what is decoded before an error is part of a key, too.
+        let mut bytes = Zeroizing::new(vec![0; decoded_len_estimate(text.len())]);
+        match STANDARD.decode_slice(text, &mut bytes) {
+            Ok(written) => {
+                bytes.truncate(written);
+                Ok(bytes)
+            }
+            Err(_) => Err(InvalidJson::Base64(name)),
+        }
     }
 
     /// A known number of bytes that have to be there.

@@ -17,23 +17,30 @@
 //! - [`options`]: what is said about the cipher in public, and what only with a key.
 //! - [`packet`]: a key wrapped with a key of a key broker.
 //! - `layer_key`: a layer's key; [`decryptor`]: the cipher.
+//! - `scheme`: the ways that are not read; `effort`: how much work all that may be.
 //! - `json`: objects that no two readers read differently.
 
 pub mod decryptor;
+mod effort;
 mod encryption;
 mod json;
 mod layer_key;
 pub mod options;
 pub mod packet;
 mod quote;
+mod scheme;
 mod unwrap;
 #[cfg(test)]
 mod vector;
 
 pub use decryptor::{Decryptor, Forged};
-pub use encryption::{Encryption, InvalidEncryption, MAX_ANNOTATION_BYTES, MAX_ENTRIES, Scheme};
+pub use effort::Effort;
+pub use encryption::{
+    Encryption, InvalidEncryption, MAX_ANNOTATION_BYTES, MAX_ENTRIES, MAX_JWE_BYTES, MAX_RECIPIENTS,
+};
 pub use json::InvalidJson;
 pub use layer_key::LayerKey;
 pub use options::{InvalidOptions, PublicOptions};
 pub use packet::{InvalidPacket, Packet};
+pub use scheme::Scheme;
 pub use unwrap::{How, Refused, Unlocked, UnwrapError, Way};

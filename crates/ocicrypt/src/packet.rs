@@ -4,19 +4,20 @@
 //! Version 1 is `kid`, `wrapped_data`, `iv` and `wrap_type`. Version 2 adds `version`, and `provider` with what it needs: services
 //! of clouds that unwrap by themselves. Only the key broker is read here.
 //!
-//! `A256GCM` is authenticated, with the tag behind the wrapped data. `A256CTR` is not: whoever can change the image can flip bits
-//! of the wrapped options, in the key for example. That makes a layer nobody can read, and no more: the result must still be
-//! options, the ciphertext has an HMAC with that key, and the plain layer has its digest in the pinned image configuration.
+//! `A256GCM` is authenticated, with the tag behind the wrapped data. `A256CTR`, which CoCo's key provider also knows, is refused,
+//! because the same keys are used for both, and GCM encrypts in counter mode. Whoever can change the image could call a packet that
+//! was wrapped with GCM one in counter mode: `IV || 00000002` as the counter, and the tag cut off. It would open to the same
+//! options, and then to options with a bit changed here or there; and whether a pull says that they are JSON, that a length is
+//! wrong or that the HMAC does not hold tells of one bit after another what it is, until the layer's key is known.
 
 use std::fmt;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-use aws_lc_rs::cipher::{AES_256, DecryptingKey, DecryptionContext, UnboundCipherKey};
 use aws_lc_rs::error::Unspecified;
 use zeroize::Zeroizing;
 
 use crate::json::{InvalidJson, Object};
-use crate::options::{KEY_BYTES, MAX_OPTIONS_BYTES, NONCE_BYTES};
+use crate::options::{KEY_BYTES, MAX_OPTIONS_BYTES};
 use crate::quote::quote;
 
 /// The most bytes of a packet as JSON. Real ones have 400. Raising it breaks nothing.
@@ -30,6 +31,9 @@ const VERSION: &str = "0.1.0";
 
 /// The only provider whose keys can be had, also of packets that name none.
 const PROVIDER: &str = "kbs";
+
+/// The only way of wrapping that is read.
+const WRAP_TYPE: &str = "A256GCM";
 
 /// Bytes of an AES-GCM tag.
 const TAG_BYTES: usize = 16;
@@ -50,8 +54,13 @@ pub enum InvalidPacket {
     )]
     Provider(String),
     /// Wrapped in another way.
-    #[error("it is wrapped with {0} instead of \"A256GCM\" or \"A256CTR\"")]
+    #[error("it is wrapped with {0} instead of \"A256GCM\"; wrap the key with \"A256GCM\"")]
     WrapType(String),
+    /// Wrapped in a way that gives the layer's key away to whoever can change the image.
+    #[error(
+        "it is wrapped with \"A256CTR\", which is refused because it can be changed without anybody noticing; wrap the key with \"A256GCM\""
+    )]
+    NotAuthenticated,
     /// No name that could be part of a URL.
     #[error(
         "the name of its key, \"kid\", is empty, longer than {MAX_KID_BYTES} bytes, or has other characters than a URI"
@@ -67,10 +76,12 @@ pub enum InvalidPacket {
 #[non_exhaustive]
 pub enum Unopened {
     /// The key is not one of AES-256.
+    ///
+    /// Which length it has instead is nobody's business: the image chooses which of the broker's resources is looked at.
     #[error(
-        "the key of that name has {0} bytes instead of {KEY_BYTES}; it has to be the bytes themselves, not base64 of them"
+        "what has that name is no key of {KEY_BYTES} bytes; it has to be the bytes themselves, not base64 of them"
     )]
-    KeyBytes(usize),
+    KeyBytes,
     /// Not wrapped with this key, or changed since.
     #[error("the key of that name does not open it")]
     Key,
@@ -81,13 +92,7 @@ pub enum Unopened {
 pub struct Packet {
     kid: String,
     wrapped: Vec<u8>,
-    wrap: Wrap,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wrap {
-    Gcm([u8; NONCE_LEN]),
-    Ctr([u8; NONCE_BYTES]),
+    iv: [u8; NONCE_LEN],
 }
 
 impl Packet {
@@ -113,19 +118,20 @@ impl Packet {
         if kid.is_empty() || kid.len() > MAX_KID_BYTES || !is_uri {
             return Err(InvalidPacket::Kid);
         }
-        let (wrap, overhead) = match packet.required("wrap_type")? {
-            "A256GCM" => (Wrap::Gcm(*packet.array("iv")?), TAG_BYTES),
-            "A256CTR" => (Wrap::Ctr(*packet.array("iv")?), 0),
+        match packet.required("wrap_type")? {
+            WRAP_TYPE => {}
+            "A256CTR" => return Err(InvalidPacket::NotAuthenticated),
             other => return Err(InvalidPacket::WrapType(quote(other))),
-        };
+        }
+        let iv = *packet.array("iv")?;
         let wrapped = packet.bytes("wrapped_data")?.to_vec();
-        if wrapped.len() > MAX_OPTIONS_BYTES + overhead {
+        if wrapped.len() > MAX_OPTIONS_BYTES + TAG_BYTES {
             return Err(InvalidPacket::WrappedBytes(wrapped.len()));
         }
         Ok(Self {
             kid: kid.to_owned(),
             wrapped,
-            wrap,
+            iv,
         })
     }
 
@@ -134,32 +140,17 @@ impl Packet {
         &self.kid
     }
 
-    /// Whether a wrong key is told from the right one.
-    pub(crate) fn is_authenticated(&self) -> bool {
-        matches!(self.wrap, Wrap::Gcm(_))
-    }
-
-    fn wrap_type(&self) -> &'static str {
-        match self.wrap {
-            Wrap::Gcm(_) => "A256GCM",
-            Wrap::Ctr(_) => "A256CTR",
-        }
-    }
-
     /// What is wrapped: options, if the key is the right one.
     ///
     /// # Errors
     ///
-    /// [`Unopened`]. With `A256CTR` a wrong key is none: what comes out is noise then.
+    /// [`Unopened`].
     pub fn open(&self, key: &[u8]) -> Result<Zeroizing<Vec<u8>>, Unopened> {
         if key.len() != KEY_BYTES {
-            return Err(Unopened::KeyBytes(key.len()));
+            return Err(Unopened::KeyBytes);
         }
         let mut bytes = Zeroizing::new(self.wrapped.clone());
-        let plain_bytes = match self.wrap {
-            Wrap::Gcm(iv) => open_gcm(key, iv, &mut bytes),
-            Wrap::Ctr(iv) => open_ctr(key, iv, &mut bytes),
-        };
+        let plain_bytes = open_gcm(key, self.iv, &mut bytes);
         bytes.truncate(plain_bytes.map_err(|_| Unopened::Key)?);
         Ok(bytes)
     }
@@ -171,18 +162,10 @@ fn open_gcm(key: &[u8], iv: [u8; NONCE_LEN], bytes: &mut [u8]) -> Result<usize, 
     Ok(key.open_in_place(nonce, Aad::empty(), bytes)?.len())
 }
 
-fn open_ctr(key: &[u8], iv: [u8; NONCE_BYTES], bytes: &mut [u8]) -> Result<usize, Unspecified> {
-    let key = DecryptingKey::ctr(UnboundCipherKey::new(&AES_256, key)?)?;
-    Ok(key
-        .decrypt(bytes, DecryptionContext::Iv128(iv.into()))?
-        .len())
-}
-
 impl fmt::Debug for Packet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Packet")
             .field("kid", &self.kid)
-            .field("wrap_type", &self.wrap_type())
             .finish_non_exhaustive()
     }
 }

@@ -4,10 +4,11 @@ use std::fmt;
 
 use jose::JweError;
 
-use crate::encryption::{PROVIDER_NAME, Scheme};
+use crate::encryption::PROVIDER_NAME;
 use crate::layer_key::LayerKey;
 use crate::options::InvalidOptions;
 use crate::packet::{InvalidPacket, Unopened};
+use crate::scheme::Scheme;
 
 /// How many ways a message tells of.
 const MAX_SHOWN: usize = 4;
@@ -96,9 +97,17 @@ pub enum Refused {
     /// There is none to try.
     #[error("there is no decryption key to try")]
     NoKeys,
-    /// It cannot be read, or not with these keys.
+    /// It cannot be read.
     #[error(transparent)]
     Jwe(JweError),
+    /// It can be read, and no key opens it: what its recipients use. Which keys there were is not said: some may be a key broker's.
+    #[error(
+        "no private key opens it, or it was changed: it is encrypted for {0}; give the private key of one of its recipients"
+    )]
+    NoKeyOpens(String),
+    /// The [`Effort`](crate::Effort) was spent before every key was tried.
+    #[error("not every key was tried on it")]
+    Stopped,
     /// It cannot be read.
     #[error(transparent)]
     Packet(InvalidPacket),
@@ -111,11 +120,6 @@ pub enum Refused {
     /// What was wrapped, by somebody who had the key, is no use.
     #[error("what was wrapped are no usable options: {0}")]
     Options(InvalidOptions),
-    /// What was wrapped is no use, and nothing says whether the key is the right one.
-    #[error(
-        "no options come out of it; the key of that name is another one, or the packet was changed, for A256CTR cannot tell"
-    )]
-    Noise,
     /// Not supported.
     #[error(
         "this is not supported; encrypt the image for a JWE key or for a key of the key broker as well"
@@ -143,6 +147,10 @@ impl UnwrapError {
 impl fmt::Display for UnwrapError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("no key opens the layer")?;
+        // Here, for the ways that it is about may be among those that are not shown.
+        if self.refused.iter().any(|(_, why)| *why == Refused::Stopped) {
+            f.write_str(", and there are more keys and recipients than are tried")?;
+        }
         for (at, (way, why)) in self.refused.iter().take(MAX_SHOWN).enumerate() {
             let before = if at == 0 { ": " } else { "; " };
             write!(f, "{before}{way}: {why}")?;

@@ -12,7 +12,7 @@ use flate2::write::GzEncoder;
 use jose::PrivateKey;
 use oci_image::digest::Digest;
 use ocicrypt::decryptor::SLACK_BYTES;
-use ocicrypt::{Encryption, Forged, How, LayerKey};
+use ocicrypt::{Effort, Encryption, Forged, How, LayerKey};
 use serde_json::{Value, json};
 
 /// Whether the programs are there. Where every test has to run, missing ones are a failure.
@@ -203,7 +203,9 @@ fn what_skopeo_encrypts_is_decrypted() {
             assert!(layer.media_type.ends_with("+encrypted") && &layer.bytes != plain);
             let encryption = Encryption::parse(&layer.annotations).unwrap();
             assert!(encryption.uses_keys());
-            let unlocked = encryption.unwrap(&keys, &BTreeMap::new()).unwrap();
+            let unlocked = encryption
+                .unwrap(&keys, &BTreeMap::new(), &Effort::new(8))
+                .unwrap();
             assert_eq!(unlocked.how, How::Jwe { algorithm, key: 1 });
             assert_eq!(
                 unlocked.how.to_string(),
@@ -211,14 +213,18 @@ fn what_skopeo_encrypts_is_decrypted() {
             );
             assert_eq!(unlocked.key.plain_digest().to_string(), sha256(plain));
             assert_decrypts(&unlocked.key, &layer.bytes, plain);
-            let wrong = encryption.unwrap(std::slice::from_ref(&stranger), &BTreeMap::new());
+            let wrong = encryption.unwrap(
+                std::slice::from_ref(&stranger),
+                &BTreeMap::new(),
+                &Effort::new(8),
+            );
             let error = wrong.unwrap_err().to_string();
             assert!(
                 error.starts_with("no key opens the layer: JWE 1: "),
                 "{error}"
             );
             let error = encryption
-                .unwrap(&[], &BTreeMap::new())
+                .unwrap(&[], &BTreeMap::new(), &Effort::new(8))
                 .unwrap_err()
                 .to_string();
             assert!(error.contains("no decryption key"), "{error}");
@@ -254,7 +260,7 @@ fn each_of_several_recipients_has_a_way() {
     let encryption = Encryption::parse(&layers[1].annotations).unwrap();
     for (key, expected) in keys.iter().zip(["RSA-OAEP", "ECDH-ES+A256KW"]) {
         let unlocked = encryption
-            .unwrap(std::slice::from_ref(key), &BTreeMap::new())
+            .unwrap(std::slice::from_ref(key), &BTreeMap::new(), &Effort::new(8))
             .unwrap();
         let How::Jwe { algorithm, key: 0 } = unlocked.how else {
             panic!("{:?}", unlocked.how);
@@ -309,7 +315,11 @@ fn schemes_stand_side_by_side() {
         let encryption = Encryption::parse(&layer.annotations).unwrap();
         assert!(!encryption.uses_keys());
         let error = encryption
-            .unwrap(std::slice::from_ref(&second), &BTreeMap::new())
+            .unwrap(
+                std::slice::from_ref(&second),
+                &BTreeMap::new(),
+                &Effort::new(8),
+            )
             .unwrap_err();
         assert!(
             error.to_string().contains("PKCS#7: this is not supported"),
@@ -319,7 +329,11 @@ fn schemes_stand_side_by_side() {
     for layer in layers(&at.join("both")) {
         let encryption = Encryption::parse(&layer.annotations).unwrap();
         encryption
-            .unwrap(std::slice::from_ref(&first), &BTreeMap::new())
+            .unwrap(
+                std::slice::from_ref(&first),
+                &BTreeMap::new(),
+                &Effort::new(8),
+            )
             .unwrap();
     }
     // skopeo cannot add a key, so this puts one that is of no use before the right one.
@@ -331,7 +345,11 @@ fn schemes_stand_side_by_side() {
         annotations.insert(jwe.to_owned(), list);
         let encryption = Encryption::parse(&annotations).unwrap();
         let unlocked = encryption
-            .unwrap(std::slice::from_ref(&first), &BTreeMap::new())
+            .unwrap(
+                std::slice::from_ref(&first),
+                &BTreeMap::new(),
+                &Effort::new(8),
+            )
             .unwrap();
         assert_decrypts(&unlocked.key, &layer.bytes, plain);
     }

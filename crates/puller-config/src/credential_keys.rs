@@ -2,7 +2,7 @@
 
 use zeroize::Zeroizing;
 
-use crate::problem::{Findings, Place};
+use crate::problem::{Findings, Origin, Place};
 use crate::section::{Field, Section};
 use crate::{Credentials, Effect, Rule, Secret, SecretReference, standard_base64};
 
@@ -51,15 +51,19 @@ struct Pair {
 
 impl CredentialKeys {
     /// Takes the keys out of an entry, each checked for itself.
-    pub(crate) fn take(section: &mut Section<'_, '_>, findings: &mut Findings) -> Self {
-        let reference = take_reference("credentials-uri", section, findings);
+    pub(crate) fn take(
+        section: &mut Section<'_, '_>,
+        origin: Origin,
+        findings: &mut Findings,
+    ) -> Self {
+        let reference = take_reference("credentials-uri", section, origin, findings);
         let username = section
             .take_string("username", findings)
             .map(|text| checked(text, check_text, findings));
         let mut sealed = Vec::new();
         let [password, auth, identity_token, registry_token] = SEALABLE.map(|key| {
             let text = section.take_string(key, findings)?;
-            let text = unless_sealed(text, &mut sealed, findings)?;
+            let text = unless_sealed(text, &mut sealed, origin, findings)?;
             Some(checked(text, check_text, findings))
         });
         Self {
@@ -240,17 +244,18 @@ fn checked(
 pub(crate) fn take_reference(
     key: &str,
     section: &mut Section<'_, '_>,
+    origin: Origin,
     findings: &mut Findings,
 ) -> Option<Reference> {
     let text = section.take_string(key, findings)?;
-    Some(referred(text, findings))
+    Some(referred(text, origin, findings))
 }
 
 /// Reads what a key refers to.
-fn referred(text: Text, findings: &mut Findings) -> Reference {
+fn referred(text: Text, origin: Origin, findings: &mut Findings) -> Reference {
     let Field { place, value } = text;
     let value = value.and_then(|value| {
-        SecretReference::parse(&value)
+        SecretReference::parse_from(origin, &value)
             .map_err(|rule| findings.problem(&place, rule))
             .ok()
     });
@@ -259,10 +264,15 @@ fn referred(text: Text, findings: &mut Findings) -> Reference {
 
 /// Keeps a sealed secret apart. It opens to a whole docker configuration: were it a bare password, it would go to
 /// whichever registry the entry is written for, and the entry's name is the host's word.
-fn unless_sealed(text: Text, sealed: &mut Vec<Reference>, findings: &mut Findings) -> Option<Text> {
+fn unless_sealed(
+    text: Text,
+    sealed: &mut Vec<Reference>,
+    origin: Origin,
+    findings: &mut Findings,
+) -> Option<Text> {
     match &text.value {
         Some(value) if SecretReference::looks_sealed(value) => {
-            sealed.push(referred(text, findings));
+            sealed.push(referred(text, origin, findings));
             None
         }
         _ => Some(text),

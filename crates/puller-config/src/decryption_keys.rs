@@ -38,17 +38,23 @@ pub enum DecryptionKey {
 }
 
 impl DecryptionKey {
-    /// Reads `base64(key)`, `base64(key):base64(password)`, the URI of a resource or a sealed secret.
+    /// Reads `base64(key)`, `base64(key):base64(password)`, the URI of a resource or a sealed secret, as in the measured
+    /// document: the host's may not have those that [name a plugin](SecretReference::names_plugin).
     ///
     /// # Errors
     ///
     /// What the item would have to be; it quotes nothing but a resource URI.
     pub fn parse(item: &str) -> Result<Self, Rule> {
+        Self::parse_from(Origin::Measured, item)
+    }
+
+    fn parse_from(origin: Origin, item: &str) -> Result<Self, Rule> {
         if item.is_empty() {
             return Err(Rule::EmptyDecryptionKey);
         }
         if item.contains("://") || SecretReference::looks_sealed(item) {
-            return Ok(Self::Reference(SecretReference::parse(item)?));
+            let reference = SecretReference::parse_from(origin, item)?;
+            return Ok(Self::Reference(reference));
         }
         let (key, password) = match item.split_once(':') {
             Some((key, password)) => (key, Some(password)),
@@ -103,7 +109,7 @@ pub(crate) fn read(
     let items = take_items(&mut section, findings);
     section.refuse_rest(&[KEYS], &Rule::UnknownKey { suggestion: None }, findings);
     let parse = |Field { place, value }: Field<Zeroizing<String>>| {
-        let key = DecryptionKey::parse(&value)
+        let key = DecryptionKey::parse_from(origin, &value)
             .map_err(|rule| findings.problem(&place, rule))
             .ok()?;
         if origin == Origin::Measured && matches!(key, DecryptionKey::Given { .. }) {

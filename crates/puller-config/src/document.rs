@@ -29,6 +29,9 @@ const TABLES: [&str; 4] = ["extra-env", "registries", "decryption-keys", "resour
 pub struct Document {
     /// The proxies.
     pub extra_env: ExtraEnv,
+    /// Whether the table of the proxies is there, even without a variable: that of the measured document replaces the host's,
+    /// and an empty one means that there is no proxy.
+    pub has_extra_env: bool,
     /// The registries.
     pub registries: Registries,
     /// What encrypted images are opened with, in the document's order.
@@ -114,6 +117,7 @@ fn read(text: &[u8], origin: Origin, findings: &mut Findings) -> Option<Document
         .filter(|section| is_place_for_resources(section, origin, findings));
     section.refuse_rest(&TABLES, &Rule::UnknownKey { suggestion: None }, findings);
     Some(Document {
+        has_extra_env: extra_env.is_some(),
         extra_env: extra_env
             .map(|section| ExtraEnv::read(section, findings))
             .unwrap_or_default(),

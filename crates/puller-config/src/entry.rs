@@ -39,7 +39,7 @@ pub(crate) fn read_all(
     let mut entries: BTreeMap<RegistryName, Entry> = BTreeMap::new();
     for (key, section) in section.into_tables(findings) {
         let name = RegistryName::parse(key);
-        let entry = Entry::read(section, findings);
+        let entry = Entry::read(section, origin, findings);
         match name {
             Err(rule) => findings.problem(&entry.place, rule),
             Ok(name) => {
@@ -92,17 +92,22 @@ pub(crate) struct Entry {
 
 impl Entry {
     /// Reads a table to its end; what is broken is reported and left at its default.
-    pub(crate) fn read(mut section: Section<'_, '_>, findings: &mut Findings) -> Self {
+    pub(crate) fn read(
+        mut section: Section<'_, '_>,
+        origin: Origin,
+        findings: &mut Findings,
+    ) -> Self {
         let place = section.place().clone();
-        let identity = CredentialKeys::take(&mut section, findings).into_identity(findings);
+        let keys = CredentialKeys::take(&mut section, origin, findings);
+        let identity = keys.into_identity(findings);
         let Identity {
             credentials,
             reference: credentials_uri,
             literal_places,
         } = identity;
         let (roots_place, ca_certs) = split(Roots::take("ca-certs", &mut section, findings));
-        let (roots_uri_place, ca_certs_uri) =
-            split(take_reference("ca-certs-uri", &mut section, findings));
+        let roots_uri = take_reference("ca-certs-uri", &mut section, origin, findings);
+        let (roots_uri_place, ca_certs_uri) = split(roots_uri);
         if let (Some(place), Some(_)) = (&roots_uri_place, &roots_place) {
             findings.problem(place, Rule::RootsTwice);
         }

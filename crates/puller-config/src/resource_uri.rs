@@ -10,7 +10,7 @@ use crate::RegistryHost;
 pub const MAX_RESOURCE_URI_BYTES: usize = 1024;
 
 /// The plugin of the broker that is meant when a URI names none.
-const RESOURCE_PLUGIN: &str = "resource";
+pub(crate) const RESOURCE_PLUGIN: &str = "resource";
 
 /// What the `resource` plugin names: repository, type and tag.
 const RESOURCE_SEGMENTS: usize = 3;

@@ -85,6 +85,11 @@ pub enum Rule {
     /// A reference that is neither a resource URI nor a sealed secret.
     #[error(transparent)]
     SecretReference(#[from] InvalidSecretReference),
+    /// A plugin of the broker in a document of the host, which would say what the plugin makes up.
+    #[error(
+        "names a plugin of the key broker, which only the measured document may; the host's names resources, \"kbs:///repository/type/tag\""
+    )]
+    PluginOfHost,
     /// `credentials-uri` and credentials in one entry.
     #[error("stands beside credentials in the same entry; write one or the other")]
     ReferenceBesideCredentials,

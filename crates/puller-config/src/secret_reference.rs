@@ -7,8 +7,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
+use crate::problem::Origin;
+use crate::resource_uri::RESOURCE_PLUGIN;
 use crate::secret::REDACTED;
-use crate::{InvalidResourceUri, ResourceUri, Secret};
+use crate::{InvalidResourceUri, ResourceUri, Rule, Secret};
 
 /// The longest sealed secret. Part of the format.
 pub const MAX_SEALED_BYTES: usize = 64 << 10;
@@ -68,6 +70,22 @@ impl SecretReference {
         } else {
             Err(InvalidSecretReference::Sealed)
         }
+    }
+
+    /// Reads what a document refers to. Another plugin than `resource` may make something up, on parameters of whoever names
+    /// it, or do something: what is asked of it is the owner's to say.
+    pub(crate) fn parse_from(origin: Origin, text: &str) -> Result<Self, Rule> {
+        let reference = Self::parse(text)?;
+        if origin == Origin::Host && reference.names_plugin() {
+            return Err(Rule::PluginOfHost);
+        }
+        Ok(reference)
+    }
+
+    /// Whether it names another plugin of the broker than `resource`, which only the measured document may
+    /// ([`Rule::PluginOfHost`]). Where a sealed secret points is signed by its owner, and not looked at here.
+    pub fn names_plugin(&self) -> bool {
+        matches!(self, Self::Resource(uri) if uri.plugin() != RESOURCE_PLUGIN)
     }
 
     /// Whether a text is meant as a sealed secret.
@@ -134,7 +152,7 @@ mod tests {
             ),
             ("sealed.", InvalidSecretReference::Sealed),
             ("sealed.YQ.hunter2", InvalidSecretReference::Sealed),
-            ("sealed.YQ.YQ.YQ.hunter2", InvalidSecretReference::Sealed),
+            ("sealed.YQ.YQ.YQ.YQ", InvalidSecretReference::Sealed),
             ("sealed.YQ.YQ.", InvalidSecretReference::Sealed),
             ("sealed.YQ.hunter2!.YQ", InvalidSecretReference::Sealed),
             ("sealed.YQ==.YQ.YQ", InvalidSecretReference::Sealed),

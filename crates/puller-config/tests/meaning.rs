@@ -56,6 +56,20 @@ fn empty_document_is_no_configuration() {
 }
 
 #[test]
+fn an_empty_table_of_proxies_is_one() {
+    for (text, expected) in [
+        ("", false),
+        ("[registries]", false),
+        ("[extra-env]", true),
+        ("extra-env = {}", true),
+        ("[extra-env]\nOTHER = \"\"", true),
+        ("[extra-env]\nHTTPS_PROXY = \"p\"", true),
+    ] {
+        assert_eq!(checked(text).document.has_extra_env, expected, "{text:?}");
+    }
+}
+
+#[test]
 fn credentials_follow_their_precedence() {
     let superseded = |line, key, stronger| {
         vec![format!(

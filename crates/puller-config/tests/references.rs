@@ -147,6 +147,48 @@ fn references_are_checked_by_key() {
 }
 
 #[test]
+fn plugins_of_the_broker_are_the_owners_to_name() {
+    let plugin = "kbs+nebula-ca://h/credential?name=a";
+    for (keys, line, key) in [
+        (
+            format!("[registries.r]\ncredentials-uri = \"{plugin}\""),
+            2,
+            "registries.r.credentials-uri",
+        ),
+        (
+            format!("[registries.r]\nca-certs-uri = \"{plugin}\""),
+            2,
+            "registries.r.ca-certs-uri",
+        ),
+        (
+            format!("[decryption-keys]\nkeys = [\"kbs:///a/b/c\",\n\"{plugin}\"]"),
+            3,
+            "decryption-keys.keys, item 2",
+        ),
+    ] {
+        assert_eq!(
+            problems(HOST, &keys),
+            format!(
+                "line {line}: {key}: names a plugin of the key broker, which only the measured document may; the host's names resources, \"kbs:///repository/type/tag\""
+            )
+        );
+        assert_eq!(checked(OWNER, &keys).1, Vec::<String>::new(), "{keys}");
+        // The plugin that is meant where none is named.
+        let resource = keys.replace(plugin, "kbs+resource:///a/b/c");
+        checked(HOST, &resource);
+    }
+    for (text, names_plugin) in [
+        (plugin, true),
+        ("kbs+resource:///a/b/c", false),
+        ("kbs:///a/b/c", false),
+        (SEALED, false),
+    ] {
+        let reference = SecretReference::parse(text).unwrap();
+        assert_eq!(reference.names_plugin(), names_plugin, "{text}");
+    }
+}
+
+#[test]
 fn what_a_confidential_pull_does_not_take_is_said() {
     let unheard = |line, key| {
         format!(

@@ -208,14 +208,12 @@ impl Settings {
         authority
     }
 
-    /// The proxies: the measured document's, where it has any variable that counts, or else the host's. They stay in every pull.
+    /// The proxies: the measured document's, where it has the table, even an empty one, or else the host's. They stay in every
+    /// pull.
     pub(crate) fn proxies(&self) -> &ExtraEnv {
-        let measured = &self.measured.document.extra_env;
-        let has_any = measured.http_proxy.is_some()
-            || measured.https_proxy.is_some()
-            || measured.no_proxy.is_some();
-        if has_any {
-            measured
+        let measured = &self.measured.document;
+        if measured.has_extra_env {
+            &measured.extra_env
         } else {
             &self.configuration.document.extra_env
         }

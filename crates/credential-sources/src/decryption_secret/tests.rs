@@ -272,26 +272,97 @@ fn what_a_secret_has_beside_keys_is_told() {
 }
 
 #[test]
-fn numbers_are_bounded() {
-    let references: Vec<_> = (0..=MAX_DECRYPTION_KEYS)
-        .map(|number| format!("kbs:///a/b/{number}"))
-        .collect();
-    let imported = file(references.join(",").as_bytes());
-    assert_eq!(imported.keys.len(), MAX_DECRYPTION_KEYS);
-    assert!(
-        told(&imported)[MAX_DECRYPTION_KEYS].ends_with("a document has at most 64 decryption keys")
+fn a_list_has_no_more_keys_than_a_document() {
+    let list = |count: usize| {
+        let items: Vec<_> = (0..count)
+            .map(|number| format!("kbs:///a/b/{number}"))
+            .collect();
+        file(items.join(",").as_bytes())
+    };
+    assert_eq!(list(MAX_DECRYPTION_KEYS).keys.len(), MAX_DECRYPTION_KEYS);
+    let refused = list(MAX_DECRYPTION_KEYS + 1);
+    assert!(refused.keys.is_empty());
+    assert_eq!(
+        told(&refused),
+        ["Lost FILE: left out: a list has at most 64 keys, as a document has"]
     );
 
+    let half = |name: char| -> Vec<_> {
+        let items = 0..=MAX_DECRYPTION_KEYS / 2;
+        items
+            .map(|number| format!("kbs:///a/{name}/{number}"))
+            .collect()
+    };
+    let [one, other] = ['x', 'y'].map(|name| half(name).join(","));
+    let imported = mounted(&[("1", one.as_bytes()), ("2", other.as_bytes())]);
+    assert_eq!(imported.keys.len(), MAX_DECRYPTION_KEYS);
+    let full = "left out: a document has at most 64 decryption keys";
+    assert!(told(&imported).last().unwrap().ends_with(full));
+}
+
+#[test]
+fn items_of_all_values_count_also_those_that_are_no_keys() {
     let names: Vec<_> = (0..MAX_VALUES + 9)
         .map(|number| format!("{number:04}"))
         .collect();
-    let values: Vec<_> = names
-        .iter()
-        .map(|name| (name.as_str(), &b"hunter2 "[..]))
-        .collect();
-    let imported = mounted(&values);
-    assert_eq!(imported.findings.len(), MAX_VALUES + 1);
-    assert!(told(&imported)[MAX_VALUES].ends_with("there are more than 256 values"));
+    let more = "Lost DIR: 0256: left out with all that follow: there are more than 256 keys, readable or not";
+    for broken in [&b"hunter2 "[..], b" ", b"aHVudGVyMg=="] {
+        let values: Vec<_> = names.iter().map(|name| (name.as_str(), broken)).collect();
+        let told = told(&mounted(&values));
+        assert_eq!(
+            (told.len(), told[MAX_VALUES].as_str()),
+            (MAX_VALUES + 1, more)
+        );
+    }
+    // Five lists of 60 have 300 items, and the limit is in the fifth. A key that comes later is not looked at.
+    let list = ["aHVudGVyMg=="; 60].join(",");
+    let list = list.as_bytes();
+    let values = ["a", "b", "c", "d", "e"].map(|name| (name, list));
+    let imported = mounted(&[&values[..], &[("f", PEM)]].concat());
+    assert!(imported.keys.is_empty());
+    let told = told(&imported);
+    assert_eq!(told.len(), MAX_VALUES + 1);
+    assert_eq!(told[MAX_VALUES], more.replace("0256", "e, item 17"),);
+}
+
+#[test]
+fn no_more_keys_with_passwords_are_tried_than_the_guest_tries() {
+    let wrong = |number: usize| format!("{}:{}", base64(ENCRYPTED), base64(&[b'0', number as u8]));
+    let failing = |count: usize| (0..count).map(wrong).collect::<Vec<_>>();
+    let last = |count: usize| {
+        let more = [with_password(ENCRYPTED), base64(PEM)];
+        file(
+            [failing(count), more.to_vec()]
+                .concat()
+                .join(",")
+                .as_bytes(),
+        )
+    };
+    let imported = last(MAX_PASSWORDS - 1);
+    assert_eq!(items(&imported), [with_password(ENCRYPTED), base64(PEM)]);
+    // Failed ones count; keys without a password are read all the same.
+    let imported = last(MAX_PASSWORDS);
+    assert_eq!(items(&imported), [base64(PEM)]);
+    assert_eq!(
+        told(&imported)[MAX_PASSWORDS],
+        "Lost FILE: item 17: left out: it has a password, and of such keys 16 are tried, here and in the guest; store it without one"
+    );
+    // One that is there already is not tried again.
+    let same = vec![with_password(ENCRYPTED); MAX_PASSWORDS + 1];
+    let told = told(&file(same.join(",").as_bytes()));
+    let expected = "Note FILE: item 17: a private key, P-256, the same as that of FILE: item 1";
+    assert_eq!(told[MAX_PASSWORDS], expected);
+}
+
+#[test]
+fn what_only_the_measured_document_may_name_is_left_out() {
+    let imported = file(b"kbs+p:///a,kbs:///a/b/c");
+    assert_eq!(items(&imported), ["kbs:///a/b/c"]);
+    let told = told(&imported);
+    assert!(
+        told[0].starts_with("Lost FILE: item 1: left out: names a plugin of the key broker, "),
+        "{told:?}"
+    );
 }
 
 #[test]
@@ -390,7 +461,7 @@ proptest! {
     #[test]
     fn whatever_is_read_can_be_added(
         pieces in proptest::collection::vec(
-            proptest::sample::select(&["YQ==", ":", ",", "kbs:///a/b/c", "sealed.YQ.YQ.YQ", "{", "\"kty\"", "\n", "-----BEGIN ", "apiVersion: v1\n", "kind: Secret\n", "data:\n", "  a: ", "\u{ff}"][..]),
+            proptest::sample::select(&["YQ==", ":", ",", "kbs:///a/b/c", "kbs+p:///a", "sealed.YQ.YQ.YQ", "{", "\"kty\"", "\n", "-----BEGIN ", "apiVersion: v1\n", "kind: Secret\n", "data:\n", "  a: ", "\u{ff}"][..]),
             0..12,
         ),
     ) {

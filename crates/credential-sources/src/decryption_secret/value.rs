@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use puller_config::MAX_DECRYPTION_KEYS;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use zeroize::Zeroizing;
@@ -23,18 +24,24 @@ pub(super) fn may_be_manifest(text: &[u8]) -> bool {
     std::str::from_utf8(text).is_ok_and(|text| !is_key_text(text.trim()) && !is_list(text))
 }
 
-/// The keys that a value holds; with a password it is one key.
-pub(super) fn items(value: &[u8], password: Option<&[u8]>) -> Result<Vec<Item>, &'static str> {
+/// The keys that a value holds, at most [`MAX_DECRYPTION_KEYS`]; with a password it is one key.
+pub(super) fn items(value: &[u8], password: Option<&[u8]>) -> Result<Vec<Item>, String> {
     if value.trim_ascii().is_empty() {
-        return Err("it is empty");
+        return Err("it is empty".to_owned());
     }
     if value.len() > MAX_VALUE_BYTES {
-        return Err("it is too long for a key or a list of keys");
+        return Err("it is too long for a key or a list of keys".to_owned());
     }
     match std::str::from_utf8(value) {
         Ok(text) if !is_key_text(text.trim()) && is_list(text) => {
             if password.is_some() {
-                return Err("it is a list, in which each key has its password behind a colon");
+                let why = "it is a list, in which each key has its password behind a colon";
+                return Err(why.to_owned());
+            }
+            if text.split(',').count() > MAX_DECRYPTION_KEYS {
+                return Err(format!(
+                    "a list has at most {MAX_DECRYPTION_KEYS} keys, as a document has"
+                ));
             }
             let items = text.split(',').map(str::trim);
             Ok(items.map(|item| Zeroizing::new(item.to_owned())).collect())

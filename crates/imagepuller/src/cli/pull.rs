@@ -49,9 +49,9 @@ pub struct Pull {
     /// A document that somebody vouches for, which comes before --config and may name [resources]
     #[arg(long, value_name = "FILE")]
     measured: Option<PathBuf>,
-    /// Who hands out credentials and keys that are given by reference: cdh=unix:PATH, rest=http://127.0.0.1:PORT, kbs=URL or
+    /// Who hands out credentials and keys that are given by reference: cdh=unix:PATH, rest=http://127.0.0.1:PORT or
     /// offline=FILE; may be repeated, and is asked in this order
-    #[arg(long, value_name = "SOURCE", value_parser = ResourceSource::parse)]
+    #[arg(long, value_name = "SOURCE", value_parser = super::simple_source)]
     resources: Vec<ResourceSource>,
     /// Where the image goes
     #[arg(long, value_name = "DIR")]

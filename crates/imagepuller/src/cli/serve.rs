@@ -45,9 +45,9 @@ pub struct Serve {
         default_value = "/run/measured-cfg/imagepuller.toml"
     )]
     measured: PathBuf,
-    /// Who hands out credentials and keys that are given by reference: cdh=unix:PATH, rest=http://127.0.0.1:PORT, kbs=URL or
+    /// Who hands out credentials and keys that are given by reference: cdh=unix:PATH, rest=http://127.0.0.1:PORT or
     /// offline=FILE; may be repeated, and is asked in this order [default: --upstream, or the data hub at its usual place]
-    #[arg(long, value_name = "SOURCE", value_parser = ResourceSource::parse)]
+    #[arg(long, value_name = "SOURCE", value_parser = super::simple_source)]
     resources: Vec<ResourceSource>,
     /// Socket of a confidential data hub that was moved out of the way, as unix:PATH
     #[arg(long, value_name = "ADDRESS")]

@@ -148,7 +148,8 @@ fn object(layer: &Listed) -> serde_json::Value {
         .map(|path| path.to_string_lossy())
         .collect();
     json!({
-        "digest": layer.digest.to_string(),
+        "digest": layer.name.digest().to_string(),
+        "keyed": layer.name.is_keyed(),
         "diskBytes": layer.disk_bytes,
         "lastUsed": seconds(layer.last_used),
         "users": users,
@@ -171,7 +172,7 @@ fn line(layer: &Listed) -> String {
     };
     format!(
         "{}  {} bytes  used {} s ago  {users}",
-        layer.digest,
+        layer.name,
         layer.disk_bytes,
         age.as_secs()
     )

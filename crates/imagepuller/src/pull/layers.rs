@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use layer_store::layer::Layer;
+use layer_store::name::LayerName;
 use layer_store::store::Store;
 use layer_unpack::Unpacked;
 use layer_unpack::blob::Expected;
@@ -216,7 +217,7 @@ struct Wanted<'a> {
     diff_id: &'a Digest,
     key: Option<&'a Arc<LayerKey>>,
     /// What it is called in the store.
-    name: Digest,
+    name: LayerName,
 }
 
 impl<'a> Wanted<'a> {
@@ -235,7 +236,10 @@ impl<'a> Wanted<'a> {
             blob,
             diff_id,
             key,
-            name: key.map_or_else(|| diff_id.clone(), |key| key.tag(diff_id)),
+            name: key.map_or_else(
+                || LayerName::Plain(diff_id.clone()),
+                |key| LayerName::Keyed(key.tag(diff_id)),
+            ),
         })
     }
 }
@@ -243,7 +247,7 @@ impl<'a> Wanted<'a> {
 /// What the thread that unpacks has to know.
 struct Order {
     expected: Expected,
-    name: Digest,
+    name: LayerName,
     diff_id: Digest,
     key: Option<Arc<LayerKey>>,
     host: String,

@@ -1,17 +1,21 @@
 //! The keys of encrypted layers, for exactly the manifest that is pulled, and on every pull.
 //!
-//! Also where all layers are in the store: having its keys is what allows an image to be used, not that somebody else had them. What
-//! an encrypted layer is called in the store depends on its key for the same reason.
+//! Also where all layers are in the store: having its keys is what allows an image to be used, not that somebody else had them.
+//!
+//! Who made the image and who wrote the document may mean to keep the guest busy, or to learn about other secrets by naming them: so the
+//! work is counted, what has to be fetched has a deadline, and of something fetched that is no key nothing is said, not how long it is
+//! and not what it is instead.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use jose::PrivateKey;
-use oci_image::digest::Digest;
 use oci_image::search::Image;
-use ocicrypt::{Encryption, How, LayerKey, Unlocked};
+use ocicrypt::{Effort, Encryption, How, LayerKey, Unlocked, UnwrapError};
 use puller_config::{DecryptionKey, ResourceUri};
 use registry_client::settings::Settings;
+use tokio::time::{Instant, timeout_at};
 use zeroize::Zeroizing;
 
 use super::blocking;
@@ -19,8 +23,28 @@ use super::broker::Broker;
 use crate::error::{Error, chain};
 use crate::progress::{Event, Progress};
 
+/// How many private keys may be tried on how many recipients, for one image. With one key it is enough for as many recipients, of all
+/// layers together.
+const MAX_OPERATIONS: u32 = 4096;
+
+/// How many keys with passwords are read for one image; each may cost a second.
+const MAX_PASSWORDS: usize = 16;
+
 /// How many key encryption keys one image may name. One is common, and each costs a request.
-const MAX_KEY_ENCRYPTION_KEYS: usize = 64;
+const MAX_KEY_ENCRYPTION_KEYS: usize = 8;
+
+/// The only length of a key encryption key, in bytes.
+const KEY_ENCRYPTION_KEY_BYTES: usize = 32;
+
+/// How long may be waited for everything that has to be fetched for one image.
+const FETCH_TIME: Duration = Duration::from_secs(90);
+
+/// The plugin that hands out what was put there, and makes nothing up.
+const RESOURCE: &str = "resource";
+
+/// What everything else than private keys and key encryption keys is called where one was named.
+const NO_PRIVATE_KEY: &str = "is no private key that can be used";
+const NO_KEY_ENCRYPTION_KEY: &str = "is no key of 32 bytes";
 
 /// The key of each layer, in the layers' order; none for plain ones.
 pub type Keys = Vec<Option<Arc<LayerKey>>>;
@@ -44,173 +68,289 @@ pub async fn unlock(
                     digest: blob.digest.clone(),
                     source,
                 })?;
-            locked.push((at, Arc::new(encryption)));
+            let encryption = Arc::new(encryption);
+            locked.push(Locked {
+                at,
+                encryption,
+                refused: None,
+            });
         }
     }
-    let mut keys: Keys = vec![None; image.layers.len()];
-    if locked.is_empty() {
-        return Ok(keys);
+    let mut work = Work {
+        image,
+        progress,
+        keys: vec![None; image.layers.len()],
+        locked,
+        effort: Counted(Effort::new(MAX_OPERATIONS)),
+        problems: Vec::new(),
+    };
+    if work.locked.is_empty() {
+        return Ok(work.keys);
     }
-    let mut ring = Ring::given(settings);
     // What is at hand first: asking may take a while, and an attestation.
-    let mut still_locked = Vec::new();
-    for (at, encryption) in locked {
-        match ring.unwrap(&encryption).await? {
-            Ok(unlocked) => {
-                keys[at] = Some(ring.tell(&image.layers[at].0.digest, unlocked, progress))
-            }
-            Err(_) => still_locked.push((at, encryption)),
-        }
-    }
-    if still_locked.is_empty() {
-        return Ok(keys);
-    }
-    ring.ask(&still_locked, settings, broker).await;
-    for (at, encryption) in still_locked {
-        let digest = &image.layers[at].0.digest;
-        match ring.unwrap(&encryption).await? {
-            Ok(unlocked) => keys[at] = Some(ring.tell(digest, unlocked, progress)),
-            Err(source) => {
-                return Err(Error::Locked {
-                    digest: digest.clone(),
-                    problems: ring.problems,
-                    source,
-                });
-            }
-        }
-    }
-    Ok(keys)
+    work.try_given(settings).await?;
+    let deadline = Instant::now() + FETCH_TIME;
+    work.try_references(settings, broker, deadline).await?;
+    work.try_packets(settings, broker, deadline).await?;
+    let Some(first) = work.locked.into_iter().next() else {
+        return Ok(work.keys);
+    };
+    let source = first
+        .refused
+        .ok_or_else(|| Error::Internal("a layer that nothing was tried on".to_owned()))?;
+    Err(Error::Locked {
+        digest: image.layers[first.at].0.digest.clone(),
+        problems: work.problems,
+        source,
+    })
 }
 
-/// The keys that there are.
-#[derive(Default)]
-struct Ring {
-    private: Arc<Vec<PrivateKey>>,
-    /// Where each of them came from, in words.
-    origins: Vec<String>,
-    /// Key encryption keys, by the `kid` that names them.
-    wrapping: Arc<BTreeMap<String, Zeroizing<Vec<u8>>>>,
-    /// Why there are no more.
+/// A layer that no key was found for yet.
+struct Locked {
+    at: usize,
+    encryption: Arc<Encryption>,
+    /// Why the last keys did not open it.
+    refused: Option<UnwrapError>,
+}
+
+/// What is left of [`MAX_OPERATIONS`]; nothing when the caller is gone, so that a thread that computes for him ends.
+struct Counted(Effort);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+/// A key as a document holds it.
+struct Given {
+    key: Zeroizing<Vec<u8>>,
+    password: Option<Zeroizing<Vec<u8>>>,
+    /// Where that is.
+    words: String,
+}
+
+/// A private key, and where it came from.
+type Candidate = (PrivateKey, String);
+
+struct Work<'a> {
+    image: &'a Image,
+    progress: &'a Progress,
+    keys: Keys,
+    locked: Vec<Locked>,
+    effort: Counted,
+    /// Why there are no more keys.
     problems: Vec<String>,
 }
 
-impl Ring {
-    /// The keys that the documents hold themselves.
-    fn given(settings: &Settings) -> Self {
-        let mut ring = Self::default();
-        let mut private = Vec::new();
+impl Work<'_> {
+    /// Whether a private key may help.
+    fn wants_keys(&self) -> bool {
+        self.locked
+            .iter()
+            .any(|locked| locked.encryption.uses_keys())
+    }
+
+    /// The keys that the documents hold themselves: those without a password together, then the others, one by one.
+    async fn try_given(&mut self, settings: &Settings) -> Result<(), Error> {
+        let mut open = Vec::new();
+        let mut closed = Vec::new();
         // Counted in each document, as their authors count.
-        let mut number = 0;
-        let mut last = None;
+        let (mut number, mut last) = (0, None);
         for (origin, key) in settings.decryption_keys() {
             number = if last == Some(origin) { number + 1 } else { 1 };
             last = Some(origin);
             if let DecryptionKey::Given { key, password } = key {
-                let origin = format!("key {number} of [decryption-keys] in {origin}");
-                let password = password.as_ref().map(|password| password.as_slice());
-                ring.read(&mut private, key, password, origin);
-            }
-        }
-        ring.private = Arc::new(private);
-        ring
-    }
-
-    fn read(
-        &mut self,
-        private: &mut Vec<PrivateKey>,
-        text: &[u8],
-        password: Option<&[u8]>,
-        origin: String,
-    ) {
-        match PrivateKey::read(text, password) {
-            Ok(key) => {
-                private.push(key);
-                self.origins.push(origin);
-            }
-            // Another one may do; if none does, this is part of the reason.
-            Err(error) => self.problems.push(format!("{origin}: {error}")),
-        }
-    }
-
-    /// Fetches what else may help: private keys by reference, and the keys that the layers' key providers name.
-    async fn ask(
-        &mut self,
-        locked: &[(usize, Arc<Encryption>)],
-        settings: &Settings,
-        broker: &Broker,
-    ) {
-        if locked.iter().any(|(_, encryption)| encryption.uses_keys()) {
-            // Nobody else holds them between two calls of `unwrap`.
-            let mut private = std::mem::take(&mut self.private);
-            let mut fetched = Vec::new();
-            for (_, key) in settings.decryption_keys() {
-                if let DecryptionKey::Reference(reference) = key {
-                    let origin = format!("the key {reference}");
-                    match broker.fetch(reference, settings).await {
-                        Ok(text) => self.read(&mut fetched, &text, None, origin),
-                        Err(error) => self.problems.push(format!("{origin}: {}", chain(&error))),
-                    }
+                let words = format!("key {number} of [decryption-keys] in {origin}");
+                let given = Given {
+                    key: key.clone(),
+                    password: password.clone(),
+                    words,
+                };
+                match password {
+                    None => open.push(given),
+                    Some(_) => closed.push(given),
                 }
             }
-            if let Some(private) = Arc::get_mut(&mut private) {
-                private.append(&mut fetched);
-            }
-            self.private = private;
         }
-        let packets = locked
+        let mut candidates = Vec::new();
+        if self.wants_keys() {
+            for given in open {
+                candidates.extend(self.read(given).await?);
+            }
+        }
+        // Also without any key: it says what would open the layers.
+        self.attempt(candidates, BTreeMap::new()).await?;
+        for (at, given) in closed.into_iter().enumerate() {
+            if !self.wants_keys() {
+                return Ok(());
+            }
+            if at == MAX_PASSWORDS {
+                let problem = format!("of the keys with passwords only {MAX_PASSWORDS} are tried");
+                self.problems.push(problem);
+                return Ok(());
+            }
+            if let Some(candidate) = self.read(given).await? {
+                self.attempt(vec![candidate], BTreeMap::new()).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a key that a document holds. Where it cannot be, another one may do; if none does, this is part of the reason.
+    async fn read(&mut self, given: Given) -> Result<Option<Candidate>, Error> {
+        let Given {
+            key,
+            password,
+            words,
+        } = given;
+        let read = blocking(move || {
+            let password = password.as_ref().map(|password| password.as_slice());
+            Ok(PrivateKey::read(&key, password))
+        });
+        Ok(match read.await? {
+            Ok(key) => Some((key, words)),
+            Err(error) => {
+                self.problems.push(format!("{words}: {error}"));
+                None
+            }
+        })
+    }
+
+    /// The private keys that the documents name, as long as one may help.
+    async fn try_references(
+        &mut self,
+        settings: &Settings,
+        broker: &Broker,
+        deadline: Instant,
+    ) -> Result<(), Error> {
+        for (_, key) in settings.decryption_keys() {
+            let DecryptionKey::Reference(reference) = key else {
+                continue;
+            };
+            if !self.wants_keys() {
+                return Ok(());
+            }
+            let Ok(fetched) = timeout_at(deadline, broker.fetch(reference, settings)).await else {
+                self.give_up_fetching();
+                return Ok(());
+            };
+            let text = match fetched {
+                Ok(text) => text,
+                Err(error) => {
+                    self.problems.push(chain(&error));
+                    continue;
+                }
+            };
+            let words = format!("the key {reference}");
+            match blocking(move || Ok(PrivateKey::read(&text, None).ok())).await? {
+                Some(key) => self.attempt(vec![(key, words)], BTreeMap::new()).await?,
+                None => self.problems.push(format!("{words} {NO_PRIVATE_KEY}")),
+            }
+        }
+        Ok(())
+    }
+
+    /// The keys that the layers' own packets name.
+    async fn try_packets(
+        &mut self,
+        settings: &Settings,
+        broker: &Broker,
+        deadline: Instant,
+    ) -> Result<(), Error> {
+        let packets = self
+            .locked
             .iter()
-            .flat_map(|(_, encryption)| encryption.packets());
-        let wanted: BTreeSet<&str> = packets.map(|packet| packet.kid()).collect();
-        let mut wrapping = BTreeMap::new();
-        for kid in wanted.iter().take(MAX_KEY_ENCRYPTION_KEYS) {
-            match ResourceUri::parse(kid) {
-                Err(error) => self
-                    .problems
-                    .push(format!("the key {kid:?} of an image: {error}")),
-                Ok(uri) => match broker.resource(&uri, settings).await {
-                    Ok(key) => {
-                        wrapping.insert((*kid).to_owned(), key);
-                    }
-                    Err(error) => self.problems.push(chain(&error)),
-                },
-            }
+            .flat_map(|locked| locked.encryption.packets());
+        let kids: BTreeSet<String> = packets.map(|packet| packet.kid().to_owned()).collect();
+        if kids.is_empty() {
+            return Ok(());
         }
-        if wanted.len() > MAX_KEY_ENCRYPTION_KEYS {
+        if kids.len() > MAX_KEY_ENCRYPTION_KEYS {
             let problem = format!(
                 "the image names {} keys, and {MAX_KEY_ENCRYPTION_KEYS} are fetched",
-                wanted.len()
+                kids.len()
             );
             self.problems.push(problem);
         }
-        self.wrapping = Arc::new(wrapping);
+        let mut wrapping = BTreeMap::new();
+        for kid in kids.into_iter().take(MAX_KEY_ENCRYPTION_KEYS) {
+            let uri = match ResourceUri::parse(&kid) {
+                Ok(uri) if uri.plugin() == RESOURCE => uri,
+                // A plugin may make something up on the parameters of whoever made the image.
+                Ok(uri) => {
+                    self.problems.push(format!("the key {uri} is no resource"));
+                    continue;
+                }
+                Err(error) => {
+                    self.problems
+                        .push(format!("the key that an image names: {error}"));
+                    continue;
+                }
+            };
+            match timeout_at(deadline, broker.resource(&uri, settings)).await {
+                Err(_) => {
+                    self.give_up_fetching();
+                    break;
+                }
+                Ok(Err(error)) => self.problems.push(chain(&error)),
+                Ok(Ok(key)) if key.len() == KEY_ENCRYPTION_KEY_BYTES => {
+                    wrapping.insert(kid, key);
+                }
+                Ok(Ok(_)) => self
+                    .problems
+                    .push(format!("the key {uri} {NO_KEY_ENCRYPTION_KEY}")),
+            }
+        }
+        self.attempt(Vec::new(), wrapping).await
     }
 
-    /// Tries all keys on a layer. Private keys are slow, so one layer at a time and where it may block.
-    async fn unwrap(
-        &self,
-        encryption: &Arc<Encryption>,
-    ) -> Result<Result<Unlocked, ocicrypt::UnwrapError>, Error> {
-        let (encryption, private, wrapping) = (
-            encryption.clone(),
-            self.private.clone(),
-            self.wrapping.clone(),
+    fn give_up_fetching(&mut self) {
+        let problem = format!(
+            "what has to be fetched was not there after {} s",
+            FETCH_TIME.as_secs()
         );
-        blocking(move || Ok(encryption.unwrap(&private, &wrapping))).await
+        self.problems.push(problem);
     }
 
-    fn tell(&self, blob: &Digest, unlocked: Unlocked, progress: &Progress) -> Arc<LayerKey> {
+    /// Tries keys on all layers that are locked. Private keys are slow, so one layer at a time and where it may block.
+    async fn attempt(
+        &mut self,
+        candidates: Vec<Candidate>,
+        wrapping: BTreeMap<String, Zeroizing<Vec<u8>>>,
+    ) -> Result<(), Error> {
+        let (private, origins): (Vec<_>, Vec<_>) = candidates.into_iter().unzip();
+        let (private, wrapping) = (Arc::new(private), Arc::new(wrapping));
+        for mut locked in std::mem::take(&mut self.locked) {
+            let (encryption, private, wrapping) =
+                (locked.encryption.clone(), private.clone(), wrapping.clone());
+            let effort = self.effort.0.clone();
+            let unwrapped = blocking(move || Ok(encryption.unwrap(&private, &wrapping, &effort)));
+            match unwrapped.await? {
+                Ok(unlocked) => self.keep(locked.at, unlocked, &origins),
+                Err(refused) => {
+                    locked.refused = Some(refused);
+                    self.locked.push(locked);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, at: usize, unlocked: Unlocked, origins: &[String]) {
+        let blob = &self.image.layers[at].0.digest;
         let how = match &unlocked.how {
             How::Jwe { algorithm, key } => {
-                let origin = self.origins.get(*key).map_or("", String::as_str);
+                let origin = origins.get(*key).map_or("", String::as_str);
                 format!("{algorithm} with {origin}")
             }
             how => how.to_string(),
         };
         tracing::info!(%blob, how, "layer unlocked");
-        progress.tell(Event::Unlocked {
+        self.progress.tell(Event::Unlocked {
             blob: blob.clone(),
             how,
         });
-        Arc::new(unlocked.key)
+        self.keys[at] = Some(Arc::new(unlocked.key));
     }
 }

@@ -1,6 +1,8 @@
 //! What somebody without the key makes of an encrypted image. Its digest is right each time: the attacker is the image's author, or the
 //! reference came from him.
 
+use std::collections::BTreeSet;
+
 use anyhow::Result;
 use vm_harness::encrypted::{Encrypted, Key, KeyKind, Surgery, Which};
 
@@ -9,12 +11,20 @@ use crate::support::is_root;
 
 type Change = fn(&mut Surgery) -> Result<()>;
 
+/// What is no key.
+const CANARY: &str = "hunter2-in-the-coal-mine";
+
 const JWE: &str = "org.opencontainers.image.enc.keys.jwe";
 const OPTIONS: &str = "org.opencontainers.image.enc.pubopts";
 
 /// The change, the exit code, and what the message says.
 const ATTACKS: [(&str, Change, i32, &[&str]); 11] = [
-    ("flipped byte", |image| image.flip(0), 65, &["HMAC"]),
+    (
+        "flipped byte",
+        |image| image.flip(0),
+        65,
+        &["the HMAC of the encrypted layer does not hold"],
+    ),
     (
         "nonce in the public options",
         |image| image.public_nonce(0),
@@ -39,7 +49,7 @@ const ATTACKS: [(&str, Change, i32, &[&str]); 11] = [
             })
         },
         65,
-        &["HMAC"],
+        &["the HMAC of the encrypted layer does not hold"],
     ),
     (
         "unknown cipher",
@@ -51,19 +61,19 @@ const ATTACKS: [(&str, Change, i32, &[&str]); 11] = [
         "no public options",
         |image| image.remove_annotation(0, OPTIONS),
         65,
-        &["cannot be decrypted", "pubopts"],
+        &["cannot be decrypted", "pubopts\" is missing"],
     ),
     (
         "no keys",
         |image| image.remove_annotation(0, JWE),
         65,
-        &["cannot be decrypted"],
+        &["cannot be decrypted", "nobody can have the layer's key"],
     ),
     (
         "no annotations",
         |image| image.remove_annotations(0),
         65,
-        &["cannot be decrypted"],
+        &["cannot be decrypted", "pubopts\" is missing"],
     ),
     (
         "type of a plain layer",
@@ -102,12 +112,13 @@ fn privileged_nobody_without_the_key_gets_anything() {
         place.expected()
     );
 
-    let mut wrong = Vec::new();
+    let (mut wrong, mut said) = (Vec::new(), BTreeSet::new());
     for (at, (name, change, code, words)) in ATTACKS.iter().enumerate() {
         let mut surgery = Surgery::begin(&place.scratch, &format!("attack-{at}"), &image).unwrap();
         change(&mut surgery).unwrap();
         let changed = place.push(&surgery.finish().unwrap());
         let message = place.pull(&changed, &right, &[]).refusal(*code);
+        said.insert(without_digests(&message));
         for word in *words {
             if !message.contains(word) {
                 wrong.push(format!("{name}: {message}"));
@@ -115,6 +126,8 @@ fn privileged_nobody_without_the_key_gets_anything() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    // Each has words of its own, but for two that break the HMAC and two without public options.
+    assert_eq!(said.len(), ATTACKS.len() - 2, "{said:#?}");
     wrong_keys(&place, &image);
 }
 
@@ -124,28 +137,49 @@ fn wrong_keys(place: &Place, image: &Encrypted) {
     let same_curve = pem(&place.key("same-curve", KeyKind::P256));
     let rsa = pem(&place.key("rsa", KeyKind::Rsa2048));
     let absent = "kbs:///team/image-key/absent".to_owned();
+    let none = "there is no key for it";
     for (keys, words) in [
-        (vec![], &["there is no key for it"][..]),
-        (vec![same_curve.clone()], &["there is no key for it"]),
-        (vec![rsa.clone(), same_curve], &["there is no key for it"]),
+        (vec![], &[none, "there is no decryption key to try"][..]),
+        (vec![same_curve.clone()], &[none, "no private key opens it"]),
         (
-            vec![written(b"no key"), rsa],
-            &["key 1 of [decryption-keys]"],
+            vec![rsa.clone(), same_curve],
+            &[none, "no private key opens it"],
         ),
-        (vec![absent], &["kbs:///team/image-key/absent"]),
+        (
+            vec![written(CANARY.as_bytes()), rsa],
+            &[none, "key 1 of [decryption-keys]"],
+        ),
+        (vec![absent], &[none, "kbs:///team/image-key/absent"]),
     ] {
-        let message = place.pull(&image, &place.document(&keys), &[]).refusal(69);
+        let pulled = place.pull(&image, &place.document(&keys), &[]);
+        let message = pulled.refusal(69);
         for word in words {
             assert!(message.contains(word), "{keys:?}: {message}");
         }
-        for key in &keys {
-            assert!(
-                key.starts_with("kbs:") || !message.contains(key.as_str()),
-                "{message}"
-            );
+        let all = format!(
+            "{message}{}",
+            String::from_utf8_lossy(&pulled.output.stdout)
+        );
+        assert!(!all.contains(CANARY), "{all}");
+        for key in keys.iter().filter(|key| !key.starts_with("kbs:")) {
+            // Any piece of it, behind the label that all keys have.
+            let body = &key.as_bytes()[key.len() / 2..];
+            for piece in body.chunks_exact(12) {
+                let piece = std::str::from_utf8(piece).unwrap();
+                assert!(!all.contains(piece), "{all}");
+            }
         }
-        assert!(!message.contains("no key\""), "{message}");
     }
+}
+
+fn without_digests(message: &str) -> String {
+    let words = message.split_inclusive([' ', ':', '@']);
+    words
+        .filter(|word| {
+            !(word.len() > 60 && word.bytes().take(60).all(|byte| byte.is_ascii_hexdigit()))
+        })
+        .filter(|word| !word.contains("team/attack-"))
+        .collect()
 }
 
 fn pem(key: &Key) -> String {

@@ -47,6 +47,11 @@ fn privileged_an_image_without_its_key_is_refused_however_often_it_ran() {
         .unwrap()
         .collect();
     assert_eq!(layers.len(), 3);
+    // No image can name one of these: what stands in its configuration leads to names of the other kind.
+    for layer in layers {
+        let name = layer.unwrap().file_name().into_string().unwrap();
+        assert!(name.starts_with("keyed-"), "{name}");
+    }
 }
 
 /// The configuration of an encrypted image is public. Who copies it names the digests of its plain layers, and a store that goes by these

@@ -98,27 +98,18 @@ fn privileged_keys_are_fetched_by_reference() {
         pulled.unlocked()
     );
 
-    for (at, (version, wrap_type)) in [
-        (Version::One, WrapType::A256Gcm),
-        (Version::Two, WrapType::A256Gcm),
-        (Version::One, WrapType::A256Ctr),
-        (Version::Two, WrapType::A256Ctr),
-    ]
-    .into_iter()
-    .enumerate()
-    {
+    for version in [Version::One, Version::Two] {
         let rewrap = Rewrap {
             version,
-            wrap_type,
             ..Rewrap::new("kbs:///team/kek/b").unwrap()
         };
-        let name = format!("packets-{at}");
+        let name = format!("packets-{version:?}");
         let image = rewrap.apply(&place.scratch, &name, &for_key, &key).unwrap();
         let image = place.push(&image);
         let vault = Vault::new().with("team/kek/b", rewrap.key);
         std::fs::write(&resources, vault.offline_file()).unwrap();
         let pulled = place.pull(&image, &place.document(&[]), &["--resources", &source]);
-        assert_eq!(pulled.files(), expected, "{version:?} {wrap_type:?}");
+        assert_eq!(pulled.files(), expected, "{version:?}");
         let unlocked = pulled.unlocked();
         assert!(
             unlocked.iter().all(|how| how.contains("kbs:///team/kek/b")),
@@ -131,17 +122,73 @@ fn privileged_keys_are_fetched_by_reference() {
             "{nobody}"
         );
         assert!(nobody.contains("kbs:///team/kek/b"), "{nobody}");
-        std::fs::write(
-            &resources,
-            Vault::new().with("team/kek/b", [0; 32]).offline_file(),
-        )
-        .unwrap();
-        let wrong = place
-            .pull(&image, &place.document(&[]), &["--resources", &source])
-            .refusal(69);
-        assert!(
-            wrong.contains("is encrypted and there is no key for it"),
-            "{wrong}"
-        );
+        // Another secret, whose length is nobody's business, and another key.
+        for (other, word) in [
+            (&b"hunter2"[..], "is no key of 32 bytes"),
+            (&[0; 32], "the key of that name does not open it"),
+        ] {
+            let vault = Vault::new().with("team/kek/b", other);
+            std::fs::write(&resources, vault.offline_file()).unwrap();
+            let refusal = place
+                .pull(&image, &place.document(&[]), &["--resources", &source])
+                .refusal(69);
+            assert!(refusal.contains("there is no key for it"), "{refusal}");
+            assert!(refusal.contains(word), "{refusal}");
+            assert!(!refusal.contains("7 bytes"), "{refusal}");
+        }
     }
+
+    // Without a tag, whoever pushes the manifest could change the wrapped key and learn it from the answers.
+    let rewrap = Rewrap {
+        wrap_type: WrapType::A256Ctr,
+        ..Rewrap::new("kbs:///team/kek/b").unwrap()
+    };
+    let image = rewrap
+        .apply(&place.scratch, "packets-ctr", &for_key, &key)
+        .unwrap();
+    let vault = Vault::new().with("team/kek/b", rewrap.key);
+    std::fs::write(&resources, vault.offline_file()).unwrap();
+    let refusal = place.pull(
+        &place.push(&image),
+        &place.document(&[]),
+        &["--resources", &source],
+    );
+    let refusal = refusal.refusal(69);
+    assert!(refusal.contains("A256CTR"), "{refusal}");
+}
+
+/// What the host names as a key may be any secret of the broker's: nothing of it is said, nor what it is instead.
+#[test]
+fn privileged_another_secret_in_the_place_of_a_key_stays_secret() {
+    if !is_root("privileged_another_secret_in_the_place_of_a_key_stays_secret") {
+        return;
+    }
+    let place = Place::start();
+    let key = place.key("key", KeyKind::P256);
+    let image = place.push(&place.encrypt("image", &[&key], Which::All));
+    let resources = below(&place.scratch, "resources.json");
+    let source = format!("offline={}", resources.display());
+    let document = place.document(&["kbs:///team/credential/a".to_owned()]);
+    let mut said = Vec::new();
+    for secret in [
+        "hunter2".to_owned(),
+        "x".repeat(100_000),
+        key.protected_pem("hunter2").unwrap(),
+        "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n".to_owned(),
+        r#"{"kty":"oct","k":"aHVudGVyMg"}"#.to_owned(),
+    ] {
+        let vault = Vault::new().with("team/credential/a", &secret);
+        std::fs::write(&resources, vault.offline_file()).unwrap();
+        let refusal = place
+            .pull(&image, &document, &["--resources", &source])
+            .refusal(69);
+        let reason = refusal.split_once("is encrypted").unwrap().1.to_owned();
+        assert!(
+            reason.contains("kbs:///team/credential/a is no private key that can be used"),
+            "{refusal}"
+        );
+        said.push(reason);
+    }
+    said.dedup();
+    assert_eq!(said.len(), 1, "{said:#?}");
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::JweError;
+use super::{JweError, MAX_PARTY_BYTES};
 use crate::algorithm::{ContentEncryption, shown};
 use crate::json::{self, Json, Object};
 
@@ -53,6 +53,9 @@ impl<'a> Header<'a> {
             return Ok(Vec::new());
         };
         match json::base64url(text) {
+            Some(bytes) if bytes.len() > MAX_PARTY_BYTES => Err(JweError::Malformed(
+                "has an apu or apv of more than 256 bytes",
+            )),
             Some(bytes) => Ok(bytes.to_vec()),
             None => Err(JweError::Malformed(
                 "has an apu or apv that is not base64url without padding",

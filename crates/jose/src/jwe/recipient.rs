@@ -1,5 +1,7 @@
 //! The content's key, unwrapped for one recipient (RFC 7518 section 4).
 
+use std::ops::RangeInclusive;
+
 use aes_kw::{KeyInit, KwAes128, KwAes192, KwAes256};
 use aws_lc_rs::agreement::{self, UnparsedPublicKey};
 use aws_lc_rs::kdf::{SskdfDigestAlgorithmId, get_sskdf_digest_algorithm, sskdf_digest};
@@ -11,6 +13,9 @@ use super::header::Header;
 use crate::algorithm::{Curve, KeyAlgorithm, shown};
 use crate::json::Object;
 use crate::key::{Kind, PrivateKey, public_point};
+
+/// How many bytes AES key wrap makes of the keys that contents have, which is 8 more than 16 to 64 (RFC 3394 section 2.2.1).
+const WRAPPED_BYTES: RangeInclusive<usize> = 24..=72;
 
 /// A recipient, with the wrapped key.
 #[derive(Clone)]
@@ -45,6 +50,9 @@ impl Recipient {
         let Some(algorithm) = KeyAlgorithm::from_name(name) else {
             return Ok(Err(shown(name)));
         };
+        if encrypted_key.is_empty() {
+            return Err(JweError::Malformed("has an empty encrypted_key"));
+        }
         let sender = if algorithm.oaep().is_some() {
             None
         } else {
@@ -71,11 +79,17 @@ impl Recipient {
         }
     }
 
-    /// Whether the key is one that could have been this recipient's.
+    /// Whether the key is one that could have been this recipient's: of the right kind, and such that what is wrapped has a length that
+    /// it can have. All of that is public.
     pub(super) fn fits(&self, key: &PrivateKey) -> bool {
+        let wrapped_bytes = self.encrypted_key.len();
         let kind_fits = match (&self.sender, key.kind()) {
-            (None, Kind::Rsa(_)) => true,
-            (Some(sender), Kind::Ec { curve, .. }) => sender.curve == *curve,
+            (None, Kind::Rsa(key)) => wrapped_bytes == key.key_size_bytes(),
+            (Some(sender), Kind::Ec { curve, .. }) => {
+                sender.curve == *curve
+                    && WRAPPED_BYTES.contains(&wrapped_bytes)
+                    && wrapped_bytes.is_multiple_of(8)
+            }
             _ => false,
         };
         kind_fits && key.algorithm().is_none_or(|only| only == self.algorithm)

@@ -167,6 +167,106 @@ fn other_recipients_do_not_stand_in_the_way() {
     assert_eq!(had, "none");
 }
 
+/// The first recipient is a stranger's; the last could have been made for the key and was not.
+#[test]
+fn work_is_asked_for_before_it_is_done() {
+    let (mut message, key) = vector();
+    let right = message["encrypted_key"].clone();
+    let wrong = |bytes: usize| json!(encode(vec![7; bytes]));
+    let mut recipients = Vec::new();
+    for wrapped in [wrong(24), wrong(72), right, wrong(24)] {
+        recipients.push(json!({"encrypted_key": wrapped}));
+    }
+    message.remove("encrypted_key");
+    set(&mut message, "recipients", recipients.into());
+    let message = parse(&message).unwrap();
+    assert_eq!(message.recipients(), 4);
+    let keys = [stranger(), key];
+    for allowed in 0..5 {
+        let mut asked = 0;
+        let opened = message.open_within(&keys, &mut || {
+            asked += 1;
+            asked <= allowed
+        });
+        if allowed < 3 {
+            assert_eq!(opened.unwrap_err(), JweError::Stopped);
+            assert_eq!(asked, allowed + 1);
+        } else {
+            assert_eq!((opened.unwrap().key, asked), (1, 3));
+        }
+    }
+}
+
+/// What has a length that wrapping does not make costs no operation, and does not stand in the way of the others.
+#[test]
+fn what_cannot_have_been_wrapped_costs_nothing() {
+    let operations = |message: &Map<String, Value>, keys: &[PrivateKey]| {
+        let mut operations = 0;
+        let opened = parse(message).unwrap().open_within(keys, &mut || {
+            operations += 1;
+            true
+        });
+        (operations, opened.is_ok())
+    };
+    let (right, key) = vector();
+    let keys = [key];
+    for (bytes, want) in [
+        (1, 0),
+        (8, 0),
+        (16, 0),
+        (23, 0),
+        (24, 1),
+        (25, 0),
+        (31, 0),
+        (32, 1),
+        (72, 1),
+        (80, 0),
+        (256, 0),
+    ] {
+        let mut message = right.clone();
+        set(&mut message, "encrypted_key", json!(encode(vec![7; bytes])));
+        assert_eq!(operations(&message, &keys), (want, false), "{bytes} bytes");
+        let both = ["encrypted_key"].map(|name| json!({name: message[name]}));
+        let both = [
+            &both[..],
+            &[json!({"encrypted_key": right["encrypted_key"]})],
+        ]
+        .concat();
+        message.remove("encrypted_key");
+        set(&mut message, "recipients", both.into());
+        assert_eq!(
+            operations(&message, &keys),
+            (want + 1, true),
+            "{bytes} bytes"
+        );
+    }
+    let Some(peer) = Peer::ask() else { return };
+    let mut tried = 0;
+    for case in peer.messages() {
+        let algorithms = case["algorithms"].as_array().unwrap();
+        let Ok(Value::Object(mut message)) = serde_json::from_str(case["text"].as_str().unwrap())
+        else {
+            continue;
+        };
+        if algorithms != &[json!("RSA-OAEP")] || message.contains_key("recipients") {
+            continue;
+        }
+        let keys = [self::key(&case["keys"][0])];
+        assert_eq!(operations(&message, &keys), (1, true));
+        let wrapped = decode(message["encrypted_key"].as_str().unwrap());
+        for other in [
+            &wrapped[1..],
+            &[&[0], &wrapped[..]].concat(),
+            &wrapped[..32],
+        ] {
+            set(&mut message, "encrypted_key", json!(encode(other)));
+            assert_eq!(operations(&message, &keys), (0, false));
+        }
+        tried += 1;
+    }
+    assert!(tried > 0);
+}
+
 /// A key that says what it is for is not used for anything else.
 #[test]
 fn a_key_for_another_algorithm_opens_nothing() {

@@ -1,7 +1,7 @@
 //! Messages that say two things, or ask for what is not supported, are refused, each with its own words.
 
 use jose::Jwe;
-use jose::jwe::{MAX_RECIPIENTS, MAX_TEXT_BYTES};
+use jose::jwe::{MAX_PARTY_BYTES, MAX_RECIPIENTS, MAX_TEXT_BYTES};
 use serde_json::{Map, Value, json};
 
 use crate::support::{decode, encode};
@@ -133,6 +133,14 @@ fn what_contradicts_itself_or_is_not_supported_is_refused() {
         ("longer than any key", |m| {
             set(m, "encrypted_key", json!("A".repeat(1400)));
         }),
+        ("has an empty encrypted_key", |m| {
+            set(m, "encrypted_key", json!(""));
+        }),
+        ("apu or apv of more than 256 bytes", |m| {
+            with_header(m, |h| {
+                set(h, "apv", json!(encode([0; MAX_PARTY_BYTES + 1])))
+            });
+        }),
         ("has no iv", |m| drop(m.remove("iv"))),
         ("has no tag", |m| drop(m.remove("tag"))),
         ("has no ciphertext", |m| drop(m.remove("ciphertext"))),
@@ -157,6 +165,11 @@ fn what_contradicts_itself_or_is_not_supported_is_refused() {
         assert!(error.contains(want), "{want}: {error}");
         assert!(!error.contains("hunter2"));
     }
+    let (mut message, _) = vector();
+    with_header(&mut message, |h| {
+        set(h, "apu", json!(encode([0; MAX_PARTY_BYTES])));
+    });
+    parse(&message).unwrap();
 }
 
 #[test]

@@ -115,10 +115,26 @@ impl Input {
 }
 
 /// The decryption keys that the guest would not take. Not a problem of the document: the others are good.
+///
+/// A key with a password may cost a second, here as in the guest, so no more of them are tried than there.
 fn unusable_keys(document: &Document) -> impl Iterator<Item = Finding> {
     let keys = document.decryption_keys.iter().enumerate();
-    keys.filter_map(|(index, key)| {
-        let why = decryption_secret::describe(key).err()?;
+    let mut passwords = 0;
+    keys.filter_map(move |(index, key)| {
+        let has_password = matches!(
+            key,
+            DecryptionKey::Given {
+                password: Some(_),
+                ..
+            }
+        );
+        passwords += usize::from(has_password);
+        let why = if has_password && passwords > decryption_secret::MAX_PASSWORDS {
+            let limit = decryption_secret::MAX_PASSWORDS;
+            format!("the guest tries {limit} keys with passwords, and those before it are as many")
+        } else {
+            decryption_secret::describe(key).err()?.to_string()
+        };
         Some(Finding {
             line: None,
             key: format!("decryption-keys.keys, item {}", index + 1),

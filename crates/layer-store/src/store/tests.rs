@@ -2,6 +2,7 @@
 
 use super::*;
 use layer_unpack::Unpacked;
+use oci_image::digest::Digest;
 
 fn verified() -> Unpacked {
     Unpacked {

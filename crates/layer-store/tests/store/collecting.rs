@@ -207,7 +207,7 @@ fn the_longest_unused_goes_first() {
     drop(held);
     let listed = listing::list(&site.path()).unwrap();
     assert_eq!(listed.len(), 1);
-    assert_eq!(listed[0].digest, names[2]);
+    assert_eq!(*listed[0].name.digest(), names[2]);
 }
 
 /// Layers are found, made and removed at the same time, and whoever has a handle has a whole layer.
@@ -272,7 +272,7 @@ fn privileged_a_list_says_who_uses_what() {
         let name = layer.path().file_name().unwrap().to_str().unwrap();
         let found = listed
             .iter()
-            .find(|listed| listed.digest.file_name() == name);
+            .find(|listed| listed.name.digest().file_name() == name);
         found.unwrap().clone()
     };
     let (found, other) = (find(&linked), find(&unused));

@@ -12,7 +12,7 @@ const KEY: [u8; 32] = [0x5a; 32];
 const NONCE: [u8; 16] = *b"0123456789abcdef";
 
 /// Whether layers can be encrypted here. Where every test has to run, a missing program is a failure.
-fn has_openssl(test: &str) -> bool {
+pub(super) fn has_openssl(test: &str) -> bool {
     let version = Command::new("openssl").arg("version").output();
     let is_there = version.is_ok_and(|output| output.status.success());
     assert!(
@@ -46,8 +46,8 @@ fn openssl(input: &[u8], arguments: &[&str]) -> Vec<u8> {
 
 /// An encrypted layer, with what its annotations and its key's owner say.
 #[derive(Clone)]
-struct Sealed {
-    ciphertext: Vec<u8>,
+pub(super) struct Sealed {
+    pub(super) ciphertext: Vec<u8>,
     nonce: [u8; 16],
     hmac: Vec<u8>,
     /// Of the compressed bytes.
@@ -57,7 +57,7 @@ struct Sealed {
 }
 
 impl Sealed {
-    fn new(compressed: &[u8], archive: &[u8]) -> Self {
+    pub(super) fn new(compressed: &[u8], archive: &[u8]) -> Self {
         Self::with_nonce(NONCE, compressed, archive)
     }
 
@@ -79,7 +79,7 @@ impl Sealed {
         }
     }
 
-    fn key(&self) -> LayerKey {
+    pub(super) fn key(&self) -> LayerKey {
         let public = format!(
             r#"{{"cipher":"AES_256_CTR_HMAC_SHA256","hmac":"{}","cipheroptions":{{}}}}"#,
             STANDARD.encode(&self.hmac)

@@ -1,6 +1,20 @@
 //! Layers that are too deep, too large or not waited for.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::decryption::{Sealed, has_openssl};
 use super::*;
+
+/// A blob as it is, and encrypted with its key.
+fn blobs(test: &str, compressed: &[u8], archive: &[u8]) -> Vec<(Vec<u8>, Option<LayerKey>)> {
+    let mut blobs = vec![(compressed.to_vec(), None)];
+    if has_openssl(test) {
+        let sealed = Sealed::new(compressed, archive);
+        let key = sealed.key();
+        blobs.push((sealed.ciphertext, Some(key)));
+    }
+    blobs
+}
 
 /// A layer of 160 KB once made directories 19,500 deep, each symbolic link leading as deep as the last and then 500 more.
 #[test]
@@ -188,6 +202,40 @@ fn a_machine_without_threads_is_an_error() {
     assert!(error.is_local() && !error.is_no_space());
 }
 
+/// The threads that there are already end, whichever cannot be started.
+#[test]
+fn each_thread_that_cannot_be_started_is_an_error() {
+    let test = "each_thread_that_cannot_be_started_is_an_error";
+    let plain = Tar::default().bytes();
+    for (blob, key) in blobs(test, &plain, &plain) {
+        let unpack = |starts| {
+            let directory = tempfile::tempdir().unwrap();
+            let root = fs::File::open(directory.path()).unwrap().into();
+            let expected = Expected {
+                digest: digest_of(&blob),
+                size: blob.len() as u64,
+            };
+            let waiting = Waiting::default();
+            let (digest, key, caller) = (digest_of(&plain), key.as_ref(), waiting.caller());
+            pipeline::tests::with_starts(starts, || {
+                unpack(chunks(&blob), &expected, key, &digest, root, &caller)
+            })
+        };
+        let threads = if key.is_some() { 4 } else { 3 };
+        for starts in 0..threads {
+            let error = unpack(starts).0.unwrap_err();
+            assert!(
+                matches!(error, LayerError::Thread(_)),
+                "{starts}: {error:?}"
+            );
+            assert!(error.is_local() && !error.is_no_space());
+        }
+        let (unpacked, left) = unpack(threads);
+        unpacked.unwrap();
+        assert_eq!(left, 0);
+    }
+}
+
 #[test]
 fn privileged_a_layer_has_limits() {
     if !is_root("privileged_a_layer_has_limits") {
@@ -256,6 +304,7 @@ fn a_zstd_window_has_a_limit() {
 /// and the digest is still what decides.
 #[test]
 fn a_stage_that_ends_early_leaves_nobody_waiting() {
+    let test = "a_stage_that_ends_early_leaves_nobody_waiting";
     let directory = tempfile::tempdir().unwrap();
     let mut plain = vec![0x55; 512];
     plain.resize(16 << 20, 0);
@@ -271,7 +320,17 @@ fn a_stage_that_ends_early_leaves_nobody_waiting() {
     };
     let mut garbage = gzip.clone();
     garbage[10] = 0xff;
-    for blob in [&plain, &gzip, &garbage] {
+    let compressed = [&plain, &gzip, &garbage];
+    let blobs = compressed.map(|compressed| {
+        let is_garbage = compressed == &garbage;
+        (is_garbage, blobs(test, compressed, &plain))
+    });
+    let blobs = blobs.into_iter().flat_map(|(is_garbage, blobs)| {
+        blobs
+            .into_iter()
+            .map(move |(blob, key)| (is_garbage, blob, key))
+    });
+    for (is_garbage, blob, key) in blobs {
         let expected = |digest| Expected {
             digest,
             size: blob.len() as u64,
@@ -279,21 +338,21 @@ fn a_stage_that_ends_early_leaves_nobody_waiting() {
         let waiting = Waiting::default();
         let unpack = |expected: Expected| {
             let root = fs::File::open(directory.path()).unwrap().into();
-            let source = chunks(blob);
+            let source = chunks(&blob);
             unpack(
                 source,
                 &expected,
-                None,
+                key.as_ref(),
                 &digest_of(&plain),
                 root,
                 &waiting.caller(),
             )
             .unwrap_err()
         };
-        let error = unpack(expected(digest_of(blob)));
+        let error = unpack(expected(digest_of(&blob)));
         let is_expected = match error {
-            LayerError::Unpack(_) => blob != &garbage,
-            LayerError::Compression(_) => blob == &garbage,
+            LayerError::Unpack(_) => !is_garbage,
+            LayerError::Compression(_) => is_garbage,
             _ => false,
         };
         assert!(is_expected, "{error:?}");
@@ -303,25 +362,31 @@ fn a_stage_that_ends_early_leaves_nobody_waiting() {
 }
 
 #[test]
-#[should_panic(expected = "the source broke")]
 fn a_panic_is_not_lost_and_leaves_nobody_waiting() {
-    let directory = tempfile::tempdir().unwrap();
-    let root = fs::File::open(directory.path()).unwrap().into();
+    let test = "a_panic_is_not_lost_and_leaves_nobody_waiting";
     let start = large_file();
-    let waiting = Waiting::default();
-    let source = Endless::new(&start, None).enumerate().map(|(at, chunk)| {
-        if at == 100 {
-            panic!("the source broke")
-        } else {
-            chunk
-        }
-    });
-    let _ = unpack(
-        source,
-        &endless(),
-        None,
-        &digest_of(b""),
-        root,
-        &waiting.caller(),
-    );
+    for (start, key) in blobs(test, &start, &start) {
+        let directory = tempfile::tempdir().unwrap();
+        let root = fs::File::open(directory.path()).unwrap().into();
+        let waiting = Waiting::default();
+        let source = Endless::new(&start, None).enumerate().map(|(at, chunk)| {
+            if at == 100 {
+                panic!("the source broke")
+            } else {
+                chunk
+            }
+        });
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            unpack(
+                source,
+                &endless(),
+                key.as_ref(),
+                &digest_of(b""),
+                root,
+                &waiting.caller(),
+            )
+        }));
+        let panic = result.unwrap_err();
+        assert_eq!(panic.downcast_ref(), Some(&"the source broke"));
+    }
 }

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use libfuzzer_sys::fuzz_target;
-use ocicrypt::{Encryption, MAX_ENTRIES};
+use ocicrypt::{Effort, Encryption, MAX_ENTRIES};
 
 fuzz_target!(|text: &str| {
     let mut annotations = BTreeMap::new();
@@ -33,7 +33,9 @@ fuzz_target!(|text: &str| {
             assert!(packets <= MAX_ENTRIES);
             let kids = encryption.packets().map(|packet| packet.kid().to_owned());
             let keys = kids.map(|kid| (kid, vec![7; 32].into())).collect();
-            let error = encryption.unwrap(&[], &keys).unwrap_err();
+            let error = encryption
+                .unwrap(&[], &keys, &Effort::new(100))
+                .unwrap_err();
             assert!((1..=3 * MAX_ENTRIES).contains(&error.refused().len()));
             assert!(packets + usize::from(encryption.uses_keys()) <= error.refused().len());
             error.to_string()

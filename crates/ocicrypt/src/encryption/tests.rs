@@ -1,4 +1,8 @@
+use std::slice;
+
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+
+use serde_json::json;
 
 use super::*;
 use crate::InvalidJson;
@@ -24,6 +28,11 @@ fn list(entries: &[&str]) -> String {
     entries.join(",")
 }
 
+/// More than any test here takes.
+fn plenty() -> Effort {
+    Effort::new(1000)
+}
+
 fn keks(keys: &[(&str, Vec<u8>)]) -> BTreeMap<String, Zeroizing<Vec<u8>>> {
     let keys = keys.iter();
     keys.map(|(kid, key)| ((*kid).to_owned(), Zeroizing::new(key.clone())))
@@ -35,18 +44,14 @@ fn any_packet_that_opens_is_enough() {
     let other = GCM.replace(KID, "kbs:///default/image-kek/2");
     let cloud = GCM.replacen('{', r#"{"provider":"aliyun","#, 1);
     let right = keks(&[(KID, key_encryption_key())]);
-    for packets in [
-        list(&[GCM]),
-        list(&[CTR]),
-        list(&[&other, &cloud, "broken", GCM]),
-    ] {
+    for packets in [list(&[GCM]), list(&[&other, &cloud, "broken", CTR, GCM])] {
         let encryption = Encryption::parse(&annotations(&[
             ("pkcs7", "AAAA"),
             ("jwe", &list(&[NO_JWE])),
             (PACKETS, &packets),
         ]))
         .unwrap();
-        let unlocked = encryption.unwrap(&[], &right).unwrap();
+        let unlocked = encryption.unwrap(&[], &right, &plenty()).unwrap();
         let (name, kid) = ("attestation-agent".to_owned(), KID.to_owned());
         assert_eq!(unlocked.how, How::KeyProvider { name, kid });
         assert_eq!(
@@ -77,12 +82,17 @@ fn every_way_has_its_reason() {
             Refused::Unopened(Unopened::Key),
             "key provider attestation-agent 1, kbs:///default/image-kek/1: the key of that name does not open it",
         ),
-        (PACKETS, list(&[CTR]), Refused::Noise, "A256CTR cannot tell"),
+        (
+            PACKETS,
+            list(&[CTR]),
+            Refused::Packet(InvalidPacket::NotAuthenticated),
+            "attestation-agent 1: it is wrapped with \"A256CTR\", which is refused",
+        ),
         (
             PACKETS,
             list(&[&short]),
-            Refused::Unopened(Unopened::KeyBytes(44)),
-            "44 bytes instead of 32",
+            Refused::Unopened(Unopened::KeyBytes),
+            "kbs:///short/a/b: what has that name is no key of 32 bytes; it has to be the bytes themselves",
         ),
         (
             PACKETS,
@@ -118,7 +128,7 @@ fn every_way_has_its_reason() {
         ),
     ] {
         let encryption = Encryption::parse(&annotations(&[(scheme, &entries)])).unwrap();
-        let error = encryption.unwrap(&[], &wrong).unwrap_err();
+        let error = encryption.unwrap(&[], &wrong, &plenty()).unwrap_err();
         let whys: Vec<_> = error.refused().iter().map(|(_, why)| why.clone()).collect();
         assert_eq!(whys, [why]);
         assert!(
@@ -126,6 +136,7 @@ fn every_way_has_its_reason() {
             "{error}"
         );
         assert!(error.to_string().contains(text), "{error}");
+        assert!(!error.to_string().contains("44"), "{error}");
     }
 }
 
@@ -151,7 +162,7 @@ fn what_was_wrapped_must_be_options() {
         let encryption = Encryption::parse(&annotations(&[(PACKETS, &list(&[&packet]))]));
         let error = encryption
             .unwrap()
-            .unwrap(&[], &keks(&[(KID, key_encryption_key())]))
+            .unwrap(&[], &keks(&[(KID, key_encryption_key())]), &plenty())
             .unwrap_err();
         assert_eq!(error.refused()[0].1, Refused::Options(expected.into()));
         assert!(!format!("{error} {error:?}").contains("c2Vj"), "{error:?}");
@@ -162,7 +173,7 @@ fn what_was_wrapped_must_be_options() {
 fn many_ways_make_no_long_message() {
     let packets = vec![GCM; MAX_ENTRIES];
     let encryption = Encryption::parse(&annotations(&[(PACKETS, &list(&packets))])).unwrap();
-    let error = encryption.unwrap(&[], &keks(&[])).unwrap_err();
+    let error = encryption.unwrap(&[], &keks(&[]), &plenty()).unwrap_err();
     assert_eq!(error.refused().len(), MAX_ENTRIES);
     let text = error.to_string();
     assert!(text.ends_with("; and 28 more"), "{text}");
@@ -247,4 +258,83 @@ fn annotations_that_describe_no_encryption_are_refused() {
         (encryption.packets().count(), encryption.uses_keys()),
         (1, false)
     );
+}
+
+/// A JWE that asks for an operation of each recipient and each key, and that nothing opens.
+fn jwe(key: &PrivateKey, recipients: usize) -> String {
+    let header = json!({"alg": "ECDH-ES+A256KW", "epk": key.public_jwk().unwrap()});
+    let recipient = json!({"header": header, "encrypted_key": "A".repeat(32)});
+    let members = json!({
+        "unprotected": {"enc": "A256GCM"},
+        "recipients": vec![recipient; recipients],
+        "iv": "A".repeat(16),
+        "ciphertext": "AAAA",
+        "tag": "A".repeat(22),
+    });
+    members.to_string()
+}
+
+#[test]
+fn jwes_have_limits_together() {
+    let key = PrivateKey::generate_p256().unwrap();
+    let (one, many) = (jwe(&key, 1), jwe(&key, 32));
+    let long = |bytes: usize| format!("{one}{}", " ".repeat(bytes - one.len()));
+    for (jwes, expected) in [
+        (list(&[&many, &many]), None),
+        (
+            list(&[&many, &one, &many]),
+            Some(InvalidEncryption::Recipients(MAX_RECIPIENTS + 1)),
+        ),
+        (list(&[&one, &long(MAX_JWE_BYTES)]), None),
+        (
+            list(&[&one, &long(MAX_JWE_BYTES + 1)]),
+            Some(InvalidEncryption::JweBytes {
+                entry: 2,
+                found: MAX_JWE_BYTES + 1,
+            }),
+        ),
+    ] {
+        let error = Encryption::parse(&annotations(&[("jwe", &jwes)])).err();
+        assert_eq!(error, expected);
+    }
+}
+
+#[test]
+fn no_more_keys_are_tried_than_is_allowed() {
+    let key = || PrivateKey::generate_p256().unwrap();
+    let keys = [key(), key()];
+    let jwes = list(&[&jwe(&keys[0], 2), &jwe(&keys[0], 1)]);
+    let locked = Encryption::parse(&annotations(&[("jwe", &jwes)])).unwrap();
+    let packet = annotations(&[("jwe", &jwes), (PACKETS, &list(&[GCM]))]);
+    let packet = Encryption::parse(&packet).unwrap();
+    let unopened = || Refused::NoKeyOpens("ECDH-ES+A256KW on P-256".to_owned());
+    for (operations, left, expected) in [
+        (7, 1, [unopened(), unopened()]),
+        (6, 0, [unopened(), unopened()]),
+        (5, 0, [unopened(), Refused::Stopped]),
+        (3, 0, [Refused::Stopped, Refused::Stopped]),
+        (0, 0, [Refused::Stopped, Refused::Stopped]),
+    ] {
+        let effort = Effort::new(operations);
+        let error = locked.unwrap(&keys, &keks(&[]), &effort).unwrap_err();
+        assert_eq!(
+            (0..9).filter(|_| effort.spend()).count(),
+            left,
+            "{operations}"
+        );
+        let whys: Vec<_> = error.refused().iter().map(|(_, why)| why.clone()).collect();
+        assert_eq!(whys, expected, "{operations}");
+        let is_said = error
+            .to_string()
+            .contains("there are more keys and recipients than are tried");
+        assert_eq!(is_said, operations < 6, "{error}");
+        // Which keys there were is nobody's business.
+        assert!(!error.to_string().contains("2 of"), "{error}");
+        let right = keks(&[(KID, key_encryption_key())]);
+        packet.unwrap(&keys, &right, &effort).unwrap();
+    }
+    let effort = plenty();
+    effort.end();
+    let error = locked.unwrap(slice::from_ref(&keys[0]), &keks(&[]), &effort);
+    assert_eq!(error.unwrap_err().refused()[0].1, Refused::Stopped);
 }

@@ -174,7 +174,11 @@ fn the_owners_proxies_replace_the_hosts_as_a_whole() {
     let of_host = proxy("HTTPS_PROXY", "http://host.corp:1");
     for (measured, expected) in [
         (String::new(), Some("host.corp")),
-        ("[extra-env]\nOTHER = \"x\"\n".to_owned(), Some("host.corp")),
+        ("[registries]\n".to_owned(), Some("host.corp")),
+        ("[extra-env]\n".to_owned(), None),
+        ("extra-env = {}\n".to_owned(), None),
+        (proxy("HTTPS_PROXY", ""), None),
+        (proxy("OTHER", "x"), None),
         (
             proxy("HTTPS_PROXY", "http://owner.corp:1"),
             Some("owner.corp"),

@@ -1,0 +1,67 @@
+//! How much work the keys of encrypted layers are worth.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A number of operations with private keys that may still be done; clones share it.
+///
+/// Whoever writes an image says for how many recipients its layers are, and each of them costs an operation with every key that
+/// fits: milliseconds with RSA. Limits for one layer do not bound an image, so the caller gives what all of it may cost, and can
+/// take it back while work is done in another thread.
+#[derive(Clone, Debug)]
+pub struct Effort(Arc<AtomicU32>);
+
+impl Effort {
+    /// That many operations.
+    pub fn new(operations: u32) -> Self {
+        Self(Arc::new(AtomicU32::new(operations)))
+    }
+
+    /// Takes back what is left. An operation that was begun is not interrupted.
+    pub fn end(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    /// Takes one operation, and says whether there was one.
+    pub fn spend(&self) -> bool {
+        let less_one = |left: u32| left.checked_sub(1);
+        self.0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less_one)
+            .is_ok()
+    }
+
+    /// Whether nothing is left.
+    pub fn is_spent(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_is_done_than_was_given() {
+        let effort = Effort::new(2);
+        let shared = effort.clone();
+        assert!(effort.spend() && !effort.is_spent());
+        assert!(shared.spend() && effort.is_spent());
+        assert!(!effort.spend() && !shared.spend());
+        assert!(effort.is_spent());
+
+        let ended = Effort::new(u32::MAX);
+        ended.clone().end();
+        assert!(ended.is_spent() && !ended.spend());
+    }
+
+    #[test]
+    fn threads_share_what_there_is() {
+        let effort = Effort::new(1000);
+        let spend_all = || (0..1000).filter(|_| effort.spend()).count();
+        let spent: usize = std::thread::scope(|scope| {
+            let threads = [(); 4].map(|()| scope.spawn(spend_all));
+            threads.map(|thread| thread.join().unwrap()).iter().sum()
+        });
+        assert_eq!(spent, 1000);
+    }
+}
