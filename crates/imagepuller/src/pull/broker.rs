@@ -79,8 +79,12 @@ impl Broker {
             (Some(reference), roots) => {
                 let text = self.fetch(reference, &settings).await?;
                 // Not even where it broke off: whoever chose the reference may have chosen another secret, to measure it.
-                let fetched = DockerConfig::parse(&text)
-                    .map_err(|error| unread("credentials-uri", error.without_place().to_owned()))?;
+                let fetched = DockerConfig::parse(&text).map_err(|error| {
+                    unread(
+                        "credentials-uri",
+                        format!("is no docker configuration: {}", error.without_place()),
+                    )
+                })?;
                 Ok(settings.confided(fetched, roots, registry, repository)?)
             }
         }
