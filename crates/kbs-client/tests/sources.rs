@@ -328,10 +328,7 @@ fn sources_are_asked_in_order_until_one_has_it() {
         )
     );
     let error = ask(&client(&[], PATIENT)).unwrap_err();
-    assert!(
-        error.contains("list \"sources\" in [resources]"),
-        "{error}"
-    );
+    assert!(error.contains("list \"sources\" in [resources]"), "{error}");
 }
 
 #[test]
