@@ -1,5 +1,5 @@
-//! Packing a document: into memory as this project does it, and the way that the Kata runtimes do it for initdata (best
-//! compression, a temporary file, `fsync`, `rename`).
+//! Packing a document: into memory as this project does it, and the way that the Kata runtimes do
+//! it for initdata (best compression, a temporary file, `fsync`, `rename`).
 
 #![allow(
     clippy::unwrap_used,
@@ -17,8 +17,8 @@ use config_image::{Magic, encode};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use flate2::{Compression, write::GzEncoder};
 
-/// A document of exactly `bytes` bytes as nodes have them: entries with a token and a certificate, which hardly
-/// compress, between keys that do. No two entries are alike.
+/// A document of exactly `bytes` bytes as nodes have them: entries with a token and a certificate,
+/// which hardly compress, between keys that do. No two entries are alike.
 fn document(bytes: usize) -> String {
     const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;

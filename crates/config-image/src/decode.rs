@@ -31,12 +31,15 @@ pub enum DecodeError {
     Gzip(#[source] io::Error),
     /// The document is longer than [`MAX_DOCUMENT_BYTES`].
     #[error(
-        "inflate the gzip stream at offset {HEADER_BYTES}: it holds more than {MAX_DOCUMENT_BYTES} bytes"
+        "inflate the gzip stream at offset {HEADER_BYTES}: it holds more than {MAX_DOCUMENT_BYTES} \
+        bytes"
     )]
     DocumentOverLimit,
-    /// The gzip stream ends before the header's length does: trailing bytes or a second gzip member.
+    /// The gzip stream ends before the header's length does: trailing bytes or a second gzip
+    /// member.
     #[error(
-        "inflate the gzip stream at offset {HEADER_BYTES}: it ends {unused} bytes before the length in the header"
+        "inflate the gzip stream at offset {HEADER_BYTES}: it ends {unused} bytes before the \
+        length in the header"
     )]
     TrailingBytes {
         /// How many bytes are left over.
@@ -46,9 +49,10 @@ pub enum DecodeError {
 
 /// Reads the image for `expected` from `source`.
 ///
-/// Each byte is read once, into memory bounded by [`crate::MAX_GZIP_BYTES`], and only that copy is used: a device that
-/// changes under the reader yields an error or one consistent document. Inflating stops at [`MAX_DOCUMENT_BYTES`].
-/// Whatever follows the gzip stream on the device is not read.
+/// Each byte is read once, into memory bounded by [`crate::MAX_GZIP_BYTES`], and only that copy is
+/// used: a device that changes under the reader yields an error or one consistent document.
+/// Inflating stops at [`MAX_DOCUMENT_BYTES`]. Whatever follows the gzip stream on the device is not
+/// read.
 ///
 /// # Errors
 ///
@@ -66,8 +70,9 @@ pub fn decode(source: &(impl ReadAt + ?Sized), expected: Magic) -> Result<Image,
 
 /// Inflates exactly one gzip member that fills `gzip` to its last byte.
 ///
-/// Two passes: the first only counts, so that the buffer of the second is allocated once. A buffer that grows would
-/// leave copies of secrets in freed memory. (The decoder's own window, up to 32 KiB, is freed as it is.)
+/// Two passes: the first only counts, so that the buffer of the second is allocated once. A buffer
+/// that grows would leave copies of secrets in freed memory. (The decoder's own window, up to 32
+/// KiB, is freed as it is.)
 fn inflate(gzip: &[u8]) -> Result<Zeroizing<Vec<u8>>, DecodeError> {
     let mut decoder = GzDecoder::new(gzip);
     let counted = io::copy(
@@ -163,7 +168,8 @@ mod tests {
             decode_gzip(&gzip(&zeroes)),
             Err(DecodeError::DocumentOverLimit)
         ));
-        // A bomb of 1:1000, as large as the header allows: must end at the limit, not at a gigabyte.
+        // A bomb of 1:1000, as large as the header allows: must end at the limit, not at a
+        // gigabyte.
         let bomb = gzip(&vec![0; 900 << 20]);
         assert!(bomb.len() <= crate::MAX_GZIP_BYTES, "{}", bomb.len());
         assert!(matches!(

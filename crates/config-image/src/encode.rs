@@ -30,13 +30,15 @@ pub enum EncodeError {
     Compress(#[from] std::io::Error),
 }
 
-/// The gzip header that is written: no flags, no time, unknown compressor and operating system (RFC 1952, 2.3).
+/// The gzip header that is written: no flags, no time, unknown compressor and operating system (RFC
+/// 1952, 2.3).
 const GZIP_HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
 
 /// The CRC-32 and the length behind the deflate stream (RFC 1952, 2.3).
 const GZIP_TRAILER_BYTES: usize = 8;
 
-/// The most that one stored block of a deflate stream holds, and what stands before it (RFC 1951, 3.2.4).
+/// The most that one stored block of a deflate stream holds, and what stands before it (RFC
+/// 1951, 3.2.4).
 const MAX_STORED_BYTES: usize = 0xffff;
 const STORED_HEADER_BYTES: usize = 5;
 
@@ -45,12 +47,13 @@ const COMPRESSED_STEP_BYTES: usize = 32 << 10;
 
 /// Packs `document` into an image for `magic`.
 ///
-/// The same input gives the same bytes: the gzip header has no name, no comment and no time. What [`crate::decode`]
-/// would refuse for its size is refused here.
+/// The same input gives the same bytes: the gzip header has no name, no comment and no time. What
+/// [`crate::decode`] would refuse for its size is refused here.
 ///
-/// The gzip stream stores the document as it is, and compresses no more of it than [`MAX_GZIP_BYTES`] demands: nothing
-/// of a document well below that limit, its beginning at the limit. Tokens and certificates hardly compress, the image
-/// stays in memory, and compression would take longer than everything else that happens at a sandbox's creation.
+/// The gzip stream stores the document as it is, and compresses no more of it than
+/// [`MAX_GZIP_BYTES`] demands: nothing of a document well below that limit, its beginning at the
+/// limit. Tokens and certificates hardly compress, the image stays in memory, and compression would
+/// take longer than everything else that happens at a sandbox's creation.
 ///
 /// The result is zeroed when dropped. The compressor's own window, where there is one, is not.
 ///
@@ -63,8 +66,8 @@ pub fn encode(magic: Magic, document: &[u8]) -> Result<Zeroizing<Vec<u8>>, Encod
             size: document.len(),
         });
     }
-    // Reserved once for the worst case (deflate stores what it cannot compress, 5 bytes for each 16 KiB at least), so
-    // that the vector never grows and leaves a copy of a secret behind.
+    // Reserved once for the worst case (deflate stores what it cannot compress, 5 bytes for each 16
+    // KiB at least), so that the vector never grows and leaves a copy of a secret behind.
     let worst_case = document.len() + document.len() / 1024 + 64;
     let mut image = Zeroizing::new(Vec::with_capacity(HEADER_BYTES + worst_case + SECTOR_BYTES));
     image.extend(magic.bytes());
@@ -81,7 +84,8 @@ pub fn encode(magic: Magic, document: &[u8]) -> Result<Zeroizing<Vec<u8>>, Encod
     Ok(image)
 }
 
-/// Appends `document` as one gzip member to `image`, which holds the image's header and room for everything.
+/// Appends `document` as one gzip member to `image`, which holds the image's header and room for
+/// everything.
 fn write_gzip(document: &[u8], image: &mut Vec<u8>) -> Result<(), EncodeError> {
     image.extend(GZIP_HEADER);
     let mut rest = document;
@@ -175,7 +179,8 @@ mod tests {
         assert!(fits.capacity() >= fits.len());
     }
 
-    /// The sizes where another block begins, where compression begins, and where it reaches the end.
+    /// The sizes where another block begins, where compression begins, and where it reaches the
+    /// end.
     #[test]
     fn every_mixture_of_stored_and_compressed_blocks_decodes() {
         let line = "auth = \"c2VjcmV0OnRva2Vu\" # an entry like any other\n";

@@ -4,7 +4,8 @@ use std::io;
 
 use crate::{HEADER_BYTES, MAX_GZIP_BYTES, Magic, ReadAt, SECTOR_BYTES};
 
-/// The shortest gzip stream there is: header (10), an empty deflate block (2), CRC-32 and length (8).
+/// The shortest gzip stream there is: header (10), an empty deflate block (2), CRC-32 and length
+/// (8).
 const MIN_GZIP_BYTES: u64 = 20;
 
 /// A header as it was read: sixteen bytes that nobody has believed yet.
@@ -23,7 +24,8 @@ const _: () = {
     assert!(std::mem::offset_of!(RawHeader, gzip_len) == 8);
 };
 
-/// A header whose magic is the expected one and whose numbers fit both the device and this project's limits.
+/// A header whose magic is the expected one and whose numbers fit both the device and this
+/// project's limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     magic: Magic,
@@ -41,7 +43,8 @@ pub enum HeaderError {
         size: u64,
     },
     /// The first eight bytes are not the expected magic.
-    #[error("read an image header: expected the magic \"{expected}\" at offset 0, found \"{}\"", found.escape_ascii())]
+    #[error("read an image header: expected the magic \"{expected}\" at offset 0, \
+    found \"{}\"", found.escape_ascii())]
     OtherMagic {
         /// What the caller asked for.
         expected: Magic,
@@ -50,7 +53,8 @@ pub enum HeaderError {
     },
     /// The length is less than any gzip stream has.
     #[error(
-        "read an image header: the length at offset 8 is {gzip_len}, the shortest gzip stream has {MIN_GZIP_BYTES} bytes"
+        "read an image header: the length at offset 8 is {gzip_len}, the shortest gzip stream has \
+        {MIN_GZIP_BYTES} bytes"
     )]
     LengthTooSmall {
         /// The length field.
@@ -58,7 +62,8 @@ pub enum HeaderError {
     },
     /// The length is over [`MAX_GZIP_BYTES`].
     #[error(
-        "read an image header: the length at offset 8 is {gzip_len}, at most {MAX_GZIP_BYTES} bytes are accepted"
+        "read an image header: the length at offset 8 is {gzip_len}, at most {MAX_GZIP_BYTES} \
+        bytes are accepted"
     )]
     LengthOverLimit {
         /// The length field.
@@ -66,7 +71,8 @@ pub enum HeaderError {
     },
     /// The stream would end behind the end of the source.
     #[error(
-        "read an image header: the length at offset 8 is {gzip_len}, but the disk ends after {size} bytes"
+        "read an image header: the length at offset 8 is {gzip_len}, but the disk ends after \
+        {size} bytes"
     )]
     LengthOverEnd {
         /// The length field.
@@ -96,8 +102,8 @@ impl RawHeader {
         Ok(Self { magic, gzip_len })
     }
 
-    /// Checks the sixteen bytes against what the caller expects and what the source can hold; `size` is its size in
-    /// bytes. After this every number is safe to allocate by.
+    /// Checks the sixteen bytes against what the caller expects and what the source can hold;
+    /// `size` is its size in bytes. After this every number is safe to allocate by.
     ///
     /// # Errors
     ///
@@ -140,7 +146,8 @@ impl Header {
         self.gzip_len as usize
     }
 
-    /// Length of the whole image in bytes: header, gzip stream, and padding to a multiple of [`SECTOR_BYTES`].
+    /// Length of the whole image in bytes: header, gzip stream, and padding to a multiple of
+    /// [`SECTOR_BYTES`].
     #[must_use]
     pub const fn image_len(&self) -> usize {
         (HEADER_BYTES + self.gzip_len()).next_multiple_of(SECTOR_BYTES)

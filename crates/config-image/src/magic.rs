@@ -21,8 +21,8 @@ impl Magic {
     ///
     /// # Errors
     ///
-    /// [`NotAscii`] where a byte is not a visible ASCII character: such a magic could not be told in a message, and
-    /// eight zero bytes would match every blank disk.
+    /// [`NotAscii`] where a byte is not a visible ASCII character: such a magic could not be told
+    /// in a message, and eight zero bytes would match every blank disk.
     pub fn new(bytes: [u8; 8]) -> Result<Self, NotAscii> {
         if bytes.iter().all(u8::is_ascii_graphic) {
             Ok(Self(bytes))
@@ -59,8 +59,8 @@ pub struct NotAscii;
 
 /// Reads what `source` says it is for, without believing anything else of it.
 ///
-/// Reads eight bytes at offset 0. `None` where the source is too short for an image or its first bytes are no magic;
-/// most disks of a machine are that.
+/// Reads eight bytes at offset 0. `None` where the source is too short for an image or its first
+/// bytes are no magic; most disks of a machine are that.
 ///
 /// # Errors
 ///

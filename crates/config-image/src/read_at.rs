@@ -6,8 +6,8 @@ use std::os::unix::fs::FileExt;
 
 /// A source of bytes that is read at offsets: a file, a block device, or memory.
 ///
-/// Implementations may be hostile in content and may change between two reads. A decoder therefore reads each byte
-/// once and works on its copy.
+/// Implementations may be hostile in content and may change between two reads. A decoder therefore
+/// reads each byte once and works on its copy.
 pub trait ReadAt {
     /// Fills `buffer` with the bytes at `offset`, counted in bytes from the start.
     ///
@@ -29,8 +29,8 @@ impl ReadAt for File {
         FileExt::read_exact_at(self, buffer, offset)
     }
 
-    /// Seeks to the end, because the metadata of a block device says 0. Moves the file's own position, which the
-    /// positioned reads do not use.
+    /// Seeks to the end, because the metadata of a block device says 0. Moves the file's own
+    /// position, which the positioned reads do not use.
     fn size(&self) -> io::Result<u64> {
         (&*self).seek(SeekFrom::End(0))
     }

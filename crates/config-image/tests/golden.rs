@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 
 use config_image::{Magic, decode, encode};
 
-/// Kata's own sample (`src/agent/testdata/initdata.img`), rebuilt from its description: Go's gzip writer, two deflate
-/// blocks, no name.
+/// Kata's own sample (`src/agent/testdata/initdata.img`), rebuilt from its description: Go's gzip
+/// writer, two deflate blocks, no name.
 const KATA_GO: &[u8] = include_bytes!("data/kata-go-initdata.img");
 /// As Kata's Rust runtime writes it: best compression, gzip header with name and comment.
 const KATA_RUST: &[u8] = include_bytes!("data/kata-rs-initdata.img");
@@ -48,7 +48,8 @@ fn kata_vector_is_the_described_one() {
     assert!(KATA_GO[16 + 36..].iter().all(|byte| *byte == 0));
 }
 
-/// An independent reader, written from `docs/format.md` alone, must agree with what [`encode`] writes.
+/// An independent reader, written from `docs/format.md` alone, must agree with what [`encode`]
+/// writes.
 #[test]
 fn python_agrees() {
     let reader = "\

@@ -1,10 +1,13 @@
-//! Directories with a registry's settings: containerd's `certs.d` with `hosts.toml`, Docker's and podman's with certificates.
+//! Directories with a registry's settings: containerd's `certs.d` with `hosts.toml`, Docker's and
+//! podman's with certificates.
 //!
-//! A directory is named after its registry: `registry.corp`, `registry.corp:5000`, containerd also `registry.corp_5000_` and
-//! `_default` for every registry without a directory. A `hosts.toml` that is not empty counts alone, as for containerd;
-//! otherwise `*.crt` are certificate authorities, and `*.cert` with `*.key` identify the client, which the document cannot say.
+//! A directory is named after its registry: `registry.corp`, `registry.corp:5000`, containerd also
+//! `registry.corp_5000_` and `_default` for every registry without a directory. A `hosts.toml` that
+//! is not empty counts alone, as for containerd; otherwise `*.crt` are certificate authorities, and
+//! `*.cert` with `*.key` identify the client, which the document cannot say.
 //!
-//! A `hosts.toml` that cannot be read is a fault. containerd would log it and go on with the certificates beside it.
+//! A `hosts.toml` that cannot be read is a fault. containerd would log it and go on with the
+//! certificates beside it.
 
 mod hosts_toml;
 
@@ -48,7 +51,8 @@ impl std::fmt::Debug for HostsToml {
     }
 }
 
-/// Reads all directories. Their CA files are read by `read_file`, with absolute paths or such that begin with a directory's.
+/// Reads all directories. Their CA files are read by `read_file`, with absolute paths or such that
+/// begin with a directory's.
 pub fn read(mut directories: Vec<Directory>, read_file: &mut ReadFile<'_>) -> Import {
     let mut report = Report::default();
     directories.sort_by_key(|directory| (rank(&directory.name), directory.name.clone()));
@@ -59,7 +63,8 @@ pub fn read(mut directories: Vec<Directory>, read_file: &mut ReadFile<'_>) -> Im
     assemble(plans, report)
 }
 
-/// Of two directories for one registry containerd takes the one without a colon, and images say `docker.io`.
+/// Of two directories for one registry containerd takes the one without a colon, and images say
+/// `docker.io`.
 fn rank(name: &str) -> u8 {
     match name {
         "docker.io" => 0,
@@ -168,7 +173,8 @@ fn roots(
     (!certificates.is_empty()).then_some(Roots::These(certificates))
 }
 
-/// A path below a directory, as Go joins them: `..` goes back by a name, whatever that name is. Absolute ones stay as they are.
+/// A path below a directory, as Go joins them: `..` goes back by a name, whatever that name is.
+/// Absolute ones stay as they are.
 fn joined(directory: &Path, path: &Path) -> PathBuf {
     if path.is_absolute() {
         return path.to_owned();

@@ -1,16 +1,18 @@
 //! Keys of encrypted images, as secrets hold them.
 //!
-//! There is no type of secret for them in Kubernetes: the proposal of `ImageDecryptSecret` was never merged. What survives of it
-//! is its list, `base64(key)[:base64(password)]` with commas between, in one value. The other form that clusters have is a
-//! secret with key files in it. Both are read, from manifests, from the directory that a secret is mounted at, and as files of
-//! their own:
+//! There is no type of secret for them in Kubernetes: the proposal of `ImageDecryptSecret` was
+//! never merged. What survives of it is its list, `base64(key)[:base64(password)]` with commas
+//! between, in one value. The other form that clusters have is a secret with key files in it. Both
+//! are read, from manifests, from the directory that a secret is mounted at, and as files of their
+//! own:
 //!
-//! - a value that is a private key in PEM, DER or as JWK is that key; where the secret has a value of the same name with
-//!   `.password` behind it, that is its password, less the line end;
+//! - a value that is a private key in PEM, DER or as JWK is that key; where the secret has a value
+//!   of the same name with `.password` behind it, that is its password, less the line end;
 //! - a value of base64 is the list, in which a resource URI or a sealed secret may stand for a key.
 //!
-//! Every key is read as the guest would read it, and told what it is; one that cannot be used is left out and told too. Whoever
-//! may write a secret may mean to keep the node busy: items and passwords are counted before anything is done with them.
+//! Every key is read as the guest would read it, and told what it is; one that cannot be used is
+//! left out and told too. Whoever may write a secret may mean to keep the node busy: items and
+//! passwords are counted before anything is done with them.
 //!
 //! - `value`: a value, told apart. `adding`: keys put into a document.
 
@@ -31,12 +33,12 @@ use crate::{Finding, Loss, printable};
 
 pub use adding::{WithKeys, put_below};
 
-/// The most items of all values of all secrets together, also of those that hold no key; a value that is no list is one item. To
-/// read a key takes up to milliseconds. Free to change.
+/// The most items of all values of all secrets together, also of those that hold no key; a value
+/// that is no list is one item. To read a key takes up to milliseconds. Free to change.
 pub const MAX_VALUES: usize = 256;
 
-/// The most keys with passwords that are tried in one import; each may take a second. The guest tries no more for one image, so
-/// further ones are left out unread.
+/// The most keys with passwords that are tried in one import; each may take a second. The guest
+/// tries no more for one image, so further ones are left out unread.
 pub const MAX_PASSWORDS: usize = 16;
 
 /// The longest value: a list of a few keys of the greatest length. Free to change.
@@ -111,8 +113,8 @@ impl std::fmt::Debug for Source<'_> {
 
 /// Reads keys.
 ///
-/// The sources may come from an attacker: their lengths and numbers are bounded, and nothing of them but names appears in what is
-/// told. Keys are kept in memory that is zeroed.
+/// The sources may come from an attacker: their lengths and numbers are bounded, and nothing of
+/// them but names appears in what is told. Keys are kept in memory that is zeroed.
 #[must_use]
 pub fn import(sources: &[Source<'_>]) -> Imported {
     let mut reading = Reading::default();
@@ -135,7 +137,8 @@ pub fn import(sources: &[Source<'_>]) -> Imported {
     reading.imported
 }
 
-/// What the guest would say of a key of a document: what it is, or why it cannot be used. Never shows a part of it.
+/// What the guest would say of a key of a document: what it is, or why it cannot be used. Never
+/// shows a part of it.
 ///
 /// # Errors
 ///
@@ -279,12 +282,14 @@ impl Reading {
         }
     }
 
-    /// Counts an item, whatever it is. The first beyond [`MAX_VALUES`] is told, and nothing is done with any of them.
+    /// Counts an item, whatever it is. The first beyond [`MAX_VALUES`] is told, and nothing is done
+    /// with any of them.
     fn count(&mut self, source: &str, place: &str) -> bool {
         self.items += 1;
         if self.items == MAX_VALUES + 1 {
             let text = format!(
-                "left out with all that follow: there are more than {MAX_VALUES} keys, readable or not"
+                "left out with all that follow: there are more than {MAX_VALUES} keys, readable or \
+                not"
             );
             self.find(source, place, Loss::Lost, &text);
         }
@@ -331,7 +336,8 @@ impl Reading {
             } => {
                 if self.passwords == MAX_PASSWORDS {
                     return Err(format!(
-                        "it has a password, and of such keys {MAX_PASSWORDS} are tried, here and in the guest; store it without one"
+                        "it has a password, and of such keys {MAX_PASSWORDS} are tried, here and \
+                        in the guest; store it without one"
                     ));
                 }
                 self.passwords += 1;

@@ -1,7 +1,8 @@
-//! Docker's credential files: `config.json`, `auth.json` and what the secrets for image pulls hold, made into offers.
+//! Docker's credential files: `config.json`, `auth.json` and what the secrets for image pulls hold,
+//! made into offers.
 //!
-//! The room `docker-config` reads them, and says there how it reads what others read differently. Here is what a document can have
-//! of them:
+//! The room `docker-config` reads them, and says there how it reads what others read differently.
+//! Here is what a document can have of them:
 //!
 //! | case | here |
 //! |---|---|
@@ -31,7 +32,8 @@ fn findings(config: &DockerConfig, source: &str) -> Vec<Finding> {
     };
     let mut findings = Vec::new();
     if config.has_store {
-        let text = "credentials kept by a helper program are not read; run the helper and write down what it answers";
+        let text = "credentials kept by a helper program are not read; run the helper and write \
+        down what it answers";
         findings.push(finding("credsStore".to_owned(), Loss::Lost, text));
     }
     if config.has_headers {

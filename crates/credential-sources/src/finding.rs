@@ -22,7 +22,8 @@ pub enum Loss {
     Note,
     /// Something was left out or changed its meaning: an error where losses are not accepted.
     Lost,
-    /// Taken over, more hosts would receive a password than its author named: left out unless that is accepted.
+    /// Taken over, more hosts would receive a password than its author named: left out unless that
+    /// is accepted.
     Widens,
 }
 

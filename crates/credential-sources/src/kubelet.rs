@@ -1,14 +1,18 @@
-//! The kubelet's credential-provider plugins: programs of the node that know a registry's password of the hour.
+//! The kubelet's credential-provider plugins: programs of the node that know a registry's password
+//! of the hour.
 //!
 //! The protocol is that of Kubernetes 1.26 and later (`CredentialProviderConfig`, and the group
-//! `credentialprovider.kubelet.k8s.io`, each in v1, v1beta1 and v1alpha1), with the kubelet's own rules for what matches what. What
-//! a plugin answers can become a user name and a password in the document and nothing else.
+//! `credentialprovider.kubelet.k8s.io`, each in v1, v1beta1 and v1alpha1), with the kubelet's own
+//! rules for what matches what. What a plugin answers can become a user name and a password in the
+//! document and nothing else.
 //!
-//! The kubelet asks for an image, this project for a registry: when a sandbox is made, its images are not known. So the question
-//! is about an image that need not exist, [`probe`], and only answers that hold for the whole registry are used.
+//! The kubelet asks for an image, this project for a registry: when a sandbox is made, its images
+//! are not known. So the question is about an image that need not exist, [`probe`], and only
+//! answers that hold for the whole registry are used.
 //!
 //! In the order of their use:
-//! - [`config`]: the kubelet's list of plugins. [`matching`]: which of them is asked for a registry.
+//! - [`config`]: the kubelet's list of plugins. [`matching`]: which of them is asked for a
+//!   registry.
 //! - [`protocol`]: question and answer, for both sides. [`duration`]: how Go writes times.
 //! - [`run`]: plugins as processes, side by side. [`answer`]: what becomes an offer.
 

@@ -1,18 +1,21 @@
 //! Other people's credential and registry files in, our document out.
 //!
-//! What nodes and clusters already hold: docker configurations and the secrets that carry them, kubelet's credential-provider
-//! plugins, and the registry files of container engines. Each reader turns bytes into [`Offer`]s, and tells by [`Finding`]s what it
-//! could not take over. Offers never win over what an administrator wrote in the document itself.
+//! What nodes and clusters already hold: docker configurations and the secrets that carry them,
+//! kubelet's credential-provider plugins, and the registry files of container engines. Each reader
+//! turns bytes into [`Offer`]s, and tells by [`Finding`]s what it could not take over. Offers never
+//! win over what an administrator wrote in the document itself.
 //!
-//! Not here: which files are read on a node and when (`kata-configdev` decides that), and the document's own rules
-//! (`puller-config`).
+//! Not here: which files are read on a node and when (`kata-configdev` decides that), and the
+//! document's own rules (`puller-config`).
 //!
-//! - [`docker_config`]: docker's files. [`secret_manifest`]: the secrets that carry them. [`secretgen`]: in which order several count.
-//! - [`offer`]: what a source says about one registry. [`finding`]: what it said that has no place in the document.
+//! - [`docker_config`]: docker's files. [`secret_manifest`]: the secrets that carry them.
+//!   [`secretgen`]: in which order several count.
+//! - [`offer`]: what a source says about one registry. [`finding`]: what it said that has no place
+//!   in the document.
 //! - [`decryption_secret`]: keys of encrypted images, as secrets hold them.
 //! - [`kubelet`]: credential-provider plugins of a node.
-//! - [`certs_d`], [`registries_yaml`], [`registries_conf`]: the registry files of container engines. [`registry_file`]: what those
-//!   have in common, and how it becomes a document.
+//! - [`certs_d`], [`registries_yaml`], [`registries_conf`]: the registry files of container
+//!   engines. [`registry_file`]: what those have in common, and how it becomes a document.
 //! - [`mod@merge`]: offers put below what a document says, and who wins.
 
 pub mod certs_d;

@@ -2,17 +2,20 @@
 //!
 //! Who wins, for each registry that something is offered for:
 //!
-//! 1. An entry of the document that holds for it and has credentials, be it a literal, a suffix or `.`.
+//! 1. An entry of the document that holds for it and has credentials, be it a literal, a suffix or
+//!    `.`.
 //! 2. The first offer of the list that the document can express.
 //! 3. Nobody: the entry that holds sends its credentials to a mirror, so none are added to it.
 //!
-//! `reg.corp` and `reg.corp:443` are one registry: the first offer for either counts, and where the document has an entry
-//! `reg.corp:443`, that one holds for an offer without a port. Without such an entry a name without a port holds for every port.
+//! `reg.corp` and `reg.corp:443` are one registry: the first offer for either counts, and where the
+//! document has an entry `reg.corp:443`, that one holds for an offer without a port. Without such
+//! an entry a name without a port holds for every port.
 //!
-//! An offer only ever adds credentials. Where the registry has an entry of its own, they join it. Where it has none, it gets
-//! one, and that begins with everything that the entry says which held for it until then (`ca-certs` of a suffix, say): a
-//! literal entry hides the others, and must not change whom the puller trusts. What an entry cannot inherit is its absence:
-//! a host that only serves others' blobs or tokens is trusted by their `ca-certs` until it has an entry of its own
+//! An offer only ever adds credentials. Where the registry has an entry of its own, they join it.
+//! Where it has none, it gets one, and that begins with everything that the entry says which held
+//! for it until then (`ca-certs` of a suffix, say): a literal entry hides the others, and must not
+//! change whom the puller trusts. What an entry cannot inherit is its absence: a host that only
+//! serves others' blobs or tokens is trusted by their `ca-certs` until it has an entry of its own
 //! ([`Decision::change`]).
 
 mod editor;
@@ -106,13 +109,14 @@ pub enum MergeError {
 
 /// Puts `offers` below what `document` says; of two offers for one registry the first counts.
 ///
-/// Both may be hostile. The work is bounded by the limits of a document times the number of offers. Only the returned text and
-/// document hold secrets, and every other copy is zeroed; what the document's parser says of that holds here too.
+/// Both may be hostile. The work is bounded by the limits of a document times the number of offers.
+/// Only the returned text and document hold secrets, and every other copy is zeroed; what the
+/// document's parser says of that holds here too.
 ///
 /// # Errors
 ///
-/// [`MergeError::Document`] if `document` is not valid. The others mean that an offer has brought a document to its limits, or
-/// a fault; the document without offers is as good as before.
+/// [`MergeError::Document`] if `document` is not valid. The others mean that an offer has brought a
+/// document to its limits, or a fault; the document without offers is as good as before.
 pub fn merge(document: &[u8], offers: &[Offer]) -> Result<Merged, MergeError> {
     let checked = Document::parse(document).map_err(MergeError::Document)?;
     let text = std::str::from_utf8(document).map_err(|_| MergeError::Edit)?;

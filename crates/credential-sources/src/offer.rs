@@ -7,7 +7,8 @@ use puller_config::{Credentials, Secret};
 /// What a source says about one registry, in the document's terms.
 #[derive(Clone, Debug)]
 pub struct Offer {
-    /// The registry's key as the document writes it, such as `ghcr.io.`, `reg.corp:5000` or `.azurecr.io`.
+    /// The registry's key as the document writes it, such as `ghcr.io.`, `reg.corp:5000` or
+    /// `.azurecr.io`.
     pub name: String,
     /// What is offered for it.
     pub offered: Offered,
@@ -15,7 +16,8 @@ pub struct Offer {
     pub source: String,
 }
 
-/// What may be offered. `Debug` shows no secret, and no user name either: some registries take a token in its place.
+/// What may be offered. `Debug` shows no secret, and no user name either: some registries take a
+/// token in its place.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Offered {

@@ -3,7 +3,8 @@
 /// How much of a key is shown; longer than any registry's name.
 const MAX_SHOWN_CHARS: usize = 300;
 
-/// A key without what may be a password before an `@`, without control characters, and not endlessly long.
+/// A key without what may be a password before an `@`, without control characters, and not
+/// endlessly long.
 pub fn printable(key: &str) -> String {
     let shown = key.rsplit_once('@').map_or(key, |(_, host)| host);
     let mut text = String::new();

@@ -1,10 +1,13 @@
-//! `registries.conf` (version 2) of podman, CRI-O, skopeo and buildah: the part that the document can say.
+//! `registries.conf` (version 2) of podman, CRI-O, skopeo and buildah: the part that the document
+//! can say.
 //!
-//! A `[[registry]]` is taken over where its prefix is a whole host (or `*.` and a domain), because the document does not match
-//! repositories, and where its mirrors and its location are hosts without a path, because the engines put such a path behind
-//! `v2/` and the document before it. A registry that is asked only at places that cannot be said is forbidden.
+//! A `[[registry]]` is taken over where its prefix is a whole host (or `*.` and a domain), because
+//! the document does not match repositories, and where its mirrors and its location are hosts
+//! without a path, because the engines put such a path behind `v2/` and the document before it. A
+//! registry that is asked only at places that cannot be said is forbidden.
 //!
-//! `insecure` becomes `insecure-skip-verify`, which includes plain HTTP, though without credentials.
+//! `insecure` becomes `insecure-skip-verify`, which includes plain HTTP, though without
+//! credentials.
 
 use crate::printable;
 use crate::registry_file::assemble::assemble;
@@ -188,7 +191,12 @@ fn host(location: &str, key: &str, is_insecure: bool, source: &str, report: &mut
     match endpoint {
         Ok(endpoint) => {
             if is_insecure {
-                report.lost(source, key, "is not asked over plain HTTP; if it does not speak TLS, write its address with \"http://\" into the document");
+                report.lost(
+                    source,
+                    key,
+                    "is not asked over plain HTTP; if it does not speak TLS, \
+                write its address with \"http://\" into the document",
+                );
             }
             Target::Address(endpoint)
         }

@@ -1,10 +1,11 @@
 //! `registries.yaml` of K3s and RKE2.
 //!
-//! `mirrors` says where a registry's images are asked for, `configs` how each host is reached. The registry itself is always
-//! asked last (`--disable-default-registry-endpoint` is an option of K3s that the file does not show). `*` stands for every
-//! registry without a key of its own, except for credentials: containerd looks those up by the host's own name and sends those
-//! of `*` to nobody. Of several credentials for a host, containerd's order holds: user name and password, then the identity
-//! token, then `auth`.
+//! `mirrors` says where a registry's images are asked for, `configs` how each host is reached. The
+//! registry itself is always asked last (`--disable-default-registry-endpoint` is an option of K3s
+//! that the file does not show). `*` stands for every registry without a key of its own, except for
+//! credentials: containerd looks those up by the host's own name and sends those of `*` to nobody.
+//! Of several credentials for a host, containerd's order holds: user name and password, then the
+//! identity token, then `auth`.
 
 mod text;
 
@@ -96,7 +97,8 @@ fn plan(name: &str, key: String, source: &str, links: Vec<Link>) -> Plan {
     }
 }
 
-/// The name in the document's words, in which a leading dot would mean something else than in this file.
+/// The name in the document's words, in which a leading dot would mean something else than in this
+/// file.
 fn document_name(name: &str) -> String {
     match name {
         ALL => ".".into(),
@@ -155,7 +157,12 @@ fn links(
             Err(reason) => report.lost(source, &key, format!("left out: {reason}")),
             Ok(endpoint) => {
                 if endpoint.had_user {
-                    report.lost(source, &key, "the user name and password of the address are left out; K3s does not use them");
+                    report.lost(
+                        source,
+                        &key,
+                        "the user name and password of the address are left \
+                    out; K3s does not use them",
+                    );
                 }
                 links.push(Link {
                     key,
@@ -191,7 +198,12 @@ fn settings(
     if let Some(auth) = &config.auth {
         let key = join(&key, "auth");
         if host == ALL {
-            report.lost(source, &key, "left out: containerd sends it to no registry, and a document would have it sent to every registry without an entry");
+            report.lost(
+                source,
+                &key,
+                "left out: containerd sends it to no registry, and a \
+            document would have it sent to every registry without an entry",
+            );
         } else {
             settings.credentials = credentials(auth, source, &key, report).map(Arc::new);
         }

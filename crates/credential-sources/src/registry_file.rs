@@ -1,17 +1,22 @@
-//! What the registry files of container engines have in common: more than credentials, and an order of hosts to ask.
+//! What the registry files of container engines have in common: more than credentials, and an order
+//! of hosts to ask.
 //!
 //! A reader ([`certs_d`](crate::certs_d), [`registries_yaml`](crate::registries_yaml),
-//! [`registries_conf`](crate::registries_conf)) turns each registry of its files into a `plan::Plan`: the hosts that are asked for
-//! its images, in order, each with its settings. `assemble` makes of all plans the entries of one document, in which a registry
-//! has one mirror and a host one entry. What does not fit is told; [`Import::write`] writes the rest.
+//! [`registries_conf`](crate::registries_conf)) turns each registry of its files into a
+//! `plan::Plan`: the hosts that are asked for its images, in order, each with its settings.
+//! `assemble` makes of all plans the entries of one document, in which a registry has one mirror
+//! and a host one entry. What does not fit is told; [`Import::write`] writes the rest.
 //!
-//! One principle decides doubtful cases: an import never makes a guest ask a host that the files do not name, never trust more
-//! than they do, and never send a password elsewhere. Where that leaves nobody to ask, the registry is forbidden.
+//! One principle decides doubtful cases: an import never makes a guest ask a host that the files do
+//! not name, never trust more than they do, and never send a password elsewhere. Where that leaves
+//! nobody to ask, the registry is forbidden.
 //!
-//! A name without a port means port 443 in these files and every port in the document, see `docs/document.md`.
+//! A name without a port means port 443 in these files and every port in the document, see
+//! `docs/document.md`.
 //!
 //! - `report`: findings and faults. `shown`: parts of files as messages may show them.
-//! - `endpoint`: a host's address. `certificates`: the CA files. `toml_keys`: TOML tables, read key by key.
+//! - `endpoint`: a host's address. `certificates`: the CA files. `toml_keys`: TOML tables, read key
+//!   by key.
 //! - `plan`, `assemble` with `mirror_entry`, `document`: as above.
 
 pub(crate) mod assemble;
@@ -47,7 +52,8 @@ const INDIFFERENT: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Reads a file that another file names, up to [`MAX_CA_FILE_BYTES`], or says as a fragment why not.
+/// Reads a file that another file names, up to [`MAX_CA_FILE_BYTES`], or says as a fragment why
+/// not.
 ///
 /// The reader passes absolute paths, and relative ones only where its documentation says so.
 pub type ReadFile<'a> = dyn FnMut(&Path) -> Result<Zeroizing<Vec<u8>>, String> + 'a;
@@ -96,7 +102,8 @@ pub struct Import {
     pub entries: Vec<Entry>,
     /// What was not taken over as it stood, at most [`MAX_FINDINGS`].
     pub findings: Vec<Finding>,
-    /// What makes the files unusable, at most [`MAX_FINDINGS`]. No document should be made where there are any.
+    /// What makes the files unusable, at most [`MAX_FINDINGS`]. No document should be made where
+    /// there are any.
     pub faults: Vec<Finding>,
     /// How many findings and faults are not listed.
     pub unlisted: usize,
@@ -132,8 +139,8 @@ fn auth(username: &str, password: &Secret) -> Zeroizing<String> {
     Zeroizing::new(STANDARD.encode(pair.as_bytes()))
 }
 
-/// Reads `auth`: base64, padded or not, of `user:password`. Zero bytes at the end are no part of a password: Docker once
-/// padded with them.
+/// Reads `auth`: base64, padded or not, of `user:password`. Zero bytes at the end are no part of a
+/// password: Docker once padded with them.
 pub(crate) fn decode_auth(auth: &str) -> Option<Offered> {
     // Long enough for any input, so that the buffer never moves.
     let mut bytes = Zeroizing::new(vec![0; base64::decoded_len_estimate(auth.len())]);

@@ -1,7 +1,9 @@
-//! Kubernetes manifests that carry docker configurations: secrets, and what secretgen-controller says about them.
+//! Kubernetes manifests that carry docker configurations: secrets, and what secretgen-controller
+//! says about them.
 //!
-//! YAML with any number of documents, or JSON; single objects and lists. Of a secret, its type and its key count together, as for
-//! kubelet: the right key under another type is nothing. `stringData` wins over `data`, as in the API server.
+//! YAML with any number of documents, or JSON; single objects and lists. Of a secret, its type and
+//! its key count together, as for kubelet: the right key under another type is nothing.
+//! `stringData` wins over `data`, as in the API server.
 
 mod read;
 #[cfg(test)]
@@ -105,7 +107,8 @@ pub enum ManifestError {
     NotUtf8,
     /// Neither YAML nor JSON, or with a value of another type than manifests have.
     #[error(
-        "it is not a manifest: line {line}, column {column} is no YAML or JSON, or has a value of another type"
+        "it is not a manifest: line {line}, column {column} is no YAML or JSON, or has a value of \
+        another type"
     )]
     Form {
         /// The line, from 1; 0 where none is known.

@@ -1,12 +1,14 @@
-//! In which order several docker configurations count, as secretgen-controller has it, and the combination that it computes.
+//! In which order several docker configurations count, as secretgen-controller has it, and the
+//! combination that it computes.
 //!
 //! [`import`] is the entry for files of any kind, [`combine`] that for the cluster's side.
 //!
-//! The controller (`secretgen.carvel.dev/v1alpha1`) fills a placeholder secret with what other namespaces export to it. This module
-//! computes the same from manifests, for clusters without it, in the bytes of Go's encoder. It is stricter than the controller in
-//! what it reads: a value of another type in a field that the result has not (`identitytoken`, `credHelpers`), text that is not
-//! UTF-8 and more than [`MAX_ENTRIES`](crate::docker_config::MAX_ENTRIES) entries of a secret are refused. A weight in Go's hexadecimal
-//! form counts as none.
+//! The controller (`secretgen.carvel.dev/v1alpha1`) fills a placeholder secret with what other
+//! namespaces export to it. This module computes the same from manifests, for clusters without it,
+//! in the bytes of Go's encoder. It is stricter than the controller in what it reads: a value of
+//! another type in a field that the result has not (`identitytoken`, `credHelpers`), text that is
+//! not UTF-8 and more than [`MAX_ENTRIES`](crate::docker_config::MAX_ENTRIES) entries of a secret
+//! are refused. A weight in Go's hexadecimal form counts as none.
 
 mod combine;
 mod go_json;
@@ -27,8 +29,8 @@ const WEIGHT: &str = "secretgen.carvel.dev/weight";
 
 /// How much an input counts; of two that say something about one key, the greater one wins.
 ///
-/// By weight, then those of the destination's own namespace, then those that name the destination rather than `*`, then by
-/// `namespace/name`.
+/// By weight, then those of the destination's own namespace, then those that name the destination
+/// rather than `*`, then by `namespace/name`.
 #[derive(Clone, Debug, Default)]
 pub struct Rank {
     weight: f64,
@@ -38,8 +40,8 @@ pub struct Rank {
 }
 
 impl Rank {
-    /// The rank of a secret for a destination namespace, if that is known, by the export among `objects` that is about it. A weight
-    /// on the secret itself counts where there is no export.
+    /// The rank of a secret for a destination namespace, if that is known, by the export among
+    /// `objects` that is about it. A weight on the secret itself counts where there is no export.
     #[must_use]
     pub fn of(secret: &SecretManifest, objects: &[Object], destination: Option<&str>) -> Self {
         let name = &secret.metadata;

@@ -7,8 +7,8 @@ use thiserror::Error;
 
 use crate::{DockerConfig, Entry, Unusable, key};
 
-/// Why the entry for a repository is not used. Names neither keys nor values: who reads the message may be the one whom the file is
-/// hidden from.
+/// Why the entry for a repository is not used. Names neither keys nor values: who reads the message
+/// may be the one whom the file is hidden from.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Unfit {
@@ -26,14 +26,18 @@ pub enum Unfit {
 }
 
 impl DockerConfig {
-    /// The credentials for a repository, such as `team/app`, of a registry; `None` if no key names the two.
+    /// The credentials for a repository, such as `team/app`, of a registry; `None` if no key names
+    /// the two.
     ///
-    /// - A key holds for the host that it names, see [`key`]. Patterns hold for nothing, since a password is only for a registry
-    ///   that its owner *named*.
-    /// - A key without a port is the registry at port 443, which an image may write or leave out. Other ports of the host have keys
-    ///   of their own: whoever may listen there is not always who may listen here.
-    /// - A key with a path holds for the repository of that name and those below it, by whole segments. The longest wins.
-    /// - Two keys that stand for the same must say the same; and where a member is written twice, nothing is chosen.
+    /// - A key holds for the host that it names, see [`key`]. Patterns hold for nothing, since a
+    ///   password is only for a registry that its owner *named*.
+    /// - A key without a port is the registry at port 443, which an image may write or leave out.
+    ///   Other ports of the host have keys of their own: whoever may listen there is not always who
+    ///   may listen here.
+    /// - A key with a path holds for the repository of that name and those below it, by whole
+    ///   segments. The longest wins.
+    /// - Two keys that stand for the same must say the same; and where a member is written twice,
+    ///   nothing is chosen.
     ///
     /// # Errors
     ///
@@ -78,7 +82,8 @@ impl DockerConfig {
     }
 }
 
-/// Whether two credentials make the puller send the same. Both come from one file, so no one learns anything from the time it takes.
+/// Whether two credentials make the puller send the same. Both come from one file, so no one learns
+/// anything from the time it takes.
 fn is_same(one: &Credentials, other: &Credentials) -> bool {
     use Credentials::{Anonymous, Basic, IdentityToken, RegistryToken};
     match (one, other) {

@@ -192,7 +192,8 @@ fn check_text(text: &str) -> Result<(), Rule> {
     Ok(())
 }
 
-/// The password without what `echo` and C programs leave at its end; a document could not have it there anyway.
+/// The password without what `echo` and C programs leave at its end; a document could not have it
+/// there anyway.
 fn trimmed(password: Zeroizing<String>, notes: &mut Vec<&'static str>) -> Zeroizing<String> {
     let text = password.trim_end_matches('\0');
     let text = text.strip_suffix('\n').unwrap_or(text);

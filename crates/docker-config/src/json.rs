@@ -1,4 +1,5 @@
-//! The JSON of docker's files, read as Go programs read it: keys in any case, `null` for nothing, the last of two counts.
+//! The JSON of docker's files, read as Go programs read it: keys in any case, `null` for nothing,
+//! the last of two counts.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -40,7 +41,8 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    /// The same without a place, for a file that whoever reads the message may not see: a place tells how long the values are.
+    /// The same without a place, for a file that whoever reads the message may not see: a place
+    /// tells how long the values are.
     #[must_use]
     pub const fn without_place(&self) -> &'static str {
         match self {
@@ -63,8 +65,8 @@ pub enum Shape {
     Manifest,
 }
 
-/// Tells a docker configuration from the older form and from a manifest, by the keys of the outermost object. The caller bounds
-/// the text.
+/// Tells a docker configuration from the older form and from a manifest, by the keys of the
+/// outermost object. The caller bounds the text.
 ///
 /// # Errors
 ///

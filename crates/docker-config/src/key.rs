@@ -10,7 +10,8 @@
 //! | `*.azurecr.io`, `*.corp:5000` | none; `.azurecr.io.` would be wider: every depth, every port |
 //! | `a*.corp`, `*`, `reg.?orp` | none |
 //!
-//! `https://reg.corp/v2`, without the slash, is a path for kubelet and the registry itself for podman. The narrower reading counts.
+//! `https://reg.corp/v2`, without the slash, is a path for kubelet and the registry itself for
+//! podman. The narrower reading counts.
 
 use puller_config::{RegistryHost, RegistryName};
 
@@ -63,8 +64,8 @@ pub fn is_bare(key: &str) -> bool {
     !key.contains('/')
 }
 
-/// How much of a repository's name a key names, in bytes, if it holds for that repository of a host at all: nothing of it where
-/// the key is for the whole registry.
+/// How much of a repository's name a key names, in bytes, if it holds for that repository of a host
+/// at all: nothing of it where the key is for the whole registry.
 pub(crate) fn reach(key: &str, host: &RegistryHost, repository: &str) -> Option<usize> {
     let (named, path) = split(key);
     // A pattern is no host.
@@ -106,9 +107,11 @@ fn pattern(host: &str, has_path: bool, reason: puller_config::InvalidName) -> Me
         return Meaning::Nothing(reason.to_string());
     }
     let why = if has_path {
-        "it is a pattern for some repositories of hosts at one depth, and a document's suffix holds for every repository, depth and port"
+        "it is a pattern for some repositories of hosts at one depth, and a document's suffix \
+        holds for every repository, depth and port"
     } else {
-        "it is a pattern for hosts at one depth, and a document's suffix holds for every depth and port"
+        "it is a pattern for hosts at one depth, and a document's suffix holds for every depth and \
+        port"
     };
     let parent = host.strip_prefix("*.");
     // A suffix has no port.

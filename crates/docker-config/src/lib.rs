@@ -1,9 +1,11 @@
 //! Docker's credential files: what their entries say, and which of them holds for a repository.
 //!
-//! `config.json`, `auth.json` and what the secrets for image pulls hold. The host reads them to make a document of them, the guest
-//! reads one that it fetched confidentially; both by this reader, so that a file means the same on either side.
+//! `config.json`, `auth.json` and what the secrets for image pulls hold. The host reads them to
+//! make a document of them, the guest reads one that it fetched confidentially; both by this
+//! reader, so that a file means the same on either side.
 //!
-//! Four programs read these files, and no two of them alike. Where they differ, this reader does what is written here:
+//! Four programs read these files, and no two of them alike. Where they differ, this reader does
+//! what is written here:
 //!
 //! | case | this reader | as |
 //! |---|---|---|
@@ -18,12 +20,14 @@
 //! | a value of another type, such as a number | the file is refused | all |
 //! | a scheme before the host, `/v1/` and `/v2/` after it | dropped, see [`key`] | kubelet |
 //!
-//! The guest is stricter in choosing, because nobody is there to read a warning: see [`DockerConfig::credentials_for`].
+//! The guest is stricter in choosing, because nobody is there to read a warning: see
+//! [`DockerConfig::credentials_for`].
 //!
-//! Not here: what becomes of several files, and of entries that a document cannot have (`credential-sources`); where a file comes
-//! from.
+//! Not here: what becomes of several files, and of entries that a document cannot have
+//! (`credential-sources`); where a file comes from.
 //!
-//! Entry: [`DockerConfig::parse`]. `json` reads, [`key`] and `entry` say what is meant, `choice` finds what holds for a repository.
+//! Entry: [`DockerConfig::parse`]. `json` reads, [`key`] and `entry` say what is meant, `choice`
+//! finds what holds for a repository.
 
 mod choice;
 mod entry;
@@ -43,8 +47,8 @@ pub const MAX_CONFIG_BYTES: usize = 1 << 20;
 /// The most entries of a file: as many as the document has.
 pub const MAX_ENTRIES: usize = puller_config::MAX_REGISTRIES;
 
-/// What a file says: its entries as they are written, each key once. `Debug` shows no key either: one may hold a password before an
-/// `@`.
+/// What a file says: its entries as they are written, each key once. `Debug` shows no key either:
+/// one may hold a password before an `@`.
 #[derive(Clone, Default)]
 pub struct DockerConfig {
     /// The entries by key, in the order of their keys.
@@ -70,7 +74,8 @@ impl fmt::Debug for DockerConfig {
 }
 
 impl DockerConfig {
-    /// Reads `config.json`, `auth.json` or `.dockerconfigjson`: an object with `auths`. Empty objects are valid.
+    /// Reads `config.json`, `auth.json` or `.dockerconfigjson`: an object with `auths`. Empty
+    /// objects are valid.
     ///
     /// # Errors
     ///

@@ -161,7 +161,8 @@ impl ContentEncryption {
     }
 }
 
-/// Names that the JOSE registry and its neighbours have for what is not supported here. Only these are repeated in errors.
+/// Names that the JOSE registry and its neighbours have for what is not supported here. Only these
+/// are repeated in errors.
 const UNSUPPORTED: [&str; 33] = [
     "dir",
     "RSA1_5",

@@ -1,4 +1,5 @@
-//! JSON read so that every reader reads the same: of two members with one name, readers take the first, the last or neither.
+//! JSON read so that every reader reads the same: of two members with one name, readers take the
+//! first, the last or neither.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,13 +9,15 @@ use base64::{Engine, decoded_len_estimate};
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use zeroize::Zeroizing;
 
-/// How many values a text may have: 32 recipients have some hundred. What an object takes in memory is a hundred times its text.
+/// How many values a text may have: 32 recipients have some hundred. What an object takes in memory
+/// is a hundred times its text.
 const MAX_VALUES: usize = 4096;
 
 /// The members of an object, by name.
 pub(crate) type Object = BTreeMap<String, Json>;
 
-/// A value; texts may be parts of a private key. What nothing here reads (numbers, `null`) is kept as the fact that it is there.
+/// A value; texts may be parts of a private key. What nothing here reads (numbers, `null`) is kept
+/// as the fact that it is there.
 pub(crate) enum Json {
     Object(Object),
     Array(Vec<Json>),
@@ -50,7 +53,8 @@ pub(crate) fn object(text: &[u8]) -> Result<Object, &'static str> {
     }
 }
 
-/// Decodes base64url as RFC 7515 section 2 has it: without padding, without white space, and with no bit left over.
+/// Decodes base64url as RFC 7515 section 2 has it: without padding, without white space, and with
+/// no bit left over.
 pub(crate) fn base64url(text: &str) -> Option<Zeroizing<Vec<u8>>> {
     // Into memory of our own: what is decoded before an error is part of a key, too.
     let mut bytes = Zeroizing::new(vec![0; decoded_len_estimate(text.len())]);

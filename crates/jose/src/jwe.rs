@@ -1,8 +1,10 @@
-//! JSON Web Encryption (RFC 7516), opened: the compact form, the flattened and the general JSON form.
+//! JSON Web Encryption (RFC 7516), opened: the compact form, the flattened and the general JSON
+//! form.
 //!
-//! Other libraries take more than one view of a message with contradictions, so such a message is refused: a member in two headers, a
-//! name twice, a `recipients` beside a `header`. One thing that strict readers refuse is taken, because go-jose, and with it every image
-//! for several recipients, writes it: beside `recipients` an `encrypted_key` that is the first recipient's.
+//! Other libraries take more than one view of a message with contradictions, so such a message is
+//! refused: a member in two headers, a name twice, a `recipients` beside a `header`. One thing that
+//! strict readers refuse is taken, because go-jose, and with it every image for several recipients,
+//! writes it: beside `recipients` an `encrypted_key` that is the first recipient's.
 
 mod content;
 mod header;
@@ -19,8 +21,9 @@ use header::Header;
 use recipient::Recipient;
 use serialization::Members;
 
-/// How long a message may be, in bytes: a mebibyte of content, which is what a Kubernetes secret may have and so what a key broker may
-/// be given, in base64url and with its headers. A layer's options take half a thousand. Raising it breaks nothing.
+/// How long a message may be, in bytes: a mebibyte of content, which is what a Kubernetes secret
+/// may have and so what a key broker may be given, in base64url and with its headers. A layer's
+/// options take half a thousand. Raising it breaks nothing.
 pub const MAX_TEXT_BYTES: usize = 3 << 19;
 
 /// How long a protected header may be, in bytes as it is written. Real ones have some hundred.
@@ -29,13 +32,16 @@ pub const MAX_HEADER_BYTES: usize = 16 << 10;
 /// How long a wrapped key may be, in bytes: what RSA with 8192 bits makes of it.
 pub const MAX_ENCRYPTED_KEY_BYTES: usize = 1024;
 
-/// How long what a party of a key agreement is called (`apu`, `apv`) may be, in bytes. It is hashed once for every key that is tried.
+/// How long what a party of a key agreement is called (`apu`, `apv`) may be, in bytes. It is hashed
+/// once for every key that is tried.
 pub const MAX_PARTY_BYTES: usize = 256;
 
-/// How many recipients a message may have. Each one costs an operation with every private key that fits it.
+/// How many recipients a message may have. Each one costs an operation with every private key that
+/// fits it.
 pub const MAX_RECIPIENTS: usize = 32;
 
-/// A message that is encrypted to one or several recipients. Nothing of it is authenticated before it is opened.
+/// A message that is encrypted to one or several recipients. Nothing of it is authenticated before
+/// it is opened.
 #[derive(Clone)]
 pub struct Jwe {
     content: Content,
@@ -54,7 +60,8 @@ pub struct Opened {
     pub key: usize,
 }
 
-/// Why a message is not opened. The words fit after "failed to open the JWE: " and repeat nothing of the message.
+/// Why a message is not opened. The words fit after "failed to open the JWE: " and repeat nothing
+/// of the message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JweError {
@@ -70,24 +77,29 @@ pub enum JweError {
     /// It has extensions that must be understood (`crit`).
     #[error("it has critical extensions (crit), and none is supported; encrypt without them")]
     Critical,
-    /// It is compressed: what a length tells of compressed secrets, and how large they become, is more than this is worth.
+    /// It is compressed: what a length tells of compressed secrets, and how large they become, is
+    /// more than this is worth.
     #[error("it is compressed (zip), which is not supported; encrypt without compression")]
     Compressed,
     /// The content is encrypted in a way that is not supported.
     #[error(
-        "its content is encrypted with {0}, which is not supported; use A256GCM, which is what skopeo uses, or another of A128GCM, A192GCM, \
+        "its content is encrypted with {0}, which is not supported; use A256GCM, which is what \
+        skopeo uses, or another of A128GCM, A192GCM, \
          A128CBC-HS256, A192CBC-HS384 and A256CBC-HS512"
     )]
     ContentEncryption(&'static str),
     /// No recipient's algorithm is supported.
     #[error(
-        "its key is wrapped with {0}, which is not supported; use RSA-OAEP, RSA-OAEP-256, or ECDH-ES+A256KW, +A192KW or +A128KW on P-256, \
+        "its key is wrapped with {0}, which is not supported; use RSA-OAEP, RSA-OAEP-256, or \
+        ECDH-ES+A256KW, +A192KW or +A128KW on P-256, \
          P-384 or P-521"
     )]
     KeyAlgorithm(String),
-    /// No key opens it, or it was changed: which of the two it is cannot be told, and is nobody's business.
+    /// No key opens it, or it was changed: which of the two it is cannot be told, and is nobody's
+    /// business.
     #[error(
-        "none of the keys opens it, or it was changed: it is encrypted for {wanted}, and the keys are {had}; give the private key of one of \
+        "none of the keys opens it, or it was changed: it is encrypted for {wanted}, and the keys \
+        are {had}; give the private key of one of \
          its recipients"
     )]
     NoKey {
@@ -98,7 +110,8 @@ pub enum JweError {
     },
     /// Whoever pays for the work did not want more of it.
     #[error(
-        "not all keys were tried on all of its recipients, because that would have been too much work"
+        "not all keys were tried on all of its recipients, because that would have been too much \
+        work"
     )]
     Stopped,
 }
@@ -138,13 +151,14 @@ impl Jwe {
         })
     }
 
-    /// How many recipients it may be opened as; those whose algorithms are not supported are not among them.
+    /// How many recipients it may be opened as; those whose algorithms are not supported are not
+    /// among them.
     pub fn recipients(&self) -> usize {
         self.recipients.len()
     }
 
-    /// Opens the message with the first key that does, trying every key with every recipient that it fits. Names of keys (`kid`)
-    /// decide nothing: they are what the sender says.
+    /// Opens the message with the first key that does, trying every key with every recipient that
+    /// it fits. Names of keys (`kid`) decide nothing: they are what the sender says.
     ///
     /// # Errors
     ///
@@ -153,8 +167,9 @@ impl Jwe {
         self.open_within(keys, &mut || true)
     }
 
-    /// Opens the message like [`Jwe::open`], and asks before each operation with a private key whether that is still wanted. A key that
-    /// does not fit a recipient, or could not have made what is wrapped for it, costs no operation.
+    /// Opens the message like [`Jwe::open`], and asks before each operation with a private key
+    /// whether that is still wanted. A key that does not fit a recipient, or could not have made
+    /// what is wrapped for it, costs no operation.
     ///
     /// # Errors
     ///

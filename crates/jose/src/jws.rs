@@ -6,7 +6,8 @@ use crate::algorithm::{Curve, shown};
 use crate::json::{self, Json};
 use crate::key::{curve_of, public_point};
 
-/// How long a message or a key may be, in bytes: many times what a sealed secret takes. Raising it breaks nothing.
+/// How long a message or a key may be, in bytes: many times what a sealed secret takes. Raising it
+/// breaks nothing.
 pub const MAX_TEXT_BYTES: usize = 64 << 10;
 
 /// A public key on P-256 that a signature is judged by.
@@ -22,7 +23,8 @@ pub struct Jws {
     signature: Vec<u8>,
 }
 
-/// Why a message or its key is not believed. The words fit after "failed to verify: " and repeat nothing of either.
+/// Why a message or its key is not believed. The words fit after "failed to verify: " and repeat
+/// nothing of either.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JwsError {
@@ -58,7 +60,8 @@ impl VerifyingKey {
     ///
     /// # Errors
     ///
-    /// If it is none on P-256, is for something else, or holds a private key, which has no business where public ones are kept.
+    /// If it is none on P-256, is for something else, or holds a private key, which has no business
+    /// where public ones are kept.
     pub fn from_jwk(text: &[u8]) -> Result<Self, JwsError> {
         if text.len() > MAX_TEXT_BYTES {
             return Err(JwsError::TooLong);
@@ -90,7 +93,8 @@ impl VerifyingKey {
 impl Jws {
     /// Reads a message: three parts with dots between.
     ///
-    /// Keys that the header carries or points to (`jwk`, `jku`, `x5c`) are what the sender says, and have no meaning here.
+    /// Keys that the header carries or points to (`jwk`, `jku`, `x5c`) are what the sender says,
+    /// and have no meaning here.
     ///
     /// # Errors
     ///
@@ -114,7 +118,8 @@ impl Jws {
         let header = json::object(&decode(header)?).map_err(|_| {
             JwsError::Malformed("has a header that is no JSON object, or has a member twice")
         })?;
-        // What `b64` changes is what the signature is over (RFC 7797); it should be critical, and not all readers ask for that.
+        // What `b64` changes is what the signature is over (RFC 7797); it should be critical, and
+        // not all readers ask for that.
         if header.contains_key("crit") || header.contains_key("b64") {
             return Err(JwsError::Critical);
         }
@@ -142,7 +147,8 @@ impl Jws {
         })
     }
 
-    /// What the message says about its key. Anyone can have written it: it may lead to a key, and the key has to be trusted on its own.
+    /// What the message says about its key. Anyone can have written it: it may lead to a key, and
+    /// the key has to be trusted on its own.
     pub fn kid(&self) -> Option<&str> {
         self.kid.as_deref()
     }

@@ -1,7 +1,8 @@
 //! Private keys that open JWEs, read from what people keep them in.
 //!
-//! What is taken is more than any other reader of encrypted images takes (PEM and DER of PKCS#8, PKCS#1 and SEC1, PKCS#8 with a password,
-//! JWK), and what is not taken is named, with what to do about it.
+//! What is taken is more than any other reader of encrypted images takes (PEM and DER of PKCS#8,
+//! PKCS#1 and SEC1, PKCS#8 with a password, JWK), and what is not taken is named, with what to do
+//! about it.
 
 mod der;
 mod jwk;
@@ -20,10 +21,12 @@ use crate::algorithm::{Curve, KeyAlgorithm};
 
 pub(crate) use jwk::{curve_of, public_point};
 
-/// How long a key may be, in bytes: many times what RSA of 8192 bits takes in any form. Raising it breaks nothing.
+/// How long a key may be, in bytes: many times what RSA of 8192 bits takes in any form. Raising it
+/// breaks nothing.
 pub const MAX_KEY_BYTES: usize = 64 << 10;
 
-/// A private key: RSA of 2048 to 8192 bits, or on P-256, P-384 or P-521. The libraries below zero what they hold of it.
+/// A private key: RSA of 2048 to 8192 bits, or on P-256, P-384 or P-521. The libraries below zero
+/// what they hold of it.
 pub struct PrivateKey {
     kind: Kind,
     /// The only algorithm that it is for, if it says so.
@@ -38,7 +41,8 @@ pub(crate) enum Kind {
     },
 }
 
-/// Why bytes are no private key that can be used. The words fit after "failed to read the key: " and repeat nothing of it.
+/// Why bytes are no private key that can be used. The words fit after "failed to read the key: "
+/// and repeat nothing of it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
@@ -59,7 +63,8 @@ pub enum KeyError {
     Several,
     /// A kind of key that opens no JWE that is supported.
     #[error(
-        "it is a private key of a kind that is not supported; use RSA of 2048 to 8192 bits, or EC on P-256, P-384 or P-521, named by its OID"
+        "it is a private key of a kind that is not supported; use RSA of 2048 to 8192 bits, or EC \
+        on P-256, P-384 or P-521, named by its OID"
     )]
     Kind,
     /// RSA that is too weak or too costly.
@@ -70,19 +75,22 @@ pub enum KeyError {
     Inconsistent,
     /// PEM as OpenSSL encrypted it before PKCS#8, with a key derivation that protects nothing.
     #[error(
-        "it is PEM with the old encryption (Proc-Type: 4,ENCRYPTED), which is not supported; convert it with `openssl pkcs8 -topk8 -v2 \
+        "it is PEM with the old encryption (Proc-Type: 4,ENCRYPTED), which is not supported; \
+        convert it with `openssl pkcs8 -topk8 -v2 \
          aes-256-cbc -in OLD -out NEW`"
     )]
     LegacyEncryption,
     /// Encrypted in another way than with PBES2, AES, and PBKDF2 or scrypt.
     #[error(
-        "it is encrypted in a way that is not supported; convert it with `openssl pkcs8 -topk8 -v2 aes-256-cbc -v2prf hmacWithSHA256 -in OLD -out \
+        "it is encrypted in a way that is not supported; convert it with `openssl pkcs8 -topk8 -v2 \
+        aes-256-cbc -v2prf hmacWithSHA256 -in OLD -out \
          NEW`"
     )]
     Encryption,
     /// So costly to try a password on that it looks like an attack.
     #[error(
-        "trying a password on it costs more than is allowed ({0}); convert it with `openssl pkcs8 -topk8 -v2 aes-256-cbc -iter 600000 -in OLD -out \
+        "trying a password on it costs more than is allowed ({0}); convert it with `openssl pkcs8 \
+        -topk8 -v2 aes-256-cbc -iter 600000 -in OLD -out \
          NEW`"
     )]
     Cost(&'static str),
@@ -97,7 +105,8 @@ pub enum KeyError {
     Jwk(&'static str),
     /// A JWK for an algorithm that is not supported.
     #[error(
-        "it is a JWK for {0} only; use one for RSA-OAEP, RSA-OAEP-256 or ECDH-ES+A256KW, +A192KW or +A128KW, that fits the kind of key, or without alg"
+        "it is a JWK for {0} only; use one for RSA-OAEP, RSA-OAEP-256 or ECDH-ES+A256KW, +A192KW \
+        or +A128KW, that fits the kind of key, or without alg"
     )]
     JwkAlgorithm(&'static str),
     /// The public half is asked of a key that does not give it out here.
@@ -109,10 +118,12 @@ pub enum KeyError {
 }
 
 impl PrivateKey {
-    /// Reads a key: PEM or DER of PKCS#8 (plain, or encrypted with `password`), PKCS#1 or SEC1, or a JWK. A password for a key that needs
-    /// none is ignored. Beside the one private key, PEM may have other blocks, such as its certificate.
+    /// Reads a key: PEM or DER of PKCS#8 (plain, or encrypted with `password`), PKCS#1 or SEC1, or
+    /// a JWK. A password for a key that needs none is ignored. Beside the one private key, PEM may
+    /// have other blocks, such as its certificate.
     ///
-    /// However hostile the bytes, reading them takes bounded time and memory: a password costs at most some seconds and 64 MiB.
+    /// However hostile the bytes, reading them takes bounded time and memory: a password costs at
+    /// most some seconds and 64 MiB.
     ///
     /// # Errors
     ///
@@ -152,7 +163,8 @@ impl PrivateKey {
         })
     }
 
-    /// The public half as a JWK (RFC 7518 section 6.2.1), with `alg` if the key is for one algorithm only.
+    /// The public half as a JWK (RFC 7518 section 6.2.1), with `alg` if the key is for one
+    /// algorithm only.
     ///
     /// # Errors
     ///
@@ -222,7 +234,8 @@ fn something_else(first: Option<u8>, text: &[u8]) -> KeyError {
             "a public SSH key; give the private key in the form of PKCS#8",
         );
     }
-    // The packets that an OpenPGP ring begins with, RFC 9580 section 4.2: a secret key (5) or a public key (6), old or new form.
+    // The packets that an OpenPGP ring begins with, RFC 9580 section 4.2: a secret key (5) or a
+    // public key (6), old or new form.
     if matches!(first, Some(0x94..=0x9b | 0xc5 | 0xc6)) {
         return KeyError::SomethingElse(pem::OPENPGP);
     }

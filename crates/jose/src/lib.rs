@@ -1,14 +1,18 @@
-//! JSON Web Encryption opened, JSON Web Signatures verified, keys of either read from PEM, DER and JWK; no I/O.
+//! JSON Web Encryption opened, JSON Web Signatures verified, keys of either read from PEM, DER and
+//! JWK; no I/O.
 //!
-//! This is what encrypted images (`ocicrypt`) and the answers of a key broker (`kbs-client`) are made of. All bytes may come from
-//! anyone: they are bounded, they never panic, and no error repeats them. The primitives are aws-lc-rs's, and `aes-kw` for key wrap.
+//! This is what encrypted images (`ocicrypt`) and the answers of a key broker (`kbs-client`) are
+//! made of. All bytes may come from anyone: they are bounded, they never panic, and no error
+//! repeats them. The primitives are aws-lc-rs's, and `aes-kw` for key wrap.
 //!
-//! Not here: encryption, signing, X.509, where keys and texts come from. Algorithms that are not listed are refused by name, never
-//! guessed.
+//! Not here: encryption, signing, X.509, where keys and texts come from. Algorithms that are not
+//! listed are refused by name, never guessed.
 //!
-//! Begin at [`PrivateKey::read`] and [`Jwe::parse`], or at [`VerifyingKey::from_jwk`] and [`Jws::parse_compact`].
+//! Begin at [`PrivateKey::read`] and [`Jwe::parse`], or at [`VerifyingKey::from_jwk`] and
+//! [`Jws::parse_compact`].
 //!
-//! - [`key`]: private keys, and what becomes of files that hold something else. [`jwe`]: RFC 7516. [`jws`]: RFC 7515.
+//! - [`key`]: private keys, and what becomes of files that hold something else. [`jwe`]: RFC 7516.
+//!   [`jws`]: RFC 7515.
 
 mod algorithm;
 mod json;

@@ -1,8 +1,9 @@
-//! What the wrapper costs: a program that does nothing, started directly, through `exec` in a shell, and through the
-//! wrapper with documents of several sizes.
+//! What the wrapper costs: a program that does nothing, started directly, through `exec` in a
+//! shell, and through the wrapper with documents of several sizes.
 //!
-//! The programs take turns, so that whatever else the machine does meets all of them. `hack/bench` runs this with the
-//! wrapper as it is shipped. Times are wall clock from `spawn` to the end, and user plus system time of the child.
+//! The programs take turns, so that whatever else the machine does meets all of them. `hack/bench`
+//! runs this with the wrapper as it is shipped. Times are wall clock from `spawn` to the end, and
+//! user plus system time of the child.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark")]
 
@@ -72,7 +73,8 @@ fn median(values: &mut [f64]) -> f64 {
     values[values.len() / 2]
 }
 
-/// A document of at least `bytes` bytes: entries with a certificate and a token each, and no two alike.
+/// A document of at least `bytes` bytes: entries with a certificate and a token each, and no two
+/// alike.
 fn document(bytes: usize) -> String {
     let certificate = rcgen::generate_simple_self_signed(["registry.corp".to_owned()]).unwrap();
     let certificate = certificate.cert.pem();
@@ -112,8 +114,8 @@ fn main() {
         .1
         .write("shell", format!("#!/bin/sh\nexec {NOTHING} \"$@\"\n"));
     nodes[0].1.set_mode("shell", 0o700);
-    // A copy, as an installed one is: what the linker wrote piecemeal lies in the page cache in single pages, and every
-    // start pays for that.
+    // A copy, as an installed one is: what the linker wrote piecemeal lies in the page cache in
+    // single pages, and every start pays for that.
     let wrapper = nodes[0].1.path("wrapper");
     std::fs::copy(env!("CARGO_BIN_EXE_kata-configdev-qemu"), &wrapper).unwrap();
     let wrapper = |node: &Node| {

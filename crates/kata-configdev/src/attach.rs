@@ -1,4 +1,5 @@
-//! The configuration disk for runtimes that build the hypervisor's configuration themselves, instead of being wrapped.
+//! The configuration disk for runtimes that build the hypervisor's configuration themselves,
+//! instead of being wrapped.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -18,18 +19,21 @@ use crate::{Error, shared_image};
 /// For which sandbox.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// The directory with the sandbox's OCI spec, `config.json`; its annotation may name a document.
+    /// The directory with the sandbox's OCI spec, `config.json`; its annotation may name a
+    /// document.
     pub bundle: &'a Path,
     /// The sandbox's id.
     pub sandbox: &'a SandboxId,
 }
 
-/// A configuration disk, ready for a hypervisor: a raw, read-only virtio block device over [`Attached::carrier`].
+/// A configuration disk, ready for a hypervisor: a raw, read-only virtio block device over
+/// [`Attached::carrier`].
 #[derive(Debug)]
 pub struct Attached {
     /// What holds the image.
     pub carrier: Carrier,
-    /// The serial that the device should have. A hint for people: guests know the disk by its first bytes.
+    /// The serial that the device should have. A hint for people: guests know the disk by its first
+    /// bytes.
     pub serial: &'static str,
     /// The image's length in bytes, a multiple of 512.
     pub size: u64,
@@ -45,7 +49,8 @@ pub struct Attached {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Carrier {
-    /// A sealed anonymous file, read-only and close-on-exec. Lives as long as the descriptor or a copy of it.
+    /// A sealed anonymous file, read-only and close-on-exec. Lives as long as the descriptor or a
+    /// copy of it.
     Memory(OwnedFd),
     /// A file of mode 0600. Lives until [`detach`] or [`sweep`](crate::sweep::sweep).
     File(PathBuf),
@@ -53,7 +58,8 @@ pub enum Carrier {
     Loop(LoopDevice),
 }
 
-/// Chooses, packs and attaches the document of a sandbox by the transport of `settings`; `None` where the sandbox gets no disk.
+/// Chooses, packs and attaches the document of a sandbox by the transport of `settings`; `None`
+/// where the sandbox gets no disk.
 ///
 /// ```no_run
 /// use std::path::Path;
@@ -86,8 +92,9 @@ pub enum Carrier {
 ///
 /// # Errors
 ///
-/// Every [`Error`] of the spec, the choice, the document, the packing and the transport. [`Error::ServerNeeded`] for
-/// [`Transport::VhostUser`], which only the command `kata-configdev attach` can do.
+/// Every [`Error`] of the spec, the choice, the document, the packing and the transport.
+/// [`Error::ServerNeeded`] for [`Transport::VhostUser`], which only the command `kata-configdev
+/// attach` can do.
 pub fn attach(settings: &Settings, request: &Request<'_>) -> Result<Option<Attached>, Error> {
     let Some(chosen) = SandboxImage::choose(settings, request.bundle)? else {
         return Ok(None);
@@ -121,8 +128,8 @@ fn in_memory(image: &[u8]) -> Result<OwnedFd, Error> {
     memfd::sealed(c"imagepuller", image).map_err(Error::Memory)
 }
 
-/// Removes what [`attach`] left for a sandbox: the file of the transport `file`. The others remove themselves. Says whether
-/// there was one; doing it again is no error.
+/// Removes what [`attach`] left for a sandbox: the file of the transport `file`. The others remove
+/// themselves. Says whether there was one; doing it again is no error.
 ///
 /// # Errors
 ///

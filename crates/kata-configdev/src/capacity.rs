@@ -14,18 +14,20 @@ use crate::settings::Transport;
 pub const MAX_CAPACITY_BYTES: usize = 2 << 20;
 const _: () = assert!(MAX_CAPACITY_BYTES > config_image::MAX_GZIP_BYTES + SECTOR_BYTES);
 
-/// What the transports that can be updated get by themselves: room for dozens of registries with certificates.
+/// What the transports that can be updated get by themselves: room for dozens of registries with
+/// certificates.
 pub const DEFAULT_CAPACITY_BYTES: usize = 64 << 10;
 
-/// The least size of an image in bytes: a multiple of 512, at most [`MAX_CAPACITY_BYTES`]. A reserve, not a limit: a document that needs more
-/// gets more.
+/// The least size of an image in bytes: a multiple of 512, at most [`MAX_CAPACITY_BYTES`]. A
+/// reserve, not a limit: a document that needs more gets more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Capacity(usize);
 
 /// The text or number is no [`Capacity`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a capacity is a multiple of {SECTOR_BYTES} bytes up to {MAX_CAPACITY_BYTES}, written as a number of bytes, or of KiB or MiB as in \"64K\" or \"1M\""
+    "a capacity is a multiple of {SECTOR_BYTES} bytes up to {MAX_CAPACITY_BYTES}, written as a \
+    number of bytes, or of KiB or MiB as in \"64K\" or \"1M\""
 )]
 pub struct InvalidCapacity;
 
@@ -96,8 +98,9 @@ impl<'de> Deserialize<'de> for Capacity {
     }
 }
 
-/// The size that an image of `bytes` bytes gets for `transport`: at least what was `asked` for. Without that, images that can be replaced
-/// in place get the next power of two from [`DEFAULT_CAPACITY_BYTES`] on, and those that cannot get no more than they need.
+/// The size that an image of `bytes` bytes gets for `transport`: at least what was `asked` for.
+/// Without that, images that can be replaced in place get the next power of two from
+/// [`DEFAULT_CAPACITY_BYTES`] on, and those that cannot get no more than they need.
 #[must_use]
 pub fn size(asked: Option<Capacity>, transport: Transport, bytes: usize) -> usize {
     match (asked, transport) {

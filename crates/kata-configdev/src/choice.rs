@@ -50,7 +50,8 @@ impl std::fmt::Debug for DocumentText {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PathFault {
-    /// Relative, or not a path at all. The value is not repeated: it may be a whole document pasted in by mistake.
+    /// Relative, or not a path at all. The value is not repeated: it may be a whole document pasted
+    /// in by mistake.
     #[error("its value is not an absolute path")]
     NotAbsolute,
     /// Longer than any path the kernel accepts.
@@ -73,14 +74,14 @@ pub enum PathFault {
 impl Choice {
     /// Chooses the document: the one that `annotation` names, else the node's, else none.
     ///
-    /// The node's path and the allow-list are the administrator's. The annotation is written by a less trusted party:
-    /// its path must lie below a directory of the allow-list, and the kernel resolves it there without following links.
-    /// An empty annotation asks for no disk.
+    /// The node's path and the allow-list are the administrator's. The annotation is written by a
+    /// less trusted party: its path must lie below a directory of the allow-list, and the kernel
+    /// resolves it there without following links. An empty annotation asks for no disk.
     ///
     /// # Errors
     ///
-    /// [`Error::AnnotationPath`], [`Error::AnnotationFile`], [`Error::AnnotationDirectory`], [`Error::NodePattern`],
-    /// [`Error::NodeFile`].
+    /// [`Error::AnnotationPath`], [`Error::AnnotationFile`], [`Error::AnnotationDirectory`],
+    /// [`Error::NodePattern`], [`Error::NodeFile`].
     pub fn make(settings: &Settings, annotation: Option<&str>) -> Result<Option<Self>, Error> {
         match (annotation, &settings.document) {
             (Some(""), _) | (None, None) => Ok(None),
@@ -135,9 +136,11 @@ fn read_document(file: HostFile) -> Result<DocumentText, FileFault> {
     Ok(text.into())
 }
 
-/// Splits `value` into the allowed directory it lies below, the longest where several fit, and the path from there.
+/// Splits `value` into the allowed directory it lies below, the longest where several fit, and the
+/// path from there.
 ///
-/// Only the form of the path is looked at; what the names lead to is the kernel's answer when it opens them.
+/// Only the form of the path is looked at; what the names lead to is the kernel's answer when it
+/// opens them.
 fn place<'a>(allowed: &'a [PathBuf], value: &'a str) -> Result<(&'a Path, &'a Path), PathFault> {
     let path = Path::new(value);
     if value.len() > MAX_PATH_BYTES {
@@ -333,7 +336,8 @@ mod tests {
         }
     }
 
-    /// While one thread exchanges a directory with a link to a forbidden place, no read may ever come from there.
+    /// While one thread exchanges a directory with a link to a forbidden place, no read may ever
+    /// come from there.
     #[test]
     fn exchanging_a_directory_underneath_gains_nothing() {
         let (dir, settings) = node();

@@ -27,14 +27,15 @@ use crate::{Error, exit, lines};
 /// The program's name in its messages.
 pub const NAME: &str = "kata-configdev";
 
-/// Checks registry configuration documents for Kata VMs, explains them, packs them into disk images,
-/// attaches those to sandboxes, updates them there and shows what an image holds.
+/// Checks registry configuration documents for Kata VMs, explains them, packs them into disk
+/// images, attaches those to sandboxes, updates them there and shows what an image holds.
 ///
 /// A document is a TOML file with the credentials, CA certificates, mirrors and proxies that the
 /// image puller inside a VM needs. The node puts it on a small read-only disk of the VM;
 /// kata-configdev-qemu does that for every sandbox that Kata starts.
 ///
-/// Passwords and tokens stand in documents only. No command takes one as an argument, and none prints one.
+/// Passwords and tokens stand in documents only. No command takes one as an argument, and none
+/// prints one.
 #[derive(Debug, Parser)]
 #[command(name = NAME, version, after_help = AFTER_HELP, verbatim_doc_comment)]
 struct Cli {
@@ -93,7 +94,8 @@ Examples:
 struct Check {
     /// The document.
     file: PathBuf,
-    /// It is the measured document, imagepuller.toml of the initdata, which may have [resources] too.
+    /// It is the measured document, imagepuller.toml of the initdata, which may have [resources]
+    /// too.
     #[arg(long)]
     measured: bool,
     /// Print one JSON object: path, valid, registries, problem_count, problems, warnings.
@@ -104,8 +106,8 @@ struct Check {
 /// Packs a valid document into a disk image.
 ///
 /// The image holds the credentials of the document, so it gets mode 0600. It appears under its name
-/// all at once, and replaces a regular file only, never the document itself. The same document always
-/// gives the same bytes.
+/// all at once, and replaces a regular file only, never the document itself. The same document
+/// always gives the same bytes.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,

@@ -11,14 +11,15 @@ use crate::Error;
 
 /// The disk's serial, its device id and the name of its block node.
 ///
-/// Guests with udev see it as `/dev/disk/by-id/virtio-imagepuller`. virtio-blk cuts serials to 20 bytes.
+/// Guests with udev see it as `/dev/disk/by-id/virtio-imagepuller`. virtio-blk cuts serials to 20
+/// bytes.
 pub const NAME: &str = "imagepuller";
 const _: () = assert!(NAME.len() <= 20);
 
 /// The id of the fd set that carries the disk.
 ///
-/// Kata's Rust runtime numbers its own sets from 1. It also checks the sets whose `opaque` begins with `kata-block:`,
-/// which [`NAME`] does not.
+/// Kata's Rust runtime numbers its own sets from 1. It also checks the sets whose `opaque` begins
+/// with `kata-block:`, which [`NAME`] does not.
 const FD_SET: u32 = 1_000_000;
 
 /// The virtio-blk device that a machine type can hold.
@@ -29,10 +30,12 @@ pub struct Device {
 }
 
 impl Device {
-    /// The names of the machine types that are known to have a virtio-blk device, without their versions.
+    /// The names of the machine types that are known to have a virtio-blk device, without their
+    /// versions.
     pub const FAMILIES: [&str; 6] = ["q35", "pc", "virt", "pseries", "microvm", "s390-ccw-virtio"];
 
-    /// The one of [`Device::FAMILIES`] that `machine` is a version of. QEMU's `pc-q35-7.2` is a q35.
+    /// The one of [`Device::FAMILIES`] that `machine` is a version of. QEMU's `pc-q35-7.2` is a
+    /// q35.
     #[must_use]
     pub fn family(machine: &str) -> Option<&'static str> {
         let is_version_of = |name: &str| {
@@ -46,11 +49,11 @@ impl Device {
         Self::FAMILIES.into_iter().find(|name| is_version_of(name))
     }
 
-    /// The device for `machine`, the name of a QEMU machine type with or without its version; `None` for a type that
-    /// is not known to have one.
+    /// The device for `machine`, the name of a QEMU machine type with or without its version;
+    /// `None` for a type that is not known to have one.
     ///
-    /// PCI devices name the root bus: left to itself QEMU takes the first bus with a free slot, which on a NUMA host may
-    /// be an expander bridge for passed-through devices.
+    /// PCI devices name the root bus: left to itself QEMU takes the first bus with a free slot,
+    /// which on a NUMA host may be an expander bridge for passed-through devices.
     #[must_use]
     pub fn of_machine(machine: &str) -> Option<Self> {
         let (driver, bus) = match Self::family(machine)? {
@@ -65,10 +68,11 @@ impl Device {
 
     /// The value of `-device`.
     ///
-    /// The properties are those of Kata's own virtio-blk disks. One queue: the guest reads a few sectors once, and QEMU
-    /// would otherwise make one queue per virtual CPU. Neither `iommu_platform` nor `disable-legacy` is given: with
-    /// `confidential-guest-support` QEMU (6.0 and later) itself turns both on for every virtio device, and without it the guest may
-    /// use the disk as it uses Kata's own.
+    /// The properties are those of Kata's own virtio-blk disks. One queue: the guest reads a few
+    /// sectors once, and QEMU would otherwise make one queue per virtual CPU. Neither
+    /// `iommu_platform` nor `disable-legacy` is given: with `confidential-guest-support` QEMU (6.0
+    /// and later) itself turns both on for every virtio device, and without it the guest may use
+    /// the disk as it uses Kata's own.
     fn properties(self) -> String {
         let bus = self
             .bus

@@ -14,7 +14,8 @@ const SPECIAL: [char; 3] = ['*', '?', '['];
 /// How many matches an error line names.
 const MAX_NAMED: usize = 3;
 
-/// `*` stays within one directory and leaves hidden files alone: editors and installers put half-written copies there.
+/// `*` stays within one directory and leaves hidden files alone: editors and installers put
+/// half-written copies there.
 const OPTIONS: MatchOptions = MatchOptions {
     case_sensitive: true,
     require_literal_separator: true,
@@ -57,7 +58,8 @@ pub fn is_pattern(path: &Path) -> bool {
     path.to_str().is_some_and(|text| text.contains(SPECIAL))
 }
 
-/// Refuses what could never be resolved, and `**`, which would search whole trees each time a sandbox starts.
+/// Refuses what could never be resolved, and `**`, which would search whole trees each time a
+/// sandbox starts.
 ///
 /// # Errors
 ///
@@ -75,7 +77,8 @@ pub fn check(path: &Path) -> Result<(), PatternFault> {
 
 /// The file that `path` stands for: itself, or the one file that matches it as a pattern.
 ///
-/// Zero matches are an error as a missing file is; several are, because whichever were taken would be a guess.
+/// Zero matches are an error as a missing file is; several are, because whichever were taken would
+/// be a guess.
 ///
 /// # Errors
 ///
@@ -105,7 +108,8 @@ fn only_match(pattern: &Path) -> Result<PathBuf, PatternFault> {
     }
 }
 
-/// Whether there is a regular file at `path`, links followed. What cannot be looked at may be one: to leave it out would be a guess.
+/// Whether there is a regular file at `path`, links followed. What cannot be looked at may be one:
+/// to leave it out would be a guess.
 fn may_be_file(path: &Path) -> bool {
     match stat(path) {
         Ok(stat) => FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile,

@@ -67,7 +67,8 @@ pub enum Error {
     #[error("use the annotation {ANNOTATION}: {0}")]
     AnnotationPath(PathFault),
     /// A directory of the allow-list cannot be opened.
-    #[error("use the annotation {ANNOTATION}: open the allowed directory {}: {source}", directory.display())]
+    #[error("use the annotation {ANNOTATION}: open the allowed directory {}: \
+    {source}", directory.display())]
     AnnotationDirectory {
         /// The directory.
         directory: PathBuf,
@@ -134,7 +135,8 @@ pub enum Error {
     },
     /// The sandbox has no image that can change.
     #[error(
-        "update the sandbox's configuration: there is no image at {} and no process that serves one; {}",
+        "update the sandbox's configuration: there is no image at {} and no process that serves \
+        one; {}",
         path.display(),
         why_nothing(*transport)
     )]
@@ -146,7 +148,9 @@ pub enum Error {
     },
     /// The new document does not fit the disk.
     #[error(
-        "update the sandbox's configuration: the new image has {used} bytes, the disk {capacity}; shorten the document, or start the sandbox anew with a larger capacity in the settings or of attach"
+        "update the sandbox's configuration: the new image has {used} bytes, the disk {capacity}; \
+        shorten the document, or start the sandbox anew with a larger capacity in the settings or \
+        of attach"
     )]
     UpdateTooLarge {
         /// The size of the image.
@@ -165,7 +169,8 @@ pub enum Error {
     },
     /// The sandbox has a file and a serving process.
     #[error(
-        "update the sandbox's configuration: it has the file {} and a process that serves a disk, and only one is what its guest reads; remove the file or end the process",
+        "update the sandbox's configuration: it has the file {} and a process that serves a disk, \
+        and only one is what its guest reads; remove the file or end the process",
         path.display()
     )]
     UpdateTwice {
@@ -173,7 +178,8 @@ pub enum Error {
         path: PathBuf,
     },
     /// Another update holds the lock.
-    #[error("update {}: another update has been at it for {} s; try again", path.display(), within.as_secs())]
+    #[error("update {}: another update has been at it for {} s; try \
+    again", path.display(), within.as_secs())]
     UpdateBusy {
         /// The image.
         path: PathBuf,
@@ -181,7 +187,8 @@ pub enum Error {
         within: Duration,
     },
     /// An update could not be finished.
-    #[error("update {}: {source}; until an update succeeds the guest may refuse the disk", path.display())]
+    #[error("update {}: {source}; until an update succeeds the guest may refuse the \
+    disk", path.display())]
     UpdateTorn {
         /// The image.
         path: PathBuf,
@@ -204,7 +211,8 @@ pub enum Error {
     },
     /// A command that ends cannot keep what it attached.
     #[error(
-        "attach by the transport \"{transport}\": it ends with this process; give --hold, and keep standard input open until the hypervisor has the disk"
+        "attach by the transport \"{transport}\": it ends with this process; give --hold, and keep \
+        standard input open until the hypervisor has the disk"
     )]
     HoldNeeded {
         /// Its name.
@@ -218,7 +226,8 @@ pub enum Error {
     },
     /// A vhost-user device is served by a process that can do nothing else.
     #[error(
-        "attach by the transport \"vhost-user\": it takes a process of its own; run kata-configdev attach"
+        "attach by the transport \"vhost-user\": it takes a process of its own; run kata-configdev \
+        attach"
     )]
     ServerNeeded,
     /// `--socket` and `--once` belong to one transport.
@@ -313,7 +322,8 @@ pub enum Error {
         /// The output.
         path: PathBuf,
     },
-    /// The outcome cannot be printed. The only failure of input or output that `?` turns into an [`Error`] by itself.
+    /// The outcome cannot be printed. The only failure of input or output that `?` turns into an
+    /// [`Error`] by itself.
     #[error("print the outcome: {0}")]
     Print(#[from] io::Error),
     /// The output cannot be written.
@@ -359,7 +369,8 @@ impl Error {
     pub const fn remedy(&self) -> &'static str {
         match self {
             Self::SettingsFile { .. } | Self::SettingsText { .. } => {
-                "correct this file on the node; the project's docs/configuration.md describes its keys"
+                "correct this file on the node; the project's docs/configuration.md describes its \
+                keys"
             }
             Self::QemuIsWrapper { .. } | Self::Exec { .. } => {
                 "set qemu in the wrapper's settings to the real QEMU binary"
@@ -368,22 +379,27 @@ impl Error {
                 "the container engine writes this file; look at its log"
             }
             Self::AnnotationPath(_) => {
-                "name a file below a directory that annotation-allow in the wrapper's settings lists, \
+                "name a file below a directory that annotation-allow in the wrapper's settings \
+                lists, \
                  or leave the value empty for no configuration"
             }
             Self::AnnotationDirectory { .. } => {
-                "create this directory on the node or take it off annotation-allow in the wrapper's settings"
+                "create this directory on the node or take it off annotation-allow in the \
+                wrapper's settings"
             }
             Self::AnnotationFile { .. } | Self::NodeFile { .. } => {
-                "the document must be a regular file of root that nobody else can write, reached without links"
+                "the document must be a regular file of root that nobody else can write, reached \
+                without links"
             }
             Self::NodePattern { .. } => {
-                "put one document where the pattern finds it, or name it by its path in the wrapper's settings"
+                "put one document where the pattern finds it, or name it by its path in the \
+                wrapper's settings"
             }
             Self::ProviderListing(_) => "correct this file, as the kubelet needs it, too",
             Self::ProviderRequest(_) => "let the kubelet start it",
             Self::Document { .. } => {
-                "correct the document; kata-configdev check shows every problem, docs/document.md every key"
+                "correct the document; kata-configdev check shows every problem, docs/document.md \
+                every key"
             }
             Self::Machine { .. } => {
                 "use a machine type of q35, pc, virt, pseries, microvm or s390-ccw-virtio"
@@ -391,7 +407,8 @@ impl Error {
             Self::Pack(_) => "shorten the document",
             Self::SandboxId(_) => "start the sandbox with a plain id",
             Self::SharedImage { .. } => {
-                "the directories below /run must belong to root, not be writable for others and be no links"
+                "the directories below /run must belong to root, not be writable for others and be \
+                no links"
             }
             Self::NothingToUpdate { .. } | Self::UpdateTwice { .. } => {
                 "look at the sandbox's id and transport"
@@ -430,13 +447,16 @@ impl Error {
 fn why_nothing(transport: Option<Transport>) -> String {
     match transport {
         Some(transport @ (Transport::Memory | Transport::Loop)) => format!(
-            "the transport of the settings, \"{}\", seals images: choose \"file\", or \"vhost-user\" without the wrapper, for sandboxes whose credentials change",
+            "the transport of the settings, \"{}\", seals images: choose \"file\", \
+            or \"vhost-user\" without the wrapper, for sandboxes whose credentials change",
             transport.name()
         ),
         Some(Transport::File | Transport::VhostUser) => {
             "look at the id, and whether the sandbox has a configuration".into()
         }
-        None => "look at the id, whether the sandbox has a configuration, and its transport: \"memory\" and \"loop\" seal images, \"file\" and \"vhost-user\" do not".into(),
+        None => "look at the id, whether the sandbox has a configuration, and its \
+        transport: \"memory\" and \"loop\" seal images, \"file\" and \"vhost-user\" do not"
+            .into(),
     }
 }
 
@@ -463,7 +483,8 @@ fn unknown_magic(found: Option<config_image::Magic>) -> String {
     )
 }
 
-/// How many problems an error line spells out; a whole broken document does not fit one line of a log.
+/// How many problems an error line spells out; a whole broken document does not fit one line of a
+/// log.
 const MAX_PROBLEMS_ON_A_LINE: usize = 3;
 
 /// The first problems of a document, on one line.

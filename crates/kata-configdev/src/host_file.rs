@@ -107,7 +107,8 @@ impl HostFile {
         Self::regular(root.open_file(path, Self::FLAGS)?)
     }
 
-    /// A FIFO without a writer must not hang the caller; on regular files `O_NONBLOCK` has no effect.
+    /// A FIFO without a writer must not hang the caller; on regular files `O_NONBLOCK` has no
+    /// effect.
     const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK);
 
     /// Looks at what was opened, not at its path: the two can differ a moment later.
@@ -120,10 +121,11 @@ impl HostFile {
         }
     }
 
-    /// Requires that only the administrator can have written the file: owner root, no write bit for group and others.
+    /// Requires that only the administrator can have written the file: owner root, no write bit for
+    /// group and others.
     ///
-    /// Where the hypervisor runs without root (Kata's rootless mode), its own user is as good as root: that user can do
-    /// no more to this process than it could already.
+    /// Where the hypervisor runs without root (Kata's rootless mode), its own user is as good as
+    /// root: that user can do no more to this process than it could already.
     ///
     /// # Errors
     ///
@@ -133,13 +135,15 @@ impl HostFile {
         Ok(self)
     }
 
-    /// Reads all of the file, which may have at most `limit` bytes; the copy is zeroed when dropped.
+    /// Reads all of the file, which may have at most `limit` bytes; the copy is zeroed when
+    /// dropped.
     ///
     /// # Errors
     ///
     /// [`FileFault::TooLong`], [`FileFault::Io`].
     pub fn read(self, limit: usize) -> Result<Zeroizing<Vec<u8>>, FileFault> {
-        // The size only says how much to reserve; a file that grows meanwhile still ends at the limit.
+        // The size only says how much to reserve; a file that grows meanwhile still ends at the
+        // limit.
         let size = usize::try_from(self.metadata.len()).unwrap_or(usize::MAX);
         read_bounded(self.file, size, limit)
     }
@@ -175,8 +179,8 @@ pub fn read_bounded(
     if size > limit {
         return Err(FileFault::TooLong { limit });
     }
-    // One byte more than expected, so that the end is seen without growing: a vector that grows leaves a copy of its
-    // content in freed memory.
+    // One byte more than expected, so that the end is seen without growing: a vector that grows
+    // leaves a copy of its content in freed memory.
     let mut content = Zeroizing::new(Vec::with_capacity(size + 1));
     source.take(limit as u64 + 1).read_to_end(&mut content)?;
     if content.len() > limit {

@@ -21,17 +21,19 @@ const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 /// How the names of temporary files begin; what a killed process left behind is known by it.
 pub const TEMPORARY_PREFIX: &str = ".kata-configdev.";
 
-/// How many names for the temporary file are tried; only files left behind by a killed process of the same id are in
-/// the way.
+/// How many names for the temporary file are tried; only files left behind by a killed process of
+/// the same id are in the way.
 const MAX_ATTEMPTS: u32 = 16;
 
-/// Opens the image `path` for reading: a regular file or a block device; symbolic links are followed.
+/// Opens the image `path` for reading: a regular file or a block device; symbolic links are
+/// followed.
 ///
 /// # Errors
 ///
 /// [`FileFault::NotDisk`], [`FileFault::Io`].
 pub fn open_disk(path: &Path) -> Result<File, FileFault> {
-    // A FIFO without a writer must not hang the caller; on files and block devices `O_NONBLOCK` has no effect.
+    // A FIFO without a writer must not hang the caller; on files and block devices `O_NONBLOCK` has
+    // no effect.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     let file = File::from(open(path, flags, Mode::empty()).map_err(io::Error::from)?);
     // Looks at what was opened, not at its path: the two can differ a moment later.
@@ -43,11 +45,12 @@ pub fn open_disk(path: &Path) -> Result<File, FileFault> {
     }
 }
 
-/// Puts `content` into the file `path`, mode 0600: entirely or not at all, also for somebody who reads meanwhile.
+/// Puts `content` into the file `path`, mode 0600: entirely or not at all, also for somebody who
+/// reads meanwhile.
 ///
-/// The content goes into a temporary file of the same directory, which then takes the name. A regular file that has
-/// the name is replaced, not written into, so that its mode, its owner and its other links do not matter. Anything
-/// else, a symbolic link above all, is left alone.
+/// The content goes into a temporary file of the same directory, which then takes the name. A
+/// regular file that has the name is replaced, not written into, so that its mode, its owner and
+/// its other links do not matter. Anything else, a symbolic link above all, is left alone.
 ///
 /// # Errors
 ///

@@ -5,13 +5,15 @@ use std::os::unix::ffi::OsStrExt;
 
 use crate::option_list::value_of;
 
-/// Kata's runtimes name every VM `sandbox-` and the sandbox's id; a call without such a name asks QEMU about itself.
+/// Kata's runtimes name every VM `sandbox-` and the sandbox's id; a call without such a name asks
+/// QEMU about itself.
 const NAME_PREFIX: &[u8] = b"sandbox-";
 
-/// QEMU's options that take no value (7.2 to 11); every other option's value is the argument behind it.
+/// QEMU's options that take no value (7.2 to 11); every other option's value is the argument behind
+/// it.
 ///
-/// Needed so that a value that looks like an option is not taken for one. A test compares this with the installed
-/// QEMU. A future option missing here hides at most the one argument behind it.
+/// Needed so that a value that looks like an option is not taken for one. A test compares this with
+/// the installed QEMU. A future option missing here hides at most the one argument behind it.
 const OPTIONS_WITHOUT_VALUE: &[&str] = &[
     "S",
     "async-teardown",
@@ -48,7 +50,8 @@ const OPTIONS_WITHOUT_VALUE: &[&str] = &[
 /// The parts of a QEMU command line that decide what the wrapper does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Invocation {
-    /// The sandbox's id, from `-name sandbox-<id>`; for messages only, bytes that are not UTF-8 are replaced.
+    /// The sandbox's id, from `-name sandbox-<id>`; for messages only, bytes that are not UTF-8 are
+    /// replaced.
     pub sandbox: Option<String>,
     /// The machine type, from `-machine` or `-M`.
     pub machine: Option<String>,
@@ -57,7 +60,8 @@ pub struct Invocation {
 }
 
 impl Invocation {
-    /// Reads `arguments`, QEMU's without its own name. Never fails: what QEMU itself will refuse is not found.
+    /// Reads `arguments`, QEMU's without its own name. Never fails: what QEMU itself will refuse is
+    /// not found.
     #[must_use]
     pub fn read(arguments: &[OsString]) -> Self {
         let mut invocation = Self::default();
@@ -80,7 +84,8 @@ impl Invocation {
 
     fn take(&mut self, option: &[u8], value: &[u8]) {
         match option {
-            // Kata writes the name unescaped and QEMU merges repeated options, so the last name counts.
+            // Kata writes the name unescaped and QEMU merges repeated options, so the last name
+            // counts.
             b"name" => {
                 if let Some(name) = value_of(value, "guest", "guest") {
                     self.sandbox = name
@@ -202,7 +207,8 @@ mod tests {
         );
     }
 
-    /// Each name in QEMU's own help is tried as the last argument: an option with a value then complains.
+    /// Each name in QEMU's own help is tried as the last argument: an option with a value then
+    /// complains.
     #[test]
     fn the_installed_qemu_agrees_about_options_without_value() {
         const QEMU: &str = "qemu-system-x86_64";
@@ -224,8 +230,9 @@ mod tests {
             else {
                 continue;
             };
-            // The invalid option at the end stops QEMU while it reads its command line, before it does anything;
-            // an option with a value swallows it and then complains about the one behind.
+            // The invalid option at the end stops QEMU while it reads its command line, before it
+            // does anything; an option with a value swallows it and then complains about the one
+            // behind.
             let output = Command::new(QEMU)
                 .args([&format!("-{option}"), "-no-such-1", "-no-such-2"])
                 .output()

@@ -1,29 +1,35 @@
 //! The shim extension: choose the document for a sandbox, pack it, attach it to the VM.
 //!
-//! Kata's runtimes start QEMU with a command line of their own. `kata-configdev-qemu` stands in QEMU's place, as the
-//! runtime's configuration allows (`[hypervisor.qemu] path`), adds one read-only disk with the registry configuration of
-//! the sandbox, and becomes QEMU. Kata itself is not changed. `kata-configdev` is the tool for people: it checks and explains
-//! documents, packs them into images and shows what an image holds. A runtime that builds the hypervisor's configuration itself
-//! calls [`attach::attach`], or the command of that name.
+//! Kata's runtimes start QEMU with a command line of their own. `kata-configdev-qemu` stands in
+//! QEMU's place, as the runtime's configuration allows (`[hypervisor.qemu] path`), adds one
+//! read-only disk with the registry configuration of the sandbox, and becomes QEMU. Kata itself is
+//! not changed. `kata-configdev` is the tool for people: it checks and explains documents, packs
+//! them into images and shows what an image holds. A runtime that builds the hypervisor's
+//! configuration itself calls [`attach::attach`], or the command of that name.
 //!
-//! Not here: the format of the image (`config-image`), the meaning of the document (`puller-config`), and everything
-//! that happens in the guest.
+//! Not here: the format of the image (`config-image`), the meaning of the document
+//! (`puller-config`), and everything that happens in the guest.
 //!
-//! Entry points: [`wrapper::run`] and [`cli::run`], one per program, and [`attach::attach`] for runtimes.
+//! Entry points: [`wrapper::run`] and [`cli::run`], one per program, and [`attach::attach`] for
+//! runtimes.
 //!
 //! In the wrapper's order:
-//! - [`settings`]: the administrator's files, with [`document_pattern`]. [`invocation`] (with [`option_list`]): what Kata's command line says.
-//! - [`sandbox_spec`]: the pod's annotation. [`choice`]: which document it gets. [`host_file`]: how a file is opened.
-//! - [`providers`]: what the kubelet's credential providers add to it. [`sandbox_image`]: the result, packed. [`disk`]: QEMU's arguments for it. [`wrapper`]: all of it in sequence.
+//! - [`settings`]: the administrator's files, with [`document_pattern`]. [`invocation`] (with
+//!   [`option_list`]): what Kata's command line says.
+//! - [`sandbox_spec`]: the pod's annotation. [`choice`]: which document it gets. [`host_file`]: how
+//!   a file is opened.
+//! - [`providers`]: what the kubelet's credential providers add to it. [`sandbox_image`]: the
+//!   result, packed. [`disk`]: QEMU's arguments for it. [`wrapper`]: all of it in sequence.
 //!
 //! For runtimes:
-//! - [`attach`]: the disk by any transport. [`sandbox_id`]: its name in paths. [`shared_image`]: the transport `file`.
+//! - [`attach`]: the disk by any transport. [`sandbox_id`]: its name in paths. [`shared_image`]:
+//!   the transport `file`.
 //! - [`capacity`]: how much room it has. [`update`]: new content while the VM runs.
 //! - [`sweep`], with [`living`]: what is left of sandboxes that are gone.
 //!
 //! For people:
-//! - [`cli`] with one module per command. [`image_file`]: an image on disk, opened without hanging and replaced as
-//!   a whole.
+//! - [`cli`] with one module per command. [`image_file`]: an image on disk, opened without hanging
+//!   and replaced as a whole.
 //!
 //! For both: [`Error`] with its [`exit`] codes, [`lines`], [`panic_message`].
 

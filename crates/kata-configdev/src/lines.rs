@@ -11,8 +11,8 @@ pub fn line_of(text: &[u8], offset: usize) -> usize {
 
 /// `message` without control characters.
 ///
-/// Kata logs each line of the hypervisor's standard error as one record, and parts of a message (a path in a pod's
-/// annotation, say) come from people who should not be able to forge one.
+/// Kata logs each line of the hypervisor's standard error as one record, and parts of a message (a
+/// path in a pod's annotation, say) come from people who should not be able to forge one.
 #[must_use]
 pub fn on_one_line(message: &str) -> String {
     let mut line = String::with_capacity(message.len());

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use crate::sandbox_id::SandboxId;
 
-/// Where runtimes and engines keep a directory for each sandbox, below `/run`. One of them is enough to be alive; that a
-/// dead sandbox leaves one behind only means that its image stays.
+/// Where runtimes and engines keep a directory for each sandbox, below `/run`. One of them is
+/// enough to be alive; that a dead sandbox leaves one behind only means that its image stays.
 const DIRECTORIES: [&str; 5] = [
     // Kata in Go: the agent's share, the VM's sockets, the saved state.
     "kata-containers/shared/sandboxes",
@@ -23,7 +23,8 @@ const DIRECTORIES: [&str; 5] = [
 /// The bundles of containerd, one directory per namespace.
 const BUNDLES: &str = "containerd/io.containerd.runtime.v2.task";
 
-/// The longest command line that is looked at; Linux allows a third of the stack's limit, which is 8 MiB.
+/// The longest command line that is looked at; Linux allows a third of the stack's limit, which is
+/// 8 MiB.
 const MAX_COMMAND_LINE_BYTES: u64 = 8 << 20;
 
 /// How often a program without a command line is looked at again; some have really erased theirs.
@@ -38,8 +39,8 @@ pub struct Living {
 }
 
 impl Living {
-    /// Looks at `/proc` and below `run_root`. What cannot be looked at is an error, because a sandbox that is not seen loses
-    /// its image.
+    /// Looks at `/proc` and below `run_root`. What cannot be looked at is an error, because a
+    /// sandbox that is not seen loses its image.
     ///
     /// Processes of other PID namespaces are not seen: in a container this needs the host's.
     ///
@@ -63,8 +64,9 @@ impl Living {
         })
     }
 
-    /// Whether anything suggests that the sandbox exists: a directory of its name, or a process with its id anywhere in an
-    /// argument (QEMU's `-name sandbox-ID`, the shim's `-id ID`, a path).
+    /// Whether anything suggests that the sandbox exists: a directory of its name, or a process
+    /// with its id anywhere in an argument (QEMU's `-name sandbox-ID`, the shim's `-id ID`, a
+    /// path).
     #[must_use]
     pub fn has(&self, sandbox: &SandboxId) -> bool {
         let id = sandbox.as_str().as_bytes();
@@ -96,8 +98,8 @@ fn arguments() -> io::Result<BTreeSet<Vec<u8>>> {
 
 /// The command line of a process; empty where it ended, and of the kernel's own.
 ///
-/// For a moment of each `exec` the command line is empty, too, and the wrapper becoming QEMU is just such a moment. So a program
-/// without one is looked at again.
+/// For a moment of each `exec` the command line is empty, too, and the wrapper becoming QEMU is
+/// just such a moment. So a program without one is looked at again.
 fn command_line(process: &str) -> io::Result<Vec<u8>> {
     let mut line = read_command_line(process)?;
     for _ in 0..MAX_LOOKS {

@@ -2,7 +2,8 @@
 
 /// The value of `key` in a QEMU option list; the last one where it stands there twice, as in QEMU.
 ///
-/// A first element without `=` is the value of `implied`. A doubled comma is a comma inside a value.
+/// A first element without `=` is the value of `implied`. A doubled comma is a comma inside a
+/// value.
 ///
 /// The list comes from the runtime; whatever it holds, the answer is `None` or bytes of the list.
 #[must_use]

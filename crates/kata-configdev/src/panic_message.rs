@@ -2,8 +2,8 @@
 
 use std::panic;
 
-/// Makes a panic say where it happened and not what it says: the standard messages may quote the text they failed on,
-/// and that text may hold secrets. Call first thing in `main`.
+/// Makes a panic say where it happened and not what it says: the standard messages may quote the
+/// text they failed on, and that text may hold secrets. Call first thing in `main`.
 pub fn hide(program: &'static str) {
     panic::set_hook(Box::new(move |info| {
         let place = info

@@ -1,10 +1,11 @@
 //! Credentials of the kubelet's plugins for a sandbox that starts, put below its document.
 //!
-//! Nothing here fails a sandbox: whatever a plugin, its configuration or the cache do, the document is at least what it was, and
-//! the rest is a [`Finding`]. Where the settings name no registry, nothing is read and nothing started.
+//! Nothing here fails a sandbox: whatever a plugin, its configuration or the cache do, the document
+//! is at least what it was, and the rest is a [`Finding`]. Where the settings name no registry,
+//! nothing is read and nothing started.
 //!
-//! Plugins run as this process's user, which is root, as the kubelet's do. So configuration and programs must belong to root and
-//! be writable for nobody else; the kubelet does not look.
+//! Plugins run as this process's user, which is root, as the kubelet's do. So configuration and
+//! programs must belong to root and be writable for nobody else; the kubelet does not look.
 
 mod cache;
 mod contribution;
@@ -61,7 +62,8 @@ impl Provided {
     }
 }
 
-/// `document` with what the node's plugins offer below it, and what they did. Only where `settings` name registries.
+/// `document` with what the node's plugins offer below it, and what they did. Only where `settings`
+/// name registries.
 #[must_use]
 pub fn add(settings: &Settings, document: DocumentText) -> (DocumentText, Contribution) {
     let Some(Provided {
@@ -87,7 +89,8 @@ pub fn add(settings: &Settings, document: DocumentText) -> (DocumentText, Contri
             contribution.decisions = merged.decisions;
             (merged.text.into(), contribution)
         }
-        // The document was valid before; its problems may name lines of what was added, so they are not repeated.
+        // The document was valid before; its problems may name lines of what was added, so they are
+        // not repeated.
         Err(_) => {
             contribution.findings.push(Finding {
                 source: ALL.into(),
@@ -204,12 +207,14 @@ fn questions<'a>(
             if !provider.patterns.iter().any(matches) {
                 let with_path = |pattern: &Pattern| pattern.matches_host_of(&image);
                 if provider.patterns.iter().any(with_path) {
-                    let text = "it is for a part of the registry, which no document can express, and is not asked";
+                    let text = "it is for a part of the registry, which no document can express, \
+                    and is not asked";
                     provided.findings.push(about(&source, host, text));
                 }
             } else if provider.wants_token {
                 if told.insert(&provider.name) {
-                    let text = "it wants a service account's token, which only the kubelet has, and is not asked";
+                    let text = "it wants a service account's token, which only the kubelet has, \
+                    and is not asked";
                     provided.lose(&source, text.into());
                 }
             } else if pending.len() == MAX_QUESTIONS {

@@ -14,7 +14,8 @@ pub struct SandboxId(String);
 /// The text is no [`SandboxId`]. Does not repeat it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a sandbox id consists of 1 to {MAX_ID_BYTES} ASCII letters, digits, \"-\", \"_\" and \".\", the first a letter or digit"
+    "a sandbox id consists of 1 to {MAX_ID_BYTES} ASCII letters, digits, \"-\", \"_\" and \".\", \
+    the first a letter or digit"
 )]
 pub struct InvalidSandboxId;
 

@@ -31,10 +31,11 @@ pub enum ChosenBy {
 }
 
 impl Chosen {
-    /// Chooses the document by the annotation in the spec of `bundle` and the node's settings, and requires that it is
-    /// valid. `None` where the sandbox gets no disk.
+    /// Chooses the document by the annotation in the spec of `bundle` and the node's settings, and
+    /// requires that it is valid. `None` where the sandbox gets no disk.
     ///
-    /// Where nobody names a document but the settings name registries for credential providers, the document is what those offer.
+    /// Where nobody names a document but the settings name registries for credential providers, the
+    /// document is what those offer.
     ///
     /// # Errors
     ///
@@ -124,14 +125,15 @@ impl SandboxImage {
         &self.contribution
     }
 
-    /// What credential providers did not contribute, and why. Nobody waits for these before the sandbox starts.
+    /// What credential providers did not contribute, and why. Nobody waits for these before the
+    /// sandbox starts.
     #[must_use]
     pub fn warnings(&self) -> &[Finding] {
         &self.warnings
     }
 
-    /// The image's bytes, with the room that `settings` reserve. The encoder's copy is zeroed when dropped; the compressor's own
-    /// window is not.
+    /// The image's bytes, with the room that `settings` reserve. The encoder's copy is zeroed when
+    /// dropped; the compressor's own window is not.
     ///
     /// # Errors
     ///

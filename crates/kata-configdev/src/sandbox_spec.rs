@@ -10,15 +10,16 @@ use crate::host_file::{FileFault, HostFile};
 
 /// The annotation by which a pod names its own document: a path on the node; empty for no disk.
 ///
-/// Not below `io.katacontainers.config.hypervisor.`: there Kata's Go runtime fails a sandbox on keys that its
-/// configuration does not enable.
+/// Not below `io.katacontainers.config.hypervisor.`: there Kata's Go runtime fails a sandbox on
+/// keys that its configuration does not enable.
 pub const ANNOTATION: &str = "io.katacontainers.config.runtime.imagepuller_config";
 
-/// The spec's file name in a bundle. Kata's shims run in the bundle, and QEMU inherits that directory.
+/// The spec's file name in a bundle. Kata's shims run in the bundle, and QEMU inherits that
+/// directory.
 pub const FILE_NAME: &str = "config.json";
 
-/// The longest spec that is read. Kubernetes limits all annotations of a pod to 256 KiB; the rest of a sandbox's spec
-/// is some ten KiB. Free to change.
+/// The longest spec that is read. Kubernetes limits all annotations of a pod to 256 KiB; the rest
+/// of a sandbox's spec is some ten KiB. Free to change.
 const MAX_SPEC_BYTES: usize = 8 << 20;
 
 /// The one thing of the spec that matters here; the rest is skipped, not kept.
@@ -35,8 +36,8 @@ struct Annotations {
 
 /// Reads the value of [`ANNOTATION`] from the spec in `bundle`.
 ///
-/// `None` where the spec does not have it, and where there is no spec: a shim that speaks containerd's sandbox API
-/// leaves none.
+/// `None` where the spec does not have it, and where there is no spec: a shim that speaks
+/// containerd's sandbox API leaves none.
 ///
 /// The spec is written by the container engine; the annotation in it by the pod's author.
 ///
@@ -52,7 +53,8 @@ pub fn annotation(bundle: &Path) -> Result<Option<String>, Error> {
 }
 
 fn parse(text: &[u8]) -> Result<Option<String>, Error> {
-    // The parser's own words may quote the spec, which holds the pod's environment: only the place is passed on.
+    // The parser's own words may quote the spec, which holds the pod's environment: only the place
+    // is passed on.
     let spec: Spec = serde_json::from_slice(text).map_err(|error| Error::SpecText {
         line: error.line(),
         column: error.column(),

@@ -34,19 +34,21 @@ const MAX_SETTINGS_BYTES: usize = 64 << 10;
 
 /// What holds for every sandbox of the node. `docs/configuration.md` describes the keys.
 ///
-/// All paths are absolute, and those of [`Settings::annotation_allow`] and [`Settings::run_root`] have no `..` in them.
+/// All paths are absolute, and those of [`Settings::annotation_allow`] and [`Settings::run_root`]
+/// have no `..` in them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The real QEMU, per machine type.
     pub qemu: Qemu,
-    /// The document of sandboxes that name none, as a path or as a pattern that exactly one file matches; `None` gives them
-    /// no disk.
+    /// The document of sandboxes that name none, as a path or as a pattern that exactly one file
+    /// matches; `None` gives them no disk.
     pub document: Option<PathBuf>,
     /// Directories whose documents a pod may name. Empty: pods may name none.
     pub annotation_allow: Vec<PathBuf>,
     /// How the image gets to the hypervisor.
     pub transport: Transport,
-    /// How large images are at least; `None` leaves it to the transport, see [`crate::capacity::size`].
+    /// How large images are at least; `None` leaves it to the transport, see
+    /// [`crate::capacity::size`].
     pub capacity: Option<Capacity>,
     /// What `/run` is; images of the transport `file` are below it.
     pub run_root: PathBuf,
@@ -78,7 +80,8 @@ pub enum Transport {
     Memory,
     /// A file below `/run` that goes away with `detach` or `sweep`.
     File,
-    /// A read-only loop device over the sealed anonymous file; the kernel removes it with its last user.
+    /// A read-only loop device over the sealed anonymous file; the kernel removes it with its last
+    /// user.
     Loop,
     /// A vhost-user device, served by a process of its own.
     VhostUser,
@@ -107,12 +110,14 @@ impl Settings {
         )
     }
 
-    /// The path of the settings file: `variable`, the value of [`SETTINGS_VARIABLE`]; else, for a `program` at
-    /// `DIR/bin/NAME`, the file in `DIR/etc/kata-configdev` where that directory exists; else [`DEFAULT_PATH`].
+    /// The path of the settings file: `variable`, the value of [`SETTINGS_VARIABLE`]; else, for a
+    /// `program` at `DIR/bin/NAME`, the file in `DIR/etc/kata-configdev` where that directory
+    /// exists; else [`DEFAULT_PATH`].
     ///
-    /// The second lets one node have several sets of wrapper, settings and document, one for each runtime class: Kata
-    /// resolves links before it starts its hypervisor, so a program's place is all that tells it which set it is of.
-    /// The directory decides, not the file: a set that lost its settings must fail and not take another's.
+    /// The second lets one node have several sets of wrapper, settings and document, one for each
+    /// runtime class: Kata resolves links before it starts its hypervisor, so a program's place is
+    /// all that tells it which set it is of. The directory decides, not the file: a set that lost
+    /// its settings must fail and not take another's.
     #[must_use]
     pub fn path(variable: Option<OsString>, program: Option<&Path>) -> PathBuf {
         if let Some(path) = variable.filter(|value| !value.is_empty()) {
@@ -128,8 +133,9 @@ impl Settings {
             )
     }
 
-    /// Reads the settings file and its drop-ins. An empty file is valid; a missing one is not, because a node whose
-    /// settings got lost would otherwise pull anonymously and nobody would know why.
+    /// Reads the settings file and its drop-ins. An empty file is valid; a missing one is not,
+    /// because a node whose settings got lost would otherwise pull anonymously and nobody would
+    /// know why.
     ///
     /// # Errors
     ///
@@ -138,7 +144,8 @@ impl Settings {
         Effective::load(path).map(|effective| effective.settings)
     }
 
-    /// Says whether `text` could stand in a settings file; the error is the broken rule with its line.
+    /// Says whether `text` could stand in a settings file; the error is the broken rule with its
+    /// line.
     ///
     /// # Errors
     ///

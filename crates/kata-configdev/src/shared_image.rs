@@ -1,7 +1,8 @@
 //! The transport `file`: images of sandboxes as files below `/run`, and their removal.
 //!
-//! They are where Kata itself keeps the initdata of a sandbox: `/run/kata-containers/shared/initdata/SANDBOX/`. Kata's own file
-//! there has another name and is left alone, and so is the directory while it is not empty.
+//! They are where Kata itself keeps the initdata of a sandbox:
+//! `/run/kata-containers/shared/initdata/SANDBOX/`. Kata's own file there has another name and is
+//! left alone, and so is the directory while it is not empty.
 
 mod in_place;
 pub mod socket;
@@ -56,10 +57,12 @@ fn parent(run_root: &Path) -> PathBuf {
         .fold(run_root.into(), |path, name| path.join(name))
 }
 
-/// Puts the image of a sandbox into its file, mode 0600, entirely or not at all, and returns the path.
+/// Puts the image of a sandbox into its file, mode 0600, entirely or not at all, and returns the
+/// path.
 ///
-/// Directories that are missing are made; the sandbox's gets mode 0700. No directory below `run_root` may be a link, belong to
-/// somebody else or be writable for others: whoever could exchange one could read the credentials.
+/// Directories that are missing are made; the sandbox's gets mode 0700. No directory below
+/// `run_root` may be a link, belong to somebody else or be writable for others: whoever could
+/// exchange one could read the credentials.
 ///
 /// # Errors
 ///
@@ -72,8 +75,8 @@ pub fn put(run_root: &Path, sandbox: &SandboxId, image: &[u8]) -> Result<PathBuf
     Ok(path)
 }
 
-/// Removes the image of a sandbox, its socket, what a killed process left, and the directory if it is empty then. Says whether there
-/// was an image or a socket.
+/// Removes the image of a sandbox, its socket, what a killed process left, and the directory if it
+/// is empty then. Says whether there was an image or a socket.
 ///
 /// # Errors
 ///
@@ -109,13 +112,13 @@ fn remove_if_empty(parents: &OwnedFd, sandbox: &SandboxId) -> Result<(), Errno> 
 pub struct Kept {
     /// Whose.
     pub sandbox: SandboxId,
-    /// How long ago the newest of its files was written, `None` where the clock was set back since; or why that cannot be
-    /// seen, [`Error::SharedImage`].
+    /// How long ago the newest of its files was written, `None` where the clock was set back since;
+    /// or why that cannot be seen, [`Error::SharedImage`].
     pub age: Result<Option<Duration>, Error>,
 }
 
-/// The sandboxes that have images or parts of them, by id, and those that cannot be looked at. Directories of others, whose
-/// names are no ids or that have nothing of ours, are not.
+/// The sandboxes that have images or parts of them, by id, and those that cannot be looked at.
+/// Directories of others, whose names are no ids or that have nothing of ours, are not.
 ///
 /// # Errors
 ///
@@ -144,7 +147,8 @@ pub fn all(run_root: &Path) -> Result<Vec<Kept>, Error> {
     Ok(kept)
 }
 
-/// When the newest file of ours in the directory `name` of `parents`, which is at `path`, was written; `None` where there is none.
+/// When the newest file of ours in the directory `name` of `parents`, which is at `path`, was
+/// written; `None` where there is none.
 fn last_written(
     parents: &OwnedFd,
     name: &str,

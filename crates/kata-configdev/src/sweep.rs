@@ -8,8 +8,8 @@ use crate::sandbox_id::SandboxId;
 use crate::shared_image::Kept;
 use crate::{Error, providers, shared_image};
 
-/// How old an image must be at least. Between `attach` and the start of the hypervisor there may be a moment in which nothing
-/// on the node shows that the sandbox exists.
+/// How old an image must be at least. Between `attach` and the start of the hypervisor there may be
+/// a moment in which nothing on the node shows that the sandbox exists.
 pub const DEFAULT_MIN_AGE: Duration = Duration::from_secs(60);
 
 /// What a sweep did.
@@ -19,16 +19,19 @@ pub struct Swept {
     pub removed: Vec<SandboxId>,
     /// The sandboxes whose images stay: they live, or their images are young.
     pub kept: Vec<SandboxId>,
-    /// The sandboxes whose images stay because they cannot be looked at or removed, and why: [`Error::SharedImage`].
+    /// The sandboxes whose images stay because they cannot be looked at or removed, and why:
+    /// [`Error::SharedImage`].
     pub failed: Vec<(SandboxId, Error)>,
 }
 
-/// Removes the images below `run_root` that are at least `min_age` old and whose sandboxes nothing suggests to exist: see
-/// [`Living::has`]. One that cannot be removed does not keep the rest. Answers of credential providers that have expired go, too.
+/// Removes the images below `run_root` that are at least `min_age` old and whose sandboxes nothing
+/// suggests to exist: see [`Living::has`]. One that cannot be removed does not keep the rest.
+/// Answers of credential providers that have expired go, too.
 ///
 /// # Errors
 ///
-/// [`Error::SharedImage`] where the images cannot be listed, [`Error::Living`]. Nothing is removed then.
+/// [`Error::SharedImage`] where the images cannot be listed, [`Error::Living`]. Nothing is removed
+/// then.
 pub fn sweep(run_root: &Path, min_age: Duration) -> Result<Swept, Error> {
     let mut swept = Swept {
         removed: Vec::new(),

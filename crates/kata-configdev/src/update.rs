@@ -28,16 +28,17 @@ pub struct Updated {
     pub changed: bool,
 }
 
-/// Puts `image`, which [`config_image::encode`] made of a valid document, in the place of the image that the sandbox has, and zeroes what
-/// is left of the old one.
+/// Puts `image`, which [`config_image::encode`] made of a valid document, in the place of the image
+/// that the sandbox has, and zeroes what is left of the old one.
 ///
-/// A guest that reads meanwhile gets the old document, the new one, or one that it refuses and has to read again. It is not told:
-/// it finds out when it reads the disk around its page cache.
+/// A guest that reads meanwhile gets the old document, the new one, or one that it refuses and has
+/// to read again. It is not told: it finds out when it reads the disk around its page cache.
 ///
 /// # Errors
 ///
-/// [`Error::NothingToUpdate`], [`Error::UpdateTooLarge`], [`Error::UpdateTwice`], [`Error::UpdateBusy`], [`Error::UpdateTorn`],
-/// [`Error::UpdateServed`], [`Error::SharedImage`]. All but the torn one leave the disk as it was.
+/// [`Error::NothingToUpdate`], [`Error::UpdateTooLarge`], [`Error::UpdateTwice`],
+/// [`Error::UpdateBusy`], [`Error::UpdateTorn`], [`Error::UpdateServed`], [`Error::SharedImage`].
+/// All but the torn one leave the disk as it was.
 pub fn update(
     run_root: &Path,
     sandbox: &SandboxId,

@@ -20,16 +20,19 @@ use crate::{Error, lines, shared_image};
 /// The program's name in its messages.
 pub const NAME: &str = "kata-configdev-qemu";
 
-/// Becomes QEMU with `arguments`, and with the configuration disk behind them where the sandbox gets one.
+/// Becomes QEMU with `arguments`, and with the configuration disk behind them where the sandbox
+/// gets one.
 ///
-/// Returns only where that fails: then one line stands on standard error, which Kata's runtimes log, and the exit code
-/// is one of [`crate::exit`]. In the good case nothing is printed, because they log every line as an error. A credential
-/// provider that does not work is a line, too, and QEMU starts all the same.
+/// Returns only where that fails: then one line stands on standard error, which Kata's runtimes
+/// log, and the exit code is one of [`crate::exit`]. In the good case nothing is printed, because
+/// they log every line as an error. A credential provider that does not work is a line, too, and
+/// QEMU starts all the same.
 ///
-/// What QEMU inherits is what this process inherited: process id, environment, directory, blocked and ignored signals, and
-/// every descriptor with its flags; files opened here are close-on-exec. Two things the Rust runtime does before and
-/// during this are visible all the same: descriptors 0 to 2 are opened on `/dev/null` where the caller closed them, and
-/// SIGPIPE gets its default action. Both of Kata's runtimes start their hypervisor in just that state.
+/// What QEMU inherits is what this process inherited: process id, environment, directory, blocked
+/// and ignored signals, and every descriptor with its flags; files opened here are close-on-exec.
+/// Two things the Rust runtime does before and during this are visible all the same: descriptors 0
+/// to 2 are opened on `/dev/null` where the caller closed them, and SIGPIPE gets its default
+/// action. Both of Kata's runtimes start their hypervisor in just that state.
 #[must_use]
 pub fn run(arguments: &[OsString]) -> ExitCode {
     let invocation = Invocation::read(arguments);
@@ -74,7 +77,8 @@ fn execute(qemu: &Path, arguments: &[OsString], disk: Option<&Disk>) -> Result<I
     })
 }
 
-/// Removes the file that no QEMU will read. A failure is not told: that of QEMU is the one to report, and `sweep` tries again.
+/// Removes the file that no QEMU will read. A failure is not told: that of QEMU is the one to
+/// report, and `sweep` tries again.
 fn discard(settings: &Settings, invocation: &Invocation) {
     if let Some(Ok(sandbox)) = invocation.sandbox.as_deref().map(SandboxId::parse) {
         let _ = shared_image::remove(&settings.run_root, &sandbox);
@@ -83,8 +87,9 @@ fn discard(settings: &Settings, invocation: &Invocation) {
 
 /// The disk of the sandbox that `invocation` starts in the bundle `bundle`, if it gets one.
 ///
-/// A call that starts no sandbox gets none, nor does one with `-incoming`: a VM that is made from a template or migrated
-/// must have the devices of the VM it came from. `warn` gets what credential providers did not contribute.
+/// A call that starts no sandbox gets none, nor does one with `-incoming`: a VM that is made from a
+/// template or migrated must have the devices of the VM it came from. `warn` gets what credential
+/// providers did not contribute.
 ///
 /// # Errors
 ///
@@ -120,8 +125,9 @@ pub fn disk(
             let path = shared_image::put(&settings.run_root, &sandbox, &chosen.pack(settings)?)?;
             Ok(Some(Disk::of_file(path, device)))
         }
-        // QEMU would have to open the device before this process lets go of it, which an exec cannot wait for; and a
-        // vhost-user device needs a second process and Kata's cooperation in sharing the guest's memory.
+        // QEMU would have to open the device before this process lets go of it, which an exec
+        // cannot wait for; and a vhost-user device needs a second process and Kata's cooperation in
+        // sharing the guest's memory.
         Transport::Loop | Transport::VhostUser => Err(Error::WrapperTransport {
             transport: settings.transport.name(),
         }),

@@ -576,7 +576,8 @@ fn the_wrapper_attaches_a_file() {
     let path = folder.path("run/kata-containers/shared/initdata/box-1/imagepuller.img");
     assert!(
         stdout.contains(&format!(
-            "read-only=on,file.driver=file,file.filename={},file.read-only=on -device virtio-blk-pci,",
+            "read-only=on,file.driver=file,file.filename={},file.read-only=on -device \
+            virtio-blk-pci,",
             path.display()
         )),
         "{stdout}"

@@ -104,8 +104,10 @@ sources = [\"cdh=unix:/run/cdh.sock\"]
     assert_eq!(
         measured.stdout,
         format!(
-            "{path}:3: warning: registries.\"registry.corp\".password: is known to the host and to everyone who verifies the \
-             guest, because measured data is public; refer to it instead\n{path}: valid, 1 registry, 1 warning\n"
+            "{path}:3: warning: registries.\"registry.corp\".password: is known to the host and to \
+            everyone who verifies the \
+             guest, because measured data is public; refer to it instead\n{path}: valid, 1 \
+             registry, 1 warning\n"
         )
     );
 }

@@ -114,17 +114,23 @@ fn credential_providers_are_merged_by_key_and_looked_at() {
     );
     folder.file(
         "config.d/50-node.toml",
-        format!("credential-providers.config = {listing:?}\ncredential-providers.bin-dir = \"/opt/bin\"\n"),
+        format!(
+            "credential-providers.config = {listing:?}\ncredential-providers.bin-dir \
+        = \"/opt/bin\"\n"
+        ),
     );
-    let listed = "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n\
+    let listed = "apiVersion: kubelet.config.k8s.io/v1\nkind: \
+    CredentialProviderConfig\nproviders:\n\
                   - {name: ecr, matchImages: [x.corp], defaultCacheDuration: 1m, apiVersion: credentialprovider.kubelet.k8s.io/v1,\n\
                   env: [{name: A, value: hunter2-password}]}\n";
     folder.file("providers.yaml", listed);
     let shown = run(&["config", "--settings", &settings]);
     assert_eq!((shown.code, shown.stderr.as_str()), (0, ""));
     let expected = format!(
-        "\n[credential-providers]\nconfig = \"{listing}\" # {drop_in}:1\nbin-dir = \"/opt/bin\" # {drop_in}:2\n# names ecr\n\
-         registries = [\"reg.corp\", \"[::1]:5000\"] # {settings}:2\ndeadline-secs = 9 # {settings}:3\n"
+        "\n[credential-providers]\nconfig = \"{listing}\" # {drop_in}:1\nbin-dir = \"/opt/bin\" # \
+        {drop_in}:2\n# names ecr\n\
+         registries = [\"reg.corp\", \"[::1]:5000\"] # {settings}:2\ndeadline-secs = 9 # \
+         {settings}:3\n"
     );
     assert!(shown.stdout.ends_with(&expected), "{}", shown.stdout);
     let report = run(&["config", "--json", "--settings", &settings]).json();
@@ -160,7 +166,10 @@ fn credential_providers_are_merged_by_key_and_looked_at() {
     let directory = folder.text("listing");
     folder.file(
         "config.d/50-node.toml",
-        format!("credential-providers.config = {directory:?}\ncredential-providers.bin-dir = \"/opt/bin\"\n"),
+        format!(
+            "credential-providers.config = {directory:?}\ncredential-providers.bin-dir \
+        = \"/opt/bin\"\n"
+        ),
     );
     assert!(
         run(&["config", "--settings", &settings])

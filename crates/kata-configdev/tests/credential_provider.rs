@@ -14,14 +14,17 @@ const PASSWORD: &str = "hunter2-document";
 
 fn document() -> String {
     format!(
-        "[registries.\"reg.corp\"]\nusername = \"robot\"\npassword = \"{PASSWORD}\"\nca-certs = \"none\"\n\
+        "[registries.\"reg.corp\"]\nusername = \"robot\"\npassword = \"{PASSWORD}\"\nca-certs \
+        = \"none\"\n\
          [registries.\"reg.corp:5000\"]\nauth = \"cG9ydDpodW50ZXIyLXBvcnQ=\"\n\
          [registries.\".below.corp\"]\nusername = \"below\"\npassword = \"{PASSWORD}\"\n\
          [registries.\"docker.io\"]\nusername = \"hub\"\npassword = \"{PASSWORD}\"\n\
          [registries.\"token.corp\"]\nidentitytoken = \"{PASSWORD}\"\n\
          [registries.\"bearer.corp\"]\nregistrytoken = \"{PASSWORD}\"\n\
-         [registries.\"lent.corp\"]\nusername = \"mirror\"\npassword = \"{PASSWORD}\"\nmirror = \"https://mirror.corp/x\"\n\
-         [registries.\"own.corp\"]\nusername = \"own\"\npassword = \"{PASSWORD}\"\nmirror = \"https://named.corp\"\n\
+         [registries.\"lent.corp\"]\nusername = \"mirror\"\npassword = \"{PASSWORD}\"\nmirror \
+         = \"https://mirror.corp/x\"\n\
+         [registries.\"own.corp\"]\nusername = \"own\"\npassword = \"{PASSWORD}\"\nmirror \
+         = \"https://named.corp\"\n\
          [registries.\"named.corp\"]\n\
          [registries.\"half.corp\"]\nauth = \"OnRva2Vu\"\n"
     )
@@ -192,8 +195,10 @@ fn the_projects_two_halves_understand_each_other() {
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_kata-configdev"), program).unwrap();
     for version in ["v1", "v1beta1", "v1alpha1"] {
         let config = format!(
-            "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n- name: kata-configdev\n  \
-             apiVersion: credentialprovider.kubelet.k8s.io/{version}\n  matchImages: [reg.corp, docker.io]\n  \
+            "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n- \
+            name: kata-configdev\n  \
+             apiVersion: credentialprovider.kubelet.k8s.io/{version}\n  matchImages: [reg.corp, \
+             docker.io]\n  \
              defaultCacheDuration: 0s\n  args: [credential-provider, --config, {document}]\n"
         );
         let mut providers = Providers::default();

@@ -182,24 +182,29 @@ fn what_follows_is_told_without_secrets() {
         (
             "a.deep.corp/app",
             "TLS",
-            "tried first, the registry's certificate is NOT verified; else plain HTTP without credentials",
+            "tried first, the registry's certificate is NOT verified; else plain HTTP without \
+            credentials",
         ),
         ("other.org/app", "mirror", "none"),
         (
             "alpine",
             "mirror",
-            "https://mirror.example/hub is asked first, with what is lent by the entry \"index.docker.io\": \
-             credentials user name and password, user \"hub\"; roots the web's certificate authorities",
+            "https://mirror.example/hub is asked first, with what is lent by the \
+            entry \"index.docker.io\": \
+             credentials user name and password, user \"hub\"; roots the web's certificate \
+             authorities",
         ),
         (
             "alpine",
             "registry",
-            "asked where the mirror fails (mirror-fallback): credentials none, the pull is anonymous",
+            "asked where the mirror fails (mirror-fallback): credentials none, the pull is \
+            anonymous",
         ),
         (
             "quay.io/team/app",
             "mirror",
-            "http://mirror.corp:5000/ is asked first, in plain HTTP, by its own entry \"mirror.corp:5000\": \
+            "http://mirror.corp:5000/ is asked first, in plain HTTP, by its own \
+            entry \"mirror.corp:5000\": \
              credentials none, the pull is anonymous; roots the web's certificate authorities",
         ),
         (
@@ -210,12 +215,14 @@ fn what_follows_is_told_without_secrets() {
         (
             "other.org/app",
             "proxy",
-            "HTTPS through http://[redacted]@proxy.corp:3128, except for hosts of NO_PROXY = \".internal,10.0.0.0/8\", by Go's rules",
+            "HTTPS through http://[redacted]@proxy.corp:3128, except for hosts of NO_PROXY \
+            = \".internal,10.0.0.0/8\", by Go's rules",
         ),
         (
             "other.org/app:1",
             "image",
-            "app of the registry other.org, tag \"1\" without a digest: the guest pulls by digest only",
+            "app of the registry other.org, tag \"1\" without a digest: the guest pulls by digest \
+            only",
         ),
     ] {
         let (text, _) = explain(DOCUMENT, image);
@@ -230,7 +237,8 @@ fn what_follows_is_told_without_secrets() {
 fn a_weak_mirror_is_told() {
     let explained = |url: &str, own: &str| {
         let document = format!(
-            "[registries.\"a.corp\"]\ninsecure-skip-verify = true\nplain-http = true\nmirror = \"{url}\"\n{own}"
+            "[registries.\"a.corp\"]\ninsecure-skip-verify = true\nplain-http = true\nmirror \
+            = \"{url}\"\n{own}"
         );
         let (text, json) = explain(&document, "a.corp/app");
         (row(&text, "mirror").to_owned(), json["mirror"].clone())
@@ -343,8 +351,10 @@ plain-http = true
 ";
     let (text, json) = explain(document, "registry.corp/app");
     for line in [
-        "credentials what the docker configuration kbs:///default/credential/registry has for this registry; the guest gets it where the host cannot see it\n",
-        "roots       the certificates that the guest gets by sealed.[redacted], instead of the web's\n",
+        "credentials what the docker configuration kbs:///default/credential/registry has for this \
+        registry; the guest gets it where the host cannot see it\n",
+        "roots       the certificates that the guest gets by sealed.[redacted], instead of the \
+        web's\n",
         "TLS         required and verified\n",
         "mirror      none\n",
     ] {

@@ -1,4 +1,5 @@
-//! `kata-configdev explain --sandbox`: which source wins for each registry, and that a sandbox gets just that.
+//! `kata-configdev explain --sandbox`: which source wins for each registry, and that a sandbox gets
+//! just that.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
@@ -87,13 +88,20 @@ impl Node {
             &answer("path.example/team", "x"),
             "",
         );
-        node.add("token", "reg.example", "exit 1", "tokenAttributes: {serviceAccountTokenAudience: a, cacheType: Token, requireServiceAccount: false}");
+        node.add(
+            "token",
+            "reg.example",
+            "exit 1",
+            "tokenAttributes: \
+        {serviceAccountTokenAudience: a, cacheType: Token, requireServiceAccount: false}",
+        );
         node
     }
 
     fn add(&mut self, name: &str, images: &str, script: &str, more: &str) {
         self.listed += &format!(
-            "- name: {name}\n  matchImages: [{images}]\n  defaultCacheDuration: 10m\n  apiVersion: credentialprovider.kubelet.k8s.io/v1\n"
+            "- name: {name}\n  matchImages: [{images}]\n  defaultCacheDuration: 10m\n  apiVersion: \
+            credentialprovider.kubelet.k8s.io/v1\n"
         );
         if !more.is_empty() {
             self.listed += &format!("  {more}\n");
@@ -120,7 +128,8 @@ impl Node {
             .as_ref()
             .map(|path| format!("document = {path:?}\n"));
         let text = format!(
-            "{}transport = \"file\"\nrun-root = {:?}\nannotation-allow = [{:?}]\n[credential-providers]\nconfig = {listing:?}\n\
+            "{}transport = \"file\"\nrun-root = {:?}\nannotation-allow = \
+            [{:?}]\n[credential-providers]\nconfig = {listing:?}\n\
              bin-dir = {:?}\nregistries = {REGISTRIES:?}\ndeadline-secs = 50\n",
             document.unwrap_or_default(),
             self.run_root,
@@ -187,7 +196,8 @@ fn people_see_who_wins_and_why() {
             "sandbox     {}\n\
              document    {file}: the settings name it, and the pod no other\n\
              providers   asked\n\
-             skipped     credential provider token: it wants a service account's token, which only the kubelet has, and is not asked",
+             skipped     credential provider token: it wants a service account's token, which only \
+             the kubelet has, and is not asked",
             node.folder.text("bundle")
         )
     );
@@ -228,7 +238,8 @@ fn people_see_who_wins_and_why() {
             format!(
                 "credentials user name and password\n\
                  source      credential provider good, fresh answer, not kept\n\
-                 because     the document's entry \".lab\" has no credentials; its other settings hold for the new entry too\n\
+                 because     the document's entry \".lab\" has no credentials; its other settings \
+                 hold for the new entry too\n\
                  {asked}"
             ),
         ),
@@ -258,11 +269,20 @@ fn people_see_who_wins_and_why() {
     let hub = node.text("hub.corp");
     assert!(
         hub.starts_with("credentials none, the pull is anonymous\nsource      nobody\n")
-            && hub.contains("left out    credential provider good: the document's entry \"hub.corp\" names a mirror"),
+            && hub.contains(
+                "left out    credential provider good: the document's \
+            entry \"hub.corp\" names a mirror"
+            ),
         "{hub}"
     );
     let lab = node.text(".lab");
-    assert!(lab.ends_with("because     the document's entry has no credentials, and no credential provider is asked about it"), "{lab}");
+    assert!(
+        lab.ends_with(
+            "because     the document's entry has no credentials, and no credential \
+    provider is asked about it"
+        ),
+        "{lab}"
+    );
 }
 
 #[test]
@@ -283,12 +303,14 @@ fn programs_get_the_same_facts() {
     let reg = of(&report, "reg.example");
     assert_eq!(
         reg["source"],
-        json!({"kind": "credential-provider", "name": "credential provider second", "answer": {"answer": "fresh", "expires_in_secs": null}}),
+        json!({"kind": "credential-provider", "name": "credential provider \
+        second", "answer": {"answer": "fresh", "expires_in_secs": null}}),
         "the literal key comes before the glob"
     );
     assert_eq!(
         reg["losers"],
-        json!([{"source": "credential provider good", "why": "credential provider second comes first", "lost": false}])
+        json!([{"source": "credential provider good", "why": "credential provider second comes \
+        first", "lost": false}])
     );
     assert_eq!(
         reg["credentials"],
@@ -376,7 +398,8 @@ fn an_image_is_explained_by_the_document_of_its_sandbox() {
     assert_eq!(report["registries"].as_array().unwrap().len(), 1);
     // Credentials that a mirror is lent or has are as nameless as others.
     let mut node = Node::full();
-    let text = "[registries.\"own.corp\"]\nmirror = \"https://reg.example\"\n[registries.\"reg.example\"]\n";
+    let text = "[registries.\"own.corp\"]\nmirror \
+    = \"https://reg.example\"\n[registries.\"reg.example\"]\n";
     node.document = Some(node.folder.file("mirror.toml", text));
     let report = node.json(&["own.corp/app"]);
     let mirror = &report["explanation"]["mirror"];

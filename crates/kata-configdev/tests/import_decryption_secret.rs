@@ -39,7 +39,8 @@ impl Import {
     }
 }
 
-/// Runs the import; its standard error shows no secret, and its standard output none unless it succeeds.
+/// Runs the import; its standard error shows no secret, and its standard output none unless it
+/// succeeds.
 fn import(arguments: &[&str], stdin: &str, secrets: &[&[u8]]) -> Import {
     let mut child = Command::new(env!("CARGO_BIN_EXE_kata-configdev"))
         .args(["import", "decryption-secret"])
@@ -151,7 +152,8 @@ fn manifest(values: &[(&str, &[u8])]) -> String {
         .map(|(name, value)| format!("  {name}: {}\n", STANDARD.encode(value)))
         .collect();
     format!(
-        "apiVersion: v1\nkind: Secret\nmetadata:\n  name: image-keys\n  namespace: apps\ndata:\n{data}"
+        "apiVersion: v1\nkind: Secret\nmetadata:\n  name: image-keys\n  namespace: \
+        apps\ndata:\n{data}"
     )
 }
 
@@ -351,7 +353,8 @@ fn keys_that_open_nothing_are_warned_about_by_check() {
     let check = run(&["check", &path]);
     assert_eq!(check.code, 0, "{}", check.stdout);
     let line = format!(
-        "{path}: warning: decryption-keys.keys, item 2: opens no image: it is neither PEM nor DER nor JWK"
+        "{path}: warning: decryption-keys.keys, item 2: opens no image: it is neither PEM nor DER \
+        nor JWK"
     );
     assert!(check.stdout.contains(&line), "{}", check.stdout);
     assert!(!check.stdout.contains("item 1"), "{}", check.stdout);

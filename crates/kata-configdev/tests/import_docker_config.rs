@@ -1,4 +1,5 @@
-//! `kata-configdev import docker-config` and `secrets combine`, the built command, and skopeo as a second reader of the same files.
+//! `kata-configdev import docker-config` and `secrets combine`, the built command, and skopeo as a
+//! second reader of the same files.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
@@ -54,7 +55,8 @@ impl Import {
     }
 }
 
-/// Runs the import; its standard error shows no secret, and its standard output none unless it succeeds.
+/// Runs the import; its standard error shows no secret, and its standard output none unless it
+/// succeeds.
 fn import(arguments: &[&str], stdin: &str) -> Import {
     let mut child = Command::new(env!("CARGO_BIN_EXE_kata-configdev"))
         .args(["import", "docker-config"])
@@ -151,8 +153,10 @@ fn secrets_and_standard_input_are_read() {
 #[test]
 fn a_document_is_added_to_and_wins() {
     let folder = Folder::new();
-    let own = "# mine\n[registries.\"ghcr.io\"]\nusername = \"own\"\npassword = \"hunter2-password\"\n\n\
-        [registries.\".corp\"]\nplain-http = true\n\n[registries.\"docker.io\"]\nmirror = \"https://m.example\"\n";
+    let own = "# mine\n[registries.\"ghcr.io\"]\nusername = \"own\"\npassword \
+    = \"hunter2-password\"\n\n\
+        [registries.\".corp\"]\nplain-http = true\n\n[registries.\"docker.io\"]\nmirror \
+        = \"https://m.example\"\n";
     let document = folder.file("own.toml", own);
     let path = folder.file(
         "config.json",
@@ -206,7 +210,10 @@ fn no_failure_shows_a_secret() {
     let texts = [
         "{\"auths\":{\"https://u:hunter2@ghcr.io\":{\"auth\":\"x\"}}}".to_owned(),
         "{\"auths\":{\"a.io\":{\"auth\":\"hunter2\"}}}".to_owned(),
-        format!("{{\"auths\":{{\"a.io\":{{\"auth\":\"{}\"}}}}}}", STANDARD.encode("hunter2")),
+        format!(
+            "{{\"auths\":{{\"a.io\":{{\"auth\":\"{}\"}}}}}}",
+            STANDARD.encode("hunter2")
+        ),
         "{\"auths\":{\"a.io\":{\"username\":\"a:b\",\"password\":\"hunter2\"}}}".to_owned(),
         "{\"auths\":{\"a.io\":{\"username\":\"a\",\"password\":\"hunter2\\u0007\"}}}".to_owned(),
         "{\"auths\":{\"a.io\":{\"registrytoken\":\"hunter2 \"}}}".to_owned(),
@@ -216,9 +223,16 @@ fn no_failure_shows_a_secret() {
         "hunter2".to_owned(),
         "password: hunter2\nx: [".to_owned(),
         "apiVersion: v1\nkind: Secret\ndata: {a: *hunter2}\n".to_owned(),
-        "apiVersion: v1\nkind: Secret\ntype: kubernetes.io/dockercfg\nstringData: {.dockercfg: hunter2}\n".to_owned(),
-        "apiVersion: v1\nkind: Secret\ntype: kubernetes.io/dockercfg\ndata: {.dockercfg: hunter2-password}\n".to_owned(),
-        format!("{{\"auths\":{{\"a.io\":{{\"auth\":\"{}\"}}}}}}", STANDARD.encode("u:hunter2-password\u{1}")),
+        "apiVersion: v1\nkind: Secret\ntype: kubernetes.io/dockercfg\nstringData: \
+        {.dockercfg: hunter2}\n"
+            .to_owned(),
+        "apiVersion: v1\nkind: Secret\ntype: kubernetes.io/dockercfg\ndata: \
+        {.dockercfg: hunter2-password}\n"
+            .to_owned(),
+        format!(
+            "{{\"auths\":{{\"a.io\":{{\"auth\":\"{}\"}}}}}}",
+            STANDARD.encode("u:hunter2-password\u{1}")
+        ),
     ];
     for text in &texts {
         for extra in [
@@ -325,7 +339,8 @@ fn skopeo_user(file: &str, registry: &str) -> Option<String> {
         .filter(|user| !user.is_empty())
 }
 
-/// Keys whose meaning podman and skopeo share with this reader, each against every registry, alone and all together.
+/// Keys whose meaning podman and skopeo share with this reader, each against every registry, alone
+/// and all together.
 #[test]
 fn skopeo_reads_the_same_users() {
     if Command::new("skopeo").arg("--version").output().is_err() {

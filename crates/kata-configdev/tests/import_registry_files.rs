@@ -1,5 +1,6 @@
-//! The built command `kata-configdev import` with containerd's, K3s's and podman's files: a document on standard output, the rest on
-//! standard error, exit codes, and no secret in any message.
+//! The built command `kata-configdev import` with containerd's, K3s's and podman's files: a
+//! document on standard output, the rest on standard error, exit codes, and no secret in any
+//! message.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
@@ -43,7 +44,8 @@ impl Node {
         self
     }
 
-    /// Runs an import with this node as root. No message may hold a secret; of standard output, no failing run's.
+    /// Runs an import with this node as root. No message may hold a secret; of standard output, no
+    /// failing run's.
     fn import(&self, arguments: &[&str]) -> Run {
         let root = self.0.path().to_str().unwrap();
         let mut all = vec!["import", arguments[0], "--root", root];
@@ -199,7 +201,8 @@ fn what_would_break_containerd_is_refused() {
 #[test]
 fn registries_yaml_comes_from_a_file_or_a_pipe() {
     let node = Node::new();
-    let text = "configs:\n  reg.corp:\n    auth: {username: robot, password: hunter2}\n    tls: {cert_file: /c, key_file: /k}\n";
+    let text = "configs:\n  reg.corp:\n    auth: {username: robot, password: hunter2}\n    tls: \
+    {cert_file: /c, key_file: /k}\n";
     node.file("etc/rancher/k3s/registries.yaml", text);
     let run_ = node.import(&[
         "registries-yaml",
@@ -240,11 +243,13 @@ fn registries_yaml_comes_from_a_file_or_a_pipe() {
     );
 }
 
-/// A password under `configs."*"` once came out as the password of every registry, with exit code 0 even for --strict.
+/// A password under `configs."*"` once came out as the password of every registry, with exit code 0
+/// even for --strict.
 #[test]
 fn a_password_for_all_registries_is_refused_by_strict() {
     let node = Node::new();
-    let text = "configs:\n  \"*\":\n    auth: {username: robot, password: hunter2}\n    tls: {insecure_skip_verify: true}\n";
+    let text = "configs:\n  \"*\":\n    auth: {username: robot, password: hunter2}\n    tls: \
+    {insecure_skip_verify: true}\n";
     node.file("registries.yaml", text);
     let strict = node.import(&["registries-yaml", "--strict", "/registries.yaml"]);
     assert_eq!((strict.code, strict.stdout.as_str()), (65, ""));
@@ -262,7 +267,11 @@ fn a_password_for_all_registries_is_refused_by_strict() {
 #[test]
 fn registries_conf_forbids_what_is_blocked() {
     let node = Node::new();
-    node.file("registries.conf", "[[registry]]\nlocation = \"bad.example\"\nblocked = true\n\n[[registry]]\nlocation = \"lab.corp:5000\"\ninsecure = true\n");
+    node.file(
+        "registries.conf",
+        "[[registry]]\nlocation = \"bad.example\"\nblocked = \
+    true\n\n[[registry]]\nlocation = \"lab.corp:5000\"\ninsecure = true\n",
+    );
     let path = node.path("registries.conf");
     let run = run(
         &["import", "registries-conf", path.to_str().unwrap()],
@@ -275,7 +284,8 @@ fn registries_conf_forbids_what_is_blocked() {
     assert!(entries[1].1.insecure_skip_verify && !entries[1].1.plain_http);
 }
 
-/// skopeo is the judge: what it refuses as blocked must be forbidden in the document, and nothing else.
+/// skopeo is the judge: what it refuses as blocked must be forbidden in the document, and nothing
+/// else.
 #[test]
 fn blocked_means_what_it_means_to_skopeo() {
     const CONF: &str = "\

@@ -14,15 +14,17 @@ use command::run;
 const DOCUMENT: &str =
     "[registries.\"registry.corp.\"]\nusername = \"puller\"\npassword = \"hunter2-password\"\n";
 
-/// A node, a secret and a configuration below one folder: the node's root is the real one, its directories are not.
+/// A node, a secret and a configuration below one folder: the node's root is the real one, its
+/// directories are not.
 fn configuration(folder: &Path, settings: &str) -> String {
     fs::create_dir_all(folder.join("secret")).unwrap();
     fs::create_dir_all(folder.join("handler")).unwrap();
     let document = folder.join("secret/imagepuller.toml");
     fs::write(&document, DOCUMENT).unwrap();
     fs::set_permissions(&document, fs::Permissions::from_mode(0o400)).unwrap();
-    // In the place of QEMU: says what it was started with. Written by another process, for a child that a neighbour has just forked has
-    // all our descriptors until its exec, and what is open for writing cannot be executed.
+    // In the place of QEMU: says what it was started with. Written by another process, for a child
+    // that a neighbour has just forked has all our descriptors until its exec, and what is open for
+    // writing cannot be executed.
     let written = Command::new("/bin/sh")
         .args([
             "-c",
@@ -33,7 +35,8 @@ fn configuration(folder: &Path, settings: &str) -> String {
     assert!(written.unwrap().success());
     let at = |name: &str| folder.join(name).display().to_string();
     let text = format!(
-        "host = \"/\"\nprefix = \"{}\"\nwrapper = \"{}\"\n\n[sets.team-a]\nsecret = \"{}\"\nhandlers = [\"{}\"]\n\
+        "host = \"/\"\nprefix = \"{}\"\nwrapper = \"{}\"\n\n[sets.team-a]\nsecret \
+        = \"{}\"\nhandlers = [\"{}\"]\n\
          settings-file = \"{}\"\n\n[sets.team-a.settings]\n{settings}\n",
         at("prefix"),
         env!("CARGO_BIN_EXE_kata-configdev-qemu"),

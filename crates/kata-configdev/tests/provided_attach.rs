@@ -1,4 +1,5 @@
-//! `kata-configdev attach` and the library's `attach` on a node whose credential providers are asked.
+//! `kata-configdev attach` and the library's `attach` on a node whose credential providers are
+//! asked.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
@@ -35,7 +36,8 @@ fn node(folder: &Folder) -> String {
         ),
     ] {
         listed += &format!(
-            "- {{name: {name}, matchImages: [reg.corp], defaultCacheDuration: 0s, apiVersion: credentialprovider.kubelet.k8s.io/v1}}\n"
+            "- {{name: {name}, matchImages: [reg.corp], defaultCacheDuration: 0s, apiVersion: \
+            credentialprovider.kubelet.k8s.io/v1}}\n"
         );
         let text = format!("#!/bin/sh\n{script}\n");
         folder.program(&format!("bin/{name}"), "755", &text);
@@ -49,7 +51,8 @@ fn node(folder: &Folder) -> String {
         "config.toml",
         format!(
             "transport = \"file\"\ndocument = {document:?}\nrun-root = {:?}\n\
-             [credential-providers]\nconfig = {listing:?}\nbin-dir = {:?}\nregistries = [\"reg.corp\"]\ndeadline-secs = 50\n",
+             [credential-providers]\nconfig = {listing:?}\nbin-dir = {:?}\nregistries = \
+             [\"reg.corp\"]\ndeadline-secs = 50\n",
             folder.path("."),
             folder.path("bin"),
         ),
@@ -95,7 +98,8 @@ fn the_command_prints_its_report_and_warns_beside_it() {
     assert_eq!(attached.code, 0, "{}", attached.stderr);
     assert_eq!(
         attached.stderr,
-        "kata-configdev: sandbox s1: warning: credential provider bad: reg.corp: it failed with exit code 9\n"
+        "kata-configdev: sandbox s1: warning: credential provider bad: reg.corp: it failed with \
+        exit code 9\n"
     );
     let report = attached.json();
     assert_eq!(report["document"], folder.text("document.toml"));
@@ -162,7 +166,8 @@ fn where_exit_codes_are_lost_the_sandbox_starts_without_answers() {
     assert!(!stderr.contains("hunter2"), "{stderr}");
 }
 
-/// A caller ignores SIGCHLD, and a plugin hangs. It is still a child of ours then, and ends at the deadline.
+/// A caller ignores SIGCHLD, and a plugin hangs. It is still a child of ours then, and ends at the
+/// deadline.
 #[test]
 fn where_exit_codes_are_lost_a_plugin_that_hangs_is_killed() {
     let folder = Folder::new();

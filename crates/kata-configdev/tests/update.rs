@@ -473,7 +473,8 @@ impl Served {
         Self { child, vmm, report }
     }
 
-    /// Connects as a VMM and goes away; gives the exit code and standard error, which holds no secret.
+    /// Connects as a VMM and goes away; gives the exit code and standard error, which holds no
+    /// secret.
     fn ended(self) -> (Option<i32>, String) {
         drop(UnixStream::connect(&self.vmm));
         let output = self.child.wait_with_output().unwrap();
@@ -635,7 +636,8 @@ fn sweep_takes_the_socket_of_a_dead_process() {
     assert!(!directory.exists());
 }
 
-/// A session with QEMU's monitor. What `qemu-io` prints is in QEMU's own output, which it keeps until its end.
+/// A session with QEMU's monitor. What `qemu-io` prints is in QEMU's own output, which it keeps
+/// until its end.
 struct Qemu {
     child: Child,
     monitor: BufReader<UnixStream>,
@@ -682,7 +684,8 @@ impl Qemu {
 
     fn ask(&mut self, command: &str, arguments: Value) -> Value {
         let request = json!({"execute": command, "arguments": arguments}).to_string();
-        // In one write: QEMU obeys "quit" at its last brace, and there would be nobody to write a line end to.
+        // In one write: QEMU obeys "quit" at its last brace, and there would be nobody to write a
+        // line end to.
         self.monitor
             .get_mut()
             .write_all(request.as_bytes())
@@ -724,7 +727,8 @@ impl Qemu {
     }
 }
 
-/// The whole way of the wrapper's transport "file": QEMU has the file open and reads the new content from it.
+/// The whole way of the wrapper's transport "file": QEMU has the file open and reads the new
+/// content from it.
 #[test]
 fn qemu_reads_what_was_updated() {
     let program = Path::new("/usr/bin/qemu-system-x86_64");

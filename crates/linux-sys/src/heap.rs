@@ -1,6 +1,7 @@
 //! The C library's heap, told to keep less than it likes to.
 //!
-//! glibc gives threads arenas of their own, and keeps what is freed in them. In a guest that memory is the pod's.
+//! glibc gives threads arenas of their own, and keeps what is freed in them. In a guest that memory
+//! is the pod's.
 
 #![expect(unsafe_code, reason = "functions of the C library")]
 
@@ -33,7 +34,8 @@ mod tests {
 
     #[test]
     fn what_is_free_is_given_back() {
-        // Small pieces, so that they come from the heap and not from mappings of their own; the last one keeps its end in use.
+        // Small pieces, so that they come from the heap and not from mappings of their own; the
+        // last one keeps its end in use.
         let mut pieces: Vec<Vec<u8>> = (0..32_000).map(|_| vec![1; 1024]).collect();
         let last = pieces.pop();
         drop(pieces);

@@ -16,12 +16,13 @@ use rustix::net::{AddressFamily, SocketType};
 /// Whether the descriptors have an owner already.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// The unix sockets that `LISTEN_FDS` of the environment counts, if `LISTEN_PID` says that this process is meant. They are
-/// given once; whoever asks again gets none.
+/// The unix sockets that `LISTEN_FDS` of the environment counts, if `LISTEN_PID` says that this
+/// process is meant. They are given once; whoever asks again gets none.
 ///
 /// # Errors
 ///
-/// `InvalidInput` for numbers that are none, and for a descriptor that is not a unix stream socket that listens.
+/// `InvalidInput` for numbers that are none, and for a descriptor that is not a unix stream socket
+/// that listens.
 pub fn unix_listeners() -> io::Result<Vec<UnixListener>> {
     let numbers = sd_notify::listen_fds()?;
     if TAKEN.swap(true, Ordering::Relaxed) {
@@ -31,8 +32,9 @@ pub fn unix_listeners() -> io::Result<Vec<UnixListener>> {
 }
 
 fn take(number: RawFd) -> io::Result<UnixListener> {
-    // SAFETY: the descriptor is open, for `listen_fds` has just marked it close-on-exec, and it was so when this process began,
-    // so nothing in here opened it under this number. `TAKEN` sees to it that nobody else gets to own it.
+    // SAFETY: the descriptor is open, for `listen_fds` has just marked it close-on-exec, and it was
+    // so when this process began, so nothing in here opened it under this number. `TAKEN` sees to
+    // it that nobody else gets to own it.
     let socket = unsafe { OwnedFd::from_raw_fd(number) };
     let is_fit = socket_domain(&socket)? == AddressFamily::UNIX
         && socket_type(&socket)? == SocketType::STREAM
@@ -52,10 +54,12 @@ mod tests {
     use std::os::fd::AsRawFd as _;
     use std::process::Command;
 
-    /// Runs one of the ignored tests in a process whose descriptor 3 is the one given, as a service manager would.
+    /// Runs one of the ignored tests in a process whose descriptor 3 is the one given, as a service
+    /// manager would.
     fn run_with(descriptor: RawFd, test: &str) -> bool {
         let script = format!(
-            "LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" --exact inherited::tests::{test} --ignored 3<&{descriptor}"
+            "LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" --exact inherited::tests::{test} --ignored \
+            3<&{descriptor}"
         );
         let output = Command::new("/bin/bash")
             .args(["-c", &script])

@@ -1,9 +1,10 @@
 //! Safe functions over the Linux calls this project needs; the only room with unsafe code.
 //!
-//! What the standard library and `rustix` offer safely is used directly where it is needed; a call comes here
-//! when it takes unsafe code or when getting its flags wrong would be a security bug.
+//! What the standard library and `rustix` offer safely is used directly where it is needed; a call
+//! comes here when it takes unsafe code or when getting its flags wrong would be a security bug.
 //!
-//! Not here: any policy (which file, which device, what to do with the answer) and any parsing of what was read.
+//! Not here: any policy (which file, which device, what to do with the answer) and any parsing of
+//! what was read.
 //!
 //! - [`heap`]: the C library's memory, given back.
 //! - `inherited` (feature `inherited-sockets`): sockets that a service manager made.

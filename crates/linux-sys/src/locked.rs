@@ -13,7 +13,8 @@ use std::sync::atomic::{Ordering, compiler_fence};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mlock, mmap_anonymous, munmap};
 
-/// Bytes in pages of their own, which are locked in memory, left out of core dumps and not handed to forked children.
+/// Bytes in pages of their own, which are locked in memory, left out of core dumps and not handed
+/// to forked children.
 ///
 /// The length is set once. Debug shows it and nothing of the content.
 pub struct Locked {
@@ -32,11 +33,13 @@ impl Locked {
     ///
     /// # Errors
     ///
-    /// Those of `mmap(2)` and `mlock(2)`: without `CAP_IPC_LOCK` the limit `RLIMIT_MEMLOCK` may be too small.
+    /// Those of `mmap(2)` and `mlock(2)`: without `CAP_IPC_LOCK` the limit `RLIMIT_MEMLOCK` may be
+    /// too small.
     pub fn copy_of(bytes: &[u8]) -> io::Result<Self> {
         // The kernel maps whole pages, but no empty range.
         let mapped = bytes.len().max(1);
-        // SAFETY: a fresh private mapping at an address of the kernel's choice touches no memory that is in use.
+        // SAFETY: a fresh private mapping at an address of the kernel's choice touches no memory
+        // that is in use.
         let address = unsafe {
             mmap_anonymous(
                 null_mut(),
@@ -54,7 +57,8 @@ impl Locked {
             mapped,
         };
         let start = locked.address.as_ptr().cast::<c_void>();
-        // SAFETY: the range is the mapping made above; all three calls leave its content (still zeros) alone.
+        // SAFETY: the range is the mapping made above; all three calls leave its content (still
+        // zeros) alone.
         unsafe {
             mlock(start, mapped)?;
             madvise(start, mapped, Advice::LinuxDontDump)?;
@@ -68,13 +72,15 @@ impl Locked {
     /// Zeroes the content. The length stays.
     pub fn wipe(&mut self) {
         for byte in self.bytes_mut() {
-            // SAFETY: a valid reference. Volatile, so that the compiler cannot leave the last write before a drop out.
+            // SAFETY: a valid reference. Volatile, so that the compiler cannot leave the last write
+            // before a drop out.
             unsafe { std::ptr::write_volatile(byte, 0) };
         }
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// The content, to be written over; so a secret can be received into locked pages from its first byte on.
+    /// The content, to be written over; so a secret can be received into locked pages from its
+    /// first byte on.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `deref`, and `&mut self` makes it the only reference.
         unsafe { std::slice::from_raw_parts_mut(self.address.as_ptr(), self.length) }
@@ -85,7 +91,8 @@ impl Deref for Locked {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: `length` bytes from `address` on are mapped and initialised until drop; the kernel hands out zeros.
+        // SAFETY: `length` bytes from `address` on are mapped and initialised until drop; the
+        // kernel hands out zeros.
         unsafe { std::slice::from_raw_parts(self.address.as_ptr(), self.length) }
     }
 }
@@ -93,8 +100,8 @@ impl Deref for Locked {
 impl Drop for Locked {
     fn drop(&mut self) {
         self.wipe();
-        // SAFETY: the range is the mapping that `copy_of` made, and nothing refers to it after this. Unmapping also
-        // unlocks. It fails for no valid range; then the pages stay, zeroed.
+        // SAFETY: the range is the mapping that `copy_of` made, and nothing refers to it after
+        // this. Unmapping also unlocks. It fails for no valid range; then the pages stay, zeroed.
         let _ = unsafe { munmap(self.address.as_ptr().cast(), self.mapped) };
     }
 }

@@ -9,13 +9,15 @@ use std::path::{Path, PathBuf};
 use loopdev::LoopControl;
 use rustix::io::Errno;
 
-/// How often another loop device is tried where somebody else was faster with the one that was free.
+/// How often another loop device is tried where somebody else was faster with the one that was
+/// free.
 const MAX_ATTEMPTS: u32 = 16;
 
 /// A loop device held open.
 ///
-/// It is auto-clearing: the kernel unbinds it from its file when nobody has it open any more, so this value, and whoever
-/// opened [`LoopDevice::path`] meanwhile, keep it. Dropping the value is all that there is to detach.
+/// It is auto-clearing: the kernel unbinds it from its file when nobody has it open any more, so
+/// this value, and whoever opened [`LoopDevice::path`] meanwhile, keep it. Dropping the value is
+/// all that there is to detach.
 #[derive(Debug)]
 pub struct LoopDevice {
     device: File,
@@ -23,13 +25,14 @@ pub struct LoopDevice {
 }
 
 impl LoopDevice {
-    /// Binds a free loop device to `backing`, a regular or anonymous file opened read-only. The device refuses writes, since
-    /// the kernel cannot write to that file, and it needs no other descriptor of it.
+    /// Binds a free loop device to `backing`, a regular or anonymous file opened read-only. The
+    /// device refuses writes, since the kernel cannot write to that file, and it needs no other
+    /// descriptor of it.
     ///
     /// # Errors
     ///
-    /// Those of `/dev/loop-control` and of `loop(4)`; opening either takes root. `EBUSY` where other programs took every
-    /// device that was free.
+    /// Those of `/dev/loop-control` and of `loop(4)`; opening either takes root. `EBUSY` where
+    /// other programs took every device that was free.
     pub fn attach_read_only(backing: &impl AsFd) -> io::Result<Self> {
         let control = LoopControl::open()?;
         for _ in 0..MAX_ATTEMPTS {
@@ -83,7 +86,8 @@ mod tests {
     use super::*;
     use crate::memfd;
 
-    /// The device, or `None` where this machine has none to give, which is a failure where every test has to run.
+    /// The device, or `None` where this machine has none to give, which is a failure where every
+    /// test has to run.
     fn attach(content: &[u8]) -> Option<LoopDevice> {
         let image = memfd::sealed(c"loop-test", content).unwrap();
         match LoopDevice::attach_read_only(&image) {
@@ -138,8 +142,8 @@ mod tests {
         std::os::unix::fs::FileExt::read_exact_at(&user, &mut read, 0).unwrap();
         assert_eq!(read, [7; 1024], "somebody else still has it open");
         drop(user);
-        // Others may bind the same device again at once, but not to this file. The bound is only against hanging: udev may
-        // have the device open for a moment.
+        // Others may bind the same device again at once, but not to this file. The bound is only
+        // against hanging: udev may have the device open for a moment.
         let deadline = Instant::now() + Duration::from_secs(30);
         while backing_file(&path).is_some_and(|file| file.contains("memfd:loop-test"))
             && Instant::now() < deadline

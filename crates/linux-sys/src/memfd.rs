@@ -9,16 +9,19 @@ use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags, fcntl_add_seals, memfd_cre
 
 /// Copies `bytes` into an anonymous file that nobody can change any more, and opens it read-only.
 ///
-/// The content lives in memory only and goes away with the last descriptor. All seals are set (write, grow,
-/// shrink, seal), so that neither a holder of another descriptor nor a guest behind a virtual disk can alter it.
-/// The returned descriptor is a second, `O_RDONLY` open of the file: QEMU refuses a descriptor from an fd set whose
-/// access mode is wider than what the block node asks for.
+/// The content lives in memory only and goes away with the last descriptor. All seals are set
+/// (write, grow, shrink, seal), so that neither a holder of another descriptor nor a guest behind a
+/// virtual disk can alter it. The returned descriptor is a second, `O_RDONLY` open of the file:
+/// QEMU refuses a descriptor from an fd set whose access mode is wider than what the block node
+/// asks for.
 ///
-/// `name` is only a label in `/proc/PID/fd`; it must not hold a secret. The descriptor has `FD_CLOEXEC` set.
+/// `name` is only a label in `/proc/PID/fd`; it must not hold a secret. The descriptor has
+/// `FD_CLOEXEC` set.
 ///
 /// # Errors
 ///
-/// Those of `memfd_create(2)`, `write(2)` and `fcntl(2)`; or `/proc` is not mounted, which the second open needs.
+/// Those of `memfd_create(2)`, `write(2)` and `fcntl(2)`; or `/proc` is not mounted, which the
+/// second open needs.
 pub fn sealed(name: &CStr, bytes: &[u8]) -> io::Result<OwnedFd> {
     let mut file = File::from(memfd_create(
         name,

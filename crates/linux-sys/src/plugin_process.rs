@@ -9,13 +9,15 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Lets the program that `command` starts inherit descriptors 0, 1 and 2 only, also where this process holds others that
-/// are not close-on-exec because somebody handed them down through it. They stay as they are in this process.
+/// Lets the program that `command` starts inherit descriptors 0, 1 and 2 only, also where this
+/// process holds others that are not close-on-exec because somebody handed them down through it.
+/// They stay as they are in this process.
 ///
 /// The program does not start on kernels older than 5.11, which cannot do that.
 pub fn keep_standard_descriptors_only(command: &mut Command) {
     let mark = || {
-        // SAFETY: a system call on numbers, without memory of ours. Descriptors that do not exist are no error.
+        // SAFETY: a system call on numbers, without memory of ours. Descriptors that do not exist
+        // are no error.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_close_range,
@@ -30,8 +32,9 @@ pub fn keep_standard_descriptors_only(command: &mut Command) {
             Err(io::Error::last_os_error())
         }
     };
-    // SAFETY: the closure runs between fork and exec and does one system call: no allocation, no lock. It marks the standard
-    // library's own pipe for errors of exec, which is marked already, and closes nothing that is in use.
+    // SAFETY: the closure runs between fork and exec and does one system call: no allocation, no
+    // lock. It marks the standard library's own pipe for errors of exec, which is marked already,
+    // and closes nothing that is in use.
     unsafe {
         command.pre_exec(mark);
     }
@@ -48,11 +51,13 @@ mod tests {
 
     #[test]
     fn the_child_has_three_descriptors() {
-        // At a number that no program takes by itself: the shell opens the directory that it lists at the lowest free one.
+        // At a number that no program takes by itself: the shell opens the directory that it lists
+        // at the lowest free one.
         let file = fcntl_dupfd_cloexec(File::open("/dev/null").unwrap(), 100).unwrap();
         fcntl_setfd(&file, FdFlags::empty()).unwrap();
         let number = file.as_raw_fd().to_string();
-        // The shell itself lists its descriptors, by name patterns, without a program that would have some of its own.
+        // The shell itself lists its descriptors, by name patterns, without a program that would
+        // have some of its own.
         let list = |only: bool| {
             let mut command = Command::new("/bin/sh");
             command.args(["-c", "for n in /proc/$$/fd/*; do echo ${n##*/}; done"]);
@@ -66,7 +71,8 @@ mod tests {
         assert!(list(false).contains(&number), "inherited without the rule");
         let kept = list(true);
         assert!(!kept.contains(&number), "{kept:?}");
-        // The shell opens one for the listing itself in some versions; nothing of this process is among them.
+        // The shell opens one for the listing itself in some versions; nothing of this process is
+        // among them.
         assert!(kept.len() <= 4, "{kept:?}");
         assert!(fcntl_getfd(&file).unwrap().is_empty(), "unchanged here");
     }

@@ -9,16 +9,17 @@ use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat2};
 
 /// A directory held open, below which untrusted relative paths may be opened.
 ///
-/// The kernel does the resolution (`openat2(2)`), so there is no moment between a check and its use: a path that
-/// leads out of the directory, crosses any symbolic link or a `/proc`-style magic link is refused even while another
-/// process renames things underneath.
+/// The kernel does the resolution (`openat2(2)`), so there is no moment between a check and its
+/// use: a path that leads out of the directory, crosses any symbolic link or a `/proc`-style magic
+/// link is refused even while another process renames things underneath.
 #[derive(Debug)]
 pub struct Root {
     directory: OwnedFd,
 }
 
 impl Root {
-    /// Opens `path`, which the caller trusts, as the root. The path itself may contain symbolic links.
+    /// Opens `path`, which the caller trusts, as the root. The path itself may contain symbolic
+    /// links.
     ///
     /// # Errors
     ///
@@ -34,13 +35,13 @@ impl Root {
 
     /// Opens the file `path`, relative to the root. `O_CLOEXEC` and `O_NOCTTY` are always added.
     ///
-    /// The path is untrusted. What was opened is not necessarily a regular file: pass `O_NONBLOCK`, so that a FIFO
-    /// cannot hang the caller, and look at the file's type before reading.
+    /// The path is untrusted. What was opened is not necessarily a regular file: pass `O_NONBLOCK`,
+    /// so that a FIFO cannot hang the caller, and look at the file's type before reading.
     ///
     /// # Errors
     ///
-    /// `EXDEV` where the path is absolute or leads out of the root, `ELOOP` where it meets a symbolic link, and those of
-    /// `openat2(2)`.
+    /// `EXDEV` where the path is absolute or leads out of the root, `ELOOP` where it meets a
+    /// symbolic link, and those of `openat2(2)`.
     pub fn open_file(&self, path: impl AsRef<Path>, flags: OFlags) -> io::Result<File> {
         let file = openat2(
             &self.directory,

@@ -1,7 +1,8 @@
 //! The report ioctl of an SEV-SNP guest.
 //!
-//! Source: Linux `include/uapi/linux/sev-guest.h`. The content of the answer is AMD's (document 56860, "SEV Secure
-//! Nested Paging Firmware ABI Specification", MSG_REPORT_RSP) and is not looked at here.
+//! Source: Linux `include/uapi/linux/sev-guest.h`. The content of the answer is AMD's (document
+//! 56860, "SEV Secure Nested Paging Firmware ABI Specification", MSG_REPORT_RSP) and is not looked
+//! at here.
 
 #![expect(unsafe_code, reason = "an ioctl of a device driver is unsafe to call")]
 
@@ -64,7 +65,8 @@ const MSG_VERSION: u8 = 1;
 pub struct ReportError {
     /// What the kernel answered.
     pub source: io::Error,
-    /// The platform's own code: VMM error in the upper half, firmware error in the lower; zero where it set none.
+    /// The platform's own code: VMM error in the upper half, firmware error in the lower; zero
+    /// where it set none.
     pub exitinfo2: u64,
 }
 
@@ -89,10 +91,12 @@ impl std::error::Error for ReportError {
     }
 }
 
-/// Asks the firmware, over the encrypted channel that the kernel keeps with it, for a report about this guest.
+/// Asks the firmware, over the encrypted channel that the kernel keeps with it, for a report about
+/// this guest.
 ///
-/// `device` is `/dev/sev-guest`. The report states privilege level `vmpl`, which must not be more privileged than the
-/// level the kernel runs at. The answer is the whole buffer, as the firmware's message says it: status, size, report.
+/// `device` is `/dev/sev-guest`. The report states privilege level `vmpl`, which must not be more
+/// privileged than the level the kernel runs at. The answer is the whole buffer, as the firmware's
+/// message says it: status, size, report.
 ///
 /// # Errors
 ///
@@ -117,9 +121,10 @@ pub fn report(
         exitinfo2: 0,
     };
     let result = retry_on_intr(|| {
-        // SAFETY: the opcode is SNP_GET_REPORT, whose argument is a `struct snp_guest_request_ioctl`, the layout asserted
-        // above. The kernel reads 96 bytes at `request` and writes at most 4000 bytes at `response`; both are live,
-        // exclusively ours until the call returns, and of exactly these sizes. Any byte is a valid `u8`.
+        // SAFETY: the opcode is SNP_GET_REPORT, whose argument is a `struct
+        // snp_guest_request_ioctl`, the layout asserted above. The kernel reads 96 bytes at
+        // `request` and writes at most 4000 bytes at `response`; both are live, exclusively ours
+        // until the call returns, and of exactly these sizes. Any byte is a valid `u8`.
         unsafe { ioctl(&device, Updater::<GET_REPORT, _>::new(&mut call)) }
     });
     match result {

@@ -1,7 +1,7 @@
 //! The TDREPORT ioctl of a TDX guest.
 //!
-//! Source: Linux `include/uapi/linux/tdx-guest.h`. The content of the answer is Intel's ("TDX Module ABI", TDREPORT
-//! structure) and is not looked at here.
+//! Source: Linux `include/uapi/linux/tdx-guest.h`. The content of the answer is Intel's ("TDX
+//! Module ABI", TDREPORT structure) and is not looked at here.
 
 #![expect(unsafe_code, reason = "an ioctl of a device driver is unsafe to call")]
 
@@ -33,7 +33,8 @@ const _: () = {
 /// `TDX_CMD_GET_REPORT0`.
 const GET_REPORT0: Opcode = opcode::read_write::<ReportRequest>(b'T', 1);
 
-/// Asks the TDX module for a report about this guest: a call inside the CPU, in which the host has no part.
+/// Asks the TDX module for a report about this guest: a call inside the CPU, in which the host has
+/// no part.
 ///
 /// `device` is `/dev/tdx_guest`.
 ///
@@ -49,8 +50,8 @@ pub fn report(
         tdreport: [0; TDREPORT_BYTES],
     });
     retry_on_intr(|| {
-        // SAFETY: the opcode is TDX_CMD_GET_REPORT0, whose argument is a `struct tdx_report_req`, the layout asserted
-        // above; it holds no pointers. Any byte is a valid `u8`.
+        // SAFETY: the opcode is TDX_CMD_GET_REPORT0, whose argument is a `struct tdx_report_req`,
+        // the layout asserted above; it holds no pointers. Any byte is a valid `u8`.
         unsafe { ioctl(&device, Updater::<GET_REPORT0, _>::new(&mut *request)) }
     })?;
     Ok(Box::new(request.tdreport))

@@ -1,6 +1,7 @@
 //! A working directory for one piece of work, while the rest of the process keeps its own.
 //!
-//! Some calls take only a page of text, and names that are relative to a well-chosen directory fit where absolute ones do not.
+//! Some calls take only a page of text, and names that are relative to a well-chosen directory fit
+//! where absolute ones do not.
 #![expect(
     unsafe_code,
     reason = "what is no longer shared between threads is for the caller to know"
@@ -23,8 +24,8 @@ pub fn work_in<T: Send>(
     work: impl FnOnce() -> T + Send,
 ) -> io::Result<T> {
     let inside = || {
-        // SAFETY: the rule of this call concerns descriptor tables, and only the file system context is unshared: the
-        // thread shares its descriptors with the others as before.
+        // SAFETY: the rule of this call concerns descriptor tables, and only the file system
+        // context is unshared: the thread shares its descriptors with the others as before.
         unsafe { unshare_unsafe(UnshareFlags::FS) }?;
         fchdir(directory)?;
         Ok(work())

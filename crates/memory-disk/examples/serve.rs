@@ -1,7 +1,9 @@
-//! Serves an image file to one VM: `serve SOCKET IMAGE [--once SECS] [--first-request SECS] [--connect SECS] [--updates] [--escape]`
+//! Serves an image file to one VM: `serve SOCKET IMAGE [--once SECS] [--first-request SECS]
+//! [--connect SECS] [--updates] [--escape]`
 //!
-//! The tests drive it; it is also the shortest way to try the device by hand. With `--updates` it takes new content at
-//! `SOCKET.updates`. With `--escape` it tries, from inside, what the sandbox forbids, and tells what became of it.
+//! The tests drive it; it is also the shortest way to try the device by hand. With `--updates` it
+//! takes new content at `SOCKET.updates`. With `--escape` it tries, from inside, what the sandbox
+//! forbids, and tells what became of it.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream, UdpSocket};

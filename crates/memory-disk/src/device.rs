@@ -24,8 +24,9 @@ const _: () = assert!(SERIAL.len() <= VIRTIO_BLK_ID_BYTES as usize);
 /// Entries of a queue at most; what QEMU asks for by default.
 pub const QUEUE_ENTRIES: u16 = 128;
 
-/// What is offered to a driver: a modern device, read-only, with the sizes of [`configuration`]; and that the platform decides
-/// how memory is reached, without which a guest with bounce buffers cannot use it.
+/// What is offered to a driver: a modern device, read-only, with the sizes of [`configuration`];
+/// and that the platform decides how memory is reached, without which a guest with bounce buffers
+/// cannot use it.
 pub const FEATURES: u64 = 1 << VIRTIO_F_VERSION_1
     | 1 << VIRTIO_F_ACCESS_PLATFORM
     | 1 << VIRTIO_BLK_F_RO

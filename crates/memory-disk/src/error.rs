@@ -11,7 +11,8 @@ use crate::device::{MAX_IMAGE_BYTES, SECTOR_BYTES};
 pub enum Error {
     /// The image is empty, too long, or no whole number of sectors.
     #[error(
-        "serve an image of {bytes} bytes: it has to be a multiple of {SECTOR_BYTES}, at most {MAX_IMAGE_BYTES}"
+        "serve an image of {bytes} bytes: it has to be a multiple of {SECTOR_BYTES}, at most \
+        {MAX_IMAGE_BYTES}"
     )]
     ImageSize {
         /// Its length.
@@ -40,7 +41,8 @@ pub enum Error {
         /// How long was waited.
         within: Duration,
     },
-    /// The VMM and this device did not understand each other; for example the guest's memory could not be mapped.
+    /// The VMM and this device did not understand each other; for example the guest's memory could
+    /// not be mapped.
     #[error("talk to the VMM over vhost-user: {reason}")]
     Protocol {
         /// What was wrong with the message, or with what it asked for.

@@ -3,20 +3,24 @@
 use std::fmt;
 use std::time::Duration;
 
-/// Something happened that an operator may want to read about. `Display` is the log line; it never holds content.
+/// Something happened that an operator may want to read about. `Display` is the log line; it never
+/// holds content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// The process can open no file and make no connection any more; nothing was read from the VMM yet.
+    /// The process can open no file and make no connection any more; nothing was read from the VMM
+    /// yet.
     Sandboxed {
         /// Whether the kernel has Landlock, the second wall behind the system call filter.
         landlock: Landlock,
     },
     /// A VMM connected.
     Connected,
-    /// A driver took the device; now its requests are waited for. Firmware and kernel do so one after the other.
+    /// A driver took the device; now its requests are waited for. Firmware and kernel do so one
+    /// after the other.
     Negotiated,
-    /// A driver took the device, but asked for nothing in time or until the VMM went away. The one line that explains an otherwise silent hang.
+    /// A driver took the device, but asked for nothing in time or until the VMM went away. The one
+    /// line that explains an otherwise silent hang.
     Silent {
         /// The time since the driver took the device.
         waited: Duration,
@@ -51,7 +55,8 @@ pub enum Silence {
     NoMemory,
     /// There is memory, but no queue was started.
     NoQueue,
-    /// A queue was started, but all of it and of what lies around it is zero in the memory that was handed over.
+    /// A queue was started, but all of it and of what lies around it is zero in the memory that was
+    /// handed over.
     MemoryNotShared,
     /// Everything is in place; the guest has no request.
     NoRequest,
@@ -104,7 +109,8 @@ impl fmt::Display for Event {
 impl fmt::Display for Silence {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         const REMEDY: &str = "back the whole RAM with shared memory, for QEMU: -object \
-                              memory-backend-memfd,id=ram,size=...,share=on and -machine memory-backend=ram";
+                              memory-backend-memfd,id=ram,size=...,share=on and -machine \
+                              memory-backend=ram";
         match self {
             Self::NoMemory => write!(
                 formatter,
@@ -116,10 +122,12 @@ impl fmt::Display for Silence {
             ),
             Self::MemoryNotShared => write!(
                 formatter,
-                "the guest's memory looks empty from here, so it is not shared with this process; {REMEDY}"
+                "the guest's memory looks empty from here, so it is not shared with this process; \
+                {REMEDY}"
             ),
             Self::NoRequest => formatter.write_str(
-                "memory and queue are in place, but the guest sent no request; it may still be starting",
+                "memory and queue are in place, but the guest sent no request; it may still be \
+                starting",
             ),
         }
     }

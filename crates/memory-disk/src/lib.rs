@@ -1,11 +1,12 @@
 //! A read-only virtio-blk device served from memory over vhost-user.
 //!
-//! The configuration image never reaches a file system: it lies in locked memory of one process, which hands it to one VM's
-//! guest, counts what is read, and can go dark after that. The guest's RAM has to be shared with this process; where it is not, one
-//! line says so within seconds instead of the guest hanging silently.
+//! The configuration image never reaches a file system: it lies in locked memory of one process,
+//! which hands it to one VM's guest, counts what is read, and can go dark after that. The guest's
+//! RAM has to be shared with this process; where it is not, one line says so within seconds instead
+//! of the guest hanging silently.
 //!
-//! Not here: what is in the image and how it is packed, the VMM's command line, sockets on a path, and starting a process
-//! to call this in.
+//! Not here: what is in the image and how it is packed, the VMM's command line, sockets on a path,
+//! and starting a process to call this in.
 //!
 //! Entry points: [`serve`], and [`update::Client`] for new content while a disk is served.
 //!

@@ -1,10 +1,12 @@
 //! What the serving process may still do once it talks to a VMM.
 //!
-//! A VMM that a guest has taken over must gain nothing here: this process needs its descriptors, memory and clocks, and nothing
-//! else of the system. Two walls that do not depend on each other, both for good:
+//! A VMM that a guest has taken over must gain nothing here: this process needs its descriptors,
+//! memory and clocks, and nothing else of the system. Two walls that do not depend on each other,
+//! both for good:
 //!
-//! 1. [`drop_rights`]: no capability, no core dump, and Landlock without any grant, which also covers what a file system or
-//!    network call on a path of its own would reach. Only for the calling thread and those it starts.
+//! 1. [`drop_rights`]: no capability, no core dump, and Landlock without any grant, which also
+//!    covers what a file system or network call on a path of its own would reach. Only for the
+//!    calling thread and those it starts.
 //! 2. [`filter_calls`]: a list of the system calls that serving takes, for all threads.
 
 use process_sandbox::calls::{Argument, Calls};

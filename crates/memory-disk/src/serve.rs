@@ -25,10 +25,12 @@ use crate::watch::Watch;
 pub struct Options {
     /// Whether the disk goes dark after the guest has read all of it: so long after the last read.
     ///
-    /// Not at once in practice: Linux reads the first pages itself when it looks for partitions, which completes a small
-    /// image, and drops them again before a program gets to read. Zero is for a guest that does no such thing.
+    /// Not at once in practice: Linux reads the first pages itself when it looks for partitions,
+    /// which completes a small image, and drops them again before a program gets to read. Zero is
+    /// for a guest that does no such thing.
     pub once: Option<Duration>,
-    /// How long after a driver took the device its first request is waited for, before [`Event::Silent`] is told.
+    /// How long after a driver took the device its first request is waited for, before
+    /// [`Event::Silent`] is told.
     pub first_request_within: Duration,
     /// How long a VMM is waited for; without a limit where none is set.
     pub connect_within: Option<Duration>,
@@ -44,8 +46,8 @@ impl Default for Options {
     }
 }
 
-/// Where a disk is served. Both sockets are the caller's to protect: what connects to the first gets the content, what connects
-/// to the second may replace it.
+/// Where a disk is served. Both sockets are the caller's to protect: what connects to the first
+/// gets the content, what connects to the second may replace it.
 #[derive(Debug)]
 pub struct Listeners {
     /// For the VMM.
@@ -69,25 +71,28 @@ pub struct Served {
     pub refused: u64,
     /// Bytes of the image that were read; more than it has where parts were read again.
     pub bytes: u64,
-    /// Whether every sector was read, but for zeroes at the end; since the last update, where there was one.
+    /// Whether every sector was read, but for zeroes at the end; since the last update, where there
+    /// was one.
     pub complete: bool,
 }
 
 /// Serves `image` to the first VMM that connects to one of `listeners`, until it disconnects.
 ///
-/// `image` is copied to locked memory and wiped before anything else; the copy is wiped when it goes dark and at the end. Through the
-/// other listener, where there is one, the content can be replaced all that time: see [`crate::update`].
-/// Events go to `log`, on the calling thread.
+/// `image` is copied to locked memory and wiped before anything else; the copy is wiped when it
+/// goes dark and at the end. Through the other listener, where there is one, the content can be
+/// replaced all that time: see [`crate::update`]. Events go to `log`, on the calling thread.
 ///
-/// **From then on the process is in a sandbox, for good**: it cannot open files or sockets, start programs, or get rights back, not
-/// even after this function returned. `log` can write to what is open already. A caller is therefore a process of its own that
-/// ends afterwards, is best single-threaded when it calls (other threads get the system call filter only), and holds no
+/// **From then on the process is in a sandbox, for good**: it cannot open files or sockets, start
+/// programs, or get rights back, not even after this function returned. `log` can write to what is
+/// open already. A caller is therefore a process of its own that ends afterwards, is best
+/// single-threaded when it calls (other threads get the system call filter only), and holds no
 /// descriptors it does not need.
 ///
 /// # Errors
 ///
-/// Where the image is none, the sandbox cannot be put up, no VMM connects in time, or the VMM breaks the protocol or hands over
-/// guest memory that cannot be mapped. A VMM that goes away is no error, however it does.
+/// Where the image is none, the sandbox cannot be put up, no VMM connects in time, or the VMM
+/// breaks the protocol or hands over guest memory that cannot be mapped. A VMM that goes away is no
+/// error, however it does.
 ///
 /// ```no_run
 /// use std::os::unix::net::UnixListener;
@@ -193,7 +198,8 @@ fn watch(device: &Device, options: &Options, log: &mut impl FnMut(&Event)) -> Re
     }
 }
 
-/// What the end of a connection means. A VMM may go away at any time, in the middle of a message too.
+/// What the end of a connection means. A VMM may go away at any time, in the middle of a message
+/// too.
 fn end_of_connection(end: Result<(), DaemonError>) -> Result<(), String> {
     match end {
         Ok(())

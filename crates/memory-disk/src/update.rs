@@ -1,14 +1,18 @@
 //! New content for a disk that is being served, over a socket beside the VMM's.
 //!
-//! The serving process cannot open a file any more, so the content comes to it. On the wire, numbers little endian:
+//! The serving process cannot open a file any more, so the content comes to it. On the wire,
+//! numbers little endian:
 //!
-//! 1. The device greets: `newdisk1`, the disk's capacity in bytes (8), and one byte: 0, or 3 for a dark disk and that was all.
+//! 1. The device greets: `newdisk1`, the disk's capacity in bytes (8), and one byte: 0, or 3 for a
+//!    dark disk and that was all.
 //! 2. The client sends exactly so many bytes.
-//! 3. The device answers one byte: 1 for a change, 2 where the disk had that content before, 3 where it is dark by now.
+//! 3. The device answers one byte: 1 for a change, 2 where the disk had that content before, 3
+//!    where it is dark by now.
 //!
-//! There is nothing to parse for the device: it counts bytes, into locked memory of the disk's own size, until all are there or the
-//! time is up. Only then it exchanges the two, between two requests of the guest; a client that goes away before leaves
-//! everything as it was. Clients are served one after the other, and only those of root or of the device's own user.
+//! There is nothing to parse for the device: it counts bytes, into locked memory of the disk's own
+//! size, until all are there or the time is up. Only then it exchanges the two, between two
+//! requests of the guest; a client that goes away before leaves everything as it was. Clients are
+//! served one after the other, and only those of root or of the device's own user.
 
 mod client;
 mod server;

@@ -24,7 +24,8 @@ use crate::Served;
 use crate::device::{Disk, Exchange, FEATURES, Outcome, QUEUE_ENTRIES, answer, configuration};
 use crate::watch::Progress;
 
-/// Queues that a VMM may prepare. QEMU prepares one per virtual CPU unless told otherwise; the guest uses one.
+/// Queues that a VMM may prepare. QEMU prepares one per virtual CPU unless told otherwise; the
+/// guest uses one.
 pub(crate) const MAX_QUEUES: usize = 32;
 
 /// How far around a queue memory is looked at for a sign of life.
@@ -59,7 +60,8 @@ impl State {
         self.progress.is_dark = true;
     }
 
-    /// Puts new content in the place of the old one, which is in `fresh` then. No request is served meanwhile.
+    /// Puts new content in the place of the old one, which is in `fresh` then. No request is served
+    /// meanwhile.
     pub(crate) fn update(&mut self, fresh: &mut Locked) -> Exchange {
         let exchange = self.disk.exchange(fresh);
         if exchange == Exchange::Changed {
@@ -103,7 +105,8 @@ impl Device {
         }
     }
 
-    /// The state, also where a thread panicked while it held it: everything in it is valid at all times.
+    /// The state, also where a thread panicked while it held it: everything in it is valid at all
+    /// times.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -135,10 +138,12 @@ impl Device {
         result
     }
 
-    /// Serves what waits in the queue, at most as much as it has entries. Answers whether there may be more.
+    /// Serves what waits in the queue, at most as much as it has entries. Answers whether there may
+    /// be more.
     fn serve_some(&self, vring: &VringMutex) -> bool {
         let memory = self.memory.memory();
-        // Held for the whole round: when the VMM stops the queue it gets its answer after the last request's.
+        // Held for the whole round: when the VMM stops the queue it gets its answer after the last
+        // request's.
         let mut vring = vring.get_mut();
         let mut served = 0;
         while served < QUEUE_ENTRIES {
@@ -178,7 +183,8 @@ where
     queue.iter(memory).ok()?.next()
 }
 
-/// Whether all memory around the queue's descriptors is zero, as it is where the guest's writes go elsewhere.
+/// Whether all memory around the queue's descriptors is zero, as it is where the guest's writes go
+/// elsewhere.
 fn is_blank(memory: &GuestMemoryMmap, queue: &Queue) -> bool {
     let table = GuestAddress(queue.desc_table());
     let Some(region) = memory.find_region(table) else {

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use crate::Options;
 use crate::event::{Event, Silence};
 
-/// How many drivers are told of: a few, for firmware and reboots. A guest can take the device as often as it likes, and must not fill
-/// the host's log that way.
+/// How many drivers are told of: a few, for firmware and reboots. A guest can take the device as
+/// often as it likes, and must not fill the host's log that way.
 const MAX_DRIVERS_TOLD: u32 = 8;
 
 /// What the device has counted and seen. Written by the serving threads.
@@ -16,7 +16,8 @@ pub(crate) struct Progress {
     pub(crate) negotiated: Option<Instant>,
     /// Whether guest memory was handed over since.
     pub(crate) has_memory: bool,
-    /// Since the driver took the device: whether a queue was looked at, and whether its memory is all zero.
+    /// Since the driver took the device: whether a queue was looked at, and whether its memory is
+    /// all zero.
     pub(crate) queue_is_blank: Option<bool>,
     /// Requests for content that were answered with content.
     pub(crate) reads: u64,
@@ -114,7 +115,8 @@ impl Watch {
         step
     }
 
-    /// What is still to be said when the VMM has gone: QEMU hangs up where it finds that memory cannot be shared.
+    /// What is still to be said when the VMM has gone: QEMU hangs up where it finds that memory
+    /// cannot be shared.
     pub(crate) fn last_words(&self, now: Instant, progress: &Progress) -> Option<Event> {
         let since = progress.negotiated?;
         let event = Event::Silent {
@@ -132,7 +134,8 @@ impl Step {
 }
 
 impl Progress {
-    /// A driver takes the device, perhaps not the first one: what was seen before says nothing about it.
+    /// A driver takes the device, perhaps not the first one: what was seen before says nothing
+    /// about it.
     pub(crate) fn negotiate(&mut self, now: Instant) {
         self.negotiated = Some(now);
         self.queue_is_blank = None;
@@ -277,7 +280,8 @@ mod tests {
         assert_eq!(step, Step::default());
     }
 
-    /// A disk that goes dark by itself must not do so between an update and the guest's reading of it.
+    /// A disk that goes dark by itself must not do so between an update and the guest's reading of
+    /// it.
     #[test]
     fn new_content_is_waited_for_as_the_first_was() {
         let start = Instant::now();

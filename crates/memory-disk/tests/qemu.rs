@@ -182,7 +182,8 @@ fn without_a_time_linux_itself_uses_up_a_small_disk() {
     assert!(output.contains("512 bytes, complete: true"), "{output}");
 }
 
-/// Reads the whole disk around the page cache until it is another one than the last time, as often as there is a line in `turns`.
+/// Reads the whole disk around the page cache until it is another one than the last time, as often
+/// as there is a line in `turns`.
 const READ_UNTIL_NEW: &str = r#"
 before=none
 for turn in $turns; do

@@ -96,7 +96,8 @@ fn content_that_is_not_complete_changes_nothing() {
     assert!(!update(&disk, &new_content()), "{answers:?}");
 }
 
-/// Neither a client that sends nothing nor one that sends a byte now and then keeps the next one away for good.
+/// Neither a client that sends nothing nor one that sends a byte now and then keeps the next one
+/// away for good.
 #[test]
 fn a_slow_client_is_not_waited_for() {
     let (disk, _vmm) = disk(&[]);
@@ -109,7 +110,8 @@ fn a_slow_client_is_not_waited_for() {
                 thread::sleep(std::time::Duration::from_millis(500));
             }
         });
-        // Waits for the first, then for the second; a client's own patience is shorter than that of both together.
+        // Waits for the first, then for the second; a client's own patience is shorter than that of
+        // both together.
         let patient = disk.updates();
         patient.set_read_timeout(Some(LIMIT)).unwrap();
         let mut greeting = [0; 17];
@@ -144,8 +146,8 @@ fn privileged_somebody_else_is_not_greeted() {
     let socket = folder.join("socket.updates");
     // A copy, because the target folder may be closed to others.
     let program = folder.join("test");
-    // Another process copies: a child that a neighbour has just forked has all our descriptors until its `exec`, and what somebody has
-    // open for writing cannot be executed.
+    // Another process copies: a child that a neighbour has just forked has all our descriptors
+    // until its `exec`, and what somebody has open for writing cannot be executed.
     let copied = Command::new("cp")
         .arg(std::env::current_exe().unwrap())
         .arg(&program)

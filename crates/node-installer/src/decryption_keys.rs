@@ -1,4 +1,5 @@
-//! Keys of encrypted images as the kubelet mounts them: secrets of any type with key files, or lists of keys, in them.
+//! Keys of encrypted images as the kubelet mounts them: secrets of any type with key files, or
+//! lists of keys, in them.
 
 use std::fs::read_dir;
 use std::io;
@@ -30,7 +31,8 @@ impl Content {
     }
 }
 
-/// Reads what is at `place`, the directory of a secret or a file; `None` if there is nothing yet. The error names the file.
+/// Reads what is at `place`, the directory of a secret or a file; `None` if there is nothing yet.
+/// The error names the file.
 pub(crate) fn read(place: &Path) -> Result<Option<Content>, (PathBuf, io::Error)> {
     if place.is_dir() {
         return read_secret(place).map(|values| Some(Content::Secret(values)));

@@ -1,7 +1,8 @@
-//! Docker configurations as the kubelet mounts them: secrets of the types `kubernetes.io/dockerconfigjson` and `dockercfg`.
+//! Docker configurations as the kubelet mounts them: secrets of the types
+//! `kubernetes.io/dockerconfigjson` and `dockercfg`.
 //!
-//! A secret that is not there yet and one without content count as a configuration without entries: so a placeholder secret can be
-//! filled later.
+//! A secret that is not there yet and one without content count as a configuration without entries:
+//! so a placeholder secret can be filled later.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,8 @@ use zeroize::Zeroizing;
 
 use crate::secret::{Secret, read_file};
 
-/// The keys that hold a docker configuration; where a secret has both, the first counts. The content says which form it has.
+/// The keys that hold a docker configuration; where a secret has both, the first counts. The
+/// content says which form it has.
 const KEYS: [&str; 2] = [".dockerconfigjson", ".dockercfg"];
 
 /// What is at one place.
@@ -76,7 +78,8 @@ fn read_secret(directory: &Path) -> Result<Result<Text, Vec<String>>, Fault> {
     Ok(Err(keys.iter().map(|key| printable(key)).collect()))
 }
 
-/// Parses a configuration of either form; `None` where there is no content, which the kubelet ignores too.
+/// Parses a configuration of either form; `None` where there is no content, which the kubelet
+/// ignores too.
 fn parse(text: &[u8]) -> Result<Option<DockerConfig>, String> {
     if text.iter().all(u8::is_ascii_whitespace) {
         return Ok(None);

@@ -1,5 +1,5 @@
-//! What a set's secrets make together: the document, with the credentials of docker configurations below what it says itself, and
-//! with decryption keys.
+//! What a set's secrets make together: the document, with the credentials of docker configurations
+//! below what it says itself, and with decryption keys.
 
 use std::fmt::Display;
 
@@ -15,7 +15,8 @@ use crate::plan::Document;
 use crate::secret::Secret;
 use crate::{Error, Set};
 
-/// How many warnings and how many notes about docker configurations and keys are logged: a hostile one can have thousands.
+/// How many warnings and how many notes about docker configurations and keys are logged: a hostile
+/// one can have thousands.
 const MAX_TOLD: usize = 64;
 
 /// A set's document, and what there is to say about it.
@@ -26,7 +27,8 @@ pub(crate) struct Made {
     pub(crate) notes: Vec<String>,
 }
 
-/// Makes the document of the set `name`. `kept` says whether an earlier one stays in place where this one is unusable.
+/// Makes the document of the set `name`. `kept` says whether an earlier one stays in place where
+/// this one is unusable.
 pub(crate) fn make(name: &str, set: &Set, kept: bool) -> Made {
     let mut making = Making {
         name,
@@ -37,7 +39,8 @@ pub(crate) fn make(name: &str, set: &Set, kept: bool) -> Made {
         findings: Vec::new(),
     };
     let (own, warnings) = making.own();
-    // Also where the document itself is unusable: everything that has to be corrected is told at once.
+    // Also where the document itself is unusable: everything that has to be corrected is told at
+    // once.
     let inputs = making.inputs();
     let document = match (own, inputs) {
         (own, _) if set.docker_configs.is_empty() => own,
@@ -112,7 +115,8 @@ impl Making<'_> {
         ));
     }
 
-    /// The docker configurations in their order; `None` if one is unusable, since the others alone could mean another winner.
+    /// The docker configurations in their order; `None` if one is unusable, since the others alone
+    /// could mean another winner.
     fn inputs(&mut self) -> Option<Vec<Input>> {
         let mut inputs = Vec::new();
         let mut usable = true;
@@ -152,7 +156,8 @@ impl Making<'_> {
         });
     }
 
-    /// Puts what the docker configurations offer below the administrator's own document, whose warnings were told already.
+    /// Puts what the docker configurations offer below the administrator's own document, whose
+    /// warnings were told already.
     fn put_below(&mut self, own: Document, inputs: &[Input], told: &[Warning]) -> Document {
         let widening = if self.set.allow_widening {
             Widening::Allowed
@@ -168,7 +173,8 @@ impl Making<'_> {
         match merge(text, &offers) {
             Ok(merged) => {
                 self.tell_merged(&merged, told);
-                // Without entries no different from none, and none is what it stays until a placeholder is filled.
+                // Without entries no different from none, and none is what it stays until a
+                // placeholder is filled.
                 if matches!(own, Document::Absent) && merged.text.is_empty() {
                     return Document::Absent;
                 }
@@ -185,8 +191,9 @@ impl Making<'_> {
         }
     }
 
-    /// Adds the keys of the set's secrets. A value that is no key is left out, since the other keys are as good without it; a
-    /// secret that cannot be read makes the document unusable, since what it has installed is better than a part.
+    /// Adds the keys of the set's secrets. A value that is no key is left out, since the other keys
+    /// are as good without it; a secret that cannot be read makes the document unusable, since what
+    /// it has installed is better than a part.
     fn with_keys(&mut self, document: Document) -> Document {
         if self.set.decryption_keys.is_empty() {
             return document;

@@ -34,7 +34,8 @@ pub enum Error {
         source: io::Error,
     },
     /// The configuration is longer than any real one.
-    #[error("read the configuration {}: it has more than {MAX_OPTIONS_BYTES} bytes", path.display())]
+    #[error("read the configuration {}: it has more than {MAX_OPTIONS_BYTES} \
+    bytes", path.display())]
     OptionsLength {
         /// The file.
         path: PathBuf,
@@ -48,7 +49,8 @@ pub enum Error {
         rule: String,
     },
     /// The directory that the node is mounted below cannot be opened.
-    #[error("open {}, below which the node's directories should be mounted: {source}", path.display())]
+    #[error("open {}, below which the node's directories should be mounted: \
+    {source}", path.display())]
     Host {
         /// The directory in the container.
         path: PathBuf,
@@ -64,7 +66,8 @@ pub enum Error {
         source: io::Error,
     },
     /// The wrapper that should be installed is no program of ours.
-    #[error("read the wrapper {}: it is empty or has more than {MAX_WRAPPER_BYTES} bytes", path.display())]
+    #[error("read the wrapper {}: it is empty or has more than {MAX_WRAPPER_BYTES} \
+    bytes", path.display())]
     WrapperLength {
         /// The file in the container.
         path: PathBuf,
@@ -77,7 +80,8 @@ pub enum Error {
     },
     /// The list of installed files cannot be used.
     #[error(
-        "read the list of installed files {path}: {reason}; without it nothing is changed or removed"
+        "read the list of installed files {path}: {reason}; without it nothing is changed or \
+        removed"
     )]
     Manifest {
         /// The list.
@@ -97,15 +101,18 @@ pub enum Error {
     },
     /// A directory that belongs to Kata is not there.
     #[error(
-        "install the drop-in below {path}: there is no such directory; is Kata installed, and is the directory mounted?"
+        "install the drop-in below {path}: there is no such directory; is Kata installed, and is \
+        the directory mounted?"
     )]
     HandlerMissing {
         /// The handler's configuration directory.
         path: HostPath,
     },
-    /// A mounted directory was deleted on the node, and so may have been replaced by one that is not seen from here.
+    /// A mounted directory was deleted on the node, and so may have been replaced by one that is
+    /// not seen from here.
     #[error(
-        "use {path}: it was deleted on the node after it was mounted; a restart of the container mounts its successor"
+        "use {path}: it was deleted on the node after it was mounted; a restart of the container \
+        mounts its successor"
     )]
     DirectoryDeleted {
         /// The directory.
@@ -113,7 +120,8 @@ pub enum Error {
     },
     /// A file is in the way that this program did not write, or that somebody changed since.
     #[error(
-        "install the {what} {path}: a file is there that somebody else wrote or changed; it is left as it is. Remove it from the node to have it replaced"
+        "install the {what} {path}: a file is there that somebody else wrote or changed; it is \
+        left as it is. Remove it from the node to have it replaced"
     )]
     NotOurs {
         /// What the file is for.
@@ -123,7 +131,8 @@ pub enum Error {
     },
     /// A file that should go was changed by somebody else.
     #[error(
-        "remove {path}: somebody else changed it, so that it is left as it is and from now on no longer looked after"
+        "remove {path}: somebody else changed it, so that it is left as it is and from now on no \
+        longer looked after"
     )]
     LeftBehind {
         /// The file.
@@ -131,7 +140,8 @@ pub enum Error {
     },
     /// A file that should go is in a directory that is not seen from here.
     #[error(
-        "remove {path}: its directory is not mounted. Mount it until this is done; if it is gone from the node, an uninstallation on the node itself, with host = \"/\", ends this"
+        "remove {path}: its directory is not mounted. Mount it until this is done; if it is gone \
+        from the node, an uninstallation on the node itself, with host = \"/\", ends this"
     )]
     NotMounted {
         /// The file.
@@ -158,7 +168,8 @@ pub enum Error {
         kept: bool,
     },
     /// A docker configuration cannot be used.
-    #[error("accept the docker configuration of the set {set} at {}: {rule}; {}", path.display(), consequence(*kept))]
+    #[error("accept the docker configuration of the set {set} at {}: {rule}; \
+    {}", path.display(), consequence(*kept))]
     DockerConfig {
         /// The set.
         set: String,
@@ -175,8 +186,10 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// The docker configurations cannot be put below the document; see [`Error::lines`] for all of it.
-    #[error("put the docker configurations of the set {set} below its document; {}", consequence(*kept))]
+    /// The docker configurations cannot be put below the document; see [`Error::lines`] for all of
+    /// it.
+    #[error("put the docker configurations of the set {set} below its document; \
+    {}", consequence(*kept))]
     Merge {
         /// The set.
         set: String,

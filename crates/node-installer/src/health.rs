@@ -1,10 +1,12 @@
 //! The two questions that the kubelet asks, over a very small part of HTTP/1.1.
 //!
-//! `/healthz` is 200 as long as the installer works at all; 503 asks for a restart. `/readyz` is 200 while the node is as it should be,
-//! else 503. The answers are for everyone who reaches the address, so that they never say what is wrong: the log does.
+//! `/healthz` is 200 as long as the installer works at all; 503 asks for a restart. `/readyz` is
+//! 200 while the node is as it should be, else 503. The answers are for everyone who reaches the
+//! address, so that they never say what is wrong: the log does.
 //!
-//! A client gets [`MAX_REQUEST_BYTES`] and [`MAX_DURATION`], and [`MAX_CLIENTS`] are served at once; one more takes the place
-//! of the oldest, so that connections which say nothing keep nobody out.
+//! A client gets [`MAX_REQUEST_BYTES`] and [`MAX_DURATION`], and [`MAX_CLIENTS`] are served at
+//! once; one more takes the place of the oldest, so that connections which say nothing keep nobody
+//! out.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -170,7 +172,8 @@ fn serve(listener: &TcpListener, stop: &OwnedFd, health: &Health) {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(_) => {
-                // No descriptors left, say: one that is given back may help, trying again at once would not.
+                // No descriptors left, say: one that is given back may help, trying again at once
+                // would not.
                 clients.pop_front();
                 thread::sleep(Duration::from_millis(100));
             }
@@ -185,7 +188,8 @@ struct Client {
 }
 
 impl Client {
-    /// Reads what has come, up to the empty line that ends the head or to the limit, and answers then; says whether more is to come.
+    /// Reads what has come, up to the empty line that ends the head or to the limit, and answers
+    /// then; says whether more is to come.
     fn go_on(&mut self, health: &Health) -> bool {
         let mut part = [0; 512];
         loop {
@@ -200,7 +204,8 @@ impl Client {
             self.request.extend_from_slice(&part[..length]);
             let complete = self.request.windows(4).any(|end| end == b"\r\n\r\n");
             if length == 0 || complete || self.request.len() >= MAX_REQUEST_BYTES {
-                // The answer fits into the kernel's buffer. A client that does not listen to it harms nobody but itself.
+                // The answer fits into the kernel's buffer. A client that does not listen to it
+                // harms nobody but itself.
                 let _ = self
                     .stream
                     .write_all(answer(&self.request, health).as_bytes());
@@ -226,7 +231,8 @@ fn answer(request: &[u8], health: &Health) -> String {
         ""
     };
     format!(
-        "HTTP/1.1 {status}\r\n{allow}Content-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{text}",
+        "HTTP/1.1 {status}\r\n{allow}Content-Type: text/plain\r\nContent-Length: {}\r\nConnection: \
+        close\r\n\r\n{text}",
         text.len()
     )
 }

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 /// The longest path: what the kernel accepts, without its final zero byte.
 const MAX_PATH_BYTES: usize = 4095;
 
-/// An absolute path on the node: at least one component, none of them `.` or `..`, no control characters,
-/// and none that mean something in a pattern.
+/// An absolute path on the node: at least one component, none of them `.` or `..`, no control
+/// characters, and none that mean something in a pattern.
 ///
 /// In the container the same file is below [`Options::host`](crate::Options::host).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
@@ -55,7 +55,8 @@ impl HostPath {
         &self.0
     }
 
-    /// The file or directory `name` in this directory. `name` is a single component and a constant or checked before.
+    /// The file or directory `name` in this directory. `name` is a single component and a constant
+    /// or checked before.
     pub(crate) fn join(&self, name: &str) -> Self {
         Self(format!("{}/{name}", self.0))
     }

@@ -8,7 +8,8 @@ pub enum Format {
     /// For people: time, level, message.
     #[default]
     Text,
-    /// For log collectors: one JSON object with `timestamp`, `level`, `message` and sometimes `path`.
+    /// For log collectors: one JSON object with `timestamp`, `level`, `message` and sometimes
+    /// `path`.
     Json,
 }
 

@@ -1,4 +1,5 @@
-//! The installer as a program of its own, for its tests: `node-installer check|install|uninstall|watch CONFIGURATION [json]`.
+//! The installer as a program of its own, for its tests: `node-installer
+//! check|install|uninstall|watch CONFIGURATION [json]`.
 
 use std::path::Path;
 use std::process::ExitCode;

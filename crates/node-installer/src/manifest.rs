@@ -1,4 +1,5 @@
-//! The list of what was installed, kept on the node: only what it names is ever replaced or removed.
+//! The list of what was installed, kept on the node: only what it names is ever replaced or
+//! removed.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +21,8 @@ pub(crate) struct Manifest {
     stored: Option<String>,
 }
 
-/// The list as it stands in the file. The digests are those of documents too, so that it is as secret as they are.
+/// The list as it stands in the file. The digests are those of documents too, so that it is as
+/// secret as they are.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Listed {
@@ -64,7 +66,8 @@ impl Manifest {
         })
     }
 
-    /// Writes the list, or removes it once nothing is listed; does nothing where it stands so already.
+    /// Writes the list, or removes it once nothing is listed; does nothing where it stands so
+    /// already.
     pub(crate) fn store(&mut self, node: &Node) -> Result<(), Error> {
         let Some(directory) = node.directory(&self.prefix)? else {
             return Ok(());
@@ -99,7 +102,8 @@ impl Manifest {
             .is_some_and(|entry| entry.sha256.iter().any(|known| known == digest))
     }
 
-    /// Notes that `digest` is about to be written into `path`, before it is: after a crash in between, whichever is there is ours.
+    /// Notes that `digest` is about to be written into `path`, before it is: after a crash in
+    /// between, whichever is there is ours.
     pub(crate) fn intend(&mut self, path: &HostPath, digest: &str) {
         match self
             .listed
@@ -140,13 +144,15 @@ impl Manifest {
         self.listed.directories.extend(made);
     }
 
-    /// The listed files, the last one written first: Kata is pointed away from the wrapper before that goes.
+    /// The listed files, the last one written first: Kata is pointed away from the wrapper before
+    /// that goes.
     pub(crate) fn files(&self) -> Vec<HostPath> {
         let paths = self.listed.files.iter().map(|entry| entry.path.clone());
         paths.rev().collect()
     }
 
-    /// Removes the directories that are empty; those that stay in use stay listed, except at an uninstallation.
+    /// Removes the directories that are empty; those that stay in use stay listed, except at an
+    /// uninstallation.
     pub(crate) fn remove_directories(&mut self, node: &Node) -> Result<(), Error> {
         // Those below come later in the list than those above. The prefix holds the list itself.
         for index in (0..self.listed.directories.len()).rev() {

@@ -1,7 +1,8 @@
 //! Directories and files of the node, none of them reached through a symbolic link.
 //!
-//! The administrator's paths are trusted, but what stands there may have been put there by others. Every directory is opened beneath
-//! the mount point by the kernel ([`linux_sys::rooted`]), and files are opened, replaced and removed by name in an open directory.
+//! The administrator's paths are trusted, but what stands there may have been put there by others.
+//! Every directory is opened beneath the mount point by the kernel ([`linux_sys::rooted`]), and
+//! files are opened, replaced and removed by name in an open directory.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -15,7 +16,8 @@ use sha2::{Digest, Sha256};
 
 use crate::{Error, HostPath};
 
-/// The largest wrapper; a static program has a few MiB. Larger files are never ours. Free to change.
+/// The largest wrapper; a static program has a few MiB. Larger files are never ours. Free to
+/// change.
 pub(crate) const MAX_WRAPPER_BYTES: usize = 64 << 20;
 
 /// The node's directories as they are mounted in the container.
@@ -55,7 +57,8 @@ impl Node {
 
     /// Opens a directory; `None` if it is not there.
     pub(crate) fn directory(&self, path: &HostPath) -> Result<Option<Directory>, Error> {
-        // The uppermost first, because only the directory that was mounted itself shows that it was deleted since.
+        // The uppermost first, because only the directory that was mounted itself shows that it was
+        // deleted since.
         let mut last = None;
         for part in path.chain() {
             let opened = self
@@ -77,7 +80,8 @@ impl Node {
         Ok(last)
     }
 
-    /// Opens a directory after making it and those above it where they are not there; `made` is told which.
+    /// Opens a directory after making it and those above it where they are not there; `made` is
+    /// told which.
     pub(crate) fn make_directory(
         &self,
         path: &HostPath,
@@ -192,9 +196,10 @@ impl Directory {
 
     /// Gives `name` the content and the mode, entirely or not at all.
     ///
-    /// The new file is written in `staging`, which must be on the same file system: Kata reads everything in `config.d`, so that
-    /// nothing unfinished may appear there. Its name is always the same: the lock keeps others away, and a process that was killed
-    /// leaves one file at most, which the next pass [removes](Directory::remove_unfinished).
+    /// The new file is written in `staging`, which must be on the same file system: Kata reads
+    /// everything in `config.d`, so that nothing unfinished may appear there. Its name is always
+    /// the same: the lock keeps others away, and a process that was killed leaves one file at most,
+    /// which the next pass [removes](Directory::remove_unfinished).
     pub(crate) fn replace(
         &self,
         name: &str,
@@ -217,7 +222,8 @@ impl Directory {
             Ok(fsync(&self.file)?)
         };
         replace().map_err(|source| {
-            // A full disk, say: nothing of the content should stay, and the first error is the one to tell.
+            // A full disk, say: nothing of the content should stay, and the first error is the one
+            // to tell.
             let _ = staging.remove_if_there(&unfinished);
             failed("write", &self.path.join(name), source)
         })

@@ -36,7 +36,8 @@ const DEFAULT_SETTINGS_FILE: &str = "/etc/kata-configdev/config.toml";
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 #[non_exhaustive]
 pub struct Options {
-    /// The directory of the container below which the node's directories are mounted, each at its own path.
+    /// The directory of the container below which the node's directories are mounted, each at its
+    /// own path.
     pub host: PathBuf,
     /// The directory on the node for everything that has no fixed place; belongs to one installer.
     pub prefix: HostPath,
@@ -48,31 +49,36 @@ pub struct Options {
     pub sets: BTreeMap<String, Set>,
 }
 
-/// A document, from one secret and from docker configurations, and the handlers whose sandboxes get it.
+/// A document, from one secret and from docker configurations, and the handlers whose sandboxes get
+/// it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 #[non_exhaustive]
 pub struct Set {
-    /// The directory of the container that the document's secret is mounted at. It need not be there.
+    /// The directory of the container that the document's secret is mounted at. It need not be
+    /// there.
     pub secret: PathBuf,
     /// The key of the secret that holds the document.
     #[serde(default = "default_key")]
     pub key: String,
-    /// Docker configurations of the container whose credentials are put below what the document says; of several, the last that has
-    /// a key counts. Each is a directory that a secret is mounted at, or a file, and need not be there.
+    /// Docker configurations of the container whose credentials are put below what the document
+    /// says; of several, the last that has a key counts. Each is a directory that a secret is
+    /// mounted at, or a file, and need not be there.
     #[serde(default)]
     pub docker_configs: Vec<PathBuf>,
-    /// Whether entries of theirs are taken that a document can only have for more hosts or repositories than they name.
+    /// Whether entries of theirs are taken that a document can only have for more hosts or
+    /// repositories than they name.
     #[serde(default)]
     pub allow_widening: bool,
-    /// Secrets of the container with keys of encrypted images, which are added to those of the document. Each is a directory that a
-    /// secret is mounted at, or a file, and need not be there.
+    /// Secrets of the container with keys of encrypted images, which are added to those of the
+    /// document. Each is a directory that a secret is mounted at, or a file, and need not be there.
     #[serde(default)]
     pub decryption_keys: Vec<PathBuf>,
-    /// Kata's configuration directories on the node, those that hold a `configuration-*.toml`, one per handler.
+    /// Kata's configuration directories on the node, those that hold a `configuration-*.toml`, one
+    /// per handler.
     pub handlers: Vec<HostPath>,
-    /// The wrapper's settings file on the node: `PREFIX/NAME/etc/kata-configdev/config.toml`, or for one set the default. A wrapper
-    /// looks nowhere else.
+    /// The wrapper's settings file on the node: `PREFIX/NAME/etc/kata-configdev/config.toml`, or
+    /// for one set the default. A wrapper looks nowhere else.
     #[serde(default = "default_settings_file")]
     pub settings_file: HostPath,
     /// What the settings file says besides `document`, which is added where there is one.
@@ -119,8 +125,9 @@ impl Options {
 
     /// Parses the text of a configuration file.
     ///
-    /// `check_settings` is asked about the text of each settings file that would be written, and answers with the broken rule: a
-    /// wrapper with settings that it does not understand would fail every sandbox.
+    /// `check_settings` is asked about the text of each settings file that would be written, and
+    /// answers with the broken rule: a wrapper with settings that it does not understand would fail
+    /// every sandbox.
     ///
     /// # Errors
     ///
@@ -178,18 +185,21 @@ impl Options {
         for (name, set) in &self.sets {
             set.require_consistent(name)
                 .map_err(|rule| format!("sets.{name:?}.{rule}"))?;
-            // In any other place the wrapper would not find it, and take the settings of another set.
+            // In any other place the wrapper would not find it, and take the settings of another
+            // set.
             let own = plan::own_settings_path(self, name);
             let places = [own.as_str(), DEFAULT_SETTINGS_FILE];
             if !places.contains(&set.settings_file.as_str()) {
                 return Err(format!(
-                    "sets.{name:?}.settings-file: the wrapper would not look there; it must be {own}, or for one set {DEFAULT_SETTINGS_FILE}"
+                    "sets.{name:?}.settings-file: the wrapper would not look there; it must be \
+                    {own}, or for one set {DEFAULT_SETTINGS_FILE}"
                 ));
             }
             for path in plan::paths(self, name, set) {
                 if !paths.insert(path.clone()) {
                     return Err(format!(
-                        "sets.{name:?}: {path} would be written twice; give every handler to one set and every set its own settings-file"
+                        "sets.{name:?}: {path} would be written twice; give every handler to one \
+                        set and every set its own settings-file"
                     ));
                 }
             }
@@ -235,7 +245,8 @@ impl Set {
     }
 }
 
-/// Whether `text` is a single component of a path, of the characters that Kubernetes allows in a secret's key.
+/// Whether `text` is a single component of a path, of the characters that Kubernetes allows in a
+/// secret's key.
 fn is_name(text: &str) -> bool {
     let known = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     !text.is_empty()
@@ -257,7 +268,8 @@ mod tests {
     use super::*;
 
     const ONE: &str = "host = \"/host\"\nprefix = \"/opt/kata-configdev\"\nwrapper = \"/w\"\n\
-        [sets.default]\nsecret = \"/secrets/default\"\nhandlers = [\"/opt/kata/a\", \"/opt/kata/b\"]\n";
+        [sets.default]\nsecret = \"/secrets/default\"\nhandlers = \
+        [\"/opt/kata/a\", \"/opt/kata/b\"]\n";
 
     fn refusal(text: &str) -> String {
         Options::parse(text.as_bytes(), |_| Ok(()))
@@ -309,18 +321,21 @@ mod tests {
             ),
             (
                 second(
-                    "handlers = [\"/opt/kata/b\"]\nsettings-file = \"/opt/kata-configdev/second/etc/kata-configdev/config.toml\"\n",
+                    "handlers = [\"/opt/kata/b\"]\nsettings-file \
+                    = \"/opt/kata-configdev/second/etc/kata-configdev/config.toml\"\n",
                 ),
                 "/opt/kata/b/config.d/50-configdev.toml would be",
             ),
             (
                 second("handlers = []\nsettings-file = \"/etc/kata-configdev-b/config.toml\"\n"),
                 "sets.\"second\".settings-file: the wrapper would not look there; it must be \
-                 /opt/kata-configdev/second/etc/kata-configdev/config.toml, or for one set /etc/kata-configdev/config.toml",
+                 /opt/kata-configdev/second/etc/kata-configdev/config.toml, or for one set \
+                 /etc/kata-configdev/config.toml",
             ),
             (
                 second(
-                    "handlers = []\nsettings-file = \"/opt/kata-configdev/default/etc/kata-configdev/config.toml\"\n",
+                    "handlers = []\nsettings-file \
+                    = \"/opt/kata-configdev/default/etc/kata-configdev/config.toml\"\n",
                 ),
                 "must be /opt/kata-configdev/second/etc/",
             ),

@@ -16,7 +16,8 @@ use crate::node::{Directory, Found, MAX_WRAPPER_BYTES, Node, digest};
 use crate::plan::{self, Wanted};
 use crate::{Error, HostPath, Options, document};
 
-/// How often the lock is tried, and how long between: a pass takes milliseconds, and a stuck one should be heard of.
+/// How often the lock is tried, and how long between: a pass takes milliseconds, and a stuck one
+/// should be heard of.
 const LOCK_ATTEMPTS: u32 = 50;
 const LOCK_PAUSE: Duration = Duration::from_millis(100);
 
@@ -58,14 +59,16 @@ impl Outcome {
     }
 }
 
-/// Brings the node into the state that `options` and the secrets ask for. A second time it changes nothing.
+/// Brings the node into the state that `options` and the secrets ask for. A second time it changes
+/// nothing.
 ///
-/// Problems of one set or file are in the [`Outcome`] and do not keep the others from being installed.
+/// Problems of one set or file are in the [`Outcome`] and do not keep the others from being
+/// installed.
 ///
 /// # Errors
 ///
-/// Those that concern everything: [`Error::Host`], [`Error::Wrapper`], [`Error::WrapperLength`], [`Error::Locked`],
-/// [`Error::Manifest`], [`Error::Node`], [`Error::DirectoryDeleted`].
+/// Those that concern everything: [`Error::Host`], [`Error::Wrapper`], [`Error::WrapperLength`],
+/// [`Error::Locked`], [`Error::Manifest`], [`Error::Node`], [`Error::DirectoryDeleted`].
 pub fn install(options: &Options) -> Result<Outcome, Error> {
     if options.sets.is_empty() {
         return uninstall(options);
@@ -92,7 +95,8 @@ pub fn install(options: &Options) -> Result<Outcome, Error> {
         for file in &files {
             if let Err(error) = pass.put(file) {
                 pass.outcome.problems.push(error);
-                // Kata must not be pointed to a wrapper that is not complete; but one handler does not concern the next.
+                // Kata must not be pointed to a wrapper that is not complete; but one handler does
+                // not concern the next.
                 if !file.in_handler {
                     break;
                 }
@@ -106,7 +110,8 @@ pub fn install(options: &Options) -> Result<Outcome, Error> {
     Ok(pass.outcome)
 }
 
-/// Removes everything that was installed below the prefix of `options` and for it, and nothing else.
+/// Removes everything that was installed below the prefix of `options` and for it, and nothing
+/// else.
 ///
 /// A file that somebody else changed since is left, and is a problem of the [`Outcome`].
 ///
@@ -153,7 +158,8 @@ impl Pass {
         }
     }
 
-    /// Removes what a killed process left of listed files, before anything decides that nothing is to do: half a document is a secret.
+    /// Removes what a killed process left of listed files, before anything decides that nothing is
+    /// to do: half a document is a secret.
     fn remove_unfinished(&mut self) {
         for path in self.manifest.files() {
             let (Some(above), name) = path.split() else {
@@ -162,7 +168,8 @@ impl Pass {
             let directory = plan::handler_of(&path).unwrap_or(above);
             let removed = match self.node.directory(&directory) {
                 Ok(Some(directory)) => directory.remove_unfinished(name),
-                // Not seen from here: as for the file itself, that is told where that should change or go.
+                // Not seen from here: as for the file itself, that is told where that should change
+                // or go.
                 Ok(None) | Err(_) => Ok(()),
             };
             if let Err(error) = removed {
@@ -184,7 +191,8 @@ impl Pass {
             Found::File(seen) => {
                 let private = seen.uid == geteuid().as_raw() && seen.mode == file.mode;
                 if seen.digest == digest && private {
-                    // Also where somebody else put it there: then it is as wished, but not ours to remove.
+                    // Also where somebody else put it there: then it is as wished, but not ours to
+                    // remove.
                     self.manifest.settle(&file.path, &digest);
                     return Ok(());
                 }
@@ -211,7 +219,8 @@ impl Pass {
         Ok(())
     }
 
-    /// The directory of `file`, made where it is not Kata's, and the one to prepare it in if that is another.
+    /// The directory of `file`, made where it is not Kata's, and the one to prepare it in if that
+    /// is another.
     fn directories(&mut self, file: &Wanted) -> Result<(Directory, Option<Directory>), Error> {
         let Some(path) = file.path.split().0 else {
             return Err(not_ours(file));
@@ -237,10 +246,12 @@ impl Pass {
         let mut any = false;
         let mut stuck = false;
         let mut paths = self.manifest.files();
-        // However late they came: Kata is pointed away, and the settings name none, before a document goes.
+        // However late they came: Kata is pointed away, and the settings name none, before a
+        // document goes.
         paths.sort_by_key(plan::is_document);
         for path in paths {
-            // A drop-in that could not be removed still points to a wrapper, which must stay then; a secret goes all the same.
+            // A drop-in that could not be removed still points to a wrapper, which must stay then;
+            // a secret goes all the same.
             if wanted.contains(&path) || (stuck && !plan::is_document(&path)) {
                 continue;
             }
@@ -290,10 +301,12 @@ impl Pass {
         Ok(true)
     }
 
-    /// Whether the `directory` of `path`, which is not there, would be seen if it were: then it is gone from the node too.
+    /// Whether the `directory` of `path`, which is not there, would be seen if it were: then it is
+    /// gone from the node too.
     ///
-    /// A mount that was taken away leaves the directories that other mounts need, such as `/etc`. So only what is mounted itself
-    /// shows anything: the prefix, and the handler of a drop-in. The settings' directory is mounted too, and is the missing one.
+    /// A mount that was taken away leaves the directories that other mounts need, such as `/etc`.
+    /// So only what is mounted itself shows anything: the prefix, and the handler of a drop-in. The
+    /// settings' directory is mounted too, and is the missing one.
     fn is_mounted(&self, path: &HostPath, directory: &HostPath) -> Result<bool, Error> {
         if self.whole_node || directory.chain().contains(&self.prefix) {
             return Ok(true);

@@ -10,10 +10,12 @@ const WRAPPER: &str = "kata-configdev-qemu";
 /// The document's path below that of its set.
 const DOCUMENT: &str = "/etc/host-config/imagepuller.toml";
 
-/// The settings' path below that of its set; once its directory is there, the set's wrapper looks nowhere else.
+/// The settings' path below that of its set; once its directory is there, the set's wrapper looks
+/// nowhere else.
 const OWN_SETTINGS: &str = "etc/kata-configdev/config.toml";
 
-/// The drop-in of a handler. Kata reads `config.d` by name; its installer keeps 10 to 30 for itself.
+/// The drop-in of a handler. Kata reads `config.d` by name; its installer keeps 10 to 30 for
+/// itself.
 const DROP_IN: &str = "50-configdev.toml";
 
 /// A file that should be on the node.
@@ -72,8 +74,9 @@ pub(crate) fn files(
         0o755,
         Some(wrapper.clone()),
     )];
-    // A secret that is there but not usable never means "no configuration": the settings go on naming the document, and where there
-    // never was a valid one, the wrapper fails the sandbox instead of leaving it to pull anonymously.
+    // A secret that is there but not usable never means "no configuration": the settings go on
+    // naming the document, and where there never was a valid one, the wrapper fails the sandbox
+    // instead of leaving it to pull anonymously.
     let named = !matches!(document, Document::Absent);
     let content = match document {
         Document::Absent => None,
@@ -121,7 +124,8 @@ pub(crate) fn settings_text(
         settings.insert("document".into(), path.into());
     }
     format!(
-        "# Written by the node installer of kata-configdev; change its configuration instead.\n{settings}"
+        "# Written by the node installer of kata-configdev; change its configuration \
+        instead.\n{settings}"
     )
 }
 

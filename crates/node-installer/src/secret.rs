@@ -1,7 +1,8 @@
 //! A secret as the kubelet mounts it.
 //!
-//! The kubelet puts a secret's keys into a new directory, and exchanges the symbolic link `..data`, which the keys' own links lead
-//! through: opening a key once gives one version of it, never a mixture. The mount is the kubelet's, so that links are followed.
+//! The kubelet puts a secret's keys into a new directory, and exchanges the symbolic link `..data`,
+//! which the keys' own links lead through: opening a key once gives one version of it, never a
+//! mixture. The mount is the kubelet's, so that links are followed.
 
 use std::fs::{File, read_dir};
 use std::io::{self, Read};
@@ -15,7 +16,8 @@ use zeroize::Zeroizing;
 /// How many other keys are named in a message.
 const MAX_NAMED_KEYS: usize = 8;
 
-/// How often a key is looked up that has a name but leads nowhere, and how long between: the kubelet exchanges `..data` in an instant.
+/// How often a key is looked up that has a name but leads nowhere, and how long between: the
+/// kubelet exchanges `..data` in an instant.
 const LOOKUPS: u32 = 10;
 const LOOKUP_PAUSE: Duration = Duration::from_millis(10);
 
@@ -47,15 +49,16 @@ pub(crate) fn read_file(path: &Path, limit: usize) -> io::Result<Option<Zeroizin
     opened.map(|file| read_bounded(file, limit)).transpose()
 }
 
-/// Opens the key at `path`, with a fresh lookup as long as there is a key that leads nowhere; `None` if there is none.
+/// Opens the key at `path`, with a fresh lookup as long as there is a key that leads nowhere;
+/// `None` if there is none.
 fn look_up(path: &Path, mut open: impl FnMut() -> io::Result<File>) -> io::Result<Option<File>> {
     for attempt in 1..=LOOKUPS {
         match open() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             opened => return opened.map(Some),
         }
-        // The old version may have been deleted while this lookup was on its way through it. Only the key's own link says
-        // whether there is a key: the kubelet keeps it as long as there is.
+        // The old version may have been deleted while this lookup was on its way through it. Only
+        // the key's own link says whether there is a key: the kubelet keeps it as long as there is.
         if attempt == LOOKUPS || path.symlink_metadata().is_err() {
             break;
         }
@@ -69,7 +72,8 @@ fn read_bounded(file: File, limit: usize) -> io::Result<Zeroizing<Vec<u8>>> {
     if !metadata.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }
-    // One byte more than allowed, reserved at once: a vector that grows leaves copies in freed memory.
+    // One byte more than allowed, reserved at once: a vector that grows leaves copies in freed
+    // memory.
     let most = limit + 1;
     let size =
         usize::try_from(metadata.len()).map_or(most, |size| most.min(size.saturating_add(1)));
@@ -82,7 +86,8 @@ fn read_bounded(file: File, limit: usize) -> io::Result<Zeroizing<Vec<u8>>> {
     Ok(text)
 }
 
-/// The keys in the directory `secret`; none where it cannot be read, because they only serve a message.
+/// The keys in the directory `secret`; none where it cannot be read, because they only serve a
+/// message.
 fn other_keys(secret: &Path) -> Vec<String> {
     let Ok(entries) = read_dir(secret) else {
         return Vec::new();
@@ -108,7 +113,8 @@ mod tests {
         let secret = tempfile::tempdir().unwrap();
         let key = secret.path().join("key");
         symlink("..data/key", &key).unwrap();
-        // What a lookup gets that was on its way through the old version: the next one goes through the new one.
+        // What a lookup gets that was on its way through the old version: the next one goes through
+        // the new one.
         let mut exchanges = 2;
         let opened = look_up(&key, || {
             if exchanges > 0 {

@@ -16,7 +16,8 @@ use tracing::info;
 use crate::health::{Health, Server};
 use crate::{Error, Options, Outcome, install};
 
-/// How long without an event until a pass is made all the same: for what no event tells of, such as a mount that changed.
+/// How long without an event until a pass is made all the same: for what no event tells of, such as
+/// a mount that changed.
 pub(crate) const RESCAN: Duration = Duration::from_secs(300);
 
 /// How long it must be quiet after an event: a secret's mount changes in several steps.
@@ -56,15 +57,18 @@ pub fn run(options: &Options) -> Result<(), Error> {
     watch(options, &health, stop)
 }
 
-/// Makes a pass now and whenever a secret or a directory of Kata changed, until `stop` becomes readable.
+/// Makes a pass now and whenever a secret or a directory of Kata changed, until `stop` becomes
+/// readable.
 ///
-/// Problems are logged when they come and when they change, and make `health` not ready; the next change is then waited for as usual.
+/// Problems are logged when they come and when they change, and make `health` not ready; the next
+/// change is then waited for as usual.
 ///
 /// # Errors
 ///
-/// [`Error::Watch`] where not even `stop` can be waited for, and [`Error::DirectoryDeleted`], which only new mounts help against.
-/// Nothing that was installed is removed. A kernel that has no watches left is a problem like others: passes are made all the same,
-/// though only every five minutes.
+/// [`Error::Watch`] where not even `stop` can be waited for, and [`Error::DirectoryDeleted`], which
+/// only new mounts help against. Nothing that was installed is removed. A kernel that has no
+/// watches left is a problem like others: passes are made all the same, though only every five
+/// minutes.
 pub fn watch(options: &Options, health: &Health, stop: impl AsFd) -> Result<(), Error> {
     let mut told = None;
     loop {
@@ -89,7 +93,8 @@ pub fn watch(options: &Options, health: &Health, stop: impl AsFd) -> Result<(), 
     }
 }
 
-/// Logs the outcome of a pass unless it is that of the last one, whose lines are `before`; returns the lines.
+/// Logs the outcome of a pass unless it is that of the last one, whose lines are `before`; returns
+/// the lines.
 fn tell(outcome: &Outcome, before: Option<Vec<String>>) -> Vec<String> {
     let problems = outcome.problems.iter().flat_map(Error::lines);
     let others = outcome.warnings.iter().chain(&outcome.notes).cloned();
@@ -125,7 +130,8 @@ impl Changes {
         (Self(Some(queue)), refused)
     }
 
-    /// Waits for a change and then for quiet, or for [`RESCAN`]; says whether `stop` became readable instead.
+    /// Waits for a change and then for quiet, or for [`RESCAN`]; says whether `stop` became
+    /// readable instead.
     fn wait(&self, stop: impl AsFd) -> io::Result<bool> {
         let mut event = self.wait_once(stop.as_fd(), RESCAN)?;
         let unquiet_since = Instant::now();

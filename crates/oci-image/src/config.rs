@@ -1,4 +1,5 @@
-//! Verified image configurations: for which platform an image is, and what its layers are when they are plain.
+//! Verified image configurations: for which platform an image is, and what its layers are when they
+//! are plain.
 
 use serde::Deserialize;
 
@@ -22,7 +23,8 @@ const NAMES: Names = Names {
     nested: &["rootfs"],
 };
 
-/// What a pull needs of an image's configuration. The rest (entry point, environment, user) is for who runs the image.
+/// What a pull needs of an image's configuration. The rest (entry point, environment, user) is for
+/// who runs the image.
 #[derive(Debug)]
 pub struct ImageConfig {
     /// The platform that the image is for; the fields that it leaves out are empty.

@@ -1,14 +1,16 @@
-//! Which level of the x86-64 instruction set this guest's processor has (x86-64 psABI, "Micro-Architecture Levels").
+//! Which level of the x86-64 instruction set this guest's processor has (x86-64 psABI,
+//! "Micro-Architecture Levels").
 //!
-//! The host decides which processor a guest sees, and so which of the variants in an index is chosen. That is no more than the
-//! choice among images that the pinned digest names as equals.
+//! The host decides which processor a guest sees, and so which of the variants in an index is
+//! chosen. That is no more than the choice among images that the pinned digest names as equals.
 
 /// The level, from 1 to 4.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn level() -> u8 {
     use std::is_x86_feature_detected as has;
 
-    // LAHF in 64-bit mode belongs to level 2 as well; the standard library cannot ask for it, and whatever has SSE4.2 has it.
+    // LAHF in 64-bit mode belongs to level 2 as well; the standard library cannot ask for it, and
+    // whatever has SSE4.2 has it.
     let has_second = has!("cmpxchg16b")
         && has!("popcnt")
         && has!("sse3")

@@ -19,7 +19,8 @@ const REFERENCE_TYPE: &str = "vnd.docker.reference.type";
 /// What the annotations that describe a layer's encryption begin with.
 const ENCRYPTION: &str = "org.opencontainers.image.enc.";
 
-/// What a document says about another document or a blob. Addresses (`urls`) and data within it are not even read.
+/// What a document says about another document or a blob. Addresses (`urls`) and data within it are
+/// not even read.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Descriptor {
     /// What it is said to be; empty where the document leaves it out.
@@ -45,7 +46,8 @@ struct Annotations {
 }
 
 impl Descriptor {
-    /// Whether an index lists it as something that may be an image: no attestation, no signature, no artifact.
+    /// Whether an index lists it as something that may be an image: no attestation, no signature,
+    /// no artifact.
     pub(crate) fn may_be_image(&self) -> bool {
         let media_type = self.media_type.as_str();
         let is_attestation = self
@@ -63,7 +65,8 @@ impl Descriptor {
         is_manifest && !is_attestation && !is_artifact && !is_unknown
     }
 
-    /// What says how to decrypt a layer that is said to be encrypted, by annotation; `None` for a plain one.
+    /// What says how to decrypt a layer that is said to be encrypted, by annotation; `None` for a
+    /// plain one.
     pub fn encryption(&self) -> Option<&BTreeMap<String, String>> {
         static NOTHING: BTreeMap<String, String> = BTreeMap::new();
         let described = self.annotations.as_ref();

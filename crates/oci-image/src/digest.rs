@@ -6,7 +6,8 @@ use sha2::Digest as _;
 
 /// The name of some content: an algorithm and the hash of every byte.
 ///
-/// Invariant: the value is lower-case hexadecimal of the algorithm's length, so the text is safe in a path or a URL.
+/// Invariant: the value is lower-case hexadecimal of the algorithm's length, so the text is safe in
+/// a path or a URL.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest {
     algorithm: Algorithm,
@@ -29,12 +30,14 @@ pub enum InvalidDigest {
     Algorithm,
     /// An algorithm for which other content with the same hash can be made.
     #[error(
-        "MD5 and SHA-1 pin no content, because others with the same hash can be made: a digest begins with \"sha256:\" or \"sha512:\""
+        "MD5 and SHA-1 pin no content, because others with the same hash can be made: a digest \
+        begins with \"sha256:\" or \"sha512:\""
     )]
     Weak,
     /// Not as many digits as the algorithm has.
     #[error(
-        "the digest has {found} hexadecimal digits instead of {expected}; it was cut or has text after it"
+        "the digest has {found} hexadecimal digits instead of {expected}; it was cut or has text \
+        after it"
     )]
     Length {
         /// How many the algorithm has.
@@ -42,7 +45,8 @@ pub enum InvalidDigest {
         /// How many bytes follow the colon.
         found: usize,
     },
-    /// Upper-case letters. The specification forbids them, and two spellings of one digest would be two names.
+    /// Upper-case letters. The specification forbids them, and two spellings of one digest would be
+    /// two names.
     #[error("the hexadecimal digits of a digest are lower-case")]
     Uppercase,
     /// Something else than hexadecimal digits.
@@ -116,7 +120,8 @@ impl Digest {
         }
     }
 
-    /// The name of a file or directory that holds the content: the text with a hyphen for the colon.
+    /// The name of a file or directory that holds the content: the text with a hyphen for the
+    /// colon.
     pub fn file_name(&self) -> String {
         format!("{}-{}", self.algorithm.name(), self.hex)
     }
@@ -224,7 +229,8 @@ impl Unverified {
         Self(bytes)
     }
 
-    /// Gives the bytes out if they are the content that the digest names, of the size its descriptor gives.
+    /// Gives the bytes out if they are the content that the digest names, of the size its
+    /// descriptor gives.
     ///
     /// # Errors
     ///
@@ -244,9 +250,11 @@ impl Unverified {
         }
     }
 
-    /// Names the bytes by what they are (SHA-256) instead of checking that they are what they should be.
+    /// Names the bytes by what they are (SHA-256) instead of checking that they are what they
+    /// should be.
     ///
-    /// Only for `imagepuller pull --insecure-no-digest`, which asks a registry what a tag stands for: this believes whatever came.
+    /// Only for `imagepuller pull --insecure-no-digest`, which asks a registry what a tag stands
+    /// for: this believes whatever came.
     pub fn name_by_content(self) -> (Digest, Vec<u8>) {
         let mut hasher = Hasher::Sha256(sha2::Sha256::new());
         hasher.update(&self.0);

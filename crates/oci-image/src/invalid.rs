@@ -1,6 +1,7 @@
 //! Why a verified document is not used.
 
-/// Why a document is no image for this guest. The words fit after its digest: "sha256:… has 501 layers, …".
+/// Why a document is no image for this guest. The words fit after its digest: "sha256:… has 501
+/// layers, …".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidDocument {

@@ -1,8 +1,10 @@
-//! JSON read so that every reader reads the same: what two parsers could take differently is refused before it means anything.
+//! JSON read so that every reader reads the same: what two parsers could take differently is
+//! refused before it means anything.
 //!
-//! Other programs decide about the same bytes: scanners, signers, policy tools, most of them in Go, whose parser takes the last of
-//! two equal names and does not mind their case. serde_json is as strict as RFC 8259 about the rest: no bytes after the value, no
-//! invalid UTF-8, at most 128 levels.
+//! Other programs decide about the same bytes: scanners, signers, policy tools, most of them in Go,
+//! whose parser takes the last of two equal names and does not mind their case. serde_json is as
+//! strict as RFC 8259 about the rest: no bytes after the value, no invalid UTF-8, at most 128
+//! levels.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -10,7 +12,8 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-/// How many values a document may have. The largest real ones have some thousand; what is read has to fit memory many times over.
+/// How many values a document may have. The largest real ones have some thousand; what is read has
+/// to fit memory many times over.
 const MAX_VALUES: usize = 100_000;
 
 /// How much of a foreign text a message shows.
@@ -21,7 +24,8 @@ const MAX_SHOWN_CHARS: usize = 100;
 pub(crate) struct Names {
     /// Every name that is looked at; one that differs from it in case only is refused.
     pub known: &'static [&'static str],
-    /// The names whose values have names of this kind again. Elsewhere (annotations, labels) any name is free.
+    /// The names whose values have names of this kind again. Elsewhere (annotations, labels) any
+    /// name is free.
     pub nested: &'static [&'static str],
 }
 
@@ -92,7 +96,8 @@ impl Check<'_> {
     }
 }
 
-/// The letters that Go takes for the same: ASCII in either case, and the two others whose lower or upper case is an ASCII letter.
+/// The letters that Go takes for the same: ASCII in either case, and the two others whose lower or
+/// upper case is an ASCII letter.
 fn fold(name: &str) -> String {
     let fold = |letter: char| match letter {
         '\u{17f}' => 's',

@@ -1,13 +1,16 @@
 //! The names and documents of OCI images, read from bytes that anyone may have written.
 //!
-//! Content gets out of [`digest::Unverified`] only after it was hashed, so nothing here is parsed that its name does not name.
-//! Not here: where content comes from (`registry-client`), and what becomes of layers (`layer-unpack`).
+//! Content gets out of [`digest::Unverified`] only after it was hashed, so nothing here is parsed
+//! that its name does not name. Not here: where content comes from (`registry-client`), and what
+//! becomes of layers (`layer-unpack`).
 //!
 //! Begin at [`reference::ImageReference::parse`], and give its digest to [`search::Search`].
 //!
 //! - [`mod@reference`]: what is asked for; [`digest`]: content and its hash.
-//! - [`search`]: from a digest to the image for a guest's platform, over as many documents as it takes.
-//! - [`manifest`]: indexes and manifests; [`config`]: the configurations of images; [`platform`]: what runs where, and how well.
+//! - [`search`]: from a digest to the image for a guest's platform, over as many documents as it
+//!   takes.
+//! - [`manifest`]: indexes and manifests; [`config`]: the configurations of images; [`platform`]:
+//!   what runs where, and how well.
 
 pub mod config;
 #[cfg(target_arch = "x86_64")]

@@ -1,4 +1,5 @@
-//! Verified manifests and indexes, read into what a pull needs (OCI image specification, "Image Manifest", "Image Index").
+//! Verified manifests and indexes, read into what a pull needs (OCI image specification, "Image
+//! Manifest", "Image Index").
 
 use serde::Deserialize;
 
@@ -11,16 +12,19 @@ use crate::media_type::{
     may_be_encrypted,
 };
 
-/// The largest manifest or index; the distribution specification asks registries to take 4 MiB and no more.
+/// The largest manifest or index; the distribution specification asks registries to take 4 MiB and
+/// no more.
 pub const MAX_MANIFEST_BYTES: usize = 4 << 20;
 
 /// The largest image configuration. It has a few KiB; a long history makes it tens.
 pub const MAX_CONFIG_BYTES: usize = 4 << 20;
 
-/// How many layers an image may have: as many as Linux stacks in one overlay file system (`OVL_MAX_STACK`). Docker builds up to 127.
+/// How many layers an image may have: as many as Linux stacks in one overlay file system
+/// (`OVL_MAX_STACK`). Docker builds up to 127.
 pub const MAX_LAYERS: usize = 500;
 
-/// The largest compressed layer. Larger than any guest's memory and most disks; what fits is decided by the free space.
+/// The largest compressed layer. Larger than any guest's memory and most disks; what fits is
+/// decided by the free space.
 pub const MAX_LAYER_BYTES: u64 = 1 << 40;
 
 /// How many images an index may offer. The largest in use have some dozen.
@@ -85,7 +89,8 @@ impl Manifest {
     ///
     /// # Errors
     ///
-    /// [`InvalidDocument`]: no manifest, one of a kind that holds no image, one that is two kinds at once, one beyond a limit.
+    /// [`InvalidDocument`]: no manifest, one of a kind that holds no image, one that is two kinds
+    /// at once, one beyond a limit.
     pub fn parse(text: &[u8]) -> Result<Self, InvalidDocument> {
         check_length(text, MAX_MANIFEST_BYTES)?;
         let raw: RawManifest = json::read(text, &NAMES).map_err(InvalidDocument::Unreadable)?;
@@ -142,7 +147,9 @@ fn check_schema(raw: &RawManifest) -> Result<(), InvalidDocument> {
         )));
     }
     Err(InvalidDocument::Kind(
-        "has schema version 1, which cannot be verified as a whole; push the image again with a current tool".to_owned(),
+        "has schema version 1, which cannot be verified as a whole; push the image again with a \
+        current tool"
+            .to_owned(),
     ))
 }
 
@@ -193,7 +200,8 @@ fn check_layer(layer: &Descriptor) -> Result<(), InvalidDocument> {
     // An encrypted layer that passes for a plain one: never what its author made.
     if layer.encryption().is_none() && layer.describes_encryption() {
         return Err(InvalidDocument::Layer(format!(
-            "has a layer {digest} of the plain type {} with annotations that describe its encryption",
+            "has a layer {digest} of the plain type {} with annotations that describe its \
+            encryption",
             quote(media_type)
         )));
     }

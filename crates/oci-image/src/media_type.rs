@@ -17,10 +17,11 @@ pub(crate) const CONFIG_TYPES: [&str; 2] = [
     "application/vnd.docker.container.image.v1+json",
 ];
 
-/// The layers that are tar archives, compressed or not. Which of the two is told by their first bytes.
+/// The layers that are tar archives, compressed or not. Which of the two is told by their first
+/// bytes.
 ///
-/// Those that must not be distributed ("foreign") come from the registry like all others, if it has them: the addresses that
-/// their descriptors name are never asked.
+/// Those that must not be distributed ("foreign") come from the registry like all others, if it has
+/// them: the addresses that their descriptors name are never asked.
 pub(crate) const LAYER_TYPES: [&str; 11] = [
     "application/vnd.oci.image.layer.v1.tar",
     "application/vnd.oci.image.layer.v1.tar+gzip",
@@ -35,7 +36,8 @@ pub(crate) const LAYER_TYPES: [&str; 11] = [
     "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip",
 ];
 
-/// What is behind the type of a layer that is encrypted (ocicrypt). Only OCI's own types have it: who encrypts converts.
+/// What is behind the type of a layer that is encrypted (ocicrypt). Only OCI's own types have it:
+/// who encrypts converts.
 pub(crate) const ENCRYPTED: &str = "+encrypted";
 
 /// Whether a layer that is encrypted may have this type when it is plain.

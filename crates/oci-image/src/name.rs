@@ -1,14 +1,17 @@
-//! The grammar of image names: `[REGISTRY/]REPOSITORY[:TAG][@DIGEST]`, with a reason for whatever does not follow it.
+//! The grammar of image names: `[REGISTRY/]REPOSITORY[:TAG][@DIGEST]`, with a reason for whatever
+//! does not follow it.
 //!
-//! The grammar is the one that Docker and containerd share, and IPv6 addresses in brackets besides. Reasons never quote the
-//! text: a name that somebody wrote with a password in it must not end up in an event.
+//! The grammar is the one that Docker and containerd share, and IPv6 addresses in brackets besides.
+//! Reasons never quote the text: a name that somebody wrote with a password in it must not end up
+//! in an event.
 
 use puller_config::RegistryHost;
 
 use crate::digest::Digest;
 use crate::reference::InvalidReference;
 
-/// The longest reference that is looked at: a host, a repository of 255 bytes, a tag of 128 and a digest fit well.
+/// The longest reference that is looked at: a host, a repository of 255 bytes, a tag of 128 and a
+/// digest fit well.
 pub const MAX_REFERENCE_BYTES: usize = 1024;
 
 /// The longest repository (the rule of Docker's registry, which others took over).
@@ -32,7 +35,8 @@ impl Name {
     pub(crate) fn parse(text: &str) -> Result<Self, InvalidReference> {
         check_whole(text)?;
         let (name, digest) = match text.split_once('@') {
-            // Whatever comes before the "@" of a login is not a name, and what follows it is no digest.
+            // Whatever comes before the "@" of a login is not a name, and what follows it is no
+            // digest.
             Some((_, rest)) if rest.contains('/') => return Err(InvalidReference::UserInfo),
             Some((name, digest)) => (name, Some(Digest::parse(digest)?)),
             None => (text, None),
@@ -79,12 +83,14 @@ fn check_whole(text: &str) -> Result<(), InvalidReference> {
     Ok(())
 }
 
-/// Splits the registry off. Only what has a dot, a colon or brackets is one, and `localhost`; other names are Docker Hub's.
+/// Splits the registry off. Only what has a dot, a colon or brackets is one, and `localhost`; other
+/// names are Docker Hub's.
 fn split_registry(name: &str) -> Result<(RegistryHost, &str), InvalidReference> {
     if let Some((first, rest)) = name.split_once('/') {
         if first.contains(['.', ':', '[', ']']) || first == "localhost" {
             let registry = RegistryHost::parse(first)?;
-            // Without that dot the rest may not be a registry's name any more, and the reference would mean another image.
+            // Without that dot the rest may not be a registry's name any more, and the reference
+            // would mean another image.
             if first.ends_with('.') || first.contains(".:") {
                 return Err(InvalidReference::TrailingDot);
             }
@@ -99,7 +105,8 @@ fn split_registry(name: &str) -> Result<(RegistryHost, &str), InvalidReference> 
     Ok((RegistryHost::parse("docker.io")?, name))
 }
 
-/// Components of letters and digits, joined by a dot, one or two underscores, or hyphens; slashes between components.
+/// Components of letters and digits, joined by a dot, one or two underscores, or hyphens; slashes
+/// between components.
 fn check_repository(repository: &str) -> Result<(), InvalidReference> {
     if repository.is_empty() {
         return Err(InvalidReference::NoRepository);

@@ -20,8 +20,9 @@ const MIN_ARM: u8 = 5;
 
 /// An operating system and processor architecture.
 ///
-/// Invariant: in the one spelling of Go that image formats use: lower-case, `amd64` for `x86_64`, no variant where it is the one that
-/// is meant anyway (`amd64/v1`, `arm64/v8`), always a variant for `arm`; parts are short words of ASCII.
+/// Invariant: in the one spelling of Go that image formats use: lower-case, `amd64` for `x86_64`,
+/// no variant where it is the one that is meant anyway (`amd64/v1`, `arm64/v8`), always a variant
+/// for `arm`; parts are short words of ASCII.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(from = "RawPlatform")]
 pub struct Platform {
@@ -31,7 +32,8 @@ pub struct Platform {
     features: Vec<String>,
 }
 
-/// A platform as documents have it; every field may be missing, and be null, as Go's encoder writes it.
+/// A platform as documents have it; every field may be missing, and be null, as Go's encoder writes
+/// it.
 #[derive(Deserialize)]
 struct RawPlatform {
     #[serde(default)]
@@ -138,7 +140,8 @@ impl Platform {
         }
     }
 
-    /// Whether it says what it is for at all; where it does not, the image's own configuration has to.
+    /// Whether it says what it is for at all; where it does not, the image's own configuration has
+    /// to.
     pub(crate) fn is_named(&self) -> bool {
         !self.architecture.is_empty()
     }
@@ -150,9 +153,10 @@ impl Platform {
 
     /// How well an image for `offered` runs here, or that it does not. Less is better.
     ///
-    /// As containerd has it: a lower variant runs, the nearest one best, and last the 32-bit architecture of the same processor.
-    /// An operating system that is left out is this one; its version says something about Windows only; features of it that an
-    /// image needs are what an ordinary Linux does not have.
+    /// As containerd has it: a lower variant runs, the nearest one best, and last the 32-bit
+    /// architecture of the same processor. An operating system that is left out is this one; its
+    /// version says something about Windows only; features of it that an image needs are what an
+    /// ordinary Linux does not have.
     pub fn rank(&self, offered: &Self) -> Option<u32> {
         if (!offered.os.is_empty() && self.os != offered.os) || !offered.features.is_empty() {
             return None;
@@ -173,7 +177,8 @@ impl Platform {
         }
     }
 
-    /// Whether an image whose configuration says `offered` runs here; a field that is not filled in objects to nothing.
+    /// Whether an image whose configuration says `offered` runs here; a field that is not filled in
+    /// objects to nothing.
     pub fn accepts(&self, offered: &Self) -> bool {
         if offered.is_named() {
             return self.rank(offered).is_some();

@@ -11,7 +11,8 @@ use crate::name::Name;
 /// The tag of a name that has neither tag nor digest.
 const DEFAULT_TAG: &str = "latest";
 
-/// Why a text is no reference to an image. No message quotes the text, which may hold a password by mistake.
+/// Why a text is no reference to an image. No message quotes the text, which may hold a password by
+/// mistake.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidReference {
@@ -34,7 +35,8 @@ pub enum InvalidReference {
     Scheme,
     /// The text holds a user name or a password.
     #[error(
-        "the image reference holds a user name or a password: these belong into the configuration's entry for the registry"
+        "the image reference holds a user name or a password: these belong into the \
+        configuration's entry for the registry"
     )]
     UserInfo,
     /// What stands for the registry is no host.
@@ -43,9 +45,11 @@ pub enum InvalidReference {
     /// The registry is a host that ends with a dot, which no other program reads.
     #[error("the registry of the image reference ends with a dot: write it without")]
     TrailingDot,
-    /// The first part has upper-case letters, which a host may have and a repository may not, but nothing that makes it a host.
+    /// The first part has upper-case letters, which a host may have and a repository may not, but
+    /// nothing that makes it a host.
     #[error(
-        "the image reference begins with a name in upper case that has neither dot nor port: a registry has one of them, a repository is lower-case"
+        "the image reference begins with a name in upper case that has neither dot nor port: a \
+        registry has one of them, a repository is lower-case"
     )]
     UppercaseRegistry,
     /// The repository has upper-case letters.
@@ -56,7 +60,8 @@ pub enum InvalidReference {
     NoRepository,
     /// The repository has a character or a sequence that no repository has.
     #[error(
-        "the repository of the image reference is not valid: between slashes it has letters and digits, joined by \".\", \"_\", \"__\" or hyphens"
+        "the repository of the image reference is not valid: between slashes it has letters and \
+        digits, joined by \".\", \"_\", \"__\" or hyphens"
     )]
     Repository,
     /// The repository is longer than registries allow.
@@ -67,7 +72,8 @@ pub enum InvalidReference {
     },
     /// What follows the colon is no tag.
     #[error(
-        "the tag of the image reference is not valid: it has at most 128 letters, digits, \"_\", \".\" and \"-\", and begins with none of the last two"
+        "the tag of the image reference is not valid: it has at most 128 letters, \
+        digits, \"_\", \".\" and \"-\", and begins with none of the last two"
     )]
     Tag,
     /// What follows the `@` is no digest.
@@ -75,7 +81,9 @@ pub enum InvalidReference {
     Digest(#[from] InvalidDigest),
     /// It pins no content.
     #[error(
-        "the image reference has no digest, so nothing would say which content is right: write {name}@sha256:…, with what `skopeo inspect --format '{{{{.Digest}}}}' docker://{name}:{tag}` prints"
+        "the image reference has no digest, so nothing would say which content is right: write \
+        {name}@sha256:…, with what `skopeo inspect --format '{{{{.Digest}}}}' \
+        docker://{name}:{tag}` prints"
     )]
     NoDigest {
         /// Registry and repository.
@@ -101,7 +109,8 @@ impl ImageReference {
     ///
     /// # Errors
     ///
-    /// [`InvalidReference::NoDigest`] for a name that pins nothing, the others for what is no reference.
+    /// [`InvalidReference::NoDigest`] for a name that pins nothing, the others for what is no
+    /// reference.
     pub fn parse(text: &str) -> Result<Self, InvalidReference> {
         let name = Name::parse(text)?;
         let Some(digest) = name.digest else {
@@ -141,8 +150,9 @@ impl fmt::Display for ImageReference {
 
 /// An image that is named by a tag, which anyone who writes to the registry may move.
 ///
-/// Only for people who ask for one image by hand: nothing that runs containers takes this type, and the only way from it to an
-/// [`ImageReference`] is [`TaggedReference::pin`] with a digest that somebody saw.
+/// Only for people who ask for one image by hand: nothing that runs containers takes this type, and
+/// the only way from it to an [`ImageReference`] is [`TaggedReference::pin`] with a digest that
+/// somebody saw.
 #[derive(Clone, Debug)]
 pub struct TaggedReference {
     registry: RegistryHost,
@@ -155,8 +165,8 @@ impl TaggedReference {
     ///
     /// # Errors
     ///
-    /// [`InvalidReference::HasDigest`] for a reference with a digest, which no tag may take the place of; the others for what is no
-    /// reference.
+    /// [`InvalidReference::HasDigest`] for a reference with a digest, which no tag may take the
+    /// place of; the others for what is no reference.
     pub fn parse(text: &str) -> Result<Self, InvalidReference> {
         let name = Name::parse(text)?;
         if name.digest.is_some() {

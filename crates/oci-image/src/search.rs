@@ -1,10 +1,13 @@
-//! The way from a digest to the image for one platform: which document to fetch next, each hashed before it is read.
+//! The way from a digest to the image for one platform: which document to fetch next, each hashed
+//! before it is read.
 //!
-//! The choice depends on verified bytes and on the platform alone: a document that does not come ends the search instead of
-//! making it look elsewhere, so nobody who can hold documents back chooses among images.
+//! The choice depends on verified bytes and on the platform alone: a document that does not come
+//! ends the search instead of making it look elsewhere, so nobody who can hold documents back
+//! chooses among images.
 //!
-//! Among the entries of an index the order is containerd's: the best platform, of equals the first; entries that name no platform
-//! come last. Where containerd takes the first of these, their configurations decide here.
+//! Among the entries of an index the order is containerd's: the best platform, of equals the first;
+//! entries that name no platform come last. Where containerd takes the first of these, their
+//! configurations decide here.
 
 use crate::config::ImageConfig;
 use crate::descriptor::Descriptor;
@@ -18,7 +21,8 @@ use crate::platform::Platform;
 /// How many indexes may lie between a reference and its image; one level is common, two exist.
 pub const MAX_INDEX_DEPTH: usize = 4;
 
-/// How many documents one search reads. Only indexes that do not name platforms need more than one for each level, and two.
+/// How many documents one search reads. Only indexes that do not name platforms need more than one
+/// for each level, and two.
 pub const MAX_DOCUMENTS: usize = 64;
 
 /// How many platforms a message lists.
@@ -29,7 +33,8 @@ const MANIFEST: &str = "manifest";
 const INDEX: &str = "index";
 const CONFIG: &str = "image configuration";
 
-/// Looks for an image, one document at a time. Does no I/O: the caller fetches what is [`wanted`](Search::wanted).
+/// Looks for an image, one document at a time. Does no I/O: the caller fetches what is
+/// [`wanted`](Search::wanted).
 #[derive(Debug)]
 pub struct Search {
     guest: Platform,
@@ -260,7 +265,8 @@ impl Search {
 }
 
 impl Candidate {
-    /// An entry of an index and the document that it names must agree on what it is: another program may go by the entry.
+    /// An entry of an index and the document that it names must agree on what it is: another
+    /// program may go by the entry.
     fn check_kind(&self, document: &Manifest) -> Result<(), InvalidDocument> {
         let types = match document {
             Manifest::Index(_) => INDEX_TYPES,
@@ -276,7 +282,8 @@ impl Candidate {
     }
 }
 
-/// The entries to look at, best first: the best one of those that name a platform, or else all that name none.
+/// The entries to look at, best first: the best one of those that name a platform, or else all that
+/// name none.
 fn candidates<'a>(entries: &'a [Descriptor], guest: &Platform) -> Vec<&'a Descriptor> {
     let images = || entries.iter().filter(|entry| entry.may_be_image());
     let ranked = images().filter_map(|entry| Some((guest.rank(entry.named_platform()?)?, entry)));

@@ -57,7 +57,8 @@ fn encrypted_layers_keep_what_describes_them() {
     }
 }
 
-/// A manifest whose layers lost the end of their type: unpacking ciphertext would fail in the end, with words about tar.
+/// A manifest whose layers lost the end of their type: unpacking ciphertext would fail in the end,
+/// with words about tar.
 #[test]
 fn what_is_not_what_its_author_made_is_refused() {
     let encrypted = format!("{PLAIN}+encrypted");

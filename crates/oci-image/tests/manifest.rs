@@ -1,4 +1,5 @@
-//! Manifests, indexes and configurations: what is an image, and the reason for everything that is none.
+//! Manifests, indexes and configurations: what is an image, and the reason for everything that is
+//! none.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 use oci_image::config::ImageConfig;
@@ -236,7 +237,8 @@ fn what_holds_no_image_is_refused_with_a_reason() {
     }
 }
 
-/// CVE-2021-41190: a document that is a manifest to one program and an index to another has two meanings under one digest.
+/// CVE-2021-41190: a document that is a manifest to one program and an index to another has two
+/// meanings under one digest.
 #[test]
 fn a_document_with_two_meanings_is_refused() {
     let (entry, one) = (descriptor(MANIFEST), image("", CONFIG, LAYER));
@@ -264,7 +266,8 @@ fn a_document_with_two_meanings_is_refused() {
         (index(&typed(MANIFEST), &entry), "has the parts of an index"),
         (index(&typed(SCHEMA_2), &entry), "has the parts of an index"),
         (both(r#""fsLayers":[]"#), "schema version 1"),
-        // The same trick against parsers that take the last of two equal names, or do not mind their case.
+        // The same trick against parsers that take the last of two equal names, or do not mind
+        // their case.
         (
             both(&format!(r#""layers":[{}]"#, descriptor(LAYER))),
             "duplicate field \"layers\"",

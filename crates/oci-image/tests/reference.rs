@@ -1,4 +1,5 @@
-//! References: what is read, what is refused and with which words, and the same answers as the grammar that others use.
+//! References: what is read, what is refused and with which words, and the same answers as the
+//! grammar that others use.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 use oci_image::digest::{Digest, InvalidDigest};
@@ -284,12 +285,13 @@ fn nearly_a_reference() -> impl Strategy<Value = String> {
     (host, path, tag, digest).prop_map(|parts| [parts.0, parts.1, parts.2, parts.3].concat())
 }
 
-/// Both parsers on one text. Ours may only refuse what cannot be asked for: a registry that is no host name, and the upper case
-/// that the other parser takes for a repository of Docker Hub.
+/// Both parsers on one text. Ours may only refuse what cannot be asked for: a registry that is no
+/// host name, and the upper case that the other parser takes for a repository of Docker Hub.
 fn compare(text: &str) -> Result<(), TestCaseError> {
     let ours = ImageReference::parse(text);
     let Ok(theirs) = text.parse::<Reference>() else {
-        // What only ours reads is written with an IPv6 address, or with an underscore in a host that has a port.
+        // What only ours reads is written with an IPv6 address, or with an underscore in a host
+        // that has a port.
         if let Ok(ours) = ours {
             let host = text.split_once('/').map_or("", |(host, _)| host);
             let is_ours = host.starts_with('[') || host.contains('_');
@@ -320,7 +322,8 @@ fn compare(text: &str) -> Result<(), TestCaseError> {
             let repository = theirs.repository();
             prop_assert_ne!(repository.to_lowercase(), repository, "{}", text);
         }
-        // Docker Hub's "library/" counts, and the other parser does not know all of Docker Hub's names.
+        // Docker Hub's "library/" counts, and the other parser does not know all of Docker Hub's
+        // names.
         (Err(InvalidReference::RepositoryTooLong { length: 256.. }), _) => {
             prop_assert!(theirs.repository().len() + "library/".len() > 255, "{text}");
         }
@@ -364,7 +367,8 @@ proptest! {
     }
 }
 
-/// The examples of the other grammar's own documentation, and the corners that random texts seldom reach.
+/// The examples of the other grammar's own documentation, and the corners that random texts seldom
+/// reach.
 #[test]
 fn known_spellings_mean_the_same_to_both() {
     for name in [

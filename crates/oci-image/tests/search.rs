@@ -231,7 +231,8 @@ fn attestations_are_no_images() {
         "{error}"
     );
 
-    // Neither sign of an attestation needs the other, and none is chosen for want of anything better.
+    // Neither sign of an attestation needs the other, and none is chosen for want of anything
+    // better.
     let mut annotated = attestations[0].clone();
     annotated["platform"] = fields("linux/amd64");
     let mut unnamed = attestations[0].clone();
@@ -359,7 +360,8 @@ fn indexes_in_indexes() {
             }
         }
     }
-    // One index for each platform, in an index that does not say so: the first has no image for this guest.
+    // One index for each platform, in an index that does not say so: the first has no image for
+    // this guest.
     let (arm, arm64) = (content.entry("linux/arm/v7"), content.entry("linux/arm64"));
     let left = content.index(INDEX, std::slice::from_ref(&arm));
     let right = content.index(LIST, std::slice::from_ref(&arm64));
@@ -377,7 +379,8 @@ fn indexes_in_indexes() {
     assert!(error.contains(both["digest"].as_str().unwrap()), "{error}");
 }
 
-/// CVE-2021-41190 one level up: what an entry calls a manifest must not be an index to whoever reads the bytes.
+/// CVE-2021-41190 one level up: what an entry calls a manifest must not be an index to whoever
+/// reads the bytes.
 #[test]
 fn an_entry_and_its_document_agree_on_what_it_is() {
     let mut content = Content::default();
@@ -398,7 +401,8 @@ fn an_entry_and_its_document_agree_on_what_it_is() {
     assert!(error.contains("is listed as"), "{error}");
 }
 
-/// A broken document ends the search, though another entry would do: what is chosen must not depend on what is broken.
+/// A broken document ends the search, though another entry would do: what is chosen must not depend
+/// on what is broken.
 #[test]
 fn nothing_broken_is_passed_over() {
     let mut content = Content::default();

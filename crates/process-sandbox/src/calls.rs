@@ -11,8 +11,8 @@ use seccompiler::{
 use crate::Error;
 use crate::error::failed;
 
-/// The calls of any Rust program that holds its descriptors already: reading, writing, waiting, memory, its own end.
-/// [`Calls::base`] adds what depends on arguments.
+/// The calls of any Rust program that holds its descriptors already: reading, writing, waiting,
+/// memory, its own end. [`Calls::base`] adds what depends on arguments.
 const BASE: &[c_long] = &[
     libc::SYS_read,
     libc::SYS_write,
@@ -43,8 +43,9 @@ const BASE: &[c_long] = &[
 
 /// A list of allowed system calls.
 ///
-/// A call that is not on it fails with `EPERM` instead of ending the process: a refusal that can still be written down is
-/// worth more than a process that is gone, and something optional that a C library tries shall not end the work.
+/// A call that is not on it fails with `EPERM` instead of ending the process: a refusal that can
+/// still be written down is worth more than a process that is gone, and something optional that a C
+/// library tries shall not end the work.
 #[derive(Clone, Debug)]
 pub struct Calls(BTreeMap<i64, Vec<SeccompRule>>);
 
@@ -64,7 +65,8 @@ pub enum Argument {
 impl Calls {
     /// What any program takes.
     ///
-    /// Memory only without the right to be executed, and a signal only to the process itself, as an abort sends.
+    /// Memory only without the right to be executed, and a signal only to the process itself, as an
+    /// abort sends.
     ///
     /// # Errors
     ///
@@ -120,8 +122,9 @@ impl Calls {
 
     /// Enforces the list for all threads of the process, with threads allowed to be started.
     ///
-    /// The arguments of `clone3` lie in memory, out of a filter's sight: it answers "no such call", which makes the C library
-    /// take `clone`, of which only the form that makes a thread is allowed.
+    /// The arguments of `clone3` lie in memory, out of a filter's sight: it answers "no such call",
+    /// which makes the C library take `clone`, of which only the form that makes a thread is
+    /// allowed.
     ///
     /// # Errors
     ///

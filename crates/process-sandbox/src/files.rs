@@ -23,8 +23,8 @@ pub enum Grant {
     Files,
     /// Make, rename and remove directories, at any depth; nothing about files in them.
     Directories,
-    /// Make, write, read, link and remove files of every kind, device nodes too, and directories. Nothing is executed, and no
-    /// device is told anything.
+    /// Make, write, read, link and remove files of every kind, device nodes too, and directories.
+    /// Nothing is executed, and no device is told anything.
     Tree,
 }
 
@@ -60,7 +60,8 @@ impl Grant {
 pub enum Enforced {
     /// All of it.
     Full,
-    /// What an older Landlock knows: all that is asked for here about files, less about ioctls, network and signals.
+    /// What an older Landlock knows: all that is asked for here about files, less about ioctls,
+    /// network and signals.
     Partial,
     /// Nothing: the kernel has no Landlock, or too old a one, or it is not enabled.
     Absent,
@@ -76,11 +77,14 @@ impl fmt::Display for Enforced {
     }
 }
 
-/// Forbids everything with files, sockets and other processes' abstract sockets and signals, but what `grants` says.
+/// Forbids everything with files, sockets and other processes' abstract sockets and signals, but
+/// what `grants` says.
 ///
-/// What is open already stays usable. A grant follows its directory, not the name: it holds after a rename.
+/// What is open already stays usable. A grant follows its directory, not the name: it holds after a
+/// rename.
 ///
-/// The first Landlock cannot allow links from one directory to another. There, a [`Grant::Tree`] makes this do nothing.
+/// The first Landlock cannot allow links from one directory to another. There, a [`Grant::Tree`]
+/// makes this do nothing.
 ///
 /// # Errors
 ///

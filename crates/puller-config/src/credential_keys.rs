@@ -6,8 +6,8 @@ use crate::problem::{Findings, Origin, Place};
 use crate::section::{Field, Section};
 use crate::{Credentials, Effect, Rule, Secret, SecretReference, standard_base64};
 
-/// The longest user name, password or token: more than any registry takes in a request header, and above the longest
-/// identity tokens of cloud registries.
+/// The longest user name, password or token: more than any registry takes in a request header, and
+/// above the longest identity tokens of cloud registries.
 pub const MAX_CREDENTIAL_BYTES: usize = 16 << 10;
 
 /// A key that is present; its value is `None` if it broke a rule, which has been reported.
@@ -187,7 +187,8 @@ impl CredentialKeys {
         }
     }
 
-    /// Two ways of authentication in one entry are legal, as in docker's files, but only one has an effect.
+    /// Two ways of authentication in one entry are legal, as in docker's files, but only one has an
+    /// effect.
     fn report_superseded(&self, findings: &mut Findings) {
         let stronger = match (&self.registry_token, &self.identity_token) {
             (Some(_), _) => "registrytoken",
@@ -205,7 +206,8 @@ impl CredentialKeys {
             warn(&token.place);
         }
         if let Some(Field { place, value }) = &self.auth {
-            // `docker login` writes the user name of an identity token as `auth` with an empty password.
+            // `docker login` writes the user name of an identity token as `auth` with an empty
+            // password.
             let has_password = value.as_ref().is_some_and(|pair| !pair.password.is_empty());
             if self.registry_token.is_some() || has_password {
                 warn(place);
@@ -262,8 +264,9 @@ fn referred(text: Text, origin: Origin, findings: &mut Findings) -> Reference {
     Field { place, value }
 }
 
-/// Keeps a sealed secret apart. It opens to a whole docker configuration: were it a bare password, it would go to
-/// whichever registry the entry is written for, and the entry's name is the host's word.
+/// Keeps a sealed secret apart. It opens to a whole docker configuration: were it a bare password,
+/// it would go to whichever registry the entry is written for, and the entry's name is the host's
+/// word.
 fn unless_sealed(
     text: Text,
     sealed: &mut Vec<Reference>,

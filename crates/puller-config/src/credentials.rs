@@ -5,13 +5,15 @@ use std::fmt;
 use crate::Secret;
 use crate::secret::REDACTED;
 
-/// How to authenticate to a registry. `Debug` shows no secret, and a user name only by [`Credentials::shown_username`].
+/// How to authenticate to a registry. `Debug` shows no secret, and a user name only by
+/// [`Credentials::shown_username`].
 #[derive(Clone, Default)]
 pub enum Credentials {
     /// Not at all.
     #[default]
     Anonymous,
-    /// With HTTP Basic authentication, at the registry or at its token server. At most one of the two is empty.
+    /// With HTTP Basic authentication, at the registry or at its token server. At most one of the
+    /// two is empty.
     Basic {
         /// The user name; free of colons and control characters.
         username: String,
@@ -22,7 +24,8 @@ pub enum Credentials {
     RegistryToken(Secret),
     /// With an OAuth2 refresh token, exchanged at the token server.
     IdentityToken {
-        /// The account that the token belongs to, where the document names it; not empty, free of control characters.
+        /// The account that the token belongs to, where the document names it; not empty, free of
+        /// control characters.
         username: Option<String>,
         /// The refresh token; free of control characters.
         token: Secret,
@@ -35,8 +38,8 @@ impl Credentials {
         matches!(self, Self::Anonymous)
     }
 
-    /// The user name as it may be shown: hidden where the password is empty, because then the name is the secret. Some
-    /// registries take a token that way.
+    /// The user name as it may be shown: hidden where the password is empty, because then the name
+    /// is the secret. Some registries take a token that way.
     pub fn shown_username(&self) -> Option<&str> {
         match self {
             Self::Basic { password, .. } if password.expose().is_empty() => Some(REDACTED),

@@ -23,7 +23,8 @@ const KEYS: &str = "keys";
 
 /// A private key that layers may be encrypted for. `Debug` shows no key and no password.
 ///
-/// What kind of key it is, and whether it is one at all, is for the reader of keys to find out (`jose::PrivateKey`).
+/// What kind of key it is, and whether it is one at all, is for the reader of keys to find out
+/// (`jose::PrivateKey`).
 #[derive(Clone)]
 pub enum DecryptionKey {
     /// The document holds it.
@@ -38,8 +39,9 @@ pub enum DecryptionKey {
 }
 
 impl DecryptionKey {
-    /// Reads `base64(key)`, `base64(key):base64(password)`, the URI of a resource or a sealed secret, as in the measured
-    /// document: the host's may not have those that [name a plugin](SecretReference::names_plugin).
+    /// Reads `base64(key)`, `base64(key):base64(password)`, the URI of a resource or a sealed
+    /// secret, as in the measured document: the host's may not have those that [name a
+    /// plugin](SecretReference::names_plugin).
     ///
     /// # Errors
     ///

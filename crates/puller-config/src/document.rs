@@ -10,33 +10,36 @@ use crate::{
     DecryptionKey, ExtraEnv, Problems, Registries, Resources, Rule, Warning, decryption_keys, entry,
 };
 
-/// The longest document, as plain text. Larger than any real one by far. Part of the format: host and guest refuse what is
-/// longer.
+/// The longest document, as plain text. Larger than any real one by far. Part of the format: host
+/// and guest refuse what is longer.
 pub const MAX_DOCUMENT_BYTES: usize = 1 << 20;
 
-/// The most dots, equal signs, commas and opening brackets outside of strings and comments: more than
-/// [`MAX_REGISTRIES`](crate::MAX_REGISTRIES) entries with every key need.
+/// The most dots, equal signs, commas and opening brackets outside of strings and comments: more
+/// than [`MAX_REGISTRIES`](crate::MAX_REGISTRIES) entries with every key need.
 ///
-/// Each may make the TOML parser build a table, about a kilobyte for two bytes of text. Without this limit a hostile
-/// document of the greatest length takes over half a gigabyte; with it, less than [`MAX_DOCUMENT_BYTES`] times 64.
+/// Each may make the TOML parser build a table, about a kilobyte for two bytes of text. Without
+/// this limit a hostile document of the greatest length takes over half a gigabyte; with it, less
+/// than [`MAX_DOCUMENT_BYTES`] times 64.
 pub const MAX_ELEMENTS: usize = 32 << 10;
 
 /// The tables of a document, for suggestions.
 const TABLES: [&str; 4] = ["extra-env", "registries", "decryption-keys", "resources"];
 
-/// A registry configuration. The default is that of a guest without one: the web's roots, no credentials, no proxies.
+/// A registry configuration. The default is that of a guest without one: the web's roots, no
+/// credentials, no proxies.
 #[derive(Clone, Debug, Default)]
 pub struct Document {
     /// The proxies.
     pub extra_env: ExtraEnv,
-    /// Whether the table of the proxies is there, even without a variable: that of the measured document replaces the host's,
-    /// and an empty one means that there is no proxy.
+    /// Whether the table of the proxies is there, even without a variable: that of the measured
+    /// document replaces the host's, and an empty one means that there is no proxy.
     pub has_extra_env: bool,
     /// The registries.
     pub registries: Registries,
     /// What encrypted images are opened with, in the document's order.
     pub decryption_keys: Vec<DecryptionKey>,
-    /// Where the guest gets what the document and images refer to; never there in a document of the host.
+    /// Where the guest gets what the document and images refer to; never there in a document of the
+    /// host.
     pub resources: Option<Resources>,
 }
 
@@ -53,23 +56,27 @@ pub struct Checked {
 impl Document {
     /// Reads a document of the host, which is not measured; see `docs/document.md`.
     ///
-    /// The text may come from an attacker: it is bounded by [`MAX_DOCUMENT_BYTES`] and [`MAX_ELEMENTS`], its nesting by the TOML parser, and it
-    /// can neither cause a panic nor make a value of it appear in an error.
+    /// The text may come from an attacker: it is bounded by [`MAX_DOCUMENT_BYTES`] and
+    /// [`MAX_ELEMENTS`], its nesting by the TOML parser, and it can neither cause a panic nor make
+    /// a value of it appear in an error.
     ///
-    /// Secrets are moved or copied once, into memory that is zeroed when it is released; `text` is the caller's to zero. Two
-    /// kinds of copy escape: a string with escape sequences leaves fragments behind when the TOML parser's buffer grows, and
-    /// of a text that is not TOML the parser's error holds a copy that is released unzeroed.
+    /// Secrets are moved or copied once, into memory that is zeroed when it is released; `text` is
+    /// the caller's to zero. Two kinds of copy escape: a string with escape sequences leaves
+    /// fragments behind when the TOML parser's buffer grows, and of a text that is not TOML the
+    /// parser's error holds a copy that is released unzeroed.
     ///
     /// # Errors
     ///
-    /// Every rule that the document breaks, by line, up to [`MAX_PROBLEMS`](crate::MAX_PROBLEMS). Of a text that is not TOML
-    /// only the first error is given, since the rest cannot be read with any certainty.
+    /// Every rule that the document breaks, by line, up to [`MAX_PROBLEMS`](crate::MAX_PROBLEMS).
+    /// Of a text that is not TOML only the first error is given, since the rest cannot be read with
+    /// any certainty.
     pub fn parse(text: &[u8]) -> Result<Checked, Problems> {
         Self::parse_from(Origin::Host, text)
     }
 
-    /// Reads the measured document, the word of the guest's owner. It has the same keys, and `[resources]`, which says whom
-    /// the guest asks for secrets and so is not the host's to say. Otherwise as [`Document::parse`].
+    /// Reads the measured document, the word of the guest's owner. It has the same keys, and
+    /// `[resources]`, which says whom the guest asks for secrets and so is not the host's to say.
+    /// Otherwise as [`Document::parse`].
     ///
     /// # Errors
     ///
@@ -144,7 +151,8 @@ fn is_place_for_resources(
     is_measured
 }
 
-/// Where the text has its first element beyond [`MAX_ELEMENTS`]. Reads tokens only, in constant memory.
+/// Where the text has its first element beyond [`MAX_ELEMENTS`]. Reads tokens only, in constant
+/// memory.
 fn first_element_over_limit(text: &str) -> Option<usize> {
     let makes_element = |token: &Token| {
         matches!(
@@ -163,7 +171,8 @@ fn first_element_over_limit(text: &str) -> Option<usize> {
         .map(|token| token.span().start())
 }
 
-/// Reports the parser's message, which consists of its own words; its `Display` would quote the line.
+/// Reports the parser's message, which consists of its own words; its `Display` would quote the
+/// line.
 fn report_syntax(error: &toml::de::Error, lines: &Lines, findings: &mut Findings) {
     let place = error
         .span()

@@ -19,7 +19,8 @@ pub struct ExtraEnv {
     pub http_proxy: Option<ProxyUrl>,
     /// The proxy for HTTPS, which it tunnels.
     pub https_proxy: Option<ProxyUrl>,
-    /// The hosts that are reached without a proxy, as written and free of control characters; Go's rules apply to it.
+    /// The hosts that are reached without a proxy, as written and free of control characters; Go's
+    /// rules apply to it.
     pub no_proxy: Option<String>,
 }
 

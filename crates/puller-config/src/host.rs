@@ -12,10 +12,10 @@ const HTTPS_PORT: u16 = 443;
 
 /// A registry's host with an optional port, as written before the first `/` of an image reference.
 ///
-/// Invariants: a domain is lower-case ASCII without a trailing dot, at most [`MAX_HOST_BYTES`](crate::MAX_HOST_BYTES)
-/// long, of labels that are not empty, and its last label is not a number, so a URL parser never takes a domain for an
-/// IPv4 address.
-/// `docker.io`, `index.docker.io` and `registry-1.docker.io` are one host, spelled `docker.io`.
+/// Invariants: a domain is lower-case ASCII without a trailing dot, at most
+/// [`MAX_HOST_BYTES`](crate::MAX_HOST_BYTES) long, of labels that are not empty, and its last label
+/// is not a number, so a URL parser never takes a domain for an IPv4 address. `docker.io`,
+/// `index.docker.io` and `registry-1.docker.io` are one host, spelled `docker.io`.
 ///
 /// Two hosts are equal if they reach the same port over HTTPS: no port is port 443.
 #[derive(Clone, Debug)]
@@ -38,7 +38,8 @@ impl RegistryHost {
         })
     }
 
-    /// The host of an HTTP or HTTPS URL, with the port that a connection to it would use; `None` if it has no registry's host.
+    /// The host of an HTTP or HTTPS URL, with the port that a connection to it would use; `None` if
+    /// it has no registry's host.
     pub fn of_url(url: &Url) -> Option<Self> {
         let mut host = Self::parse(url.host_str()?).ok()?;
         host.port = Some(url.port_or_known_default()?);
@@ -55,7 +56,8 @@ impl RegistryHost {
         self.name.to_string()
     }
 
-    /// Whether this is Docker Hub, whose registry is reached under another name than the one that its images carry.
+    /// Whether this is Docker Hub, whose registry is reached under another name than the one that
+    /// its images carry.
     pub fn is_docker_hub(&self) -> bool {
         self.https_port() == HTTPS_PORT
             && matches!(&self.name, HostName::Domain(domain) if domain == DOCKER_HUB)

@@ -5,7 +5,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use thiserror::Error;
 
-/// The longest name that DNS can resolve, without the trailing dot (RFC 1035, section 2.3.4). Part of the document format.
+/// The longest name that DNS can resolve, without the trailing dot (RFC 1035, section 2.3.4). Part
+/// of the document format.
 pub const MAX_HOST_BYTES: usize = 253;
 
 /// The longest label of such a name (RFC 1035, section 2.3.4).
@@ -25,7 +26,8 @@ pub(crate) enum HostName {
     Ipv6(Ipv6Addr),
 }
 
-/// Why a text is not the name of a registry. Never quotes the text, which may hold a password (`user:password@host`).
+/// Why a text is not the name of a registry. Never quotes the text, which may hold a password
+/// (`user:password@host`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InvalidName {
@@ -40,12 +42,14 @@ pub enum InvalidName {
     Scheme,
     /// The name holds a user name or password.
     #[error(
-        "a registry name holds no user name or password: write credentials as \"username\" and \"password\""
+        "a registry name holds no user name or password: write credentials as \"username\" \
+        and \"password\""
     )]
     UserInfo,
     /// The name has a path.
     #[error(
-        "only hosts are matched, not repositories: write the host alone, without \"/\" and what follows"
+        "only hosts are matched, not repositories: write the host alone, without \"/\" and what \
+        follows"
     )]
     Path,
     /// A label between two dots is empty.
@@ -61,17 +65,20 @@ pub enum InvalidName {
     Hyphen,
     /// A character that no host name has.
     #[error(
-        "a registry name consists of ASCII letters, digits, \"-\", \"_\" and dots; write other scripts in their \"xn--\" form, patterns with \"*\" as a name with a leading dot"
+        "a registry name consists of ASCII letters, digits, \"-\", \"_\" and dots; write other \
+        scripts in their \"xn--\" form, patterns with \"*\" as a name with a leading dot"
     )]
     Character,
     /// The last label is a number, but the name is not an IPv4 address.
     #[error(
-        "a registry name that ends in a number must be an IPv4 address of four decimal numbers, and an address is never a suffix"
+        "a registry name that ends in a number must be an IPv4 address of four decimal numbers, \
+        and an address is never a suffix"
     )]
     NumericLabel,
     /// Brackets without an IPv6 address, or an IPv6 address without brackets.
     #[error(
-        "an IPv6 address is written in brackets and without a zone, such as \"[::1]\" or \"[::1]:5000\""
+        "an IPv6 address is written in brackets and without a zone, such as \"[::1]\" \
+        or \"[::1]:5000\""
     )]
     Ipv6,
     /// What follows the colon is not a port.
@@ -177,7 +184,8 @@ fn check_label(label: &str) -> Result<(), InvalidName> {
     if label.len() > MAX_LABEL_BYTES {
         return Err(InvalidName::LabelTooLong);
     }
-    // An underscore is no host name of RFC 1123, but object stores that blobs are redirected to have had them.
+    // An underscore is no host name of RFC 1123, but object stores that blobs are redirected to
+    // have had them.
     let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     if !label.bytes().all(is_legal) {
         return Err(InvalidName::Character);
@@ -188,7 +196,8 @@ fn check_label(label: &str) -> Result<(), InvalidName> {
     Ok(())
 }
 
-/// Whether a URL parser would take a host that ends in this label for an IPv4 address, as in `127.1` or `0x7f000001`.
+/// Whether a URL parser would take a host that ends in this label for an IPv4 address, as in
+/// `127.1` or `0x7f000001`.
 fn is_number(label: &str) -> bool {
     let digits = label
         .strip_prefix("0x")

@@ -1,19 +1,25 @@
-//! The registry configuration document parsed into types that cannot be invalid, and the registry-name matcher.
+//! The registry configuration document parsed into types that cannot be invalid, and the
+//! registry-name matcher.
 //!
-//! Host and guest read the same document with this crate: the host to refuse mistakes early, the guest because it believes
-//! nobody. `docs/document.md` describes the document for those who write it.
+//! Host and guest read the same document with this crate: the host to refuse mistakes early, the
+//! guest because it believes nobody. `docs/document.md` describes the document for those who write
+//! it.
 //!
-//! Not here: files and devices (the programs open those), HTTP and TLS (the puller's), the meaning of `NO_PROXY` (the
-//! puller's too), and other people's credential formats.
+//! Not here: files and devices (the programs open those), HTTP and TLS (the puller's), the meaning
+//! of `NO_PROXY` (the puller's too), and other people's credential formats.
 //!
 //! Begin with [`Document::parse`]. What it returns:
 //!
 //! - `document`: [`Document`], the whole, and `redacted`: how it is shown;
-//! - `host_name`, `host`, `name`, `registry`: [`RegistryHost`], [`RegistryName`], and [`Registries::entry_for`], the matcher;
-//! - `credentials`, `roots`, `mirror`, `extra_env`, `proxy_url`, `secret`: what an entry and `[extra-env]` consist of;
-//! - `problem`, `rule`: [`Problems`], everything that is wrong, and [`Warning`], what is legal but perhaps not meant.
+//! - `host_name`, `host`, `name`, `registry`: [`RegistryHost`], [`RegistryName`], and
+//!   [`Registries::entry_for`], the matcher;
+//! - `credentials`, `roots`, `mirror`, `extra_env`, `proxy_url`, `secret`: what an entry and
+//!   `[extra-env]` consist of;
+//! - `problem`, `rule`: [`Problems`], everything that is wrong, and [`Warning`], what is legal but
+//!   perhaps not meant.
 //!
-//! How it gets there: `section` walks the parsed TOML, `entry` and `credential_keys` read a registry.
+//! How it gets there: `section` walks the parsed TOML, `entry` and `credential_keys` read a
+//! registry.
 //!
 //! ```
 //! use puller_config::{Document, Match, RegistryHost};

@@ -7,7 +7,8 @@ use crate::{RegistryHost, Rule};
 /// The longest URL of a mirror; its path is put in front of every path that is requested.
 pub const MAX_MIRROR_BYTES: usize = 2048;
 
-/// The address of a registry's mirror: `http` or `https`, host, optional port and path; no user, no query, no fragment.
+/// The address of a registry's mirror: `http` or `https`, host, optional port and path; no user, no
+/// query, no fragment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mirror {
     url: Url,
@@ -25,8 +26,8 @@ impl Mirror {
         &self.host
     }
 
-    /// Whether the mirror is asked over plain HTTP. Then the document allows it: in the mirror's own literal entry, or by
-    /// `plain-http` in the entry that names it.
+    /// Whether the mirror is asked over plain HTTP. Then the document allows it: in the mirror's
+    /// own literal entry, or by `plain-http` in the entry that names it.
     pub fn is_plain_http(&self) -> bool {
         self.url.scheme() == "http"
     }

@@ -9,8 +9,9 @@ use crate::{InvalidName, RegistryHost};
 
 /// Which hosts an entry holds for.
 ///
-/// Two texts that mean the same hosts parse to equal names: ASCII case and the trailing dot do not matter, and the names of
-/// Docker Hub are one. Shown in its normal form, with the trailing dot; [`RegistryName::written`] keeps the text.
+/// Two texts that mean the same hosts parse to equal names: ASCII case and the trailing dot do not
+/// matter, and the names of Docker Hub are one. Shown in its normal form, with the trailing dot;
+/// [`RegistryName::written`] keeps the text.
 #[derive(Clone, Debug)]
 pub struct RegistryName {
     pub(crate) pattern: Pattern,
@@ -30,8 +31,8 @@ pub(crate) enum Pattern {
 }
 
 impl RegistryName {
-    /// Reads a literal (`registry.corp`, `registry.corp:5000`, `192.0.2.1`, `[::1]:5000`), a suffix (`.corp`) or `.`, each
-    /// domain with or without its trailing dot.
+    /// Reads a literal (`registry.corp`, `registry.corp:5000`, `192.0.2.1`, `[::1]:5000`), a suffix
+    /// (`.corp`) or `.`, each domain with or without its trailing dot.
     ///
     /// # Errors
     ///
@@ -65,7 +66,8 @@ impl RegistryName {
         matches!(self.pattern, Pattern::Literal(..))
     }
 
-    /// The names that hold for a host, the most specific first; each host has finitely many and they have no ties.
+    /// The names that hold for a host, the most specific first; each host has finitely many and
+    /// they have no ties.
     pub(crate) fn candidates(host: &RegistryHost) -> impl Iterator<Item = Self> {
         let parents = match &host.name {
             HostName::Domain(domain) => parents(domain),

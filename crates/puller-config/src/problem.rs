@@ -6,7 +6,8 @@ use thiserror::Error;
 
 use crate::{Effect, Rule};
 
-/// How many problems of one document are kept; a hostile document of the greatest size has half a million.
+/// How many problems of one document are kept; a hostile document of the greatest size has half a
+/// million.
 pub const MAX_PROBLEMS: usize = 1000;
 
 /// A rule that a document breaks, and where.
@@ -16,8 +17,8 @@ pub const MAX_PROBLEMS: usize = 1000;
 pub struct Problem {
     /// The line, from 1; 0 where the document as a whole is concerned.
     pub line: usize,
-    /// The dotted key, such as `registries."registry.corp".auth`, with `, item 2` behind it for an item of its list; empty
-    /// where no key is concerned.
+    /// The dotted key, such as `registries."registry.corp".auth`, with `, item 2` behind it for an
+    /// item of its list; empty where no key is concerned.
     pub key: String,
     /// What the document should have done.
     pub rule: Rule,
@@ -36,7 +37,8 @@ pub struct Warning {
     pub effect: Effect,
 }
 
-/// Everything that is wrong with a document, by line. Shown one problem per line; never shows a value.
+/// Everything that is wrong with a document, by line. Shown one problem per line; never shows a
+/// value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problems {
     problems: Vec<Problem>,
@@ -84,7 +86,8 @@ fn place(line: usize, key: &str) -> String {
 /// Whose word a document is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// The owner's: it is measured, so everyone who verifies the guest knows it, and it may be believed.
+    /// The owner's: it is measured, so everyone who verifies the guest knows it, and it may be
+    /// believed.
     Measured,
     /// The host's.
     Host,

@@ -9,8 +9,8 @@ use crate::credential_keys::MAX_CREDENTIAL_BYTES;
 use crate::secret::REDACTED;
 use crate::{RegistryHost, Rule, Secret};
 
-/// The address of a proxy: `http`, `https` or `socks5`, a host, an optional port, and a user name and password where it
-/// wants them.
+/// The address of a proxy: `http`, `https` or `socks5`, a host, an optional port, and a user name
+/// and password where it wants them.
 ///
 /// Shown, by `Display`, `Debug` and serialisation, without user name and password.
 #[derive(Clone)]
@@ -52,7 +52,8 @@ impl ProxyUrl {
 
     /// Reads an address; without a scheme it is one over HTTP, as in Go.
     ///
-    /// The text is taken apart here instead of by a URL parser, whose copies of the password nobody would zero.
+    /// The text is taken apart here instead of by a URL parser, whose copies of the password nobody
+    /// would zero.
     pub(crate) fn parse(text: &str) -> Result<Self, Rule> {
         if text.len() > MAX_CREDENTIAL_BYTES {
             return Err(Rule::CredentialTooLong);
@@ -120,7 +121,8 @@ impl Scheme {
     }
 }
 
-/// Checks `user` or `user:password` by RFC 3986, section 3.2.1, and that it can become a header of its own.
+/// Checks `user` or `user:password` by RFC 3986, section 3.2.1, and that it can become a header of
+/// its own.
 fn check_user_info(user_info: &str) -> Result<(), Rule> {
     let (username, password) = user_info.split_once(':').unwrap_or((user_info, ""));
     if username.is_empty() {

@@ -1,4 +1,5 @@
-//! A document as it may be shown to anyone: secrets replaced, certificates as fingerprints, names in their normal form.
+//! A document as it may be shown to anyone: secrets replaced, certificates as fingerprints, names
+//! in their normal form.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -51,7 +52,8 @@ struct ShownEnv<'a> {
     no_proxy: Option<&'a str>,
 }
 
-/// The keys of the document, less `auth`, which is shown as the user name and password that it stands for.
+/// The keys of the document, less `auth`, which is shown as the user name and password that it
+/// stands for.
 #[derive(Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct ShownRegistry<'a> {
@@ -78,8 +80,8 @@ struct ShownRegistry<'a> {
 }
 
 impl Document {
-    /// The document as TOML text with every secret replaced by `[redacted]` and every certificate by its SHA-256
-    /// fingerprint. Meant for people: it is not a document that could be used.
+    /// The document as TOML text with every secret replaced by `[redacted]` and every certificate
+    /// by its SHA-256 fingerprint. Meant for people: it is not a document that could be used.
     #[expect(
         clippy::expect_used,
         reason = "strings, booleans, arrays and string-keyed tables are always TOML"

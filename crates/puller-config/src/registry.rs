@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::{Credentials, Mirror, RegistryHost, RegistryName, Roots, SecretReference};
 
-/// The most entries of a document; an entry costs memory in the guest whatever its length in the document is.
+/// The most entries of a document; an entry costs memory in the guest whatever its length in the
+/// document is.
 pub const MAX_REGISTRIES: usize = 1024;
 
 /// One entry of the document: how the registries that its name stands for are reached.
@@ -12,14 +13,16 @@ pub const MAX_REGISTRIES: usize = 1024;
 pub struct Registry {
     /// Who the puller is to the registry; anonymous where there is a `credentials_uri`.
     pub credentials: Credentials,
-    /// Where the puller gets a docker configuration that says who it is, from which only what is written there for the
-    /// registry of the pull may be used.
+    /// Where the puller gets a docker configuration that says who it is, from which only what is
+    /// written there for the registry of the pull may be used.
     pub credentials_uri: Option<SecretReference>,
-    /// The only roots to trust for the whole pull; `None` means the web's, unless there is a `ca_certs_uri`.
+    /// The only roots to trust for the whole pull; `None` means the web's, unless there is a
+    /// `ca_certs_uri`.
     pub ca_certs: Option<Roots>,
     /// Where the puller gets the only roots to trust; never beside `ca_certs`.
     pub ca_certs_uri: Option<SecretReference>,
-    /// Whether the registry's own certificate goes unchecked; other hosts of the pull are not concerned.
+    /// Whether the registry's own certificate goes unchecked; other hosts of the pull are not
+    /// concerned.
     pub insecure_skip_verify: bool,
     /// Whether plain HTTP may be tried, and credentials sent over it.
     pub plain_http: bool,
@@ -50,7 +53,8 @@ pub enum Match<'a> {
 }
 
 impl Registries {
-    /// The entry that holds for a host: the literal with its port, the literal without, the longest suffix, `.`.
+    /// The entry that holds for a host: the literal with its port, the literal without, the longest
+    /// suffix, `.`.
     pub fn entry_for(&self, host: &RegistryHost) -> Match<'_> {
         self.matches(host)
             .next()
@@ -61,7 +65,8 @@ impl Registries {
             })
     }
 
-    /// Every entry whose name a host matches, the most specific first. Only the first one holds; the others explain why.
+    /// Every entry whose name a host matches, the most specific first. Only the first one holds;
+    /// the others explain why.
     pub fn matches(&self, host: &RegistryHost) -> impl Iterator<Item = (&RegistryName, &Registry)> {
         RegistryName::candidates(host).filter_map(|name| self.0.get_key_value(&name))
     }
@@ -76,8 +81,9 @@ impl Registries {
 
     /// Whether the mirror that an entry names may be asked by its protocol.
     ///
-    /// Over plain HTTP, the mirror's own entry must allow trying that. Without such an entry, the one that names it must say
-    /// `plain-http`; its `insecure-skip-verify` is about the registry's own host and says nothing about the mirror.
+    /// Over plain HTTP, the mirror's own entry must allow trying that. Without such an entry, the
+    /// one that names it must say `plain-http`; its `insecure-skip-verify` is about the registry's
+    /// own host and says nothing about the mirror.
     pub(crate) fn allows_mirror_of(&self, registry: &Registry) -> bool {
         let Some(mirror) = registry
             .mirror
@@ -206,8 +212,9 @@ mod tests {
         }
     }
 
-    /// GHSA-6c87-g9pw-78fx: a matcher compared characters instead of labels, so whoever registered a domain that merely ended
-    /// in a configured name was sent that name's credentials. Its repair still let literals match their subdomains.
+    /// GHSA-6c87-g9pw-78fx: a matcher compared characters instead of labels, so whoever registered
+    /// a domain that merely ended in a configured name was sent that name's credentials. Its repair
+    /// still let literals match their subdomains.
     #[test]
     fn credentials_stay_at_the_label_boundary() {
         for (name, host) in [

@@ -20,9 +20,11 @@ const MAX_SOCKET_PATH_BYTES: usize = 107;
 pub enum ResourceSource {
     /// The confidential data hub of the guest, over ttrpc on this socket: `cdh=unix:/PATH`.
     DataHub(PathBuf),
-    /// The REST gateway of the guest: `rest=http://127.0.0.1:8006`. The host is a loopback address, and there is no path.
+    /// The REST gateway of the guest: `rest=http://127.0.0.1:8006`. The host is a loopback address,
+    /// and there is no path.
     Gateway(Url),
-    /// A key broker service itself: `kbs=https://HOST[:PORT]`, or `http` and a loopback address. There is no path.
+    /// A key broker service itself: `kbs=https://HOST[:PORT]`, or `http` and a loopback address.
+    /// There is no path.
     Broker(Url),
     /// A file of resources, as the guest components' `offline_fs_kbc` has it: `offline=/PATH`.
     Files(PathBuf),
@@ -45,17 +47,20 @@ pub enum InvalidResourceSource {
     Path,
     /// A data hub that is not on a socket.
     #[error(
-        "a data hub is asked on a unix socket, \"cdh=unix:/PATH\", whose path has at most {MAX_SOCKET_PATH_BYTES} bytes"
+        "a data hub is asked on a unix socket, \"cdh=unix:/PATH\", whose path has at most \
+        {MAX_SOCKET_PATH_BYTES} bytes"
     )]
     Socket,
     /// A gateway elsewhere, which would see the secrets.
     #[error(
-        "a gateway is asked at \"http://\" and a loopback address, such as \"rest=http://127.0.0.1:8006\", without a path"
+        "a gateway is asked at \"http://\" and a loopback address, such \
+        as \"rest=http://127.0.0.1:8006\", without a path"
     )]
     Gateway,
     /// A broker without TLS, or at no address.
     #[error(
-        "a key broker is asked at \"https://HOST\" or \"https://HOST:PORT\", without a path; \"http://\" needs a loopback address"
+        "a key broker is asked at \"https://HOST\" or \"https://HOST:PORT\", without a \
+        path; \"http://\" needs a loopback address"
     )]
     Broker,
 }
@@ -136,7 +141,8 @@ fn parse_socket(text: &str) -> Result<PathBuf, InvalidResourceSource> {
 fn parse_origin(text: &str) -> Option<Url> {
     let (scheme, authority) = text.split_once("://")?;
     let authority = authority.strip_suffix('/').unwrap_or(authority);
-    // Which leaves no user name, no path, nothing that a URL parser would mend, and no second spelling of an address.
+    // Which leaves no user name, no path, nothing that a URL parser would mend, and no second
+    // spelling of an address.
     RegistryHost::parse(authority).ok()?;
     let url = Url::parse(text).ok()?;
     (["http", "https"].contains(&scheme) && url.path() == "/").then_some(url)

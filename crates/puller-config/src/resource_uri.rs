@@ -6,7 +6,8 @@ use thiserror::Error;
 
 use crate::RegistryHost;
 
-/// The longest resource URI; it becomes a path of an HTTP request, and three names of a hundred letters fit three times.
+/// The longest resource URI; it becomes a path of an HTTP request, and three names of a hundred
+/// letters fit three times.
 pub const MAX_RESOURCE_URI_BYTES: usize = 1024;
 
 /// The plugin of the broker that is meant when a URI names none.
@@ -18,13 +19,15 @@ const RESOURCE_SEGMENTS: usize = 3;
 /// The most segments for another plugin, each with rules of its own.
 const MAX_SEGMENTS: usize = 8;
 
-/// A resource of a key broker service (KBS), in its canonical form `kbs:///repository/type/tag`, or for a plugin of the
-/// broker other than `resource`, `kbs+plugin:///segment?query`.
+/// A resource of a key broker service (KBS), in its canonical form `kbs:///repository/type/tag`, or
+/// for a plugin of the broker other than `resource`, `kbs+plugin:///segment?query`.
 ///
-/// Which broker is asked is the guest's own configuration: a host in the URI is legal, ignored, and not kept.
+/// Which broker is asked is the guest's own configuration: a host in the URI is legal, ignored, and
+/// not kept.
 ///
-/// Invariants: at most [`MAX_RESOURCE_URI_BYTES`] of printable ASCII; each segment begins with a letter, a digit, `_` or `-`
-/// and goes on with these and dots, so none is `..`; a query has no fragment behind it. It is not a secret.
+/// Invariants: at most [`MAX_RESOURCE_URI_BYTES`] of printable ASCII; each segment begins with a
+/// letter, a digit, `_` or `-` and goes on with these and dots, so none is `..`; a query has no
+/// fragment behind it. It is not a secret.
 ///
 /// Specification: "KBS resource URI" of the Confidential Containers guest components, as of 2025.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,7 +57,8 @@ pub enum InvalidResourceUri {
     Slashes,
     /// Two slashes, so that the repository stands where the host does.
     #[error(
-        "the repository stands where the broker's host would: three slashes are meant, as in \"{meant}\""
+        "the repository stands where the broker's host would: three slashes are meant, as \
+        in \"{meant}\""
     )]
     TwoSlashes {
         /// The URI with the third slash.
@@ -62,7 +66,8 @@ pub enum InvalidResourceUri {
     },
     /// A name of a plugin that no scheme can have.
     #[error(
-        "the name of a plugin has at most 64 lower-case letters, digits, \"-\" and \".\", and begins with a letter or digit"
+        "the name of a plugin has at most 64 lower-case letters, digits, \"-\" and \".\", and \
+        begins with a letter or digit"
     )]
     Plugin,
     /// A user name or password.
@@ -70,7 +75,8 @@ pub enum InvalidResourceUri {
     UserInfo,
     /// What stands where the host does is none.
     #[error(
-        "what stands between the second and the third slash is no host; leave it out, it is ignored anyway"
+        "what stands between the second and the third slash is no host; leave it out, it is \
+        ignored anyway"
     )]
     Host,
     /// A fragment.
@@ -78,7 +84,8 @@ pub enum InvalidResourceUri {
     Fragment,
     /// A percent sign where no escape can be.
     #[error(
-        "the path of a resource URI has no escapes with \"%\"; names that need them cannot be stored"
+        "the path of a resource URI has no escapes with \"%\"; names that need them cannot be \
+        stored"
     )]
     Escape,
     /// Two slashes in a row, or one at the end.
@@ -88,12 +95,14 @@ pub enum InvalidResourceUri {
     EmptySegment,
     /// A character that no segment has.
     #[error(
-        "a segment of a resource URI consists of ASCII letters, digits, \"-\", \"_\" and \".\", and does not begin with \".\""
+        "a segment of a resource URI consists of ASCII letters, digits, \"-\", \"_\" and \".\", \
+        and does not begin with \".\""
     )]
     Character,
     /// A number of segments that names no resource.
     #[error(
-        "a resource has three segments, as in \"kbs:///repository/type/tag\", and this URI has {found}"
+        "a resource has three segments, as in \"kbs:///repository/type/tag\", and this URI has \
+        {found}"
     )]
     SegmentCount {
         /// How many there are.
@@ -107,7 +116,8 @@ pub enum InvalidResourceUri {
     QueryOfResource,
     /// A query that is none.
     #[error(
-        "the query of a resource URI is not empty and consists of printable ASCII characters other than quotation marks, \"#<>\\^`{{|}}\"; \"%\" begins an escape of two hexadecimal digits"
+        "the query of a resource URI is not empty and consists of printable ASCII characters other \
+        than quotation marks, \"#<>\\^`{{|}}\"; \"%\" begins an escape of two hexadecimal digits"
     )]
     Query,
 }
@@ -167,7 +177,8 @@ impl ResourceUri {
         self.plugin == RESOURCE_PLUGIN
     }
 
-    /// Checks a URI whose parts have been told from each other, against what stands in the host's place.
+    /// Checks a URI whose parts have been told from each other, against what stands in the host's
+    /// place.
     fn check(&self, authority: &str) -> Result<(), InvalidResourceUri> {
         let found = check_segments(&self.path)?;
         if self.is_resource() {
@@ -189,7 +200,8 @@ impl ResourceUri {
         }
     }
 
-    /// What is wrong with a resource of another number of segments: perhaps the repository went where the host belongs.
+    /// What is wrong with a resource of another number of segments: perhaps the repository went
+    /// where the host belongs.
     fn with_repository(&self, authority: &str, found: usize) -> InvalidResourceUri {
         if found + 1 == RESOURCE_SEGMENTS && check_segments(authority) == Ok(1) {
             return InvalidResourceUri::TwoSlashes {

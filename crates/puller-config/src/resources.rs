@@ -1,4 +1,5 @@
-//! `[resources]` of the measured document: where the guest gets the secrets that documents and images refer to.
+//! `[resources]` of the measured document: where the guest gets the secrets that documents and
+//! images refer to.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -23,7 +24,8 @@ pub struct Resources {
     pub sources: Vec<ResourceSource>,
     /// The only roots to trust for a key broker; `None` means the web's. Never empty.
     pub kbs_ca_certs: Option<Roots>,
-    /// The file with the token that a key broker takes, and the key pair that the token names; absolute.
+    /// The file with the token that a key broker takes, and the key pair that the token names;
+    /// absolute.
     pub kbs_token_file: Option<PathBuf>,
     /// How the guest proves to a key broker what it is.
     pub kbs_attester: Option<AttesterKind>,

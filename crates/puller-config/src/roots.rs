@@ -10,14 +10,16 @@ use crate::section::{Field, Section};
 /// The most certificates of one entry: three times what the web's root programs have.
 pub const MAX_CERTIFICATES: usize = 512;
 
-/// The roots that replace the web's for a pull. None at all means that nobody is trusted, which forbids the registry.
+/// The roots that replace the web's for a pull. None at all means that nobody is trusted, which
+/// forbids the registry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roots {
     certificates: Vec<CertificateDer<'static>>,
 }
 
 impl Roots {
-    /// The certificates, in the document's order; each has the outer shape of one, and nothing more is checked.
+    /// The certificates, in the document's order; each has the outer shape of one, and nothing more
+    /// is checked.
     pub fn certificates(&self) -> &[CertificateDer<'static>] {
         &self.certificates
     }
@@ -48,8 +50,8 @@ impl Roots {
 
     /// Reads the PEM blocks of a text (RFC 7468); what is outside of them is commentary.
     ///
-    /// A text in which a block was meant but is not one is refused, because a root that silently goes missing is found only
-    /// when a pull fails.
+    /// A text in which a block was meant but is not one is refused, because a root that silently
+    /// goes missing is found only when a pull fails.
     ///
     /// # Errors
     ///
@@ -97,7 +99,8 @@ impl Block<'_> {
     }
 }
 
-/// Cuts a text at its boundary lines. Stops at the first that is out of place, after which no count of blocks is certain.
+/// Cuts a text at its boundary lines. Stops at the first that is out of place, after which no count
+/// of blocks is certain.
 fn blocks(text: &str) -> Result<Vec<Block<'_>>, Rule> {
     let mut blocks = Vec::new();
     let mut open: Option<(&str, usize)> = None;
@@ -158,8 +161,9 @@ fn boundary(line: &str) -> Result<Option<Boundary<'_>>, Rule> {
         .ok_or(Rule::PemBoundary)
 }
 
-/// Whether bytes are laid out like `Certificate` of RFC 5280, section 4.1: two sequences and a bit string in a sequence,
-/// with nothing behind them. TLS does the real check; this one finds what was cut off or pasted wrongly.
+/// Whether bytes are laid out like `Certificate` of RFC 5280, section 4.1: two sequences and a bit
+/// string in a sequence, with nothing behind them. TLS does the real check; this one finds what was
+/// cut off or pasted wrongly.
 fn is_certificate_shaped(der: &[u8]) -> bool {
     const SEQUENCE: u8 = 0x30;
     const BIT_STRING: u8 = 0x03;

@@ -1,4 +1,5 @@
-//! The rules of the document in the words in which their breach is reported, and the effects that are warned about.
+//! The rules of the document in the words in which their breach is reported, and the effects that
+//! are warned about.
 
 use thiserror::Error;
 
@@ -9,8 +10,8 @@ use crate::{
     MAX_RESOURCE_SOURCES, MAX_VARIABLES,
 };
 
-/// A rule of the document, worded for whoever broke it. No variant carries a value of the document, but that of a resource
-/// URI with two slashes shows the one with three.
+/// A rule of the document, worded for whoever broke it. No variant carries a value of the document,
+/// but that of a resource URI with two slashes shows the one with three.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Rule {
@@ -34,7 +35,8 @@ pub enum Rule {
     },
     /// A table where an entry has none.
     #[error(
-        "unknown table; a registry name with a dot in it must be quoted, as in [registries.\"registry.corp\"]"
+        "unknown table; a registry name with a dot in it must be quoted, as in \
+        [registries.\"registry.corp\"]"
     )]
     UnquotedName,
     /// A value of another type.
@@ -62,9 +64,11 @@ pub enum Rule {
         /// Its line.
         line: usize,
     },
-    /// `[resources]` in a document of the host, which would choose who learns what the guest asks for.
+    /// `[resources]` in a document of the host, which would choose who learns what the guest asks
+    /// for.
     #[error(
-        "belongs in the measured document, imagepuller.toml in the initdata: the host does not choose whom the guest asks for secrets"
+        "belongs in the measured document, imagepuller.toml in the initdata: the host does not \
+        choose whom the guest asks for secrets"
     )]
     ResourcesOfHost,
     /// A source that is none.
@@ -87,7 +91,8 @@ pub enum Rule {
     SecretReference(#[from] InvalidSecretReference),
     /// A plugin of the broker in a document of the host, which would say what the plugin makes up.
     #[error(
-        "names a plugin of the key broker, which only the measured document may; the host's names resources, \"kbs:///repository/type/tag\""
+        "names a plugin of the key broker, which only the measured document may; the host's names \
+        resources, \"kbs:///repository/type/tag\""
     )]
     PluginOfHost,
     /// `credentials-uri` and credentials in one entry.
@@ -95,7 +100,8 @@ pub enum Rule {
     ReferenceBesideCredentials,
     /// A sealed secret with a user name or another credential beside it.
     #[error(
-        "a sealed secret holds a whole docker configuration, user name included: leave out the other credentials of the entry"
+        "a sealed secret holds a whole docker configuration, user name included: leave out the \
+        other credentials of the entry"
     )]
     SealedNotAlone,
     /// `ca-certs-uri` and `ca-certs` in one entry.
@@ -109,7 +115,8 @@ pub enum Rule {
     EmptyDecryptionKey,
     /// A key or password that is not base64.
     #[error(
-        "neither base64 of a key, with a colon and base64 of its password if it has one, nor \"kbs:///repository/type/tag\", nor a sealed secret; a list has one key in each string"
+        "neither base64 of a key, with a colon and base64 of its password if it has one, \
+        nor \"kbs:///repository/type/tag\", nor a sealed secret; a list has one key in each string"
     )]
     DecryptionKeyNotBase64,
     /// A key longer than [`MAX_DECRYPTION_KEY_BYTES`].
@@ -149,7 +156,8 @@ pub enum Rule {
     NoColon,
     /// `auth` of a lone colon.
     #[error(
-        "decodes to an empty user name and an empty password; leave the key out for an anonymous pull"
+        "decodes to an empty user name and an empty password; leave the key out for an anonymous \
+        pull"
     )]
     EmptyPair,
     /// `auth` beside another user name or password.
@@ -166,12 +174,14 @@ pub enum Rule {
     TokenCharacter,
     /// A PEM boundary line that is none.
     #[error(
-        "has a malformed line \"-----BEGIN\" or \"-----END\": five hyphens at each end, alone on its line, not indented"
+        "has a malformed line \"-----BEGIN\" or \"-----END\": five hyphens at each end, alone on \
+        its line, not indented"
     )]
     PemBoundary,
     /// A block without its end, or an end without its beginning.
     #[error(
-        "block {block} is incomplete: each \"-----BEGIN CERTIFICATE-----\" needs its \"-----END CERTIFICATE-----\""
+        "block {block} is incomplete: each \"-----BEGIN CERTIFICATE-----\" needs its \"-----END \
+        CERTIFICATE-----\""
     )]
     PemIncomplete {
         /// Which block, from 1.
@@ -211,7 +221,8 @@ pub enum Rule {
     MirrorScheme,
     /// A mirror with credentials in its address.
     #[error(
-        "a mirror's URL has no user name or password; the entry's credentials are used, or those of an entry for the mirror's host"
+        "a mirror's URL has no user name or password; the entry's credentials are used, or those \
+        of an entry for the mirror's host"
     )]
     MirrorUserInfo,
     /// A mirror with a query or fragment.
@@ -219,7 +230,8 @@ pub enum Rule {
     MirrorQuery,
     /// A mirror over plain HTTP, which nothing allows.
     #[error(
-        "plain HTTP needs \"plain-http = true\" here or an entry for the mirror's own host with \"plain-http\" or \"insecure-skip-verify\""
+        "plain HTTP needs \"plain-http = true\" here or an entry for the mirror's own host \
+        with \"plain-http\" or \"insecure-skip-verify\""
     )]
     MirrorPlainHttp,
     /// `mirror-fallback` of no mirror.
@@ -227,17 +239,20 @@ pub enum Rule {
     FallbackWithoutMirror,
     /// A proxy that is not an address.
     #[error(
-        "not a URL such as \"http://proxy.corp:3128\": scheme, optional user name and password, host, optional port"
+        "not a URL such as \"http://proxy.corp:3128\": scheme, optional user name and password, \
+        host, optional port"
     )]
     ProxyUrl,
     /// A proxy by another protocol.
     #[error(
-        "a proxy is reached over \"http://\", \"https://\" or \"socks5://\"; other kinds are not supported"
+        "a proxy is reached over \"http://\", \"https://\" or \"socks5://\"; other kinds are not \
+        supported"
     )]
     ProxyScheme,
     /// A proxy's user name or password with a character that a URL does not have there.
     #[error(
-        "the user name and password of a proxy have everything but letters, digits and \"-._~!$&'()*+,;=\" percent-encoded, and no control characters"
+        "the user name and password of a proxy have everything but letters, digits \
+        and \"-._~!$&'()*+,;=\" percent-encoded, and no control characters"
     )]
     ProxyUserInfo,
     /// `NO_PROXY` longer than [`MAX_NO_PROXY_BYTES`].
@@ -278,7 +293,8 @@ pub enum Effect {
     TrustsNobody,
     /// Roots of a host that is not verified.
     #[error(
-        "does not hold for the registry's own host because of \"insecure-skip-verify\", only for the other hosts of a pull"
+        "does not hold for the registry's own host because of \"insecure-skip-verify\", only for \
+        the other hosts of a pull"
     )]
     RootsUnused,
     /// What a confidential pull does not take from the document.
@@ -286,7 +302,8 @@ pub enum Effect {
     NotWithReference,
     /// A secret in the measured document.
     #[error(
-        "is known to the host and to everyone who verifies the guest, because measured data is public; refer to it instead"
+        "is known to the host and to everyone who verifies the guest, because measured data is \
+        public; refer to it instead"
     )]
     Published,
     /// Settings of a key broker, without one.
@@ -294,7 +311,8 @@ pub enum Effect {
     NoBroker,
     /// A key broker to which the guest proves nothing.
     #[error(
-        "has a key broker, but neither \"kbs-token-file\" nor \"kbs-attester\": it gives nothing to a guest that proves nothing"
+        "has a key broker, but neither \"kbs-token-file\" nor \"kbs-attester\": it gives nothing \
+        to a guest that proves nothing"
     )]
     BrokerWithoutProof,
     /// The suffix that does not match Docker Hub.

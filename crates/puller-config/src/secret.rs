@@ -10,7 +10,8 @@ pub(crate) const REDACTED: &str = "[redacted]";
 
 /// A password or token: zeroed when dropped, never shown by `Debug` or by serialisation.
 ///
-/// There is no `Display` and no `PartialEq`, so a secret reaches a log or a comparison only through [`Secret::expose`].
+/// There is no `Display` and no `PartialEq`, so a secret reaches a log or a comparison only through
+/// [`Secret::expose`].
 #[derive(Clone)]
 pub struct Secret(Zeroizing<String>);
 

@@ -23,8 +23,9 @@ const SEALED: &str = "sealed.";
 pub enum SecretReference {
     /// The name under which a key broker keeps it.
     Resource(ResourceUri),
-    /// The text `sealed.` and a compact JWS (RFC 7515, section 3.1), signed by the secret's owner, so that nobody between
-    /// owner and guest can point it elsewhere. Its shape is checked here, nothing else.
+    /// The text `sealed.` and a compact JWS (RFC 7515, section 3.1), signed by the secret's owner,
+    /// so that nobody between owner and guest can point it elsewhere. Its shape is checked here,
+    /// nothing else.
     Sealed(Secret),
 }
 
@@ -37,7 +38,8 @@ pub enum InvalidSecretReference {
     Uri(#[from] InvalidResourceUri),
     /// It begins like a sealed secret.
     #[error(
-        "a sealed secret is \"sealed.\" and three parts with dots between them, each base64url without padding, without line ends"
+        "a sealed secret is \"sealed.\" and three parts with dots between them, each base64url \
+        without padding, without line ends"
     )]
     Sealed,
     /// It is longer than [`MAX_SEALED_BYTES`].
@@ -72,8 +74,8 @@ impl SecretReference {
         }
     }
 
-    /// Reads what a document refers to. Another plugin than `resource` may make something up, on parameters of whoever names
-    /// it, or do something: what is asked of it is the owner's to say.
+    /// Reads what a document refers to. Another plugin than `resource` may make something up, on
+    /// parameters of whoever names it, or do something: what is asked of it is the owner's to say.
     pub(crate) fn parse_from(origin: Origin, text: &str) -> Result<Self, Rule> {
         let reference = Self::parse(text)?;
         if origin == Origin::Host && reference.names_plugin() {
@@ -82,8 +84,9 @@ impl SecretReference {
         Ok(reference)
     }
 
-    /// Whether it names another plugin of the broker than `resource`, which only the measured document may
-    /// ([`Rule::PluginOfHost`]). Where a sealed secret points is signed by its owner, and not looked at here.
+    /// Whether it names another plugin of the broker than `resource`, which only the measured
+    /// document may ([`Rule::PluginOfHost`]). Where a sealed secret points is signed by its owner,
+    /// and not looked at here.
     pub fn names_plugin(&self) -> bool {
         matches!(self, Self::Resource(uri) if uri.plugin() != RESOURCE_PLUGIN)
     }

@@ -1,4 +1,5 @@
-//! A table of the document while it is being read: known keys are taken out, what is left is unknown.
+//! A table of the document while it is being read: known keys are taken out, what is left is
+//! unknown.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -16,7 +17,8 @@ const MAX_SHOWN_KEY_CHARS: usize = 300;
 
 /// The parsed text, whose strings are zeroed when it is dropped.
 ///
-/// Most strings are borrowed from the text, which is the caller's to zero; those with escape sequences are copies.
+/// Most strings are borrowed from the text, which is the caller's to zero; those with escape
+/// sequences are copies.
 #[derive(Debug)]
 pub(crate) struct Tree<'i> {
     pub(crate) root: DeTable<'i>,
@@ -147,7 +149,8 @@ impl<'t, 'i> Section<'t, 'i> {
         self.into_fields().filter_map(&mut table).collect()
     }
 
-    /// The places of the strings that are left, in the document's order; what is no string is reported.
+    /// The places of the strings that are left, in the document's order; what is no string is
+    /// reported.
     pub(crate) fn into_string_places(self, findings: &mut Findings) -> Vec<Place> {
         let mut place =
             |(_, Field { place, value })| string(&place, value, findings).map(|_| place);
@@ -175,8 +178,9 @@ impl<'t, 'i> Section<'t, 'i> {
         Some(Field { place, value })
     }
 
-    /// Takes a list of strings; the items have places of their own. What is no array, and what is no string in it, is
-    /// reported and missing. With a separator, a string that separates the items is as good as an array.
+    /// Takes a list of strings; the items have places of their own. What is no array, and what is
+    /// no string in it, is reported and missing. With a separator, a string that separates the
+    /// items is as good as an array.
     pub(crate) fn take_strings(
         &mut self,
         key: &str,
@@ -233,7 +237,8 @@ impl<'t, 'i> Section<'t, 'i> {
         Self::of(place, value, self.lines, findings)
     }
 
-    /// Reports every key that is left as unknown; tables that resemble no known key by a rule of their own.
+    /// Reports every key that is left as unknown; tables that resemble no known key by a rule of
+    /// their own.
     pub(crate) fn refuse_rest(
         self,
         known: &[&'static str],
@@ -285,7 +290,8 @@ fn wrong_type(expected: &'static str, found: &DeValue<'_>) -> Rule {
     }
 }
 
-/// Appends a key to a dotted path, as TOML writes it: bare where it can be, quoted and escaped where not.
+/// Appends a key to a dotted path, as TOML writes it: bare where it can be, quoted and escaped
+/// where not.
 fn join(path: &str, key: &str) -> String {
     let mut joined = path.to_owned();
     if !joined.is_empty() {
@@ -300,8 +306,8 @@ fn join(path: &str, key: &str) -> String {
     joined
 }
 
-/// A key in quotes: without control characters, no longer than a key should be, and without the password of
-/// `user:password@host`, which people paste.
+/// A key in quotes: without control characters, no longer than a key should be, and without the
+/// password of `user:password@host`, which people paste.
 fn quoted(key: &str) -> String {
     let (secret, rest) = key
         .rfind('@')
@@ -311,7 +317,8 @@ fn quoted(key: &str) -> String {
         match character {
             '"' | '\\' => shown.extend(['\\', character]),
             ' '..='~' => shown.push(character),
-            // Controls must not reach a terminal or a log, nor the marks that turn the direction of text.
+            // Controls must not reach a terminal or a log, nor the marks that turn the direction of
+            // text.
             _ => push_escaped(character, &mut shown),
         }
     }

@@ -5,7 +5,8 @@ use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use zeroize::Zeroizing;
 
-/// The standard alphabet; padding may be left out, as readers of docker's configuration files differ about it.
+/// The standard alphabet; padding may be left out, as readers of docker's configuration files
+/// differ about it.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),

@@ -160,7 +160,8 @@ fn flags_and_mirror_are_off_unless_written() {
         (false, false, false)
     );
 
-    let keys = "insecure-skip-verify = true\nplain-http = true\nmirror = \"https://m.corp/p\"\nmirror-fallback = true\n";
+    let keys = "insecure-skip-verify = true\nplain-http = true\nmirror \
+    = \"https://m.corp/p\"\nmirror-fallback = true\n";
     let (registry, warnings) = entry(keys);
     assert_eq!(
         (
@@ -188,7 +189,8 @@ fn roots_replace_or_forbid() {
     assert_eq!(
         warnings,
         [
-            "line 2: registries.r.ca-certs: has no PEM certificate: nobody is trusted, which forbids the registry"
+            "line 2: registries.r.ca-certs: has no PEM certificate: nobody is trusted, which \
+            forbids the registry"
         ]
     );
 }
@@ -269,13 +271,20 @@ insecure-skip-verify = true
     assert_eq!(
         warnings,
         [
-            "line 1: registries.\".\": sends the credentials to every registry without an entry of its own",
-            "line 5: registries.a.plain-http: sends the credentials unencrypted where the registry answers over plain HTTP",
-            "line 6: registries.a.insecure-skip-verify: sends the credentials to whoever answers in the registry's place",
-            "line 7: registries.a.ca-certs: does not hold for the registry's own host because of \"insecure-skip-verify\", only for the other hosts of a pull",
-            "line 20: registries.\".docker.io\": does not match Docker Hub itself, whose name is \"docker.io\" in all its spellings",
-            "line 22: extra-env.Http_Proxy: has no effect: only HTTP_PROXY, HTTPS_PROXY and NO_PROXY do, in upper or lower case",
-            "line 23: extra-env.PATH: has no effect: only HTTP_PROXY, HTTPS_PROXY and NO_PROXY do, in upper or lower case",
+            "line 1: registries.\".\": sends the credentials to every registry without an entry of \
+            its own",
+            "line 5: registries.a.plain-http: sends the credentials unencrypted where the registry \
+            answers over plain HTTP",
+            "line 6: registries.a.insecure-skip-verify: sends the credentials to whoever answers \
+            in the registry's place",
+            "line 7: registries.a.ca-certs: does not hold for the registry's own host because \
+            of \"insecure-skip-verify\", only for the other hosts of a pull",
+            "line 20: registries.\".docker.io\": does not match Docker Hub itself, whose name \
+            is \"docker.io\" in all its spellings",
+            "line 22: extra-env.Http_Proxy: has no effect: only HTTP_PROXY, HTTPS_PROXY and \
+            NO_PROXY do, in upper or lower case",
+            "line 23: extra-env.PATH: has no effect: only HTTP_PROXY, HTTPS_PROXY and NO_PROXY do, \
+            in upper or lower case",
         ]
     );
 }

@@ -119,7 +119,8 @@ fn structure_is_checked_by_key() {
         ),
         (
             "[registries.r.corp]",
-            "line 1: registries.r.corp: unknown table; a registry name with a dot in it must be quoted, as in [registries.\"registry.corp\"]",
+            "line 1: registries.r.corp: unknown table; a registry name with a dot in it must be \
+            quoted, as in [registries.\"registry.corp\"]",
         ),
         (
             "[registries.r]\nUserName = \"a\"",
@@ -175,19 +176,23 @@ fn names_are_checked_by_key() {
         ),
         (
             "\"https://r.corp\"",
-            "line 2: registries.\"https://r.corp\": a registry name has no scheme: write the host alone, without \"https://\"",
+            "line 2: registries.\"https://r.corp\": a registry name has no scheme: write the host \
+            alone, without \"https://\"",
         ),
         (
             "\"r.corp/team\"",
-            "line 2: registries.\"r.corp/team\": only hosts are matched, not repositories: write the host alone, without \"/\" and what follows",
+            "line 2: registries.\"r.corp/team\": only hosts are matched, not repositories: write \
+            the host alone, without \"/\" and what follows",
         ),
         (
             "\"robot:hunter2@r.corp\"",
-            "line 2: registries.\"[redacted]@r.corp\": a registry name holds no user name or password: write credentials as \"username\" and \"password\"",
+            "line 2: registries.\"[redacted]@r.corp\": a registry name holds no user name or \
+            password: write credentials as \"username\" and \"password\"",
         ),
         (
             "\".r.corp:5000\"",
-            "line 2: registries.\".r.corp:5000\": a suffix has no port: only the name of a single host may carry one",
+            "line 2: registries.\".r.corp:5000\": a suffix has no port: only the name of a single \
+            host may carry one",
         ),
     ] {
         assert_eq!(
@@ -210,7 +215,8 @@ fn two_names_for_the_same_hosts_are_an_error_that_names_both() {
     ] {
         let text = format!("[registries.\"{first}\"]\n\n[registries.\"{second}\"]\n");
         let expected = format!(
-            "line 3: registries.\"{second}\": names the same hosts as registries.\"{first}\" on line 1; write one entry"
+            "line 3: registries.\"{second}\": names the same hosts as registries.\"{first}\" on \
+            line 1; write one entry"
         );
         assert_eq!(problems(text.as_bytes()), expected);
     }
@@ -237,7 +243,8 @@ fn credentials_are_checked_by_key() {
         ),
         (
             "username = \"a\"\npassword = \"\"",
-            "line 3: registries.r.password: must not be empty; leave the key out for an anonymous pull",
+            "line 3: registries.r.password: must not be empty; leave the key out for an anonymous \
+            pull",
         ),
         (
             "auth = \"\"",
@@ -245,7 +252,8 @@ fn credentials_are_checked_by_key() {
         ),
         (
             "identitytoken = \"\"",
-            "line 2: registries.r.identitytoken: must not be empty; leave the key out for an anonymous pull",
+            "line 2: registries.r.identitytoken: must not be empty; leave the key out for an \
+            anonymous pull",
         ),
         (
             &long,
@@ -257,19 +265,23 @@ fn credentials_are_checked_by_key() {
         ),
         (
             "identitytoken = \"\"\"\na\n\"\"\"",
-            "line 2: registries.r.identitytoken: must not contain control characters such as line ends",
+            "line 2: registries.r.identitytoken: must not contain control characters such as line \
+            ends",
         ),
         (
             "registrytoken = \"a\\u0000\"",
-            "line 2: registries.r.registrytoken: must not contain control characters such as line ends",
+            "line 2: registries.r.registrytoken: must not contain control characters such as line \
+            ends",
         ),
         (
             "registrytoken = \"a b\"",
-            "line 2: registries.r.registrytoken: a bearer token consists of visible ASCII characters, without spaces",
+            "line 2: registries.r.registrytoken: a bearer token consists of visible ASCII \
+            characters, without spaces",
         ),
         (
             "registrytoken = \"\u{e9}\"",
-            "line 2: registries.r.registrytoken: a bearer token consists of visible ASCII characters, without spaces",
+            "line 2: registries.r.registrytoken: a bearer token consists of visible ASCII \
+            characters, without spaces",
         ),
         (
             "username = \"a:b\"\npassword = \"c\"",
@@ -293,23 +305,28 @@ fn credentials_are_checked_by_key() {
         ),
         (
             "auth = \"aHVudGVyMg==\"",
-            "line 2: registries.r.auth: decodes to text without the colon between user name and password",
+            "line 2: registries.r.auth: decodes to text without the colon between user name and \
+            password",
         ),
         (
             "auth = \"Og==\"",
-            "line 2: registries.r.auth: decodes to an empty user name and an empty password; leave the key out for an anonymous pull",
+            "line 2: registries.r.auth: decodes to an empty user name and an empty password; leave \
+            the key out for an anonymous pull",
         ),
         (
             "auth = \"YTpiCg==\"",
-            "line 2: registries.r.auth: decodes to text with a control character; if it was made with `echo`, use `printf %s`",
+            "line 2: registries.r.auth: decodes to text with a control character; if it was made \
+            with `echo`, use `printf %s`",
         ),
         (
             "auth = \"YTpi\"\nusername = \"a\"\npassword = \"c\"",
-            "line 2: registries.r.auth: disagrees with \"username\" and \"password\"; write one or the other",
+            "line 2: registries.r.auth: disagrees with \"username\" and \"password\"; write one or \
+            the other",
         ),
         (
             "auth = \"YTpi\"\nusername = \"b\"\npassword = \"b\"",
-            "line 2: registries.r.auth: disagrees with \"username\" and \"password\"; write one or the other",
+            "line 2: registries.r.auth: disagrees with \"username\" and \"password\"; write one or \
+            the other",
         ),
     ] {
         assert_eq!(entry(keys), expected, "{keys}");
@@ -328,7 +345,8 @@ fn roots_and_mirrors_are_checked_by_key() {
         (
             &*roots,
             "line 2: registries.r.ca-certs: block 1 is not valid base64\n\
-             line 2: registries.r.ca-certs: block 2 is not a CERTIFICATE; only certificates belong here, never private keys\n\
+             line 2: registries.r.ca-certs: block 2 is not a CERTIFICATE; only certificates belong \
+             here, never private keys\n\
              line 2: registries.r.ca-certs: block 3 is not valid base64",
         ),
         (
@@ -337,7 +355,8 @@ fn roots_and_mirrors_are_checked_by_key() {
         ),
         (
             "ca-certs = '-----BEGIN CERTIFICATE-----'",
-            "line 2: registries.r.ca-certs: block 1 is incomplete: each \"-----BEGIN CERTIFICATE-----\" needs its \"-----END CERTIFICATE-----\"",
+            "line 2: registries.r.ca-certs: block 1 is incomplete: each \"-----BEGIN \
+            CERTIFICATE-----\" needs its \"-----END CERTIFICATE-----\"",
         ),
         (
             "mirror = \"mirror.corp\"",
@@ -354,7 +373,8 @@ fn roots_and_mirrors_are_checked_by_key() {
 
 #[test]
 fn mirror_over_plain_http_needs_leave() {
-    let refused = "line 2: registries.r.mirror: plain HTTP needs \"plain-http = true\" here or an entry for the mirror's own host with \"plain-http\" or \"insecure-skip-verify\"";
+    let refused = "line 2: registries.r.mirror: plain HTTP needs \"plain-http = true\" here or an \
+    entry for the mirror's own host with \"plain-http\" or \"insecure-skip-verify\"";
     for (more, is_allowed) in [
         ("", false),
         ("plain-http = true", true),
@@ -397,15 +417,18 @@ fn variables_are_checked_by_key() {
         ),
         (
             "https_proxy = \"socks4://robot:hunter2@proxy.corp\"",
-            "line 2: extra-env.https_proxy: a proxy is reached over \"http://\", \"https://\" or \"socks5://\"; other kinds are not supported",
+            "line 2: extra-env.https_proxy: a proxy is reached over \"http://\", \"https://\" \
+            or \"socks5://\"; other kinds are not supported",
         ),
         (
             "http_proxy = \"http://a\"\nHTTP_PROXY = \"http://b\"",
-            "line 2: extra-env.http_proxy: disagrees with HTTP_PROXY, which is the same variable; write one of them",
+            "line 2: extra-env.http_proxy: disagrees with HTTP_PROXY, which is the same variable; \
+            write one of them",
         ),
         (
             "no_proxy = \"a\"\nNO_PROXY = \"\"",
-            "line 2: extra-env.no_proxy: disagrees with NO_PROXY, which is the same variable; write one of them",
+            "line 2: extra-env.no_proxy: disagrees with NO_PROXY, which is the same variable; \
+            write one of them",
         ),
         (
             "NO_PROXY = \"a\\n\"",

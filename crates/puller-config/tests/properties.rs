@@ -114,7 +114,8 @@ fn matched(text: &str, host: &str) -> Option<String> {
     }
 }
 
-/// The five rules once more, by comparing every name with the host instead of looking candidates up.
+/// The five rules once more, by comparing every name with the host instead of looking candidates
+/// up.
 fn matched_by_definition(names: &[String], host: &str) -> Option<String> {
     let host = host.to_ascii_lowercase();
     let (domain, port) = host.split_once(':').unwrap_or((&host, "443"));
@@ -254,7 +255,8 @@ proptest! {
         };
         let proxy = format!("http://robot:{secret}@proxy.corp:3128");
         let text = format!(
-            "[extra-env]\n{variable} = {}\n[registries.\"robot:{}@r.corp\"]\n[registries.\"r.corp\"]\n{more}{key} = {}\n",
+            "[extra-env]\n{variable} = \
+            {}\n[registries.\"robot:{}@r.corp\"]\n[registries.\"r.corp\"]\n{more}{key} = {}\n",
             toml_string(&proxy),
             "hunter2hunter2",
             toml_string(&value),

@@ -1,5 +1,5 @@
-//! The keys by which a guest gets secrets that the host does not have: what they mean, what is wrong with them, how they are
-//! shown.
+//! The keys by which a guest gets secrets that the host does not have: what they mean, what is
+//! wrong with them, how they are shown.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
@@ -93,15 +93,18 @@ fn entry_refers_to_its_credentials_and_roots() {
 
 #[test]
 fn references_are_checked_by_key() {
-    let beside = "line 2: registries.r.credentials-uri: stands beside credentials in the same entry; write one or the other";
+    let beside = "line 2: registries.r.credentials-uri: stands beside credentials in the same \
+    entry; write one or the other";
     let alone = |line, key| {
         format!(
-            "line {line}: registries.r.{key}: a sealed secret holds a whole docker configuration, user name included: leave out the other credentials of the entry"
+            "line {line}: registries.r.{key}: a sealed secret holds a whole docker configuration, \
+            user name included: leave out the other credentials of the entry"
         )
     };
     let malformed = |key| {
         format!(
-            "line 2: registries.r.{key}: a sealed secret is \"sealed.\" and three parts with dots between them, each base64url without padding, without line ends"
+            "line 2: registries.r.{key}: a sealed secret is \"sealed.\" and three parts with dots \
+            between them, each base64url without padding, without line ends"
         )
     };
     let uri = "credentials-uri = \"kbs:///a/b/c\"\n";
@@ -113,30 +116,53 @@ fn references_are_checked_by_key() {
         ),
         (
             "credentials-uri = \"kbs://default/key/1\"".to_owned(),
-            "line 2: registries.r.credentials-uri: the repository stands where the broker's host would: three slashes are meant, as in \"kbs:///default/key/1\"".to_owned(),
+            "line 2: registries.r.credentials-uri: the repository stands where the broker's host \
+            would: three slashes are meant, as in \"kbs:///default/key/1\""
+                .to_owned(),
         ),
         (
             "ca-certs-uri = \"cckbc:///a/b/c\"".to_owned(),
-            "line 2: registries.r.ca-certs-uri: \"cckbc://\" is no longer in use: write \"kbs:///repository/type/tag\"".to_owned(),
+            "line 2: registries.r.ca-certs-uri: \"cckbc://\" is no longer in use: \
+            write \"kbs:///repository/type/tag\""
+                .to_owned(),
         ),
-        ("credentials-uri = \"sealed.hunter2\"".to_owned(), malformed("credentials-uri")),
-        ("password = \"sealed.hunter2\"".to_owned(), malformed("password")),
-        ("registrytoken = \"sealed.\"".to_owned(), malformed("registrytoken")),
-        (format!("{uri}username = \"a\"\npassword = \"b\""), beside.to_owned()),
+        (
+            "credentials-uri = \"sealed.hunter2\"".to_owned(),
+            malformed("credentials-uri"),
+        ),
+        (
+            "password = \"sealed.hunter2\"".to_owned(),
+            malformed("password"),
+        ),
+        (
+            "registrytoken = \"sealed.\"".to_owned(),
+            malformed("registrytoken"),
+        ),
+        (
+            format!("{uri}username = \"a\"\npassword = \"b\""),
+            beside.to_owned(),
+        ),
         // Half a pair would be a problem of its own, but it is not what is wrong here.
         (format!("{uri}password = \"b\""), beside.to_owned()),
         (format!("{uri}identitytoken = \"b\""), beside.to_owned()),
         (format!("{uri}{password}"), beside.to_owned()),
         (format!("{password}username = \"a\""), alone(2, "password")),
         (format!("{password}auth = \"YTpi\""), alone(2, "password")),
-        (format!("registrytoken = \"{SEALED}\"\n{password}"), alone(3, "password")),
+        (
+            format!("registrytoken = \"{SEALED}\"\n{password}"),
+            alone(3, "password"),
+        ),
         (
             format!("ca-certs-uri = \"kbs:///a/b/c\"\nca-certs = '''\n{ROOT}'''"),
-            "line 2: registries.r.ca-certs-uri: stands beside \"ca-certs\"; write one or the other".to_owned(),
+            "line 2: registries.r.ca-certs-uri: stands beside \"ca-certs\"; write one or the \
+            other"
+                .to_owned(),
         ),
         (
             "Credentials_URI = \"kbs:///a/b/c\"".to_owned(),
-            "line 2: registries.r.Credentials_URI: unknown key; did you mean \"credentials-uri\"?".to_owned(),
+            "line 2: registries.r.Credentials_URI: unknown key; did you \
+            mean \"credentials-uri\"?"
+                .to_owned(),
         ),
     ] {
         for read in [HOST, OWNER] {
@@ -169,7 +195,8 @@ fn plugins_of_the_broker_are_the_owners_to_name() {
         assert_eq!(
             problems(HOST, &keys),
             format!(
-                "line {line}: {key}: names a plugin of the key broker, which only the measured document may; the host's names resources, \"kbs:///repository/type/tag\""
+                "line {line}: {key}: names a plugin of the key broker, which only the measured \
+                document may; the host's names resources, \"kbs:///repository/type/tag\""
             )
         );
         assert_eq!(checked(OWNER, &keys).1, Vec::<String>::new(), "{keys}");
@@ -195,7 +222,10 @@ fn what_a_confidential_pull_does_not_take_is_said() {
             "line {line}: registries.r.{key}: has no effect on a pull that uses \"credentials-uri\""
         )
     };
-    let forbids = "line 2: registries.r.ca-certs: has no PEM certificate: nobody is trusted, which forbids the registry".to_owned();
+    let forbids =
+        "line 2: registries.r.ca-certs: has no PEM certificate: nobody is trusted, which \
+    forbids the registry"
+            .to_owned();
     let roots = format!("ca-certs = '''\n{ROOT}'''");
     for (key, of_host, of_owner) in [
         (
@@ -240,7 +270,8 @@ fn what_a_confidential_pull_does_not_take_is_said() {
     assert_eq!(
         warnings,
         [
-            "line 2: registries.r.ca-certs-uri: does not hold for the registry's own host because of \"insecure-skip-verify\", only for the other hosts of a pull"
+            "line 2: registries.r.ca-certs-uri: does not hold for the registry's own host because \
+            of \"insecure-skip-verify\", only for the other hosts of a pull"
         ]
     );
 }
@@ -249,7 +280,8 @@ fn what_a_confidential_pull_does_not_take_is_said() {
 fn secrets_in_measured_data_are_public() {
     let published = |place| {
         vec![format!(
-            "line {place}: is known to the host and to everyone who verifies the guest, because measured data is public; refer to it instead"
+            "line {place}: is known to the host and to everyone who verifies the guest, because \
+            measured data is public; refer to it instead"
         )]
     };
     for (text, expected) in [
@@ -339,13 +371,24 @@ fn decryption_keys_are_checked_by_item() {
         HOST,
         &format!("[decryption-keys]\nkeys = {}", list(MAX_DECRYPTION_KEYS)),
     );
-    let not_base64 = ", item 1: neither base64 of a key, with a colon and base64 of its password if it has one, nor \"kbs:///repository/type/tag\", nor a sealed secret; a list has one key in each string";
+    let not_base64 = ", item 1: neither base64 of a key, with a colon and base64 of its password \
+    if it has one, nor \"kbs:///repository/type/tag\", nor a sealed secret; a list has one key in \
+    each string";
     let empty = "has no key: it is \"base64(key)\" or \"base64(key):base64(password)\"";
     for (keys, expected) in [
         ("1".to_owned(), ": expected array, found integer".to_owned()),
-        ("[[\"a2V5\"]]".to_owned(), ", item 1: expected string, found array".to_owned()),
-        ("[\"a2V5\", 2]".to_owned(), ", item 2: expected string, found integer".to_owned()),
-        (list(MAX_DECRYPTION_KEYS + 1), ": there are at most 64 decryption keys".to_owned()),
+        (
+            "[[\"a2V5\"]]".to_owned(),
+            ", item 1: expected string, found array".to_owned(),
+        ),
+        (
+            "[\"a2V5\", 2]".to_owned(),
+            ", item 2: expected string, found integer".to_owned(),
+        ),
+        (
+            list(MAX_DECRYPTION_KEYS + 1),
+            ": there are at most 64 decryption keys".to_owned(),
+        ),
         ("[\"\"]".to_owned(), format!(", item 1: {empty}")),
         ("[\":a2V5\"]".to_owned(), format!(", item 1: {empty}")),
         ("\"a2V5,\"".to_owned(), format!(", item 2: {empty}")),
@@ -357,7 +400,9 @@ fn decryption_keys_are_checked_by_item() {
         ("[\"a2V5\\n\"]".to_owned(), not_base64.to_owned()),
         (
             "[\"a2V5:\"]".to_owned(),
-            ", item 1: has no password behind its colon; leave the colon out for a key without one".to_owned(),
+            ", item 1: has no password behind its colon; leave the colon out for a key without \
+            one"
+            .to_owned(),
         ),
         (
             format!("[\"{}\"]", encoded(MAX_DECRYPTION_KEY_BYTES + 1)),
@@ -369,15 +414,23 @@ fn decryption_keys_are_checked_by_item() {
         ),
         (
             "[\"kbs:///a/b\"]".to_owned(),
-            ", item 1: a resource has three segments, as in \"kbs:///repository/type/tag\", and this URI has 2".to_owned(),
+            ", item 1: a resource has three segments, as in \"kbs:///repository/type/tag\", and \
+            this URI has 2"
+                .to_owned(),
         ),
         (
             "[\"file:///etc/key.pem\"]".to_owned(),
-            ", item 1: a resource URI begins with \"kbs:///\", or with \"kbs+PLUGIN:///\", in lower case".to_owned(),
+            ", item 1: a resource URI begins with \"kbs:///\", or with \"kbs+PLUGIN:///\", in \
+            lower case"
+                .to_owned(),
         ),
     ] {
         let shown = problems(HOST, &format!("[decryption-keys]\nkeys = {keys}"));
-        assert_eq!(shown, format!("line 2: decryption-keys.keys{expected}"), "{keys}");
+        assert_eq!(
+            shown,
+            format!("line 2: decryption-keys.keys{expected}"),
+            "{keys}"
+        );
     }
     for (text, expected) in [
         (
@@ -408,7 +461,8 @@ fn resources_are_the_owners_to_say() {
     );
     assert_eq!(
         problems(HOST, &text),
-        "line 1: resources: belongs in the measured document, imagepuller.toml in the initdata: the host does not choose whom the guest asks for secrets"
+        "line 1: resources: belongs in the measured document, imagepuller.toml in the initdata: \
+        the host does not choose whom the guest asks for secrets"
     );
     let (document, warnings) = checked(OWNER, &text);
     let resources = document.resources.unwrap();
@@ -457,7 +511,8 @@ fn resources_are_checked_by_key() {
         ),
         (
             "sources = [\"kbs=http://kbs.corp\"]".to_owned(),
-            "sources, item 1: a key broker is asked at \"https://HOST\" or \"https://HOST:PORT\", without a path; \"http://\" needs a loopback address",
+            "sources, item 1: a key broker is asked at \"https://HOST\" or \"https://HOST:PORT\", \
+            without a path; \"http://\" needs a loopback address",
         ),
         (
             "kbs-ca-certs = \"none\"".to_owned(),
@@ -465,7 +520,8 @@ fn resources_are_checked_by_key() {
         ),
         (
             "kbs-ca-certs = '-----BEGIN CERTIFICATE-----'".to_owned(),
-            "kbs-ca-certs: block 1 is incomplete: each \"-----BEGIN CERTIFICATE-----\" needs its \"-----END CERTIFICATE-----\"",
+            "kbs-ca-certs: block 1 is incomplete: each \"-----BEGIN CERTIFICATE-----\" needs \
+            its \"-----END CERTIFICATE-----\"",
         ),
         (
             "kbs-token-file = \"token\"".to_owned(),
@@ -473,7 +529,8 @@ fn resources_are_checked_by_key() {
         ),
         (
             "kbs-attester = \"snp\"".to_owned(),
-            "kbs-attester: the only attester of this version is \"sample\"; others ask through a data hub",
+            "kbs-attester: the only attester of this version is \"sample\"; others ask through a \
+            data hub",
         ),
         ("kbs = \"https://kbs.corp\"".to_owned(), "kbs: unknown key"),
         (
@@ -492,7 +549,11 @@ fn broker_without_proof_and_proof_without_broker_are_said() {
     for (keys, expected) in [
         (
             "sources = [\"kbs=https://kbs.corp\"]",
-            vec!["line 1: resources: has a key broker, but neither \"kbs-token-file\" nor \"kbs-attester\": it gives nothing to a guest that proves nothing".to_owned()],
+            vec![
+                "line 1: resources: has a key broker, but neither \"kbs-token-file\" \
+            nor \"kbs-attester\": it gives nothing to a guest that proves nothing"
+                    .to_owned(),
+            ],
         ),
         (
             "sources = [\"offline=/a\"]\nkbs-token-file = \"/a\"\nkbs-attester = \"sample\"",
@@ -501,9 +562,16 @@ fn broker_without_proof_and_proof_without_broker_are_said() {
                 format!("line 4: resources.kbs-attester: {no_broker}"),
             ],
         ),
-        ("sources = [\"kbs=https://kbs.corp\"]\nkbs-attester = \"sample\"", vec![]),
+        (
+            "sources = [\"kbs=https://kbs.corp\"]\nkbs-attester = \"sample\"",
+            vec![],
+        ),
     ] {
-        assert_eq!(checked(OWNER, &format!("[resources]\n{keys}")).1, expected, "{keys}");
+        assert_eq!(
+            checked(OWNER, &format!("[resources]\n{keys}")).1,
+            expected,
+            "{keys}"
+        );
     }
 }
 

@@ -1,4 +1,5 @@
-//! Invariant: any bytes decode to a document that encodes and decodes to itself, or to an error; memory stays bounded.
+//! Invariant: any bytes decode to a document that encodes and decodes to itself, or to an error;
+//! memory stays bounded.
 #![no_main]
 
 use config_image::{MAX_DOCUMENT_BYTES, Magic, decode, encode, probe};

@@ -1,4 +1,5 @@
-//! Invariant: a directory of any name with any hosts.toml and CA file becomes a valid document or faults, and messages in plain text.
+//! Invariant: a directory of any name with any hosts.toml and CA file becomes a valid document or
+//! faults, and messages in plain text.
 #![no_main]
 
 use std::path::Path;
@@ -9,7 +10,8 @@ use puller_config::Document;
 
 const CA: &[u8] = include_bytes!("../../../puller-config/tests/data/root.pem");
 
-// The first line is the directory's name, the rest its hosts.toml, and what is read where that names a file.
+// The first line is the directory's name, the rest its hosts.toml, and what is read where that
+// names a file.
 fuzz_target!(|bytes: &[u8]| {
     let end = bytes.iter().position(|byte| *byte == b'\n');
     let (name, text) = bytes.split_at(end.map_or(0, |end| end + 1));

@@ -1,5 +1,6 @@
-//! Invariant: of any bytes, as file and as value of a secret, every key that is read can be put into any document that is valid, and
-//! is in it then; a document that has it already stays as it is. The input is both, with a zero byte between.
+//! Invariant: of any bytes, as file and as value of a secret, every key that is read can be put
+//! into any document that is valid, and is in it then; a document that has it already stays as it
+//! is. The input is both, with a zero byte between.
 #![no_main]
 
 use credential_sources::decryption_secret::{Source, Values, import, put_below};

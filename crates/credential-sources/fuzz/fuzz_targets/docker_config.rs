@@ -1,4 +1,5 @@
-//! Invariant: any file is offers that all fit into a document, or faults; whatever is said about it is plain text.
+//! Invariant: any file is offers that all fit into a document, or faults; whatever is said about it
+//! is plain text.
 #![no_main]
 
 use credential_sources::docker_config::Widening;

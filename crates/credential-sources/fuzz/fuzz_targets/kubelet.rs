@@ -1,5 +1,6 @@
-//! Invariant: any bytes are a configuration, a message or none; what is understood survives being written again, offers are for the registry
-//! that was asked about and nobody else, and no error shows a control character.
+//! Invariant: any bytes are a configuration, a message or none; what is understood survives being
+//! written again, offers are for the registry that was asked about and nobody else, and no error
+//! shows a control character.
 #![no_main]
 
 use credential_sources::kubelet::answer::offers;
@@ -30,7 +31,8 @@ fn response(bytes: &[u8]) {
         let (offers, findings) = offers(&host, &[("one", &response), ("two", &response)]);
         assert!(offers.iter().all(|offer| offer.name == name));
         findings.iter().for_each(|finding| shown(finding));
-        // With whatever was offered the document stays one, and only the registry that was asked about is in it.
+        // With whatever was offered the document stays one, and only the registry that was asked
+        // about is in it.
         let merged = credential_sources::merge(b"", &offers).expect("room for one entry");
         assert!(merged.document.registries.len() <= 1);
         assert!(Document::parse(&merged.text).is_ok());

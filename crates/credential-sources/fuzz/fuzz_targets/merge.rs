@@ -1,4 +1,5 @@
-//! Invariant: offers put into any valid document change nobody's credentials, trust or mirror, and the result is valid.
+//! Invariant: offers put into any valid document change nobody's credentials, trust or mirror, and
+//! the result is valid.
 //!
 //! The first line of the input holds the names that are offered for, the rest is the document.
 #![no_main]
@@ -90,7 +91,8 @@ fuzz_target!(|bytes: &[u8]| {
                     ..
                 } = entry;
                 format!(
-                    "{credentials_uri:?} {ca_certs:?} {ca_certs_uri:?} {insecure_skip_verify} {plain_http} {mirror:?} {mirror_fallback}"
+                    "{credentials_uri:?} {ca_certs:?} {ca_certs_uri:?} {insecure_skip_verify} \
+                    {plain_http} {mirror:?} {mirror_fallback}"
                 )
             }
             Match::Defaults => "None None None false false None false".to_owned(),

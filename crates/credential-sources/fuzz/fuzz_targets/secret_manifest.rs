@@ -1,4 +1,5 @@
-//! Invariant: any bytes are at most so many objects, or an error; what is combined of them is JSON that is read as the same entries.
+//! Invariant: any bytes are at most so many objects, or an error; what is combined of them is JSON
+//! that is read as the same entries.
 #![no_main]
 
 use credential_sources::docker_config::{DockerConfig, MAX_CONFIG_BYTES};

@@ -74,7 +74,8 @@ impl Reader<'_, '_> {
         Some(self.link(address, key, host))
     }
 
-    /// The root of the file: the registry itself, or what stands in its place, asked after all hosts.
+    /// The root of the file: the registry itself, or what stands in its place, asked after all
+    /// hosts.
     fn server(&mut self, server: &str, keys: Keys<'_, '_>) -> Option<Link> {
         let host = self.keys(keys);
         if server.is_empty() {
@@ -98,7 +99,12 @@ impl Reader<'_, '_> {
         let target = match endpoint {
             Ok(endpoint) => {
                 if endpoint.had_user {
-                    self.report.lost(self.source, &key, "the user name and password of the address are left out; containerd does not use them");
+                    self.report.lost(
+                        self.source,
+                        &key,
+                        "the user name and password of the address \
+                    are left out; containerd does not use them",
+                    );
                 }
                 Target::Address(endpoint)
             }
@@ -129,7 +135,8 @@ impl Reader<'_, '_> {
             ),
             (
                 "proxy",
-                "left out: the document's proxies hold for all registries; write them as [extra-env]",
+                "left out: the document's proxies hold for all registries; write them as \
+                [extra-env]",
             ),
         ] {
             if keys.take(key).is_some() {

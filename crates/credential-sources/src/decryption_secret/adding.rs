@@ -158,7 +158,8 @@ impl Edit {
         };
         let span = keys.span();
         match keys.get_mut() {
-            // In front of what is there, so that a comma and a comment at its end stay what they are.
+            // In front of what is there, so that a comma and a comment at its end stay what they
+            // are.
             DeValue::Array(_) => Some(Self {
                 replaced: span.start + 1..span.start + 1,
                 before: "\n".into(),
@@ -220,7 +221,8 @@ impl Edit {
     }
 }
 
-/// Zeroes the copies that the parser made of strings with escape sequences. It bounds the nesting, and so this recursion.
+/// Zeroes the copies that the parser made of strings with escape sequences. It bounds the nesting,
+/// and so this recursion.
 fn wipe(table: &mut DeTable<'_>) {
     for (_, value) in table.iter_mut() {
         match value.get_mut() {

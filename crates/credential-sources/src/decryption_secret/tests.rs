@@ -1,4 +1,5 @@
-//! What secrets hold, and what becomes of it in a document. The keys in `tests/data/decryption_keys` were made by OpenSSL.
+//! What secrets hold, and what becomes of it in a document. The keys in
+//! `tests/data/decryption_keys` were made by OpenSSL.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
@@ -70,7 +71,8 @@ fn manifest(kind: &str, data: &[(&str, &[u8])]) -> String {
         .map(|(name, value)| format!("  {name}: {}\n", base64(value)))
         .collect();
     format!(
-        "apiVersion: v1\nkind: Secret\ntype: {kind}\nmetadata:\n  name: keys\n  namespace: team\ndata:\n{data}"
+        "apiVersion: v1\nkind: Secret\ntype: {kind}\nmetadata:\n  name: keys\n  namespace: \
+        team\ndata:\n{data}"
     )
 }
 
@@ -133,11 +135,13 @@ fn file_that_is_neither_is_told_so() {
         (&b" \n"[..], "Note FILE: it is empty"),
         (
             b"\xff\xfe",
-            "Lost FILE: left out: it is neither PEM nor DER nor JWK; give a private key in one of these forms",
+            "Lost FILE: left out: it is neither PEM nor DER nor JWK; give a private key in one of \
+            these forms",
         ),
         (
             b"hunter2 hunter2: [",
-            "Lost FILE: it is no private key in PEM, DER or as JWK, no list of keys in base64, and it is not a manifest: line ",
+            "Lost FILE: it is no private key in PEM, DER or as JWK, no list of keys in base64, and \
+            it is not a manifest: line ",
         ),
         (
             b"aHVudGVyMg==",
@@ -154,7 +158,8 @@ fn file_that_is_neither_is_told_so() {
         ),
         (
             b"kbs://a/b/c",
-            "Lost FILE: left out: the repository stands where the broker's host would: three slashes are meant, as in \"kbs:///a/b/c\"",
+            "Lost FILE: left out: the repository stands where the broker's host would: three \
+            slashes are meant, as in \"kbs:///a/b/c\"",
         ),
         (
             b"{\"kind\": \"List\", \"items\": [{\"kind\": \"Pod\"}]}",
@@ -196,11 +201,13 @@ fn secrets_have_key_files_with_passwords_and_lists() {
             format!("Note {source}: b.pem: a private key, P-256"),
             format!("Note {source}: c: a reference, kbs:///a/b/c"),
             format!(
-                "Lost {source}: d.password: left out: it is the password of a value \"d\", which is not there"
+                "Lost {source}: d.password: left out: it is the password of a value \"d\", which \
+                is not there"
             ),
             format!("Note {source}: keys, item 1: a private key, P-384"),
             format!(
-                "Note {source}: keys, item 2: a private key, P-256, the same as that of {source}: b.pem"
+                "Note {source}: keys, item 2: a private key, P-256, the same as that of {source}: \
+                b.pem"
             ),
             format!("Note {source}: tls.crt: a certificate, which is not looked at"),
         ]
@@ -228,7 +235,8 @@ fn what_a_secret_has_beside_keys_is_told() {
                 "kubernetes.io/dockerconfigjson",
                 &[(".dockerconfigjson", b"{}")],
             ),
-            "Note FILE: secret team/keys: a secret of the type kubernetes.io/dockerconfigjson has no decryption keys",
+            "Note FILE: secret team/keys: a secret of the type kubernetes.io/dockerconfigjson has \
+            no decryption keys",
         ),
         (
             manifest("Opaque", &[("a", b"")]),
@@ -244,7 +252,8 @@ fn what_a_secret_has_beside_keys_is_told() {
         ),
         (
             manifest("Opaque", &[("a", ENCRYPTED), ("a.password", b"hunter2")]),
-            "Lost FILE: secret team/keys: a: left out: its password does not open it, or it is damaged",
+            "Lost FILE: secret team/keys: a: left out: its password does not open it, or it is \
+            damaged",
         ),
         (
             manifest(
@@ -254,7 +263,8 @@ fn what_a_secret_has_beside_keys_is_told() {
                     ("a.password", PASSWORD),
                 ],
             ),
-            "Lost FILE: secret team/keys: a: left out: it is a list, in which each key has its password behind a colon",
+            "Lost FILE: secret team/keys: a: left out: it is a list, in which each key has its \
+            password behind a colon",
         ),
         (
             manifest("Opaque", &[("a", &vec![b'a'; MAX_VALUE_BYTES + 1])]),
@@ -262,7 +272,8 @@ fn what_a_secret_has_beside_keys_is_told() {
         ),
         (
             manifest("Opaque", &[("a", b"hunter2 hunter2")]),
-            "Lost FILE: secret team/keys: a: left out: it is neither PEM nor DER nor JWK; give a private key in one of these forms",
+            "Lost FILE: secret team/keys: a: left out: it is neither PEM nor DER nor JWK; give a \
+            private key in one of these forms",
         ),
     ] {
         let imported = file(text.as_bytes());
@@ -305,7 +316,8 @@ fn items_of_all_values_count_also_those_that_are_no_keys() {
     let names: Vec<_> = (0..MAX_VALUES + 9)
         .map(|number| format!("{number:04}"))
         .collect();
-    let more = "Lost DIR: 0256: left out with all that follow: there are more than 256 keys, readable or not";
+    let more = "Lost DIR: 0256: left out with all that follow: there are more than 256 keys, \
+    readable or not";
     for broken in [&b"hunter2 "[..], b" ", b"aHVudGVyMg=="] {
         let values: Vec<_> = names.iter().map(|name| (name.as_str(), broken)).collect();
         let told = told(&mounted(&values));
@@ -314,7 +326,8 @@ fn items_of_all_values_count_also_those_that_are_no_keys() {
             (MAX_VALUES + 1, more)
         );
     }
-    // Five lists of 60 have 300 items, and the limit is in the fifth. A key that comes later is not looked at.
+    // Five lists of 60 have 300 items, and the limit is in the fifth. A key that comes later is not
+    // looked at.
     let list = ["aHVudGVyMg=="; 60].join(",");
     let list = list.as_bytes();
     let values = ["a", "b", "c", "d", "e"].map(|name| (name, list));
@@ -345,7 +358,8 @@ fn no_more_keys_with_passwords_are_tried_than_the_guest_tries() {
     assert_eq!(items(&imported), [base64(PEM)]);
     assert_eq!(
         told(&imported)[MAX_PASSWORDS],
-        "Lost FILE: item 17: left out: it has a password, and of such keys 16 are tried, here and in the guest; store it without one"
+        "Lost FILE: item 17: left out: it has a password, and of such keys 16 are tried, here and \
+        in the guest; store it without one"
     );
     // One that is there already is not tried again.
     let same = vec![with_password(ENCRYPTED); MAX_PASSWORDS + 1];

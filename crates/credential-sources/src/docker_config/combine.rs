@@ -37,10 +37,12 @@ struct Candidate<'i> {
     rank: (bool, usize, bool, std::cmp::Reverse<&'i str>),
 }
 
-/// What the configurations offer, the later inputs above the earlier ones, and what became of the rest.
+/// What the configurations offer, the later inputs above the earlier ones, and what became of the
+/// rest.
 ///
-/// Keys are compared as they are written first, and the last input that has one counts, as secretgen-controller does it. Of keys
-/// that differ in writing but stand for one registry, one wins and the others are reported.
+/// Keys are compared as they are written first, and the last input that has one counts, as
+/// secretgen-controller does it. Of keys that differ in writing but stand for one registry, one
+/// wins and the others are reported.
 #[must_use]
 pub fn offers(inputs: &[Input], widening: Widening) -> (Vec<Offer>, Vec<Finding>) {
     let mut findings = Vec::new();
@@ -132,7 +134,8 @@ fn registry(
     match key::meaning(key) {
         Meaning::Registry(name) => {
             if key::is_plain_http(key) {
-                let text = "the scheme is dropped; plain HTTP is allowed by \"plain-http\" in a document only";
+                let text = "the scheme is dropped; plain HTTP is allowed by \"plain-http\" in a \
+                document only";
                 report(Loss::Note, text.to_owned());
             }
             Some((name, true))

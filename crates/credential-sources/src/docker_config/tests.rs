@@ -232,7 +232,8 @@ fn widening_happens_on_request_only_and_behind_the_exact_key() {
     );
 }
 
-/// The last input with a key counts; of different keys for one registry the last input, then the bare host.
+/// The last input with a key counts; of different keys for one registry the last input, then the
+/// bare host.
 #[test]
 fn inputs_override_each_other_by_key_then_by_registry() {
     let json = |key: &str, user: &str| {
@@ -272,7 +273,8 @@ fn inputs_override_each_other_by_key_then_by_registry() {
     );
 }
 
-/// A file named Docker Hub with and without its port; both passwords were taken, and nothing was told.
+/// A file named Docker Hub with and without its port; both passwords were taken, and nothing was
+/// told.
 #[test]
 fn a_key_with_port_443_and_one_without_are_one_registry() {
     for (one, other, counts) in [

@@ -1,10 +1,12 @@
 //! What plugins answered about a registry, as offers for it.
 //!
-//! The kubelet puts all answers about an image into one keyring, walks its keys in reverse lexicographic order, and tries every pair whose
-//! key matches the image, those of earlier plugins first. The offers are in that order; the document takes the first that it
-//! can express. A key with globs becomes an offer for the registry that was asked about and for no
-//! other name. A registry asked about without a port gets an entry without one, and that holds for every port of the host; the
-//! kubelet would use the pair for the HTTPS port only. Where ports are different registries, list them with their ports.
+//! The kubelet puts all answers about an image into one keyring, walks its keys in reverse
+//! lexicographic order, and tries every pair whose key matches the image, those of earlier plugins
+//! first. The offers are in that order; the document takes the first that it can express. A key
+//! with globs becomes an offer for the registry that was asked about and for no other name. A
+//! registry asked about without a port gets an entry without one, and that holds for every port of
+//! the host; the kubelet would use the pair for the HTTPS port only. Where ports are different
+//! registries, list them with their ports.
 
 use std::cmp::Reverse;
 
@@ -120,7 +122,8 @@ fn candidates_of<'a>(
     }
     if paths > 0 {
         let text = format!(
-            "{paths} keys of its answer are for a part of the registry, which no document can express, and are not used"
+            "{paths} keys of its answer are for a part of the registry, which no document can \
+            express, and are not used"
         );
         findings.push(lost(plugin, host, text));
     }
@@ -136,7 +139,8 @@ fn lost(plugin: &str, host: &RegistryHost, text: String) -> Finding {
     }
 }
 
-/// A key as the kubelet's keyring keeps it: without scheme, without the version of a registry's interface, without a lone slash.
+/// A key as the kubelet's keyring keeps it: without scheme, without the version of a registry's
+/// interface, without a lone slash.
 fn normal(key: &str) -> String {
     let rest = key
         .strip_prefix("https://")
@@ -167,7 +171,8 @@ mod tests {
         Response::parse(text.as_bytes(), Version::V1).unwrap()
     }
 
-    /// The users offered for `host` by the answers, whose pairs are `key=user`, each password its user's with "-pw".
+    /// The users offered for `host` by the answers, whose pairs are `key=user`, each password its
+    /// user's with "-pw".
     fn users(host: &str, answers: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
         let responses: Vec<_> = answers
             .iter()

@@ -1,7 +1,8 @@
-//! The kubelet's `CredentialProviderConfig`: which plugins there are, for which images, and how they are started.
+//! The kubelet's `CredentialProviderConfig`: which plugins there are, for which images, and how
+//! they are started.
 //!
-//! A text is read as strictly as the kubelet reads it, in any of its versions, as YAML or JSON, and several texts become one list.
-//! Values of `env` may be secrets, so no error repeats a value.
+//! A text is read as strictly as the kubelet reads it, in any of its versions, as YAML or JSON, and
+//! several texts become one list. Values of `env` may be secrets, so no error repeats a value.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -27,7 +28,8 @@ const MAX_NODES: usize = 100_000;
 
 const KIND: &str = "CredentialProviderConfig";
 
-/// The versions of the text; they differ in nothing but `tokenAttributes`, which only the first has.
+/// The versions of the text; they differ in nothing but `tokenAttributes`, which only the first
+/// has.
 const API_VERSIONS: [&str; 3] = [
     "kubelet.config.k8s.io/v1",
     "kubelet.config.k8s.io/v1beta1",
@@ -163,7 +165,8 @@ impl Providers {
     }
 }
 
-/// Whether the kubelet takes it for the name of a plugin; control characters, which it takes, are no part of an honest one.
+/// Whether the kubelet takes it for the name of a plugin; control characters, which it takes, are
+/// no part of an honest one.
 fn is_file_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= 255

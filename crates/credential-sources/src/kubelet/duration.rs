@@ -7,7 +7,8 @@ use std::time::Duration;
 #[error("not a time such as \"10m\" or \"6h0m0s\"")]
 pub struct InvalidDuration;
 
-/// The longest text that is looked at; Go itself never writes more than some thirty bytes. Free to change.
+/// The longest text that is looked at; Go itself never writes more than some thirty bytes. Free to
+/// change.
 const MAX_BYTES: usize = 256;
 
 const UNITS: [(&str, u64); 8] = [

@@ -1,8 +1,10 @@
-//! Which images a pattern of `matchImages`, or a key of an answer, stands for; exactly as the kubelet decides it.
+//! Which images a pattern of `matchImages`, or a key of an answer, stands for; exactly as the
+//! kubelet decides it.
 //!
-//! Both sides are read as URLs without their scheme. Ports must be equal as texts, so that a pattern without a port matches no
-//! image with one. Hosts are compared label by label with shell globs, and must have equally many. The image's path must
-//! begin with that of the pattern, as text: `/team` matches `/teams` too.
+//! Both sides are read as URLs without their scheme. Ports must be equal as texts, so that a
+//! pattern without a port matches no image with one. Hosts are compared label by label with shell
+//! globs, and must have equally many. The image's path must begin with that of the pattern, as
+//! text: `/team` matches `/teams` too.
 
 use std::fmt;
 
@@ -22,7 +24,8 @@ pub struct Pattern {
     path: Vec<u8>,
 }
 
-/// Hosts and paths are no secrets, but a pasted `user:password@host` would be: nothing of it is kept.
+/// Hosts and paths are no secrets, but a pasted `user:password@host` would be: nothing of it is
+/// kept.
 impl fmt::Debug for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Pattern({})", self.host())
@@ -30,7 +33,8 @@ impl fmt::Debug for Pattern {
 }
 
 impl Pattern {
-    /// Reads a text without a scheme, such as `*.dkr.ecr.*.amazonaws.com` or `registry.corp:5000/team`.
+    /// Reads a text without a scheme, such as `*.dkr.ecr.*.amazonaws.com` or
+    /// `registry.corp:5000/team`.
     ///
     /// # Errors
     ///
@@ -180,7 +184,8 @@ fn glob_matches(glob: &str, label: &str) -> bool {
     };
     let label: Vec<char> = label.chars().collect();
     let (mut step, mut place) = (0, 0);
-    // Where to go on if what follows the last `*` does not fit: one character later than the last time.
+    // Where to go on if what follows the last `*` does not fit: one character later than the last
+    // time.
     let mut retry: Option<(usize, usize)> = None;
     while place < label.len() {
         match steps.get(step) {

@@ -1,9 +1,12 @@
-//! Question and answer between kubelet and plugin, as bytes; this project asks, and answers as a plugin of its own.
+//! Question and answer between kubelet and plugin, as bytes; this project asks, and answers as a
+//! plugin of its own.
 //!
-//! Decoding is as strict as the kubelet's: unknown and repeated keys, another kind or version are errors. No error repeats anything of
-//! the text, which may hold passwords anywhere. JSON only, as there.
+//! Decoding is as strict as the kubelet's: unknown and repeated keys, another kind or version are
+//! errors. No error repeats anything of the text, which may hold passwords anywhere. JSON only, as
+//! there.
 //!
-//! Secrets are moved into memory that is zeroed; of a string with escape sequences the JSON parser leaves fragments behind.
+//! Secrets are moved into memory that is zeroed; of a string with escape sequences the JSON parser
+//! leaves fragments behind.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +19,8 @@ use zeroize::Zeroizing;
 
 use super::duration;
 
-/// The longest question or answer; the longest that real plugins write have a few KiB. Free to change.
+/// The longest question or answer; the longest that real plugins write have a few KiB. Free to
+/// change.
 pub const MAX_MESSAGE_BYTES: usize = 256 << 10;
 
 /// The most keys of an answer. Free to change; real plugins answer a handful.
@@ -69,8 +73,8 @@ pub enum CacheKeyType {
     Global,
 }
 
-/// User name and password of one key of an answer; both may be empty, which means "anonymous". `Debug` shows neither: some
-/// registries take a token as the user name.
+/// User name and password of one key of an answer; both may be empty, which means "anonymous".
+/// `Debug` shows neither: some registries take a token as the user name.
 #[derive(Clone)]
 pub struct Pair {
     /// The user name.

@@ -1,15 +1,19 @@
 //! Plugins as processes: all side by side, each bounded in time and output, and killed in the end.
 //!
-//! A plugin gets this process's user, its environment with what the configuration adds, the question on standard input, and
-//! no descriptor but its own three. What it writes to standard error goes nowhere: it may hold secrets.
+//! A plugin gets this process's user, its environment with what the configuration adds, the
+//! question on standard input, and no descriptor but its own three. What it writes to standard
+//! error goes nowhere: it may hold secrets.
 //!
-//! It runs in the machine's own network, where the kubelet's run: Kata starts its hypervisor, and so its wrapper, in the network
-//! namespace of the pod, from which neither a cloud's metadata service nor its token service need be reachable.
+//! It runs in the machine's own network, where the kubelet's run: Kata starts its hypervisor, and
+//! so its wrapper, in the network namespace of the pod, from which neither a cloud's metadata
+//! service nor its token service need be reachable.
 //!
-//! It is done when it has ended, not when its output is closed: what a process that it left behind still writes is not waited for,
-//! and the plugin with its process group is killed in any case. What moves to a group or session of its own is not: plugins are
-//! programs of the node's administrator, and this is for those that fail, not for those that flee. Where this process was started
-//! with SIGCHLD ignored, a plugin's number may belong to somebody else as soon as it has ended, so its group is then left alone.
+//! It is done when it has ended, not when its output is closed: what a process that it left behind
+//! still writes is not waited for, and the plugin with its process group is killed in any case.
+//! What moves to a group or session of its own is not: plugins are programs of the node's
+//! administrator, and this is for those that fail, not for those that flee. Where this process was
+//! started with SIGCHLD ignored, a plugin's number may belong to somebody else as soon as it has
+//! ended, so its group is then left alone.
 
 mod host_network;
 
@@ -35,7 +39,8 @@ use super::protocol::{self, MAX_MESSAGE_BYTES, MessageError, Response};
 /// How long the kubelet lets a plugin run; this project's own deadline is never later.
 pub const MAX_RUN: Duration = Duration::from_secs(60);
 
-/// How long the end of a killed process is waited for: it takes longer only inside of the kernel, where nothing helps.
+/// How long the end of a killed process is waited for: it takes longer only inside of the kernel,
+/// where nothing helps.
 const KILL_WITHIN: Duration = Duration::from_secs(2);
 
 /// A question to one plugin.
@@ -89,8 +94,9 @@ pub enum RunError {
     Message(MessageError),
 }
 
-/// Asks all `questions` at once, of programs in `directory`, and waits until each is answered, failed, or it is `deadline`. The answers
-/// are in the order of the questions. No thread is left, and no plugin nor what is in its process group.
+/// Asks all `questions` at once, of programs in `directory`, and waits until each is answered,
+/// failed, or it is `deadline`. The answers are in the order of the questions. No thread is left,
+/// and no plugin nor what is in its process group.
 pub fn ask(
     directory: &Path,
     questions: &[Question<'_>],
@@ -141,7 +147,8 @@ fn ask_one(
     Ok(Answer { text, response })
 }
 
-/// Runs `command` with `input` as its standard input and returns its standard output, where it ends in time, well and with little output.
+/// Runs `command` with `input` as its standard input and returns its standard output, where it ends
+/// in time, well and with little output.
 ///
 /// # Errors
 ///
@@ -155,7 +162,8 @@ pub fn run(
         return Err(RunError::TimedOut);
     }
     command
-        // Kata's shims start programs in the sandbox's directory, which is none of a plugin's business.
+        // Kata's shims start programs in the sandbox's directory, which is none of a plugin's
+        // business.
         .current_dir("/")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -226,10 +234,12 @@ impl<'a> Running<'a> {
         deadline: Instant,
     ) -> Result<Zeroizing<Vec<u8>>, RunError> {
         if let Some(mut stdin) = self.child.stdin.take() {
-            // A question is shorter than a pipe is wide, so this does not block. A plugin that does not read it needs it not.
+            // A question is shorter than a pipe is wide, so this does not block. A plugin that does
+            // not read it needs it not.
             let _ = stdin.write_all(input);
         }
-        // A vector that grows would leave its old copy in freed memory. What is not used is never touched.
+        // A vector that grows would leave its old copy in freed memory. What is not used is never
+        // touched.
         let mut output = Zeroizing::new(vec![0; MAX_MESSAGE_BYTES + 1]);
         let mut length = 0;
         let (mut open, mut ended) = (true, false);
@@ -293,7 +303,8 @@ impl<'a> Running<'a> {
 
     /// Kills the plugin and whatever is left of its group, and takes its exit status.
     fn end(self) -> Result<ExitStatus, RunError> {
-        // A child that can be waited for still has its number, and the group of that number is its own.
+        // A child that can be waited for still has its number, and the group of that number is its
+        // own.
         if is_ours(WaitId::PidFd(self.process.as_fd())) {
             let _ = kill_process_group(Pid::from_child(self.child), Signal::KILL);
         }

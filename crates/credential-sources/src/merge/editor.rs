@@ -14,7 +14,8 @@ pub(super) struct Editor {
 }
 
 impl Editor {
-    /// Takes a valid document, and what will be added to it. `None` if the editor disagrees about its being valid.
+    /// Takes a valid document, and what will be added to it. `None` if the editor disagrees about
+    /// its being valid.
     pub(super) fn new(text: &str, additions: &[Addition]) -> Option<Self> {
         let names: Vec<String> = additions
             .iter()
@@ -27,8 +28,8 @@ impl Editor {
         })
     }
 
-    /// Adds keys, unless they would take more bytes than there is `room`. Returns how many they take; `None` if the document
-    /// has not the form that was found before.
+    /// Adds keys, unless they would take more bytes than there is `room`. Returns how many they
+    /// take; `None` if the document has not the form that was found before.
     pub(super) fn add(&mut self, addition: &Addition, room: usize) -> Option<usize> {
         let is_new = addition.base.as_ref() != Some(&addition.name);
         let mut fields: Vec<(String, Value)> = Vec::new();

@@ -79,12 +79,14 @@ impl<'d> Holder<'d> {
                 entry.written()
             )),
             Verdict::Lent(entry) => Some(format!(
-                "the document's entry \"{}\" names a mirror, which would be sent the credentials; give the mirror an entry \
+                "the document's entry \"{}\" names a mirror, which would be sent the credentials; \
+                give the mirror an entry \
                  of its own",
                 entry.written()
             )),
             Verdict::Borrower(entry) => Some(format!(
-                "it is the mirror of the document's entry \"{}\", whose settings it would lose by an entry of its own; write \
+                "it is the mirror of the document's entry \"{}\", whose settings it would lose by \
+                an entry of its own; write \
                  one into the document, even an empty one, to have credentials added to it",
                 entry.written()
             )),
@@ -94,7 +96,8 @@ impl<'d> Holder<'d> {
     /// What a new entry changes beside the credentials.
     pub(super) fn change(&self, name: &RegistryName) -> Option<&'static str> {
         (self.has_roots && name.is_literal()).then_some(
-            "with an entry of its own it is trusted by the web's certificate authorities even where a registry with ca-certs sends \
+            "with an entry of its own it is trusted by the web's certificate authorities even \
+            where a registry with ca-certs sends \
              the puller to it; write an entry for it into the document if that must not be",
         )
     }
@@ -110,7 +113,8 @@ impl<'d> Holder<'d> {
                 )
             }
             Some(base) => format!(
-                "the document's entry \"{}\" has no credentials; its other settings hold for the new entry too",
+                "the document's entry \"{}\" has no credentials; its other settings hold for the \
+                new entry too",
                 base.written()
             ),
         }
@@ -119,15 +123,16 @@ impl<'d> Holder<'d> {
 
 /// The name of the entry that an offer for `name` is put into.
 ///
-/// A name without a port is offered for the registry on port 443. Where the document has an entry for that port, a new one
-/// without a port would hold for all the other ports and for that one not.
+/// A name without a port is offered for the registry on port 443. Where the document has an entry
+/// for that port, a new one without a port would hold for all the other ports and for that one not.
 pub(super) fn entry_name(registries: &Registries, name: RegistryName) -> RegistryName {
     let on_https = with_https_port(&name);
     let has_entry = registries.iter().any(|(known, _)| *known == on_https);
     if has_entry { on_https } else { name }
 }
 
-/// The name of a single host with port 443 where it has none; any other as it is. Equal for equal [`RegistryHost`]s.
+/// The name of a single host with port 443 where it has none; any other as it is. Equal for equal
+/// [`RegistryHost`]s.
 pub(crate) fn with_https_port(name: &RegistryName) -> RegistryName {
     if !name.is_literal() || name.has_port() {
         return name.clone();
@@ -135,7 +140,8 @@ pub(crate) fn with_https_port(name: &RegistryName) -> RegistryName {
     RegistryName::parse(&format!("{name}:443")).unwrap_or_else(|_| name.clone())
 }
 
-/// The entry with this very name, or else the most specific one that holds for everything that it stands for.
+/// The entry with this very name, or else the most specific one that holds for everything that it
+/// stands for.
 fn holding<'d>(
     registries: &'d Registries,
     name: &RegistryName,

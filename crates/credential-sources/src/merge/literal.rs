@@ -12,7 +12,8 @@ pub(crate) type Keys = Vec<(&'static str, Zeroizing<String>)>;
 
 /// The keys that say what is offered; `None` if that is nothing.
 ///
-/// A pair of which one half is empty is written as `auth`, because the document refuses an empty `username` or `password`.
+/// A pair of which one half is empty is written as `auth`, because the document refuses an empty
+/// `username` or `password`.
 pub(crate) fn keys(offered: &Offered) -> Option<Keys> {
     Some(match offered {
         Offered::Password { username, password } => match (username.as_str(), password.expose()) {

@@ -1,4 +1,5 @@
-//! A document whose values are replaced by numbers while it is edited, so that the editor never holds a secret.
+//! A document whose values are replaced by numbers while it is edited, so that the editor never
+//! holds a secret.
 //!
 //! The editor keeps several copies of every text and zeroes none.
 
@@ -21,8 +22,8 @@ pub(crate) struct Mask {
 }
 
 impl Mask {
-    /// Masks every string of a valid document except `ca-certs`, which are no secret and may be long. `names` are texts
-    /// that will be added unmasked. `None` if the text is no TOML.
+    /// Masks every string of a valid document except `ca-certs`, which are no secret and may be
+    /// long. `names` are texts that will be added unmasked. `None` if the text is no TOML.
     pub(crate) fn of<'n>(
         text: &'n str,
         names: impl Iterator<Item = &'n str>,
@@ -69,7 +70,8 @@ impl Mask {
             .sum()
     }
 
-    /// The text as pairs of what needs no replacement and the value that follows it, the last of them empty.
+    /// The text as pairs of what needs no replacement and the value that follows it, the last of
+    /// them empty.
     fn parts<'t>(&'t self, masked: &'t str) -> impl Iterator<Item = (&'t str, &'t str)> {
         let opening = format!("\"{}", self.marker);
         let mut rest = Some(masked);
@@ -92,7 +94,8 @@ impl Mask {
     }
 }
 
-/// A marker that none of the texts contains, found in one pass: each of its occurrences rules out one number.
+/// A marker that none of the texts contains, found in one pass: each of its occurrences rules out
+/// one number.
 fn marker<'t>(texts: impl Iterator<Item = &'t str>) -> String {
     let mut taken = BTreeSet::new();
     for text in texts {
@@ -112,8 +115,8 @@ fn marker<'t>(texts: impl Iterator<Item = &'t str>) -> String {
     format!("{WORD}{number}-")
 }
 
-/// Collects where the values are, and zeroes the copies that the parser made of those with escape sequences. The parser
-/// bounds the nesting, and so this recursion.
+/// Collects where the values are, and zeroes the copies that the parser made of those with escape
+/// sequences. The parser bounds the nesting, and so this recursion.
 fn take_spans(table: &mut DeTable<'_>, spans: &mut Vec<Range<usize>>) {
     for (key, value) in table.iter_mut() {
         let span = value.span();

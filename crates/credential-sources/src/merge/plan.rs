@@ -14,7 +14,8 @@ use crate::printable::printable;
 pub(super) struct Addition {
     /// The registry's name.
     pub(super) name: RegistryName,
-    /// The entry of the document that the keys join, where it has this very name, or whose other settings a new one takes over.
+    /// The entry of the document that the keys join, where it has this very name, or whose other
+    /// settings a new one takes over.
     pub(super) base: Option<RegistryName>,
     /// What is added.
     pub(super) keys: Keys,
@@ -31,7 +32,8 @@ pub(super) struct Plan<'d> {
     decisions: Vec<Decision>,
     /// What the document says of each name.
     holders: BTreeMap<RegistryName, Holder<'d>>,
-    /// The number of the decision about each registry: a name without a port and the one with port 443 are one.
+    /// The number of the decision about each registry: a name without a port and the one with port
+    /// 443 are one.
     known: BTreeMap<RegistryName, usize>,
 }
 

@@ -47,7 +47,8 @@ const SHAPES: [&str; 6] = [
     "[registries.\"reg.corp\"] # mine\nplain-http = true\n\n[extra-env]\nNO_PROXY = \"x\"",
     "registries = { \"reg.corp\" = { plain-http = true } } # inline\r\n",
     "registries.\"reg.corp\".plain-http = true\n",
-    "[registries]\n\"reg.corp\" = { plain-http = true }\n\".corp\".mirror = \"https://m.example\"\n",
+    "[registries]\n\"reg.corp\" = { plain-http = true }\n\".corp\".mirror \
+    = \"https://m.example\"\n",
 ];
 
 #[test]
@@ -198,7 +199,8 @@ mirror-fallback = true
     assert_eq!(entry.mirror.as_ref().unwrap().url().path(), "/a");
 }
 
-/// A document had credentials for port 443 only, and an offer without a port put its password on every other port.
+/// A document had credentials for port 443 only, and an offer without a port put its password on
+/// every other port.
 #[test]
 fn no_port_and_port_443_are_one_registry() {
     let own = "[registries.\"reg.corp:443\"]\nusername = \"own\"\npassword = 'hunter2\"own\\'\n";
@@ -251,7 +253,8 @@ fn credentials_never_reach_a_mirror_by_accident() {
         ),
         // A new entry would take the mirror's CAs, and its password would go to the registry.
         (
-            "[registries.\"docker.io\"]\nmirror = \"https://m.corp\"\nca-certs = \"none\"\nusername = \"u\"\npassword = \"p\"\n",
+            "[registries.\"docker.io\"]\nmirror = \"https://m.corp\"\nca-certs \
+            = \"none\"\nusername = \"u\"\npassword = \"p\"\n",
             "m.corp",
         ),
         (
@@ -259,7 +262,8 @@ fn credentials_never_reach_a_mirror_by_accident() {
             "m.corp",
         ),
         (
-            "[registries.\"docker.io\"]\nmirror = \"http://m.corp:5000\"\nplain-http = true\n\n[registries.\".corp\"]\n",
+            "[registries.\"docker.io\"]\nmirror = \"http://m.corp:5000\"\nplain-http = \
+            true\n\n[registries.\".corp\"]\n",
             "m.corp:5000",
         ),
         (
@@ -331,10 +335,12 @@ fn a_document_that_is_not_valid_is_refused_without_its_values() {
     assert!(!format!("{error}{error:?}").contains("hunter2"));
 }
 
-/// A token server trusted by its registry's `ca-certs` was offered credentials, and no token could be had any more.
+/// A token server trusted by its registry's `ca-certs` was offered credentials, and no token could
+/// be had any more.
 #[test]
 fn a_change_of_trust_is_told() {
-    let document = "[registries.\"reg.corp\"]\nca-certs = \"none\"\n[registries.\".lab\"]\nca-certs = \"none\"\n[registries.\"b.corp\"]\n";
+    let document = "[registries.\"reg.corp\"]\nca-certs \
+    = \"none\"\n[registries.\".lab\"]\nca-certs = \"none\"\n[registries.\"b.corp\"]\n";
     for (name, is_told) in [
         ("auth.corp", true),
         ("auth.corp:443", true),
@@ -353,8 +359,8 @@ fn a_change_of_trust_is_told() {
     );
 }
 
-/// The story: the host does not know what `credentials-uri` names. An offer beside it would make the document invalid, or send
-/// the offered password where the confidential one was meant.
+/// The story: the host does not know what `credentials-uri` names. An offer beside it would make
+/// the document invalid, or send the offered password where the confidential one was meant.
 #[test]
 fn references_are_credentials_and_are_inherited_like_other_settings() {
     for document in [
@@ -366,7 +372,8 @@ fn references_are_credentials_and_are_inherited_like_other_settings() {
         assert!(matches!(&merged.decisions[0].winner, Winner::Document(entry) if entry == ".corp"));
     }
     let merged = merged(
-        "[registries.\".corp\"]\nca-certs-uri = \"kbs:///a/b/c\"\n[decryption-keys]\nkeys = [\"a2V5\", # mine\n]\n",
+        "[registries.\".corp\"]\nca-certs-uri = \"kbs:///a/b/c\"\n[decryption-keys]\nkeys = \
+        [\"a2V5\", # mine\n]\n",
         &[offer("reg.corp", "a", "A")],
     );
     let host = RegistryHost::parse("reg.corp").unwrap();

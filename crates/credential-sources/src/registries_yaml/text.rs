@@ -84,13 +84,17 @@ pub(super) fn parse(bytes: &[u8]) -> Result<File, String> {
         let place = error.location().map_or(String::new(), |location| {
             format!(" at line {}", location.line())
         });
-        format!("not YAML of the form of registries.yaml{place}: a syntax error, a key twice, a value of another type, or more than is read")
+        format!(
+            "not YAML of the form of registries.yaml{place}: a syntax error, a key twice, a \
+        value of another type, or more than is read"
+        )
     })
 }
 
 /// A mapping whose keys are read one by one.
 trait Keys: Default {
-    /// Reads the value of a key; `false` if the key is not known, and its value still to be skipped.
+    /// Reads the value of a key; `false` if the key is not known, and its value still to be
+    /// skipped.
     fn read<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<bool, A::Error>;
 
     /// Where keys that are not known are listed.

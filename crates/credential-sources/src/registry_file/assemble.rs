@@ -124,12 +124,22 @@ impl Draft {
                     own.plain_http |= link.settings.plain_http;
                     link.settings.plain_http = own.plain_http;
                     if *own != link.settings {
-                        report.lost(source, &link.key, "left out: the registry itself is reached in one way, the first one that the file has");
+                        report.lost(
+                            source,
+                            &link.key,
+                            "left out: the registry itself is reached \
+                        in one way, the first one that the file has",
+                        );
                     }
                 }
                 (false, None) if self.mirror.is_none() => self.mirror = Some(link),
                 (false, None) => {
-                    report.lost(source, &link.key, "left out: the document has one mirror for a registry, the first one that the file has");
+                    report.lost(
+                        source,
+                        &link.key,
+                        "left out: the document has one mirror for a \
+                    registry, the first one that the file has",
+                    );
                 }
                 (false, Some(_)) => {
                     report.lost(

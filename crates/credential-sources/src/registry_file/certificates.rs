@@ -48,7 +48,8 @@ impl Certificates {
         self.blocks.is_empty()
     }
 
-    /// Those of a file, as lenient as Go's reader: what is no certificate is skipped. Nothing else of a file is ever taken.
+    /// Those of a file, as lenient as Go's reader: what is no certificate is skipped. Nothing else
+    /// of a file is ever taken.
     ///
     /// # Errors
     ///

@@ -101,13 +101,16 @@ fn tell_roots(entries: &[Entry], system_roots: Option<&Certificates>, report: &m
             None => report.lost(
                 &entry.source,
                 &entry.name,
-                "its certificate authorities were trusted beside the system's and are the only ones now, also for the hosts that it redirects to; --keep-system-roots adds the system's",
+                "its certificate authorities were trusted beside the system's and are the only \
+                ones now, also for the hosts that it redirects to; --keep-system-roots adds the \
+                system's",
             ),
             Some(system) if own.len() + system.len() > MAX_CERTIFICATES => report.fault(
                 &entry.source,
                 &entry.name,
                 format!(
-                    "{} certificates, {} of them the system's, are more than the {MAX_CERTIFICATES} that an entry may have",
+                    "{} certificates, {} of them the system's, are more than the \
+                    {MAX_CERTIFICATES} that an entry may have",
                     own.len() + system.len(),
                     system.len()
                 ),
@@ -139,13 +142,15 @@ fn too_long(bytes: usize, entries: &[Entry], system_roots: Option<&Certificates>
         .count();
     let advice = match system_roots {
         Some(system) => format!(
-            "the system's {} roots stand in each of {have} entries; name a shorter file with --system-roots, or leave --keep-system-roots out",
+            "the system's {} roots stand in each of {have} entries; name a shorter file with \
+            --system-roots, or leave --keep-system-roots out",
             system.len()
         ),
         None => format!("{have} entries have certificates; import fewer registries"),
     };
     format!(
-        "the document's certificates alone have {bytes} bytes, and a document has at most {MAX_DOCUMENT_BYTES}: {advice}"
+        "the document's certificates alone have {bytes} bytes, and a document has at most \
+        {MAX_DOCUMENT_BYTES}: {advice}"
     )
 }
 

@@ -3,7 +3,8 @@
 use puller_config::RegistryHost;
 use url::Url;
 
-/// Where a host's API is, as far as the document can say it: below an optional path, always at `v2/`.
+/// Where a host's API is, as far as the document can say it: below an optional path, always at
+/// `v2/`.
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoint {
     /// Host and port.

@@ -19,7 +19,8 @@ pub(super) enum Holder {
 
 /// The entry for the mirror of a draft, `None` where there is no mirror.
 ///
-/// It is needed even if it says nothing, so that the registry's own credentials are not lent to the mirror.
+/// It is needed even if it says nothing, so that the registry's own credentials are not lent to the
+/// mirror.
 pub(super) fn mirror_entry(
     index: usize,
     drafts: &[Draft],

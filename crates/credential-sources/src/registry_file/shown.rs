@@ -1,4 +1,5 @@
-//! Parts of files as messages may show them: short, printable, and without what could be a password.
+//! Parts of files as messages may show them: short, printable, and without what could be a
+//! password.
 
 use url::Url;
 

@@ -9,7 +9,8 @@ use zeroize::Zeroize;
 use super::Report;
 use super::shown::join;
 
-/// The parsed file, whose strings are zeroed when it is dropped as far as they are copies. No `Debug`, which would show them.
+/// The parsed file, whose strings are zeroed when it is dropped as far as they are copies. No
+/// `Debug`, which would show them.
 pub(crate) struct Tree<'i>(DeTable<'i>);
 
 impl Drop for Tree<'_> {
@@ -35,7 +36,8 @@ fn wipe_value(value: &mut DeValue<'_>) {
 }
 
 impl<'i> Tree<'i> {
-    /// Parses a file of at most `limit` bytes, which bounds the parser's memory: about a kilobyte for two bytes.
+    /// Parses a file of at most `limit` bytes, which bounds the parser's memory: about a kilobyte
+    /// for two bytes.
     pub(crate) fn parse(
         bytes: &'i [u8],
         limit: usize,
@@ -163,7 +165,8 @@ impl<'t, 'i> Keys<'t, 'i> {
         tables
     }
 
-    /// The tables that are left, each with its key, in the file's order. `name` says how their keys are shown.
+    /// The tables that are left, each with its key, in the file's order. `name` says how their keys
+    /// are shown.
     pub(crate) fn into_tables(
         self,
         name: impl Fn(&str) -> String,

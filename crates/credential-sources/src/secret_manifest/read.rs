@@ -11,7 +11,8 @@ use super::{
     SecretManifest, Selector,
 };
 
-/// The most nodes of a text: what [`MAX_OBJECTS`] secrets with many annotations have. Free to change.
+/// The most nodes of a text: what [`MAX_OBJECTS`] secrets with many annotations have. Free to
+/// change.
 const MAX_NODES: usize = 100_000;
 
 /// How deep a YAML text may be. Manifests of pods have about fifteen levels.
@@ -75,9 +76,10 @@ struct RawSelector {
 
 /// Reads the objects of a text, those in lists included, in their order.
 ///
-/// The text may come from an attacker: its length, nodes and nesting are bounded, aliases are refused, and no value of it appears
-/// in an error. Secrets are copied into memory that is zeroed; the parsers' own buffers are not, where a value is written with
-/// escape sequences or over several lines.
+/// The text may come from an attacker: its length, nodes and nesting are bounded, aliases are
+/// refused, and no value of it appears in an error. Secrets are copied into memory that is zeroed;
+/// the parsers' own buffers are not, where a value is written with escape sequences or over several
+/// lines.
 ///
 /// # Errors
 ///
@@ -114,7 +116,8 @@ fn read(text: &str) -> Result<Vec<Option<Raw>>, ManifestError> {
     read_yaml(text)
 }
 
-/// How many values a JSON text has at most, without reading it: a value of two bytes may take a hundred times that.
+/// How many values a JSON text has at most, without reading it: a value of two bytes may take a
+/// hundred times that.
 fn json_nodes(text: &str) -> usize {
     let mut nodes = 0;
     let (mut is_string, mut is_escaped) = (false, false);

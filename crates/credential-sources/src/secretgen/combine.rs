@@ -78,9 +78,10 @@ pub fn placeholder_namespaces(objects: &[Object]) -> BTreeSet<&str> {
 
 /// Combines the secrets that are exported to `namespace`, as the controller does it.
 ///
-/// Of the entries only `username`, `password` and `auth` are kept, each present even if it is empty; of two with the same key as
-/// it is written, the one of the secret with the greater [`Rank`] is. The bytes are those that Go's encoder
-/// makes; what is refused here and not there is in the [module's](super) description.
+/// Of the entries only `username`, `password` and `auth` are kept, each present even if it is
+/// empty; of two with the same key as it is written, the one of the secret with the greater
+/// [`Rank`] is. The bytes are those that Go's encoder makes; what is refused here and not there is
+/// in the [module's](super) description.
 ///
 /// # Errors
 ///

@@ -37,7 +37,8 @@ pub(super) fn auths(entries: &BTreeMap<String, Entry>) -> Zeroizing<Vec<u8>> {
     Zeroizing::new(std::mem::take(&mut *json).into_bytes())
 }
 
-/// A string as Go since 1.22 writes it: what could end a script in HTML is escaped, and so are line separators.
+/// A string as Go since 1.22 writes it: what could end a script in HTML is escaped, and so are line
+/// separators.
 fn string(json: &mut String, text: &str) {
     json.push('"');
     for letter in text.chars() {

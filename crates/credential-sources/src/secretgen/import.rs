@@ -22,8 +22,8 @@ pub struct Imported {
     pub offers: Vec<Offer>,
     /// What could not be taken over as it stands.
     pub findings: Vec<Finding>,
-    /// What cannot be read at all. As for kubelet, which makes nothing of a keyring with one bad secret, the offers are not to be
-    /// used then.
+    /// What cannot be read at all. As for kubelet, which makes nothing of a keyring with one bad
+    /// secret, the offers are not to be used then.
     pub faults: Vec<Finding>,
 }
 
@@ -35,9 +35,9 @@ impl std::fmt::Debug for SourceFile<'_> {
     }
 }
 
-/// Reads files. Of two that say something about one key, the one with the greater [`Rank`] counts; docker configurations have the
-/// rank of a secret without weight and name, and among equals the later file counts. `destination` is the namespace that the ranks
-/// are for.
+/// Reads files. Of two that say something about one key, the one with the greater [`Rank`] counts;
+/// docker configurations have the rank of a secret without weight and name, and among equals the
+/// later file counts. `destination` is the namespace that the ranks are for.
 #[must_use]
 pub fn import(files: &[SourceFile<'_>], destination: Option<&str>, widening: Widening) -> Imported {
     let mut reading = Reading::default();

@@ -115,7 +115,8 @@ fn only_exported_secrets_of_the_type_take_part() {
         "secretgen.k14s.io/v1alpha1",
     );
     assert_eq!(combined(&(one.clone() + &old), "dst"), nothing);
-    let closed = "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: dst, annotations: {secretgen.carvel.dev/excluded-from-wildcard-matching: \"\"}}\n";
+    let closed = "---\napiVersion: v1\nkind: Namespace\nmetadata: \
+    {name: dst, annotations: {secretgen.carvel.dev/excluded-from-wildcard-matching: \"\"}}\n";
     assert_eq!(
         combined(&(one.clone() + &everyone + closed), "dst"),
         nothing
@@ -126,7 +127,8 @@ fn only_exported_secrets_of_the_type_take_part() {
 
 #[test]
 fn selectors_are_conditions_that_hold_together() {
-    let namespace = "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: dst, labels: {team: a}, annotations: {x.y/z: b}}\n";
+    let namespace = "---\napiVersion: v1\nkind: Namespace\nmetadata: \
+    {name: dst, labels: {team: a}, annotations: {x.y/z: b}}\n";
     let with = |selectors: &str| {
         secret("ns/one", &user("one"))
             + &export(
@@ -278,7 +280,8 @@ fn inputs_count_in_the_controllers_order() {
         imported.offers[0].source.clone()
     };
     let [a, b] = [secret("ns/a", &config("a")), secret("dst/b", &config("b"))];
-    // Files without a rank of their own: the later one. Secrets beat them by their name, and each other.
+    // Files without a rank of their own: the later one. Secrets beat them by their name, and each
+    // other.
     assert_eq!(
         winner(&[("2", &config("x")), ("1", &config("y"))], None),
         "1"

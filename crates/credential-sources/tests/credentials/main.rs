@@ -116,8 +116,9 @@ fn sent(document: &Document, host: &RegistryHost) -> Vec<(String, String)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Whatever is offered: the document's text stays, its credentials go where they went, no host is trusted otherwise, and an
-    /// offered password goes to hosts of the name that it was offered for.
+    /// Whatever is offered: the document's text stays, its credentials go where they went, no host
+    /// is trusted otherwise, and an offered password goes to hosts of the name that it was offered
+    /// for.
     #[test]
     fn an_offer_adds_credentials_and_nothing_else(
         document in document(),
@@ -142,7 +143,8 @@ proptest! {
                 let only = Document::parse(only.as_bytes()).unwrap().document;
                 let receives = matches!(only.registries.entry_for(&RegistryHost::parse(to).unwrap()), Match::Entry { .. });
                 prop_assert!(receives, "{} got what was for {}", to, names[number]);
-                // A password that was not refused on the port it was offered for, but put on the others.
+                // A password that was not refused on the port it was offered for, but put on the
+                // others.
                 let Ok(offered) = RegistryHost::parse(&names[number]) else { continue };
                 let Match::Entry { entry, .. } = after.registries.entry_for(&offered) else { continue };
                 prop_assert_eq!(self::user(entry), Some(user.as_str()));
@@ -159,8 +161,8 @@ proptest! {
         prop_assert_eq!(again.text, merged.text);
     }
 
-    /// Without widening, a password gets to the host that its key names: on the port of the key, or where that has none, on the
-    /// one of HTTPS and at most on others too.
+    /// Without widening, a password gets to the host that its key names: on the port of the key, or
+    /// where that has none, on the one of HTTPS and at most on others too.
     #[test]
     fn a_password_stays_at_the_host_of_its_key(
         keys in proptest::collection::vec("(https://|http://)?([*][.])?[ab]([.][ab]){0,2}(:443|:5000)?(/|/v1/|/v2/|/v2|/team)?", 1..6),

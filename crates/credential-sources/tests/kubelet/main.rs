@@ -1,4 +1,5 @@
-//! Real programs as credential providers, in shell and in Rust, of every behaviour that plugins have been seen with.
+//! Real programs as credential providers, in shell and in Rust, of every behaviour that plugins
+//! have been seen with.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
@@ -38,8 +39,9 @@ fn rust_plugin() -> &'static Path {
     path
 }
 
-/// Writes a program. Another process does it: a child that a neighbour of this test has just forked has all our descriptors until its
-/// `exec`, and what somebody has open for writing cannot be executed ("text file busy").
+/// Writes a program. Another process does it: a child that a neighbour of this test has just forked
+/// has all our descriptors until its `exec`, and what somebody has open for writing cannot be
+/// executed ("text file busy").
 fn executable(path: &Path, text: &str) {
     let written = Command::new("/bin/sh")
         .args(["-c", "printf %s \"$1\" >\"$0\" && chmod 755 \"$0\""])
@@ -72,7 +74,8 @@ impl Node {
     /// Names a plugin without making its program; `rest` are further lines of it.
     fn name(&mut self, name: &str, rest: &str) {
         self.config += &format!(
-            "- name: {name}\n  matchImages: [\"*.corp\"]\n  defaultCacheDuration: 1m\n  apiVersion: credentialprovider.kubelet.k8s.io/v1\n{rest}"
+            "- name: {name}\n  matchImages: [\"*.corp\"]\n  defaultCacheDuration: \
+            1m\n  apiVersion: credentialprovider.kubelet.k8s.io/v1\n{rest}"
         );
     }
 
@@ -137,7 +140,8 @@ fn refused(answer: &Result<Answer, RunError>, words: &str) {
     );
 }
 
-/// Whether a process goes on, although it was killed a moment ago; one that ended and waits for its parent does not.
+/// Whether a process goes on, although it was killed a moment ago; one that ended and waits for its
+/// parent does not.
 fn runs(pid: &str) -> bool {
     let goes_on = || {
         std::fs::read_to_string(format!("/proc/{pid}/stat"))
@@ -159,7 +163,8 @@ fn a_shell_script_gets_exactly_what_the_kubelet_would_send() {
     let (question, environment) = (node.path("question"), node.path("environment"));
     node.name(
         "script",
-        "  args: [get, \"a b\"]\n  env:\n  - {name: COLOUR, value: blue}\n  - {name: COLOUR, value: green}\n  - {name: HOME, value: /x}\n",
+        "  args: [get, \"a b\"]\n  env:\n  - {name: COLOUR, value: blue}\n  - \
+        {name: COLOUR, value: green}\n  - {name: HOME, value: /x}\n",
     );
     node.program(
         "script",
@@ -185,7 +190,8 @@ fn a_shell_script_gets_exactly_what_the_kubelet_would_send() {
     );
     let environment = std::fs::read_to_string(environment).unwrap();
     let mut lines = environment.lines();
-    // The environment of this process is there, and later entries win over it and over earlier ones.
+    // The environment of this process is there, and later entries win over it and over earlier
+    // ones.
     assert_eq!(lines.next(), Some("2 a b green /x / credential-sources"));
     let descriptors: Vec<_> = lines.collect();
     let foreign = std::os::fd::AsRawFd::as_raw_fd(&foreign).to_string();
@@ -203,7 +209,8 @@ fn good_plugins_answer_whatever_their_neighbours_do() {
         node.rust(behaviour);
     }
     // Does not read the question, and does not close its output before it ends.
-    node.shell("deaf", "exec 0<&-; echo '{\"kind\":\"CredentialProviderResponse\",\"apiVersion\":\"credentialprovider.kubelet.k8s.io/v1\",\"cacheKeyType\":\"Registry\",\"auth\":{\"reg.corp\":{\"username\":\"robot\",\"password\":\"hunter2-rust\"}}}'");
+    node.shell("deaf", "exec 0<&-; echo \
+    '{\"kind\":\"CredentialProviderResponse\",\"apiVersion\":\"credentialprovider.kubelet.k8s.io/v1\",\"cacheKeyType\":\"Registry\",\"auth\":{\"reg.corp\":{\"username\":\"robot\",\"password\":\"hunter2-rust\"}}}'");
     node.name("absent", "");
     let answers = node.ask(BRIEFLY);
     for index in [0, 1, 2, 4] {
@@ -268,8 +275,9 @@ fn what_a_plugin_leaves_behind_is_killed_and_not_waited_for() {
     assert!(!runs(&node.pid("leaves-a-process")));
 }
 
-/// A plugin joins the process group of its caller and hangs. Killing the group that it was started in reached nobody: it went on as
-/// a child of QEMU, and the sandbox waited two seconds more for its end.
+/// A plugin joins the process group of its caller and hangs. Killing the group that it was started
+/// in reached nobody: it went on as a child of QEMU, and the sandbox waited two seconds more for
+/// its end.
 #[test]
 fn a_plugin_that_leaves_its_group_is_killed_all_the_same() {
     let mut node = Node::new();

@@ -109,17 +109,20 @@ fn broken_files_are_faults() {
     }
 }
 
-/// A key at the top of registries.yaml was once shown as it stood, with its control characters and what looked like a password.
+/// A key at the top of registries.yaml was once shown as it stood, with its control characters and
+/// what looked like a password.
 #[test]
 fn names_of_files_cannot_forge_messages() {
     let name = "robot:hunter2@reg.corp\\u001b[2J\\n";
     let quoted = format!("\"{name}\"");
     for import in [
         yaml(&format!(
-            "{quoted}: 1\nmirrors: {{{quoted}: {{{quoted}: 1, endpoint: [{quoted}]}}}}\nconfigs: {{{quoted}: {{{quoted}: 1, tls: {{{quoted}: 1}}}}}}"
+            "{quoted}: 1\nmirrors: {{{quoted}: {{{quoted}: 1, endpoint: [{quoted}]}}}}\nconfigs: \
+            {{{quoted}: {{{quoted}: 1, tls: {{{quoted}: 1}}}}}}"
         )),
         conf(&format!(
-            "{quoted} = 1\n[[registry]]\nlocation = {quoted}\n{quoted} = 1\n[[registry.mirror]]\nlocation = {quoted}\n{quoted} = 1"
+            "{quoted} = 1\n[[registry]]\nlocation = {quoted}\n{quoted} = \
+            1\n[[registry.mirror]]\nlocation = {quoted}\n{quoted} = 1"
         )),
         hosts(
             "robot:hunter2@reg.corp\u{1b}[2J\n",
@@ -167,7 +170,8 @@ fn a_hostile_number_of_anything_is_bounded() {
     let password = "hunter2".repeat(2000);
     let endpoints = "https://a.corp,".repeat(10_000);
     let text = format!(
-        "configs: {{a.corp: {{auth: {{username: a, password: {password}}}}}}}\nmirrors: {{b.corp: {{endpoint: [{endpoints}]}}}}"
+        "configs: {{a.corp: {{auth: {{username: a, password: {password}}}}}}}\nmirrors: {{b.corp: \
+        {{endpoint: [{endpoints}]}}}}"
     );
     let import = yaml(&text);
     assert_eq!((import.entries.len(), import.faults.len()), (2, 0));
@@ -276,7 +280,8 @@ proptest! {
                 }
                 text += &format!("[host.\"{address}\"]\noverride_path = {is_exact}\n");
                 if *has_password {
-                    text += "header = { Authorization = \"Basic cm9ib3Q6aHVudGVyMg==\" }\nca = \"../mirror.corp/ca.crt\"\n";
+                    text += "header = { Authorization = \"Basic cm9ib3Q6aHVudGVyMg==\" }\nca \
+                    = \"../mirror.corp/ca.crt\"\n";
                 }
             }
             Directory {

@@ -1,4 +1,5 @@
-//! Realistic registry files become the documents that are expected, and what is hostile becomes nothing else than findings.
+//! Realistic registry files become the documents that are expected, and what is hostile becomes
+//! nothing else than findings.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
@@ -72,7 +73,8 @@ fn findings(written: &Written) -> String {
     text
 }
 
-/// Compares with the stored files, or stores them where CONFIGDEV_BLESS is set: then read the difference.
+/// Compares with the stored files, or stores them where CONFIGDEV_BLESS is set: then read the
+/// difference.
 fn assert_golden(name: &str, written: &Written) {
     assert_silent(written);
     let document = written.document.as_ref().map_or("", |text| text.expose());
@@ -166,7 +168,8 @@ fn imported(name: &str, hosts_toml: &str, host: &str) -> String {
     let roots = ca_certs.as_ref().map(|roots| roots.certificates().len());
     let mirror = mirror.as_ref().map(|mirror| mirror.url().as_str());
     format!(
-        "{name} {credentials:?} {roots:?} {insecure_skip_verify} {plain_http} {mirror:?} {mirror_fallback}"
+        "{name} {credentials:?} {roots:?} {insecure_skip_verify} {plain_http} {mirror:?} \
+        {mirror_fallback}"
     )
 }
 
@@ -181,7 +184,8 @@ fn nothing_of_a_registry_is_lent_to_its_mirror() {
     );
     assert_eq!(
         imported("a.corp", &with_mirror, "a.corp"),
-        "a.corp. Basic { username: \"robot\", .. } None false false Some(\"https://m.corp:5000/\") true"
+        "a.corp. Basic { username: \"robot\", .. } None false false Some(\"https://m.corp:5000/\") \
+        true"
     );
     // And nothing of a mirror goes to the registry.
     let of_mirror =
@@ -249,12 +253,14 @@ fn who_is_asked_is_kept() {
     }
 }
 
-/// A mirror's own entry once let images be pulled that the file blocks: the entry for the mirror stood before the blocked one.
+/// A mirror's own entry once let images be pulled that the file blocks: the entry for the mirror
+/// stood before the blocked one.
 #[test]
 fn an_entry_for_a_mirror_lifts_no_ban() {
     for blocked in ["m.corp:1", "m.corp", "*.corp"] {
         let text = format!(
-            "[[registry]]\nprefix = \"{blocked}\"\nblocked = true\n[[registry]]\nlocation = \"a.org\"\n[[registry.mirror]]\nlocation = \"m.corp:1\"\ninsecure = true\n"
+            "[[registry]]\nprefix = \"{blocked}\"\nblocked = true\n[[registry]]\nlocation \
+            = \"a.org\"\n[[registry.mirror]]\nlocation = \"m.corp:1\"\ninsecure = true\n"
         );
         let written = registries_conf::read(text.as_bytes(), "registries.conf").write(None);
         assert!(
@@ -279,7 +285,8 @@ fn an_entry_for_a_mirror_lifts_no_ban() {
     }
 }
 
-/// A password under `configs."*"`, which containerd sends to nobody, once became the document's for every registry.
+/// A password under `configs."*"`, which containerd sends to nobody, once became the document's for
+/// every registry.
 #[test]
 fn credentials_for_all_registries_are_for_none() {
     for auth in [
@@ -288,7 +295,8 @@ fn credentials_for_all_registries_are_for_none() {
         "{auth: cm9ib3Q6aHVudGVyMg==}",
     ] {
         let text = format!(
-            "mirrors: {{\"*\": {{endpoint: [\"https://m.corp\"]}}}}\nconfigs: {{\"*\": {{auth: {auth}, tls: {{insecure_skip_verify: true, ca_file: /etc/ssl/k3s-ca.pem}}}}}}\n"
+            "mirrors: {{\"*\": {{endpoint: [\"https://m.corp\"]}}}}\nconfigs: {{\"*\": {{auth: \
+            {auth}, tls: {{insecure_skip_verify: true, ca_file: /etc/ssl/k3s-ca.pem}}}}}}\n"
         );
         let import = registries_yaml::read(text.as_bytes(), "registries.yaml", &mut read_file);
         let written = import.write(None);

@@ -1,4 +1,5 @@
-//! Invariant: credentials are for a registry that a key names by the host's reading too, and are such as a request can carry.
+//! Invariant: credentials are for a registry that a key names by the host's reading too, and are
+//! such as a request can carry.
 #![no_main]
 
 use docker_config::DockerConfig;

@@ -1,4 +1,5 @@
-//! Invariant: any bytes are a message within its limits or an error of few words, and nothing opens but what was in the seeds.
+//! Invariant: any bytes are a message within its limits or an error of few words, and nothing opens
+//! but what was in the seeds.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -6,7 +7,8 @@ use std::sync::LazyLock;
 use jose::{Jwe, JweError, PrivateKey};
 use libfuzzer_sys::fuzz_target;
 
-/// The key of RFC 7520 section 5.4, with which the seeds `flattened`, `general` and `compact` were made, and a fresh one.
+/// The key of RFC 7520 section 5.4, with which the seeds `flattened`, `general` and `compact` were
+/// made, and a fresh one.
 static KEYS: LazyLock<[PrivateKey; 2]> = LazyLock::new(|| {
     let jwk = br#"{"kty":"EC","crv":"P-384","x":"YU4rRUzdmVqmRtWOs2OpDE_T5fsNIodcG8G5FWPrTPMyxpzsSOGaQLpe2FpxBmu2",
         "y":"A8-yxCHxkfBz3hKZfI1jUYMjUhsEveZ9THuwFjH2sCNdtksRJU7D5-SkgaFL1ETP",

@@ -1,4 +1,5 @@
-//! Invariant: any bytes are a message or a key, or an error of few words; only what RFC 7515 signed is believed.
+//! Invariant: any bytes are a message or a key, or an error of few words; only what RFC 7515 signed
+//! is believed.
 #![no_main]
 
 use std::sync::LazyLock;

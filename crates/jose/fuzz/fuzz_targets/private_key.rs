@@ -1,4 +1,5 @@
-//! Invariant: any bytes are a private key or an error of few words, within the limits on work, with and without a password.
+//! Invariant: any bytes are a private key or an error of few words, within the limits on work, with
+//! and without a password.
 #![no_main]
 
 use jose::PrivateKey;

@@ -64,7 +64,8 @@ impl Content {
         Some(plain)
     }
 
-    /// RFC 7518 section 5.2.2.2: the tag is judged before anything is decrypted, so the padding tells nobody anything.
+    /// RFC 7518 section 5.2.2.2: the tag is judged before anything is decrypted, so the padding
+    /// tells nobody anything.
     fn open_cbc(&self, key: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         let (mac_key, encryption_key) = key.split_at_checked(key.len() / 2)?;
         let (mac, cipher) = match self.encryption {

@@ -6,7 +6,8 @@ use super::{JweError, MAX_PARTY_BYTES};
 use crate::algorithm::{ContentEncryption, shown};
 use crate::json::{self, Json, Object};
 
-/// What the protected, the shared and the recipient's own header say together. What is not read here is ignored, as section 4 has it.
+/// What the protected, the shared and the recipient's own header say together. What is not read
+/// here is ignored, as section 4 has it.
 #[derive(Debug)]
 pub(super) struct Header<'a>(BTreeMap<&'a str, &'a Json>);
 

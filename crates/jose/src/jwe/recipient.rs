@@ -14,7 +14,8 @@ use crate::algorithm::{Curve, KeyAlgorithm, shown};
 use crate::json::Object;
 use crate::key::{Kind, PrivateKey, public_point};
 
-/// How many bytes AES key wrap makes of the keys that contents have, which is 8 more than 16 to 64 (RFC 3394 section 2.2.1).
+/// How many bytes AES key wrap makes of the keys that contents have, which is 8 more than 16 to 64
+/// (RFC 3394 section 2.2.1).
 const WRAPPED_BYTES: RangeInclusive<usize> = 24..=72;
 
 /// A recipient, with the wrapped key.
@@ -30,14 +31,16 @@ pub(super) struct Recipient {
 #[derive(Clone)]
 struct Sender {
     curve: Curve,
-    /// The public key as SEC1 has it. Whether it is a point of the curve is judged at the agreement.
+    /// The public key as SEC1 has it. Whether it is a point of the curve is judged at the
+    /// agreement.
     point: Vec<u8>,
     apu: Vec<u8>,
     apv: Vec<u8>,
 }
 
 impl Recipient {
-    /// Reads a recipient; if what it uses is not supported, says what that is, since others may be there.
+    /// Reads a recipient; if what it uses is not supported, says what that is, since others may be
+    /// there.
     ///
     /// # Errors
     ///
@@ -79,8 +82,8 @@ impl Recipient {
         }
     }
 
-    /// Whether the key is one that could have been this recipient's: of the right kind, and such that what is wrapped has a length that
-    /// it can have. All of that is public.
+    /// Whether the key is one that could have been this recipient's: of the right kind, and such
+    /// that what is wrapped has a length that it can have. All of that is public.
     pub(super) fn fits(&self, key: &PrivateKey) -> bool {
         let wrapped_bytes = self.encrypted_key.len();
         let kind_fits = match (&self.sender, key.kind()) {
@@ -95,8 +98,9 @@ impl Recipient {
         kind_fits && key.algorithm().is_none_or(|only| only == self.algorithm)
     }
 
-    /// The content's key, of `length` bytes. If it does not unwrap, a random one takes its place (RFC 7516 section 11.5), so that what
-    /// follows takes the same way and nobody learns which step failed. `None` is for a machine without randomness.
+    /// The content's key, of `length` bytes. If it does not unwrap, a random one takes its place
+    /// (RFC 7516 section 11.5), so that what follows takes the same way and nobody learns which
+    /// step failed. `None` is for a machine without randomness.
     pub(super) fn unwrap(&self, key: &PrivateKey, length: usize) -> Option<Zeroizing<Vec<u8>>> {
         let mut substitute = Zeroizing::new(vec![0; length]);
         rand::fill(&mut substitute).ok()?;
@@ -192,7 +196,8 @@ fn unwrap_key(key: &[u8], wrapped: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
 mod tests {
     use super::*;
 
-    /// RFC 7518 appendix C: what the parties agree on, and what becomes of it for A128GCM and 128 bits.
+    /// RFC 7518 appendix C: what the parties agree on, and what becomes of it for A128GCM and 128
+    /// bits.
     #[test]
     fn concat_kdf_derives_what_the_rfc_derives() {
         let secret = [

@@ -1,7 +1,9 @@
-//! The containers of private keys: PKCS#8 (RFC 5958), PKCS#1 (RFC 8017 appendix A.1.2) and SEC1 (RFC 5915).
+//! The containers of private keys: PKCS#8 (RFC 5958), PKCS#1 (RFC 8017 appendix A.1.2) and SEC1
+//! (RFC 5915).
 //!
-//! The containers are only looked into, for kind and length; RSA goes on to aws-lc as PKCS#8, and of a key on a curve goes on its
-//! number, so that nothing else that a container says has a meaning.
+//! The containers are only looked into, for kind and length; RSA goes on to aws-lc as PKCS#8, and
+//! of a key on a curve goes on its number, so that nothing else that a container says has a
+//! meaning.
 
 use aws_lc_rs::agreement;
 use aws_lc_rs::rsa::{OaepPrivateDecryptingKey, PrivateDecryptingKey};
@@ -154,8 +156,8 @@ pub(super) fn rsa(key: &RsaPrivateKey<'_>) -> Result<Kind, KeyError> {
     Ok(Kind::Rsa(key))
 }
 
-/// Checks the number of a key on a curve, which must be as long as the curve wants it, or shorter where a writer left zeros out; and
-/// that the public half, if there is one, is this key's.
+/// Checks the number of a key on a curve, which must be as long as the curve wants it, or shorter
+/// where a writer left zeros out; and that the public half, if there is one, is this key's.
 pub(super) fn ec(curve: Curve, number: &[u8], public: Option<&[u8]>) -> Result<Kind, KeyError> {
     let missing = curve.field_bytes().checked_sub(number.len());
     let missing = missing.filter(|_| !number.is_empty());
@@ -189,7 +191,8 @@ fn name_other(der: &[u8]) -> KeyError {
     }
     if SignedDocument::from_der(der).is_ok() {
         return KeyError::SomethingElse(
-            "DER with the outline of a certificate, which holds no private key; give the private key that belongs to it",
+            "DER with the outline of a certificate, which holds no private key; give the private \
+            key that belongs to it",
         );
     }
     KeyError::Damaged("DER")

@@ -42,8 +42,8 @@ pub(crate) fn curve_of(jwk: &Object) -> Option<Curve> {
     text_of(jwk, "crv").and_then(Curve::from_name)
 }
 
-/// A JWK's public point, uncompressed as SEC1 has it. Both coordinates must be as long as the curve wants them (RFC 7518 section
-/// 6.2.1.2); whether they are a point of it is for the library to say.
+/// A JWK's public point, uncompressed as SEC1 has it. Both coordinates must be as long as the curve
+/// wants them (RFC 7518 section 6.2.1.2); whether they are a point of it is for the library to say.
 pub(crate) fn public_point(curve: Curve, jwk: &Object) -> Option<Vec<u8>> {
     let mut point = vec![4];
     for name in ["x", "y"] {

@@ -8,7 +8,8 @@ use zeroize::Zeroizing;
 use super::KeyError;
 use super::der::Label;
 
-pub(super) const OPENPGP: &str = "an OpenPGP key, and images that are encrypted for OpenPGP are not supported; encrypt for an RSA or EC key (skopeo's \
+pub(super) const OPENPGP: &str = "an OpenPGP key, and images that are encrypted for OpenPGP are \
+not supported; encrypt for an RSA or EC key (skopeo's \
                                   jwe:)";
 
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -24,7 +25,8 @@ pub(super) struct Block {
 
 /// Finds the private key; `None` if the text is no PEM at all.
 ///
-/// Text around the blocks is skipped, and so are blocks that are no private keys: parameters of a curve, certificates.
+/// Text around the blocks is skipped, and so are blocks that are no private keys: parameters of a
+/// curve, certificates.
 pub(super) fn private_key(text: &[u8]) -> Result<Option<Block>, KeyError> {
     let Ok(text) = str::from_utf8(text) else {
         return Ok(None);
@@ -85,7 +87,8 @@ fn known(label: &str) -> Result<Label, KeyError> {
             "a certificate, which holds no private key; give the private key that belongs to it"
         }
         "CERTIFICATE REQUEST" | "NEW CERTIFICATE REQUEST" => {
-            "a request for a certificate, which holds no private key; give the private key that belongs to it"
+            "a request for a certificate, which holds no private key; give the private key that \
+            belongs to it"
         }
         "PUBLIC KEY" | "RSA PUBLIC KEY" => {
             "a public key, which decrypts nothing; give the private key that belongs to it"
@@ -97,7 +100,8 @@ fn known(label: &str) -> Result<Label, KeyError> {
         "PGP PRIVATE KEY BLOCK" | "PGP PUBLIC KEY BLOCK" => OPENPGP,
         "PKCS7" | "CMS" => "a PKCS#7 message, not a private key; give the private key",
         _ => {
-            "PEM with a label that no private key has; give a PRIVATE KEY, RSA PRIVATE KEY, EC PRIVATE KEY or ENCRYPTED PRIVATE KEY"
+            "PEM with a label that no private key has; give a PRIVATE KEY, RSA PRIVATE KEY, EC \
+            PRIVATE KEY or ENCRYPTED PRIVATE KEY"
         }
     };
     Err(KeyError::SomethingElse(what))

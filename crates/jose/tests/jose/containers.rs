@@ -1,4 +1,5 @@
-//! Keys are read from every container that openssl writes; what is no private key is named, and no key costs more than a moment.
+//! Keys are read from every container that openssl writes; what is no private key is named, and no
+//! key costs more than a moment.
 
 use std::process::Command;
 
@@ -19,7 +20,8 @@ impl Openssl {
         Some(Self(tempfile::tempdir().unwrap()))
     }
 
-    /// Runs a command line, in which words are separated by one space, and reads `out`, which it must write.
+    /// Runs a command line, in which words are separated by one space, and reads `out`, which it
+    /// must write.
     fn run(&self, line: &str) -> Vec<u8> {
         self.try_run(line)
             .unwrap_or_else(|error| panic!("{line}: {error}"))
@@ -58,8 +60,14 @@ fn check_containers(openssl: &Openssl, generate: &str, is_ec: bool) {
         }),
         openssl.run("pkcs8 -topk8 -in key -passout env:PW -out out"),
         openssl.run("pkcs8 -topk8 -in key -passout env:PW -outform DER -out out"),
-        openssl.run("pkcs8 -topk8 -in key -passout env:PW -v2 aes-128-cbc -v2prf hmacWithSHA512 -iter 600000 -out out"),
-        openssl.run("pkcs8 -topk8 -in key -passout env:PW -v2 aes-192-cbc -v2prf hmacWithSHA384 -out out"),
+        openssl.run(
+            "pkcs8 -topk8 -in key -passout env:PW -v2 aes-128-cbc -v2prf hmacWithSHA512 \
+        -iter 600000 -out out",
+        ),
+        openssl.run(
+            "pkcs8 -topk8 -in key -passout env:PW -v2 aes-192-cbc -v2prf hmacWithSHA384 \
+        -out out",
+        ),
         openssl.run("pkcs8 -topk8 -in key -passout env:PW -scrypt -out out"),
     ];
     // Lines that end otherwise, words around it, a certificate before it.
@@ -131,7 +139,8 @@ fn what_is_no_usable_private_key_is_named() {
     let rsa = openssl.run("genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out out");
     openssl.keep("key", &rsa);
     let run = |line: &str| openssl.run(line);
-    let explicit = "genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -pkeyopt ec_param_enc:explicit -out out";
+    let explicit = "genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -pkeyopt \
+    ec_param_enc:explicit -out out";
     for (bytes, want) in [
         (
             run("req -x509 -new -key key -subj /CN=x -out out"),
@@ -192,7 +201,8 @@ fn what_is_no_usable_private_key_is_named() {
         ),
         (
             run(
-                "genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -pkeyopt rsa_keygen_primes:3 -out out",
+                "genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -pkeyopt rsa_keygen_primes:3 \
+                -out out",
             ),
             "a kind that is not supported",
         ),

@@ -239,7 +239,8 @@ proptest! {
     #[test]
     fn foreign_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
         let _ = read(&bytes);
-        let _ = read(&[b"-----BEGIN PRIVATE KEY-----\n".as_slice(), &bytes, b"\n-----END PRIVATE KEY-----"].concat());
+        let _ = read(&[b"-----BEGIN PRIVATE KEY-----\n".as_slice(), &bytes, b"\n-----END PRIVATE \
+        KEY-----"].concat());
         for seed in ["encrypted.der", "sec1.der", "pkcs8.der"] {
             let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds/private_key").join(seed);
             let mut key = std::fs::read(path).unwrap();

@@ -1,4 +1,5 @@
-//! Messages as RFC 7520 has them and as jwcrypto writes them are opened; what was changed, or says two things, is not.
+//! Messages as RFC 7520 has them and as jwcrypto writes them are opened; what was changed, or says
+//! two things, is not.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use jose::{Jwe, JweError, PrivateKey};
@@ -47,7 +48,8 @@ fn what_the_rfc_encrypted_is_opened_in_every_form() {
     }
 }
 
-/// Every key algorithm on every kind of key, with every content encryption, compact and as JSON, for one and for several.
+/// Every key algorithm on every kind of key, with every content encryption, compact and as JSON,
+/// for one and for several.
 #[test]
 fn what_jwcrypto_encrypts_is_opened() {
     let Some(peer) = Peer::ask() else { return };
@@ -102,7 +104,8 @@ fn flip_all(message: &Map<String, Value>, keys: &[PrivateKey], step: usize) -> u
             flipped[bit / 8] ^= 1 << (bit % 8);
             let mut message = message.clone();
             message.insert(name.clone(), encode(flipped).into());
-            // What the headers say may become anything; the rest must be told from nothing but a missing key.
+            // What the headers say may become anything; the rest must be told from nothing but a
+            // missing key.
             match parse(&message) {
                 Ok(message) => {
                     let error = message.open(keys).unwrap_err();
@@ -125,7 +128,8 @@ fn what_is_authenticated_beside_the_content_counts() {
     assert!(matches!(error, JweError::NoKey { .. }));
 }
 
-/// The sender's point is (0, 1), which is on none of the curves: whoever computes with it gives the private key away.
+/// The sender's point is (0, 1), which is on none of the curves: whoever computes with it gives the
+/// private key away.
 #[test]
 fn a_point_that_is_not_on_the_curve_opens_nothing() {
     let (mut message, key) = vector();
@@ -139,7 +143,8 @@ fn a_point_that_is_not_on_the_curve_opens_nothing() {
     assert!(matches!(error, JweError::NoKey { .. }));
 }
 
-/// A message for two, one of whom uses what is not supported, is opened by the other, and the error names both.
+/// A message for two, one of whom uses what is not supported, is opened by the other, and the error
+/// names both.
 #[test]
 fn other_recipients_do_not_stand_in_the_way() {
     let (mut message, key) = vector();
@@ -197,7 +202,8 @@ fn work_is_asked_for_before_it_is_done() {
     }
 }
 
-/// What has a length that wrapping does not make costs no operation, and does not stand in the way of the others.
+/// What has a length that wrapping does not make costs no operation, and does not stand in the way
+/// of the others.
 #[test]
 fn what_cannot_have_been_wrapped_costs_nothing() {
     let operations = |message: &Map<String, Value>, keys: &[PrivateKey]| {
@@ -283,7 +289,8 @@ fn a_key_for_another_algorithm_opens_nothing() {
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-    /// Whatever the bytes, and whatever is put in a member's place: a message or an error of few words, and nothing opens.
+    /// Whatever the bytes, and whatever is put in a member's place: a message or an error of few
+    /// words, and nothing opens.
     #[test]
     fn foreign_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400), name in 0_usize..5, text in ".{0,60}") {
         let _ = Jwe::parse(&bytes);

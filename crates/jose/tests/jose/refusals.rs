@@ -1,4 +1,5 @@
-//! Messages that say two things, or ask for what is not supported, are refused, each with its own words.
+//! Messages that say two things, or ask for what is not supported, are refused, each with its own
+//! words.
 
 use jose::Jwe;
 use jose::jwe::{MAX_PARTY_BYTES, MAX_RECIPIENTS, MAX_TEXT_BYTES};

@@ -1,4 +1,5 @@
-//! Messages that RFC 7515 and jwcrypto signed are believed; what was changed, or signed in another way, is not.
+//! Messages that RFC 7515 and jwcrypto signed are believed; what was changed, or signed in another
+//! way, is not.
 
 use jose::{Jws, JwsError, VerifyingKey};
 use proptest::prelude::*;

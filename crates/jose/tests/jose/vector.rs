@@ -24,7 +24,8 @@ pub fn compact(message: &Map<String, Value>) -> String {
         .join(".")
 }
 
-/// The message for several recipients, as go-jose writes it: with the first one's key outside as well.
+/// The message for several recipients, as go-jose writes it: with the first one's key outside as
+/// well.
 pub fn general(message: &Map<String, Value>) -> Map<String, Value> {
     let mut general = message.clone();
     general.insert(

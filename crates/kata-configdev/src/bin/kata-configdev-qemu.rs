@@ -1,4 +1,5 @@
-//! Stands in QEMU's place in Kata's configuration: adds the sandbox's configuration disk and becomes QEMU.
+//! Stands in QEMU's place in Kata's configuration: adds the sandbox's configuration disk and
+//! becomes QEMU.
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -20,26 +20,25 @@ use crate::{Error, lines};
 
 /// Packs the document of a sandbox and prints what a block device for it needs, as JSON.
 ///
-/// For runtimes that build the hypervisor's configuration themselves; kata-configdev-qemu does it for
-/// those that do not. The document is chosen as there: the annotation in the bundle's config.json, else
-/// the node's.
+/// For runtimes that build the hypervisor's configuration themselves; kata-configdev-qemu does it
+/// for those that do not. The document is chosen as there: the annotation in the bundle's
+/// config.json, else the node's.
 ///
-/// Transports:
-///   file    a file below /run, mode 0600, until detach or sweep
-///   memory  with --hold: an anonymous file, at /proc/PID/fd/N while this process lives
-///   loop    with --hold: a read-only loop device, while this process lives or anybody has it open
-///   vhost-user
-///           with --socket: a device that this process serves to the first VMM that connects, until it
-///           disconnects; events go to standard error. The guest's memory must be shared
+/// Transports: file a file below /run, mode 0600, until detach or sweep memory with --hold: an
+/// anonymous file, at /proc/PID/fd/N while this process lives loop with --hold: a read-only loop
+/// device, while this process lives or anybody has it open vhost-user with --socket: a device that
+/// this process serves to the first VMM that connects, until it disconnects; events go to standard
+/// error. The guest's memory must be shared
 ///
-/// With --hold the process goes on after the JSON until its standard input is closed or it is killed.
-/// A runtime keeps the other end of that pipe until the hypervisor has opened the path; then nothing is
-/// left to clean up.
+/// With --hold the process goes on after the JSON until its standard input is closed or it is
+/// killed. A runtime keeps the other end of that pipe until the hypervisor has opened the path;
+/// then nothing is left to clean up.
 ///
 /// update can replace the document later: with "file" and "vhost-user", within --capacity.
 ///
-/// Output: sandbox_id, attached (false if the sandbox gets no disk: then nothing follows), transport,
-/// path, held_by (the process to keep, or null), serial, read_only, size, sha256, document.
+/// Output: sandbox_id, attached (false if the sandbox gets no disk: then nothing follows),
+/// transport, path, held_by (the process to keep, or null), serial, read_only, size, sha256,
+/// document.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,
@@ -73,7 +72,8 @@ pub struct Arguments {
     /// Keep what ends with this process until standard input is closed.
     #[arg(long)]
     hold: bool,
-    /// Where the vhost-user device listens; nothing may be there yet. Best in a folder of the sandbox.
+    /// Where the vhost-user device listens; nothing may be there yet. Best in a folder of the
+    /// sandbox.
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// Let the vhost-user device go dark so long after the guest has read all of it.
@@ -161,7 +161,8 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
     Ok(0)
 }
 
-/// Tells on standard error what credential providers did not contribute. The sandbox gets its disk all the same.
+/// Tells on standard error what credential providers did not contribute. The sandbox gets its disk
+/// all the same.
 fn warn(sandbox: &SandboxId, warnings: &[Finding]) {
     for warning in warnings {
         let line = format!("{NAME}: sandbox {sandbox}: warning: {warning}");
@@ -214,7 +215,8 @@ impl<'a> DiskReport<'a> {
     }
 }
 
-/// Waits for the end of standard input, whatever comes before it. Input that cannot be read is at its end.
+/// Waits for the end of standard input, whatever comes before it. Input that cannot be read is at
+/// its end.
 fn hold() {
     let mut ignored = [0; 4096];
     let mut input = std::io::stdin().lock();

@@ -21,8 +21,8 @@ struct Report {
     warnings: Vec<Finding>,
 }
 
-/// Checks the document `path`, as the measured one if `measured`, and prints every finding. The exit code says whether it is
-/// valid.
+/// Checks the document `path`, as the measured one if `measured`, and prints every finding. The
+/// exit code says whether it is valid.
 pub fn run(path: &Path, measured: bool, json: bool, out: &mut impl Write) -> Result<u8, Error> {
     let mut report = Report {
         path: path.to_string_lossy().into_owned(),

@@ -13,9 +13,9 @@ use crate::{Error, document_pattern, providers};
 
 /// Shows the settings that hold on this node, and where each value came from.
 ///
-/// Reads the settings file and the drop-ins config.d/*.toml beside it. The output is itself a settings
-/// file. A document that is a pattern must match exactly one file now, and the kubelet's configuration of
-/// credential providers must be usable, or the exit code is 65.
+/// Reads the settings file and the drop-ins config.d/*.toml beside it. The output is itself a
+/// settings file. A document that is a pattern must match exactly one file now, and the kubelet's
+/// configuration of credential providers must be usable, or the exit code is 65.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,
@@ -70,7 +70,8 @@ struct ProvidersReport<'a> {
     bin_dir: Value<'a, Option<&'a Path>>,
     registries: Value<'a, Vec<String>>,
     deadline_secs: Value<'a, u64>,
-    /// The names of the plugins that the configuration has now; `None` where none is asked or it cannot be used.
+    /// The names of the plugins that the configuration has now; `None` where none is asked or it
+    /// cannot be used.
     plugins: Option<Vec<String>>,
 }
 
@@ -84,7 +85,8 @@ struct Value<'a, T> {
 struct DocumentReport<'a> {
     value: Option<&'a Path>,
     source: &'a Origin,
-    /// The file that a sandbox would get now; `None` where there is none, or a pattern does not match one file.
+    /// The file that a sandbox would get now; `None` where there is none, or a pattern does not
+    /// match one file.
     file: Option<PathBuf>,
 }
 
@@ -104,7 +106,8 @@ impl Serialize for Origin {
     }
 }
 
-/// Prints the effective settings. A pattern that does not find its document is an error, after everything was printed.
+/// Prints the effective settings. A pattern that does not find its document is an error, after
+/// everything was printed.
 pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
     let effective = Effective::load(&arguments.settings.path())?;
     let found = effective

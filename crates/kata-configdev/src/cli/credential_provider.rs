@@ -20,17 +20,17 @@ use crate::settings::Settings;
 
 /// Answers the kubelet as one of its credential-provider plugins, from the document of this node.
 ///
-/// So the host's kubelet pulls with the same credentials as the guests. The question comes on standard
-/// input, the answer goes to standard output; both are JSON of credentialprovider.kubelet.k8s.io, in the
-/// version that the kubelet uses. An image whose registry the document gives no password gets an answer
-/// without credentials.
+/// So the host's kubelet pulls with the same credentials as the guests. The question comes on
+/// standard input, the answer goes to standard output; both are JSON of
+/// credentialprovider.kubelet.k8s.io, in the version that the kubelet uses. An image whose registry
+/// the document gives no password gets an answer without credentials.
 ///
-/// The answer is the user name and password of the entry that holds for the image's registry. Identity
-/// and registry tokens have no place in the protocol, and the credentials of an entry whose mirror has
-/// none of its own are the mirror's: of such entries nothing is answered.
+/// The answer is the user name and password of the entry that holds for the image's registry.
+/// Identity and registry tokens have no place in the protocol, and the credentials of an entry
+/// whose mirror has none of its own are the mirror's: of such entries nothing is answered.
 ///
-/// To install it, link it into the kubelet's plugin directory under this command's name, so that the
-/// kubelet's configuration can say:
+/// To install it, link it into the kubelet's plugin directory under this command's name, so that
+/// the kubelet's configuration can say:
 ///
 ///   apiVersion: kubelet.config.k8s.io/v1
 ///   kind: CredentialProviderConfig
@@ -84,8 +84,8 @@ fn registries(arguments: &Arguments) -> Result<Registries, Error> {
     Ok(checked.document.registries)
 }
 
-/// What the document says about the registry of `image`, for every image of that registry. Not to be kept: the document is at hand, and may
-/// have changed the next time.
+/// What the document says about the registry of `image`, for every image of that registry. Not to
+/// be kept: the document is at hand, and may have changed the next time.
 fn answer(image: &str, registries: &Registries) -> Response {
     let name = image.split('/').next().unwrap_or_default();
     let pair = RegistryHost::parse(name)

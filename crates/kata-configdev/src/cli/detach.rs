@@ -14,7 +14,8 @@ use crate::{Error, shared_image};
 /// Removes what attach left for a sandbox.
 ///
 /// That is the file of the transport "file", the socket for updates of "vhost-user", and their
-/// directory if nothing else is in it. The other transports leave nothing. Doing it again is no error.
+/// directory if nothing else is in it. The other transports leave nothing. Doing it again is no
+/// error.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,

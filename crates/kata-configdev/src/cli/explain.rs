@@ -21,17 +21,17 @@ use crate::{Error, exit, lines};
 /// What the first line says where no entry holds.
 const DEFAULTS: &str = "(defaults)";
 
-/// Says which entry of a document holds for an image, why, and what follows from it; or, with --sandbox,
-/// which source wins for each registry of a sandbox.
+/// Says which entry of a document holds for an image, why, and what follows from it; or,
+/// with --sandbox, which source wins for each registry of a sandbox.
 ///
-/// With --config alone the document is that file, which must be valid, as for `check`. The first line is
-/// the name of the entry exactly as the document has it, or "(defaults)" where none holds.
+/// With --config alone the document is that file, which must be valid, as for `check`. The first
+/// line is the name of the entry exactly as the document has it, or "(defaults)" where none holds.
 ///
-/// With --sandbox the document is chosen and completed as when a sandbox starts, by the same code: the
-/// annotation in the bundle's config.json, else the node's document; and below it what the credential
-/// providers of the settings offer. They are really run, with this command's user and environment,
-/// unless an earlier answer is kept, and answers are kept as for a sandbox; --no-providers leaves them
-/// out. Without IMAGE, every registry is shown.
+/// With --sandbox the document is chosen and completed as when a sandbox starts, by the same code:
+/// the annotation in the bundle's config.json, else the node's document; and below it what the
+/// credential providers of the settings offer. They are really run, with this command's user and
+/// environment, unless an earlier answer is kept, and answers are kept as for a
+/// sandbox; --no-providers leaves them out. Without IMAGE, every registry is shown.
 ///
 /// No secret is shown, and of what providers offer not even the user name.
 #[derive(Args, Debug)]
@@ -47,7 +47,8 @@ Examples:
   kata-configdev explain --sandbox . --json | jq '.registries[] | {registry, source, losers}'"
 )]
 pub struct Arguments {
-    /// The document. With --sandbox: the node's, a path or a pattern, instead of document of the settings.
+    /// The document. With --sandbox: the node's, a path or a pattern, instead of document of the
+    /// settings.
     #[arg(long, value_name = "FILE", required_unless_present = "sandbox")]
     config: Option<PathBuf>,
     /// The sandbox's bundle: the directory with its config.json.
@@ -62,8 +63,9 @@ pub struct Arguments {
     /// The image's reference, as a pod has it. A name without a registry is Docker Hub's.
     #[arg(required_unless_present = "sandbox")]
     image: Option<String>,
-    /// Print one JSON object. Of an image: key, rule, image, also_matching, credentials, roots and so on. Of a
-    /// sandbox: bundle, document, providers, findings, registries, and of an image explanation.
+    /// Print one JSON object. Of an image: key, rule, image, also_matching, credentials, roots and
+    /// so on. Of a sandbox: bundle, document, providers, findings, registries, and of an image
+    /// explanation.
     #[arg(long)]
     json: bool,
 }
@@ -82,7 +84,8 @@ struct Report {
     consequences: Consequences,
 }
 
-/// Explains `arguments.image` by the document `arguments.config`, or the sandbox `arguments.sandbox`.
+/// Explains `arguments.image` by the document `arguments.config`, or the sandbox
+/// `arguments.sandbox`.
 pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
     let image = arguments.image.as_deref().map(Image::parse).transpose();
     let image = image.map_err(Error::ImageReference)?;

@@ -34,8 +34,8 @@ pub struct Input {
 }
 
 impl Input {
-    /// Reads the document `path`, whatever kind of file it is: the person at the terminal chose it, and a pipe keeps a
-    /// decrypted document off the disk.
+    /// Reads the document `path`, whatever kind of file it is: the person at the terminal chose it,
+    /// and a pipe keeps a decrypted document off the disk.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let read = || -> Result<Self, FileFault> {
             let file = File::open(path)?;
@@ -114,9 +114,11 @@ impl Input {
     }
 }
 
-/// The decryption keys that the guest would not take. Not a problem of the document: the others are good.
+/// The decryption keys that the guest would not take. Not a problem of the document: the others are
+/// good.
 ///
-/// A key with a password may cost a second, here as in the guest, so no more of them are tried than there.
+/// A key with a password may cost a second, here as in the guest, so no more of them are tried than
+/// there.
 fn unusable_keys(document: &Document) -> impl Iterator<Item = Finding> {
     let keys = document.decryption_keys.iter().enumerate();
     let mut passwords = 0;

@@ -15,10 +15,11 @@ use clap::{Args, Subcommand};
 
 use crate::Error;
 
-/// Makes a document of files that others use: credentials, CA certificates, mirrors, decryption keys.
+/// Makes a document of files that others use: credentials, CA certificates, mirrors, decryption
+/// keys.
 ///
-/// The document goes to standard output, with the secrets of the files; what could not be taken over
-/// as it stands goes to standard error.
+/// The document goes to standard output, with the secrets of the files; what could not be taken
+/// over as it stands goes to standard error.
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub struct Import {

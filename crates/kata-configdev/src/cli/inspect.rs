@@ -24,7 +24,8 @@ struct Report {
     gzip_bytes: usize,
     /// Length of the image by its header, padding included.
     bytes: usize,
-    /// Length of the file or device. More than the image's is legal; less means that the padding is missing.
+    /// Length of the file or device. More than the image's is legal; less means that the padding is
+    /// missing.
     source_bytes: u64,
     /// Digest of the image, of as much of it as the file holds.
     sha256: String,
@@ -39,8 +40,8 @@ enum Content {
     Initdata(initdata::Report),
 }
 
-/// Shows the image `path`. An image whose document is not valid is shown all the same, with the problems, and ends with
-/// exit code 65.
+/// Shows the image `path`. An image whose document is not valid is shown all the same, with the
+/// problems, and ends with exit code 65.
 pub fn run(path: &Path, json: bool, out: &mut impl Write) -> Result<u8, Error> {
     let unreadable = |error: std::io::Error| Error::Input {
         path: path.into(),

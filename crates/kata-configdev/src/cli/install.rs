@@ -10,13 +10,15 @@ use crate::settings::Settings;
 
 /// Installs the wrapper, its settings, the document and Kata's drop-in on a node.
 ///
-/// Meant for a DaemonSet (deploy/ has a chart and plain manifests), but works by hand too. The document
-/// comes from a mounted Kubernetes secret, which need not exist. What is in place already is not touched: a
-/// second run changes no file. A document that is not valid never replaces one that is.
+/// Meant for a DaemonSet (deploy/ has a chart and plain manifests), but works by hand too. The
+/// document comes from a mounted Kubernetes secret, which need not exist. What is in place already
+/// is not touched: a second run changes no file. A document that is not valid never replaces one
+/// that is.
 ///
-/// Docker configurations, such as mounted secrets of the type kubernetes.io/dockerconfigjson, add their
-/// credentials where the document has none for a registry. One without entries adds nothing, so that a
-/// placeholder can be filled later. One that is not valid keeps the document that is installed.
+/// Docker configurations, such as mounted secrets of the type kubernetes.io/dockerconfigjson, add
+/// their credentials where the document has none for a registry. One without entries adds nothing,
+/// so that a placeholder can be filled later. One that is not valid keeps the document that is
+/// installed.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,
@@ -31,14 +33,15 @@ deploy/README.md describes the configuration and what happens when."
 pub struct Install {
     #[command(flatten)]
     common: Common,
-    /// Stay, install again whenever secret or node change, and answer /healthz and /readyz; ends at SIGTERM.
+    /// Stay, install again whenever secret or node change, and answer /healthz and /readyz; ends at
+    /// SIGTERM.
     #[arg(long)]
     watch: bool,
     /// Only read the configuration and say what is wrong with it.
     #[arg(long, conflicts_with = "watch")]
     check: bool,
-    /// A docker configuration for every set, behind those of the configuration; the last one that has a key
-    /// counts. The directory of a mounted secret, or a file; may be given more than once.
+    /// A docker configuration for every set, behind those of the configuration; the last one that
+    /// has a key counts. The directory of a mounted secret, or a file; may be given more than once.
     #[arg(long, value_name = "PATH")]
     docker_config: Vec<PathBuf>,
 }

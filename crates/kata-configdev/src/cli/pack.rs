@@ -26,8 +26,9 @@ struct DocumentReport {
     sha256: String,
 }
 
-/// Packs the document `config` into the image `output`. A document that is not valid is refused as by `check`, and nothing
-/// is written. The document itself is refused as output: it may be the only copy.
+/// Packs the document `config` into the image `output`. A document that is not valid is refused as
+/// by `check`, and nothing is written. The document itself is refused as output: it may be the only
+/// copy.
 pub fn run(config: &Path, output: &Path, json: bool, out: &mut impl Write) -> Result<u8, Error> {
     let input = Input::read(config)?;
     if std::fs::symlink_metadata(output).is_ok_and(|found| input.is(&found)) {

@@ -14,9 +14,9 @@ use crate::{Error, exit, lines, sweep};
 
 /// Removes the images of sandboxes that no longer exist.
 ///
-/// Only the transport "file" leaves any. A sandbox counts as alive as long as a runtime or containerd has
-/// a directory of its name below /run, or any process has its id in an argument; so in a container this
-/// needs the host's PID namespace and its /run.
+/// Only the transport "file" leaves any. A sandbox counts as alive as long as a runtime or
+/// containerd has a directory of its name below /run, or any process has its id in an argument; so
+/// in a container this needs the host's PID namespace and its /run.
 ///
 /// An image that cannot be looked at or removed does not keep the rest; the exit code is 69 then.
 ///

@@ -16,10 +16,10 @@ use crate::{Error, exit};
 
 /// Replaces the configuration of a running sandbox, for credentials that changed.
 ///
-/// The image is rewritten where the hypervisor has it: a file (transport "file") or the process that
-/// serves it (transport "vhost-user"). Images in memory and loop devices are sealed and cannot change.
-/// The disk keeps its size, so a document that needs more is refused; attach --capacity and the
-/// settings reserve room. A document that is not valid changes nothing.
+/// The image is rewritten where the hypervisor has it: a file (transport "file") or the process
+/// that serves it (transport "vhost-user"). Images in memory and loop devices are sealed and cannot
+/// change. The disk keeps its size, so a document that needs more is refused; attach --capacity and
+/// the settings reserve room. A document that is not valid changes nothing.
 ///
 /// The guest is not told. It reads the disk again when it is asked to (initdata-processor refresh).
 #[derive(Args, Debug)]
@@ -100,7 +100,8 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
     Ok(0)
 }
 
-/// The image of the document `config`, or of none; nothing where the document is not valid, which is told on standard error.
+/// The image of the document `config`, or of none; nothing where the document is not valid, which
+/// is told on standard error.
 fn image(config: Option<&Path>) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
     let Some(config) = config else {
         return pack(&[]).map(Some);

@@ -1,15 +1,17 @@
 //! Answers that plugins let us keep, in files on a file system in memory.
 //!
-//! Why files: every sandbox is started by a process of its own, so memory would keep nothing, and a service for this alone would have
-//! to be installed, watched and secured. Why at all: a hundred pods that start at once would ask a cloud's token service a hundred times,
-//! which it may refuse, and each of them would wait.
+//! Why files: every sandbox is started by a process of its own, so memory would keep nothing, and a
+//! service for this alone would have to be installed, watched and secured. Why at all: a hundred
+//! pods that start at once would ask a cloud's token service a hundred times, which it may refuse,
+//! and each of them would wait.
 //!
 //! In memory means: the kernel may swap a tmpfs out, as it may this process.
 //!
-//! Everything is below `RUN-ROOT/kata-configdev/credential-providers`, mode 0700, and only used where that is a tmpfs or ramfs: on no
-//! disk. Each answer is a file of mode 0600 that appears as a whole or not at all. It is believed no longer than its plugin
-//! said, by a clock that nobody can set, and no more than a plugin: it is parsed again, and can offer a user and a password. A
-//! file that is anything else is as good as none. Nothing here ever fails.
+//! Everything is below `RUN-ROOT/kata-configdev/credential-providers`, mode 0700, and only used
+//! where that is a tmpfs or ramfs: on no disk. Each answer is a file of mode 0600 that appears as a
+//! whole or not at all. It is believed no longer than its plugin said, by a clock that nobody can
+//! set, and no more than a plugin: it is parsed again, and can offer a user and a password. A file
+//! that is anything else is as good as none. Nothing here ever fails.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -33,10 +35,12 @@ use crate::image_file::{self, Keep, TEMPORARY_PREFIX};
 /// The directories below `/run`, the last one with the answers.
 const PARENTS: [&str; 2] = ["kata-configdev", "credential-providers"];
 
-/// The longest that an answer is kept, whatever its plugin says: the longest-lived tokens of clouds live so long. Free to change.
+/// The longest that an answer is kept, whatever its plugin says: the longest-lived tokens of clouds
+/// live so long. Free to change.
 const MAX_KEPT: Duration = Duration::from_secs(12 * 60 * 60);
 
-/// The most files in the directory. More are only there if something is wrong; then nothing is added.
+/// The most files in the directory. More are only there if something is wrong; then nothing is
+/// added.
 const MAX_FILES: usize = 1024;
 
 /// How old a temporary file is before it can only be that of a killed process.
@@ -45,7 +49,8 @@ const TEMPORARY_FOR: Duration = Duration::from_secs(60);
 /// The first bytes of a file; another layout has others.
 const MAGIC: [u8; 8] = *b"kcdcred1";
 
-/// [`MAGIC`], when it was written and when it expires, each as nanoseconds since the start of the machine, little endian.
+/// [`MAGIC`], when it was written and when it expires, each as nanoseconds since the start of the
+/// machine, little endian.
 const HEADER_BYTES: usize = 24;
 
 /// `statfs(2)`.
@@ -121,13 +126,15 @@ impl Cache {
                 let (text, left) = self.read_or_remove(&name)?;
                 let response = Response::parse(&text, version).ok()?;
                 let holds = response.cache_key_type == kind
-                    // What a plugin said about everything when it was asked about another registry need not be all that it knows.
+                    // What a plugin said about everything when it was asked about another registry
+                    // need not be all that it knows.
                     && (kind == CacheKeyType::Registry || has_pair_for(host, &response));
                 holds.then_some(Found { response, left })
             })
     }
 
-    /// Keeps an answer about `host` as long as it says, else `default`. Returns how long, where it is kept.
+    /// Keeps an answer about `host` as long as it says, else `default`. Returns how long, where it
+    /// is kept.
     pub fn keep(
         &mut self,
         fingerprint: &Fingerprint,
@@ -196,7 +203,8 @@ impl Cache {
         holds.then(|| Duration::from_nanos(expires - now))
     }
 
-    /// Removes what has expired and what killed processes left; says whether there is room. Once per sandbox is enough.
+    /// Removes what has expired and what killed processes left; says whether there is room. Once
+    /// per sandbox is enough.
     pub fn tidy(&mut self) -> bool {
         if self.tidied {
             return true;
@@ -258,7 +266,8 @@ fn key(kind: CacheKeyType, host: &RegistryHost) -> Option<String> {
     }
 }
 
-/// The time since the machine was started, suspension included. A file system in memory lives no longer.
+/// The time since the machine was started, suspension included. A file system in memory lives no
+/// longer.
 fn since_boot() -> Duration {
     let time = clock_gettime(ClockId::Boottime);
     Duration::new(

@@ -48,7 +48,8 @@ pub enum Outcome {
 }
 
 impl Contribution {
-    /// What is missing from the document and why, and what was added to it with consequences, in one list.
+    /// What is missing from the document and why, and what was added to it with consequences, in
+    /// one list.
     #[must_use]
     pub fn warnings(&self) -> Vec<Finding> {
         let mut warnings = self.findings.clone();

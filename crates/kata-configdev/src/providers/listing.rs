@@ -39,7 +39,8 @@ pub enum ListingFault {
     },
 }
 
-/// Reads the plugins that `path` names: a file; or the files of a directory in the order of their names, as one.
+/// Reads the plugins that `path` names: a file; or the files of a directory in the order of their
+/// names, as one.
 ///
 /// # Errors
 ///

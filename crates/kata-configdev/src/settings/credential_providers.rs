@@ -1,4 +1,5 @@
-//! `[credential-providers]`: which plugins of the kubelet are asked when a sandbox starts, and for which registries.
+//! `[credential-providers]`: which plugins of the kubelet are asked when a sandbox starts, and for
+//! which registries.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,8 +16,8 @@ pub const MAX_DEADLINE: Duration = Duration::from_secs(60);
 /// The most registries. Each may start a process for every plugin, all at once. Free to change.
 pub const MAX_REGISTRIES: usize = 32;
 
-/// How long a sandbox waits unless the settings say otherwise: long enough for a plugin that asks a cloud's service, short beside the
-/// time that a VM takes to start.
+/// How long a sandbox waits unless the settings say otherwise: long enough for a plugin that asks a
+/// cloud's service, short beside the time that a VM takes to start.
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Which plugins are asked, and for what.
@@ -156,7 +157,8 @@ mod tests {
     #[test]
     fn all_keys() {
         let text = "[credential-providers]\nconfig = \"/etc/k/c.yaml\"\nbin-dir = \"/etc/k/bin\"\n\
-                    registries = [\"Reg.corp:5000\", \"docker.io\", \"[::1]\"]\ndeadline-secs = 60\n";
+                    registries = [\"Reg.corp:5000\", \"docker.io\", \"[::1]\"]\ndeadline-secs = \
+                    60\n";
         let layer = Layer::parse(text.as_bytes()).unwrap().credential_providers;
         assert_eq!(layer.config.unwrap().value, Path::new("/etc/k/c.yaml"));
         assert_eq!(layer.bin_dir.unwrap().line, 3);

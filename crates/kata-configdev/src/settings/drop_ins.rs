@@ -19,12 +19,14 @@ const DIRECTORY: &str = "config.d";
 /// The most entries of the directory that are looked at. Free to change; a node has a handful.
 const MAX_ENTRIES: usize = 1024;
 
-/// Reads every `*.toml` of the directory `config.d` beside `settings`, sorted by name as bytes. No directory is as good as
-/// an empty one. Hidden files and other endings are left alone: editors and package managers put copies there.
+/// Reads every `*.toml` of the directory `config.d` beside `settings`, sorted by name as bytes. No
+/// directory is as good as an empty one. Hidden files and other endings are left alone: editors and
+/// package managers put copies there.
 ///
 /// # Errors
 ///
-/// [`Error::SettingsFile`], [`Error::SettingsText`]: a drop-in that cannot be read is never skipped.
+/// [`Error::SettingsFile`], [`Error::SettingsText`]: a drop-in that cannot be read is never
+/// skipped.
 pub fn read(settings: &Path) -> Result<Vec<(PathBuf, Layer)>, Error> {
     let directory = settings.parent().unwrap_or(Path::new("/")).join(DIRECTORY);
     let failed = |path: &Path, fault: FileFault| Error::SettingsFile {

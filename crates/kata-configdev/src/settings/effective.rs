@@ -150,7 +150,8 @@ impl Effective {
         put_providers(settings, origins, layer.credential_providers, &path);
     }
 
-    /// Requires that registries are named together with whom to ask about them, whichever files do so.
+    /// Requires that registries are named together with whom to ask about them, whichever files do
+    /// so.
     fn check_providers(&self) -> Result<(), Error> {
         let providers = &self.settings.credential_providers;
         let Some(missing) = providers.missing() else {
@@ -216,7 +217,8 @@ fn put_value<T>(layer: Option<AtLine<T>>, value: &mut T, origin: &mut Origin, pa
     }
 }
 
-/// A path replaces what earlier files said about every machine type; a table only the types that it has.
+/// A path replaces what earlier files said about every machine type; a table only the types that it
+/// has.
 fn put_qemu(settings: &mut Settings, origins: &mut Origins, layer: QemuLayer, path: &Rc<Path>) {
     let entries = match layer {
         QemuLayer::All(found) => {

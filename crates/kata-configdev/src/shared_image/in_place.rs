@@ -1,4 +1,5 @@
-//! New content for the image of a running sandbox, written into the very file that the hypervisor has open.
+//! New content for the image of a running sandbox, written into the very file that the hypervisor
+//! has open.
 
 use std::fs::File;
 use std::io;
@@ -34,12 +35,13 @@ pub struct InPlace {
 }
 
 impl InPlace {
-    /// Opens and locks the image; `None` where the sandbox has none. Another update is waited for, but not for long.
+    /// Opens and locks the image; `None` where the sandbox has none. Another update is waited for,
+    /// but not for long.
     ///
     /// # Errors
     ///
-    /// [`Error::SharedImage`] where it, or a directory on the way, is a link, somebody else's, or no image;
-    /// [`Error::UpdateBusy`].
+    /// [`Error::SharedImage`] where it, or a directory on the way, is a link, somebody else's, or
+    /// no image; [`Error::UpdateBusy`].
     pub fn open(run_root: &Path, sandbox: &SandboxId) -> Result<Option<Self>, Error> {
         Self::open_within(run_root, sandbox, LOCK_WITHIN)
     }
@@ -66,7 +68,8 @@ impl InPlace {
         }
         require_administered(&metadata).map_err(|fault| failed(&path, fault))?;
         lock(&file, &path, within)?;
-        // While the lock was waited for, the name may have gone to another file, of which no hypervisor knows this one.
+        // While the lock was waited for, the name may have gone to another file, of which no
+        // hypervisor knows this one.
         let found = statat(&directory, FILE_NAME, AtFlags::SYMLINK_NOFOLLOW)
             .map_err(|errno| failed(&path, errno))?;
         if (found.st_dev, found.st_ino) != (metadata.dev(), metadata.ino()) {
@@ -92,7 +95,8 @@ impl InPlace {
         self.capacity
     }
 
-    /// Writes `image`, which has exactly [`InPlace::capacity`] bytes. Says whether there was another one before.
+    /// Writes `image`, which has exactly [`InPlace::capacity`] bytes. Says whether there was
+    /// another one before.
     ///
     /// # Errors
     ///
@@ -119,20 +123,25 @@ impl InPlace {
     }
 }
 
-/// The writes that replace any image by `image`, in their order: each is complete before the next begins.
+/// The writes that replace any image by `image`, in their order: each is complete before the next
+/// begins.
 ///
-/// A guest may read at any time and takes any time between two reads, and this program may be killed anywhere. What it decodes has to be
-/// the old document or the new one:
+/// A guest may read at any time and takes any time between two reads, and this program may be
+/// killed anywhere. What it decodes has to be the old document or the new one:
 ///
-/// 1. The length becomes 0, which every reader refuses. Whoever begins to read from now on gets an error, and so does everybody for as long
-///    as it takes if this program ends here: a length is the last thing that is written. The magic stays: without it the
-///    disk would be no configuration disk, and "none" is an answer (pull anonymously) where "try again" is meant.
-/// 2. Everything behind the header: the new stream, and zeroes to the end, so that nothing of a longer old document is left.
-/// 3. The new length, eight bytes. A reader that gets only some of them has a smaller length, and a stream that is cut off.
+/// 1. The length becomes 0, which every reader refuses. Whoever begins to read from now on gets an
+///    error, and so does everybody for as long as it takes if this program ends here: a length is
+///    the last thing that is written. The magic stays: without it the disk would be no
+///    configuration disk, and "none" is an answer (pull anonymously) where "try again" is meant.
+/// 2. Everything behind the header: the new stream, and zeroes to the end, so that nothing of a
+///    longer old document is left.
+/// 3. The new length, eight bytes. A reader that gets only some of them has a smaller length, and a
+///    stream that is cut off.
 ///
-/// That leaves readers who got the old header before step 1 and read on later. Theirs is a mixture of old and new sectors, which
-/// ends within the old length: where the lengths differ, either the new stream is cut off or bytes follow it; where they do not,
-/// the CRC-32 at the end is that of one document and the bytes are not. A guest tries again after each of these.
+/// That leaves readers who got the old header before step 1 and read on later. Theirs is a mixture
+/// of old and new sectors, which ends within the old length: where the lengths differ, either the
+/// new stream is cut off or bytes follow it; where they do not, the CRC-32 at the end is that of
+/// one document and the bytes are not. A guest tries again after each of these.
 fn steps(image: &[u8]) -> [(u64, &[u8]); 3] {
     const NO_LENGTH: [u8; 8] = [0; 8];
     let (header, behind) = image.split_at(HEADER_BYTES.min(image.len()));
@@ -162,8 +171,8 @@ fn lock(file: &File, path: &Path, within: Duration) -> Result<(), Error> {
     }
 }
 
-/// The file's size, where it can be an image: of whole sectors, within the limit, with the magic. Its length may be 0, which a killed
-/// update left behind.
+/// The file's size, where it can be an image: of whole sectors, within the limit, with the magic.
+/// Its length may be 0, which a killed update left behind.
 fn capacity(file: &File) -> Result<usize, FileFault> {
     let size = usize::try_from(file.metadata()?.len())
         .ok()

@@ -1,4 +1,5 @@
-//! The socket beside where the file would be, for the transport `vhost-user`: through it the serving process gets new content.
+//! The socket beside where the file would be, for the transport `vhost-user`: through it the
+//! serving process gets new content.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -23,7 +24,8 @@ pub fn path(run_root: &Path, sandbox: &SandboxId) -> PathBuf {
     directory(run_root, sandbox).join(NAME)
 }
 
-/// Listens at the socket of the sandbox, mode 0600, in directories as the file's. What a process left behind that is gone is replaced.
+/// Listens at the socket of the sandbox, mode 0600, in directories as the file's. What a process
+/// left behind that is gone is replaced.
 ///
 /// # Errors
 ///
@@ -53,8 +55,8 @@ pub fn connect(run_root: &Path, sandbox: &SandboxId) -> Result<Option<UnixStream
     }
 }
 
-/// Removes the socket, and the directory if it is empty then. A failure is not told: that of the caller is the one to report, and
-/// `sweep` tries again.
+/// Removes the socket, and the directory if it is empty then. A failure is not told: that of the
+/// caller is the one to report, and `sweep` tries again.
 pub fn discard(run_root: &Path, sandbox: &SandboxId) {
     if let Ok(Some((directory, parents))) = open_sandbox(run_root, sandbox) {
         let _ = unlinkat(&directory, NAME, AtFlags::empty());
@@ -78,8 +80,8 @@ fn connect_in(directory: &OwnedFd, path: &Path) -> Result<Option<UnixStream>, Er
     }
 }
 
-/// The socket's path through the open directory: the whole one can be longer than the 107 bytes of a socket's address, and can mean
-/// something else a moment later.
+/// The socket's path through the open directory: the whole one can be longer than the 107 bytes of
+/// a socket's address, and can mean something else a moment later.
 fn below(directory: &OwnedFd) -> PathBuf {
     format!("/proc/self/fd/{}/{NAME}", directory.as_raw_fd()).into()
 }

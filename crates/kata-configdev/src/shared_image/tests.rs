@@ -76,7 +76,8 @@ fn removing_takes_only_the_sandbox_and_can_be_repeated() {
     assert!(!remove(run.path(), &sandbox).unwrap());
 }
 
-/// Whoever may write below /run must not be able to have the credentials put, or a file removed, elsewhere.
+/// Whoever may write below /run must not be able to have the credentials put, or a file removed,
+/// elsewhere.
 #[test]
 fn links_and_directories_of_others_are_refused() {
     for level in [

@@ -9,7 +9,8 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Everything in the documents of these tests that must never be printed; the last is base64 of "puller:hunter2-auth".
+/// Everything in the documents of these tests that must never be printed; the last is base64 of
+/// "puller:hunter2-auth".
 pub const SECRETS: [&str; 6] = [
     "hunter2-password",
     "hunter2-token",
@@ -78,8 +79,9 @@ impl Folder {
         self.text(name)
     }
 
-    /// Writes a program of this mode. Another process does it: a child that a neighbour of this test has just forked has all our
-    /// descriptors until its `exec`, and what somebody has open for writing cannot be executed ("text file busy").
+    /// Writes a program of this mode. Another process does it: a child that a neighbour of this
+    /// test has just forked has all our descriptors until its `exec`, and what somebody has open
+    /// for writing cannot be executed ("text file busy").
     pub fn program(&self, name: &str, mode: &str, text: &str) {
         let written = Command::new("/bin/sh")
             .args(["-c", "printf %s \"$2\" >\"$0\" && chmod \"$1\" \"$0\""])

@@ -46,7 +46,8 @@ fn sandbox_arguments() -> Vec<OsString> {
     arguments
 }
 
-/// Files that the caller hands down under the numbers 3, 4 and 250, the first one read to its middle.
+/// Files that the caller hands down under the numbers 3, 4 and 250, the first one read to its
+/// middle.
 fn hand_down(command: &mut Command, file: &File) {
     let mappings = [3, 4, 250].map(|child_fd| FdMapping {
         parent_fd: OwnedFd::from(file.try_clone().unwrap()),
@@ -78,7 +79,8 @@ fn qemu_gets_everything_the_wrapper_got_and_the_disk_last() {
         Waiting::start(command)
     });
 
-    // The process that was started is the one that runs QEMU now, in the same state as without the wrapper.
+    // The process that was started is the one that runs QEMU now, in the same state as without the
+    // wrapper.
     assert_eq!(wrapped.environment(), direct.environment());
     assert_eq!(wrapped.directory(), direct.directory());
     assert_eq!(wrapped.signals(), direct.signals());
@@ -111,8 +113,8 @@ fn qemu_gets_everything_the_wrapper_got_and_the_disk_last() {
         ]
     );
 
-    // Exactly one descriptor more than without the wrapper; all others lead to the same place, with the same position
-    // and flags.
+    // Exactly one descriptor more than without the wrapper; all others lead to the same place, with
+    // the same position and flags.
     let mut descriptors = wrapped.descriptors();
     let image = descriptors.remove(&descriptor).unwrap();
     assert_eq!(descriptors, direct.descriptors());
@@ -130,7 +132,8 @@ fn qemu_gets_everything_the_wrapper_got_and_the_disk_last() {
         .unwrap();
     assert_eq!(content, "content of descriptor three");
 
-    // The image: anonymous memory, read-only, sealed, byte for byte what the encoder makes of the document.
+    // The image: anonymous memory, read-only, sealed, byte for byte what the encoder makes of the
+    // document.
     assert!(
         image.target.starts_with("/memfd:imagepuller (deleted)"),
         "{image:?}"
@@ -165,7 +168,8 @@ fn signals_reach_qemu() {
     assert_eq!(stderr, "");
 }
 
-/// The Rust runtime does this before `main`; without it the image could become QEMU's standard input.
+/// The Rust runtime does this before `main`; without it the image could become QEMU's standard
+/// input.
 #[test]
 fn closed_standard_descriptors_lead_to_dev_null() {
     let node = node();

@@ -1,4 +1,5 @@
-//! The built wrapper in front of a program that waits to be looked at, and in front of the real QEMU.
+//! The built wrapper in front of a program that waits to be looked at, and in front of the real
+//! QEMU.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 

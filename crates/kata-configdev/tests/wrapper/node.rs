@@ -17,7 +17,8 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node whose QEMU is `qemu`, with the document [`Node::document`] and the allowed directory `allowed`.
+    /// A node whose QEMU is `qemu`, with the document [`Node::document`] and the allowed directory
+    /// `allowed`.
     pub fn new(qemu: impl AsRef<Path>) -> Self {
         let node = Self {
             dir: tempfile::tempdir().unwrap(),
@@ -58,8 +59,9 @@ impl Node {
         self.set_mode(name, 0o600);
     }
 
-    /// Writes a program of this mode. Another process does it: a child that a neighbour of this test has just forked has all our
-    /// descriptors until its `exec`, and what somebody has open for writing cannot be executed ("text file busy").
+    /// Writes a program of this mode. Another process does it: a child that a neighbour of this
+    /// test has just forked has all our descriptors until its `exec`, and what somebody has open
+    /// for writing cannot be executed ("text file busy").
     pub fn program(&self, name: &str, mode: &str, text: &str) {
         let written = Command::new("/bin/sh")
             .args(["-c", "printf %s \"$2\" >\"$0\" && chmod \"$1\" \"$0\""])

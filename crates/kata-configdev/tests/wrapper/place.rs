@@ -28,7 +28,8 @@ fn added(mut command: Command) -> usize {
     found.len() - SANDBOX.len()
 }
 
-/// Nothing depends on the name by which the wrapper is called: Kata resolves links in the path, and others may not.
+/// Nothing depends on the name by which the wrapper is called: Kata resolves links in the path, and
+/// others may not.
 #[test]
 fn the_wrapper_works_under_any_name() {
     let node = node();
@@ -62,7 +63,8 @@ fn the_wrapper_behind_a_link_is_not_taken_for_qemu() {
     assert!(stderr.contains("this wrapper itself"), "{stderr}");
 }
 
-/// A shim that speaks containerd's sandbox API leaves no spec, and Kata's Rust runtime may stand in `/`.
+/// A shim that speaks containerd's sandbox API leaves no spec, and Kata's Rust runtime may stand in
+/// `/`.
 #[test]
 fn without_a_spec_the_node_decides() {
     let node = node();
@@ -99,7 +101,8 @@ fn a_spec_is_found_through_links_and_only_in_the_bundle() {
     assert_eq!(added(node.wrapper()), 6);
 }
 
-/// The line of a refused sandbox names it as QEMU would, with single commas and without other options.
+/// The line of a refused sandbox names it as QEMU would, with single commas and without other
+/// options.
 #[test]
 fn a_refusal_names_the_sandbox() {
     let node = node();

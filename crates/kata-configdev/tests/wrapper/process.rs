@@ -27,7 +27,8 @@ impl Descriptor {
     }
 }
 
-/// A program that takes QEMU's place, says that it runs, and waits for a line on its standard input.
+/// A program that takes QEMU's place, says that it runs, and waits for a line on its standard
+/// input.
 pub const WAITING_PROGRAM: &str = "#!/bin/sh\necho ready\nread line\nexit 7\n";
 
 /// A child that runs the [waiting program](WAITING_PROGRAM).

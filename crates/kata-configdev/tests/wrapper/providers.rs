@@ -1,4 +1,5 @@
-//! Credential providers of the node: what they add to the document, and that nothing they do keeps QEMU from starting.
+//! Credential providers of the node: what they add to the document, and that nothing they do keeps
+//! QEMU from starting.
 
 use std::fs::File;
 use std::io::Read;
@@ -45,7 +46,8 @@ impl Plugins {
     /// A plugin whose answer holds for `key`, and which runs `first` before.
     fn add(&mut self, name: &str, first: &str, answer: &str) {
         self.config += &format!(
-            "- name: {name}\n  matchImages: [\"*.corp\", \"*.corp:5000\"]\n  defaultCacheDuration: 10m\n  apiVersion: credentialprovider.kubelet.k8s.io/v1\n"
+            "- name: {name}\n  matchImages: [\"*.corp\", \"*.corp:5000\"]\n  defaultCacheDuration: \
+            10m\n  apiVersion: credentialprovider.kubelet.k8s.io/v1\n"
         );
         let file = format!("bin/{name}");
         let text = format!("#!/bin/sh\n{first}\necho '{answer}'\n");
@@ -60,8 +62,10 @@ impl Plugins {
             .as_ref()
             .map(|path| format!("document = {path:?}\n"));
         let settings = format!(
-            "qemu = {:?}\n{}run-root = {:?}\n[credential-providers]\nconfig = {:?}\nbin-dir = {:?}\n\
-             registries = [\"reg.corp\", \"reg.corp:5000\", \"registry.corp\"]\ndeadline-secs = {}\n",
+            "qemu = {:?}\n{}run-root = {:?}\n[credential-providers]\nconfig = {:?}\nbin-dir = \
+            {:?}\n\
+             registries = [\"reg.corp\", \"reg.corp:5000\", \"registry.corp\"]\ndeadline-secs = \
+             {}\n",
             self.node.path("qemu"),
             document.unwrap_or_default(),
             self.run_root,
@@ -139,15 +143,16 @@ fn answers_go_below_the_document_and_nothing_is_said() {
     assert_eq!(document.registries.len(), 3);
 }
 
-/// A document allows plain HTTP for a registry and skips the check of another's certificate. A plugin's password joined both
-/// entries without a word, while `import` had warned of the same document. A third registry stood in the settings, and nobody
-/// said that no plugin is for it.
+/// A document allows plain HTTP for a registry and skips the check of another's certificate. A
+/// plugin's password joined both entries without a word, while `import` had warned of the same
+/// document. A third registry stood in the settings, and nobody said that no plugin is for it.
 #[test]
 fn added_credentials_that_are_given_away_are_told() {
     let mut plugins = Plugins::new();
     plugins.node.write(
         "document.toml",
-        "[registries.\"reg.corp\"]\nplain-http = true\n[registries.\".corp\"]\ninsecure-skip-verify = true\n",
+        "[registries.\"reg.corp\"]\nplain-http = \
+        true\n[registries.\".corp\"]\ninsecure-skip-verify = true\n",
     );
     plugins.add("one", "", &answer("Registry", "reg.corp", "one"));
     plugins.add("two", "", &answer("Registry", "registry.corp", "two"));
@@ -158,7 +163,8 @@ fn added_credentials_that_are_given_away_are_told() {
     for words in [
         "one: reg.corp.: \"plain-http\" sends the credentials unencrypted",
         "two: registry.corp.: \"insecure-skip-verify\" sends the credentials to whoever answers",
-        "credential providers: reg.corp:5000: it is among the registries of the settings, but no usable plugin is for it",
+        "credential providers: reg.corp:5000: it is among the registries of the settings, but no \
+        usable plugin is for it",
     ] {
         assert!(
             lines.iter().any(|line| line.contains(words)),
@@ -168,8 +174,9 @@ fn added_credentials_that_are_given_away_are_told() {
     assert_eq!(lines.len(), 3, "{stderr}");
 }
 
-/// The only certificate authority that the puller trusts for blobs is in another registry's entry. A plugin's entry for the host of
-/// the blobs ends that; explain said so, but not the sandbox's log.
+/// The only certificate authority that the puller trusts for blobs is in another registry's entry.
+/// A plugin's entry for the host of the blobs ends that; explain said so, but not the sandbox's
+/// log.
 #[test]
 fn what_an_added_entry_changes_is_told() {
     let mut plugins = Plugins::new();
@@ -274,8 +281,10 @@ fn a_configuration_that_cannot_be_used_fails_no_sandbox() {
         ),
         (
             &|plugins| {
-                plugins.config += "- name: token\n  matchImages: [\"*.corp\"]\n  defaultCacheDuration: 10m\n  \
-              apiVersion: credentialprovider.kubelet.k8s.io/v1\n  tokenAttributes: {serviceAccountTokenAudience: a, cacheType: Token, requireServiceAccount: true}\n";
+                plugins.config += "- name: token\n  matchImages: \
+                [\"*.corp\"]\n  defaultCacheDuration: 10m\n  \
+              apiVersion: credentialprovider.kubelet.k8s.io/v1\n  tokenAttributes: \
+              {serviceAccountTokenAudience: a, cacheType: Token, requireServiceAccount: true}\n";
                 plugins.node.write("bin/token", "");
             },
             "credential provider token: it wants a service account's token",
@@ -370,7 +379,8 @@ fn an_answer_is_kept_in_memory_as_long_as_it_may_be() {
     plugins.start();
     plugins.start();
     assert_eq!(times(), 15);
-    // On a disk nothing is kept, whatever a plugin allows. The temporary directory may be in memory; what is built is not.
+    // On a disk nothing is kept, whatever a plugin allows. The temporary directory may be in
+    // memory; what is built is not.
     let disk = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     assert!(!is_in_memory(disk.path()), "build on a disk");
     plugins.run_root = disk.path().into();
@@ -413,7 +423,8 @@ fn plugins_get_no_descriptor_of_katas() {
     assert!(!list.contains("/dev/zero"), "{list}");
 }
 
-/// Kata's Go runtime starts the hypervisor in the pod's network namespace, where a cloud's token service is out of reach.
+/// Kata's Go runtime starts the hypervisor in the pod's network namespace, where a cloud's token
+/// service is out of reach.
 #[test]
 fn privileged_plugins_run_in_the_network_of_the_machine() {
     let mut plugins = Plugins::new();
@@ -428,7 +439,8 @@ fn privileged_plugins_run_in_the_network_of_the_machine() {
     plugins.write();
     let text = format!("#!/bin/sh\n{}\n", show(&qemu));
     plugins.node.program("qemu", "700", &text);
-    // A machine in small: a first process that may be looked at, and a sandbox in a network of its own.
+    // A machine in small: a first process that may be looked at, and a sandbox in a network of its
+    // own.
     let mut command = std::process::Command::new("unshare");
     plugins.node.place(&mut command);
     let script = format!("{}; exec unshare --net \"$0\" \"$@\"", show(&machine));

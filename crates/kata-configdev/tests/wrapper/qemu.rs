@@ -1,4 +1,5 @@
-//! The real QEMU behind the wrapper, without a guest: stopped before its first instruction and asked over QMP.
+//! The real QEMU behind the wrapper, without a guest: stopped before its first instruction and
+//! asked over QMP.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
@@ -46,7 +47,8 @@ impl Qmp {
 
     fn ask(&mut self, command: &str, arguments: Value) -> Value {
         let request = json!({"execute": command, "arguments": arguments}).to_string();
-        // In one write: QEMU obeys "quit" at its last brace, and there would be nobody to write a line end to.
+        // In one write: QEMU obeys "quit" at its last brace, and there would be nobody to write a
+        // line end to.
         self.lines.get_mut().write_all(request.as_bytes()).unwrap();
         loop {
             let mut message = self.message();
@@ -91,7 +93,8 @@ fn start(node: &Node, machine: &str) -> (Child, Qmp) {
         }])
         .unwrap();
     let child = command.spawn().unwrap();
-    // The socket listens already, so the connection waits for QEMU; it is reset where QEMU ends before.
+    // The socket listens already, so the connection waits for QEMU; it is reset where QEMU ends
+    // before.
     drop(command);
     (child, Qmp::connect(&socket))
 }

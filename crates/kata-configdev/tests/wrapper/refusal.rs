@@ -15,7 +15,8 @@ fn run(node: &Node, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-/// Requires exit code `code` and exactly one line that begins with the program and the sandbox and has all of `parts`.
+/// Requires exit code `code` and exactly one line that begins with the program and the sandbox and
+/// has all of `parts`.
 fn assert_refused(node: &Node, arguments: &[&str], code: i32, parts: &[&str]) {
     let output = run(node, arguments);
     let stderr = String::from_utf8(output.stderr).unwrap();

@@ -24,7 +24,8 @@ const VECTORS: [&str; 6] = [
 
 const SANDBOX: &str = "3f1c0d9a5b7e42688c1f6a0e9d3b5c7741a2e8f06b9d4c35a7e1f20b8d6c9e04";
 
-/// Options whose list names a thing with `id` or `node-name`; one name space each for devices, objects and nodes.
+/// Options whose list names a thing with `id` or `node-name`; one name space each for devices,
+/// objects and nodes.
 const NAMING_OPTIONS: [&str; 6] = [
     "-device",
     "-drive",

@@ -1,5 +1,5 @@
-//! Invariant: whatever a guest's memory holds, a request changes nothing outside of its writable buffers, ends, and leaves the
-//! image as it is.
+//! Invariant: whatever a guest's memory holds, a request changes nothing outside of its writable
+//! buffers, ends, and leaves the image as it is.
 #![no_main]
 
 use std::sync::{LazyLock, Mutex};

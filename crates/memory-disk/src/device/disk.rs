@@ -12,7 +12,8 @@ pub const SECTOR_BYTES: u64 = 512;
 
 /// The largest image: 16 MiB.
 ///
-/// Configuration images have a megabyte at most. The limit bounds the locked memory, and raising it breaks nothing.
+/// Configuration images have a megabyte at most. The limit bounds the locked memory, and raising it
+/// breaks nothing.
 pub const MAX_IMAGE_BYTES: usize = 16 << 20;
 
 /// An image in locked memory, zeroed when it goes dark or is dropped.
@@ -51,7 +52,8 @@ impl Disk {
     ///
     /// # Errors
     ///
-    /// Where `image` is empty, longer than [`MAX_IMAGE_BYTES`], no whole number of sectors, or cannot be locked.
+    /// Where `image` is empty, longer than [`MAX_IMAGE_BYTES`], no whole number of sectors, or
+    /// cannot be locked.
     pub fn new(image: &[u8]) -> Result<Self, Error> {
         if image.is_empty()
             || image.len() > MAX_IMAGE_BYTES
@@ -74,7 +76,8 @@ impl Disk {
         lock(&vec![0; self.image.len()])
     }
 
-    /// Exchanges the content with `fresh`, which the caller wipes then. All of it counts as unread again.
+    /// Exchanges the content with `fresh`, which the caller wipes then. All of it counts as unread
+    /// again.
     pub(crate) fn exchange(&mut self, fresh: &mut Locked) -> Exchange {
         if self.is_dark {
             return Exchange::Dark;
@@ -179,7 +182,8 @@ fn lock(bytes: &[u8]) -> Result<Locked, Error> {
 mod tests {
     use super::*;
 
-    /// A disk with room for later content was once never complete, so it never went dark: a guest reads no further than it must.
+    /// A disk with room for later content was once never complete, so it never went dark: a guest
+    /// reads no further than it must.
     #[test]
     fn room_at_the_end_need_not_be_read() {
         let mut image = vec![0; 128 * 512];

@@ -1,7 +1,8 @@
 //! One request of the guest: a chain of buffers in, data and a status byte out.
 //!
-//! Virtio 1.2, 5.2.6. Everything here was written by the guest and may change while it is looked at, so each value is
-//! read once. Whatever it says, at most [`MAX_BUFFERS`] buffers are looked at and at most the image is copied.
+//! Virtio 1.2, 5.2.6. Everything here was written by the guest and may change while it is looked
+//! at, so each value is read once. Whatever it says, at most [`MAX_BUFFERS`] buffers are looked at
+//! and at most the image is copied.
 
 use std::ops::Deref;
 
@@ -14,7 +15,8 @@ use vm_memory::{Bytes, GuestAddress, GuestMemory};
 
 use super::{Disk, QUEUE_ENTRIES, SERIAL};
 
-/// The most buffers of one request: what a driver may use at most, as many as the queue has entries.
+/// The most buffers of one request: what a driver may use at most, as many as the queue has
+/// entries.
 pub const MAX_BUFFERS: usize = QUEUE_ENTRIES as usize;
 
 /// Type, a reserved word, and the first sector; little endian.
@@ -23,7 +25,8 @@ const HEADER_BYTES: usize = 16;
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// How many bytes were written without a gap from the start of the writable buffers on, for the used ring.
+    /// How many bytes were written without a gap from the start of the writable buffers on, for the
+    /// used ring.
     pub used_bytes: u32,
     /// What was done.
     pub outcome: Outcome,
@@ -39,7 +42,8 @@ pub enum Outcome {
     },
     /// A request without data of the image: the serial, or a flush.
     Served,
-    /// The guest was answered an error: a write, a read beyond the end or of a dark disk, an unknown type.
+    /// The guest was answered an error: a write, a read beyond the end or of a dark disk, an
+    /// unknown type.
     Refused,
     /// The chain is no request; where it has room for a status, that says so.
     Malformed,
@@ -132,14 +136,16 @@ struct Buffers {
     writable: Vec<Buffer>,
 }
 
-/// Reads the chain's descriptors. Nothing where it is too long, leads nowhere, or has a readable buffer after a writable one.
+/// Reads the chain's descriptors. Nothing where it is too long, leads nowhere, or has a readable
+/// buffer after a writable one.
 fn collect<M>(chain: DescriptorChain<M>) -> Option<Buffers>
 where
     M: Deref,
     M::Target: GuestMemory,
 {
     let mut buffers = Buffers::default();
-    // The iterator ends without a word where a descriptor cannot be read; then the one before announces a next.
+    // The iterator ends without a word where a descriptor cannot be read; then the one before
+    // announces a next.
     let mut has_next = true;
     for (number, descriptor) in chain.enumerate() {
         if number == MAX_BUFFERS {
@@ -199,7 +205,8 @@ impl Buffers {
         (filled == HEADER_BYTES).then(|| (u32::from_le_bytes(*kind), u64::from_le_bytes(*sector)))
     }
 
-    /// Copies `data`, as far as there is room; answers how much that was, also where the guest's memory ends before.
+    /// Copies `data`, as far as there is room; answers how much that was, also where the guest's
+    /// memory ends before.
     fn write<M: GuestMemory + ?Sized>(&self, memory: &M, mut data: &[u8]) -> Result<u64, u64> {
         let mut written = 0;
         for buffer in &self.writable {

@@ -35,7 +35,8 @@ pub enum UpdateError {
     Greeting,
     /// The disk has gone dark.
     #[error(
-        "update the disk: it is dark, as --once demands after the guest has read it; nothing can be read from it any more"
+        "update the disk: it is dark, as --once demands after the guest has read it; nothing can \
+        be read from it any more"
     )]
     Dark,
     /// The content has another length than the disk.
@@ -55,12 +56,13 @@ pub enum UpdateError {
 }
 
 impl Client {
-    /// Takes a fresh connection and reads what the device greets with. The other end must be a process of root or of this one's user:
-    /// it is going to be told secrets.
+    /// Takes a fresh connection and reads what the device greets with. The other end must be a
+    /// process of root or of this one's user: it is going to be told secrets.
     ///
     /// # Errors
     ///
-    /// [`UpdateError::Peer`], [`UpdateError::Greeting`], [`UpdateError::Dark`], [`UpdateError::Io`].
+    /// [`UpdateError::Peer`], [`UpdateError::Greeting`], [`UpdateError::Dark`],
+    /// [`UpdateError::Io`].
     pub fn greet(mut stream: UnixStream) -> Result<Self, UpdateError> {
         let uid = socket_peercred(&stream)
             .map_err(io::Error::from)?
@@ -87,8 +89,9 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`UpdateError::Length`], [`UpdateError::Dark`], [`UpdateError::Refused`], [`UpdateError::Io`]. After an `Io` the disk usually has the old
-    /// content; it has the new one where only the answer got lost. Sending it again is harmless.
+    /// [`UpdateError::Length`], [`UpdateError::Dark`], [`UpdateError::Refused`],
+    /// [`UpdateError::Io`]. After an `Io` the disk usually has the old content; it has the new one
+    /// where only the answer got lost. Sending it again is harmless.
     pub fn send(mut self, content: &[u8]) -> Result<bool, UpdateError> {
         if content.len() != self.capacity {
             return Err(UpdateError::Length {

@@ -23,7 +23,8 @@ use crate::vhost_user::Device;
 /// How long a client may take, all in all; the next one waits as long. It has a megabyte to send.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// How long nobody is accepted after that failed, so that a lasting failure does not keep a processor busy.
+/// How long nobody is accepted after that failed, so that a lasting failure does not keep a
+/// processor busy.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Everything that takes rights which the process is about to lose.
@@ -197,7 +198,8 @@ impl Server {
         }
     }
 
-    /// Waits for `flags` on `what` or for the end of the disk; at most `within`, whose end is no failure.
+    /// Waits for `flags` on `what` or for the end of the disk; at most `within`, whose end is no
+    /// failure.
     fn wait(
         &self,
         what: Option<impl AsFd>,

@@ -52,7 +52,8 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Boots a guest with `disk` that runs the shell script `job`. Nothing where the kernel was not fetched; that is said.
+    /// Boots a guest with `disk` that runs the shell script `job`. Nothing where the kernel was not
+    /// fetched; that is said.
     pub fn boot(disk: &mut Disk, shape: Shape, job: &str) -> Option<Self> {
         let fixture = match Fixture::find() {
             Ok(fixture) => fixture,
@@ -91,7 +92,8 @@ impl Guest {
             .arg(initrd)
             .args([
                 "-append",
-                // On a busy machine an emulated timer is late, and Linux gives up where it tests it.
+                // On a busy machine an emulated timer is late, and Linux gives up where it tests
+                // it.
                 &format!(
                     "console=ttyS0 quiet panic=-1 no_timer_check {}",
                     shape.kernel

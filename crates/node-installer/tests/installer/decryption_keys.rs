@@ -172,7 +172,10 @@ fn what_cannot_be_read_or_added_keeps_the_old_document() {
     let (code, log) = installed(&machine);
     assert_eq!(code, Some(65), "{log}");
     assert!(
-        log.contains("add the decryption keys of the set default to its document; the previous document stays"),
+        log.contains(
+            "add the decryption keys of the set default to its document; the previous \
+        document stays"
+        ),
         "{log}"
     );
     assert_eq!(machine.state(), before);

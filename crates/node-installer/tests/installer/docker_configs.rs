@@ -215,7 +215,8 @@ fn a_bad_configuration_keeps_the_old_document() {
         if has_own {
             machine.mount_document(&document("one"));
         }
-        // The first one is bad: that does not mean "none", so that sandboxes fail instead of pulling anonymously.
+        // The first one is bad: that does not mean "none", so that sandboxes fail instead of
+        // pulling anonymously.
         machine.mount_other("docker", &[(KEY, "]")]);
         let (code, log) = installed(&machine);
         assert_eq!(code, Some(65), "{log}");

@@ -30,7 +30,8 @@ fn everything_is_installed_and_a_second_pass_changes_no_inode() {
     assert_eq!(
         settings,
         format!(
-            "annotation-allow = [\"/etc/allowed\"]\ndocument = \"/{DOCUMENT}\"\nqemu = \"/opt/kata/bin/qemu\"\n"
+            "annotation-allow = [\"/etc/allowed\"]\ndocument = \"/{DOCUMENT}\"\nqemu \
+            = \"/opt/kata/bin/qemu\"\n"
         )
     );
     for drop_in in DROP_INS {
@@ -140,7 +141,8 @@ fn a_broken_document_keeps_the_old_one_and_every_problem_is_named() {
     let lines = problems(&outcome);
     assert_eq!(
         lines[0],
-        "failed to accept the document of the set default: 2 problems; the previous document stays in place"
+        "failed to accept the document of the set default: 2 problems; the previous document stays \
+        in place"
     );
     assert!(
         lines[1]
@@ -295,7 +297,8 @@ fn a_handler_or_set_that_is_no_longer_wanted_goes() {
         .configuration()
         .replace(", \"/opt/kata/qemu-tdx\"", "")
         + &format!(
-            "[sets.second]\nsecret = {:?}\nhandlers = [\"/opt/kata/qemu-tdx\"]\nsettings-file = \"/opt/kata-configdev/second/etc/kata-configdev/config.toml\"\n",
+            "[sets.second]\nsecret = {:?}\nhandlers = [\"/opt/kata/qemu-tdx\"]\nsettings-file \
+            = \"/opt/kata-configdev/second/etc/kata-configdev/config.toml\"\n",
             machine.path("second")
         );
     install(&machine.options()).unwrap();

@@ -71,7 +71,8 @@ impl Machine {
     /// The configuration's text, without sets.
     pub fn head(&self) -> String {
         format!(
-            "host = {:?}\nprefix = \"/opt/kata-configdev\"\nwrapper = {:?}\nlisten = \"127.0.0.1:0\"\n",
+            "host = {:?}\nprefix = \"/opt/kata-configdev\"\nwrapper = {:?}\nlisten \
+            = \"127.0.0.1:0\"\n",
             self.path("host"),
             self.path("wrapper")
         )
@@ -80,8 +81,10 @@ impl Machine {
     /// The configuration's text with one set for two handlers.
     pub fn configuration(&self) -> String {
         format!(
-            "{}[sets.default]\nsecret = {:?}\n{}handlers = [\"/opt/kata/qemu-snp\", \"/opt/kata/qemu-tdx\"]\n\
-             settings = {{ qemu = \"/opt/kata/bin/qemu\", annotation-allow = [\"/etc/allowed\"] }}\n",
+            "{}[sets.default]\nsecret = {:?}\n{}handlers = \
+            [\"/opt/kata/qemu-snp\", \"/opt/kata/qemu-tdx\"]\n\
+             settings = {{ qemu = \"/opt/kata/bin/qemu\", annotation-allow = [\"/etc/allowed\"] \
+             }}\n",
             self.head(),
             self.path("secret"),
             self.more

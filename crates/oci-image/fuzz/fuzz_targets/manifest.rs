@@ -1,4 +1,5 @@
-//! Invariant: any bytes are a document within its limits or an error of few words, and what is chosen is something that the index lists.
+//! Invariant: any bytes are a document within its limits or an error of few words, and what is
+//! chosen is something that the index lists.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Invariant: a text is refused without being quoted, or it is a reference that comes back from its own display.
+//! Invariant: a text is refused without being quoted, or it is a reference that comes back from its
+//! own display.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,6 +1,7 @@
 use super::*;
 
-/// What the kernel would make of a call: the filter's answer. Knows the instructions that the compiler of filters emits.
+/// What the kernel would make of a call: the filter's answer. Knows the instructions that the
+/// compiler of filters emits.
 fn answer(program: &BpfProgram, call: libc::c_long, arguments: [u64; 6]) -> u32 {
     let architecture = program[1..]
         .iter()

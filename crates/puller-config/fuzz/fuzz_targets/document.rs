@@ -1,5 +1,5 @@
-//! Invariant: any bytes are a document whose literal names match themselves, or problems on lines that exist, in plain text;
-//! what the host may say, the guest's owner may say too.
+//! Invariant: any bytes are a document whose literal names match themselves, or problems on lines
+//! that exist, in plain text; what the host may say, the guest's owner may say too.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Invariant: what is read as a reference or a source is the same when its canonical form is read; of a resource URI, that form
-//! is printable ASCII in which no segment leads upwards.
+//! Invariant: what is read as a reference or a source is the same when its canonical form is read;
+//! of a resource URI, that form is printable ASCII in which no segment leads upwards.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -72,7 +72,8 @@ fn several_texts_are_one_list_in_their_order() {
 
 #[test]
 fn a_token_provider_is_known_as_one() {
-    let token = "    tokenAttributes:\n      serviceAccountTokenAudience: aud\n      cacheType: Token\n      requireServiceAccount: true\n";
+    let token = "    tokenAttributes:\n      serviceAccountTokenAudience: aud\n      cacheType: \
+    Token\n      requireServiceAccount: true\n";
     let text = format!("{EKS}{token}");
     assert!(read(&[&text]).unwrap().list()[0].wants_token);
     for (from, to, rule) in [
@@ -100,7 +101,8 @@ fn a_token_provider_is_known_as_one() {
         ),
         (
             "Account: true\n",
-            "Account: true\n      requiredServiceAccountAnnotationKeys: [a/b]\n      optionalServiceAccountAnnotationKeys: [a/b]\n",
+            "Account: true\n      requiredServiceAccountAnnotationKeys: \
+            [a/b]\n      optionalServiceAccountAnnotationKeys: [a/b]\n",
             "stands twice",
         ),
     ] {

@@ -7,11 +7,11 @@ use std::os::unix::fs::MetadataExt;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// Moves this thread, and what it will start, into the network namespace of the machine's first process. All other threads stay
-/// where they are.
+/// Moves this thread, and what it will start, into the network namespace of the machine's first
+/// process. All other threads stay where they are.
 ///
-/// Where that namespace cannot be looked at, as by a hypervisor without root, the thread stays, too: it then may do no
-/// more than its pod.
+/// Where that namespace cannot be looked at, as by a hypervisor without root, the thread stays,
+/// too: it then may do no more than its pod.
 ///
 /// # Errors
 ///

@@ -15,7 +15,8 @@ use crate::settings::{Settings, Transport};
 use crate::shared_image::socket;
 use crate::{Error, digest, lines};
 
-/// How long a VMM is waited for. A runtime that failed meanwhile must not leave a process with credentials behind.
+/// How long a VMM is waited for. A runtime that failed meanwhile must not leave a process with
+/// credentials behind.
 const CONNECT_WITHIN: Duration = Duration::from_secs(300);
 
 /// Prints the report and serves the device until the VMM disconnects.

@@ -9,7 +9,8 @@ use serde::Serialize;
 #[derive(Debug, Serialize)]
 pub struct Consequences {
     credentials: Account,
-    /// How many certificates replace the web's; `None` where they are the web's, or those of `roots_uri`.
+    /// How many certificates replace the web's; `None` where they are the web's, or those of
+    /// `roots_uri`.
     roots: Option<usize>,
     /// Where the guest gets the certificates that replace the web's.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,12 +36,14 @@ pub struct Account {
 #[derive(Debug, Serialize)]
 struct MirrorReport {
     url: String,
-    /// The entry whose credentials, roots and flags hold for the mirror, as the document has its name.
+    /// The entry whose credentials, roots and flags hold for the mirror, as the document has its
+    /// name.
     entry: String,
     /// Whether that is an entry of the mirror's own, not the one that names the mirror.
     own_entry: bool,
     credentials: Account,
-    /// Whether credentials stay here because the mirror is asked in clear and its own entry does not say `plain-http`.
+    /// Whether credentials stay here because the mirror is asked in clear and its own entry does
+    /// not say `plain-http`.
     credentials_withheld: bool,
     roots: Option<usize>,
     /// Always false where the entry is lent: that one speaks of the registry's certificate only.
@@ -63,7 +66,8 @@ struct ProxyReport {
 }
 
 impl Consequences {
-    /// `is_offered` says whether an entry has its credentials from elsewhere: then not even their user name is shown.
+    /// `is_offered` says whether an entry has its credentials from elsewhere: then not even their
+    /// user name is shown.
     pub fn of(
         document: &Document,
         host: &RegistryHost,
@@ -133,11 +137,13 @@ impl Consequences {
         match (self.insecure_skip_verify, self.plain_http) {
             (false, false) => "required and verified",
             (true, false) => {
-                "tried first, the registry's certificate is NOT verified; else plain HTTP without credentials"
+                "tried first, the registry's certificate is NOT verified; else plain HTTP without \
+                credentials"
             }
             (false, true) => "tried first and verified; else plain HTTP, credentials included",
             (true, true) => {
-                "tried first, the registry's certificate is NOT verified; else plain HTTP, credentials included"
+                "tried first, the registry's certificate is NOT verified; else plain HTTP, \
+                credentials included"
             }
         }
     }
@@ -179,7 +185,8 @@ impl Account {
         };
         if let Some(uri) = &self.uri {
             return format!(
-                "what the docker configuration {uri} has for this registry; the guest gets it where the host cannot see it"
+                "what the docker configuration {uri} has for this registry; the guest gets it \
+                where the host cannot see it"
             );
         }
         match &self.username {
@@ -239,7 +246,8 @@ impl MirrorReport {
             ""
         };
         format!(
-            "{url} is asked first{protocol}, {whose} \"{entry}\": credentials {}{withheld}; roots {}",
+            "{url} is asked first{protocol}, {whose} \"{entry}\": credentials {}{withheld}; roots \
+            {}",
             credentials.text(),
             roots_text(*roots)
         )
@@ -286,8 +294,8 @@ impl ProxyReport {
     }
 }
 
-/// What the guest takes from an entry with `credentials-uri` that the host wrote; `None` for any other entry, of which it takes
-/// everything.
+/// What the guest takes from an entry with `credentials-uri` that the host wrote; `None` for any
+/// other entry, of which it takes everything.
 fn heard(entry: &Registry) -> Option<Registry> {
     entry.credentials_uri.as_ref().map(|uri| Registry {
         credentials_uri: Some(uri.clone()),

@@ -24,7 +24,8 @@ fn shown<S: serde::Serializer>(host: &RegistryHost, serializer: S) -> Result<S::
 }
 
 impl Image {
-    /// Reads `registry.corp:5000/team/app:tag@sha256:...`; the error is the broken rule, and does not repeat the text.
+    /// Reads `registry.corp:5000/team/app:tag@sha256:...`; the error is the broken rule, and does
+    /// not repeat the text.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.len() > MAX_REFERENCE_BYTES {
             return Err(format!("it has more than {MAX_REFERENCE_BYTES} bytes"));
@@ -34,7 +35,8 @@ impl Image {
             .map_err(|error: oci_spec::distribution::ParseError| error.to_string())?;
         let host = RegistryHost::parse(reference.registry()).map_err(|rule| rule.to_string())?;
         let repository = reference.repository().to_owned();
-        // The parser takes "A/b" for a repository of Docker Hub, though no repository has upper-case letters.
+        // The parser takes "A/b" for a repository of Docker Hub, though no repository has
+        // upper-case letters.
         if repository.bytes().any(|byte| byte.is_ascii_uppercase()) {
             return Err("the name of a repository is lower-case".into());
         }

@@ -1,6 +1,7 @@
 //! `kata-configdev explain --sandbox`: who wins for each registry of a sandbox.
 //!
-//! What a sandbox would get is found out by making it, not by a second description of how it is made.
+//! What a sandbox would get is found out by making it, not by a second description of how it is
+//! made.
 
 mod place;
 mod registry;
@@ -97,7 +98,8 @@ fn require_directory(bundle: &Path) -> Result<(), Error> {
     }
 }
 
-/// The node's settings with what the arguments say instead, and what that means for credential providers.
+/// The node's settings with what the arguments say instead, and what that means for credential
+/// providers.
 fn settings(arguments: &Arguments) -> Result<(Settings, &'static str), Error> {
     let path = arguments
         .settings

@@ -14,9 +14,9 @@ use crate::host_file::FileFault;
 
 /// Makes a document of the directories that containerd, Docker and podman have for registries.
 ///
-/// Each directory is named after a registry: registry.corp, registry.corp:5000, registry.corp_5000_,
-/// or _default for all others. hosts.toml (containerd) or *.crt (all three) in it say how the
-/// registry is reached. Of the hosts in hosts.toml the first becomes the mirror.
+/// Each directory is named after a registry: registry.corp, registry.corp:5000,
+/// registry.corp_5000_, or _default for all others. hosts.toml (containerd) or *.crt (all three) in
+/// it say how the registry is reached. Of the hosts in hosts.toml the first becomes the mirror.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,

@@ -21,13 +21,15 @@ use crate::{Error, exit, lines};
 
 /// Makes a document of the keys that encrypted images are opened with.
 ///
-/// A file may be a private key (PEM, DER, JWK), the list base64(key)[:base64(password)] with commas between,
-/// or manifests of secrets in YAML or JSON whose values are such keys or lists; a directory is read as a
-/// secret that is mounted there. Where a secret has a value NAME.password beside NAME, it is the password of
-/// that key. Each key is tried, and what it is goes to standard error, or why it is left out.
+/// A file may be a private key (PEM, DER, JWK), the list base64(key)[:base64(password)] with commas
+/// between, or manifests of secrets in YAML or JSON whose values are such keys or lists; a
+/// directory is read as a secret that is mounted there. Where a secret has a value NAME.password
+/// beside NAME, it is the password of that key. Each key is tried, and what it is goes to standard
+/// error, or why it is left out.
 ///
-/// The document holds the keys: umask 077 keeps the file that it is written to from other users. A node has
-/// it, so that they protect images against the registry and its readers, not against the node.
+/// The document holds the keys: umask 077 keeps the file that it is written to from other users. A
+/// node has it, so that they protect images against the registry and its readers, not against the
+/// node.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,
@@ -128,7 +130,8 @@ fn content(path: &Path) -> Result<Content, Error> {
         })
 }
 
-/// Reads a secret as the kubelet mounts it: the values are links, and what begins with two dots is the kubelet's own.
+/// Reads a secret as the kubelet mounts it: the values are links, and what begins with two dots is
+/// the kubelet's own.
 fn directory(path: &Path) -> Result<Values, FileFault> {
     let mut values = Values::new();
     for entry in read_dir(path)? {

@@ -21,16 +21,17 @@ use crate::{Error, exit, lines};
 
 /// Makes a document of the credentials for image pulls that docker, podman and Kubernetes keep.
 ///
-/// A file may be a config.json or auth.json, the content of a secret (.dockerconfigjson, .dockercfg), or
-/// manifests of secrets in YAML or JSON. A key without a port holds for every port of its host. An
-/// entry that a document could only have for more hosts or repositories than its key names is left
-/// out, unless --allow-widening is given. Helper programs are not run.
+/// A file may be a config.json or auth.json, the content of a secret (.dockerconfigjson,
+/// .dockercfg), or manifests of secrets in YAML or JSON. A key without a port holds for every port
+/// of its host. An entry that a document could only have for more hosts or repositories than its
+/// key names is left out, unless --allow-widening is given. Helper programs are not run.
 ///
-/// Of several entries with one key the last file's counts. Secrets count as secretgen-controller has it:
-/// by the weight on their SecretExport, then those of --namespace, then those exported to it by name,
-/// then by namespace and name; secrets without a weight count more than plain files.
+/// Of several entries with one key the last file's counts. Secrets count as secretgen-controller
+/// has it: by the weight on their SecretExport, then those of --namespace, then those exported to
+/// it by name, then by namespace and name; secrets without a weight count more than plain files.
 ///
-/// The document holds the passwords: umask 077 keeps the file that it is written to from other users.
+/// The document holds the passwords: umask 077 keeps the file that it is written to from other
+/// users.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,
@@ -52,7 +53,8 @@ pub struct Arguments {
     /// The namespace whose secrets come before those of others.
     #[arg(long, value_name = "NAMESPACE")]
     namespace: Option<String>,
-    /// Take entries for some repositories for the whole registry, and "*.corp" for every depth below corp.
+    /// Take entries for some repositories for the whole registry, and "*.corp" for every depth
+    /// below corp.
     #[arg(long)]
     allow_widening: bool,
     /// Print no document if anything is left out or changes its meaning (exit code 65).
@@ -133,7 +135,8 @@ pub(super) fn label(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// Reads a file, whatever kind it is: the person at the terminal chose it, and a pipe keeps secrets off the disk.
+/// Reads a file, whatever kind it is: the person at the terminal chose it, and a pipe keeps secrets
+/// off the disk.
 pub(super) fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, Error> {
     let read = || -> Result<_, FileFault> {
         if path == Path::new("-") {

@@ -1,4 +1,5 @@
-//! The file system of a node, which may be below a directory: files are read and directories listed as if that were `/`.
+//! The file system of a node, which may be below a directory: files are read and directories listed
+//! as if that were `/`.
 
 use std::fs::File;
 use std::io;
@@ -11,7 +12,8 @@ use zeroize::Zeroizing;
 use crate::Error;
 use crate::host_file::{FileFault, read_bounded};
 
-/// The most entries of a directory that are looked at: four times as many registries as a document has.
+/// The most entries of a directory that are looked at: four times as many registries as a document
+/// has.
 const MAX_ENTRIES: usize = 4096;
 
 /// A directory that stands for `/`. Symbolic links are followed, but never out of it.
@@ -57,7 +59,8 @@ impl NodeRoot {
         read_bounded(file, size, limit)
     }
 
-    /// The entries of a directory by name. Hidden ones are left out: a Kubernetes volume keeps its data in such.
+    /// The entries of a directory by name. Hidden ones are left out: a Kubernetes volume keeps its
+    /// data in such.
     pub fn list(&self, path: &Path) -> Result<Vec<Listed>, FileFault> {
         let directory = self.resolve(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
         let mut entries = Vec::new();

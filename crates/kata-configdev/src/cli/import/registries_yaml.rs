@@ -12,9 +12,9 @@ use crate::Error;
 
 /// Makes a document of the registries.yaml of K3s or RKE2.
 ///
-/// Of several endpoints the first becomes the mirror. As K3s does, the document has the registry itself
-/// asked where the mirror fails; take mirror-fallback out if the node runs with
-/// --disable-default-registry-endpoint.
+/// Of several endpoints the first becomes the mirror. As K3s does, the document has the registry
+/// itself asked where the mirror fails; take mirror-fallback out if the node runs
+/// with --disable-default-registry-endpoint.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,

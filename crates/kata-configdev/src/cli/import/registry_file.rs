@@ -22,8 +22,8 @@ pub struct Options {
     /// Take files from this directory as if it were "/": a node's file system, mounted elsewhere.
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
-    /// Add the system's certificate authorities wherever the files have some of their own. The files' engines trust
-    /// both; the document's ca-certs are the only ones.
+    /// Add the system's certificate authorities wherever the files have some of their own. The
+    /// files' engines trust both; the document's ca-certs are the only ones.
     #[arg(long)]
     keep_system_roots: bool,
     /// Where they are.

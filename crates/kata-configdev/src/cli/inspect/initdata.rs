@@ -18,7 +18,8 @@ use crate::{Error, digest, lines};
 #[derive(Serialize)]
 pub struct Report {
     bytes: usize,
-    /// Digests of the document, by any of which a platform may have been asked to vouch for it: see `algorithm`.
+    /// Digests of the document, by any of which a platform may have been asked to vouch for it: see
+    /// `algorithm`.
     sha256: String,
     sha384: String,
     sha512: String,
@@ -72,7 +73,8 @@ mod tests {
     #[test]
     fn lengths_are_shown_and_values_are_not() {
         let report = Report::of(
-            b"version = \"0.1.0\"\nalgorithm = \"sha384\"\n[data]\n\"aa.toml\" = \"12345\"\n\"\x41\\u001b\" = \"\"\n",
+            b"version = \"0.1.0\"\nalgorithm = \"sha384\"\n[data]\n\"aa.toml\" \
+            = \"12345\"\n\"\x41\\u001b\" = \"\"\n",
         );
         assert!(!report.valid, "a control character in a name");
         let mut shown = Vec::new();

@@ -18,8 +18,8 @@ pub struct Report {
     sha256: String,
     pub valid: bool,
     problems: Vec<Finding>,
-    /// The document with every secret replaced; `None` where it is not valid, because then nobody knows which parts of
-    /// it are secrets.
+    /// The document with every secret replaced; `None` where it is not valid, because then nobody
+    /// knows which parts of it are secrets.
     content: Option<Document>,
 }
 

@@ -16,16 +16,17 @@ const MAX_BYTES: usize = 8 * MAX_MANIFEST_BYTES;
 /// The most files of a directory. Free to change.
 const MAX_FILES: usize = 1024;
 
-/// Combines the secrets that are exported to a namespace, as secretgen-controller does for a placeholder.
+/// Combines the secrets that are exported to a namespace, as secretgen-controller does for a
+/// placeholder.
 ///
-/// DIR holds manifests (*.yaml, *.yml, *.json): the secrets of type kubernetes.io/dockerconfigjson, a
-/// SecretExport (secretgen.carvel.dev/v1alpha1) for each that others get, and where "*" or a selector
-/// is used the Namespace. The result is the value of .dockerconfigjson, in the bytes that the controller
-/// writes and without a line end. It is JSON already, so there is no --json; the names of the secrets in
-/// it go to standard error.
+/// DIR holds manifests (*.yaml, *.yml, *.json): the secrets of type kubernetes.io/dockerconfigjson,
+/// a SecretExport (secretgen.carvel.dev/v1alpha1) for each that others get, and where "*" or a
+/// selector is used the Namespace. The result is the value of .dockerconfigjson, in the bytes that
+/// the controller writes and without a line end. It is JSON already, so there is no --json; the
+/// names of the secrets in it go to standard error.
 ///
-/// Differences: values of the wrong type in fields that the result has not, text that is not UTF-8, and
-/// more than 1024 entries in one secret are errors here; a hexadecimal weight counts as none.
+/// Differences: values of the wrong type in fields that the result has not, text that is not UTF-8,
+/// and more than 1024 entries in one secret are errors here; a hexadecimal weight counts as none.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,
@@ -89,7 +90,8 @@ fn the_placeholders(objects: &[Object]) -> Result<&str, Error> {
     }
 }
 
-/// The manifests of a directory by name. Hidden ones are left out: a Kubernetes volume keeps its data in such.
+/// The manifests of a directory by name. Hidden ones are left out: a Kubernetes volume keeps its
+/// data in such.
 fn manifests(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     let list = || -> Result<Vec<PathBuf>, FileFault> {
         let mut paths = Vec::new();

@@ -10,7 +10,8 @@ const SECRET: &str = "hunter2-kept";
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A directory in memory; on machines without one the cache is never used and nothing here can be tried.
+/// A directory in memory; on machines without one the cache is never used and nothing here can be
+/// tried.
 fn in_memory() -> Option<TempDir> {
     let dir = tempfile::Builder::new().tempdir_in("/dev/shm").ok();
     let usable = dir.filter(|dir| Cache::open(dir.path()).is_some());
@@ -307,8 +308,9 @@ fn a_full_directory_takes_nothing_more() {
     assert!(!finds(&at(&dir, 0), "reg.corp"));
 }
 
-/// A plugin is asked about one registry and answers for everything, with the pair of that registry alone. The second sandbox took
-/// this for its answer about another registry, too, and that one silently lost its password.
+/// A plugin is asked about one registry and answers for everything, with the pair of that registry
+/// alone. The second sandbox took this for its answer about another registry, too, and that one
+/// silently lost its password.
 #[test]
 fn an_answer_for_everything_is_none_about_a_registry_that_it_does_not_name() {
     let Some(dir) = in_memory() else { return };
@@ -326,7 +328,8 @@ fn an_answer_for_everything_is_none_about_a_registry_that_it_does_not_name() {
     assert!(finds(&cache, "one.corp"), "it is still there");
 }
 
-/// A node starts no further sandbox, or none whose plugins may be kept. Expired passwords stood in its memory until the next boot.
+/// A node starts no further sandbox, or none whose plugins may be kept. Expired passwords stood in
+/// its memory until the next boot.
 #[test]
 fn sweep_forgets_what_has_expired() {
     let Some(dir) = in_memory() else { return };

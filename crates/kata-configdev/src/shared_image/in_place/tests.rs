@@ -12,7 +12,8 @@ fn image(document: &str, size: usize) -> Vec<u8> {
     pad(image, size).to_vec()
 }
 
-/// The disk after each step that an update can be seen or end at: every byte of the lengths, every sector of what lies between.
+/// The disk after each step that an update can be seen or end at: every byte of the lengths, every
+/// sector of what lies between.
 fn states(old: &[u8], new: &[u8]) -> Vec<Vec<u8>> {
     let mut disk = old.to_vec();
     let mut states = vec![disk.clone()];
@@ -137,7 +138,8 @@ fn whenever_a_guest_reads_it_gets_the_old_document_or_the_new_one_or_none() {
     assert!(counts.iter().all(|count| *count > 100), "{counts:?}");
 }
 
-/// Whoever begins to read in the middle is refused by the length alone, before any checksum is asked; also after the program was killed.
+/// Whoever begins to read in the middle is refused by the length alone, before any checksum is
+/// asked; also after the program was killed.
 #[test]
 fn in_the_middle_there_is_no_image() {
     for (old, new) in pairs() {

@@ -42,7 +42,8 @@ impl Places {
     }
 }
 
-/// Zeroes the copies that the parser made of values with escape sequences. It bounds the nesting, and so this recursion.
+/// Zeroes the copies that the parser made of values with escape sequences. It bounds the nesting,
+/// and so this recursion.
 fn forget(table: &mut DeTable<'_>) {
     for (_, value) in table.iter_mut() {
         match value.get_mut() {

@@ -16,7 +16,8 @@ use crate::providers::Contribution;
 /// One registry, as `--json` prints it.
 #[derive(Serialize)]
 pub struct Registry {
-    /// The name of its entry as the document has it; where it has none, the registry that providers are asked about.
+    /// The name of its entry as the document has it; where it has none, the registry that providers
+    /// are asked about.
     pub registry: String,
     credentials: Account,
     source: Option<Source>,
@@ -51,7 +52,8 @@ pub struct Registries<'a> {
 }
 
 impl Registries<'_> {
-    /// Each entry of the document, then each registry that providers are asked about and that has none.
+    /// Each entry of the document, then each registry that providers are asked about and that has
+    /// none.
     pub fn all(&self) -> Vec<Registry> {
         let registries = &self.document.registries;
         let entries = registries.iter().map(|(name, _)| self.of_entry(name));

@@ -1,6 +1,7 @@
 //! What an initdata document says, and everything that the guest will hold against it.
 //!
-//! Spec: `docs/format.md`, "Initdata". The guest reads the document with code of its own, which stops at the first fault.
+//! Spec: `docs/format.md`, "Initdata". The guest reads the document with code of its own, which
+//! stops at the first fault.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -37,7 +38,8 @@ pub struct Document {
 }
 
 impl Document {
-    /// Reads `bytes`, which the image's decoder has bounded. Top-level keys without a meaning are tolerated, as by the guest.
+    /// Reads `bytes`, which the image's decoder has bounded. Top-level keys without a meaning are
+    /// tolerated, as by the guest.
     pub fn read(bytes: &[u8]) -> Self {
         let mut document = Self::default();
         match str::from_utf8(bytes) {
@@ -114,7 +116,8 @@ impl Document {
                     self.data.insert(name.get_ref().to_string(), content.len());
                 }
                 _ if !judged => {}
-                // `policy.rego = ` without quotes is a table `policy` in TOML, the commonest mistake.
+                // `policy.rego = ` without quotes is a table `policy` in TOML, the commonest
+                // mistake.
                 DeValue::Table(_) => {
                     let expected = "a string (a name with a dot needs quotes)";
                     self.wrong_type(text, &key, expected, value);
@@ -188,7 +191,8 @@ mod tests {
     fn what_the_guest_accepts_is_valid() {
         for algorithm in ALGORITHMS {
             let text = format!(
-                "version = \"0.1.0\"\nalgorithm = {algorithm:?}\nmore = 1\n[data]\n\"policy.rego\" = \"12345\"\n\"{}\" = \"\"\n",
+                "version = \"0.1.0\"\nalgorithm = {algorithm:?}\nmore = 1\n[data]\n\"policy.rego\" \
+                = \"12345\"\n\"{}\" = \"\"\n",
                 "n".repeat(MAX_NAME_BYTES)
             );
             assert_eq!(problems(text.as_bytes()), "");
@@ -199,7 +203,8 @@ mod tests {
 
     #[test]
     fn every_problem_is_told() {
-        let text = "algorithm = \"md5\"\nversion = \"9.9\"\n[data]\n\"../../etc/x\" = \"\"\nok = \"\"\n\"..\" = 7\n";
+        let text = "algorithm = \"md5\"\nversion = \"9.9\"\n[data]\n\"../../etc/x\" = \"\"\nok \
+        = \"\"\n\"..\" = 7\n";
         assert_eq!(
             problems(text.as_bytes()),
             "\
