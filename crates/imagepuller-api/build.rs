@@ -21,7 +21,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             ..Default::default()
         })
         .run()?;
-    // The generator's own module list begins with an inner attribute, which `include!` does not accept.
+    // The generator's own module list begins with an inner attribute, which `include!` does not
+    // accept.
     let modules = NAMES.map(|name| format!("pub mod {name};\npub mod {name}_ttrpc;\n"));
     std::fs::write(out_dir.join("generated.rs"), modules.concat())?;
     Ok(())

@@ -1,13 +1,17 @@
-//! The ttrpc service definitions between Kata's agent, the image puller and the confidential data hub.
+//! The ttrpc service definitions between Kata's agent, the image puller and the confidential data
+//! hub.
 //!
-//! The wire is Kata's and must not change: package `api`, service `ImagePullService`, method `PullImage`. Both sides of
-//! it are here, [`client::ImagePullServiceClient`] and [`server::ImagePullService`], generated at build time from
-//! `proto/image_pull.proto`. What happens on a call is not here but in the `imagepuller` crate. A second service, package
-//! `configdev`, is this project's own: the command line asks a running service about its store with it. The third is the
-//! hub's, package `api` too: the puller asks it for what only the guest may see.
+//! The wire is Kata's and must not change: package `api`, service `ImagePullService`, method
+//! `PullImage`. Both sides of it are here, [`client::ImagePullServiceClient`] and
+//! [`server::ImagePullService`], generated at build time from `proto/image_pull.proto`. What
+//! happens on a call is not here but in the `imagepuller` crate. A second service, package
+//! `configdev`, is this project's own: the command line asks a running service about its store with
+//! it. The third is the hub's, package `api` too: the puller asks it for what only the guest may
+//! see.
 //!
 //! - [`message`]: what is sent.
-//! - [`server`]: the traits to implement, and how to register them, such as [`server::create_image_pull_service`].
+//! - [`server`]: the traits to implement, and how to register them, such as
+//!   [`server::create_image_pull_service`].
 //! - [`client`]: the calling side.
 
 #[allow(

@@ -87,8 +87,9 @@ impl Bundle {
         Ok(rootfs)
     }
 
-    /// Writes the image's own configuration (entry point, environment, user; OCI image specification, "Image
-    /// Configuration") beside the mount point, for callers that want it. Whole or not at all. Blocks.
+    /// Writes the image's own configuration (entry point, environment, user; OCI image
+    /// specification, "Image Configuration") beside the mount point, for callers that want it.
+    /// Whole or not at all. Blocks.
     ///
     /// # Errors
     ///

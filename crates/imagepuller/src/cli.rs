@@ -29,9 +29,9 @@ const EX_SOFTWARE: u8 = 70;
 
 /// Pulls container images inside a confidential guest.
 ///
-/// Images are named by digest, and every byte is hashed before it is used: neither the network nor the configuration can
-/// change what runs. The configuration (credentials, CAs, proxies, mirrors) comes from the host unverified and can at worst
-/// make a pull fail.
+/// Images are named by digest, and every byte is hashed before it is used: neither the network nor
+/// the configuration can change what runs. The configuration (credentials, CAs, proxies, mirrors)
+/// comes from the host unverified and can at worst make a pull fail.
 #[derive(Debug, Parser)]
 #[command(version, arg_required_else_help = true)]
 pub struct Cli {
@@ -104,7 +104,8 @@ fn resources(sources: &[ResourceSource]) -> Resources {
 fn simple_source(text: &str) -> Result<ResourceSource, String> {
     match ResourceSource::parse(text).map_err(|error| error.to_string())? {
         ResourceSource::Broker(_) => Err(
-            "a key broker wants a proof; name it in [resources] of the measured document, with \"kbs-attester\" or \"kbs-token-file\""
+            "a key broker wants a proof; name it in [resources] of the measured document, \
+            with \"kbs-attester\" or \"kbs-token-file\""
                 .to_owned(),
         ),
         source => Ok(source),

@@ -9,7 +9,8 @@ use oci_image::digest::{Digest, Mismatch};
 use oci_image::reference::InvalidReference;
 use oci_image::search::Unusable;
 
-/// Why a pull or the service failed. The messages fit after "failed to pull IMAGE: " and hold no secret.
+/// Why a pull or the service failed. The messages fit after "failed to pull IMAGE: " and hold no
+/// secret.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -54,7 +55,8 @@ pub enum Error {
     /// Nobody hands out what only the guest may see.
     #[error("cannot {0}")]
     Confidential(#[from] kbs_client::Error),
-    /// What was fetched is something else than what the document takes it for. Not a byte of it is repeated.
+    /// What was fetched is something else than what the document takes it for. Not a byte of it is
+    /// repeated.
     #[error("what {what:?} of {authority} names {rule}")]
     Fetched {
         /// The key of the document.
@@ -96,7 +98,8 @@ pub enum Error {
         source: Box<LayerError>,
     },
     /// The mirror failed, and so did the registry behind it.
-    #[error("every source failed: {}", .0.iter().map(|(source, error)| format!("{source}: {}", chain(error))).collect::<Vec<_>>().join("; "))]
+    #[error("every source failed: \
+    {}", .0.iter().map(|(source, error)| format!("{source}: {}", chain(error))).collect::<Vec<_>>().join("; "))]
     Sources(Vec<(String, Arc<Error>)>),
     /// A socket cannot be served or asked.
     #[error("socket {path} {rule}", path = .path.display())]
@@ -178,7 +181,8 @@ impl Error {
         }
     }
 
-    /// Whether nothing else is worth asking for at the source that this came from, rather than this one content.
+    /// Whether nothing else is worth asking for at the source that this came from, rather than this
+    /// one content.
     pub(crate) fn is_source_down(&self) -> bool {
         match self {
             Self::Registry(error) => error.is_source_down(),
@@ -186,7 +190,8 @@ impl Error {
         }
     }
 
-    /// Whether another source cannot help: what is wrong is on this side, or in bytes that are the right ones.
+    /// Whether another source cannot help: what is wrong is on this side, or in bytes that are the
+    /// right ones.
     pub fn is_local(&self) -> bool {
         let is_right_blob = matches!(self, Self::Layer { source, .. }
             if matches!(**source, LayerError::Decryption(_) | LayerError::DiffId(_)));

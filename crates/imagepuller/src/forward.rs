@@ -1,10 +1,12 @@
-//! The sockets, and what happens between them and the services: all calls are answered here, except on a socket that a stock
-//! agent takes for the confidential data hub's, where the hub's other services belong to somebody else.
+//! The sockets, and what happens between them and the services: all calls are answered here, except
+//! on a socket that a stock agent takes for the confidential data hub's, where the hub's other
+//! services belong to somebody else.
 //!
-//! A stock agent knows one socket for image pulls and for the hub's secrets, mounts and resources. On that one each frame is
-//! looked at: requests for this program's services go to them, every other frame goes on unchanged, to the program that
-//! stands at `upstream`. So services that the hub gets one day need nothing here. Without an upstream they are answered with a
-//! status that says what is missing.
+//! A stock agent knows one socket for image pulls and for the hub's secrets, mounts and resources.
+//! On that one each frame is looked at: requests for this program's services go to them, every
+//! other frame goes on unchanged, to the program that stands at `upstream`. So services that the
+//! hub gets one day need nothing here. Without an upstream they are answered with a status that
+//! says what is missing.
 //!
 //! - `frame`: where a frame belongs, and statuses as frames.
 //! - `relay`: one caller; `upstream`: that caller's connection to the other program.
@@ -22,13 +24,16 @@ pub mod frame;
 mod relay;
 mod upstream;
 
-/// The name of the socket that agents look for; a socket called so, wherever it is, is served as the hub's.
+/// The name of the socket that agents look for; a socket called so, wherever it is, is served as
+/// the hub's.
 const HUB_SOCKET: &str = "cdh.sock";
 
-/// The pause after a connection could not be taken: commonly there are no descriptors left, and trying on would only burn time.
+/// The pause after a connection could not be taken: commonly there are no descriptors left, and
+/// trying on would only burn time.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How many bytes of frames for this program's own services may be on their way inside it, for one caller.
+/// How many bytes of frames for this program's own services may be on their way inside it, for one
+/// caller.
 const LOCAL_BUFFER: usize = 64 << 10;
 
 /// Connections for the services, from all sockets.

@@ -29,7 +29,8 @@ fn main() -> ExitCode {
     {
         Ok(runtime) => {
             let code = runtime.block_on(cli::run(arguments));
-            // A thread may be in the middle of a large file; what it leaves behind is cleared at the next start.
+            // A thread may be in the middle of a large file; what it leaves behind is cleared at
+            // the next start.
             runtime.shutdown_timeout(BLOCKING_TIMEOUT);
             code
         }

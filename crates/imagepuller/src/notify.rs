@@ -1,6 +1,7 @@
 //! What the service manager is told, where there is one: systemd's `sd_notify` protocol.
 //!
-//! Without `NOTIFY_SOCKET` in the environment nothing is sent. A manager that does not listen is no reason not to serve.
+//! Without `NOTIFY_SOCKET` in the environment nothing is sent. A manager that does not listen is no
+//! reason not to serve.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -25,8 +26,9 @@ pub fn stopping() {
     ]);
 }
 
-/// Says that the service is alive, twice in the time that the manager allows, if it wants to know at all. Does not end: what
-/// runs beside it, and no longer gets its turn, would let it fall silent.
+/// Says that the service is alive, twice in the time that the manager allows, if it wants to know
+/// at all. Does not end: what runs beside it, and no longer gets its turn, would let it fall
+/// silent.
 pub async fn alive() {
     let Some(allowed) = sd_notify::watchdog_enabled().filter(|time| !time.is_zero()) else {
         return std::future::pending().await;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use oci_image::digest::Digest;
 
-/// Something happened. The digests are those of blobs as the manifest names them; sizes are in bytes.
+/// Something happened. The digests are those of blobs as the manifest names them; sizes are in
+/// bytes.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {

@@ -1,8 +1,11 @@
-//! One pull from beginning to end: configuration, sources, manifests, layers, and what is made of them.
+//! One pull from beginning to end: configuration, sources, manifests, layers, and what is made of
+//! them.
 //!
-//! - `broker`: credentials and roots that only the guest may see; `sources`: mirror and registry in order; `resolve`: digests
-//!   followed down to the layers; `unlock`: the keys of those that are encrypted; `layers`: these into the store.
-//! - [`Puller::pull`] mounts them in a bundle for the agent; [`output`] makes one directory of them for a person.
+//! - `broker`: credentials and roots that only the guest may see; `sources`: mirror and registry in
+//!   order; `resolve`: digests followed down to the layers; `unlock`: the keys of those that are
+//!   encrypted; `layers`: these into the store.
+//! - [`Puller::pull`] mounts them in a bundle for the agent; [`output`] makes one directory of them
+//!   for a person.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -36,7 +39,8 @@ use broker::Broker;
 use layers::Layers;
 use sources::Sources;
 
-/// How many layers are unpacked at a time in a service, whatever is asked for. Each costs some MiB of buffers.
+/// How many layers are unpacked at a time in a service, whatever is asked for. Each costs some MiB
+/// of buffers.
 const MAX_LAYERS_UNPACKED_AT_ONCE: usize = 4;
 
 /// How images are pulled.
@@ -71,7 +75,8 @@ pub struct Puller {
     documents: Documents,
     broker: Broker,
     options: Options,
-    /// Held from the look at a bundle to the mount in it: of two pulls into one bundle the second is to see the first.
+    /// Held from the look at a bundle to the mount in it: of two pulls into one bundle the second
+    /// is to see the first.
     mounting: Arc<Mutex<()>>,
 }
 
@@ -98,7 +103,8 @@ impl Puller {
         }
     }
 
-    /// Pulls an image and mounts it in a bundle. On an error nothing is mounted, nor when the future is dropped.
+    /// Pulls an image and mounts it in a bundle. On an error nothing is mounted, nor when the
+    /// future is dropped.
     ///
     /// # Errors
     ///

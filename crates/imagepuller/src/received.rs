@@ -5,11 +5,13 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-/// How many bytes may be on the way. Counted instead of chunks, which have from a few bytes to half a MiB.
+/// How many bytes may be on the way. Counted instead of chunks, which have from a few bytes to half
+/// a MiB.
 const MAX_BYTES: u32 = 1 << 20;
 
-/// Chunks below this are copied together. A chunk keeps the whole buffer alive that it was read into, and a server that sends
-/// single bytes, each in a frame padded to kilobytes, would have gigabytes kept for a few of them.
+/// Chunks below this are copied together. A chunk keeps the whole buffer alive that it was read
+/// into, and a server that sends single bytes, each in a frame padded to kilobytes, would have
+/// gigabytes kept for a few of them.
 const COPIED_BYTES: usize = 64 << 10;
 
 /// The end that a transfer fills.
@@ -79,7 +81,8 @@ impl Sender {
         self.chunks.closed().await;
     }
 
-    /// Waits until there is room for the chunk; for a larger one than all the room, until there is nothing else.
+    /// Waits until there is room for the chunk; for a larger one than all the room, until there is
+    /// nothing else.
     async fn send_now(&self, chunk: Bytes) -> Result<(), Gone> {
         let bytes = u32::try_from(chunk.len()).map_or(MAX_BYTES, |bytes| bytes.min(MAX_BYTES));
         let room = self.room.clone().acquire_many_owned(bytes).await;
@@ -140,7 +143,8 @@ mod tests {
         assert_eq!(received.await.unwrap(), (Some(chunk(5)), None));
     }
 
-    /// Half a million single bytes, each of which kept kilobytes alive, once waited for the thread that unpacks.
+    /// Half a million single bytes, each of which kept kilobytes alive, once waited for the thread
+    /// that unpacks.
     #[tokio::test]
     async fn small_chunks_do_not_keep_the_buffers_they_came_in() {
         let (mut sender, received) = channel();

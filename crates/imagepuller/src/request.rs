@@ -40,7 +40,8 @@ pub enum RequestError {
     Interrupted,
 }
 
-/// Asks the service at a socket for an image; gives the digest of its manifest. Dropping the future ends the pull.
+/// Asks the service at a socket for an image; gives the digest of its manifest. Dropping the future
+/// ends the pull.
 ///
 /// # Errors
 ///

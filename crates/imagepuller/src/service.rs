@@ -30,10 +30,12 @@ const MAX_SHOWN_BYTES: usize = 512;
 /// How much of a caller's deadline is kept for the answer, at most.
 const MAX_ANSWER_TIME: Duration = Duration::from_secs(1);
 
-/// How long running pulls may take to end: what service managers grant by default is 90 s, Kata's guests less.
+/// How long running pulls may take to end: what service managers grant by default is 90 s, Kata's
+/// guests less.
 const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How long after the last pull its memory is given back: threads that end with it have ended by then.
+/// How long after the last pull its memory is given back: threads that end with it have ended by
+/// then.
 const TRIM_DELAY: Duration = Duration::from_millis(500);
 
 /// What to serve with.
@@ -53,7 +55,8 @@ pub struct Settings {
 #[derive(Debug)]
 pub struct Service {
     settings: Settings,
-    /// Opened while callers can connect already. One that cannot be opened is tried again for each call, and the caller learns why.
+    /// Opened while callers can connect already. One that cannot be opened is tried again for each
+    /// call, and the caller learns why.
     open: OnceCell<Open>,
     /// Held for reading by each call, so that an end can wait for all of them.
     busy: Arc<RwLock<()>>,
@@ -273,7 +276,8 @@ pub async fn serve(
     let idle = tokio::time::timeout(STOP_TIMEOUT, service.idle());
     tokio::select! {
         ended = idle => if ended.is_err() {
-            tracing::warn!("pulls are still running after {} s and are given up", STOP_TIMEOUT.as_secs());
+            tracing::warn!("pulls are still running after {} s and are given \
+            up", STOP_TIMEOUT.as_secs());
         },
         () = notify::alive() => {}
     }

@@ -74,7 +74,8 @@ impl Listening {
             made.map_err(failed("given a directory"))?;
         }
         check_free(&path)?;
-        // Bound under another name first: nobody connects before the mode is set, and the rename replaces in one step.
+        // Bound under another name first: nobody connects before the mode is set, and the rename
+        // replaces in one step.
         let mut temporary = path.clone().into_os_string();
         temporary.push(".new");
         match fs::remove_file(&temporary) {
@@ -92,8 +93,8 @@ impl Listening {
         })
     }
 
-    /// The sockets that the service manager listens on and handed over. It made them, with the mode that it was told, and it
-    /// keeps them for the next service.
+    /// The sockets that the service manager listens on and handed over. It made them, with the mode
+    /// that it was told, and it keeps them for the next service.
     ///
     /// # Errors
     ///

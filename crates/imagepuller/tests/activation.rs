@@ -17,15 +17,17 @@ use rustix::process::{Pid, Signal, kill_process};
 use ttrpc::Code;
 use ttrpc::r#async::Client;
 
-/// A copy that the shell may pass on, with a number far above those that the service's sockets get there: the shell
-/// works its redirections off one after the other, and `3<&4 4<&3` would give the service one socket twice.
+/// A copy that the shell may pass on, with a number far above those that the service's sockets get
+/// there: the shell works its redirections off one after the other, and `3<&4 4<&3` would give the
+/// service one socket twice.
 fn inheritable(descriptor: impl AsFd) -> OwnedFd {
     let descriptor = fcntl_dupfd_cloexec(descriptor, 100).unwrap();
     fcntl_setfd(&descriptor, FdFlags::empty()).unwrap();
     descriptor
 }
 
-/// Starts the service as systemd does: sockets from descriptor 3 on, and the process id that only the new process knows.
+/// Starts the service as systemd does: sockets from descriptor 3 on, and the process id that only
+/// the new process knows.
 fn serve(directory: &Path, sockets: &[OwnedFd], more: &str) -> Child {
     let redirections: Vec<_> = sockets
         .iter()
@@ -33,7 +35,8 @@ fn serve(directory: &Path, sockets: &[OwnedFd], more: &str) -> Child {
         .map(|(socket, number)| format!("{number}<&{}", socket.as_raw_fd()))
         .collect();
     let script = format!(
-        "LISTEN_PID=$$ LISTEN_FDS={} exec \"$0\" serve --store \"$1/store\" --config \"$1/none.toml\" {more} {}",
+        "LISTEN_PID=$$ LISTEN_FDS={} exec \"$0\" serve --store \"$1/store\" \
+        --config \"$1/none.toml\" {more} {}",
         sockets.len(),
         redirections.join(" ")
     );

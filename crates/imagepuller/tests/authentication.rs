@@ -50,7 +50,8 @@ fn privileged_tokens_are_fetched_from_the_realm() {
     );
 
     let refresh = format!(
-        "[registries.\"localhost:{port}\"]\nidentitytoken = \"{REFRESH_TOKEN}\"\nca-certs = \"\"\"\n{certificate}\"\"\"\n"
+        "[registries.\"localhost:{port}\"]\nidentitytoken = \"{REFRESH_TOKEN}\"\nca-certs \
+        = \"\"\"\n{certificate}\"\"\"\n"
     );
     puller.configure(&refresh);
     puller.pull(&image, "c2");

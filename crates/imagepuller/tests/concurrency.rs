@@ -15,7 +15,8 @@ use registry_client::settings::Documents;
 use rustix::mount::{UnmountFlags, unmount};
 use support::{Puller, Site, is_root};
 
-/// Two pulls into one bundle both looked before either mounted, and both succeeded with one overlay upon the other.
+/// Two pulls into one bundle both looked before either mounted, and both succeeded with one overlay
+/// upon the other.
 #[test]
 fn privileged_a_bundle_takes_one_image() {
     if !is_root("privileged_a_bundle_takes_one_image") {
@@ -49,8 +50,8 @@ fn privileged_a_bundle_takes_one_image() {
     }
 }
 
-/// A small blob that becomes gigabytes: zstd blocks of one repeated byte, as the content of an entry that is read
-/// and not written (RFC 8878, "Blocks").
+/// A small blob that becomes gigabytes: zstd blocks of one repeated byte, as the content of an
+/// entry that is read and not written (RFC 8878, "Blocks").
 fn bomb(size: usize) -> Vec<u8> {
     let block = |kind: usize, size: usize| (size << 3 | kind << 1).to_le_bytes();
     let mut header = tar::Header::new_gnu();
@@ -70,7 +71,8 @@ fn bomb(size: usize) -> Vec<u8> {
     blob
 }
 
-/// The threads of a pull went on after its caller had given up, and an end of the service waited for them.
+/// The threads of a pull went on after its caller had given up, and an end of the service waited
+/// for them.
 #[test]
 fn privileged_work_that_nobody_waits_for_ends() {
     if !is_root("privileged_work_that_nobody_waits_for_ends") {

@@ -1,8 +1,10 @@
-//! What the puller makes of registries that misbehave: a table of faults, each with the outcome it must have.
+//! What the puller makes of registries that misbehave: a table of faults, each with the outcome it
+//! must have.
 //!
-//! A [`row::Row`] is a script for a registry and what a pull from it must come to: the image, with the number of requests
-//! that took, or an error of a kind and with certain words. After each row nothing unfinished is in the store, nothing is mounted
-//! that should not be, no secret stands in the log or the error, and memory did not grow with what the registry sent.
+//! A [`row::Row`] is a script for a registry and what a pull from it must come to: the image, with
+//! the number of requests that took, or an error of a kind and with certain words. After each row
+//! nothing unfinished is in the store, nothing is mounted that should not be, no secret stands in
+//! the log or the error, and memory did not grow with what the registry sent.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 

@@ -1,4 +1,5 @@
-//! A hub's socket: what is this program's stays here, everything else goes on unchanged to another program.
+//! A hub's socket: what is this program's stays here, everything else goes on unchanged to another
+//! program.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
@@ -234,7 +235,8 @@ fn frames_are_not_changed_and_answers_only_go_to_who_asked() {
     hub.read_exact(&mut received).unwrap();
     assert!(received == sent, "changed on the way");
 
-    // An answer to the pull, one to nothing, a request, and at last what was asked for, in three frames.
+    // An answer to the pull, one to nothing, a request, and at last what was asked for, in three
+    // frames.
     let forged = Response::default().encode().unwrap();
     let part = frame(
         MessageHeader {

@@ -147,7 +147,8 @@ fn privileged_what_a_killed_service_left_is_never_used_and_never_kept() {
         assert_eq!(left.iter().find(is_odd), None, "round {round}");
     }
     println!(
-        "{rounds} rounds of {whole:?}: {killed_early} killed before the mount, {kept_layers} layers kept of them"
+        "{rounds} rounds of {whole:?}: {killed_early} killed before the mount, {kept_layers} \
+        layers kept of them"
     );
     assert!(
         rounds < 10 || killed_early > 0,

@@ -20,7 +20,8 @@ fn start_proxy(scratch: &Scratch) -> (Running, u16) {
     let reserved = Port::reserve().unwrap();
     let port = reserved.number();
     let config = format!(
-        "Port {port}\nListen 127.0.0.1\nAllow 127.0.0.1\nBasicAuth proxyuser proxypass\nMaxClients 20\n"
+        "Port {port}\nListen 127.0.0.1\nAllow 127.0.0.1\nBasicAuth proxyuser proxypass\nMaxClients \
+        20\n"
     );
     let config = scratch.write("tinyproxy.conf", config).unwrap();
     let script = "mount --bind \"$1\" /etc/hosts && exec tinyproxy -d -c \"$2\"";

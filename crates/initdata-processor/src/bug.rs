@@ -1,4 +1,5 @@
-//! What happens where this program has a bug: a panic says where, never what, and ends like refused initdata.
+//! What happens where this program has a bug: a panic says where, never what, and ends like refused
+//! initdata.
 
 use std::cell::RefCell;
 use std::io::{self, Write as _};
@@ -9,7 +10,8 @@ thread_local! {
     static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Makes a panic print its place only: the message may quote a disk, and with it a password. Call first thing in `main`.
+/// Makes a panic print its place only: the message may quote a disk, and with it a password. Call
+/// first thing in `main`.
 pub fn hide_messages() {
     panic::set_hook(Box::new(|info| {
         let place = place(info);

@@ -40,9 +40,10 @@ Example, as a systemd timer would run it every minute:
 ///
 /// "initdata": the document's digest must be the one that the host announced at launch (SNP
 /// HOSTDATA or TDX MRCONFIGID, read from the local report). Then every entry of its data table
-/// becomes a file in /run/measured-cfg. If anything is wrong, /run/measured-cfg/policy.rego becomes a policy
-/// that denies every request and names the reason. No disk is fine only if the announced value is
-/// all zero. The policy stands there from the start, so a killed program leaves a closed guest.
+/// becomes a file in /run/measured-cfg. If anything is wrong, /run/measured-cfg/policy.rego becomes
+/// a policy that denies every request and names the reason. No disk is fine only if the announced
+/// value is all zero. The policy stands there from the start, so a killed program leaves a closed
+/// guest.
 ///
 /// "imgpullr": the image puller's configuration, verified by nothing. It becomes
 /// /run/insecure-cfg/imagepuller.toml (0600). If it is unusable,
@@ -57,8 +58,8 @@ Example, as a systemd timer would run it every minute:
 /// calls (seccomp) that it does not need.
 ///
 /// Without a TEE, initdata is refused unless the kernel command line holds
-/// configdev.allow_unverified_initdata=1. In an SNP or TDX guest that parameter has no effect: until
-/// the guest's driver is there, initdata is refused, so load the driver first. SEV and SEV-ES
+/// configdev.allow_unverified_initdata=1. In an SNP or TDX guest that parameter has no effect:
+/// until the guest's driver is there, initdata is refused, so load the driver first. SEV and SEV-ES
 /// without SNP, and a guest whose paravisor hides the TEE from the kernel, count as no TEE.
 #[derive(Debug, Parser)]
 #[command(version, verbatim_doc_comment, after_help = EXIT_CODES, args_conflicts_with_subcommands = true)]

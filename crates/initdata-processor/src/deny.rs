@@ -1,7 +1,8 @@
 //! The policy that stands in `/run/measured-cfg` when initdata was refused.
 //!
-//! Kata's agent asks `data.agent_policy.<request>` before it serves a request, denies where the answer is not `true`, and
-//! hands what the policy printed to the runtime, from where it reaches the pod's events.
+//! Kata's agent asks `data.agent_policy.<request>` before it serves a request, denies where the
+//! answer is not `true`, and hands what the policy printed to the runtime, from where it reaches
+//! the pod's events.
 
 use std::fmt::Write as _;
 
@@ -12,13 +13,15 @@ pub const FILE: &str = "policy.rego";
 
 /// The longest reason in the policy; longer ones are cut.
 ///
-/// With every character escaped and the text around it a line stays below 1024 columns, which older versions of
-/// the agent's policy engine refuse to exceed.
+/// With every character escaped and the text around it a line stays below 1024 columns, which older
+/// versions of the agent's policy engine refuse to exceed.
 pub const MAX_REASON_BYTES: usize = 448;
 
-/// Every request that the agent checks, and `AllowRequestsFailingPolicy`, which would turn a denial into a warning.
+/// Every request that the agent checks, and `AllowRequestsFailingPolicy`, which would turn a denial
+/// into a warning.
 ///
-/// A request that a later agent adds is undefined in the policy, which the agent takes as a denial too.
+/// A request that a later agent adds is undefined in the policy, which the agent takes as a denial
+/// too.
 pub const REQUESTS: &[&str] = &[
     "AddARPNeighborsRequest",
     "AddSwapPathRequest",
@@ -68,7 +71,8 @@ pub const REQUESTS: &[&str] = &[
 
 /// A policy that denies every request and says why.
 ///
-/// `reason` may quote a hostile disk: it is made printable ASCII, cut and escaped, so it cannot end the string it is in.
+/// `reason` may quote a hostile disk: it is made printable ASCII, cut and escaped, so it cannot end
+/// the string it is in.
 #[must_use]
 pub fn policy(reason: &str) -> String {
     let mut text = String::from(

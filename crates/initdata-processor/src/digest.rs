@@ -1,6 +1,7 @@
 //! The document's digest and its place in the evidence.
 //!
-//! Spec: `docs/format.md`, "Initdata"; the digest is over the document's bytes as delivered, after inflating.
+//! Spec: `docs/format.md`, "Initdata"; the digest is over the document's bytes as delivered, after
+//! inflating.
 
 use std::fmt;
 use std::fmt::Write as _;
@@ -22,7 +23,8 @@ impl Algorithm {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Sha256, Self::Sha384, Self::Sha512];
 
-    /// The algorithm that a document names: Kata's spelling (`sha256`) or the specification's (`sha-256`).
+    /// The algorithm that a document names: Kata's spelling (`sha256`) or the specification's
+    /// (`sha-256`).
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         match name {
@@ -70,8 +72,8 @@ impl Field {
         self.bytes.iter().all(|byte| *byte == 0)
     }
 
-    /// Whether the field is exactly what `digest` gives: cut at the end where it is longer, zero bytes at the end where
-    /// it is shorter. The padding is compared too.
+    /// Whether the field is exactly what `digest` gives: cut at the end where it is longer, zero
+    /// bytes at the end where it is shorter. The padding is compared too.
     #[must_use]
     pub fn holds(&self, digest: &[u8]) -> bool {
         let used = digest.len().min(self.bytes.len());
@@ -81,7 +83,8 @@ impl Field {
 
     /// The algorithm by which `document` is the announced one.
     ///
-    /// All of them are tried, so that no byte of the document has to be interpreted before it is verified.
+    /// All of them are tried, so that no byte of the document has to be interpreted before it is
+    /// verified.
     #[must_use]
     pub fn announces(&self, document: &[u8]) -> Option<Algorithm> {
         Algorithm::ALL
@@ -134,7 +137,8 @@ mod tests {
         }
     }
 
-    /// Each algorithm in each field: what is cut, what is padded, and that one changed bit anywhere breaks it.
+    /// Each algorithm in each field: what is cut, what is padded, and that one changed bit anywhere
+    /// breaks it.
     #[test]
     fn the_whole_field_is_compared() {
         let document = b"document";

@@ -10,7 +10,8 @@ use rustix::fs::{Advice, CWD, Mode, OFlags, fadvise, openat};
 use rustix::io::Errno;
 use zeroize::Zeroizing;
 
-/// What offset, length and memory of a direct read are multiples of: the largest sector of common disks.
+/// What offset, length and memory of a direct read are multiples of: the largest sector of common
+/// disks.
 const BLOCK_BYTES: usize = 4096;
 
 /// A disk whose every read asks the device.
@@ -28,7 +29,8 @@ impl Direct {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
         let file = match openat(CWD, node, flags | OFlags::DIRECT, Mode::empty()) {
             Ok(fd) => File::from(fd),
-            // File systems in memory know no direct reads, and need none: that is for plain files in tests.
+            // File systems in memory know no direct reads, and need none: that is for plain files
+            // in tests.
             Err(Errno::INVAL) => File::from(openat(CWD, node, flags, Mode::empty())?),
             Err(errno) => return Err(errno.into()),
         };

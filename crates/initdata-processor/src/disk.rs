@@ -15,7 +15,8 @@ use node::{Node, Places};
 
 /// The most block devices looked at, without partitions.
 ///
-/// The host attaches them, so their number needs a limit; no guest has a fraction of this. Not part of the format.
+/// The host attaches them, so their number needs a limit; no guest has a fraction of this. Not part
+/// of the format.
 pub const MAX_BLOCK_DEVICES: usize = 1024;
 
 /// A disk that carries a magic; held open, so that it stays the same disk.
@@ -114,8 +115,8 @@ impl Scan {
 /// How many disks with one magic are kept: two are a reason to refuse, more make a longer message.
 const MAX_SAME: usize = 4;
 
-/// How many unusable disks are named in the log unless it is verbose: the kernel's log takes ten lines at a time, and the host must
-/// not be able to drown the verdict.
+/// How many unusable disks are named in the log unless it is verbose: the kernel's log takes ten
+/// lines at a time, and the host must not be able to drown the verdict.
 const MAX_TOLD: usize = 3;
 
 /// How many disks are open at the same time, so that their first sectors are read at the same time.
@@ -162,12 +163,14 @@ impl Skipped {
 
 /// Looks at the first bytes of every whole disk.
 ///
-/// Disks are those with hardware behind them (virtio-blk, SCSI, NVMe, ...): no partitions, no loop devices unless
-/// `include_loop`, nothing removable, hidden or empty. A disk that cannot be opened or read, or that vanishes meanwhile, is
-/// passed over. All are looked at, since a second one with the same magic matters; so nothing depends on their order, and
-/// serials, which not every device has, are not asked for.
+/// Disks are those with hardware behind them (virtio-blk, SCSI, NVMe, ...): no partitions, no loop
+/// devices unless `include_loop`, nothing removable, hidden or empty. A disk that cannot be opened
+/// or read, or that vanishes meanwhile, is passed over. All are looked at, since a second one with
+/// the same magic matters; so nothing depends on their order, and serials, which not every device
+/// has, are not asked for.
 ///
-/// A question to sysfs costs as much as reading a sector, so only about what carries a magic, or cannot be read, one is asked.
+/// A question to sysfs costs as much as reading a sector, so only about what carries a magic, or
+/// cannot be read, one is asked.
 ///
 /// # Errors
 ///

@@ -1,4 +1,5 @@
-//! What can go wrong, each with a text that a person in front of `kubectl describe pod` understands.
+//! What can go wrong, each with a text that a person in front of `kubectl describe pod`
+//! understands.
 
 use std::error::Error as _;
 use std::io;
@@ -31,7 +32,8 @@ pub enum Error {
     },
     /// Several disks carry one magic: the host would choose between them.
     #[error(
-        "choose the \"{magic}\" disk: {names} carry the same magic, and the host must attach one only"
+        "choose the \"{magic}\" disk: {names} carry the same magic, and the host must attach one \
+        only"
     )]
     SeveralDisks {
         /// The magic.
@@ -51,7 +53,8 @@ pub enum Error {
     },
     /// The evidence announces initdata, but no disk carries it.
     #[error(
-        "find the initdata disk: {field} announces initdata, but none of the disks carries the magic \"initdata\" ({skipped} disks could not be read)"
+        "find the initdata disk: {field} announces initdata, but none of the disks carries the \
+        magic \"initdata\" ({skipped} disks could not be read)"
     )]
     DiskMissing {
         /// The field that is not zero.
@@ -64,12 +67,14 @@ pub enum Error {
     Evidence(#[from] EvidenceError),
     /// There is no TEE, and nobody allowed going without.
     #[error(
-        "verify initdata: found no sign of SNP or TDX; on a machine without a TEE the kernel parameter {ALLOW_UNVERIFIED} accepts unverified initdata"
+        "verify initdata: found no sign of SNP or TDX; on a machine without a TEE the kernel \
+        parameter {ALLOW_UNVERIFIED} accepts unverified initdata"
     )]
     NoPlatform,
     /// The document is not the announced one.
     #[error(
-        "verify initdata from disk {disk}: expected the digest in {field}, {expected}, found a document with {found}"
+        "verify initdata from disk {disk}: expected the digest in {field}, {expected}, found a \
+        document with {found}"
     )]
     Mismatch {
         /// The disk's name.
@@ -83,7 +88,8 @@ pub enum Error {
     },
     /// The digest fits, but not by the algorithm that the document names.
     #[error(
-        "verify initdata from disk {disk}: the document names {named}, but {field} holds its {matched} digest"
+        "verify initdata from disk {disk}: the document names {named}, but {field} holds its \
+        {matched} digest"
     )]
     OtherAlgorithm {
         /// The disk's name.
@@ -142,7 +148,8 @@ pub enum Error {
     RefreshRefused,
     /// A refresh without the disk.
     #[error(
-        "refresh: no disk carries the magic \"{magic}\" any more ({skipped} disks could not be read)"
+        "refresh: no disk carries the magic \"{magic}\" any more ({skipped} disks could not be \
+        read)"
     )]
     NoDisk {
         /// The magic.

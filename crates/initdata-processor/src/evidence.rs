@@ -1,18 +1,20 @@
 //! What the host announced at launch, as the platform reports it.
 //!
-//! The platform is what the kernel's signs say, and every driver must agree with them: a machine that is two
-//! things at once, or answers like something that it gives no sign of being, is refused, with both sides named. Only then is
-//! a driver asked, and only one:
+//! The platform is what the kernel's signs say, and every driver must agree with them: a machine
+//! that is two things at once, or answers like something that it gives no sign of being, is
+//! refused, with both sides named. Only then is a driver asked, and only one:
 //!
-//! - SNP: the report ioctl of `/dev/sev-guest` ([`Snp`]), else the kernel's TSM reports in configfs ([`TsmSnp`]). The ioctl
-//!   comes first because every kernel with SNP guests has it, it needs no mount, leaves nothing behind, and does not fetch
-//!   the host's certificates along with the report, as TSM does. Asking both would prove nothing: it is one driver with one
-//!   channel to one firmware, which answers only so many requests in a time.
-//! - TDX: the TDREPORT ioctl of `/dev/tdx_guest` ([`Tdx`]), and nothing else: TSM gives a quote there, and quotes are handed
-//!   over by the host.
+//! - SNP: the report ioctl of `/dev/sev-guest` ([`Snp`]), else the kernel's TSM reports in configfs
+//!   ([`TsmSnp`]). The ioctl comes first because every kernel with SNP guests has it, it needs no
+//!   mount, leaves nothing behind, and does not fetch the host's certificates along with the
+//!   report, as TSM does. Asking both would prove nothing: it is one driver with one channel to one
+//!   firmware, which answers only so many requests in a time.
+//! - TDX: the TDREPORT ioctl of `/dev/tdx_guest` ([`Tdx`]), and nothing else: TSM gives a quote
+//!   there, and quotes are handed over by the host.
 //!
-//! Seen are SNP and TDX guests whose kernel knows that it is in one. SEV and SEV-ES without SNP report nothing and count
-//! as no TEE, as does a guest behind a paravisor that hides the TEE from the kernel (SNP with vTOM, partitioned TDX).
+//! Seen are SNP and TDX guests whose kernel knows that it is in one. SEV and SEV-ES without SNP
+//! report nothing and count as no TEE, as does a guest behind a paravisor that hides the TEE from
+//! the kernel (SNP with vTOM, partitioned TDX).
 
 mod error;
 mod platform;
@@ -52,19 +54,20 @@ pub trait Evidence: fmt::Debug {
 
 /// Sent with each request; the report must carry it.
 ///
-/// Not a nonce: nobody but this process sees the report, and the channel to the firmware is sequenced. It shows that
-/// the report is where the layout says it is.
+/// Not a nonce: nobody but this process sees the report, and the channel to the firmware is
+/// sequenced. It shows that the report is where the layout says it is.
 pub const LABEL: &[u8; 64] = b"initdata-processor: the field that the host announced at launch.";
 
 /// The platform that this machine is, ready to be asked; `None` without a TEE.
 ///
-/// Looks at sysfs, `/proc/cpuinfo`, the device nodes and, where TSM reports are there, the TSM's provider, for which an
-/// entry is made and removed.
+/// Looks at sysfs, `/proc/cpuinfo`, the device nodes and, where TSM reports are there, the TSM's
+/// provider, for which an entry is made and removed.
 ///
 /// # Errors
 ///
-/// [`EvidenceError`]: a contradiction, a driver that is not there, or something whose existence cannot be told. "No TEE" is
-/// an answer only where it is certain, since the kernel parameter then lets unverified initdata pass.
+/// [`EvidenceError`]: a contradiction, a driver that is not there, or something whose existence
+/// cannot be told. "No TEE" is an answer only where it is certain, since the kernel parameter then
+/// lets unverified initdata pass.
 pub fn platform(paths: &Paths) -> Result<Option<Box<dyn Evidence>>, EvidenceError> {
     let signs = sign::all(paths)?;
     let mut drivers = Vec::new();

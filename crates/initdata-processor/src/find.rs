@@ -91,12 +91,14 @@ impl Search {
         match Uevents::open() {
             Ok(events) => self.events = Some(events),
             Err(error) => journal.warn(format_args!(
-                "the kernel's announcements of devices cannot be had, so late disks are not waited for: {error}"
+                "the kernel's announcements of devices cannot be had, so late disks are not waited \
+                for: {error}"
             )),
         }
     }
 
-    /// Looks at all disks, again whenever one comes or changes, until every expected one is there or the time is over.
+    /// Looks at all disks, again whenever one comes or changes, until every expected one is there
+    /// or the time is over.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! The initdata document, parsed.
 //!
-//! Spec: `docs/format.md`, "Initdata". Parsed only once the digest fits, except where an administrator allowed
-//! unverified initdata on a machine without a TEE.
+//! Spec: `docs/format.md`, "Initdata". Parsed only once the digest fits, except where an
+//! administrator allowed unverified initdata on a machine without a TEE.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,13 +16,15 @@ use crate::printable;
 /// The version of the specification that is understood.
 pub const VERSION: &str = "0.1.0";
 
-/// The most entries in `[data]`: each becomes a file. Real documents have four or five. Not part of the format.
+/// The most entries in `[data]`: each becomes a file. Real documents have four or five. Not part of
+/// the format.
 pub const MAX_ENTRIES: usize = 1024;
 
-/// The most tokens of TOML: names, values, brackets, lines. A real document has some dozens, since a file's content is one token.
+/// The most tokens of TOML: names, values, brackets, lines. A real document has some dozens, since
+/// a file's content is one token.
 ///
-/// The parser keeps all of them, and a table for every dotted key: without this limit four megabytes become a gigabyte. Not part
-/// of the format.
+/// The parser keeps all of them, and a table for every dotted key: without this limit four
+/// megabytes become a gigabyte. Not part of the format.
 pub const MAX_TOKENS: usize = 32 << 10;
 
 /// The longest name of a file on Linux.
@@ -37,8 +39,9 @@ pub struct Document {
     pub data: BTreeMap<FileName, String>,
     /// Top-level keys that have no meaning here, printable.
     ///
-    /// Tolerated: the document is measured by whoever wrote it, the specification does not forbid further keys, and
-    /// Kata's own readers ignore them. One document must not be good for them and bad for us.
+    /// Tolerated: the document is measured by whoever wrote it, the specification does not forbid
+    /// further keys, and Kata's own readers ignore them. One document must not be good for them and
+    /// bad for us.
     pub unknown_keys: Vec<String>,
 }
 
@@ -222,7 +225,8 @@ impl Document {
     }
 }
 
-/// The parser has refused equal keys, escapes resolved. What is left are names that only look equal.
+/// The parser has refused equal keys, escapes resolved. What is left are names that only look
+/// equal.
 fn distinct<'a>(names: impl Iterator<Item = &'a FileName>) -> Result<(), DocumentError> {
     let mut seen = BTreeSet::new();
     for name in names {

@@ -1,8 +1,8 @@
 //! `/run/insecure-cfg`: the files from unmeasured disks, or the reasons why there are none.
 //!
-//! Each file has three states: it is there; its error file is there; neither, which means "no configuration". The image
-//! puller looks for the error file first, so each change below passes through a state that refuses rather than one that
-//! forgets.
+//! Each file has three states: it is there; its error file is there; neither, which means "no
+//! configuration". The image puller looks for the error file first, so each change below passes
+//! through a state that refuses rather than one that forgets.
 
 use std::fs::{DirBuilder, File, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -24,7 +24,8 @@ use crate::{Error, printable};
 /// The directory's name below `/run`.
 pub const DIRECTORY: &str = "insecure-cfg";
 
-/// Stands here from the start of a run until initdata is accepted: then nothing may be put here later either.
+/// Stands here from the start of a run until initdata is accepted: then nothing may be put here
+/// later either.
 const REFUSED: &str = "initdata.refused";
 
 /// The longest line in an error file; a reason is a sentence. Longer ones are cut.
@@ -82,7 +83,8 @@ impl Insecure {
         self.fd.as_fd()
     }
 
-    /// Waits until no other run or refresh is at work here, and keeps them out until this is dropped.
+    /// Waits until no other run or refresh is at work here, and keeps them out until this is
+    /// dropped.
     ///
     /// # Errors
     ///
@@ -133,7 +135,8 @@ impl Insecure {
     ///
     /// # Errors
     ///
-    /// [`Error::Write`]. The caller must not report success then: without the reason the puller would go on unconfigured.
+    /// [`Error::Write`]. The caller must not report success then: without the reason the puller
+    /// would go on unconfigured.
     pub fn refuse(&self, target: &Target, reason: &str) -> Result<(), Error> {
         let mut line = printable(reason);
         line.truncate(MAX_ERROR_BYTES);
@@ -152,7 +155,8 @@ impl Insecure {
         self.remove(target.error_file.as_str())
     }
 
-    /// Whether the state is already the one that [`Insecure::store`] would make, or [`Insecure::clear`] for an empty document.
+    /// Whether the state is already the one that [`Insecure::store`] would make, or
+    /// [`Insecure::clear`] for an empty document.
     pub fn holds(&self, target: &Target, document: &[u8]) -> bool {
         let absent = |name: &str| matches!(self.read(name), Ok(None));
         let same = match self.read(target.file.as_str()) {

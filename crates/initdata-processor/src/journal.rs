@@ -10,7 +10,8 @@ const MAX_KMSG_BYTES: usize = 900;
 
 /// Writes one line per event: the device, what was expected, what was found; never content.
 ///
-/// Lines are made printable, so that nothing from a disk can forge a second line or move a terminal's cursor.
+/// Lines are made printable, so that nothing from a disk can forge a second line or move a
+/// terminal's cursor.
 pub struct Journal<'a> {
     sink: &'a mut dyn Write,
     format: Format,

@@ -6,12 +6,13 @@ use std::path::Path;
 
 /// The kernel parameter that accepts unverified initdata where there is no TEE.
 ///
-/// The command line is measured wherever there is something to measure it. Where the kernel knows that it is an SNP or TDX
-/// guest the parameter has no effect, be the guest's driver loaded or not; [`crate::evidence`] says what is not seen.
+/// The command line is measured wherever there is something to measure it. Where the kernel knows
+/// that it is an SNP or TDX guest the parameter has no effect, be the guest's driver loaded or not;
+/// [`crate::evidence`] says what is not seen.
 pub const ALLOW_UNVERIFIED: &str = "configdev.allow_unverified_initdata=1";
 
-/// The longest command line read. The kernel's own limit is a few kilobytes; more is not looked at, and what is cut off
-/// cannot switch anything on that was not there.
+/// The longest command line read. The kernel's own limit is a few kilobytes; more is not looked at,
+/// and what is cut off cannot switch anything on that was not there.
 const MAX_CMDLINE_BYTES: u64 = 64 << 10;
 
 /// Whether the command line in `path` holds [`ALLOW_UNVERIFIED`].
@@ -23,7 +24,8 @@ pub fn unverified_allowed(path: &Path) -> io::Result<bool> {
     Ok(allows(&read(path)?))
 }
 
-/// What stands behind `key`, such as `configdev.expect=`, in each word of the command line in `path` that begins with it.
+/// What stands behind `key`, such as `configdev.expect=`, in each word of the command line in
+/// `path` that begins with it.
 ///
 /// # Errors
 ///

@@ -1,30 +1,39 @@
 //! Guest: verify initdata against the TEE, then copy the unverified configuration disk into place.
 //!
-//! Runs once, as root, before the agent, on disks that the host wrote. The host may deny service, never more:
+//! Runs once, as root, before the agent, on disks that the host wrote. The host may deny service,
+//! never more:
 //!
-//! - *initdata* (magic `initdata`) is measured. Its digest is compared with the field of the platform's report that the
-//!   host announced at launch; only then is the document parsed and `[data]` put at `/run/measured-cfg`, in one directory
-//!   swap. Whatever goes wrong ends in a deny-all policy at `/run/measured-cfg/policy.rego` that carries the reason.
-//! - the *configuration* (magic `imgpullr`) is measured by nothing. It is inflated within limits and put, not interpreted,
-//!   at `/run/insecure-cfg/imagepuller.toml`. A bad one never harms initdata: `/run/insecure-cfg/imagepuller.error`
-//!   then holds the reason, and the image puller answers every pull with it.
+//! - *initdata* (magic `initdata`) is measured. Its digest is compared with the field of the
+//!   platform's report that the host announced at launch; only then is the document parsed and
+//!   `[data]` put at `/run/measured-cfg`, in one directory swap. Whatever goes wrong ends in a
+//!   deny-all policy at `/run/measured-cfg/policy.rego` that carries the reason.
+//! - the *configuration* (magic `imgpullr`) is measured by nothing. It is inflated within limits
+//!   and put, not interpreted, at `/run/insecure-cfg/imagepuller.toml`. A bad one never harms
+//!   initdata: `/run/insecure-cfg/imagepuller.error` then holds the reason, and the image puller
+//!   answers every pull with it.
 //!
-//! Deliberately not here: the image format (`config-image`), the content of the configuration (`puller-config`, in the
-//! image puller), the ioctls themselves (`linux-sys`), and any check of the report's signature: the report comes from the
-//! local kernel, over a channel the host cannot write to, and is meant for nobody else.
+//! Deliberately not here: the image format (`config-image`), the content of the configuration
+//! (`puller-config`, in the image puller), the ioctls themselves (`linux-sys`), and any check of
+//! the report's signature: the report comes from the local kernel, over a channel the host cannot
+//! write to, and is meant for nobody else.
 //!
-//! Entry: [`run`] with [`Options`], and [`refresh::refresh`] later; `main.rs` only parses arguments ([`cli`]).
+//! Entry: [`run`] with [`Options`], and [`refresh::refresh`] later; `main.rs` only parses arguments
+//! ([`cli`]).
 //!
-//! - [`find`]: the search, and the wait for late disks ([`uevent`]). [`disk`]: which block devices are looked at, and which
-//!   carry a magic. [`direct`]: reads past the page cache.
-//! - [`evidence`]: what the host announced, from the SNP or TDX report. [`verify`]: initdata against that.
-//! - [`digest`]: the document's digest, cut or padded to the evidence's field. [`initdata`]: the document, parsed.
+//! - [`find`]: the search, and the wait for late disks ([`uevent`]). [`disk`]: which block devices
+//!   are looked at, and which carry a magic. [`direct`]: reads past the page cache.
+//! - [`evidence`]: what the host announced, from the SNP or TDX report. [`verify`]: initdata
+//!   against that.
+//! - [`digest`]: the document's digest, cut or padded to the evidence's field. [`initdata`]: the
+//!   document, parsed.
 //! - [`sandbox`]: what this process may still do once it reads a disk.
-//! - [`measured`]: the verified files, in directories that are exchanged whole ([`swap`]). [`deny`]: the policy that stands
-//!   there when initdata failed, and until it succeeds.
-//! - [`insecure`]: the configurations' files, or the reasons why there are none. [`settings`]: which there are.
-//! - [`kernel_parameter`]: words of the command line. [`journal`]: log lines. [`paths`]: where all this is.
-//!   [`notify`]: systemd's word. [`bug`]: what a panic says, and that it too ends in the deny-all policy.
+//! - [`measured`]: the verified files, in directories that are exchanged whole ([`swap`]).
+//!   [`deny`]: the policy that stands there when initdata failed, and until it succeeds.
+//! - [`insecure`]: the configurations' files, or the reasons why there are none. [`settings`]:
+//!   which there are.
+//! - [`kernel_parameter`]: words of the command line. [`journal`]: log lines. [`paths`]: where all
+//!   this is. [`notify`]: systemd's word. [`bug`]: what a panic says, and that it too ends in the
+//!   deny-all policy.
 
 pub mod bug;
 pub mod cli;

@@ -1,4 +1,5 @@
-//! `/run/measured-cfg`: verified files, or the deny-all policy; and what Kata's own guest components look for instead.
+//! `/run/measured-cfg`: verified files, or the deny-all policy; and what Kata's own guest
+//! components look for instead.
 
 use std::fs::{self, DirBuilder};
 use std::os::fd::BorrowedFd;
@@ -28,8 +29,8 @@ const KATA_AGENT_ENTRIES: [&str; 2] = ["aa.toml", "cdh.toml"];
 pub enum Layout {
     /// Nowhere.
     Own,
-    /// To `/run/confidential-containers/initdata`, as Kata's agent leaves them: the document and the configurations of the
-    /// attestation agent and the confidential data hub.
+    /// To `/run/confidential-containers/initdata`, as Kata's agent leaves them: the document and
+    /// the configurations of the attestation agent and the confidential data hub.
     KataAgent,
 }
 
@@ -41,7 +42,8 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Puts the deny-all policy with `reason` in place, to stand there whatever happens to this process from now on.
+    /// Puts the deny-all policy with `reason` in place, to stand there whatever happens to this
+    /// process from now on.
     ///
     /// # Errors
     ///

@@ -1,6 +1,7 @@
 //! Telling systemd how far the work is.
 //!
-//! Spec: `sd_notify(3)`: one datagram of `KEY=VALUE` lines to the socket that `NOTIFY_SOCKET` names.
+//! Spec: `sd_notify(3)`: one datagram of `KEY=VALUE` lines to the socket that `NOTIFY_SOCKET`
+//! names.
 
 use std::ffi::OsStr;
 use std::io;
@@ -15,7 +16,8 @@ use crate::journal::Journal;
 pub struct Notifier(Option<UnixDatagram>);
 
 impl Notifier {
-    /// Connects to what the environment names; without a name, and where that fails, nobody is told.
+    /// Connects to what the environment names; without a name, and where that fails, nobody is
+    /// told.
     pub fn from_environment(journal: &mut Journal<'_>) -> Self {
         let Some(socket) = std::env::var_os("NOTIFY_SOCKET") else {
             return Self::default();
@@ -26,7 +28,8 @@ impl Notifier {
         })
     }
 
-    /// Connects to `socket`, the value of `NOTIFY_SOCKET`: a path, or an abstract name after an `@`.
+    /// Connects to `socket`, the value of `NOTIFY_SOCKET`: a path, or an abstract name after an
+    /// `@`.
     ///
     /// # Errors
     ///

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-/// The places this program reads and writes; trusted, since only the guest's kernel and init make them.
+/// The places this program reads and writes; trusted, since only the guest's kernel and init make
+/// them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paths {
     /// The block devices in sysfs, without partitions.

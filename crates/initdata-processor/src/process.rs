@@ -28,8 +28,8 @@ pub struct Options {
     pub wait: Duration,
     /// Where verified files go besides `measured-cfg`.
     pub layout: Layout,
-    /// Whether rights are given up before the first disk is read. For good, and for the calling thread: only a library's
-    /// test leaves it out.
+    /// Whether rights are given up before the first disk is read. For good, and for the calling
+    /// thread: only a library's test leaves it out.
     pub sandbox: bool,
 }
 
@@ -80,7 +80,8 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// 0; 65 with `strict` if something was refused; 70 if a refusal could not be put in place, or after a panic.
+    /// 0; 65 with `strict` if something was refused; 70 if a refusal could not be put in place, or
+    /// after a panic.
     #[must_use]
     pub fn exit_code(&self, strict: bool) -> u8 {
         let panicked = matches!(self.initdata, Err(Error::Internal { .. }));
@@ -199,7 +200,8 @@ fn steps(
     outcome
 }
 
-/// Everything about initdata: evidence, sandbox, search, decode, verify, parse, and only then write.
+/// Everything about initdata: evidence, sandbox, search, decode, verify, parse, and only then
+/// write.
 fn initdata(
     platform: impl FnOnce() -> Result<Option<Box<dyn Evidence>>, EvidenceError>,
     options: &Options,
@@ -217,7 +219,8 @@ fn initdata(
         options.include_loop,
         journal,
     )?;
-    // From the platform's own firmware, not from the host's disks: before the sandbox, which has no room for its ioctl.
+    // From the platform's own firmware, not from the host's disks: before the sandbox, which has no
+    // room for its ioctl.
     let announced = announced(platform()?, paths, journal)?;
     if announced.as_ref().is_some_and(|field| !field.is_zero()) {
         search.expect_initdata();

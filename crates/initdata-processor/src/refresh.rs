@@ -60,16 +60,16 @@ impl Refreshed {
 ///
 /// # Errors
 ///
-/// Then the file stays as it is: credentials that still work are worth more than none, and a host that spoils the disk
-/// could as well have left it alone. Never lifts the refusal of initdata.
+/// Then the file stays as it is: credentials that still work are worth more than none, and a host
+/// that spoils the disk could as well have left it alone. Never lifts the refusal of initdata.
 pub fn refresh(options: &Options, journal: &mut Journal<'_>) -> Result<Refreshed, Error> {
     bug::contain(|| work(options, journal))
         .unwrap_or_else(|place| Err(Error::Internal { place }))
         .inspect_err(|error| journal.error(error.line()))
 }
 
-/// The exit code for an outcome: 0, 64 for an unknown name, 65 for a refusal, 69 without a disk, 70 for a result that
-/// cannot be written and for a bug.
+/// The exit code for an outcome: 0, 64 for an unknown name, 65 for a refusal, 69 without a disk, 70
+/// for a result that cannot be written and for a bug.
 #[must_use]
 pub fn exit_code(outcome: &Result<Refreshed, Error>) -> u8 {
     match outcome {

@@ -1,4 +1,5 @@
-//! Where results go, and what is put there where initdata or a configuration was refused, or where this program failed.
+//! Where results go, and what is put there where initdata or a configuration was refused, or where
+//! this program failed.
 
 use std::os::fd::BorrowedFd;
 
@@ -11,7 +12,8 @@ use crate::paths::Paths;
 use crate::settings::{Settings, Target};
 use crate::{Configured, Error, Outcome};
 
-/// The directories of the results. From the first moment on they hold refusals; each outcome replaces one.
+/// The directories of the results. From the first moment on they hold refusals; each outcome
+/// replaces one.
 #[derive(Debug)]
 pub struct Results {
     pub measured: Measured,
@@ -62,7 +64,8 @@ impl Results {
         grants
     }
 
-    /// Refuses all because of `reason`: whoever holds a password in a guest that may run nothing can only lose it.
+    /// Refuses all because of `reason`: whoever holds a password in a guest that may run nothing
+    /// can only lose it.
     pub fn refuse_all(&self, reason: Error, journal: &mut Journal<'_>) -> Outcome {
         let line = reason.line();
         journal.error(format_args!("initdata refused: {line}"));

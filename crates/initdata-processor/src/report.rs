@@ -17,8 +17,8 @@ pub struct Report {
     accounts: [Option<File>; 2],
 }
 
-/// The lines that count, of `status` and of `smaps_rollup`: the most that was resident, and what is resident now. The
-/// first may be some pages behind, the second never is.
+/// The lines that count, of `status` and of `smaps_rollup`: the most that was resident, and what is
+/// resident now. The first may be some pages behind, the second never is.
 const LINES: [&str; 2] = ["VmHWM:", "Rss:"];
 
 /// The most of an account that is read; it has some fifty lines.

@@ -1,7 +1,8 @@
 //! What this process may still do once it reads from a disk.
 //!
-//! A disk that takes this program over, in spite of everything, gets: `/dev` and `/sys` to read, and this program's own result
-//! directories to write. No other file, no program to start, no socket but the one to systemd, no process, no capability.
+//! A disk that takes this program over, in spite of everything, gets: `/dev` and `/sys` to read,
+//! and this program's own result directories to write. No other file, no program to start, no
+//! socket but the one to systemd, no process, no capability.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -34,7 +35,8 @@ const CALLS: &[libc::c_long] = &[
     libc::SYS_renameat2,
 ];
 
-/// The modes of results and of their directories. The files' wall has no say in modes, so the list has.
+/// The modes of results and of their directories. The files' wall has no say in modes, so the list
+/// has.
 const MODES: [u64; 4] = [0o600, 0o644, 0o700, 0o755];
 
 /// The calls, with what their arguments must be.
@@ -61,7 +63,8 @@ fn allowed(owner: Option<Owner>) -> Result<Calls, process_sandbox::Error> {
 ///
 /// # Errors
 ///
-/// [`Error::Sandbox`]: the kernel refused a step. A kernel without Landlock is not an error, but told.
+/// [`Error::Sandbox`]: the kernel refused a step. A kernel without Landlock is not an error, but
+/// told.
 pub fn enter(
     paths: &Paths,
     settings: &Settings,
@@ -80,13 +83,17 @@ pub fn enter(
     let enforced = files::confine(&grants)?;
     allowed(settings.owner)?.enforce()?;
     if enforced == Enforced::Absent {
-        journal.warn("sandbox: the kernel has no Landlock, so files are protected by seccomp and capabilities only");
+        journal.warn(
+            "sandbox: the kernel has no Landlock, so files are protected by seccomp and \
+        capabilities only",
+        );
     }
     journal.detail(format_args!("sandbox: Landlock {enforced}, seccomp on"));
     Ok(())
 }
 
-/// Files of somebody else take the right to give them away and to write where only that somebody may.
+/// Files of somebody else take the right to give them away and to write where only that somebody
+/// may.
 fn capabilities_for(owner: Option<Owner>) -> CapabilitySet {
     match owner {
         Some(Owner { user, group }) if (user, group) != (0, 0) => {

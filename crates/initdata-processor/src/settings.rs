@@ -187,7 +187,8 @@ impl Owner {
 impl Target {
     fn new(magic: Magic, file: &str) -> Option<Self> {
         let (name, extension) = file.rsplit_once('.').unwrap_or((file, ""));
-        // "initdata" is what people call the measured document's disk; and the staging file needs room for more.
+        // "initdata" is what people call the measured document's disk; and the staging file needs
+        // room for more.
         if name == "initdata" || file.len() > MAX_NAME_BYTES {
             return None;
         }
@@ -214,7 +215,8 @@ impl Target {
         Self::new(magic, file).ok_or_else(|| {
             SettingsError::File(
                 printable(file),
-                "expected a plain file name of at most 200 bytes, not hidden, not called initdata, not ending in .error or .refused",
+                "expected a plain file name of at most 200 bytes, not hidden, not called initdata, \
+                not ending in .error or .refused",
             )
         })
     }

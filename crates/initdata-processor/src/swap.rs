@@ -22,9 +22,10 @@ const SPARE: &str = "spare";
 
 /// A name in a directory, and two directories that take turns behind it.
 ///
-/// The new content is complete before it gets the name, in one rename, so that a reader sees either all files or none of
-/// them. The name is a symbolic link into a directory of our own, `.NAME`, in which the turns are taken: so the sandbox has to leave
-/// nothing but that directory. Not synced: `/run` is memory.
+/// The new content is complete before it gets the name, in one rename, so that a reader sees either
+/// all files or none of them. The name is a symbolic link into a directory of our own, `.NAME`, in
+/// which the turns are taken: so the sandbox has to leave nothing but that directory. Not synced:
+/// `/run` is memory.
 #[derive(Debug)]
 pub struct Swap {
     path: PathBuf,
@@ -51,7 +52,8 @@ impl Swap {
         let home = at(&path, open_directory(&path))?;
         at(&path, home.set_permissions(Permissions::from_mode(0o755)))?;
         let swap = Self { path, home };
-        // A leftover of a run that was killed; and, once more behind the exchange, what stood there before.
+        // A leftover of a run that was killed; and, once more behind the exchange, what stood there
+        // before.
         remove(&swap.path.join(SPARE));
         swap.make_spare()?;
         swap.place(files)?;

@@ -12,7 +12,8 @@ use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, recv,
 /// The kernel's own announcements; group 2 is udev's.
 const KERNEL: u32 = 1;
 
-/// The most of one announcement that is looked at; the kernel's own limit is 2 KiB of variables behind a path.
+/// The most of one announcement that is looked at; the kernel's own limit is 2 KiB of variables
+/// behind a path.
 const MAX_EVENT_BYTES: usize = 8 << 10;
 
 /// Announcements since the socket was opened: open it before looking at what is there.

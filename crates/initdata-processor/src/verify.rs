@@ -82,7 +82,8 @@ pub fn place(
     Ok(Initdata::Placed { entries, verified })
 }
 
-/// No disk. That is an answer where nothing was announced, and an attack (or a fault) where something was.
+/// No disk. That is an answer where nothing was announced, and an attack (or a fault) where
+/// something was.
 fn absent(
     scan: &Scan,
     announced: Option<&Field>,

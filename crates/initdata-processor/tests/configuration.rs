@@ -1,4 +1,5 @@
-//! What is done with the configuration, and which disks are looked at, on machines made of plain files.
+//! What is done with the configuration, and which disks are looked at, on machines made of plain
+//! files.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 mod machine;
@@ -72,7 +73,8 @@ fn the_content_is_not_interpreted() {
     }
 }
 
-/// Disks that a hostile host could attach; none of them touches initdata, each leaves its reason for the puller.
+/// Disks that a hostile host could attach; none of them touches initdata, each leaves its reason
+/// for the puller.
 #[test]
 fn hostile_configuration_disks() {
     let good = gzip(CONFIGURATION.as_bytes());

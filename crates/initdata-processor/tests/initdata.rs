@@ -208,7 +208,8 @@ fn two_initdata_disks_are_refused_even_if_one_is_right() {
     assert!(matches!(outcome.initdata, Err(Error::SeveralDisks { .. })));
 }
 
-/// Disks that a hostile host could attach as initdata; each ends in the deny-all policy, on a TEE and without one.
+/// Disks that a hostile host could attach as initdata; each ends in the deny-all policy, on a TEE
+/// and without one.
 #[test]
 fn hostile_initdata_disks() {
     let good = gzip(DOCUMENT.as_bytes());

@@ -1,7 +1,8 @@
 //! A bug in the program, played by a platform that panics.
 //!
-//! A panic once ended the program with 101 and the standard message: no policy stood in `/run/measured-cfg`, the guest went
-//! on without one, and the message could quote the disk it failed on. The hook is for a whole process, hence this program.
+//! A panic once ended the program with 101 and the standard message: no policy stood in
+//! `/run/measured-cfg`, the guest went on without one, and the message could quote the disk it
+//! failed on. The hook is for a whole process, hence this program.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 mod machine;

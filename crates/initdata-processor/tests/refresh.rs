@@ -134,7 +134,8 @@ fn nothing_is_accepted_where_initdata_was_refused_or_nobody_looked() {
     machine.deny_policy();
 }
 
-/// A refresh once asked only at its start whether initdata was refused, and then handed out what a disk said seconds later.
+/// A refresh once asked only at its start whether initdata was refused, and then handed out what a
+/// disk said seconds later.
 #[test]
 fn a_run_that_refuses_meanwhile_has_the_last_word() {
     let machine = running();

@@ -124,7 +124,8 @@ fn inside_only_disks_can_be_read_and_only_results_written() {
         ));
         by_files(unlinkat(CWD, run.join("systemd/unit"), AtFlags::empty()));
         by_files(unlinkat(CWD, run.join("empty"), AtFlags::REMOVEDIR));
-        // A directory that may be written must not take another's name, nor another come in its place.
+        // A directory that may be written must not take another's name, nor another come in its
+        // place.
         by_files(rename(run.join("systemd"), run.join("old")));
         by_files(rename(run.join("insecure-cfg"), run.join("modprobe.d")));
         by_files(rename(run.join(".measured-cfg"), run.join("modprobe.d")));
@@ -193,7 +194,8 @@ impl Drop for Running {
     }
 }
 
-/// Makes the kernel announce a block device, as it does when one appears; `false` where that is not allowed.
+/// Makes the kernel announce a block device, as it does when one appears; `false` where that is not
+/// allowed.
 fn announce() -> bool {
     let devices = fs::read_dir("/sys/class/block").unwrap();
     let announced = devices
@@ -247,7 +249,8 @@ fn privileged_a_late_disk_is_found_by_a_program_in_its_sandbox() {
         assert!(machine.is_marked_refused());
         assert_eq!(machine.insecure().unwrap().len(), 1);
 
-        // The announcements of other devices, and of this one before its disk can be read, change nothing.
+        // The announcements of other devices, and of this one before its disk can be read, change
+        // nothing.
         announce();
         machine = machine.disk("vda", &initdata(DOCUMENT));
         announce();

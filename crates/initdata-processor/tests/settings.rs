@@ -105,7 +105,8 @@ fn privileged_another_owner_gets_the_directory_and_the_files() {
             })
             .collect()
     };
-    // In the sandbox, which leaves it the right to give files away; and a refresh writes as that owner's too.
+    // In the sandbox, which leaves it the right to give files away; and a refresh writes as that
+    // owner's too.
     for command in [["--strict-exit"].as_slice(), &["refresh", "imagepuller"]] {
         let output = program(command);
         let text = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -12,8 +12,8 @@ pub trait Attester: Send + Sync + fmt::Debug {
     /// What the protocol calls it, such as `tdx`.
     fn tee(&self) -> &'static str;
 
-    /// Evidence in the broker's format that holds `report_data`, a hash of 32 to 64 bytes. It is called on a thread where it
-    /// may wait.
+    /// Evidence in the broker's format that holds `report_data`, a hash of 32 to 64 bytes. It is
+    /// called on a thread where it may wait.
     ///
     /// # Errors
     ///
@@ -26,8 +26,8 @@ pub trait Attester: Send + Sync + fmt::Debug {
 #[error("{0}")]
 pub struct AttesterError(pub String);
 
-/// The `sample` environment, which proves nothing: for tests, and for brokers that are told to believe it. A broker's own
-/// policy does not.
+/// The `sample` environment, which proves nothing: for tests, and for brokers that are told to
+/// believe it. A broker's own policy does not.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sample;
 

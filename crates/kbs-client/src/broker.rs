@@ -1,13 +1,15 @@
 //! A key broker service (KBS), protocol 0.4.0.
 //!
-//! The guest either has a token already, or it attests: `POST /kbs/v0/auth` gives a challenge and a session's cookie, `POST
-//! /kbs/v0/attest` takes evidence that holds a hash over the challenge and a fresh public key, and from then on `GET
-//! /kbs/v0/PLUGIN/PATH` answers with what is encrypted for that key. A session lasts until the broker answers 401.
+//! The guest either has a token already, or it attests: `POST /kbs/v0/auth` gives a challenge and a
+//! session's cookie, `POST /kbs/v0/attest` takes evidence that holds a hash over the challenge and
+//! a fresh public key, and from then on `GET /kbs/v0/PLUGIN/PATH` answers with what is encrypted
+//! for that key. A session lasts until the broker answers 401.
 //!
-//! That an answer is encrypted for the guest does not say who made it: the key is public. It comes from the broker because TLS
-//! says so, or the guest's own loopback interface.
+//! That an answer is encrypted for the guest does not say who made it: the key is public. It comes
+//! from the broker because TLS says so, or the guest's own loopback interface.
 //!
-//! Specification: "KBS Attestation Protocol" of Confidential Containers' trustee; what it leaves open is as its client does it.
+//! Specification: "KBS Attestation Protocol" of Confidential Containers' trustee; what it leaves
+//! open is as its client does it.
 //!
 //! - `message`: what is sent and received. `challenge`: what the evidence has to hold.
 //! - `cookie`: the session's. `token`: the file with a token.
@@ -89,7 +91,8 @@ impl Broker {
         };
         let session = self.session(attester, None).await?;
         match self.get(uri, (COOKIE, &session.cookie), &session.key).await {
-            // The session is over, or the broker has no other word for what went wrong with the resource.
+            // The session is over, or the broker has no other word for what went wrong with the
+            // resource.
             Err(Fault::Status { status: 401, .. }) => {
                 let session = self.session(attester, Some(&session)).await?;
                 self.get(uri, (COOKIE, &session.cookie), &session.key).await
@@ -179,16 +182,19 @@ fn check(answer: &Answer, step: Step) -> Result<(), Fault> {
     let error = message::error_kind(&answer.body);
     let hint = match (answer.status, step) {
         _ if error.is_version => {
-            "the broker speaks another version of its protocol than 0.4.0, which this program speaks"
+            "the broker speaks another version of its protocol than 0.4.0, which this program \
+            speaks"
         }
         (StatusCode::UNAUTHORIZED, Step::Challenge) => {
             "the broker does not begin; its own log says why"
         }
         (StatusCode::UNAUTHORIZED, Step::Evidence) => {
-            "the broker does not believe the evidence; compare its policy and reference values with this guest"
+            "the broker does not believe the evidence; compare its policy and reference values \
+            with this guest"
         }
         (StatusCode::UNAUTHORIZED, Step::Resource) => {
-            "the broker does not take the session or token, or has no such resource; its own log says which"
+            "the broker does not take the session or token, or has no such resource; its own log \
+            says which"
         }
         (StatusCode::FORBIDDEN, _) => {
             "the broker's policy does not give this resource to this guest"

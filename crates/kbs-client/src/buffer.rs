@@ -5,7 +5,8 @@ use zeroize::Zeroizing;
 /// The smallest capacity; most secrets fit.
 const START_BYTES: usize = 4 << 10;
 
-/// A vector whose former places are zeroed when it outgrows them, which `Vec` on its own does not do.
+/// A vector whose former places are zeroed when it outgrows them, which `Vec` on its own does not
+/// do.
 #[derive(Default)]
 pub struct Buffer(Zeroizing<Vec<u8>>);
 

@@ -21,8 +21,8 @@ pub struct Limits {
     pub whole: Duration,
 }
 
-/// 20 seconds for a request and 60 for the whole. The data hub itself waits 50 seconds for a broker; a broker that needs as
-/// long is better asked again by the next pull.
+/// 20 seconds for a request and 60 for the whole. The data hub itself waits 50 seconds for a
+/// broker; a broker that needs as long is better asked again by the next pull.
 impl Default for Limits {
     fn default() -> Self {
         Self {
@@ -81,7 +81,8 @@ impl Client {
         })
     }
 
-    /// Gets a resource, 1 to [`crate::MAX_RESOURCE_BYTES`] bytes of it, from the first source that has it.
+    /// Gets a resource, 1 to [`crate::MAX_RESOURCE_BYTES`] bytes of it, from the first source that
+    /// has it.
     ///
     /// # Errors
     ///
@@ -125,7 +126,8 @@ impl Client {
                     return Ok(resource);
                 }
                 Err(fault) => {
-                    tracing::warn!(%uri, source = source.name(), %fault, "a source did not give a resource");
+                    tracing::warn!(%uri, source = source.name(), %fault, "a source did not give a \
+                    resource");
                     let source = source.name().to_owned();
                     failures.push(Failure { source, fault });
                 }

@@ -11,7 +11,8 @@ use thiserror::Error;
 use crate::attester::AttesterError;
 use crate::sealed::SealedError;
 
-/// The largest resource, in bytes: a document of credentials, a key, a list of certificates. Kubernetes' secrets end there too.
+/// The largest resource, in bytes: a document of credentials, a key, a list of certificates.
+/// Kubernetes' secrets end there too.
 pub const MAX_RESOURCE_BYTES: usize = 1 << 20;
 
 /// Why a secret could not be had.
@@ -20,7 +21,8 @@ pub const MAX_RESOURCE_BYTES: usize = 1 << 20;
 pub enum Error {
     /// There is nobody to ask.
     #[error(
-        "get {uri}: there is nobody to ask; list \"sources\" in [resources] of the measured document, or where that has no such table, start imagepuller with --resources or --upstream"
+        "get {uri}: there is nobody to ask; list \"sources\" in [resources] of the measured \
+        document, or where that has no such table, start imagepuller with --resources or --upstream"
     )]
     NotConfigured {
         /// What was asked for.
@@ -127,12 +129,14 @@ pub enum Fault {
     NotOpened(#[from] JweError),
     /// It knows the `resource` plugin only.
     #[error(
-        "keeps only what kbs:///repository/type/tag names; ask the data hub or the broker itself for other plugins"
+        "keeps only what kbs:///repository/type/tag names; ask the data hub or the broker itself \
+        for other plugins"
     )]
     Plugin,
     /// A broker, and no way to prove anything to it.
     #[error(
-        "wants a proof of what the guest is: set \"kbs-token-file\" or \"kbs-attester\" in [resources]"
+        "wants a proof of what the guest is: set \"kbs-token-file\" or \"kbs-attester\" in \
+        [resources]"
     )]
     NoProof,
     /// No evidence for a broker.

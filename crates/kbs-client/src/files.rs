@@ -1,7 +1,8 @@
-//! Resources in a file of the guest, as the guest components' `offline_fs_kbc` has them: one JSON object of
-//! `"repository/type/tag"` and standard base64.
+//! Resources in a file of the guest, as the guest components' `offline_fs_kbc` has them: one JSON
+//! object of `"repository/type/tag"` and standard base64.
 //!
-//! Such a file is as secret as the place where it is: only for a file system that nobody else can read.
+//! Such a file is as secret as the place where it is: only for a file system that nobody else can
+//! read.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -95,11 +96,13 @@ impl fmt::Debug for Found {
     }
 }
 
-/// Looks a name up in the text of a file. Of several entries the last one counts, as in the guest components.
+/// Looks a name up in the text of a file. Of several entries the last one counts, as in the guest
+/// components.
 ///
 /// # Errors
 ///
-/// [`Fault::Content`] where the text is not such a file, all other entries included: a broken file is not half believed.
+/// [`Fault::Content`] where the text is not such a file, all other entries included: a broken file
+/// is not half believed.
 pub fn find(text: &[u8], name: &str) -> Result<Found, Fault> {
     let mut entries = Entries {
         name,

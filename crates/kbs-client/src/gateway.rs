@@ -1,7 +1,9 @@
-//! The data hub's REST gateway on the guest's loopback interface: `GET /cdh/resource/REPOSITORY/TYPE/TAG`.
+//! The data hub's REST gateway on the guest's loopback interface: `GET
+//! /cdh/resource/REPOSITORY/TYPE/TAG`.
 //!
-//! It takes no queries and no plugins, and answers 200 with the bytes, 403 to others than loopback, 404 where the feature is
-//! off, and 500 for every failure of the hub, a resource that is not there included.
+//! It takes no queries and no plugins, and answers 200 with the bytes, 403 to others than loopback,
+//! 404 where the feature is off, and 500 for every failure of the hub, a resource that is not there
+//! included.
 
 use puller_config::ResourceUri;
 use reqwest::StatusCode;
@@ -54,7 +56,8 @@ impl Gateway {
         let media_type = answer.headers.get(CONTENT_TYPE);
         if media_type.is_some_and(|media_type| media_type != BYTES) {
             return Err(Fault::Answer {
-                rule: "is no application/octet-stream, so it does not come from the data hub's gateway",
+                rule: "is no application/octet-stream, so it does not come from the data hub's \
+                gateway",
             });
         }
         Ok(answer.body)
@@ -68,7 +71,8 @@ fn hint(status: StatusCode) -> &'static str {
             "the gateway serves no resources, or something else listens at its port"
         }
         StatusCode::INTERNAL_SERVER_ERROR => {
-            "the data hub did not get the resource, or there is none of this name; the hub's own log says why"
+            "the data hub did not get the resource, or there is none of this name; the hub's own \
+            log says why"
         }
         _ => "that is none of the gateway's answers; does something else listen at its port?",
     }

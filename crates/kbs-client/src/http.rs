@@ -1,4 +1,5 @@
-//! Requests with limits: no redirects, no proxies, no environment, and never more bytes or time than announced.
+//! Requests with limits: no redirects, no proxies, no environment, and never more bytes or time
+//! than announced.
 
 use std::error::Error as StdError;
 use std::io;
@@ -69,7 +70,8 @@ impl Http {
             .no_proxy()
             .http1_only()
             .http1_max_headers(MAX_HEADERS)
-            // A few requests per pull: better a new connection than one that was closed while it waited.
+            // A few requests per pull: better a new connection than one that was closed while it
+            // waited.
             .pool_max_idle_per_host(0)
             .user_agent(USER_AGENT)
             .build()
@@ -148,7 +150,8 @@ impl Http {
         })
     }
 
-    /// Why a request failed. A peer's certificate is not quoted, nor is anything that the peer sent.
+    /// Why a request failed. A peer's certificate is not quoted, nor is anything that the peer
+    /// sent.
     fn explain(&self, error: &reqwest::Error) -> Fault {
         let tls = causes(error).find_map(|cause| cause.downcast_ref::<rustls::Error>());
         let reason = match tls {
@@ -223,7 +226,8 @@ fn connection(error: &reqwest::Error) -> String {
         .filter_map(|cause| cause.downcast_ref::<io::Error>())
         .last();
     match system {
-        // A name that is not found has no kind of its own; what the system says of it holds nothing from the peer.
+        // A name that is not found has no kind of its own; what the system says of it holds nothing
+        // from the peer.
         Some(system) if error.is_connect() => shown(&system.to_string()),
         Some(system) => system.kind().to_string(),
         None if error.is_connect() => "no connection came about".to_owned(),

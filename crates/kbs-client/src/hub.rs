@@ -1,7 +1,8 @@
 //! The confidential data hub over ttrpc: `api.GetResourceService/GetResource` with the whole URI.
 //!
-//! One frame goes out and one comes back, on a connection of their own. The frames are made and read here and not by the
-//! library's client, because that one logs whole messages at its finest level, and copies them to places that nobody zeroes.
+//! One frame goes out and one comes back, on a connection of their own. The frames are made and
+//! read here and not by the library's client, because that one logs whole messages at its finest
+//! level, and copies them to places that nobody zeroes.
 
 use std::path::Path;
 use std::time::Duration;
@@ -24,7 +25,8 @@ use crate::error::Fault;
 /// The stream of the one call; callers' streams are odd.
 const STREAM: u32 = 1;
 
-/// How much larger than a resource a frame with it may be: tags, lengths and a status without a text.
+/// How much larger than a resource a frame with it may be: tags, lengths and a status without a
+/// text.
 const MAX_OVERHEAD_BYTES: usize = 4 << 10;
 
 /// Asks the hub that listens at a socket.

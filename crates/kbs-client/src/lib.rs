@@ -1,14 +1,17 @@
-//! Resources that only the guest may see, fetched by URI from a key broker service or what stands for one in the guest.
+//! Resources that only the guest may see, fetched by URI from a key broker service or what stands
+//! for one in the guest.
 //!
-//! A document or an image names a secret, and this crate gets it without the host being able to read it: from the confidential
-//! data hub or its gateway, which run in the guest, from a key broker (KBS), to which the guest proves what it is, or from
-//! files that were put into the guest. Sealed secrets are verified and opened. Who answers is bounded in time and in bytes
-//! and is believed nothing else; errors say which source failed and why, and repeat neither secrets nor foreign texts.
+//! A document or an image names a secret, and this crate gets it without the host being able to
+//! read it: from the confidential data hub or its gateway, which run in the guest, from a key
+//! broker (KBS), to which the guest proves what it is, or from files that were put into the guest.
+//! Sealed secrets are verified and opened. Who answers is bounded in time and in bytes and is
+//! believed nothing else; errors say which source failed and why, and repeat neither secrets nor
+//! foreign texts.
 //!
-//! Not here: what a secret is used for, and under which rules (`registry-client`, `ocicrypt`), and which sources there are
-//! (`[resources]`, read by `puller-config`). Nothing is kept on disk, nothing is read from the environment, and no proxy is
-//! used. What the HTTP library copies on the way (the gateway's plain answer) is not zeroed; everything else that held a
-//! secret is.
+//! Not here: what a secret is used for, and under which rules (`registry-client`, `ocicrypt`), and
+//! which sources there are (`[resources]`, read by `puller-config`). Nothing is kept on disk,
+//! nothing is read from the environment, and no proxy is used. What the HTTP library copies on the
+//! way (the gateway's plain answer) is not zeroed; everything else that held a secret is.
 //!
 //! Begin at [`Client::new`], then [`Client::resource`] or [`Client::reference`].
 //!

@@ -1,9 +1,12 @@
-//! Sealed secrets: `sealed.` and a compact JWS (RFC 7515) whose payload says where the secret is, or holds it encrypted.
+//! Sealed secrets: `sealed.` and a compact JWS (RFC 7515) whose payload says where the secret is,
+//! or holds it encrypted.
 //!
-//! Their owner signs them, so whoever carries one, our packed document for instance, cannot point it elsewhere. The key that
-//! verifies them is a resource itself: a carrier could name any key that the broker gives out, but has none to sign with.
+//! Their owner signs them, so whoever carries one, our packed document for instance, cannot point
+//! it elsewhere. The key that verifies them is a resource itself: a carrier could name any key that
+//! the broker gives out, but has none to sign with.
 //!
-//! Specification: "Sealed Secrets" of the Confidential Containers guest components, version 0.1.0. Signatures are always checked.
+//! Specification: "Sealed Secrets" of the Confidential Containers guest components, version 0.1.0.
+//! Signatures are always checked.
 //!
 //! - `payload`: what is signed. `envelope`: a secret that is encrypted in it.
 
@@ -30,7 +33,8 @@ const PREFIX: &str = "sealed.";
 pub enum SealedError {
     /// It is not `sealed.` and three parts.
     #[error(
-        "it is not \"sealed.\" with three parts behind it (header, payload and signature); forms without a real signature are not taken"
+        "it is not \"sealed.\" with three parts behind it (header, payload and signature); forms \
+        without a real signature are not taken"
     )]
     Form,
     /// It is no JWS that this program reads.
@@ -43,12 +47,14 @@ pub enum SealedError {
     NoKid,
     /// It names a key that is no resource.
     #[error(
-        "its \"kid\" is not the URI of a resource: {0}; file names are not taken, put the public key into the broker"
+        "its \"kid\" is not the URI of a resource: {0}; file names are not taken, put the public \
+        key into the broker"
     )]
     Kid(#[source] InvalidResourceUri),
     /// It names a key that a plugin of the broker makes up.
     #[error(
-        "its \"kid\" names a plugin of the broker; a key that verifies is a resource, kbs:///repository/type/tag"
+        "its \"kid\" names a plugin of the broker; a key that verifies is a resource, \
+        kbs:///repository/type/tag"
     )]
     KidPlugin,
     /// The key that verifies it could not be had.

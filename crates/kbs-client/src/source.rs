@@ -120,7 +120,8 @@ pub fn attester(kind: Option<AttesterKind>) -> Result<Option<Arc<dyn Attester>>,
     }
 }
 
-/// Secrets go over plain HTTP only where they do not leave the guest. A name would do only if nobody else resolved it.
+/// Secrets go over plain HTTP only where they do not leave the guest. A name would do only if
+/// nobody else resolved it.
 fn check_loopback(address: &Url) -> Result<(), String> {
     let is_loopback = match address.host() {
         Some(url::Host::Ipv4(address)) => address.is_loopback(),

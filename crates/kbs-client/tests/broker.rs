@@ -1,4 +1,5 @@
-//! Brokers that answer with anything but what they should, and others that stand where a broker should be.
+//! Brokers that answer with anything but what they should, and others that stand where a broker
+//! should be.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
@@ -237,7 +238,8 @@ fn broker_is_believed_nothing() {
             let requests = server.requests();
             let is_clean = |request: &String| !request.contains("other=");
             assert!(requests.iter().all(is_clean), "{requests:?}");
-            // Nothing is asked after the step that failed, but for the one further hand-shake after a 401.
+            // Nothing is asked after the step that failed, but for the one further hand-shake after
+            // a 401.
             let was_asked = requests.last().is_some_and(|last| last.contains(step));
             (error, was_asked)
         });
@@ -248,7 +250,8 @@ fn broker_is_believed_nothing() {
     }
 }
 
-/// A cookie, a token or evidence goes to the broker's own address only, and over a connection that was verified.
+/// A cookie, a token or evidence goes to the broker's own address only, and over a connection that
+/// was verified.
 #[test]
 fn nothing_is_sent_to_who_is_not_the_broker() {
     let authority = Authority::new("Somebody else's").unwrap();

@@ -1,4 +1,5 @@
-//! Data hubs that answer with anything but what they should, on sockets where perhaps nobody listens.
+//! Data hubs that answer with anything but what they should, on sockets where perhaps nobody
+//! listens.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 

@@ -52,7 +52,8 @@ fn proxies_of_the_environment_are_not_used() {
     assert!(proxy.requests().is_empty());
 }
 
-/// One source that hangs does not keep the next one from being asked; all of them together have an end.
+/// One source that hangs does not keep the next one from being asked; all of them together have an
+/// end.
 #[test]
 fn time_is_bounded_for_each_request_and_for_the_whole() {
     let silent = Server::always("", Silence);

@@ -1,4 +1,5 @@
-//! What is logged. A file of its own, because a subscriber for one thread misses events that other threads meet first.
+//! What is logged. A file of its own, because a subscriber for one thread misses events that other
+//! threads meet first.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 

@@ -195,7 +195,8 @@ fn every_changed_letter_is_noticed() {
         let mut changed = good.clone().into_bytes();
         changed[at] = match changed[at] {
             b'A' => b'B',
-            // The last letter of a part may have bits that mean nothing; then it has to be refused for that.
+            // The last letter of a part may have bits that mean nothing; then it has to be refused
+            // for that.
             _ => b'A',
         };
         let changed = String::from_utf8(changed).unwrap();

@@ -36,7 +36,8 @@ const AUTH: &str = "/kbs/v0/auth";
 const ATTEST: &str = "/kbs/v0/attest";
 const TAG: &str = "/kbs/v0/resource/repo/type/tag";
 
-/// Every kind of source gives the same bytes, and has the same answers to names that are not there and to what is too large.
+/// Every kind of source gives the same bytes, and has the same answers to names that are not there
+/// and to what is too large.
 #[test]
 fn every_source_gives_the_resource() {
     let dir = tempfile::tempdir().unwrap();
@@ -161,7 +162,10 @@ fn refusal_of_a_broker_is_explained() {
     let (_kbs, source) = kbs(policy);
     let error = ask(&client(&[&source], PATIENT)).unwrap_err();
     assert!(
-        error.ends_with("answered with HTTP status 403, \"PolicyDeny\": the broker's policy does not give this resource to this guest"),
+        error.ends_with(
+            "answered with HTTP status 403, \"PolicyDeny\": the broker's policy does \
+        not give this resource to this guest"
+        ),
         "{error}"
     );
 }
@@ -324,7 +328,9 @@ fn sources_are_asked_in_order_until_one_has_it() {
     assert_eq!(
         error,
         format!(
-            "get kbs:///repo/type/tag: offline=/nonexistent/file cannot be read: entity not found; {socket} answered with ttrpc status 13: the data hub did not get the resource; its own log says why"
+            "get kbs:///repo/type/tag: offline=/nonexistent/file cannot be read: entity not found; \
+            {socket} answered with ttrpc status 13: the data hub did not get the resource; its own \
+            log says why"
         )
     );
     let error = ask(&client(&[], PATIENT)).unwrap_err();

@@ -1,9 +1,9 @@
 //! What nobody uses, removed.
 //!
-//! A container ends when its mount is gone from every mount namespace; then its directories go, and its layers have a user
-//! less. Layers without users stay, for the next start of the same container, until they are asked away or until a pull needs
-//! their room. Each thing loses its name first and its files later, so at whichever step this is stopped, the next run goes
-//! on.
+//! A container ends when its mount is gone from every mount namespace; then its directories go, and
+//! its layers have a user less. Layers without users stay, for the next start of the same
+//! container, until they are asked away or until a pull needs their room. Each thing loses its name
+//! first and its files later, so at whichever step this is stopped, the next run goes on.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -47,7 +47,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`Error::File`], also where it cannot be told what is mounted; nothing that may be in use is removed then.
+    /// [`Error::File`], also where it cannot be told what is mounted; nothing that may be in use is
+    /// removed then.
     pub fn collect(&self, keep: Keep) -> Result<Collected, Error> {
         let swept = self.sweep()?;
         let mut layers = 0;
@@ -67,8 +68,9 @@ impl Store {
         })
     }
 
-    /// Makes room for a pull: removes waste, and layers that nobody uses, the longest unused first, until `wanted` bytes are
-    /// free. The caller holds handles of the layers that it wants to find later. Blocks.
+    /// Makes room for a pull: removes waste, and layers that nobody uses, the longest unused first,
+    /// until `wanted` bytes are free. The caller holds handles of the layers that it wants to find
+    /// later. Blocks.
     ///
     /// # Errors
     ///
@@ -99,8 +101,8 @@ impl Store {
 
     /// Removes containers whose mount is gone and what else is waste, but no layer. Blocks.
     ///
-    /// Gives whether it is to be called again after a while, because a container is mounted only where its end is not
-    /// announced.
+    /// Gives whether it is to be called again after a while, because a container is mounted only
+    /// where its end is not announced.
     pub fn tidy(&self) -> bool {
         let swept = self.sweep();
         self.empty_waste();

@@ -1,7 +1,8 @@
 //! The writable part of one mount, and which layers lie below it.
 //!
-//! Its name is random and also the mount's source, as `mountinfo` shows it. So a mount is told from every other one in any
-//! mount namespace and after any restart, which neither mount identifiers nor device numbers promise: both are given anew.
+//! Its name is random and also the mount's source, as `mountinfo` shows it. So a mount is told from
+//! every other one in any mount namespace and after any restart, which neither mount identifiers
+//! nor device numbers promise: both are given anew.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -22,7 +22,8 @@ pub enum Error {
     },
     /// The store is where it cannot work.
     #[error(
-        "the image store {store} lies on an overlay file system, which can hold neither whiteouts nor the upper directory of a mount: give it a tmpfs or a disk (ext4, xfs)",
+        "the image store {store} lies on an overlay file system, which can hold neither whiteouts \
+        nor the upper directory of a mount: give it a tmpfs or a disk (ext4, xfs)",
         store = .store.display()
     )]
     OnOverlay {
@@ -49,7 +50,8 @@ pub enum Error {
         count: usize,
     },
     /// The kernel refused to join the layers.
-    #[error("cannot mount an overlay of {layers} layers at {rootfs}{reason}", rootfs = .rootfs.display())]
+    #[error("cannot mount an overlay of {layers} layers at \
+    {rootfs}{reason}", rootfs = .rootfs.display())]
     Overlay {
         /// The mount point.
         rootfs: PathBuf,

@@ -1,7 +1,8 @@
 //! Layers made into one directory, without a mount: by moving, so that no byte of a file is copied.
 //!
-//! The lowest layer becomes the directory; what the others have is moved over it, name by name, and where the directory has
-//! nothing of that name a whole tree is moved at once. The layers are used up by it.
+//! The lowest layer becomes the directory; what the others have is moved over it, name by name, and
+//! where the directory has nothing of that name a whole tree is moved at once. The layers are used
+//! up by it.
 
 use std::collections::HashSet;
 use std::ffi::CStr;
@@ -30,7 +31,8 @@ use crate::layer::Layer;
 /// [`Error::File`]; the directory is unfinished then, and the layers are no longer whole.
 pub fn flatten(layers: &[Layer], target: &Path) -> Result<(), Error> {
     let failed = |error| Error::file("flatten the layers into", target)(error);
-    // Of a layer that comes twice only the upper one counts: what the lower one has or hides, it does too.
+    // Of a layer that comes twice only the upper one counts: what the lower one has or hides, it
+    // does too.
     let mut seen = HashSet::new();
     let mut order: Vec<_> = layers
         .iter()
@@ -193,7 +195,8 @@ fn times_of(directory: &OwnedFd) -> io::Result<Timestamps> {
     })
 }
 
-/// The names in a directory and what they are; read whole, because the directory is changed while they are gone through.
+/// The names in a directory and what they are; read whole, because the directory is changed while
+/// they are gone through.
 fn entries(directory: &OwnedFd) -> io::Result<Vec<(Vec<u8>, FileType)>> {
     let mut found = Vec::new();
     for entry in Dir::read_from(directory)? {
@@ -215,7 +218,8 @@ fn entries(directory: &OwnedFd) -> io::Result<Vec<(Vec<u8>, FileType)>> {
     Ok(found)
 }
 
-/// Opens a directory below another one. None of the way is a symbolic link, for what is on it was seen to be directories.
+/// Opens a directory below another one. None of the way is a symbolic link, for what is on it was
+/// seen to be directories.
 fn open(root: &OwnedFd, path: &[u8]) -> io::Result<OwnedFd> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
     let path = if path.is_empty() { b"." } else { path };

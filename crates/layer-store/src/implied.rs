@@ -1,9 +1,10 @@
 //! Owners and modes of directories that a layer has no entry for.
 //!
-//! A layer with `tmp/x` and without `tmp/` says nothing about `tmp`, but has to have one. Overlayfs shows the owner and mode
-//! of the uppermost directory of a name, so what the layer says nothing about would replace what a lower one says: a `/tmp`
-//! that only root may write to, a private home that everyone may read. Here such directories are made in the upper
-//! directory, before it is used, with what the uppermost *entry* says.
+//! A layer with `tmp/x` and without `tmp/` says nothing about `tmp`, but has to have one. Overlayfs
+//! shows the owner and mode of the uppermost directory of a name, so what the layer says nothing
+//! about would replace what a lower one says: a `/tmp` that only root may write to, a private home
+//! that everyone may read. Here such directories are made in the upper directory, before it is
+//! used, with what the uppermost *entry* says.
 
 use std::collections::{BTreeSet, HashSet};
 use std::io;
@@ -43,8 +44,9 @@ enum Found {
     Directory { handle: OwnedFd, is_last: bool },
 }
 
-/// Prepares an upper directory for layers, uppermost first. Gives the roots of those that show at all: one that makes the
-/// root opaque hides those below, but overlayfs looks for that mark everywhere except at a layer's root. Blocks.
+/// Prepares an upper directory for layers, uppermost first. Gives the roots of those that show at
+/// all: one that makes the root opaque hides those below, but overlayfs looks for that mark
+/// everywhere except at a layer's root. Blocks.
 ///
 /// # Errors
 ///
@@ -112,7 +114,8 @@ impl Lower {
 
 /// Makes what is needed below `upper`.
 fn complete(lowers: &[Lower], upper: &OwnedFd) -> io::Result<()> {
-    // The lowest layer's have nothing below to take over. In this order, what a directory lies in comes before it.
+    // The lowest layer's have nothing below to take over. In this order, what a directory lies in
+    // comes before it.
     let Some((_, above)) = lowers.split_last() else {
         return Ok(());
     };
@@ -150,8 +153,8 @@ fn complete(lowers: &[Lower], upper: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// The directory whose attributes are to show at a path, if a directory does: the uppermost with an entry, or without any
-/// the uppermost. And whether overlayfs shows these by itself.
+/// The directory whose attributes are to show at a path, if a directory does: the uppermost with an
+/// entry, or without any the uppermost. And whether overlayfs shows these by itself.
 fn explicit(lowers: &[Lower], path: &[u8]) -> io::Result<Option<(OwnedFd, bool)>> {
     let mut uppermost = None;
     for lower in lowers {
@@ -172,7 +175,8 @@ fn explicit(lowers: &[Lower], path: &[u8]) -> io::Result<Option<(OwnedFd, bool)>
     Ok(uppermost.map(|handle| (handle, true)))
 }
 
-/// Copies everything that unpacking sets, except the times: those are set when nothing more is made in the copy.
+/// Copies everything that unpacking sets, except the times: those are set when nothing more is made
+/// in the copy.
 pub(crate) fn copy_attributes(from: &OwnedFd, to: &OwnedFd) -> io::Result<Timestamps> {
     let stat = fstat(from)?;
     let owner = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));

@@ -1,14 +1,17 @@
 //! Verified layers on disk, shared by all images, and the overlay mounts made of them.
 //!
-//! What has a name in the store was verified whole before it got it. Not here: how a layer is verified and unpacked
-//! (`layer-unpack`), and where it comes from.
+//! What has a name in the store was verified whole before it got it. Not here: how a layer is
+//! verified and unpacked (`layer-unpack`), and where it comes from.
 //!
 //! The entry is [`store::Store`].
 //! - [`store`]: the directory, how it is laid out, and what an earlier service left in it.
-//! - [`mod@name`]: what a layer is called. [`layer`]: one layer and the handle that keeps it; [`staging`]: before it is one.
+//! - [`mod@name`]: what a layer is called. [`layer`]: one layer and the handle that keeps it;
+//!   [`staging`]: before it is one.
 //! - [`container`]: the writable part of one mount, and which layers lie below it.
-//! - [`mount`]: layers joined, `overlay` by the kernel, with `implied` directories as lower layers have them.
-//! - `users`, `mountinfo`: who uses what. [`collect`]: what nobody uses removed. [`caretaker`]: the thread that looks.
+//! - [`mount`]: layers joined, `overlay` by the kernel, with `implied` directories as lower layers
+//!   have them.
+//! - `users`, `mountinfo`: who uses what. [`collect`]: what nobody uses removed. [`caretaker`]: the
+//!   thread that looks.
 //! - [`room`]: how much the file system has left. [`listing`]: what is in a store, for people.
 //! - [`flatten`]: layers made into one directory instead.
 //! - [`error`]: what the kernel refused.

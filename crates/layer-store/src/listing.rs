@@ -25,7 +25,8 @@ pub struct Listed {
     pub name: LayerName,
     /// What its files take on disk.
     pub disk_bytes: u64,
-    /// Where containers have it mounted; their directory in the store for those that this process sees no mount of.
+    /// Where containers have it mounted; their directory in the store for those that this process
+    /// sees no mount of.
     pub users: Vec<PathBuf>,
     /// When it was last found by a pull, or left by a container.
     pub last_used: SystemTime,
@@ -115,7 +116,8 @@ fn disk_bytes(path: &Path) -> io::Result<u64> {
     Ok(bytes)
 }
 
-/// What a directory's entries take, each file once however many names it has; and the names of its directories.
+/// What a directory's entries take, each file once however many names it has; and the names of its
+/// directories.
 fn measure(directory: &OwnedFd, linked: &mut HashSet<u64>) -> io::Result<(u64, Vec<CString>)> {
     let (mut bytes, mut below) = (0, Vec::new());
     for entry in Dir::read_from(directory)? {

@@ -17,7 +17,8 @@ use crate::overlay::{self, Refused, Stack};
 /// The most layers of a mount: what overlayfs itself takes, since 4.0 and still in 6.18.
 pub const MAX_LAYERS: usize = 500;
 
-/// A mount whose caller has not been told yet. Dropped before that, because the caller gave up, it is undone.
+/// A mount whose caller has not been told yet. Dropped before that, because the caller gave up, it
+/// is undone.
 #[derive(Debug)]
 pub struct Mounted {
     rootfs: PathBuf,
@@ -41,7 +42,8 @@ impl Drop for Mounted {
         let Some(container) = self.container.take() else {
             return;
         };
-        // Detached, for somebody may be looking into it; but never what somebody else has mounted there since.
+        // Detached, for somebody may be looking into it; but never what somebody else has mounted
+        // there since.
         let is_ours = self.id.is_some() && mount_id(&self.rootfs) == self.id;
         let flags = UnmountFlags::NOFOLLOW | UnmountFlags::DETACH;
         let unmounted = if is_ours {
@@ -50,7 +52,8 @@ impl Drop for Mounted {
             Err(Errno::BUSY)
         };
         if let Err(error) = unmounted {
-            tracing::warn!(rootfs = %self.rootfs.display(), %error, "cannot unmount what nobody waits for");
+            tracing::warn!(rootfs = %self.rootfs.display(), %error, "cannot unmount what nobody \
+            waits for");
             // Still in use, then.
             container.keep();
         }
@@ -59,12 +62,13 @@ impl Drop for Mounted {
 
 /// Mounts the layers of a container, with its own directories on top. Blocks.
 ///
-/// All directories are named by descriptors, so nothing is looked up twice; there is one for each layer meanwhile.
+/// All directories are named by descriptors, so nothing is looked up twice; there is one for each
+/// layer meanwhile.
 ///
 /// # Errors
 ///
-/// [`Error::TooManyLayers`], [`Error::Overlay`], [`Error::Full`] or [`Error::File`]; nothing is mounted then, and the
-/// container's directories are gone.
+/// [`Error::TooManyLayers`], [`Error::Overlay`], [`Error::Full`] or [`Error::File`]; nothing is
+/// mounted then, and the container's directories are gone.
 pub fn overlay(container: Container, rootfs: PathBuf) -> Result<Mounted, Error> {
     let order = topmost_first(container.layers());
     if order.len() > MAX_LAYERS {
@@ -98,8 +102,8 @@ fn open(path: &Path) -> Result<OwnedFd, Error> {
     openat(CWD, path, flags, Mode::empty()).map_err(|error| Error::file("open", path)(error.into()))
 }
 
-/// The order that overlayfs wants. It takes no directory twice, and some images have a layer twice: what the lower one
-/// shows or hides, the upper one does too.
+/// The order that overlayfs wants. It takes no directory twice, and some images have a layer twice:
+/// what the lower one shows or hides, the upper one does too.
 fn topmost_first(layers: &[Layer]) -> Vec<&Layer> {
     let mut seen = HashSet::new();
     layers

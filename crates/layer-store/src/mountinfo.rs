@@ -1,7 +1,8 @@
 //! Which containers are mounted, as the kernel says it.
 //!
-//! See `proc_pid_mountinfo(5)`: a line for each mount, fields between spaces, of which the source and the mount point matter
-//! here. Spaces and the like are written in octal, but a name that this program gave has none.
+//! See `proc_pid_mountinfo(5)`: a line for each mount, fields between spaces, of which the source
+//! and the mount point matter here. Spaces and the like are written in octal, but a name that this
+//! program gave has none.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
@@ -25,7 +26,8 @@ pub(crate) fn here() -> io::Result<Mounted> {
     Ok(parse(&read(Path::new("/proc/self/mountinfo"))?))
 }
 
-/// Those in the mount namespaces of all other processes: that of a container that still runs, for one. Blocks.
+/// Those in the mount namespaces of all other processes: that of a container that still runs, for
+/// one. Blocks.
 pub(crate) fn elsewhere() -> io::Result<Mounted> {
     let mut seen = HashSet::from([fs::read_link("/proc/self/ns/mnt")?]);
     let mut mounted = Mounted::new();
@@ -123,7 +125,8 @@ mod tests {
     #[test]
     fn lines_of_our_mounts_are_found_among_others() {
         let text = b"22 1 0:20 / /proc rw - proc proc rw\n\
-            44 30 0:39 / /run/a\\040b\\134c/rootfs rw,relatime shared:2 master:1 - overlay imagepuller-0a rw,lowerdir=3\n\
+            44 30 0:39 / /run/a\\040b\\134c/rootfs rw,relatime shared:2 master:1 - overlay \
+            imagepuller-0a rw,lowerdir=3\n\
             45 30 0:40 / /run/b/rootfs rw - overlay imagepuller-0b rw\n\
             46 30 0:41 / /imagepuller-0c rw - overlay overlay rw\n\
             broken\n";

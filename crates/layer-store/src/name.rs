@@ -7,8 +7,9 @@ use oci_image::digest::Digest;
 /// What stands before the name of a layer that was encrypted.
 const KEYED: &str = "keyed-";
 
-/// The name of a layer. The two kinds have nothing in common, so that no image can name a keyed layer by what stands in its
-/// configuration: a keyed layer is found by who computed its name from its key, and by nobody else.
+/// The name of a layer. The two kinds have nothing in common, so that no image can name a keyed
+/// layer by what stands in its configuration: a keyed layer is found by who computed its name from
+/// its key, and by nobody else.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LayerName {
     /// The digest of its plain bytes.

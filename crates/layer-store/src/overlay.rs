@@ -1,8 +1,9 @@
 //! The kernel's two ways to mount an overlay.
 //!
-//! Since 6.8 overlayfs takes its layers one by one, and the mount comes to its place in one step when it is whole. Before,
-//! all options together have one page. 500 layers fit even there, named by nothing but the numbers of their descriptors, when
-//! `/proc/self/fd` is the working directory: not that of the process, but of a thread that ends afterwards.
+//! Since 6.8 overlayfs takes its layers one by one, and the mount comes to its place in one step
+//! when it is whole. Before, all options together have one page. 500 layers fit even there, named
+//! by nothing but the numbers of their descriptors, when `/proc/self/fd` is the working directory:
+//! not that of the process, but of a thread that ends afterwards.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -48,8 +49,8 @@ impl From<Errno> for Refused {
 
 /// Mounts an overlay at a directory, which ever way the kernel knows. Blocks.
 pub(crate) fn attach(stack: &Stack, target: &OwnedFd) -> Result<(), Refused> {
-    /// Whether the newer way failed and the older did not: then it need not be tried again, and the kernel's log stays free
-    /// of complaints.
+    /// Whether the newer way failed and the older did not: then it need not be tried again, and the
+    /// kernel's log stays free of complaints.
     static IS_OLD: AtomicBool = AtomicBool::new(false);
     if IS_OLD.load(Ordering::Relaxed) {
         return attach_old(stack, target);
@@ -71,7 +72,8 @@ pub(crate) fn attach(stack: &Stack, target: &OwnedFd) -> Result<(), Refused> {
     Ok(())
 }
 
-/// With a context of its own for each file system; since 5.2, for overlays since 6.5, and layer by layer since 6.8.
+/// With a context of its own for each file system; since 5.2, for overlays since 6.5, and layer by
+/// layer since 6.8.
 fn attach_new(stack: &Stack, target: &OwnedFd) -> Result<(), Refused> {
     let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
     let explained = |errno| Refused {

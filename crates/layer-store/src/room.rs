@@ -28,7 +28,8 @@ impl Room {
         Ok(Self {
             free_bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
             total_bytes: stat.f_blocks.saturating_mul(stat.f_frsize),
-            // Some file systems make inodes as they need them, and count none; so does a tmpfs with `nr_inodes=0`.
+            // Some file systems make inodes as they need them, and count none; so does a tmpfs with
+            // `nr_inodes=0`.
             free_files: (stat.f_files > 0).then_some(stat.f_favail),
         })
     }

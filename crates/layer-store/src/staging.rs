@@ -23,8 +23,9 @@ pub struct Staging {
 }
 
 impl Staging {
-    /// Makes the directory a layer. Only what was verified may come here, which [`layer_unpack::unpack()`] vouches for with
-    /// its result. Where another thread was faster its layer is taken, for one digest has one content.
+    /// Makes the directory a layer. Only what was verified may come here, which
+    /// [`layer_unpack::unpack()`] vouches for with its result. Where another thread was faster its
+    /// layer is taken, for one digest has one content.
     ///
     /// # Errors
     ///
@@ -48,7 +49,8 @@ impl Staging {
 
     fn rename(&mut self) -> Result<Layer, Error> {
         let target = self.store.join("layers").join(&self.name);
-        // Found and kept in one step, or it might be removed in between as a layer that nobody uses.
+        // Found and kept in one step, or it might be removed in between as a layer that nobody
+        // uses.
         let mut users = self.users.lock();
         match fs::rename(&self.path, &target) {
             Ok(()) => self.is_published = true,
@@ -68,7 +70,8 @@ impl Drop for Staging {
         if self.is_published || discard(&self.path) {
             return;
         }
-        // Whatever is in the way may go later, and nobody would look for it here before the next service starts.
+        // Whatever is in the way may go later, and nobody would look for it here before the next
+        // service starts.
         if let Err(error) = throw_away(&self.store, &self.path) {
             tracing::warn!(%error, "an unfinished layer is left");
         }

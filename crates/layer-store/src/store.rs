@@ -16,12 +16,13 @@
 //!
 //! Names are given and taken by renames, so each of them can be trusted however the service ended:
 //!
-//! - What has a name under `layers` is whole: it gets it after all its digests held, and loses it before the first of its
-//!   files is removed.
+//! - What has a name under `layers` is whole: it gets it after all its digests held, and loses it
+//!   before the first of its files is removed.
 //! - What is under `staging` when a service starts is waste.
 //! - What is under `containers` is in use while `mountinfo` shows its name, and otherwise waste.
 //!
-//! Nothing is written through to a disk: a store that is to outlive a power failure is not meant here.
+//! Nothing is written through to a disk: a store that is to outlive a power failure is not meant
+//! here.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -64,8 +65,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens a store, making it where it is missing, and sorts what an earlier service left. Blocks, but not for long: waste
-    /// is removed later, see [`Store::tidy`].
+    /// Opens a store, making it where it is missing, and sorts what an earlier service left.
+    /// Blocks, but not for long: waste is removed later, see [`Store::tidy`].
     ///
     /// # Errors
     ///
@@ -124,7 +125,8 @@ impl Store {
                     Some(names.iter().map(pin).collect())
                 }
                 Err(error) => {
-                    // Killed before it was mounted, most likely. If not, no layer is removed while that mount is there.
+                    // Killed before it was mounted, most likely. If not, no layer is removed while
+                    // that mount is there.
                     tracing::debug!(container = name, %error, "cannot tell which layers it uses");
                     None
                 }
@@ -202,7 +204,8 @@ impl Store {
         Room::of(&self.path)
     }
 
-    /// The error for somebody who ran out of room in the store, with what is left of it now. Blocks.
+    /// The error for somebody who ran out of room in the store, with what is left of it now.
+    /// Blocks.
     pub fn full(&self) -> Error {
         Error::full(&self.path, None)
     }

@@ -1,7 +1,7 @@
 //! Who uses which layer: pulls that hold a handle of it, and containers.
 //!
-//! A container holds handles too, in the service's memory, so there is one rule: a layer is used while a handle exists. What
-//! is on disk about it is read once, when a service opens the store.
+//! A container holds handles too, in the service's memory, so there is one rule: a layer is used
+//! while a handle exists. What is on disk about it is read once, when a service opens the store.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -30,7 +30,8 @@ struct Holder {
 
 impl Users {
     pub(crate) fn lock(&self) -> MutexGuard<'_, Table> {
-        // Each change below is one insertion or removal, so a thread that panicked left nothing half done.
+        // Each change below is one insertion or removal, so a thread that panicked left nothing
+        // half done.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,5 @@
-//! A directory made of layers is what the kernel shows of the same layers: both are compared, entry by entry.
+//! A directory made of layers is what the kernel shows of the same layers: both are compared, entry
+//! by entry.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
@@ -48,7 +49,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The archive of a layer; what a path goes through is a directory in it, as in the archives of real builders.
+/// The archive of a layer; what a path goes through is a directory in it, as in the archives of
+/// real builders.
 fn archive(steps: &[Step]) -> Tar {
     let mut kinds: BTreeMap<&str, bool> = BTreeMap::new();
     let mut tar = Tar::default();
@@ -120,7 +122,8 @@ fn look(root: &Path) -> BTreeMap<String, String> {
     let mut paths = vec![root.to_owned()];
     while let Some(path) = paths.pop() {
         let found = match fs::symlink_metadata(&path) {
-            // Where an overlay has nothing to merge it lists the whiteouts of a layer, though nothing is there.
+            // Where an overlay has nothing to merge it lists the whiteouts of a layer, though
+            // nothing is there.
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             found => found.unwrap(),
         };

@@ -1,11 +1,12 @@
-//! Unpacks layers from files into fresh directories, and says how fast, on how many cores and with how much memory.
+//! Unpacks layers from files into fresh directories, and says how fast, on how many cores and with
+//! how much memory.
 //!
 //! ```text
 //! cargo bench -p layer-unpack --bench unpack -- [--to DIR] [--rounds N] [--encrypted] BLOB...
 //! ```
 //!
-//! `--to` names a directory on the file system to write to, `/dev/shm` if not given. With `--encrypted` each round unpacks the blob
-//! as it is and encrypted; that takes `openssl`.
+//! `--to` names a directory on the file system to write to, `/dev/shm` if not given. With
+//! `--encrypted` each round unpacks the blob as it is and encrypted; that takes `openssl`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

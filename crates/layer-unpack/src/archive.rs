@@ -1,7 +1,8 @@
 //! The entries of a tar archive (ustar, PAX and GNU long names), one after another.
 //!
-//! Headers are read with the `tar` crate; walking from one to the next is ours, because the records between them must be
-//! bounded and the size that an entry is skipped by must be the one size that it is unpacked with.
+//! Headers are read with the `tar` crate; walking from one to the next is ours, because the records
+//! between them must be bounded and the size that an entry is skipped by must be the one size that
+//! it is unpacked with.
 
 use std::io::{self, BufRead, Read};
 
@@ -18,7 +19,8 @@ pub const MAX_ENTRIES: u64 = 4_000_000;
 /// The longest path or link target: Linux's PATH_MAX without the final zero.
 pub const MAX_PATH_BYTES: usize = 4095;
 
-/// The most bytes of PAX records of one entry. Linux keeps at most 64 KiB of extended attributes in a value.
+/// The most bytes of PAX records of one entry. Linux keeps at most 64 KiB of extended attributes in
+/// a value.
 pub const MAX_PAX_BYTES: u64 = 1 << 20;
 
 /// The largest numbers of a device that Linux keeps: what is larger would become another device.
@@ -126,7 +128,8 @@ impl<R: Read> Archive<R> {
                     let text = self.text(size, MAX_PAX_BYTES, "an extended header")?;
                     preface.records = Some(pax::parse(&text)?);
                 }
-                // Only comments are ever written there, and a size that concerned all entries would be absurd.
+                // Only comments are ever written there, and a size that concerned all entries would
+                // be absurd.
                 EntryType::XGlobalHeader => {
                     self.text(size, MAX_PAX_BYTES, "a global header")?;
                 }
@@ -146,7 +149,8 @@ impl<R: Read> Archive<R> {
         let at = self.entries;
         let broken = || ArchiveError::Header(at);
         let records = preface.records.unwrap_or_default();
-        // Where several say how it is called, the one holds that Go's reader takes, so that what a scanner saw is made.
+        // Where several say how it is called, the one holds that Go's reader takes, so that what a
+        // scanner saw is made.
         let path = (records.sparse.name.clone())
             .or(preface.long_path)
             .or(records.path)
@@ -172,7 +176,8 @@ impl<R: Read> Archive<R> {
             EntryType::Directory => 0,
             _ => records.size.unwrap_or(size),
         };
-        // Tools disagree whether other kinds have content that is to be skipped, so none may claim any.
+        // Tools disagree whether other kinds have content that is to be skipped, so none may claim
+        // any.
         if kind != EntryKind::File && size != 0 {
             return Err(broken());
         }

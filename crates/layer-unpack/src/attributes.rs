@@ -1,9 +1,10 @@
 //! Extended attributes: which of them a layer may set, and how they are set.
 //!
-//! Attributes of users, file capabilities and POSIX ACLs come in, as with containerd. The rest is the guest's business:
-//! `trusted.overlay.*` would redirect lookups of the mount, and labels belong to the guest's own policy. ACLs come in the
-//! kernel's form (`SCHILY.xattr.system.posix_acl_access`); those in words (`SCHILY.acl.access`), which name users of the
-//! machine that packed them, are taken by no container engine.
+//! Attributes of users, file capabilities and POSIX ACLs come in, as with containerd. The rest is
+//! the guest's business: `trusted.overlay.*` would redirect lookups of the mount, and labels belong
+//! to the guest's own policy. ACLs come in the kernel's form
+//! (`SCHILY.xattr.system.posix_acl_access`); those in words (`SCHILY.acl.access`), which name users
+//! of the machine that packed them, are taken by no container engine.
 
 use std::os::fd::{AsFd, AsRawFd as _};
 
@@ -25,8 +26,9 @@ pub fn is_taken(name: &[u8]) -> bool {
     name.starts_with(b"user.") || [b"security.capability", ACCESS_ACL, DEFAULT_ACL].contains(&name)
 }
 
-/// Sets the attributes of a file or directory, except what its children would inherit; says how many are not taken over.
-/// The owner is set before, for that removes capabilities, and the mode too, for an ACL is the more precise.
+/// Sets the attributes of a file or directory, except what its children would inherit; says how
+/// many are not taken over. The owner is set before, for that removes capabilities, and the mode
+/// too, for an ACL is the more precise.
 pub(crate) fn set(file: impl AsFd, entry: &Entry) -> Result<u64, Errno> {
     let mut skipped = 0;
     for (name, value) in &entry.xattrs {
@@ -43,7 +45,8 @@ pub(crate) fn set(file: impl AsFd, entry: &Entry) -> Result<u64, Errno> {
     Ok(skipped)
 }
 
-/// Sets the ACL of a node, which is not opened; other attributes that nodes may have are not taken over.
+/// Sets the ACL of a node, which is not opened; other attributes that nodes may have are not taken
+/// over.
 pub(crate) fn set_node(directory: impl AsFd, name: &[u8], entry: &Entry) -> Result<u64, Errno> {
     let mut skipped = entry.xattrs.len() as u64;
     let acl = entry.xattrs.iter().find(|(name, _)| name == ACCESS_ACL);
@@ -57,7 +60,8 @@ pub(crate) fn set_node(directory: impl AsFd, name: &[u8], entry: &Entry) -> Resu
     Ok(skipped)
 }
 
-/// What is to be inherited in a directory. Set when nothing more is made in it, or the layer's own files would inherit it.
+/// What is to be inherited in a directory. Set when nothing more is made in it, or the layer's own
+/// files would inherit it.
 pub(crate) fn default_acl(entry: &Entry) -> Option<&[u8]> {
     let acl = entry.xattrs.iter().find(|(name, _)| name == DEFAULT_ACL);
     acl.map(|(_, value)| &value[..])
@@ -84,7 +88,8 @@ pub(crate) fn clear(directory: impl AsFd) -> Result<(), Errno> {
     Ok(())
 }
 
-/// A tmpfs before Linux 6.6 has no user attributes, and some kernels have no ACLs: no program may rely on them there.
+/// A tmpfs before Linux 6.6 has no user attributes, and some kernels have no ACLs: no program may
+/// rely on them there.
 fn is_supported(name: &[u8], set: Result<(), Errno>) -> Result<bool, Errno> {
     match set {
         Ok(()) => Ok(true),

@@ -1,4 +1,5 @@
-//! Whether anybody still waits for a layer. A thread that unpacks one cannot be stopped from outside; it has to look.
+//! Whether anybody still waits for a layer. A thread that unpacks one cannot be stopped from
+//! outside; it has to look.
 
 use std::io;
 use std::sync::{Arc, Weak};

@@ -1,6 +1,7 @@
 //! The plain bytes of a layer, whatever it is compressed with.
 //!
-//! The first bytes decide and not the media type: builders are known to mislabel layers, and other tools unpack those.
+//! The first bytes decide and not the media type: builders are known to mislabel layers, and other
+//! tools unpack those.
 
 use std::io::{self, BufRead, Read};
 use std::ops::Range;
@@ -14,14 +15,16 @@ use super::inflate::HISTORY_BYTES;
 /// The smallest buffer that a decoder fills.
 pub const MIN_BUFFER_BYTES: usize = 2 * HISTORY_BYTES;
 
-/// The largest window that a zstd frame may ask for, 32 MiB. All of it is held in memory, for each layer in work. Builders use
-/// 8 MiB at most; the highest level of Go's encoder used 32 MiB until 2024. More takes a deliberate `zstd --ultra -21` or `--long`.
+/// The largest window that a zstd frame may ask for, 32 MiB. All of it is held in memory, for each
+/// layer in work. Builders use 8 MiB at most; the highest level of Go's encoder used 32 MiB
+/// until 2024. More takes a deliberate `zstd --ultra -21` or `--long`.
 const MAX_ZSTD_WINDOW_LOG: u32 = 25;
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// What follows the first byte of a zstd frame that is to be skipped, which is one of sixteen from 0x50 on.
+/// What follows the first byte of a zstd frame that is to be skipped, which is one of sixteen from
+/// 0x50 on.
 const ZSTD_SKIPPABLE_MAGIC: [u8; 3] = [0x2a, 0x4d, 0x18];
 
 /// A layer's plain bytes.
@@ -78,8 +81,8 @@ impl<R: BufRead> std::fmt::Debug for Decoder<R> {
 }
 
 impl<R: BufRead> Decoder<R> {
-    /// Fills a buffer of at least [`MIN_BUFFER_BYTES`] as far as it can, and says where in it the plain bytes are: nowhere
-    /// at the end.
+    /// Fills a buffer of at least [`MIN_BUFFER_BYTES`] as far as it can, and says where in it the
+    /// plain bytes are: nowhere at the end.
     ///
     /// # Errors
     ///
@@ -100,7 +103,8 @@ fn explain(error: io::Error) -> io::Error {
     }
     let mib = 1 << (MAX_ZSTD_WINDOW_LOG - 20);
     io::Error::other(format!(
-        "a zstd frame asks for a window of more than {mib} MiB; compress the layer without \"--ultra\" and \"--long\""
+        "a zstd frame asks for a window of more than {mib} MiB; compress the layer \
+        without \"--ultra\" and \"--long\""
     ))
 }
 

@@ -1,8 +1,10 @@
-//! What the threads of one layer may still do, for they read bytes of whoever sits in the network before these are verified.
+//! What the threads of one layer may still do, for they read bytes of whoever sits in the network
+//! before these are verified.
 //!
-//! Each confines itself before its first byte, for good: it ends with its layer. The decoder can compute and talk to its
-//! neighbours. The unpacker can make files below the layer's root and nowhere else, so that a mistake in how paths are resolved is
-//! one behind another wall. Where the kernel lacks one of the walls, or the service manager forbids to build it, the work goes on
+//! Each confines itself before its first byte, for good: it ends with its layer. The decoder can
+//! compute and talk to its neighbours. The unpacker can make files below the layer's root and
+//! nowhere else, so that a mistake in how paths are resolved is one behind another wall. Where the
+//! kernel lacks one of the walls, or the service manager forbids to build it, the work goes on
 //! behind the others; the log says so once.
 
 use std::os::fd::BorrowedFd;

@@ -1,8 +1,9 @@
 //! Regular files made with as few system calls as they need: open, write, time, close.
 //!
-//! Most files of an image belong to root and have a mode that the umask allows, so they are right as they are made. What
-//! a new file gets depends on more than that, though: a set-group-ID directory or the mount hand their group down, an ACL
-//! or an identity mapping may change the rest. So the first file in each directory is asked what it got.
+//! Most files of an image belong to root and have a mode that the umask allows, so they are right
+//! as they are made. What a new file gets depends on more than that, though: a set-group-ID
+//! directory or the mount hand their group down, an ACL or an identity mapping may change the rest.
+//! So the first file in each directory is asked what it got.
 
 use std::fs::File;
 use std::io::{BufRead, Read as _, Seek as _, SeekFrom, Write as _};
@@ -100,7 +101,8 @@ impl Created {
         }
     }
 
-    /// Owner first, for it clears set-uid and capabilities; then the mode. Writing clears them too, so this comes after it.
+    /// Owner first, for it clears set-uid and capabilities; then the mode. Writing clears them too,
+    /// so this comes after it.
     pub(crate) fn set_owner_and_mode(&self, entry: &Entry) -> Result<(), UnpackError> {
         if !self.is_owner {
             let owner = (Uid::from_raw(entry.uid), Gid::from_raw(entry.gid));

@@ -1,4 +1,5 @@
-//! Gzip members (RFC 1952), one after another, inflated into buffers that begin with what came before.
+//! Gzip members (RFC 1952), one after another, inflated into buffers that begin with what came
+//! before.
 
 use std::io::{self, BufRead};
 use std::ops::Range;
@@ -41,8 +42,8 @@ impl<R: BufRead> Gzip<R> {
         }
     }
 
-    /// Fills a buffer, which has to be much larger than the history, and says where in it the plain bytes are: nowhere
-    /// at the end.
+    /// Fills a buffer, which has to be much larger than the history, and says where in it the plain
+    /// bytes are: nowhere at the end.
     pub(crate) fn fill(&mut self, buffer: &mut [u8]) -> io::Result<Range<usize>> {
         let from = HISTORY_BYTES;
         let mut start = from - self.history.len();

@@ -1,7 +1,8 @@
 //! Tables that tell a symbol of a deflate stream from the next bits (RFC 1951, section 3.2.2).
 //!
-//! The first bits select an entry; codes longer than that continue in a second table in the same array. An entry says how
-//! many bits the code has and what the symbol means, so the decoder looks at nothing else.
+//! The first bits select an entry; codes longer than that continue in a second table in the same
+//! array. An entry says how many bits the code has and what the symbol means, so the decoder looks
+//! at nothing else.
 
 /// A symbol's meaning and how many bits it takes:
 ///
@@ -10,7 +11,8 @@
 /// 16-31 value
 /// ```
 ///
-/// The two numbers of bits stand where the processor looks for them when it shifts by an entry, and ignores the rest.
+/// The two numbers of bits stand where the processor looks for them when it shifts by an entry, and
+/// ignores the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry(u32);
 
@@ -102,7 +104,8 @@ impl Entry {
     }
 }
 
-/// Entries for a code; `SIZE` is a power of two, and more than the first table and all second ones can need.
+/// Entries for a code; `SIZE` is a power of two, and more than the first table and all second ones
+/// can need.
 pub(crate) struct Table<const ROOT_BITS: u32, const SIZE: usize> {
     entries: [Entry; SIZE],
 }
@@ -112,7 +115,8 @@ impl<const ROOT_BITS: u32, const SIZE: usize> Table<ROOT_BITS, SIZE> {
         entries: [Entry::INVALID; SIZE],
     };
 
-    /// The entry for the next bits; where it is a link, [`Table::linked`] has the rest after its bits were taken.
+    /// The entry for the next bits; where it is a link, [`Table::linked`] has the rest after its
+    /// bits were taken.
     #[inline(always)]
     pub(crate) fn at(&self, bits: u64) -> Entry {
         let mask = (1u64 << ROOT_BITS) - 1;
@@ -126,8 +130,9 @@ impl<const ROOT_BITS: u32, const SIZE: usize> Table<ROOT_BITS, SIZE> {
         self.entries[(link.value() + (bits as usize & mask)) & (SIZE - 1)]
     }
 
-    /// Fills the table from the lengths of the codes, where zero means that a symbol does not occur. `meanings` has an
-    /// entry for each symbol. `may_be_single` allows a code with one or no symbol, which leaves bits without a meaning.
+    /// Fills the table from the lengths of the codes, where zero means that a symbol does not
+    /// occur. `meanings` has an entry for each symbol. `may_be_single` allows a code with one or no
+    /// symbol, which leaves bits without a meaning.
     pub(crate) fn build(
         &mut self,
         lengths: &[u8],
@@ -187,8 +192,8 @@ impl<const ROOT_BITS: u32, const SIZE: usize> Table<ROOT_BITS, SIZE> {
     }
 }
 
-/// How many bits a second table needs that begins with the symbol `number` of those with `bits`: it is full when the
-/// codes that follow fill it.
+/// How many bits a second table needs that begins with the symbol `number` of those with `bits`: it
+/// is full when the codes that follow fill it.
 fn link_bits(
     root_bits: usize,
     ends: &[usize; MAX_CODE_BITS + 1],

@@ -1,9 +1,10 @@
 //! The deflate format (RFC 1951), decoded as fast as safe code can.
 //!
-//! Every byte of it is an attacker's: the digest of a blob is known only at its end. So there is no unsafe code here, and
-//! nothing is allocated that depends on the input. Two things make it fast: output goes into large buffers that begin with
-//! the history, so that a copy never wraps; and the inner loop runs while there is room for the longest step, in the
-//! input and in the output, so that it asks for it once. Everything else is decoded bit by bit.
+//! Every byte of it is an attacker's: the digest of a blob is known only at its end. So there is no
+//! unsafe code here, and nothing is allocated that depends on the input. Two things make it fast:
+//! output goes into large buffers that begin with the history, so that a copy never wraps; and the
+//! inner loop runs while there is room for the longest step, in the input and in the output, so
+//! that it asks for it once. Everything else is decoded bit by bit.
 
 use std::io::{self, BufRead};
 
@@ -15,7 +16,8 @@ mod meanings;
 /// How far back a copy may reach.
 pub(crate) const HISTORY_BYTES: usize = 32 << 10;
 
-/// More than one step of the inner loop writes: three literals, the longest copy, and what is copied too much.
+/// More than one step of the inner loop writes: three literals, the longest copy, and what is
+/// copied too much.
 const STEP_BYTES: usize = 3 + 258 + 16;
 
 /// More than one step of the inner loop reads.
@@ -85,8 +87,8 @@ impl<R: BufRead> Inflate<R> {
         Ok(byte)
     }
 
-    /// Decodes into `out` from `at` on, until it is full or the stream ends, and says up to where. Copies reach back to
-    /// `start`. A buffer counts as full before it is.
+    /// Decodes into `out` from `at` on, until it is full or the stream ends, and says up to where.
+    /// Copies reach back to `start`. A buffer counts as full before it is.
     pub(crate) fn inflate(
         &mut self,
         out: &mut [u8],
@@ -153,7 +155,8 @@ impl<R: BufRead> Inflate<R> {
         symbols.and(distances).map_err(broken)
     }
 
-    /// Codes that the block brings along, their lengths in a code of their own (RFC 1951, section 3.2.7).
+    /// Codes that the block brings along, their lengths in a code of their own (RFC 1951,
+    /// section 3.2.7).
     fn dynamic_tables(&mut self) -> io::Result<()> {
         let symbols = self.take(5)? as usize + 257;
         let distances = self.take(5)? as usize + 1;
@@ -226,7 +229,8 @@ impl<R: BufRead> Inflate<R> {
         let (symbols, distances) = (&*self.symbols, &*self.distances);
         let (mut bits, mut count, mut position) = (self.bits, self.bit_count, 0);
         let mut failure = None;
-        // Makes at least 56 bits of it. Those above `count` are right too, and the same again with the next refill.
+        // Makes at least 56 bits of it. Those above `count` are right too, and the same again with
+        // the next refill.
         macro_rules! refill {
             ($next:expr) => {{
                 let mut word = [0; 8];
@@ -256,7 +260,8 @@ impl<R: BufRead> Inflate<R> {
             refill!(next);
             entry = symbols.at(bits);
         }
-        // Here `entry` is what the bits begin with. It is looked up early, while a copy is still going on.
+        // Here `entry` is what the bits begin with. It is looked up early, while a copy is still
+        // going on.
         while out.len() - at >= STEP_BYTES {
             let next = input.get(position..).and_then(<[u8]>::first_chunk);
             let Some::<&[u8; STEP_INPUT_BYTES]>(next) = next else {

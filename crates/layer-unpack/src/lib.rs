@@ -1,20 +1,24 @@
-//! One layer: from the stream of a blob to a verified directory. Blocks; runs on threads of its own.
+//! One layer: from the stream of a blob to a verified directory. Blocks; runs on threads of its
+//! own.
 //!
-//! The bytes are hashed as they come, decrypted where they have to be, inflated, hashed again and unpacked in one pass without a
-//! temporary file. So files are written *before* it is known whether they are right: into a staging directory that nothing uses,
-//! and that is removed unless everything holds in the end, which is the digests of the blob and of the plain bytes, and of an encrypted
-//! layer its HMAC and the digest of what was encrypted.
+//! The bytes are hashed as they come, decrypted where they have to be, inflated, hashed again and
+//! unpacked in one pass without a temporary file. So files are written *before* it is known whether
+//! they are right: into a staging directory that nothing uses, and that is removed unless
+//! everything holds in the end, which is the digests of the blob and of the plain bytes, and of an
+//! encrypted layer its HMAC and the digest of what was encrypted.
 //!
 //! - `pipeline`: the threads, and what goes from one to the next.
 //! - [`blob`]: the stream, its digest and size.
-//! - [`chunks`], `pool`: pieces of a stream, shared instead of copied, in buffers that are used again.
+//! - [`chunks`], `pool`: pieces of a stream, shared instead of copied, in buffers that are used
+//!   again.
 //! - `decryption`: ciphertext made plain, on its way to the decoder.
 //! - [`compression`]: `gzip` (on `inflate` and its tables in `huffman`), zstd or neither.
 //! - [`archive`]: the entries of a tar archive, with [`pax`] records.
 //! - [`caller`]: who waits for it, and its end when nobody does.
 //! - [`tree`]: directories resolved below the layer's root and never above it.
 //! - [`removal`]: trees removed, however deep.
-//! - [`mod@unpack`]: entries made into files, with whiteouts in overlayfs's form; `creation`: regular files.
+//! - [`mod@unpack`]: entries made into files, with whiteouts in overlayfs's form; `creation`:
+//!   regular files.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -54,7 +58,8 @@ pub use archive_error::ArchiveError;
 pub use caller::Caller;
 pub use unpack_error::UnpackError;
 
-/// The most plain bytes of one layer. Larger ones exist nowhere; a bomb ends here or when the store is full.
+/// The most plain bytes of one layer. Larger ones exist nowhere; a bomb ends here or when the store
+/// is full.
 pub const MAX_PLAIN_BYTES: u64 = 128 << 30;
 
 /// What is wrong with a layer.
@@ -90,7 +95,8 @@ impl LayerError {
         matches!(self, Self::Unpack(error) if error.is_no_space())
     }
 
-    /// Whether the reason is this machine, so that the blob of another source would end in the same way.
+    /// Whether the reason is this machine, so that the blob of another source would end in the same
+    /// way.
     pub fn is_local(&self) -> bool {
         match self {
             Self::Thread(_) | Self::Decryption(Forged::Library) => true,
@@ -112,15 +118,16 @@ const LIMITS: Limits = Limits {
     entries: archive::MAX_ENTRIES,
 };
 
-/// Unpacks a blob below `root` and checks both digests; with a key, the blob is ciphertext, and its HMAC and the digest of what was
-/// encrypted are checked too.
+/// Unpacks a blob below `root` and checks both digests; with a key, the blob is ciphertext, and its
+/// HMAC and the digest of what was encrypted are checked too.
 ///
 /// # Errors
 ///
-/// A blob that is not the one asked for is reported as that, whatever its bytes broke on the way, and if they filled the
-/// store; so the rest of it is taken after any error, up to its size. Next comes what is wrong with an encrypted layer, for bytes
-/// that nobody encrypted break anything. Only when the caller is gone none of that is waited for. After an error the directory
-/// holds anything and must be removed.
+/// A blob that is not the one asked for is reported as that, whatever its bytes broke on the way,
+/// and if they filled the store; so the rest of it is taken after any error, up to its size. Next
+/// comes what is wrong with an encrypted layer, for bytes that nobody encrypted break anything.
+/// Only when the caller is gone none of that is waited for. After an error the directory holds
+/// anything and must be removed.
 pub fn unpack(
     source: impl Iterator<Item = Bytes>,
     expected: &blob::Expected,

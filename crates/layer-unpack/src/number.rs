@@ -1,7 +1,8 @@
 //! Numbers in the fixed fields of tar headers.
 
-/// Reads a number of a header in either form: octal digits among spaces and zero bytes, where none at all mean zero; or,
-/// with the first bit set, the other bits as one number to the base of 256, in two's complement.
+/// Reads a number of a header in either form: octal digits among spaces and zero bytes, where none
+/// at all mean zero; or, with the first bit set, the other bits as one number to the base of 256,
+/// in two's complement.
 pub(crate) fn field(field: &[u8]) -> Option<i64> {
     let first = *field.first()?;
     if first & 0x80 == 0 {

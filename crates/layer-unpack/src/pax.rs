@@ -1,4 +1,5 @@
-//! PAX records: the fields of an entry that its fixed header has no room for (POSIX.1-2024, pax, "Extended Header").
+//! PAX records: the fields of an entry that its fixed header has no room for (POSIX.1-2024, pax,
+//! "Extended Header").
 
 use super::archive_error::ArchiveError;
 use super::number::decimal;
@@ -10,7 +11,8 @@ const XATTR_PREFIX: &[u8] = b"SCHILY.xattr.";
 /// The prefix of records that describe the holes of a file.
 const SPARSE_PREFIX: &[u8] = b"GNU.sparse.";
 
-/// How many extended attributes an entry may have; real ones have up to three, and each is looked for among the others.
+/// How many extended attributes an entry may have; real ones have up to three, and each is looked
+/// for among the others.
 pub const MAX_XATTRS: usize = 256;
 
 /// The longest name of an extended attribute, and the largest value: Linux's own limits.
@@ -48,8 +50,8 @@ pub struct Time {
     pub nanoseconds: u32,
 }
 
-/// Reads records, each `LENGTH KEY=VALUE\n` with the length of the whole. A value may hold any byte, so only the length
-/// tells where it ends.
+/// Reads records, each `LENGTH KEY=VALUE\n` with the length of the whole. A value may hold any
+/// byte, so only the length tells where it ends.
 ///
 /// # Errors
 ///
@@ -251,7 +253,8 @@ mod tests {
         assert!(parse(&record("GNU.sparse.major", b"one")).is_err());
     }
 
-    /// 45,589 attributes in a header of 1 MiB once took 1.5 s, and compressed ones of these 20 to a KiB.
+    /// 45,589 attributes in a header of 1 MiB once took 1.5 s, and compressed ones of these 20 to a
+    /// KiB.
     #[test]
     fn attributes_are_counted() {
         let records = |count: usize| -> Vec<u8> {

@@ -11,9 +11,10 @@
 //! [receive, hash of the blob] -> batches -> [HMAC, decrypt, hash of the compressed bytes] -> shared buffers -> [inflate] ...
 //! ```
 //!
-//! What every arrow holds is bounded, and every stage either takes what comes or goes away, which the stages before it
-//! notice when they hand over the next piece. So no input makes two of them wait for each other. No thread outlives the
-//! call, and a panic in any of them goes on in the caller.
+//! What every arrow holds is bounded, and every stage either takes what comes or goes away, which
+//! the stages before it notice when they hand over the next piece. So no input makes two of them
+//! wait for each other. No thread outlives the call, and a panic in any of them goes on in the
+//! caller.
 
 use std::io;
 use std::mem;
@@ -39,8 +40,8 @@ use super::{LayerError, Limits, Unpacked, compression, confinement, decryption};
 /// How many batches of received bytes may wait for the decoder.
 const BATCHES: usize = 4;
 
-/// How much is inflated at once, with the history before it. A quarter of it costs a tenth of the speed, in waking the
-/// next thread.
+/// How much is inflated at once, with the history before it. A quarter of it costs a tenth of the
+/// speed, in waking the next thread.
 const BUFFER_BYTES: usize = HISTORY_BYTES + (256 << 10);
 
 /// How many inflated buffers there are.
@@ -110,8 +111,9 @@ struct Ended {
 }
 
 impl Ended {
-    /// Several stages may have failed, most of them because of another one. The blob is judged first: bytes of somebody who
-    /// lies may fill any store, and say nothing about the room that the layer needs. So may those that nobody encrypted.
+    /// Several stages may have failed, most of them because of another one. The blob is judged
+    /// first: bytes of somebody who lies may fill any store, and say nothing about the room that
+    /// the layer needs. So may those that nobody encrypted.
     fn judge(
         self,
         blob: Blob<'_>,
@@ -192,7 +194,8 @@ fn unpack(
     caller: &Caller,
 ) -> Result<Contents, UnpackError> {
     let contents = unpack::unpack(&mut plain, root, max_entries, caller)?;
-    // What follows the end of the archive belongs to the digest, and leaving now would end the stages before.
+    // What follows the end of the archive belongs to the digest, and leaving now would end the
+    // stages before.
     io::copy(&mut plain, &mut io::sink()).map_err(ArchiveError::read)?;
     Ok(contents)
 }
@@ -219,11 +222,13 @@ pub(crate) mod tests {
     use crate::caller::Waiting;
 
     thread_local! {
-        /// How many threads may still be started from this one: a filter of system calls refuses all of them, not the third.
+        /// How many threads may still be started from this one: a filter of system calls refuses
+        /// all of them, not the third.
         static STARTS: Cell<u32> = const { Cell::new(u32::MAX) };
     }
 
-    /// Works where no more than that many threads can be started, and says how many of them are left.
+    /// Works where no more than that many threads can be started, and says how many of them are
+    /// left.
     pub(crate) fn with_starts<T: Send>(starts: u32, work: impl FnOnce() -> T + Send) -> (T, u32) {
         let limited = || {
             STARTS.set(starts);

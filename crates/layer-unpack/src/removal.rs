@@ -1,7 +1,8 @@
 //! Directory trees removed, however deep they are.
 //!
-//! The standard library goes down with a descriptor and a stack frame for each level, and what an unverified layer or a
-//! container made may have more levels than a process has of either. Here names are kept, and two directories are open.
+//! The standard library goes down with a descriptor and a stack frame for each level, and what an
+//! unverified layer or a container made may have more levels than a process has of either. Here
+//! names are kept, and two directories are open.
 
 use std::ffi::{CString, OsStr};
 use std::io;
@@ -14,15 +15,17 @@ use rustix::io::Errno;
 
 use crate::caller::{self, Caller};
 
-/// How many subdirectories are noted before the first of them is gone into; the others are read again later.
+/// How many subdirectories are noted before the first of them is gone into; the others are read
+/// again later.
 const MAX_NOTED: usize = 64;
 
-/// Removes a tree in which nobody makes anything any more; others may be removing it too. No symbolic link is followed,
-/// except on the way to it. Blocks.
+/// Removes a tree in which nobody makes anything any more; others may be removing it too. No
+/// symbolic link is followed, except on the way to it. Blocks.
 ///
 /// # Errors
 ///
-/// What the kernel said; some of the tree is left then. `NotFound` only where there was nothing of that name from the start.
+/// What the kernel said; some of the tree is left then. `NotFound` only where there was nothing of
+/// that name from the start.
 pub fn remove_path(path: &Path) -> io::Result<()> {
     let name = path.file_name().unwrap_or(OsStr::new("."));
     let parent = match path.parent() {
@@ -144,8 +147,8 @@ mod tests {
     use std::sync::Barrier;
     use std::{fs, thread};
 
-    /// One layer of 160 KB once nested directories 19,500 deep: removing them took a descriptor for each level, failed, and
-    /// the service never started again.
+    /// One layer of 160 KB once nested directories 19,500 deep: removing them took a descriptor for
+    /// each level, failed, and the service never started again.
     #[test]
     fn the_deepest_tree_is_removed() {
         let outside = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -161,7 +164,8 @@ mod tests {
         assert!(!root.exists());
     }
 
-    /// "Not found" from within a tree that somebody else was removing too was once taken for "all of it is gone".
+    /// "Not found" from within a tree that somebody else was removing too was once taken for "all
+    /// of it is gone".
     #[test]
     fn several_may_remove_one_tree() {
         let outside = tempfile::tempdir_in("/dev/shm").unwrap();

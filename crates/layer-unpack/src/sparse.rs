@@ -1,7 +1,9 @@
-//! Files with holes, in the four forms that GNU tar has for them (its manual, "Storing Sparse Files").
+//! Files with holes, in the four forms that GNU tar has for them (its manual, "Storing Sparse
+//! Files").
 //!
-//! Only the regions with data are in the archive, one after another, and a map says where they belong. The map is in the
-//! header and blocks after it (old GNU), in PAX records (0.0 and 0.1), or in front of the data (1.0).
+//! Only the regions with data are in the archive, one after another, and a map says where they
+//! belong. The map is in the header and blocks after it (old GNU), in PAX records (0.0 and 0.1), or
+//! in front of the data (1.0).
 
 use std::io::Read;
 
@@ -10,10 +12,12 @@ use tar::Header;
 use super::archive_error::ArchiveError;
 use super::number;
 
-/// The most regions of data of a file. GNU tar writes one for each hole of at least a block; disk images have thousands.
+/// The most regions of data of a file. GNU tar writes one for each hole of at least a block; disk
+/// images have thousands.
 pub const MAX_REGIONS: usize = 1 << 16;
 
-/// The largest file with holes, which is ext4's largest: the digits of its size cost nothing, so something has to end them.
+/// The largest file with holes, which is ext4's largest: the digits of its size cost nothing, so
+/// something has to end them.
 pub const MAX_SPARSE_BYTES: u64 = 16 << 40;
 
 const BLOCK_BYTES: usize = 512;
@@ -25,8 +29,8 @@ const BLOCK_REGIONS: usize = 21;
 /// Bytes of a region there: offset and length.
 const REGION_BYTES: usize = 24;
 
-/// Where the content of a file with holes belongs. Its regions follow one another, lie inside of the size, and together
-/// are as long as the content.
+/// Where the content of a file with holes belongs. Its regions follow one another, lie inside of
+/// the size, and together are as long as the content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sparse {
     size: u64,
@@ -166,8 +170,8 @@ impl SparseRecords {
         Ok(())
     }
 
-    /// The map that the records speak of, if they do. `stored` is how much content is left, and is less by the map where
-    /// that comes first in it.
+    /// The map that the records speak of, if they do. `stored` is how much content is left, and is
+    /// less by the map where that comes first in it.
     pub fn map(
         self,
         source: &mut impl Read,
@@ -191,7 +195,8 @@ impl SparseRecords {
     }
 }
 
-/// Reads the map in front of the content: lines with a number each, first how many pairs follow, in whole blocks.
+/// Reads the map in front of the content: lines with a number each, first how many pairs follow, in
+/// whole blocks.
 fn read_map(source: &mut impl Read, stored: &mut u64) -> Result<Map, ArchiveError> {
     let mut lines = Lines {
         source,

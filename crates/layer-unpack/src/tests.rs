@@ -319,7 +319,8 @@ fn privileged_the_last_of_two_entries_holds() {
     assert!(root.join("l/x").is_file());
 }
 
-/// Unpackers that skipped by one size and wrote by the other took content for headers (CVE-2025-62518).
+/// Unpackers that skipped by one size and wrote by the other took content for headers
+/// (CVE-2025-62518).
 #[test]
 fn privileged_an_entry_has_one_size() {
     if !is_root("privileged_an_entry_has_one_size") {

@@ -1,7 +1,9 @@
-//! The directories of a layer while it is unpacked: every path is resolved by the kernel below the layer's root.
+//! The directories of a layer while it is unpacked: every path is resolved by the kernel below the
+//! layer's root.
 //!
-//! A symbolic link of the layer is followed in the middle of a path, as in a running container, but its target is looked up
-//! below the same root, absolute or with `..` as it may be. The last component of a path is never followed.
+//! A symbolic link of the layer is followed in the middle of a path, as in a running container, but
+//! its target is looked up below the same root, absolute or with `..` as it may be. The last
+//! component of a path is never followed.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -18,17 +20,19 @@ use crate::caller::Caller;
 use crate::creation::Given;
 use crate::removal;
 
-/// How deep directories may be nested. The kernel takes paths of 4095 bytes, so 2047 levels; trees have tens.
+/// How deep directories may be nested. The kernel takes paths of 4095 bytes, so 2047 levels; trees
+/// have tens.
 const MAX_DEPTH: usize = 512;
 
 /// How many directories are kept open.
 const MAX_OPEN: usize = 32;
 
-/// What a short path costs in a collection besides its own bytes, about: a node's slot, a vector, an allocation.
+/// What a short path costs in a collection besides its own bytes, about: a node's slot, a vector,
+/// an allocation.
 pub(crate) const ENTRY_BYTES: usize = 128;
 
-/// The most bytes of paths of directories without an entry, with [`ENTRY_BYTES`] for each; each is looked up in all layers
-/// below for every mount.
+/// The most bytes of paths of directories without an entry, with [`ENTRY_BYTES`] for each; each is
+/// looked up in all layers below for every mount.
 const MAX_IMPLIED_BYTES: usize = 16 << 20;
 
 /// Overlayfs's mark of a directory that hides those of its name below.
@@ -47,7 +51,8 @@ pub struct EntryPath {
 }
 
 impl EntryPath {
-    /// Cleans a path. A leading slash means the layer's root, as in every tool that unpacks archives.
+    /// Cleans a path. A leading slash means the layer's root, as in every tool that unpacks
+    /// archives.
     ///
     /// # Errors
     ///
@@ -94,8 +99,8 @@ pub struct Tree {
     root: OwnedFd,
     /// The root's own path, which the kernel puts before that of everything below.
     root_path: Vec<u8>,
-    /// Directories by the paths that they were asked for with, the last used at the end: archives list the files of a
-    /// directory one after another, with its subdirectories in between.
+    /// Directories by the paths that they were asked for with, the last used at the end: archives
+    /// list the files of a directory one after another, with its subdirectories in between.
     open: Vec<(Vec<u8>, Arc<Directory>)>,
     implied: BTreeSet<Vec<u8>>,
     implied_bytes: usize,
@@ -153,8 +158,8 @@ impl Tree {
         })
     }
 
-    /// Opens a directory; those missing on the way are made, with the mode and owner that a layer without an entry for
-    /// them leaves open.
+    /// Opens a directory; those missing on the way are made, with the mode and owner that a layer
+    /// without an entry for them leaves open.
     pub fn directory(&mut self, path: &[u8]) -> io::Result<Arc<Directory>> {
         if let Some(at) = self.open.iter().rposition(|(known, _)| known == path) {
             let found = self.open.remove(at);
@@ -190,7 +195,8 @@ impl Tree {
         directory
     }
 
-    /// Keeps a directory open that got its own entry, for what comes in it next. `path` is how the archive calls it.
+    /// Keeps a directory open that got its own entry, for what comes in it next. `path` is how the
+    /// archive calls it.
     pub fn keep(&mut self, path: Vec<u8>, handle: OwnedFd, parent: &Directory, name: &[u8]) {
         let directory = Directory {
             handle,
@@ -240,7 +246,8 @@ impl Tree {
         Ok(directory)
     }
 
-    /// Opens a directory that was made a moment ago. Its mode is set here, for making it was subject to the umask.
+    /// Opens a directory that was made a moment ago. Its mode is set here, for making it was
+    /// subject to the umask.
     fn made(&mut self, path: &[u8], is_implied: bool) -> io::Result<Directory> {
         let directory = self.place(self.open(path)?)?;
         fchmod(&directory, Mode::from_raw_mode(0o755))?;
@@ -248,7 +255,8 @@ impl Tree {
             self.implied_bytes += ENTRY_BYTES + directory.path.len();
             if self.implied_bytes > MAX_IMPLIED_BYTES {
                 return Err(io::Error::other(format!(
-                    "directories without an entry of their own take more than {MAX_IMPLIED_BYTES} bytes"
+                    "directories without an entry of their own take more than {MAX_IMPLIED_BYTES} \
+                    bytes"
                 )));
             }
             self.implied.insert(directory.path.clone());
@@ -256,8 +264,8 @@ impl Tree {
         Ok(directory)
     }
 
-    /// Finds out where a directory is. Textual paths are bounded, but a symbolic link that leads deep may be followed to
-    /// a place from where the next one leads deeper.
+    /// Finds out where a directory is. Textual paths are bounded, but a symbolic link that leads
+    /// deep may be followed to a place from where the next one leads deeper.
     fn place(&self, handle: OwnedFd) -> io::Result<Directory> {
         let whole = path_of(&handle)?;
         let path = whole
@@ -301,7 +309,8 @@ impl Tree {
         Err(io::ErrorKind::ResourceBusy.into())
     }
 
-    /// Removes what has a name, a whole directory too, and follows nothing. It ends early when the caller is gone.
+    /// Removes what has a name, a whole directory too, and follows nothing. It ends early when the
+    /// caller is gone.
     pub fn remove(
         &mut self,
         directory: &Directory,
@@ -330,7 +339,8 @@ pub fn set_opaque(directory: impl AsFd) -> Result<(), Errno> {
     fsetxattr(directory, OPAQUE_XATTR, b"y", XattrFlags::empty())
 }
 
-/// Where an open directory is, as the kernel sees it; an error where the path is longer than the kernel takes.
+/// Where an open directory is, as the kernel sees it; an error where the path is longer than the
+/// kernel takes.
 fn path_of(directory: &OwnedFd) -> io::Result<Vec<u8>> {
     let link = format!("/proc/self/fd/{}", directory.as_raw_fd());
     Ok(readlink(link, Vec::new())?.into_bytes())

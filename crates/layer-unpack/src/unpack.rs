@@ -1,4 +1,5 @@
-//! Entries made into files, with owners, modes, times and attributes, and with whiteouts as overlayfs wants them.
+//! Entries made into files, with owners, modes, times and attributes, and with whiteouts as
+//! overlayfs wants them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead};
@@ -21,11 +22,13 @@ use super::unpack_error::{
     MAKE_OPAQUE, MAKE_OPAQUE_AROUND, SET_ATTRIBUTE, SET_ENDING, UnpackError, failed, shown,
 };
 
-/// The most bytes of directories' paths and default ACLs kept until the end, when these and their times are set, with
-/// [`ENTRY_BYTES`] for each. Symbolic links give one directory as many paths as an archive has entries.
+/// The most bytes of directories' paths and default ACLs kept until the end, when these and their
+/// times are set, with [`ENTRY_BYTES`] for each. Symbolic links give one directory as many paths as
+/// an archive has entries.
 const MAX_DIRECTORY_BYTES: usize = 64 << 20;
 
-/// The prefix of names that hide something of the layers below (OCI image specification, layer, "Whiteouts").
+/// The prefix of names that hide something of the layers below (OCI image specification, layer,
+/// "Whiteouts").
 const WHITEOUT: &[u8] = b".wh.";
 
 /// The name that hides everything of a directory below.
@@ -266,7 +269,8 @@ impl Unpacker<'_> {
         Ok(())
     }
 
-    /// Gives a file a second name. Mode, owner and times belong to the file and were set with its first one.
+    /// Gives a file a second name. Mode, owner and times belong to the file and were set with its
+    /// first one.
     fn hard_link(
         &mut self,
         entry: &Entry,
@@ -302,7 +306,8 @@ impl Unpacker<'_> {
         })
     }
 
-    /// Owner, mode and time of what is not opened. The name was made a moment ago in a directory that only we use.
+    /// Owner, mode and time of what is not opened. The name was made a moment ago in a directory
+    /// that only we use.
     fn finish_other(
         &mut self,
         entry: &Entry,
@@ -368,7 +373,8 @@ impl Unpacker<'_> {
         }
     }
 
-    /// Sets the default ACLs and the times of directories, deepest first; gives those without an entry.
+    /// Sets the default ACLs and the times of directories, deepest first; gives those without an
+    /// entry.
     fn finish(self) -> Result<BTreeSet<Vec<u8>>, UnpackError> {
         if self.skipped_xattrs > 0 {
             tracing::debug!(

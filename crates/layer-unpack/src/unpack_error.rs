@@ -13,7 +13,8 @@ pub(crate) const SET_ENDING: &str = "set the time or default ACL of";
 pub(crate) const MAKE_OPAQUE: &str = "make opaque";
 pub(crate) const MAKE_OPAQUE_AROUND: &str = "make opaque the directory of";
 
-/// Some file systems have little room for the attributes of each file, and none of that is missing elsewhere.
+/// Some file systems have little room for the attributes of each file, and none of that is missing
+/// elsewhere.
 const ABOUT_ATTRIBUTES: [&str; 4] = [SET_ATTRIBUTE, SET_ENDING, MAKE_OPAQUE, MAKE_OPAQUE_AROUND];
 
 /// Why an archive was not unpacked.
@@ -52,8 +53,8 @@ pub enum UnpackError {
 }
 
 impl UnpackError {
-    /// Whether the file system is full. An attribute that is too large for the file system ends with the same number, but it
-    /// is no question of room.
+    /// Whether the file system is full. An attribute that is too large for the file system ends
+    /// with the same number, but it is no question of room.
     pub fn is_no_space(&self) -> bool {
         let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
         matches!(
@@ -63,7 +64,8 @@ impl UnpackError {
         )
     }
 
-    /// Whether the reason is this machine and not the archive: no room, a broken disk, no memory or descriptor left.
+    /// Whether the reason is this machine and not the archive: no room, a broken disk, no memory or
+    /// descriptor left.
     pub fn is_local(&self) -> bool {
         let Self::File { source, .. } = self else {
             return false;

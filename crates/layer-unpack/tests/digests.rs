@@ -1,4 +1,5 @@
-//! Layers named by SHA-512, alone or together with SHA-256, and streams with something after their end.
+//! Layers named by SHA-512, alone or together with SHA-256, and streams with something after their
+//! end.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 mod support;
@@ -55,7 +56,8 @@ fn privileged_each_digest_may_be_a_sha512() {
     }
 }
 
-/// Tapes and some builders pad to a block; gzip(1) takes zeros after the last member, and anything else is refused.
+/// Tapes and some builders pad to a block; gzip(1) takes zeros after the last member, and anything
+/// else is refused.
 #[test]
 fn gzip_members_may_be_padded() {
     let plain = Tar::default().bytes();

@@ -24,7 +24,8 @@ fn seen(layer: &Layer, path: &str) -> (u32, u32) {
     (stat.mode() & 0o7777, stat.gid())
 }
 
-/// A file gets the group of a set-group-ID directory, whichever name the directory was reached by and whenever it got that.
+/// A file gets the group of a set-group-ID directory, whichever name the directory was reached by
+/// and whenever it got that.
 #[test]
 fn privileged_groups_are_those_of_the_entries() {
     if !is_root("privileged_groups_are_those_of_the_entries") {

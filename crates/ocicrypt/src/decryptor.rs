@@ -1,11 +1,11 @@
 //! The cipher of layers: AES-256 in counter mode, with an HMAC over all of the ciphertext.
 //!
-//! The first counter block is the nonce, and the counter is all 128 bits of it, big-endian. The HMAC is SHA-256's, over the
-//! ciphertext and nothing else, with the same key. Behind that the digest of the plain layer must hold, which is among the wrapped
-//! options.
+//! The first counter block is the nonce, and the counter is all 128 bits of it, big-endian. The
+//! HMAC is SHA-256's, over the ciphertext and nothing else, with the same key. Behind that the
+//! digest of the plain layer must hold, which is among the wrapped options.
 //!
-//! Plain bytes come out before the HMAC is known, or layers would need memory of their size. Whoever takes them must be able to
-//! forget everything that it made of them.
+//! Plain bytes come out before the HMAC is known, or layers would need memory of their size.
+//! Whoever takes them must be able to forget everything that it made of them.
 
 use std::fmt;
 
@@ -17,11 +17,12 @@ use oci_image::digest::{Digest, Hasher};
 
 use crate::options::{HMAC_BYTES, KEY_BYTES, NONCE_BYTES};
 
-/// How much longer the place for plain bytes has to be than the ciphertext: the library wants room for a block that counter mode
-/// does not have.
+/// How much longer the place for plain bytes has to be than the ciphertext: the library wants room
+/// for a block that counter mode does not have.
 pub const SLACK_BYTES: usize = 15;
 
-/// What is decrypted and hashed at once: small enough to stay in a core's first cache from the first of three passes to the last.
+/// What is decrypted and hashed at once: small enough to stay in a core's first cache from the
+/// first of three passes to the last.
 const STEP_BYTES: usize = 16 << 10;
 
 /// The ciphertext is not what was encrypted with this key.
@@ -30,7 +31,8 @@ const STEP_BYTES: usize = 16 << 10;
 pub enum Forged {
     /// The HMAC does not hold.
     #[error(
-        "the HMAC of the encrypted layer does not hold: it was changed after it was encrypted, or belongs to another layer"
+        "the HMAC of the encrypted layer does not hold: it was changed after it was encrypted, or \
+        belongs to another layer"
     )]
     Hmac,
     /// The HMAC holds, but what comes out is another layer than the one that was encrypted.
@@ -71,8 +73,8 @@ impl Decryptor {
         })
     }
 
-    /// Decrypts as many bytes as there is place for, which is [`SLACK_BYTES`] less than the length of `plain`, and says how
-    /// many these were. How the ciphertext is cut makes no difference.
+    /// Decrypts as many bytes as there is place for, which is [`SLACK_BYTES`] less than the length
+    /// of `plain`, and says how many these were. How the ciphertext is cut makes no difference.
     ///
     /// # Errors
     ///

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A number of operations with private keys that may still be done; clones share it.
 ///
-/// Whoever writes an image says for how many recipients its layers are, and each of them costs an operation with every key that
-/// fits: milliseconds with RSA. Limits for one layer do not bound an image, so the caller gives what all of it may cost, and can
-/// take it back while work is done in another thread.
+/// Whoever writes an image says for how many recipients its layers are, and each of them costs an
+/// operation with every key that fits: milliseconds with RSA. Limits for one layer do not bound an
+/// image, so the caller gives what all of it may cost, and can take it back while work is done in
+/// another thread.
 #[derive(Clone, Debug)]
 pub struct Effort(Arc<AtomicU32>);
 

@@ -28,19 +28,21 @@ const PACKETS: &str = "provider.attestation-agent";
 /// The name of the one key provider that is read.
 pub(crate) const PROVIDER_NAME: &str = "attestation-agent";
 
-/// The most wrapped keys in one annotation, and the most annotations with any. Each may cost as many tries as there are decryption
-/// keys, for every layer of every pull. Images have one for each group of people that may read them. Raising it breaks nothing.
+/// The most wrapped keys in one annotation, and the most annotations with any. Each may cost as
+/// many tries as there are decryption keys, for every layer of every pull. Images have one for each
+/// group of people that may read them. Raising it breaks nothing.
 pub const MAX_ENTRIES: usize = 32;
 
-/// The most recipients of all JWEs of a layer together. Each costs an operation with every decryption key that fits it. Raising it
-/// breaks nothing.
+/// The most recipients of all JWEs of a layer together. Each costs an operation with every
+/// decryption key that fits it. Raising it breaks nothing.
 pub const MAX_RECIPIENTS: usize = 64;
 
-/// The most bytes of one JWE: 32 recipients with RSA keys of 4096 bits fit. All of its content is decrypted with every key that is
-/// tried. Raising it breaks nothing.
+/// The most bytes of one JWE: 32 recipients with RSA keys of 4096 bits fit. All of its content is
+/// decrypted with every key that is tried. Raising it breaks nothing.
 pub const MAX_JWE_BYTES: usize = 32 << 10;
 
-/// The most bytes of an annotation: 32 recipients with RSA keys of 8192 bits fit. Raising it breaks nothing.
+/// The most bytes of an annotation: 32 recipients with RSA keys of 8192 bits fit. Raising it breaks
+/// nothing.
 pub const MAX_ANNOTATION_BYTES: usize = 256 << 10;
 
 /// Why the annotations of a layer that is said to be encrypted do not describe that.
@@ -55,7 +57,8 @@ pub enum InvalidEncryption {
     NoKeys,
     /// Larger than anything real.
     #[error(
-        "the annotation {annotation} has {found} bytes, more than the limit of {MAX_ANNOTATION_BYTES}"
+        "the annotation {annotation} has {found} bytes, more than the limit of \
+        {MAX_ANNOTATION_BYTES}"
     )]
     TooLong {
         /// Its name, quoted.
@@ -81,7 +84,8 @@ pub enum InvalidEncryption {
     },
     /// More recipients than anything real has.
     #[error(
-        "its JWEs have {0} recipients, more than the limit of {MAX_RECIPIENTS}; encrypt the image for fewer keys"
+        "its JWEs have {0} recipients, more than the limit of {MAX_RECIPIENTS}; encrypt the image \
+        for fewer keys"
     )]
     Recipients(usize),
     /// Not the encoding that every scheme has.
@@ -104,7 +108,8 @@ pub struct Encryption {
     wrappings: Vec<Wrapping>,
 }
 
-/// One way to the layer's key. One that is broken does not harm the others: they may be for other readers.
+/// One way to the layer's key. One that is broken does not harm the others: they may be for other
+/// readers.
 #[derive(Clone, Debug)]
 enum Wrapping {
     Jwe(usize, Result<Jwe, JweError>),
@@ -113,8 +118,8 @@ enum Wrapping {
 }
 
 impl Encryption {
-    /// Reads the annotations of a layer whose media type says that it is encrypted. Others than those of the encryption may be
-    /// among them.
+    /// Reads the annotations of a layer whose media type says that it is encrypted. Others than
+    /// those of the encryption may be among them.
     ///
     /// # Errors
     ///
@@ -129,7 +134,8 @@ impl Encryption {
             let Some(scheme) = annotation.strip_prefix(KEYS) else {
                 continue;
             };
-            // Writers that filter annotations leave empty ones behind, which the others take for none.
+            // Writers that filter annotations leave empty ones behind, which the others take for
+            // none.
             if list.is_empty() {
                 continue;
             }
@@ -179,13 +185,15 @@ impl Encryption {
         self.wrappings.iter().any(is_jwe)
     }
 
-    /// Finds the layer's key with decryption keys and, by the names in the packets, keys of the key broker. The first way that leads
-    /// to a usable key is taken: JWEs come before packets, in the image's order. Each operation with a private key is taken from
-    /// `effort`; packets cost none, and are tried also when it is spent.
+    /// Finds the layer's key with decryption keys and, by the names in the packets, keys of the key
+    /// broker. The first way that leads to a usable key is taken: JWEs come before packets, in the
+    /// image's order. Each operation with a private key is taken from `effort`; packets cost none,
+    /// and are tried also when it is spent.
     ///
     /// # Errors
     ///
-    /// [`UnwrapError`] with a reason for each way, and saying so if `effort` was spent before every key was tried.
+    /// [`UnwrapError`] with a reason for each way, and saying so if `effort` was spent before every
+    /// key was tried.
     pub fn unwrap(
         &self,
         keys: &[PrivateKey],

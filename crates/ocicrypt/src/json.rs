@@ -1,8 +1,9 @@
 //! Objects that no two readers read differently.
 //!
-//! Other programs read the same bytes, most of them in Go, whose parser takes the last of two members of one name and does not
-//! mind the case of names. What means something here is there once, in one spelling; anything else may be there and is ignored.
-//! Errors consist of this project's own words: the text may hold a key.
+//! Other programs read the same bytes, most of them in Go, whose parser takes the last of two
+//! members of one name and does not mind the case of names. What means something here is there
+//! once, in one spelling; anything else may be there and is ignored. Errors consist of this
+//! project's own words: the text may hold a key.
 
 use std::fmt;
 
@@ -175,7 +176,8 @@ impl Text<'_> {
     }
 }
 
-/// The letters that Go takes for the same: ASCII in either case, and the two others whose lower or upper case is an ASCII letter.
+/// The letters that Go takes for the same: ASCII in either case, and the two others whose lower or
+/// upper case is an ASCII letter.
 fn fold(name: &str) -> Zeroizing<String> {
     let fold = |letter: char| match letter {
         '\u{17f}' => 's',

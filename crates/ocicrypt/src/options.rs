@@ -33,10 +33,11 @@ pub enum InvalidOptions {
     /// Another cipher.
     #[error("the cipher is {0} instead of {CIPHER:?}, the only one that is known")]
     Cipher(String),
-    /// Options of the cipher where anyone can change them: a nonce there would be taken by others instead of the wrapped one,
-    /// and nothing would tell that the layer became another.
+    /// Options of the cipher where anyone can change them: a nonce there would be taken by others
+    /// instead of the wrapped one, and nothing would tell that the layer became another.
     #[error(
-        "options of the cipher are in public, where anyone could change them; encrypt the image anew"
+        "options of the cipher are in public, where anyone could change them; encrypt the image \
+        anew"
     )]
     PublicCipherOptions,
     /// The plain layer is not named.

@@ -1,14 +1,17 @@
 //! A key wrapped with a key of a key broker: what CoCo's key provider writes into
 //! `org.opencontainers.image.enc.keys.provider.attestation-agent`.
 //!
-//! Version 1 is `kid`, `wrapped_data`, `iv` and `wrap_type`. Version 2 adds `version`, and `provider` with what it needs: services
-//! of clouds that unwrap by themselves. Only the key broker is read here.
+//! Version 1 is `kid`, `wrapped_data`, `iv` and `wrap_type`. Version 2 adds `version`, and
+//! `provider` with what it needs: services of clouds that unwrap by themselves. Only the key broker
+//! is read here.
 //!
-//! `A256GCM` is authenticated, with the tag behind the wrapped data. `A256CTR`, which CoCo's key provider also knows, is refused,
-//! because the same keys are used for both, and GCM encrypts in counter mode. Whoever can change the image could call a packet that
-//! was wrapped with GCM one in counter mode: `IV || 00000002` as the counter, and the tag cut off. It would open to the same
-//! options, and then to options with a bit changed here or there; and whether a pull says that they are JSON, that a length is
-//! wrong or that the HMAC does not hold tells of one bit after another what it is, until the layer's key is known.
+//! `A256GCM` is authenticated, with the tag behind the wrapped data. `A256CTR`, which CoCo's key
+//! provider also knows, is refused, because the same keys are used for both, and GCM encrypts in
+//! counter mode. Whoever can change the image could call a packet that was wrapped with GCM one in
+//! counter mode: `IV || 00000002` as the counter, and the tag cut off. It would open to the same
+//! options, and then to options with a bit changed here or there; and whether a pull says that they
+//! are JSON, that a length is wrong or that the HMAC does not hold tells of one bit after another
+//! what it is, until the layer's key is known.
 
 use std::fmt;
 
@@ -50,7 +53,8 @@ pub enum InvalidPacket {
     Version(String),
     /// For another service than a key broker.
     #[error(
-        "its provider is {0}, and keys come from {PROVIDER:?} only; encrypt the image for a key of the key broker"
+        "its provider is {0}, and keys come from {PROVIDER:?} only; encrypt the image for a key of \
+        the key broker"
     )]
     Provider(String),
     /// Wrapped in another way.
@@ -58,12 +62,14 @@ pub enum InvalidPacket {
     WrapType(String),
     /// Wrapped in a way that gives the layer's key away to whoever can change the image.
     #[error(
-        "it is wrapped with \"A256CTR\", which is refused because it can be changed without anybody noticing; wrap the key with \"A256GCM\""
+        "it is wrapped with \"A256CTR\", which is refused because it can be changed without \
+        anybody noticing; wrap the key with \"A256GCM\""
     )]
     NotAuthenticated,
     /// No name that could be part of a URL.
     #[error(
-        "the name of its key, \"kid\", is empty, longer than {MAX_KID_BYTES} bytes, or has other characters than a URI"
+        "the name of its key, \"kid\", is empty, longer than {MAX_KID_BYTES} bytes, or has other \
+        characters than a URI"
     )]
     Kid,
     /// More than options can be.
@@ -77,9 +83,11 @@ pub enum InvalidPacket {
 pub enum Unopened {
     /// The key is not one of AES-256.
     ///
-    /// Which length it has instead is nobody's business: the image chooses which of the broker's resources is looked at.
+    /// Which length it has instead is nobody's business: the image chooses which of the broker's
+    /// resources is looked at.
     #[error(
-        "what has that name is no key of {KEY_BYTES} bytes; it has to be the bytes themselves, not base64 of them"
+        "what has that name is no key of {KEY_BYTES} bytes; it has to be the bytes themselves, not \
+        base64 of them"
     )]
     KeyBytes,
     /// Not wrapped with this key, or changed since.

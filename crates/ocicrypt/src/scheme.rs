@@ -9,9 +9,10 @@ const PROVIDER: &str = "provider.";
 
 /// A scheme of wrapping keys that is not read.
 ///
-/// PKCS#7 is not because its keys are transported with RSA PKCS #1 v1.5, the padding that decades of attacks were about, in ASN.1
-/// in BER, for which the maintained crates have types but no decryption: it would be much code for what JWE does better.
-/// Images can be given a JWE key beside it.
+/// PKCS#7 is not because its keys are transported with RSA PKCS #1 v1.5, the padding that decades
+/// of attacks were about, in ASN.1 in BER, for which the maintained crates have types but no
+/// decryption: it would be much code for what JWE does better. Images can be given a JWE key beside
+/// it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Scheme {

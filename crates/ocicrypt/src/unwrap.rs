@@ -100,9 +100,11 @@ pub enum Refused {
     /// It cannot be read.
     #[error(transparent)]
     Jwe(JweError),
-    /// It can be read, and no key opens it: what its recipients use. Which keys there were is not said: some may be a key broker's.
+    /// It can be read, and no key opens it: what its recipients use. Which keys there were is not
+    /// said: some may be a key broker's.
     #[error(
-        "no private key opens it, or it was changed: it is encrypted for {0}; give the private key of one of its recipients"
+        "no private key opens it, or it was changed: it is encrypted for {0}; give the private key \
+        of one of its recipients"
     )]
     NoKeyOpens(String),
     /// The [`Effort`](crate::Effort) was spent before every key was tried.
@@ -122,7 +124,8 @@ pub enum Refused {
     Options(InvalidOptions),
     /// Not supported.
     #[error(
-        "this is not supported; encrypt the image for a JWE key or for a key of the key broker as well"
+        "this is not supported; encrypt the image for a JWE key or for a key of the key broker as \
+        well"
     )]
     Unread,
 }

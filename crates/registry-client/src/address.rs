@@ -1,7 +1,8 @@
-//! Addresses that no server may send the puller to: its own guest, its link, and the cloud's metadata services.
+//! Addresses that no server may send the puller to: its own guest, its link, and the cloud's
+//! metadata services.
 //!
-//! What a name resolves to is not looked at: to a host that no entry names only TLS is spoken, and no service there has a
-//! trusted certificate for a name of the server's choice.
+//! What a name resolves to is not looked at: to a host that no entry names only TLS is spoken, and
+//! no service there has a trusted certificate for a name of the server's choice.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -20,7 +21,8 @@ pub enum Vicinity {
     Nowhere,
 }
 
-/// Metadata services outside the link-local networks: AWS, Google and Oracle over IPv6, Alibaba, Oracle, Azure's wire server.
+/// Metadata services outside the link-local networks: AWS, Google and Oracle over IPv6, Alibaba,
+/// Oracle, Azure's wire server.
 const METADATA: [IpAddr; 6] = [
     IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
     IpAddr::V6(Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)),
@@ -79,7 +81,8 @@ impl Vicinity {
     }
 }
 
-/// Whether a server at `from` may not send the puller to `to`: it is in a vicinity that the server itself is not in.
+/// Whether a server at `from` may not send the puller to `to`: it is in a vicinity that the server
+/// itself is not in.
 pub fn leads_astray(from: &Url, to: &Url) -> bool {
     let vicinity = Vicinity::of_url(to);
     vicinity.is_some() && vicinity != Vicinity::of_url(from)

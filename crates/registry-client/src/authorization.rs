@@ -1,4 +1,5 @@
-//! What is sent along to prove who the puller is: kept while it is good, renewed before it expires and when it is refused.
+//! What is sent along to prove who the puller is: kept while it is good, renewed before it expires
+//! and when it is refused.
 
 use puller_config::Credentials;
 use reqwest::header::HeaderValue;
@@ -36,7 +37,8 @@ pub struct Challenged {
 }
 
 impl Authorization {
-    /// What to send with a request before being asked: a token from the document, or what was accepted before.
+    /// What to send with a request before being asked: a token from the document, or what was
+    /// accepted before.
     pub async fn current(
         &self,
         transport: &Transport,
@@ -50,7 +52,8 @@ impl Authorization {
         if let Some((when, challenge, is_plain)) =
             state.renewal.take_if(|(when, ..)| *when <= Instant::now())
         {
-            tracing::debug!(registry = source.host(), age = ?when.elapsed(), "the token is about to expire");
+            tracing::debug!(registry = source.host(), age = ?when.elapsed(), "the token is about \
+            to expire");
             state.header = None;
             state
                 .fetch(transport, source, repository, challenge, is_plain)

@@ -16,13 +16,15 @@ use crate::retry::{Attempts, seconds};
 use crate::session::{Session, Wanted};
 use crate::source::host_of;
 
-/// How long the end of a transfer is waited for whose bytes are all there. Only servers that do not announce a length keep
-/// anyone waiting, and only a broken one keeps the end to itself.
+/// How long the end of a transfer is waited for whose bytes are all there. Only servers that do not
+/// announce a length keep anyone waiting, and only a broken one keeps the end to itself.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The bytes of a blob in their order, never more than the descriptor says, and none of them believed.
+/// The bytes of a blob in their order, never more than the descriptor says, and none of them
+/// believed.
 ///
-/// Every attempt begins at the registry, so that signed addresses of storage that have expired are made anew.
+/// Every attempt begins at the registry, so that signed addresses of storage that have expired are
+/// made anew.
 #[derive(Debug)]
 pub struct Blob<'a> {
     session: &'a Session,
@@ -79,7 +81,8 @@ impl<'a> Blob<'a> {
         &self.host
     }
 
-    /// The next bytes, or nothing at the end, when all have come. After an error there is nothing more to ask for.
+    /// The next bytes, or nothing at the end, when all have come. After an error there is nothing
+    /// more to ask for.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         // Time in which nobody asked is not the registry's.
         self.attempts.progress();

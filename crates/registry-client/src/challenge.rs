@@ -1,4 +1,5 @@
-//! What a registry asks for when it answers "401": the `WWW-Authenticate` header (RFC 9110, section 11.6.1).
+//! What a registry asks for when it answers "401": the `WWW-Authenticate` header (RFC 9110,
+//! section 11.6.1).
 
 /// The most bytes of challenges that are read; real ones have a few hundred.
 const MAX_CHALLENGE_BYTES: usize = 8192;
@@ -22,7 +23,8 @@ impl Challenge {
     }
 }
 
-/// Reads all challenges of a header, which may hold several, separated by the same commas as their parameters.
+/// Reads all challenges of a header, which may hold several, separated by the same commas as their
+/// parameters.
 ///
 /// What cannot be read ends the list: the challenges before it are still good.
 pub fn parse(header: &[u8]) -> Vec<Challenge> {
@@ -87,7 +89,8 @@ impl<'a> Input<'a> {
         self.skip(|byte| byte == b' ' || byte == b'\t' || byte == b',');
     }
 
-    /// Skips what is left of a "token68" (RFC 9110, section 11.2), whose "=" stand before a comma and not before a value.
+    /// Skips what is left of a "token68" (RFC 9110, section 11.2), whose "=" stand before a comma
+    /// and not before a value.
     fn skip_token68(&mut self) -> bool {
         let end = |byte: &u8| !b"=/".contains(byte);
         let padding = self.0.iter().position(end).unwrap_or(self.0.len());
@@ -160,7 +163,8 @@ mod tests {
             ("BASIC Realm=plain", "basic realm<plain>"),
             (
                 "Bearer realm=\"https://auth.corp/token\",service=\"registry.corp\",scope=\"repository:team/app:pull,push\"",
-                "bearer realm<https://auth.corp/token> service<registry.corp> scope<repository:team/app:pull,push>",
+                "bearer realm<https://auth.corp/token> service<registry.corp> \
+                scope<repository:team/app:pull,push>",
             ),
             (
                 "Bearer realm = \"a\" , service = b",

@@ -1,4 +1,5 @@
-//! The HTTP clients of a source: one for each scheme, host and port, because trust belongs to these.
+//! The HTTP clients of a source: one for each scheme, host and port, because trust belongs to
+//! these.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,22 +16,26 @@ use crate::source::host_of;
 use crate::tls::{self, Peers, Protocol};
 use crate::trust::Trust;
 
-/// How many headers an answer over HTTP/1.1 may have. Their bytes are bounded by hyper (about 400 KiB).
+/// How many headers an answer over HTTP/1.1 may have. Their bytes are bounded by hyper (about 400
+/// KiB).
 const MAX_HEADERS: usize = 100;
 
 /// How many bytes of headers an answer over HTTP/2 may have.
 const MAX_HEADER_BYTES: u32 = 64 << 10;
 
-/// How much one blob over HTTP/2 may be ahead of who reads it. Enough for 1 Gbit/s at 16 ms, and little beside a pull's buffers.
+/// How much one blob over HTTP/2 may be ahead of who reads it. Enough for 1 Gbit/s at 16 ms, and
+/// little beside a pull's buffers.
 const STREAM_WINDOW_BYTES: u32 = 2 << 20;
 
 /// The same for all blobs of one connection: as many as are fetched at once.
 const CONNECTION_WINDOW_BYTES: u32 = 2 * STREAM_WINDOW_BYTES;
 
-/// The largest frame of HTTP/2. The protocol allows 16 MiB, which would be held whole for each stream.
+/// The largest frame of HTTP/2. The protocol allows 16 MiB, which would be held whole for each
+/// stream.
 const MAX_FRAME_BYTES: u32 = 256 << 10;
 
-/// How many hosts are remembered. A pull needs three or four; a registry that redirects to ever new ones fills it.
+/// How many hosts are remembered. A pull needs three or four; a registry that redirects to ever new
+/// ones fills it.
 const MAX_KNOWN: usize = 16;
 
 /// How many connections to a host wait for further requests: as many as layers are fetched at once.
@@ -41,8 +46,8 @@ const USER_AGENT: &str = concat!("imagepuller/", env!("CARGO_PKG_VERSION"));
 
 /// The clients that were needed so far.
 ///
-/// HTTP/1.1 is offered first, and HTTP/2 to hosts that do not answer to that: over TLS, HTTP/1.1 costs half the CPU time
-/// per byte, and blobs are nearly all of a pull.
+/// HTTP/1.1 is offered first, and HTTP/2 to hosts that do not answer to that: over TLS, HTTP/1.1
+/// costs half the CPU time per byte, and blobs are nearly all of a pull.
 #[derive(Debug)]
 pub struct Clients {
     settings: Settings,
@@ -83,8 +88,8 @@ impl Clients {
     ///
     /// # Errors
     ///
-    /// [`Error::Forbidden`] where nobody is trusted, [`Error::Client`] where the document's roots cannot be used,
-    /// [`Error::Unresolved`] where they would have to be fetched.
+    /// [`Error::Forbidden`] where nobody is trusted, [`Error::Client`] where the document's roots
+    /// cannot be used, [`Error::Unresolved`] where they would have to be fetched.
     pub fn client(&self, url: &Url, trust: &Trust) -> Result<(Client, Protocol), Error> {
         let known = self.known().get(&key(url)).cloned();
         match known {
@@ -94,8 +99,9 @@ impl Clients {
         }
     }
 
-    /// Makes new connections to hosts over HTTP/2, because something failed: giving up an answer there does not end its
-    /// connection, as it does with HTTP/1.1, and a dead one would be used for ever.
+    /// Makes new connections to hosts over HTTP/2, because something failed: giving up an answer
+    /// there does not end its connection, as it does with HTTP/1.1, and a dead one would be used
+    /// for ever.
     pub fn reconnect(&self) {
         for known in self.known().values_mut() {
             known.is_stale |= known.protocol == Protocol::Http2;
@@ -109,8 +115,8 @@ impl Clients {
         }
     }
 
-    /// Offers HTTP/2 from now on to a host over TLS that did not answer to what was `sent`, if that was HTTP/1.1. Says
-    /// whether that is anything new to who sent it.
+    /// Offers HTTP/2 from now on to a host over TLS that did not answer to what was `sent`, if that
+    /// was HTTP/1.1. Says whether that is anything new to who sent it.
     pub fn offer_http2(&self, url: &Url, trust: &Trust, sent: Protocol) -> Result<bool, Error> {
         if url.scheme() != "https" || sent == Protocol::Http2 {
             return Ok(false);
@@ -144,7 +150,8 @@ impl Clients {
         };
         let (mut all, key) = (self.known(), key(url));
         if all.len() >= MAX_KNOWN && !all.contains_key(&key) {
-            // Each has sockets and roots of its own; what is in flight keeps its client until it is through.
+            // Each has sockets and roots of its own; what is in flight keeps its client until it is
+            // through.
             all.retain(|_, known| known.is_own);
         }
         all.insert(key, known);
@@ -190,7 +197,8 @@ impl Clients {
             // Attempts are counted here and not below.
             .retry(reqwest::retry::never())
             .referer(false)
-            // First the environment's proxies off, which the host may control, then the document's on.
+            // First the environment's proxies off, which the host may control, then the document's
+            // on.
             .no_proxy()
             .proxy(self.proxies.client_rule())
             .connect_timeout(self.patience.connect)
@@ -247,7 +255,8 @@ mod tests {
         clients.offer_http2(&url(text), &trust, sent).unwrap()
     }
 
-    /// A registry that sends each request to another host could once fill the guest with clients and their sockets.
+    /// A registry that sends each request to another host could once fill the guest with clients
+    /// and their sockets.
     #[test]
     fn hosts_that_are_redirected_to_are_forgotten() {
         let (source, clients) = asked();
@@ -261,7 +270,8 @@ mod tests {
         assert!(known.contains_key(&format!("https://{}.storage.corp", 3 * MAX_KNOWN - 1)));
     }
 
-    /// Of two first requests to a host that speaks HTTP/2 alone, the second one to fail was once not repeated.
+    /// Of two first requests to a host that speaks HTTP/2 alone, the second one to fail was once
+    /// not repeated.
     #[test]
     fn what_another_request_found_out_holds_for_all() {
         use Protocol::{Http1, Http2};

@@ -1,4 +1,5 @@
-//! Why nothing came from a source, in words for the person who reads them in `kubectl describe pod`.
+//! Why nothing came from a source, in words for the person who reads them in `kubectl describe
+//! pod`.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,12 +10,14 @@ use reqwest::StatusCode;
 use crate::attempt::{self, Attempt, may_pass};
 use crate::settings::Authority;
 
-/// Why a configuration is not used, or a manifest or blob did not come. The messages hold no secret.
+/// Why a configuration is not used, or a manifest or blob did not come. The messages hold no
+/// secret.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The configuration is there but cannot be read.
-    #[error("the configuration {path} cannot be read; nothing is pulled without it", path = .path.display())]
+    #[error("the configuration {path} cannot be read; nothing is pulled without \
+    it", path = .path.display())]
     ConfigurationUnreadable {
         /// The file.
         path: PathBuf,
@@ -23,7 +26,8 @@ pub enum Error {
     },
     /// The configuration breaks its rules.
     #[error(
-        "the configuration {path} is not valid and nothing is pulled until it is corrected: {problems}",
+        "the configuration {path} is not valid and nothing is pulled until it is corrected: \
+        {problems}",
         path = .path.display(),
         problems = one_line(problems)
     )]
@@ -39,10 +43,12 @@ pub enum Error {
         /// What `initdata-processor` wrote beside the document's place.
         reason: String,
     },
-    /// What was fetched confidentially is not for this pull. Says nothing of what is in it: the message is the host's to read,
-    /// and the host may have named another secret than the one that was meant.
+    /// What was fetched confidentially is not for this pull. Says nothing of what is in it: the
+    /// message is the host's to read, and the host may have named another secret than the one that
+    /// was meant.
     #[error(
-        "what \"credentials-uri\" of {authority} names is not used for {registry}, and nothing is pulled without it: {rule}"
+        "what \"credentials-uri\" of {authority} names is not used for {registry}, and nothing is \
+        pulled without it: {rule}"
     )]
     NotConfided {
         /// The registry of the image, or its mirror.
@@ -54,7 +60,8 @@ pub enum Error {
     },
     /// Confidential credentials and a mirror in clear.
     #[error(
-        "{authority} has \"credentials-uri\" and the mirror http://{host}, but a pull with confidential credentials is over TLS only: give the mirror an https address"
+        "{authority} has \"credentials-uri\" and the mirror http://{host}, but a pull with \
+        confidential credentials is over TLS only: give the mirror an https address"
     )]
     ConfidedPlain {
         /// The mirror.
@@ -64,7 +71,8 @@ pub enum Error {
     },
     /// The CAs of a token server, of a host for blobs or of a proxy are elsewhere.
     #[error(
-        "{authority} has \"ca-certs-uri\", which is fetched for the registry that an image names and for no other host; write \"ca-certs\" there"
+        "{authority} has \"ca-certs-uri\", which is fetched for the registry that an image names \
+        and for no other host; write \"ca-certs\" there"
     )]
     Unresolved {
         /// The entry.
@@ -72,7 +80,9 @@ pub enum Error {
     },
     /// A mirror with a reference of its own.
     #[error(
-        "{authority} has {key:?}, which has no effect for the mirror {mirror}; write \"credentials-uri\" and \"ca-certs-uri\" into the measured entry of the registry, and the mirror's credentials into the same docker configuration under its own name"
+        "{authority} has {key:?}, which has no effect for the mirror {mirror}; \
+        write \"credentials-uri\" and \"ca-certs-uri\" into the measured entry of the registry, \
+        and the mirror's credentials into the same docker configuration under its own name"
     )]
     MirrorReference {
         /// The mirror.
@@ -151,7 +161,8 @@ pub enum Error {
     },
     /// Credentials would be readable on the wire.
     #[error(
-        "{host} answers over plain HTTP and asks for the credentials of {authority}, which are sent that way only with \"plain-http = true\""
+        "{host} answers over plain HTTP and asks for the credentials of {authority}, which are \
+        sent that way only with \"plain-http = true\""
     )]
     CredentialsInClear {
         /// Host and port.
@@ -161,7 +172,8 @@ pub enum Error {
     },
     /// The registry or token server rejected the credentials.
     #[error(
-        "{host} refused the credentials of {authority} (401 Unauthorized): check user name and password or token {place}"
+        "{host} refused the credentials of {authority} (401 Unauthorized): check user name and \
+        password or token {place}"
     )]
     CredentialsRefused {
         /// Host and port.
@@ -314,7 +326,8 @@ impl Error {
 }
 
 impl Error {
-    /// Whether nothing else is worth asking this source for; otherwise it is this content that it does not give.
+    /// Whether nothing else is worth asking this source for; otherwise it is this content that it
+    /// does not give.
     pub fn is_source_down(&self) -> bool {
         match self {
             Self::Later { .. } | Self::Late(_) => true,
@@ -375,10 +388,12 @@ impl Error {
     }
 }
 
-/// How many problems of a document an answer names; the rest are for `kata-configdev check` on the node.
+/// How many problems of a document an answer names; the rest are for `kata-configdev check` on the
+/// node.
 const MAX_PROBLEMS: usize = 8;
 
-/// The first problems on one line: an answer ends up in a pod's events, which hold about a kilobyte.
+/// The first problems on one line: an answer ends up in a pod's events, which hold about a
+/// kilobyte.
 fn one_line(problems: &Problems) -> String {
     let all = problems.to_string();
     let mut lines = all.trim_end().lines();

@@ -14,7 +14,8 @@ use crate::source::host_of;
 use crate::tls;
 use crate::trust::Trust;
 
-/// How much of a peer's own words an error repeats: it ends up in a pod's events, which hold about a kilobyte.
+/// How much of a peer's own words an error repeats: it ends up in a pod's events, which hold about
+/// a kilobyte.
 const MAX_QUOTED_CHARS: usize = 200;
 
 /// Explains a request that got no answer.
@@ -61,7 +62,8 @@ pub fn request(
         Some(fault) => matches!(fault, ProxyFault::Credentials),
         None => tls::is_tls_error(error) || is_nonsense(error) || error.is_builder(),
     };
-    // Behind a proxy a refused connection may be the proxy's own, so it says nothing about the registry.
+    // Behind a proxy a refused connection may be the proxy's own, so it says nothing about the
+    // registry.
     let is_refused = proxy.is_none()
         && error.is_connect()
         && !error.is_timeout()
@@ -147,7 +149,8 @@ impl ProxyFault {
             Self::Unwilling => {
                 let detail = innermost(error);
                 format!(
-                    "the proxy does not open a way there: it refuses the credentials or the address, or cannot reach it ({detail})"
+                    "the proxy does not open a way there: it refuses the credentials or the \
+                    address, or cannot reach it ({detail})"
                 )
             }
         }
@@ -195,7 +198,8 @@ pub fn causes<'a>(
     })
 }
 
-/// The cause at the end of a chain. Only that one: the outer ones repeat the URL, which may carry a signature.
+/// The cause at the end of a chain. Only that one: the outer ones repeat the URL, which may carry a
+/// signature.
 pub fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let is_cut = causes(error)
         .filter_map(|cause| cause.downcast_ref::<std::io::Error>())

@@ -9,7 +9,8 @@ use crate::error::Error;
 pub struct Failure {
     /// In words for the user.
     pub error: Error,
-    /// Whether the host that was asked, and none it redirected to, may still answer over plain HTTP: nothing spoke TLS there.
+    /// Whether the host that was asked, and none it redirected to, may still answer over plain
+    /// HTTP: nothing spoke TLS there.
     pub is_without_tls: bool,
     /// Whether asking again can help.
     pub again: Again,
@@ -38,7 +39,8 @@ impl Failure {
 }
 
 impl Failure {
-    /// The same, after it was asked over TLS too: who reads it does not know which of the two was meant to work.
+    /// The same, after it was asked over TLS too: who reads it does not know which of the two was
+    /// meant to work.
     pub fn after_tls(self, over_tls: Error) -> Self {
         if self.error.to_string() == over_tls.to_string() {
             return self;

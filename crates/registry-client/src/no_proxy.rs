@@ -1,4 +1,5 @@
-//! `NO_PROXY` with the meaning that Go programs give it (package `httpproxy`), because documents are written for those.
+//! `NO_PROXY` with the meaning that Go programs give it (package `httpproxy`), because documents
+//! are written for those.
 
 use std::net::IpAddr;
 
@@ -26,8 +27,8 @@ struct Domain {
 }
 
 impl NoProxy {
-    /// Reads a list separated by commas: `*`, `10.0.0.0/8`, `10.1.2.3:5000`, `[::1]:5000`, `corp` (and below), `.corp` (only
-    /// below). Elements that are none of these match nothing, as in Go.
+    /// Reads a list separated by commas: `*`, `10.0.0.0/8`, `10.1.2.3:5000`, `[::1]:5000`, `corp`
+    /// (and below), `.corp` (only below). Elements that are none of these match nothing, as in Go.
     pub fn parse(list: &str) -> Self {
         let mut rules = Self::default();
         for element in list.split(',') {
@@ -64,7 +65,8 @@ impl NoProxy {
         });
     }
 
-    /// Whether a URL is reached without the proxy. Go never asks a proxy for `localhost` and loopback addresses.
+    /// Whether a URL is reached without the proxy. Go never asks a proxy for `localhost` and
+    /// loopback addresses.
     pub fn matches(&self, url: &Url) -> bool {
         let port = url.port_or_known_default().unwrap_or_default().to_string();
         let same_port = |wanted: &Port| wanted.as_ref().is_none_or(|wanted| *wanted == port);
@@ -123,8 +125,8 @@ fn parse_network(text: &str) -> Option<(IpAddr, u8)> {
     }
 }
 
-/// Splits `host:port` and `[address]:port`. What has no port in that sense is a host as a whole: a bare IPv6 address, but
-/// also one in brackets, which then matches nothing.
+/// Splits `host:port` and `[address]:port`. What has no port in that sense is a host as a whole: a
+/// bare IPv6 address, but also one in brackets, which then matches nothing.
 fn split_port(text: &str) -> (&str, Port) {
     let split = match text.strip_prefix('[') {
         Some(rest) => rest

@@ -7,11 +7,14 @@ use std::time::Duration;
 /// A registry can only be late by these; no answer of it changes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// How often the same is asked for in a row without a byte of progress, the first time included. At least one.
+    /// How often the same is asked for in a row without a byte of progress, the first time
+    /// included. At least one.
     pub attempts: u32,
-    /// How often a blob's transfer may be taken up again in total, whatever progress it makes in between.
+    /// How often a blob's transfer may be taken up again in total, whatever progress it makes in
+    /// between.
     pub resumptions: u32,
-    /// The longest wait before the second attempt. It doubles with each further one, and the wait is a random part of it.
+    /// The longest wait before the second attempt. It doubles with each further one, and the wait
+    /// is a random part of it.
     pub first_delay: Duration,
     /// What the doubling ends at.
     pub largest_delay: Duration,
@@ -21,13 +24,16 @@ pub struct Patience {
     pub silence: Duration,
     /// How long an answer that has begun may stand still.
     pub stall: Duration,
-    /// The slowest transfer of a blob in bytes per second; standing still is noticed sooner, this ends a drip.
+    /// The slowest transfer of a blob in bytes per second; standing still is noticed sooner, this
+    /// ends a drip.
     pub slowest_rate: u64,
-    /// How long a blob may be waited for at any rate; where another source is left to ask, at most `budget_before_fallback`.
+    /// How long a blob may be waited for at any rate; where another source is left to ask, at most
+    /// `budget_before_fallback`.
     pub slow_start: Duration,
     /// How long one source may go without progress, all attempts and waits included.
     pub budget: Duration,
-    /// The same where another source is left to ask, so that a mirror that hangs does not eat the time of the registry.
+    /// The same where another source is left to ask, so that a mirror that hangs does not eat the
+    /// time of the registry.
     pub budget_before_fallback: Duration,
 }
 
@@ -59,8 +65,8 @@ impl Patience {
             .min(self.largest_delay)
     }
 
-    /// How long a blob may be waited for in total of which so many bytes have come. What its size would allow does not
-    /// count: a drip is noticed at its beginning, however large the blob.
+    /// How long a blob may be waited for in total of which so many bytes have come. What its size
+    /// would allow does not count: a drip is noticed at its beginning, however large the blob.
     pub(crate) fn for_blob(&self, received: u64, has_fallback: bool) -> Duration {
         let start = if has_fallback {
             self.slow_start.min(self.budget_before_fallback)

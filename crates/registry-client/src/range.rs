@@ -1,4 +1,5 @@
-//! The rest of a blob: what a server says that it sends, against what was asked for (RFC 9110, section 14).
+//! The rest of a blob: what a server says that it sends, against what was asked for (RFC 9110,
+//! section 14).
 
 use reqwest::StatusCode;
 use reqwest::header::{CONTENT_LENGTH, CONTENT_RANGE, HeaderMap};
@@ -7,7 +8,8 @@ use reqwest::header::{CONTENT_LENGTH, CONTENT_RANGE, HeaderMap};
 ///
 /// # Errors
 ///
-/// [`Contradiction`] if the answer is about other bytes than were asked for, or about a blob of another size.
+/// [`Contradiction`] if the answer is about other bytes than were asked for, or about a blob of
+/// another size.
 pub fn start(
     status: StatusCode,
     headers: &HeaderMap,

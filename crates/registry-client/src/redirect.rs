@@ -8,15 +8,16 @@ use crate::address;
 use crate::error::Error;
 use crate::source::host_of;
 
-/// The longest name of a host: DNS has none with more (RFC 1035, section 3.1), and errors repeat it.
+/// The longest name of a host: DNS has none with more (RFC 1035, section 3.1), and errors repeat
+/// it.
 pub const MAX_HOST_BYTES: usize = 253;
 
 /// The target of a redirect, if the answer is one.
 ///
 /// # Errors
 ///
-/// [`Error::Answer`] for a target that is no plain HTTP address, or one that only this guest or its cloud uses although
-/// `first`, the address asked in the beginning, is elsewhere.
+/// [`Error::Answer`] for a target that is no plain HTTP address, or one that only this guest or its
+/// cloud uses although `first`, the address asked in the beginning, is elsewhere.
 pub fn target(response: &Response, from: &Url, first: &Url) -> Result<Option<Url>, Error> {
     let redirects = [
         StatusCode::MOVED_PERMANENTLY,

@@ -1,4 +1,5 @@
-//! The pull side of one registry or mirror: manifests and blobs by digest (OCI distribution specification, "Pull").
+//! The pull side of one registry or mirror: manifests and blobs by digest (OCI distribution
+//! specification, "Pull").
 
 use oci_image::digest::{Digest, Unverified};
 use oci_image::manifest::{MAX_CONFIG_BYTES, MAX_MANIFEST_BYTES};
@@ -11,8 +12,11 @@ use crate::session::{Session, Wanted};
 use crate::settings::Settings;
 use crate::source::Source;
 
-/// Every kind of manifest that can be pulled, so that registries do not convert it to what they take for older clients.
-const MANIFEST_TYPES: &str = "application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.v2+json, application/vnd.docker.distribution.manifest.list.v2+json";
+/// Every kind of manifest that can be pulled, so that registries do not convert it to what they
+/// take for older clients.
+const MANIFEST_TYPES: &str = "application/vnd.oci.image.manifest.v1+json, \
+application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.v2+json, \
+application/vnd.docker.distribution.manifest.list.v2+json";
 
 /// One repository at one source.
 #[derive(Debug)]
@@ -65,8 +69,8 @@ impl Registry {
             .await
     }
 
-    /// The transfer of a blob, which has begun, to be hashed by who reads it. `size` is the descriptor's: not a byte more
-    /// comes.
+    /// The transfer of a blob, which has begun, to be hashed by who reads it. `size` is the
+    /// descriptor's: not a byte more comes.
     pub async fn blob(&self, digest: &Digest, size: u64) -> Result<Blob<'_>, Error> {
         Blob::open(&self.session, digest, size).await
     }

@@ -1,4 +1,5 @@
-//! Asking again: exponential backoff with full jitter, within a budget, and every failure remembered.
+//! Asking again: exponential backoff with full jitter, within a budget, and every failure
+//! remembered.
 
 use std::future::Future;
 use std::time::Duration;

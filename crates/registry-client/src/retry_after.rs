@@ -4,11 +4,12 @@ use std::time::{Duration, SystemTime};
 
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 
-/// Longer than any pull: what is beyond it is cut, so that no number of a server's overflows a clock.
+/// Longer than any pull: what is beyond it is cut, so that no number of a server's overflows a
+/// clock.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
-/// Reads it: a number of seconds or a date. Dates count from the `Date` of the same answer where it has one, because a
-/// guest's clock is the host's to set.
+/// Reads it: a number of seconds or a date. Dates count from the `Date` of the same answer where it
+/// has one, because a guest's clock is the host's to set.
 pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -1,4 +1,5 @@
-//! Requests to one repository at one source: the scheme found out, challenges answered, statuses explained.
+//! Requests to one repository at one source: the scheme found out, challenges answered, statuses
+//! explained.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -20,7 +21,8 @@ use crate::settings::Settings;
 use crate::source::{Source, host_of};
 use crate::transport::{Answer, Request, Transport};
 
-/// How many blobs may take too long before their source, if there is another one, is taken to be down.
+/// How many blobs may take too long before their source, if there is another one, is taken to be
+/// down.
 const MAX_LATE_BLOBS: u32 = 2;
 
 /// One repository at one source.
@@ -45,7 +47,8 @@ pub struct Wanted<'a> {
     pub name: &'a str,
     /// Media types, or nothing.
     pub accept: Option<&'static str>,
-    /// Only the bytes from here on; then an answer may also be a part, or that there is no such part.
+    /// Only the bytes from here on; then an answer may also be a part, or that there is no such
+    /// part.
     pub from: u64,
 }
 
@@ -96,8 +99,8 @@ impl Session {
         self.patience().for_blob(received, self.source.has_fallback)
     }
 
-    /// Counts a blob that was lost. The second one that took too long is enough, where another source can be asked: each
-    /// costs as much time as a source is given for everything.
+    /// Counts a blob that was lost. The second one that took too long is enough, where another
+    /// source can be asked: each costs as much time as a source is given for everything.
     pub fn lost(&self, error: Error) -> Error {
         let is_late = error.is_late() && self.source.has_fallback;
         if is_late && self.late.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_LATE_BLOBS {
@@ -135,7 +138,8 @@ impl Session {
         self.accept(answer, wanted)
     }
 
-    /// Sends a request; the first one finds out whether the host speaks TLS, where plain HTTP is allowed at all.
+    /// Sends a request; the first one finds out whether the host speaks TLS, where plain HTTP is
+    /// allowed at all.
     async fn send(
         &self,
         wanted: Wanted<'_>,
@@ -218,7 +222,8 @@ impl Session {
             meaning,
         };
         if status == StatusCode::FORBIDDEN && !is_own && wanted.from > 0 {
-            // It was good for the first part: a signature that has expired, and the registry makes a new one.
+            // It was good for the first part: a signature that has expired, and the registry makes
+            // a new one.
             return Err(Failure::passing(error));
         }
         Err(refusal(error, status, &answer))

@@ -1,7 +1,9 @@
-//! The configuration of one pull: the documents as they are now, and who is in charge of a registry by them.
+//! The configuration of one pull: the documents as they are now, and who is in charge of a registry
+//! by them.
 //!
-//! There may be two. The *measured* one is the word of the guest's owner, who vouched for it when the guest was measured; the
-//! *configuration* is the host's. Where both speak about a host, the measured one does alone, however wide its entry is.
+//! There may be two. The *measured* one is the word of the guest's owner, who vouched for it when
+//! the guest was measured; the *configuration* is the host's. Where both speak about a host, the
+//! measured one does alone, however wide its entry is.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -31,7 +33,8 @@ pub use self::authority::Authority;
 pub struct Documents {
     /// The host's document.
     pub configuration: PathBuf,
-    /// The owner's document, out of measured initdata; where there is no such file, there is no such document.
+    /// The owner's document, out of measured initdata; where there is no such file, there is no
+    /// such document.
     pub measured: Option<PathBuf>,
 }
 
@@ -79,10 +82,11 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// A file that cannot be read or breaks a rule is an error and never the defaults: that would be a silent anonymous
-    /// pull. So is a refusal beside the host's document.
+    /// A file that cannot be read or breaks a rule is an error and never the defaults: that would
+    /// be a silent anonymous pull. So is a refusal beside the host's document.
     pub fn load(documents: &Documents) -> Result<Self, Error> {
-        // Before the document: whoever writes the two passes through a state with both, never through one with neither.
+        // Before the document: whoever writes the two passes through a state with both, never
+        // through one with neither.
         if let Some(reason) = refusal(&documents.configuration)? {
             return Err(Error::ConfigurationRefused { reason });
         }
@@ -96,8 +100,8 @@ impl Settings {
         })
     }
 
-    /// The same with the CAs that were fetched by `ca-certs-uri` of the entry that holds for a host, if its credentials are no
-    /// reference. Nothing else changes.
+    /// The same with the CAs that were fetched by `ca-certs-uri` of the entry that holds for a
+    /// host, if its credentials are no reference. Nothing else changes.
     #[must_use]
     pub fn with_roots(&self, host: &RegistryHost, roots: Roots) -> Self {
         Self {
@@ -131,11 +135,13 @@ impl Settings {
         }
     }
 
-    /// What holds for a mirror by its own name, if an entry has it that counts beside `under`, the entry that names the mirror.
+    /// What holds for a mirror by its own name, if an entry has it that counts beside `under`, the
+    /// entry that names the mirror.
     ///
     /// # Errors
     ///
-    /// [`Error::MirrorReference`] where that entry's own credentials or CAs would have to be fetched.
+    /// [`Error::MirrorReference`] where that entry's own credentials or CAs would have to be
+    /// fetched.
     pub(crate) fn mirror(
         &self,
         mirror: &Mirror,
@@ -153,10 +159,11 @@ impl Settings {
         Ok(own)
     }
 
-    /// What holds for a host that an entry names itself, and that the source `under` sends the puller to.
+    /// What holds for a host that an entry names itself, and that the source `under` sends the
+    /// puller to.
     ///
-    /// The host's entries count only where it is the host's entry that is in charge of the pull, and where the measured
-    /// document has none for that host, be it a wide one.
+    /// The host's entries count only where it is the host's entry that is in charge of the pull,
+    /// and where the measured document has none for that host, be it a wide one.
     pub(crate) fn named(&self, host: &RegistryHost, under: &Authority) -> Option<Authority> {
         if let Some(own) = self.measured_literal(host) {
             let is_confided = self.confided.is_some();
@@ -169,8 +176,9 @@ impl Settings {
         self.configuration_literal(host)
     }
 
-    /// What holds for a proxy that an entry names itself. Who stands between is not who is spoken to: all that goes through a
-    /// proxy is what would go without one, so the host may vouch for its own.
+    /// What holds for a proxy that an entry names itself. Who stands between is not who is spoken
+    /// to: all that goes through a proxy is what would go without one, so the host may vouch for
+    /// its own.
     pub(crate) fn proxy(&self, host: &RegistryHost) -> Option<Authority> {
         self.measured_literal(host)
             .or_else(|| self.configuration_literal(host))
@@ -208,8 +216,8 @@ impl Settings {
         authority
     }
 
-    /// The proxies: the measured document's, where it has the table, even an empty one, or else the host's. They stay in every
-    /// pull.
+    /// The proxies: the measured document's, where it has the table, even an empty one, or else the
+    /// host's. They stay in every pull.
     pub(crate) fn proxies(&self) -> &ExtraEnv {
         let measured = &self.measured.document;
         if measured.has_extra_env {
@@ -219,8 +227,8 @@ impl Settings {
         }
     }
 
-    /// What encrypted images are opened with, and who wrote it; the owner's first. The host's stay in every pull: a key opens
-    /// what it opens, and sends nothing anywhere.
+    /// What encrypted images are opened with, and who wrote it; the owner's first. The host's stay
+    /// in every pull: a key opens what it opens, and sends nothing anywhere.
     pub fn decryption_keys(&self) -> impl Iterator<Item = (Origin, &DecryptionKey)> {
         let files = [
             (Origin::Measured, &self.measured),

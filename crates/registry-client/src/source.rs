@@ -16,9 +16,11 @@ const DOCKER_HUB_SERVER: &str = "registry-1.docker.io";
 pub struct Source {
     /// Scheme, host, port and the path before `/v2/`, ending in a slash.
     pub base: Url,
-    /// Whether the scheme was written down; otherwise HTTPS is tried, and plain HTTP where that is allowed.
+    /// Whether the scheme was written down; otherwise HTTPS is tried, and plain HTTP where that is
+    /// allowed.
     pub is_scheme_fixed: bool,
-    /// What holds for this host, and for those it sends the puller to that have no entry of their own.
+    /// What holds for this host, and for those it sends the puller to that have no entry of their
+    /// own.
     pub authority: Authority,
     /// Who the puller is there.
     pub credentials: Credentials,
@@ -33,8 +35,8 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// [`Error::Client`] for a registry that no URL can name; [`Error::MirrorReference`], [`Error::Internal`] where credentials or
-    /// CAs are elsewhere and were not fetched.
+    /// [`Error::Client`] for a registry that no URL can name; [`Error::MirrorReference`],
+    /// [`Error::Internal`] where credentials or CAs are elsewhere and were not fetched.
     pub fn order(host: &RegistryHost, settings: &Settings) -> Result<Vec<Self>, Error> {
         let authority = settings.registry(host);
         if let Some(key) = authority.unresolved() {
@@ -164,7 +166,8 @@ impl fmt::Display for Source {
     }
 }
 
-/// What an entry lends to its mirror: credentials, CAs and `plain-http`; an unchecked certificate is the registry's own affair.
+/// What an entry lends to its mirror: credentials, CAs and `plain-http`; an unchecked certificate
+/// is the registry's own affair.
 fn lend(authority: &Authority) -> Authority {
     let mut lent = authority.clone();
     lent.registry.insecure_skip_verify = false;
@@ -213,14 +216,16 @@ mod tests {
             .join("\n")
     }
 
-    const LENT: &str = "[registries.\"registry.corp.\"]\nusername = \"lent\"\npassword = \"x\"\nmirror = \"https://mirror.corp/cache\"\n";
+    const LENT: &str = "[registries.\"registry.corp.\"]\nusername = \"lent\"\npassword \
+    = \"x\"\nmirror = \"https://mirror.corp/cache\"\n";
 
     #[test]
     fn without_a_mirror_the_registry_is_asked() {
         let document = "[registries.\"registry.corp.\"]\nusername = \"user\"\npassword = \"x\"\n";
         assert_eq!(
             shown(document, "registry.corp:5000/team/app"),
-            "registry registry.corp:5000 https://registry.corp:5000/v2/team/app/blobs/x as user by entry \"registry.corp.\""
+            "registry registry.corp:5000 https://registry.corp:5000/v2/team/app/blobs/x as user by \
+            entry \"registry.corp.\""
         );
         let other = shown(document, "team/app");
         assert!(
@@ -232,10 +237,13 @@ mod tests {
 
     #[test]
     fn a_mirror_borrows_the_credentials_and_the_registry_goes_without() {
-        let mirror = "mirror mirror.corp https://mirror.corp/cache/v2/team/app/blobs/x?ns=registry.corp as lent by entry \"registry.corp.\"";
+        let mirror = "mirror mirror.corp \
+        https://mirror.corp/cache/v2/team/app/blobs/x?ns=registry.corp as lent by \
+        entry \"registry.corp.\"";
         assert_eq!(shown(LENT, "registry.corp/team/app"), mirror);
         let with_fallback = format!("{LENT}mirror-fallback = true\n");
-        let registry = "registry registry.corp https://registry.corp/v2/team/app/blobs/x as anonymous by entry \"registry.corp.\"";
+        let registry = "registry registry.corp https://registry.corp/v2/team/app/blobs/x as \
+        anonymous by entry \"registry.corp.\"";
         assert_eq!(
             shown(&with_fallback, "registry.corp/team/app"),
             format!("{mirror}\n{registry}")
@@ -256,7 +264,8 @@ mod tests {
     #[test]
     fn a_mirror_with_an_entry_of_its_own_uses_it() {
         let document = format!(
-            "{LENT}mirror-fallback = true\n[registries.\"mirror.corp.\"]\nusername = \"own\"\npassword = \"y\"\n"
+            "{LENT}mirror-fallback = true\n[registries.\"mirror.corp.\"]\nusername \
+            = \"own\"\npassword = \"y\"\n"
         );
         let text = shown(&document, "registry.corp/team/app");
         assert!(

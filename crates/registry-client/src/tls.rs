@@ -1,4 +1,5 @@
-//! Whom to trust on a connection: the document's roots or the web's, and nobody where the document says so.
+//! Whom to trust on a connection: the document's roots or the web's, and nobody where the document
+//! says so.
 
 use std::sync::Arc;
 
@@ -42,8 +43,8 @@ pub struct Peers<'a> {
 
 /// Makes the configuration of a client.
 ///
-/// The TLS library tells peers apart by name only. So where a proxy has the same name as the host behind it, the host's
-/// roots hold for both, and both are checked.
+/// The TLS library tells peers apart by name only. So where a proxy has the same name as the host
+/// behind it, the host's roots hold for both, and both are checked.
 ///
 /// # Errors
 ///
@@ -72,7 +73,8 @@ pub fn client_config(peers: &Peers<'_>, protocol: Protocol) -> Result<ClientConf
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
-    // Not both at first, because then servers choose HTTP/2, and over TLS that costs twice the CPU time per byte.
+    // Not both at first, because then servers choose HTTP/2, and over TLS that costs twice the CPU
+    // time per byte.
     config.alpn_protocols = match protocol {
         Protocol::Http1 => vec![b"http/1.1".to_vec()],
         Protocol::Http2 => vec![b"h2".to_vec(), b"http/1.1".to_vec()],

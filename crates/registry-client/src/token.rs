@@ -1,5 +1,5 @@
-//! Tokens for one repository, fetched from the token server that a registry names (distribution specification, "Token
-//! Authentication").
+//! Tokens for one repository, fetched from the token server that a registry names (distribution
+//! specification, "Token Authentication").
 
 use std::time::Duration;
 
@@ -29,7 +29,8 @@ mod answer;
 /// The largest answer of a token server; tokens with many claims have a few KiB.
 const MAX_TOKEN_ANSWER_BYTES: usize = 64 * 1024;
 
-/// How many scopes of a registry's own choice are asked for, and how long each may be; there is hardly ever one.
+/// How many scopes of a registry's own choice are asked for, and how long each may be; there is
+/// hardly ever one.
 const MAX_OTHER_SCOPES: usize = 4;
 const MAX_SCOPE_BYTES: usize = 256;
 
@@ -107,8 +108,8 @@ pub async fn fetch(
     })
 }
 
-/// Posts the identity token, or gets with name and password. Servers that know no posts take an identity token as a
-/// password instead.
+/// Posts the identity token, or gets with name and password. Servers that know no posts take an
+/// identity token as a password instead.
 async fn ask(
     transport: &Transport,
     realm: &Url,
@@ -170,14 +171,15 @@ fn refused(status: StatusCode, answer: &Answer, request: &TokenRequest<'_>) -> F
     }
 }
 
-/// Leave to pull from the repository, and what else the registry asks for that is about no repository: for Amazon's public
-/// registry that is everything.
+/// Leave to pull from the repository, and what else the registry asks for that is about no
+/// repository: for Amazon's public registry that is everything.
 fn scopes(challenge: &Challenge, repository: &str) -> Vec<String> {
     let mut scopes = vec![format!("repository:{repository}:pull")];
     let asked = challenge.parameter("scope").unwrap_or_default();
     let others = asked.split_ascii_whitespace().filter(|scope| {
         let is_name = scope.bytes().all(|byte| byte.is_ascii_graphic());
-        // A type may have a class in brackets behind it, and a repository with a class is still one.
+        // A type may have a class in brackets behind it, and a repository with a class is still
+        // one.
         let kind = scope.split([':', '(']).next().unwrap_or_default();
         let is_repository = kind.eq_ignore_ascii_case("repository");
         is_name && !is_repository && scope.len() <= MAX_SCOPE_BYTES

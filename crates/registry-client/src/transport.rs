@@ -93,7 +93,8 @@ impl Transport {
     /// Sends a request and follows its redirects.
     pub async fn send(&self, request: Request<'_>) -> Result<Answer, Failure> {
         let mut url = request.url.clone();
-        // Once another host has chosen the address, credentials do not come back, even if the address is at home.
+        // Once another host has chosen the address, credentials do not come back, even if the
+        // address is at home.
         let mut is_at_home = true;
         for redirects in 0..=MAX_REDIRECTS {
             is_at_home &= same_origin(&request.url, &url);
@@ -152,7 +153,8 @@ impl Transport {
                 }
                 Err(error) => error,
             };
-            // Few servers speak HTTP/2 alone. Some say so in the handshake, others hang up or answer in frames.
+            // Few servers speak HTTP/2 alone. Some say so in the handshake, others hang up or
+            // answer in frames.
             let is_refusal = tls::is_other_protocol(&error) || explain::is_nonsense(&error);
             let is_odd = is_refusal || explain::is_hang_up(&error);
             if is_odd && self.clients.offer_http2(url, &trust, protocol)? && is_refusal {

@@ -35,7 +35,8 @@ impl Trust {
         let authority = named.unwrap_or_else(|| source.authority.clone());
         let registry = &authority.registry;
         Self {
-            // What weakens the transport concerns the host that the entry names, and nobody it sends the puller to.
+            // What weakens the transport concerns the host that the entry names, and nobody it
+            // sends the puller to.
             skip_verify: registry.insecure_skip_verify && (is_own || is_named),
             plain_http: registry.plain_http && (is_own || is_named),
             is_own,
@@ -43,8 +44,9 @@ impl Trust {
         }
     }
 
-    /// Who is in charge of a proxy on the way there: its own entry, or the one that holds for the rest of the pull. Its
-    /// certificate is always checked, because an entry's weakness is for the registry of that name.
+    /// Who is in charge of a proxy on the way there: its own entry, or the one that holds for the
+    /// rest of the pull. Its certificate is always checked, because an entry's weakness is for the
+    /// registry of that name.
     pub fn of_proxy(&self, proxy: &ProxyUrl, settings: &Settings) -> Authority {
         settings
             .proxy(proxy.host())
@@ -56,9 +58,9 @@ impl Trust {
 ///
 /// # Errors
 ///
-/// [`Error::Realm`] unless it is reached over verified TLS, or is the source's own host, treated as the source is, or
-/// the source itself was asked in clear and may be sent credentials that way. Without leave for the latter there are no
-/// credentials: a source asked in clear is told none.
+/// [`Error::Realm`] unless it is reached over verified TLS, or is the source's own host, treated as
+/// the source is, or the source itself was asked in clear and may be sent credentials that way.
+/// Without leave for the latter there are no credentials: a source asked in clear is told none.
 pub fn check_realm(
     realm: &Url,
     source: &Source,

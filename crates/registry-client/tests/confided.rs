@@ -1,5 +1,6 @@
-//! A host that wants to be told a secret: pulls with credentials that were fetched confidentially, under documents and servers of
-//! a host that does all it can. Its servers keep what they are told, and it must be nothing.
+//! A host that wants to be told a secret: pulls with credentials that were fetched confidentially,
+//! under documents and servers of a host that does all it can. Its servers keep what they are told,
+//! and it must be nothing.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
@@ -82,7 +83,8 @@ fn the_registry_and_its_token_server_are_told() {
     }
 }
 
-/// The same hosts and documents with credentials that the host gave itself: that these servers can be told something.
+/// The same hosts and documents with credentials that the host gave itself: that these servers can
+/// be told something.
 #[test]
 fn the_host_is_told_what_it_gave_itself() {
     let parties = Parties::new();
@@ -264,7 +266,8 @@ fn a_proxy_sees_what_it_cannot_read() {
     let (meant, thief) = (named(&parties.owner), named(&parties.host));
     let host = |proxy: u16| {
         format!(
-            "[extra-env]\nHTTPS_PROXY = \"http://localhost:{proxy}\"\nHTTP_PROXY = \"http://localhost:{proxy}\"\n{}[registries.\".\"]\ninsecure-skip-verify = true\n",
+            "[extra-env]\nHTTPS_PROXY = \"http://localhost:{proxy}\"\nHTTP_PROXY \
+            = \"http://localhost:{proxy}\"\n{}[registries.\".\"]\ninsecure-skip-verify = true\n",
             parties.trusting(proxy, "insecure-skip-verify = true\n")
         )
     };
@@ -335,7 +338,8 @@ fn a_redirect_carries_nothing_and_stays_within_tls() {
     assert_unasked(&bad);
 }
 
-/// A registry's own host in clear, as a redirect and as a token server: the same name, another port, no TLS.
+/// A registry's own host in clear, as a redirect and as a token server: the same name, another
+/// port, no TLS.
 #[test]
 fn the_registrys_own_name_in_clear_is_told_nothing() {
     let parties = Parties::new();

@@ -1,4 +1,5 @@
-//! Registries that only a proxy knows: CONNECT, plain HTTP, TLS to the proxy, SOCKS5, and proxies that are in the way.
+//! Registries that only a proxy knows: CONNECT, plain HTTP, TLS to the proxy, SOCKS5, and proxies
+//! that are in the way.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
@@ -93,7 +94,8 @@ fn privileged_a_proxy_opens_a_way() {
         0
     );
 
-    // A proxy that wants credentials says so with 407; tinyproxy refuses wrong ones with another code.
+    // A proxy that wants credentials says so with 407; tinyproxy refuses wrong ones with another
+    // code.
     let named = format!("through the proxy http://{{}}{host} of [extra-env]: ");
     for (user, shown, words) in [
         ("", "", "the proxy wants other credentials (407"),
@@ -156,7 +158,8 @@ fn privileged_a_proxy_over_tls_is_verified() {
     let host = format!("localhost:{}", same.port);
     site.through("HTTPS_PROXY", "https", &host, "").unwrap();
 
-    // By its own entry, if it has one; and that the registry's certificate goes unchecked does not concern it.
+    // By its own entry, if it has one; and that the registry's certificate goes unchecked does not
+    // concern it.
     let other = Authority::new("another").unwrap();
     let front = tls_front(
         &site.scratch,
@@ -175,7 +178,8 @@ fn privileged_a_proxy_over_tls_is_verified() {
         assert!(error.contains(&words), "{words}: {error}");
     }
     let skip = format!(
-        "[registries.\"registry.corp:{}\"]\ninsecure-skip-verify = true\nca-certs = \"\"\"\n{}\"\"\"\n",
+        "[registries.\"registry.corp:{}\"]\ninsecure-skip-verify = true\nca-certs \
+        = \"\"\"\n{}\"\"\"\n",
         site.registry.port,
         site.authority.certificate()
     );

@@ -31,7 +31,8 @@ fn cut(after: usize) -> String {
 fn rest(from: usize, to: usize, total: &str) -> String {
     let body = &CONTENT[from..to];
     format!(
-        "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes {from}-{}/{total}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes {from}-{}/{total}\r\nContent-Length: \
+        {}\r\nConnection: close\r\n\r\n{body}",
         to - 1,
         body.len()
     )
@@ -76,7 +77,8 @@ fn what_can_get_better_is_asked_for_again() {
         format!("{}{SILENCE}", cut(5)),
     ] {
         let server = answers(&[broken.clone(), broken.clone(), ok(CONTENT)]);
-        // The end of an answer that has none is not waited for at the first request, which looks for TLS.
+        // The end of an answer that has none is not waited for at the first request, which looks
+        // for TLS.
         let document = plain(server.port);
         assert!(
             fetch(&document, server.port, &impatient()).is_ok(),
@@ -296,7 +298,8 @@ fn mirror(server: &Server) -> String {
     )
 }
 
-/// Where another source is left, a source has that little time for a blob, whatever its size would allow.
+/// Where another source is left, a source has that little time for a blob, whatever its size would
+/// allow.
 #[test]
 fn a_drip_does_not_eat_the_time_of_the_next() {
     let steps: Vec<_> = (1..21).map(|at| rest(at, at + 1, "21")).collect();

@@ -153,7 +153,8 @@ fn a_wrong_certificate_is_described() {
     );
     for words in [
         format!(
-            "the certificate of {host} is not trusted: it was issued by an unknown authority, \"CN=unknown\""
+            "the certificate of {host} is not trusted: it was issued by an unknown \
+            authority, \"CN=unknown\""
         ),
         "for \"localhost\", issued by \"CN=unknown\", valid from 1975-01-01 to 4096-01-01"
             .to_owned(),

@@ -20,7 +20,8 @@ fn refusal(document: &str, port: u16) -> String {
     support::text(&fetch(document, port).unwrap_err())
 }
 
-/// A host that was redirected to could once have the credentials sent to any address of the registry.
+/// A host that was redirected to could once have the credentials sent to any address of the
+/// registry.
 #[test]
 fn plain_http_is_no_way_to_hosts_without_leave() {
     let other = Server::start(None, |_| ok(CONTENT));
@@ -43,7 +44,8 @@ fn plain_http_is_no_way_to_hosts_without_leave() {
     assert!(fetch(&both.concat(), registry.port).is_ok());
 }
 
-/// Credentials are not for clear text under `insecure-skip-verify`, but a token that everyone gets is none.
+/// Credentials are not for clear text under `insecure-skip-verify`, but a token that everyone gets
+/// is none.
 #[test]
 fn an_anonymous_token_goes_over_plain_http() {
     let authority = Authority::new("test").unwrap();
@@ -67,7 +69,8 @@ fn an_anonymous_token_goes_over_plain_http() {
         });
         own.set(registry.port).unwrap();
         let document = format!(
-            "[registries.\"localhost:{}\"]\ninsecure-skip-verify = true\nca-certs = \"\"\"\n{}\"\"\"\n",
+            "[registries.\"localhost:{}\"]\ninsecure-skip-verify = true\nca-certs \
+            = \"\"\"\n{}\"\"\"\n",
             registry.port,
             authority.certificate()
         );
@@ -75,7 +78,8 @@ fn an_anonymous_token_goes_over_plain_http() {
     }
 }
 
-/// `plain-http` and `insecure-skip-verify` of an entry weaken the transport to the host it names, and to no other one.
+/// `plain-http` and `insecure-skip-verify` of an entry weaken the transport to the host it names,
+/// and to no other one.
 #[test]
 fn plain_http_concerns_one_host() {
     let authority = Authority::new("test").unwrap();
@@ -232,7 +236,8 @@ fn an_unchecked_certificate_concerns_one_host() {
     });
     let skipping = |port: u16| {
         format!(
-            "[registries.\"localhost:{port}\"]\ninsecure-skip-verify = true\nca-certs = \"\"\"\n{}\"\"\"\n",
+            "[registries.\"localhost:{port}\"]\ninsecure-skip-verify = true\nca-certs \
+            = \"\"\"\n{}\"\"\"\n",
             known.certificate()
         )
     };

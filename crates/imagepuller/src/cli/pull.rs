@@ -33,14 +33,15 @@ const INTERRUPTED: u8 = 130;
 
 /// Pull one image into a directory, without a service and without a mount.
 ///
-/// DIR is absent or empty; it gets the image's files as DIR/rootfs and its configuration as DIR/image-config.json, as the
-/// image has them, which takes root. If anything goes wrong, or on Ctrl-C, nothing of it is left.
+/// DIR is absent or empty; it gets the image's files as DIR/rootfs and its configuration as
+/// DIR/image-config.json, as the image has them, which takes root. If anything goes wrong, or on
+/// Ctrl-C, nothing of it is left.
 ///
-/// A progress bar is shown where standard error is a terminal, otherwise log lines. The digest of the image's manifest is
-/// printed on standard output at the end.
+/// A progress bar is shown where standard error is a terminal, otherwise log lines. The digest of
+/// the image's manifest is printed on standard output at the end.
 ///
-/// Exits with 65 if the reference, the image or the configuration is wrong, with 69 if the registry cannot be reached or
-/// denies access, or there is no room, with 73 if DIR cannot be used.
+/// Exits with 65 if the reference, the image or the configuration is wrong, with 69 if the registry
+/// cannot be reached or denies access, or there is no room, with 73 if DIR cannot be used.
 #[derive(Debug, Args)]
 pub struct Pull {
     /// The configuration; none means no credentials and the web's public CAs
@@ -49,17 +50,19 @@ pub struct Pull {
     /// A document that somebody vouches for, which comes before --config and may name [resources]
     #[arg(long, value_name = "FILE")]
     measured: Option<PathBuf>,
-    /// Who hands out credentials and keys that are given by reference: cdh=unix:PATH, rest=http://127.0.0.1:PORT or
-    /// offline=FILE; may be repeated, and is asked in this order
+    /// Who hands out credentials and keys that are given by reference: cdh=unix:PATH,
+    /// rest=http://127.0.0.1:PORT or offline=FILE; may be repeated, and is asked in this order
     #[arg(long, value_name = "SOURCE", value_parser = super::simple_source)]
     resources: Vec<ResourceSource>,
     /// Where the image goes
     #[arg(long, value_name = "DIR")]
     output: PathBuf,
-    /// The platform to choose, as os/architecture or os/architecture/variant [default: this machine's]
+    /// The platform to choose, as os/architecture or os/architecture/variant [default: this
+    /// machine's]
     #[arg(long, value_name = "PLATFORM")]
     platform: Option<String>,
-    /// Take an image by its tag, whatever the registry has there. Nothing then vouches for it; the digest is printed
+    /// Take an image by its tag, whatever the registry has there. Nothing then vouches for it; the
+    /// digest is printed
     #[arg(long)]
     insecure_no_digest: bool,
     /// How often the same is asked for before giving up

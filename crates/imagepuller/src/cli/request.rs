@@ -14,8 +14,9 @@ pub const DEFAULT_SOCKET: &str = "/run/guest-services/imagepull.socket";
 
 /// Ask a running service for an image and print the digest of its manifest.
 ///
-/// Exits with 65 if the reference, the image or the configuration is wrong, with 69 if the registry or the service cannot
-/// be reached or denies access, or there is no room or no time, with 70 if the service failed.
+/// Exits with 65 if the reference, the image or the configuration is wrong, with 69 if the registry
+/// or the service cannot be reached or denies access, or there is no room or no time, with 70 if
+/// the service failed.
 #[derive(Debug, Args)]
 pub struct Request {
     /// Socket of the service
@@ -24,7 +25,8 @@ pub struct Request {
     /// Print a JSON object instead of the bare digest, or instead of the bare reason
     #[arg(long)]
     json: bool,
-    /// How long to wait; Kata's agent waits as long by default. The service gives up in time to say why
+    /// How long to wait; Kata's agent waits as long by default. The service gives up in time to say
+    /// why
     #[arg(long, value_name = "SECONDS", default_value_t = 1200, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout: u64,
     /// The image by digest, such as registry.corp:5000/team/app@sha256:...

@@ -18,15 +18,15 @@ const DATA_HUB: &str = "/run/confidential-containers/cdh.sock";
 
 /// Serve pulls on unix sockets until SIGTERM.
 ///
-/// Listens at once, with mode 0600. The configuration is read anew for each pull, so a corrected one works without a
-/// restart. No file means no credentials and the web's public CAs; a file that is not valid means that every pull is
-/// answered with what is wrong with it.
+/// Listens at once, with mode 0600. The configuration is read anew for each pull, so a corrected
+/// one works without a restart. No file means no credentials and the web's public CAs; a file that
+/// is not valid means that every pull is answered with what is wrong with it.
 ///
 /// Sockets that systemd hands over (LISTEN_FDS) are served too, and then --listen may be left out.
 ///
-/// A socket whose name is cdh.sock is taken for the confidential data hub's, as a stock Kata agent does with
-/// /run/confidential-containers/cdh.sock: there all calls but image pulls are forwarded to --upstream as they are, or
-/// answered with UNIMPLEMENTED if there is none.
+/// A socket whose name is cdh.sock is taken for the confidential data hub's, as a stock Kata agent
+/// does with /run/confidential-containers/cdh.sock: there all calls but image pulls are forwarded
+/// to --upstream as they are, or answered with UNIMPLEMENTED if there is none.
 #[derive(Debug, Args)]
 pub struct Serve {
     /// Where to listen, as unix:PATH; may be repeated
@@ -38,15 +38,17 @@ pub struct Serve {
     /// The configuration, commonly /run/insecure-cfg/imagepuller.toml
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// The document that measured initdata brought, which comes before --config and may name [resources]; none is fine
+    /// The document that measured initdata brought, which comes before --config and may name
+    /// [resources]; none is fine
     #[arg(
         long,
         value_name = "FILE",
         default_value = "/run/measured-cfg/imagepuller.toml"
     )]
     measured: PathBuf,
-    /// Who hands out credentials and keys that are given by reference: cdh=unix:PATH, rest=http://127.0.0.1:PORT or
-    /// offline=FILE; may be repeated, and is asked in this order [default: --upstream, or the data hub at its usual place]
+    /// Who hands out credentials and keys that are given by reference: cdh=unix:PATH,
+    /// rest=http://127.0.0.1:PORT or offline=FILE; may be repeated, and is asked in this order
+    /// [default: --upstream, or the data hub at its usual place]
     #[arg(long, value_name = "SOURCE", value_parser = super::simple_source)]
     resources: Vec<ResourceSource>,
     /// Socket of a confidential data hub that was moved out of the way, as unix:PATH
@@ -77,7 +79,8 @@ pub async fn run(arguments: Serve) -> ExitCode {
     }
 }
 
-/// The data hub that this guest has, as far as can be told: the one behind this service, or the one at the usual place.
+/// The data hub that this guest has, as far as can be told: the one behind this service, or the one
+/// at the usual place.
 fn data_hub(upstream: Option<&Address>, sockets: &[Listening]) -> Option<ResourceSource> {
     let path = match upstream {
         Some(upstream) => upstream.path(),

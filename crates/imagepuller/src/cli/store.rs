@@ -22,8 +22,9 @@ const COLLECT_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Remove layers that no mount and no running pull uses.
 ///
-/// A service that runs is asked with --socket; its store is locked. With --store the store of a service that does not run is
-/// cleared. Says how much was removed. Exits with 69 if the service cannot be reached, with 70 if the store cannot be used.
+/// A service that runs is asked with --socket; its store is locked. With --store the store of a
+/// service that does not run is cleared. Says how much was removed. Exits with 69 if the service
+/// cannot be reached, with 70 if the store cannot be used.
 #[derive(Debug, Args)]
 pub struct Gc {
     /// Directory of the store
@@ -43,9 +44,11 @@ pub struct Gc {
     json: bool,
 }
 
-/// Show the layers in a store: digest of the plain bytes, bytes on disk, last use, and the mounts that use it.
+/// Show the layers in a store: digest of the plain bytes, bytes on disk, last use, and the mounts
+/// that use it.
 ///
-/// Works beside a running service and changes nothing. Only mounts that this process sees are shown by their place.
+/// Works beside a running service and changes nothing. Only mounts that this process sees are shown
+/// by their place.
 #[derive(Debug, Args)]
 pub struct List {
     /// Directory of the store
@@ -188,6 +191,7 @@ fn said(collected: &Collected, json: bool) -> String {
         return json!({ "layers": layers, "containers": containers, "bytes": bytes }).to_string();
     }
     format!(
-        "removed {layers} layers and the directories of {containers} containers; {bytes} bytes more are free"
+        "removed {layers} layers and the directories of {containers} containers; {bytes} bytes \
+        more are free"
     )
 }

@@ -1,4 +1,5 @@
-//! Where a frame belongs. Frames are ttrpc's: a header of ten bytes with the length, a stream and a type; then a payload.
+//! Where a frame belongs. Frames are ttrpc's: a header of ten bytes with the length, a stream and a
+//! type; then a payload.
 
 use ttrpc::proto::{
     Codec as _, FLAG_REMOTE_CLOSED, GenMessage, MESSAGE_TYPE_DATA, MESSAGE_TYPE_REQUEST,
@@ -43,7 +44,8 @@ pub fn destination(frame: &GenMessage) -> Destination {
     }
 }
 
-/// Whether a frame is the last of its stream that a service sends, or `None` for a frame that services do not send.
+/// Whether a frame is the last of its stream that a service sends, or `None` for a frame that
+/// services do not send.
 pub fn is_last(header: &MessageHeader) -> Option<bool> {
     match header.type_ {
         MESSAGE_TYPE_RESPONSE => Some(true),
@@ -114,7 +116,8 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever bytes a caller sends: frames are read or refused, and what names one of this program's services stays.
+        /// Whatever bytes a caller sends: frames are read or refused, and what names one of this
+        /// program's services stays.
         #[test]
         fn any_bytes_have_a_destination(start: [u8; 10], rest: Vec<u8>, own in 0..OWN_SERVICES.len()) {
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

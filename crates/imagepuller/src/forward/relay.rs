@@ -12,13 +12,15 @@ use ttrpc::proto::{GenMessage, GenMessageError};
 use super::frame::{self, Destination};
 use super::upstream::Upstream;
 
-/// How many frames may wait for somebody slow; with the largest frames 16 MiB. Then whoever sends them has to wait.
+/// How many frames may wait for somebody slow; with the largest frames 16 MiB. Then whoever sends
+/// them has to wait.
 const QUEUE: usize = 4;
 
 /// How long a caller may take for answers that were given before the services ended.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
-/// Relays until the caller, or this program's services, hang up. Both see the other's end, and so does the other program.
+/// Relays until the caller, or this program's services, hang up. Both see the other's end, and so
+/// does the other program.
 pub async fn relay(caller: UnixStream, services: DuplexStream, upstream: Option<PathBuf>) {
     let (from_caller, to_caller) = caller.into_split();
     let (from_services, to_services) = tokio::io::split(services);
@@ -43,7 +45,8 @@ pub async fn relay(caller: UnixStream, services: DuplexStream, upstream: Option<
             () = ahead => {}
         }
     }
-    // The services may have ended right after an answer. Who else is connected was told by the end of the block.
+    // The services may have ended right after an answer. Who else is connected was told by the end
+    // of the block.
     drop(answers);
     let _ = tokio::time::timeout(LAST_ANSWERS, sending).await;
 }

@@ -1,5 +1,5 @@
-//! The other program's services, for one caller. Each caller has a connection of its own, so streams keep their numbers, and the
-//! other program sees when a caller is gone.
+//! The other program's services, for one caller. Each caller has a connection of its own, so
+//! streams keep their numbers, and the other program sees when a caller is gone.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -15,7 +15,8 @@ use ttrpc::proto::{GenMessage, GenMessageError, MESSAGE_TYPE_REQUEST};
 
 use super::frame;
 
-/// How long the other program may take nothing of a frame: longer would also hold up pulls of the same caller.
+/// How long the other program may take nothing of a frame: longer would also hold up pulls of the
+/// same caller.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Where the other program is, and what it was asked and did not answer yet.
@@ -33,7 +34,8 @@ impl Upstream {
         }
     }
 
-    /// Forwards calls, and connects whenever there is a call and no connection, until the caller is gone.
+    /// Forwards calls, and connects whenever there is a call and no connection, until the caller is
+    /// gone.
     pub async fn run(&self, mut calls: Receiver<GenMessage>, answers: &Sender<GenMessage>) {
         while let Some(call) = calls.recv().await {
             self.note(&call);
@@ -72,8 +74,8 @@ impl Upstream {
         }
     }
 
-    /// Takes answers until there is an end; says which. An answer to what was not asked here is dropped: it could pass for an
-    /// answer of this program's.
+    /// Takes answers until there is an end; says which. An answer to what was not asked here is
+    /// dropped: it could pass for an answer of this program's.
     async fn receive(
         &self,
         mut from: impl AsyncRead + Unpin,

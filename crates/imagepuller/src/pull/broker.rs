@@ -45,8 +45,9 @@ impl Broker {
         Ok(self.client(settings)?.resource(uri).await?)
     }
 
-    /// The settings for one pull, with what they name by reference put in. A reference that cannot be had ends the pull: there is no
-    /// falling back to credentials that the host gives, nor to none.
+    /// The settings for one pull, with what they name by reference put in. A reference that cannot
+    /// be had ends the pull: there is no falling back to credentials that the host gives, nor to
+    /// none.
     pub async fn settle(
         &self,
         settings: Settings,
@@ -65,7 +66,8 @@ impl Broker {
                 let text = self.fetch(reference, &settings).await?;
                 let roots = std::str::from_utf8(&text).ok();
                 let roots = roots.and_then(|text| Roots::parse(text).ok());
-                // A text without a certificate forbids a registry; here it is another secret than the one that was meant.
+                // A text without a certificate forbids a registry; here it is another secret than
+                // the one that was meant.
                 let roots = roots.filter(|roots| !roots.trusts_nobody());
                 Some(roots.ok_or_else(|| {
                     unread("ca-certs-uri", "is no list of PEM certificates".to_owned())
@@ -78,7 +80,8 @@ impl Broker {
             (None, Some(roots)) => Ok(settings.with_roots(registry, roots)),
             (Some(reference), roots) => {
                 let text = self.fetch(reference, &settings).await?;
-                // Not even where it broke off: whoever chose the reference may have chosen another secret, to measure it.
+                // Not even where it broke off: whoever chose the reference may have chosen another
+                // secret, to measure it.
                 let fetched = DockerConfig::parse(&text).map_err(|error| {
                     unread(
                         "credentials-uri",

@@ -1,7 +1,7 @@
 //! Layers from the network into the store, several at a time and each of them once.
 //!
-//! A layer is called in the store what its plain bytes are; an encrypted one what only those know who have its key. So nobody gets at
-//! one by naming its digest in an image of his own.
+//! A layer is called in the store what its plain bytes are; an encrypted one what only those know
+//! who have its key. So nobody gets at one by naming its digest in an image of his own.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -30,7 +30,8 @@ use crate::error::Error;
 use crate::progress::{Event, Progress};
 use crate::received::{self, Received};
 
-/// How many layers of one image are fetched at once: one fills the network while another fills a core.
+/// How many layers of one image are fetched at once: one fills the network while another fills a
+/// core.
 const LAYERS_AT_ONCE: usize = 2;
 
 /// How much larger layers commonly are unpacked.
@@ -41,7 +42,8 @@ const USUAL_GROWTH: u64 = 3;
 pub struct Layers {
     pub store: Arc<Store>,
     pub progress: Progress,
-    /// One for each layer that may be unpacked at a time, whoever asked for it: each costs buffers and threads.
+    /// One for each layer that may be unpacked at a time, whoever asked for it: each costs buffers
+    /// and threads.
     pub places: Arc<Semaphore>,
 }
 
@@ -73,8 +75,9 @@ impl Layers {
         Ok(layers.into_iter().map(|(_, layer)| layer).collect())
     }
 
-    /// Compressed sizes are the least that the layers will need, so what does not fit is said before it is fetched, and
-    /// layers that nobody uses make room for what does. Gives those of the image that are there already.
+    /// Compressed sizes are the least that the layers will need, so what does not fit is said
+    /// before it is fetched, and layers that nobody uses make room for what does. Gives those of
+    /// the image that are there already.
     async fn make_room(&self, wanted: &[Wanted<'_>]) -> Result<Vec<Layer>, Error> {
         // Once each, for images may have a layer twice.
         let layers: HashMap<_, _> = wanted
@@ -105,7 +108,8 @@ impl Layers {
             .first(|registry| {
                 let flight = flight.clone();
                 async move {
-                    // Taken anew for each source: the thread of a failed attempt holds it until it has cleaned up.
+                    // Taken anew for each source: the thread of a failed attempt holds it until it
+                    // has cleaned up.
                     let alone = flight.lock_owned().await;
                     let (store, name) = (self.store.clone(), wanted.name.clone());
                     if let Some(layer) = blocking(move || Ok(store.layer(&name))).await? {
@@ -155,14 +159,15 @@ impl Layers {
         let waiting = Waiting::default();
         let caller = waiting.caller();
         let unpack = blocking(move || {
-            // Dropping this future does not end the thread at once, and until then nobody else is to begin.
+            // Dropping this future does not end the thread at once, and until then nobody else is
+            // to begin.
             let _held = (alone, place);
             order.unpack(&store, received, &caller)
         });
         let (fetched, unpacked) =
             tokio::join!(self.transfer(transfer, sender, &blob.digest), unpack);
-        // A transfer that broke off is the reason why the blob is too short, not the other way round; but it says nothing about
-        // a full store.
+        // A transfer that broke off is the reason why the blob is too short, not the other way
+        // round; but it says nothing about a full store.
         let (layer, unpacked) = match unpacked {
             Err(error) if error.is_local() => return Err(error),
             unpacked => fetched.and(unpacked)?,
@@ -189,7 +194,8 @@ impl Layers {
     ) -> Result<(), Error> {
         let mut received_bytes = 0;
         loop {
-            // The other side may find an error, which is the one to report, while the registry is silent.
+            // The other side may find an error, which is the one to report, while the registry is
+            // silent.
             let chunk = tokio::select! {
                 chunk = transfer.next() => chunk?,
                 () = sender.closed() => return Ok(()),

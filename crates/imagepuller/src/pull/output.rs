@@ -26,11 +26,13 @@ pub enum Wanted {
     Tagged(TaggedReference),
 }
 
-/// Pulls an image into a directory that is empty or not there, as `DIR/rootfs` and `DIR/image-config.json`.
+/// Pulls an image into a directory that is empty or not there, as `DIR/rootfs` and
+/// `DIR/image-config.json`.
 ///
 /// # Errors
 ///
-/// Any [`Error`]. Nothing is left then; nor, but for a hidden directory that the next attempt removes, when the future is dropped.
+/// Any [`Error`]. Nothing is left then; nor, but for a hidden directory that the next attempt
+/// removes, when the future is dropped.
 pub async fn pull_to(
     wanted: &Wanted,
     output: &Path,
@@ -55,7 +57,8 @@ pub async fn pull_to(
                 .first(|registry| async { Ok(registry.tag(image.tag()).await?) })
                 .await?;
             let (digest, _) = received.name_by_content();
-            tracing::warn!(%image, %digest, "no digest was given, so this one was taken from the registry's word");
+            tracing::warn!(%image, %digest, "no digest was given, so this one was taken from the \
+            registry's word");
             digest
         }
     };
@@ -78,7 +81,8 @@ struct Output {
     stage: tempfile::TempDir,
     is_new: bool,
     is_published: bool,
-    /// Held as long as the directory is being filled: what another one has unfinished in it looks like waste.
+    /// Held as long as the directory is being filled: what another one has unfinished in it looks
+    /// like waste.
     _lock: File,
 }
 
@@ -152,7 +156,8 @@ impl Drop for Output {
         let stage = self.stage.path();
         let mut removed = layer_unpack::removal::remove_path(stage);
         for _ in 0..MAX_REMOVALS {
-            // A thread of a layer that nobody waits for any more notices that in a moment, and cleans up here too.
+            // A thread of a layer that nobody waits for any more notices that in a moment, and
+            // cleans up here too.
             if removed.is_ok() || !stage.exists() {
                 break;
             }

@@ -1,4 +1,5 @@
-//! The places that may have an image, asked in order for each content: what one has lost another may still have.
+//! The places that may have an image, asked in order for each content: what one has lost another
+//! may still have.
 
 use std::sync::{Arc, OnceLock};
 

@@ -1,10 +1,12 @@
 //! The keys of encrypted layers, for exactly the manifest that is pulled, and on every pull.
 //!
-//! Also where all layers are in the store: having its keys is what allows an image to be used, not that somebody else had them.
+//! Also where all layers are in the store: having its keys is what allows an image to be used, not
+//! that somebody else had them.
 //!
-//! Who made the image and who wrote the document may mean to keep the guest busy, or to learn about other secrets by naming them: so the
-//! work is counted, what has to be fetched has a deadline, and of something fetched that is no key nothing is said, not how long it is
-//! and not what it is instead.
+//! Who made the image and who wrote the document may mean to keep the guest busy, or to learn about
+//! other secrets by naming them: so the work is counted, what has to be fetched has a deadline, and
+//! of something fetched that is no key nothing is said, not how long it is and not what it is
+//! instead.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,8 +25,8 @@ use super::broker::Broker;
 use crate::error::{Error, chain};
 use crate::progress::{Event, Progress};
 
-/// How many private keys may be tried on how many recipients, for one image. With one key it is enough for as many recipients, of all
-/// layers together.
+/// How many private keys may be tried on how many recipients, for one image. With one key it is
+/// enough for as many recipients, of all layers together.
 const MAX_OPERATIONS: u32 = 4096;
 
 /// How many keys with passwords are read for one image; each may cost a second.
@@ -53,7 +55,8 @@ pub type Keys = Vec<Option<Arc<LayerKey>>>;
 ///
 /// # Errors
 ///
-/// [`Error::Encryption`] and [`Error::Locked`]. A layer without a key is never taken for a plain one.
+/// [`Error::Encryption`] and [`Error::Locked`]. A layer without a key is never taken for a plain
+/// one.
 pub async fn unlock(
     image: &Image,
     settings: &Settings,
@@ -113,7 +116,8 @@ struct Locked {
     refused: Option<UnwrapError>,
 }
 
-/// What is left of [`MAX_OPERATIONS`]; nothing when the caller is gone, so that a thread that computes for him ends.
+/// What is left of [`MAX_OPERATIONS`]; nothing when the caller is gone, so that a thread that
+/// computes for him ends.
 struct Counted(Effort);
 
 impl Drop for Counted {
@@ -151,7 +155,8 @@ impl Work<'_> {
             .any(|locked| locked.encryption.uses_keys())
     }
 
-    /// The keys that the documents hold themselves: those without a password together, then the others, one by one.
+    /// The keys that the documents hold themselves: those without a password together, then the
+    /// others, one by one.
     async fn try_given(&mut self, settings: &Settings) -> Result<(), Error> {
         let mut open = Vec::new();
         let mut closed = Vec::new();
@@ -197,7 +202,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Reads a key that a document holds. Where it cannot be, another one may do; if none does, this is part of the reason.
+    /// Reads a key that a document holds. Where it cannot be, another one may do; if none does,
+    /// this is part of the reason.
     async fn read(&mut self, given: Given) -> Result<Option<Candidate>, Error> {
         let Given {
             key,
@@ -313,7 +319,8 @@ impl Work<'_> {
         self.problems.push(problem);
     }
 
-    /// Tries keys on all layers that are locked. Private keys are slow, so one layer at a time and where it may block.
+    /// Tries keys on all layers that are locked. Private keys are slow, so one layer at a time and
+    /// where it may block.
     async fn attempt(
         &mut self,
         candidates: Vec<Candidate>,

@@ -1,5 +1,5 @@
-//! What somebody without the key makes of an encrypted image. Its digest is right each time: the attacker is the image's author, or the
-//! reference came from him.
+//! What somebody without the key makes of an encrypted image. Its digest is right each time: the
+//! attacker is the image's author, or the reference came from him.
 
 use std::collections::BTreeSet;
 

@@ -47,15 +47,16 @@ fn privileged_an_image_without_its_key_is_refused_however_often_it_ran() {
         .unwrap()
         .collect();
     assert_eq!(layers.len(), 3);
-    // No image can name one of these: what stands in its configuration leads to names of the other kind.
+    // No image can name one of these: what stands in its configuration leads to names of the other
+    // kind.
     for layer in layers {
         let name = layer.unwrap().file_name().into_string().unwrap();
         assert!(name.starts_with("keyed-"), "{name}");
     }
 }
 
-/// The configuration of an encrypted image is public. Who copies it names the digests of its plain layers, and a store that goes by these
-/// alone would hand them out.
+/// The configuration of an encrypted image is public. Who copies it names the digests of its plain
+/// layers, and a store that goes by these alone would hand them out.
 #[test]
 fn privileged_naming_the_plain_layers_of_others_gives_nothing() {
     if !is_root("privileged_naming_the_plain_layers_of_others_gives_nothing") {

@@ -75,7 +75,8 @@ fn privileged_one_of_several_recipients_is_enough() {
     }
 }
 
-/// Neither the document nor its keys: what the manifest names is fetched, and what the document names.
+/// Neither the document nor its keys: what the manifest names is fetched, and what the document
+/// names.
 #[test]
 fn privileged_keys_are_fetched_by_reference() {
     if !is_root("privileged_keys_are_fetched_by_reference") {
@@ -138,7 +139,8 @@ fn privileged_keys_are_fetched_by_reference() {
         }
     }
 
-    // Without a tag, whoever pushes the manifest could change the wrapped key and learn it from the answers.
+    // Without a tag, whoever pushes the manifest could change the wrapped key and learn it from the
+    // answers.
     let rewrap = Rewrap {
         wrap_type: WrapType::A256Ctr,
         ..Rewrap::new("kbs:///team/kek/b").unwrap()
@@ -157,7 +159,8 @@ fn privileged_keys_are_fetched_by_reference() {
     assert!(refusal.contains("A256CTR"), "{refusal}");
 }
 
-/// What the host names as a key may be any secret of the broker's: nothing of it is said, nor what it is instead.
+/// What the host names as a key may be any secret of the broker's: nothing of it is said, nor what
+/// it is instead.
 #[test]
 fn privileged_another_secret_in_the_place_of_a_key_stays_secret() {
     if !is_root("privileged_another_secret_in_the_place_of_a_key_stays_secret") {

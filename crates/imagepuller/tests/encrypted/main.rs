@@ -1,4 +1,5 @@
-//! Encrypted images of the real `skopeo` from a real registry: what comes out, and who does not get it.
+//! Encrypted images of the real `skopeo` from a real registry: what comes out, and who does not get
+//! it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 

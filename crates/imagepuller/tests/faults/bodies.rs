@@ -1,4 +1,5 @@
-//! Bodies that are too long, too short, or others than the digests say; headers that lie about them.
+//! Bodies that are too long, too short, or others than the digests say; headers that lie about
+//! them.
 
 use What::{Config, Index, Layer, Manifest};
 use imagepuller::error::Kind::{Data, Unreachable};

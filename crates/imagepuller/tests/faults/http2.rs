@@ -1,4 +1,5 @@
-//! Registries that speak HTTP/2, and the faults that only HTTP/2 has. They speak nothing else, for the puller prefers HTTP/1.1.
+//! Registries that speak HTTP/2, and the faults that only HTTP/2 has. They speak nothing else, for
+//! the puller prefers HTTP/1.1.
 
 use What::{Config, Layer, Manifest};
 use imagepuller::error::Kind::{Data, Unreachable};

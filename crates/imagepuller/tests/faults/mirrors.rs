@@ -90,14 +90,16 @@ pub fn rows() -> Vec<Row> {
             .patience(|patience| patience.budget_before_fallback = Duration::from_secs(1))
             .image(four_layers())
             .other(anonymous(), 4..=4)
-            // Two are fetched at once, so a third may have begun when the second is lost, but not the last.
+            // Two are fetched at once, so a third may have begun when the second is lost, but not
+            // the last.
             .asks_about(Layer(2), 0..=1)
             .asks(Layer(3), 0),
     ];
     rows.into_iter().map(Row::mirrored).collect()
 }
 
-/// Layers of which each is smaller than the one before it, so that they are asked for in this order.
+/// Layers of which each is smaller than the one before it, so that they are asked for in this
+/// order.
 fn four_layers() -> Image {
     let layer = |at: u32| {
         let content = noise(60_000 - 10_000 * at as usize, at);

@@ -1,4 +1,5 @@
-//! Registries that answer a resumption otherwise than they should. Each first breaks the layer off after a thousand bytes.
+//! Registries that answer a resumption otherwise than they should. Each first breaks the layer off
+//! after a thousand bytes.
 
 use What::{Config, Layer, Manifest};
 use imagepuller::error::Kind::{Data, Denied};

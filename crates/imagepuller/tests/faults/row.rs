@@ -12,8 +12,8 @@ use crate::support::{PASSWORD, USER};
 /// How tokens begin; no log or error may hold it.
 pub const TOKEN: &str = "very-secret-token";
 
-/// How long a transfer stands still before it is given up, where a row is about that. What comes at all comes sooner on a busy machine,
-/// too, or the requests could not be counted.
+/// How long a transfer stands still before it is given up, where a row is about that. What comes at
+/// all comes sooner on a busy machine, too, or the requests could not be counted.
 pub const SHORT: Duration = Duration::from_millis(1200);
 
 /// One fault.
@@ -101,7 +101,8 @@ impl Row {
         self
     }
 
-    /// The first layer is asked for from these bytes on, one after another; 0 is a request without a range.
+    /// The first layer is asked for from these bytes on, one after another; 0 is a request without
+    /// a range.
     pub fn ranges(mut self, starts: &[usize]) -> Self {
         self.ranges = Some(starts.to_vec());
         self

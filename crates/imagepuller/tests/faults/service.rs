@@ -1,4 +1,5 @@
-//! The real service, patient as it is, between registries that misbehave and a caller who asks again.
+//! The real service, patient as it is, between registries that misbehave and a caller who asks
+//! again.
 
 use std::fs;
 
@@ -11,8 +12,8 @@ use crate::row::{Outcome, Row, TOKEN, pulled, refused, script};
 use crate::stage::{Stage, noise};
 use crate::support::Puller;
 
-/// One image from one bad registry after another. Nothing wrong that a bad one sent may reach the next pull; the other layer,
-/// which is right, may be there already.
+/// One image from one bad registry after another. Nothing wrong that a bad one sent may reach the
+/// next pull; the other layer, which is right, may be there already.
 fn rows() -> Vec<Row> {
     let flipped = || [Action::Body(Bytes::Flipped)];
     let endless = [Action::Body(Bytes::Endless)];

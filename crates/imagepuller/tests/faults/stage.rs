@@ -18,7 +18,8 @@ use crate::seen::{Seen, check_other, check_requests, ensure};
 use crate::support::{PASSWORD, USER, entry, is_root};
 use crate::watch::{Growth, lock, log};
 
-/// How much larger this process may get in a row; everything the registries have is a few hundred KiB.
+/// How much larger this process may get in a row; everything the registries have is a few hundred
+/// KiB.
 const MAX_GROWTH_KIB: u64 = 48 << 10;
 
 /// What a file of the image holds: it does not get smaller by compression.
@@ -43,8 +44,8 @@ pub fn alone() -> MutexGuard<'static, ()> {
     lock(&ALONE)
 }
 
-/// Plays the rows of a table one after another. They are made when it is their turn: some hold bombs, and making these once
-/// let the memory grow in a row of another test.
+/// Plays the rows of a table one after another. They are made when it is their turn: some hold
+/// bombs, and making these once let the memory grow in a row of another test.
 pub fn play(test: &str, rows: impl FnOnce() -> Vec<Row>) {
     if !is_root(test) {
         return;

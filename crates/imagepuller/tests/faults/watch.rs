@@ -16,8 +16,9 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Looks at this process's memory until it is asked how much it grew.
 ///
-/// Anonymous memory only, and looked at again and again: the kernel's own peak counts pages of the program too, which a
-/// machine that is short of memory takes away and reads again, and then a row has grown by the size of the program.
+/// Anonymous memory only, and looked at again and again: the kernel's own peak counts pages of the
+/// program too, which a machine that is short of memory takes away and reads again, and then a row
+/// has grown by the size of the program.
 pub struct Growth {
     before_kib: u64,
     is_over: Arc<AtomicBool>,

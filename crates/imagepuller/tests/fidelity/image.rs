@@ -48,8 +48,8 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Writes a layout with one image, `latest`; gives the digest of its manifest. Every other layer has a SHA-512 as its diff
-/// ID, if that is wanted.
+/// Writes a layout with one image, `latest`; gives the digest of its manifest. Every other layer
+/// has a SHA-512 as its diff ID, if that is wanted.
 pub fn write(directory: &Path, layers: &[Layer], with_sha512: bool) -> String {
     fs::create_dir_all(directory.join("blobs/sha256")).unwrap();
     let store = |media_type: &str, bytes: &[u8]| -> Value {

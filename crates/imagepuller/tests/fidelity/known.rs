@@ -1,4 +1,5 @@
-//! Where `umoci` 0.4.7 (Debian 12) unpacks something else, and why. An entry that is no longer needed fails the test.
+//! Where `umoci` 0.4.7 (Debian 12) unpacks something else, and why. An entry that is no longer
+//! needed fails the test.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +32,8 @@ const KNOWN: &[Known] = &[
         differences: &[("attributes/user", "xattr user.empty", "", "-")],
     },
     Known {
-        because: "umoci leaves the time of a directory changed in which it made a directory without an entry, or removed something",
+        because: "umoci leaves the time of a directory changed in which it made a directory \
+        without an entry, or removed something",
         differences: &[
             ("attributes/acl-directory", "mtime", "1.000000000", "now"),
             ("names", "mtime", "1700000000.000000000", "now"),
@@ -41,7 +43,8 @@ const KNOWN: &[Known] = &[
         ],
     },
     Known {
-        because: "a directory without an entry inherits nothing here, neither an ACL nor a group: its layer is unpacked alone, and no entry said so",
+        because: "a directory without an entry inherits nothing here, neither an ACL nor a group: \
+        its layer is unpacked alone, and no entry said so",
         differences: &[
             ("attributes/acl-directory/implied", "mode", "0755", "0775"),
             ("attributes/acl-directory/implied", ACL, "-", INHERITED),
@@ -51,11 +54,13 @@ const KNOWN: &[Known] = &[
         ],
     },
     Known {
-        because: "a whiteout needs a directory to be in, also if there is nothing to hide; containerd makes it too",
+        because: "a whiteout needs a directory to be in, also if there is nothing to hide; \
+        containerd makes it too",
         differences: &[("over/nowhere", "kind", "directory", "-")],
     },
     Known {
-        because: "a symbolic link of a layer below is not followed: overlayfs joins what has one path, with containerd too",
+        because: "a symbolic link of a layer below is not followed: overlayfs joins what has one \
+        path, with containerd too",
         differences: &[
             ("over/link-on-the-way", "kind", "directory", "symlink"),
             ("over/link-on-the-way/upper", "kind", "file", "-"),
@@ -66,7 +71,8 @@ const KNOWN: &[Known] = &[
 
 /// Only through the overlay mount.
 pub const MOUNTED: &[Known] = &[Known {
-    because: "overlayfs lists whiteouts in a directory that only one layer has; with containerd too",
+    because: "overlayfs lists whiteouts in a directory that only one layer has; with containerd \
+    too",
     differences: &[(
         "over/nowhere/never-there",
         "kind",

@@ -1,4 +1,5 @@
-//! An image with everything that is seldom in it, pulled and mounted, looks as `umoci` unpacks it: on a tmpfs and on ext4.
+//! An image with everything that is seldom in it, pulled and mounted, looks as `umoci` unpacks it:
+//! on a tmpfs and on ext4.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 mod image;
@@ -59,7 +60,8 @@ fn layers(trees: &Path, is_for_umoci: bool) -> Vec<Layer> {
     layers
 }
 
-/// Pulls the image with a store below `directory` and compares it with what `umoci` makes there of the same image.
+/// Pulls the image with a store below `directory` and compares it with what `umoci` makes there of
+/// the same image.
 fn compare(site: &Site, directory: &Path) {
     let scratch = site.scratch.path();
     let trees = scratch.join("trees");

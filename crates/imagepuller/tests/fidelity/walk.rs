@@ -1,4 +1,5 @@
-//! A tree as it can be seen: everything about every file, in a form that two trees can be compared in.
+//! A tree as it can be seen: everything about every file, in a form that two trees can be compared
+//! in.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;

@@ -1,4 +1,5 @@
-//! `imagepuller serve` on a hub's socket, and the program behind it: a real ttrpc server whose methods take any bytes.
+//! `imagepuller serve` on a hub's socket, and the program behind it: a real ttrpc server whose
+//! methods take any bytes.
 
 use std::collections::HashMap;
 use std::fs::File;

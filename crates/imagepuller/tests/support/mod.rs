@@ -72,7 +72,8 @@ impl Site {
 
 pub fn entry(name: &str, user: &str, password: &str, ca_certs: &str) -> String {
     format!(
-        "[registries.\"{name}\"]\nusername = \"{user}\"\npassword = \"{password}\"\nca-certs = \"\"\"\n{ca_certs}\"\"\"\n"
+        "[registries.\"{name}\"]\nusername = \"{user}\"\npassword = \"{password}\"\nca-certs \
+        = \"\"\"\n{ca_certs}\"\"\"\n"
     )
 }
 
@@ -179,7 +180,8 @@ impl Puller {
         self.rootfs(bundle)
     }
 
-    /// Asks for an image that must not come: with this exit code, these words, no secret, and nothing mounted or kept.
+    /// Asks for an image that must not come: with this exit code, these words, no secret, and
+    /// nothing mounted or kept.
     pub fn refuse(&self, image: &str, code: i32, words: &[&str]) {
         let count = |name: &str| {
             // The service listens before its store is there.
@@ -206,7 +208,8 @@ impl Puller {
         );
     }
 
-    /// Waits until nothing is unfinished: a layer beside a bad one is given up, and its thread cleans up when it notices.
+    /// Waits until nothing is unfinished: a layer beside a bad one is given up, and its thread
+    /// cleans up when it notices.
     pub fn wait_for_unfinished(&self) {
         let staging = self.directory.join("store/images/staging");
         let deadline = Instant::now() + LIMIT;

@@ -1,4 +1,5 @@
-//! A token server for `docker-registry`, over TLS: it signs tokens for who knows the password or the refresh token.
+//! A token server for `docker-registry`, over TLS: it signs tokens for who knows the password or
+//! the refresh token.
 
 #![allow(
     clippy::unwrap_used,

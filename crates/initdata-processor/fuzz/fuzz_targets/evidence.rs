@@ -1,4 +1,5 @@
-//! Invariant: no bytes make a report parser panic, and one that is accepted carries our label and its field at the published places.
+//! Invariant: no bytes make a report parser panic, and one that is accepted carries our label and
+//! its field at the published places.
 #![no_main]
 
 use initdata_processor::evidence::{LABEL, host_data, mr_config_id, report_in};

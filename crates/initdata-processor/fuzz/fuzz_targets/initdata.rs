@@ -1,4 +1,5 @@
-//! Invariant: no bytes make the initdata parser panic or run long, and every accepted entry is one plain file name.
+//! Invariant: no bytes make the initdata parser panic or run long, and every accepted entry is one
+//! plain file name.
 #![no_main]
 
 use std::path::{Component, Path};

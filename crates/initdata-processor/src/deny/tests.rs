@@ -70,7 +70,8 @@ fn requests_are_listed_once() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Nothing in a reason leaves its string: every request stays denied and the reason is what was given.
+    /// Nothing in a reason leaves its string: every request stays denied and the reason is what was
+    /// given.
     #[test]
     fn no_reason_changes_the_policy(
         reason in prop_oneof![

@@ -19,8 +19,8 @@ use crate::paths::Paths;
 /// What is read ahead: a page, the least that the kernel reads.
 const FIRST_BYTES: Option<NonZeroU64> = NonZeroU64::new(4096);
 
-/// What sysfs calls devices without hardware: loop, zram, ram, device mapper, md, nbd. Multipath NVMe is virtual too, but not
-/// a block device without hardware.
+/// What sysfs calls devices without hardware: loop, zram, ram, device mapper, md, nbd. Multipath
+/// NVMe is virtual too, but not a block device without hardware.
 const VIRTUAL: &[u8] = b"devices/virtual/block/";
 
 /// Room for a link in sysfs, so that it is read at once.
@@ -49,7 +49,8 @@ impl<'a> Places<'a> {
         self.paths.block.join(name).join(attribute)
     }
 
-    /// Where in the tree of devices the open node is. A plain file, which stands for a disk in tests, is where its name is.
+    /// Where in the tree of devices the open node is. A plain file, which stands for a disk in
+    /// tests, is where its name is.
     fn place(&self, name: &str, stat: &Stat) -> Result<CString, Skipped> {
         let buffer = Vec::with_capacity(LINK_BYTES);
         let link = match FileType::from_raw_mode(stat.st_mode) {
@@ -109,7 +110,8 @@ impl Node {
         })
     }
 
-    /// Lets the kernel read the first bytes while others are looked at. A kernel that cannot do this reads them later.
+    /// Lets the kernel read the first bytes while others are looked at. A kernel that cannot do
+    /// this reads them later.
     pub(super) fn start_reading(&self) {
         let _ = fadvise(&self.file, 0, FIRST_BYTES, Advice::WillNeed);
     }

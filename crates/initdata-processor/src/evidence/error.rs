@@ -29,7 +29,8 @@ pub enum EvidenceError {
     },
     /// A driver answers, but the machine is no TEE.
     #[error(
-        "identify the platform: {drivers}, but the kernel gives no sign of a TEE: neither {snp} nor the flag tdx_guest in {tdx}"
+        "identify the platform: {drivers}, but the kernel gives no sign of a TEE: neither {snp} \
+        nor the flag tdx_guest in {tdx}"
     )]
     NoSign {
         /// All drivers.
@@ -41,7 +42,8 @@ pub enum EvidenceError {
     },
     /// The kernel is in a TEE, but the driver of the report is not there (yet).
     #[error(
-        "identify the platform: {sign}, but {missing}: load the guest driver before this program runs"
+        "identify the platform: {sign}, but {missing}: load the guest driver before this program \
+        runs"
     )]
     NoDriver {
         /// What the machine is.

@@ -106,7 +106,8 @@ impl fmt::Display for Driver {
     }
 }
 
-/// The sign of the platform that this machine is, which no other sign and no driver contradicts; `None` without a TEE.
+/// The sign of the platform that this machine is, which no other sign and no driver contradicts;
+/// `None` without a TEE.
 pub fn agreed(signs: Signs, drivers: &[Driver]) -> Result<Option<Sign>, EvidenceError> {
     let sign = match (signs.snp, signs.tdx) {
         (Some(first), Some(second)) => return Err(EvidenceError::TwoPlatforms { first, second }),

@@ -1,4 +1,5 @@
-//! Test only: reports built from the published tables of their fields, every field with bytes of its own.
+//! Test only: reports built from the published tables of their fields, every field with bytes of
+//! its own.
 //!
 //! The offsets here come from the tables, not from the parsers: adding up the sizes must give them.
 
@@ -186,7 +187,8 @@ fn seeds() -> [(&'static str, Vec<u8>); 5] {
     ]
 }
 
-/// The seeds are kept as files for the fuzzer; `WRITE_SEEDS=1 cargo test -p initdata-processor --lib seeds` writes them anew.
+/// The seeds are kept as files for the fuzzer; `WRITE_SEEDS=1 cargo test -p
+/// initdata-processor --lib seeds` writes them anew.
 #[test]
 fn the_seeds_of_the_fuzz_target_are_these_samples() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds/evidence");

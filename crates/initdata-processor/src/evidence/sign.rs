@@ -1,7 +1,7 @@
 //! What the kernel knows about its TEE, whether or not the driver of the report is loaded.
 //!
-//! Both signs stand there from boot on, in every kernel that runs in such a guest. A host can pretend them, which ends in
-//! a refusal, but not take them away.
+//! Both signs stand there from boot on, in every kernel that runs in such a guest. A host can
+//! pretend them, which ends in a refusal, but not take them away.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -10,7 +10,8 @@ use std::path::PathBuf;
 use super::{EvidenceError, Platform, Sign, exists};
 use crate::paths::Paths;
 
-/// The most of the list of processors that is read. The first one's flags end after a few kilobytes, and all have the same.
+/// The most of the list of processors that is read. The first one's flags end after a few
+/// kilobytes, and all have the same.
 const MAX_CPUINFO_BYTES: u64 = 64 << 10;
 
 /// What was found, and where it was looked for.
@@ -42,20 +43,24 @@ pub fn all(paths: &Paths) -> Result<Signs, EvidenceError> {
     })
 }
 
-/// The sign of an SNP guest: the platform device that the kernel itself, not the driver, registers where SEV_STATUS says so.
+/// The sign of an SNP guest: the platform device that the kernel itself, not the driver, registers
+/// where SEV_STATUS says so.
 ///
-/// Source: Linux `arch/x86/coco/sev/core.c`, since 5.19, the first with SNP guests. Not CPUID: leaf 0x8000001f tells what
-/// the processor can do, also to a guest that has none of it, and only the kernel may read SEV_STATUS.
+/// Source: Linux `arch/x86/coco/sev/core.c`, since 5.19, the first with SNP guests. Not CPUID: leaf
+/// 0x8000001f tells what the processor can do, also to a guest that has none of it, and only the
+/// kernel may read SEV_STATUS.
 fn snp_device(paths: &Paths) -> PathBuf {
     paths.platform_devices.join("sev-guest")
 }
 
-/// The sign of a TDX guest: the flag that the kernel sets where CPUID leaf 0x21 holds the TDX module's signature.
+/// The sign of a TDX guest: the flag that the kernel sets where CPUID leaf 0x21 holds the TDX
+/// module's signature.
 ///
-/// Source: Linux `arch/x86/coco/tdx/tdx.c`, since 5.19, the first with TDX guests. That leaf could be read here as well, and
-/// would add nothing: the kernel asked the same instruction before anything else ran, in a real TDX guest the TDX module
-/// answers it both times, and in any other guest the host may answer it as it likes, both times. The flag is what the
-/// kernel acts upon, and comes from below the same root as everything else.
+/// Source: Linux `arch/x86/coco/tdx/tdx.c`, since 5.19, the first with TDX guests. That leaf could
+/// be read here as well, and would add nothing: the kernel asked the same instruction before
+/// anything else ran, in a real TDX guest the TDX module answers it both times, and in any other
+/// guest the host may answer it as it likes, both times. The flag is what the kernel acts upon, and
+/// comes from below the same root as everything else.
 fn tdx_flag(paths: &Paths) -> Result<bool, EvidenceError> {
     File::open(&paths.cpuinfo)
         .and_then(|file| has_tdx_flag(file.take(MAX_CPUINFO_BYTES)))

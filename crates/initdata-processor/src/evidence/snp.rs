@@ -16,8 +16,9 @@ pub struct Snp {
     pub device: PathBuf,
 }
 
-/// The privilege level that the report states: the least privileged one, since the firmware takes every level from the
-/// kernel's own on, and that is not the first where an SVSM is below the kernel. HOSTDATA does not depend on it.
+/// The privilege level that the report states: the least privileged one, since the firmware takes
+/// every level from the kernel's own on, and that is not the first where an SVSM is below the
+/// kernel. HOSTDATA does not depend on it.
 const VMPL: u32 = 3;
 
 /// The report's size; the same in all versions so far.

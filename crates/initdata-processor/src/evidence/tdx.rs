@@ -1,7 +1,7 @@
 //! MRCONFIGID of a TDX guest.
 //!
-//! Spec: Intel TDX Module ABI, TDREPORT_STRUCT: REPORTMACSTRUCT (256 bytes), TEE_TCB_INFO (239), reserved (17), TDINFO (512).
-//! Never a quote: on Linux the quote is handed over by the host.
+//! Spec: Intel TDX Module ABI, TDREPORT_STRUCT: REPORTMACSTRUCT (256 bytes), TEE_TCB_INFO (239),
+//! reserved (17), TDINFO (512). Never a quote: on Linux the quote is handed over by the host.
 
 use std::path::PathBuf;
 

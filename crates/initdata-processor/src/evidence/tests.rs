@@ -119,7 +119,8 @@ fn a_tee_whose_driver_is_not_loaded_is_an_error_and_not_an_absent_tee() {
     );
 }
 
-/// A TSM directory that cannot say who its provider is: on a plain file system entries have no attributes.
+/// A TSM directory that cannot say who its provider is: on a plain file system entries have no
+/// attributes.
 #[test]
 fn a_tsm_that_cannot_be_asked_is_an_error_even_beside_a_device() {
     let (_root, paths, device) = snp();

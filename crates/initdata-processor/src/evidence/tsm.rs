@@ -1,8 +1,9 @@
 //! HOSTDATA of an SEV-SNP guest, by the kernel's portable report interface, configfs-TSM.
 //!
-//! Spec: Linux `Documentation/ABI/testing/configfs-tsm` (`configfs-tsm-report` in later kernels), since 6.7. A directory below
-//! `/sys/kernel/config/tsm/report` is a request: `inblob` takes the report data, `outblob` gives the platform's report,
-//! `provider` says whose layout it has, and `generation` counts the writes, so that a second writer shows.
+//! Spec: Linux `Documentation/ABI/testing/configfs-tsm` (`configfs-tsm-report` in later kernels),
+//! since 6.7. A directory below `/sys/kernel/config/tsm/report` is a request: `inblob` takes the
+//! report data, `outblob` gives the platform's report, `provider` says whose layout it has, and
+//! `generation` counts the writes, so that a second writer shows.
 //!
 //! Nothing is mounted here: where configfs is not, there is no TSM.
 
@@ -16,10 +17,12 @@ use rustix::io::Errno;
 use super::{Evidence, EvidenceError, LABEL, Platform, exists, host_data};
 use crate::digest::Field;
 
-/// The most of a report that is read: as much as the kernel's interface holds. An SNP report has 1184 bytes.
+/// The most of a report that is read: as much as the kernel's interface holds. An SNP report has
+/// 1184 bytes.
 const MAX_OUTBLOB_BYTES: u64 = 32 << 10;
 
-/// The most of an attribute of text that is read. The longest number has 20 digits, the longest provider so far 13 letters.
+/// The most of an attribute of text that is read. The longest number has 20 digits, the longest
+/// provider so far 13 letters.
 const MAX_TEXT_BYTES: u64 = 64;
 
 /// An SEV-SNP guest, by configfs-TSM.
@@ -84,7 +87,8 @@ impl Entry {
     fn create(reports: &Path) -> Result<Self, EvidenceError> {
         let path = reports.join(format!("initdata-processor.{}", process::id()));
         let mut made = fs::create_dir(&path);
-        // Of a run that was killed and had the same number. The kernel removes an entry with all its attributes.
+        // Of a run that was killed and had the same number. The kernel removes an entry with all
+        // its attributes.
         if matches!(&made, Err(error) if error.kind() == io::ErrorKind::AlreadyExists) {
             made = fs::remove_dir(&path).and_then(|()| fs::create_dir(&path));
         }
@@ -180,7 +184,8 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        // What stays where this fails is a request that nobody reads, and that keeps the driver from being loaded anew.
+        // What stays where this fails is a request that nobody reads, and that keeps the driver
+        // from being loaded anew.
         let _ = fs::remove_dir(&self.path);
     }
 }

@@ -13,7 +13,8 @@ fn data(lines: &str) -> Result<Document, DocumentError> {
 #[test]
 fn a_real_document() {
     let document = data(
-        "\"aa.toml\" = '''\n[token_configs]\n'''\n\"policy.rego\" = \"package agent_policy\\n\"\nplain = \"\"",
+        "\"aa.toml\" = '''\n[token_configs]\n'''\n\"policy.rego\" = \"package \
+        agent_policy\\n\"\nplain = \"\"",
     )
     .unwrap();
     assert_eq!(document.algorithm, Algorithm::Sha256);
@@ -178,7 +179,8 @@ fn parser_messages_quote_no_content() {
 
 #[test]
 fn deep_and_wide_documents_end_in_bounded_time() {
-    // A debug build takes these in moments; quadratic or recursive parsing would not end or would overflow the stack.
+    // A debug build takes these in moments; quadratic or recursive parsing would not end or would
+    // overflow the stack.
     let size = config_image::MAX_DOCUMENT_BYTES / 8;
     for (name, text) in [
         ("deep arrays", "a = ".to_owned() + &"[".repeat(size)),
@@ -200,7 +202,8 @@ fn deep_and_wide_documents_end_in_bounded_time() {
     }
 }
 
-/// A valid document of half a megabyte once took 1.5 GB to parse: the number of entries was looked at only afterwards.
+/// A valid document of half a megabyte once took 1.5 GB to parse: the number of entries was looked
+/// at only afterwards.
 #[test]
 fn the_number_of_tokens_is_bounded_before_parsing() {
     for (name, lines) in [

@@ -115,7 +115,8 @@ impl Machine {
         files(&self.path().join("run/measured-cfg"))
     }
 
-    /// Names and contents below `run/insecure-cfg`, but for the note of a refusal; `None` where it does not exist.
+    /// Names and contents below `run/insecure-cfg`, but for the note of a refusal; `None` where it
+    /// does not exist.
     pub fn insecure(&self) -> Option<BTreeMap<String, String>> {
         let mut files = files(&self.path().join("run/insecure-cfg"))?;
         files.remove("initdata.refused");

@@ -1,4 +1,5 @@
-//! Invariant: any bytes are a challenge, a token, an error's name of few harmless letters, or refused with fixed words.
+//! Invariant: any bytes are a challenge, a token, an error's name of few harmless letters, or
+//! refused with fixed words.
 #![no_main]
 
 use kbs_client::fuzz::{Challenge, error_kind, token_of};

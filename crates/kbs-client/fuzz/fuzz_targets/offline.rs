@@ -1,4 +1,5 @@
-//! Invariant: any bytes are a file of resources or an error of fixed words, and no resource is larger than the file.
+//! Invariant: any bytes are a file of resources or an error of fixed words, and no resource is
+//! larger than the file.
 #![no_main]
 
 use kbs_client::fuzz::find;

@@ -1,4 +1,5 @@
-//! Invariant: any signed bytes are a payload or an error of few words, and a payload that nobody encrypted is not opened.
+//! Invariant: any signed bytes are a payload or an error of few words, and a payload that nobody
+//! encrypted is not opened.
 #![no_main]
 
 use kbs_client::fuzz::Payload;

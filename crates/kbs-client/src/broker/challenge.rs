@@ -73,11 +73,11 @@ impl Challenge {
         &self.nonce
     }
 
-    /// What binds evidence to this challenge and to a key: the hash over both, and over the evidence of further devices, of
-    /// which there is none.
+    /// What binds evidence to this challenge and to a key: the hash over both, and over the
+    /// evidence of further devices, of which there is none.
     ///
-    /// The JSON is canonical (RFC 8785): sorted members, no spaces, and of strings only what has to be is escaped, all of
-    /// which `serde_json` does for members in this order.
+    /// The JSON is canonical (RFC 8785): sorted members, no spaces, and of strings only what has to
+    /// be is escaped, all of which `serde_json` does for members in this order.
     pub fn report_data(&self, key: &PublicKey) -> Vec<u8> {
         #[derive(Serialize)]
         #[serde(rename_all = "kebab-case")]
@@ -147,7 +147,8 @@ mod tests {
         bytes.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Made with Python: `json.dumps(..., sort_keys=True, separators=(",", ":"), ensure_ascii=False)` and `hashlib`.
+    /// Made with Python: `json.dumps(..., sort_keys=True, separators=(",", ":"),
+    /// ensure_ascii=False)` and `hashlib`.
     #[test]
     fn evidence_is_bound_to_nonce_and_key() {
         let key = json!({

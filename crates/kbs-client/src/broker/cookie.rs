@@ -1,7 +1,8 @@
-//! The cookie of a broker's session: one name, sent back to the broker that set it and to nobody else.
+//! The cookie of a broker's session: one name, sent back to the broker that set it and to nobody
+//! else.
 //!
-//! Attributes mean nothing here. A path or domain could only keep the cookie from its own broker, and how long it holds is
-//! found out by a 401.
+//! Attributes mean nothing here. A path or domain could only keep the cookie from its own broker,
+//! and how long it holds is found out by a 401.
 
 use reqwest::header::{HeaderMap, HeaderValue, SET_COOKIE};
 
@@ -13,11 +14,13 @@ const NAME: &str = "kbs-session-id";
 /// The longest value; brokers send 32 letters.
 const MAX_VALUE_BYTES: usize = 1024;
 
-/// The `Cookie` header of a session that an answer begins. Other cookies are ignored (RFC 6265, section 4.1.1).
+/// The `Cookie` header of a session that an answer begins. Other cookies are ignored (RFC 6265,
+/// section 4.1.1).
 ///
 /// # Errors
 ///
-/// [`Fault::Answer`] if there is no such cookie, several different ones, or one with a value that none has.
+/// [`Fault::Answer`] if there is no such cookie, several different ones, or one with a value that
+/// none has.
 pub fn session(headers: &HeaderMap) -> Result<HeaderValue, Fault> {
     let mut found: Option<&str> = None;
     for header in headers.get_all(SET_COOKIE) {

@@ -51,7 +51,8 @@ impl PublicKey {
 pub struct Attestation(Value);
 
 impl Attestation {
-    /// Evidence for a challenge. The measured document is not sent along: what measures it is in the evidence.
+    /// Evidence for a challenge. The measured document is not sent along: what measures it is in
+    /// the evidence.
     pub fn new(challenge: &Challenge, key: &PublicKey, evidence: Value) -> Self {
         Self(json!({
             "runtime-data": { "nonce": challenge.nonce(), "tee-pubkey": key },
@@ -92,8 +93,8 @@ pub struct ErrorKind {
     pub is_version: bool,
 }
 
-/// Reads `ErrorInformation`: `type`, a URL of which the last part says something, and `detail`, which is not repeated, because
-/// nobody knows what stands in it.
+/// Reads `ErrorInformation`: `type`, a URL of which the last part says something, and `detail`,
+/// which is not repeated, because nobody knows what stands in it.
 pub fn error_kind(text: &[u8]) -> ErrorKind {
     #[derive(Deserialize)]
     struct Information {

@@ -1,7 +1,8 @@
 //! A token that somebody else got from the broker, and the key that belongs to it.
 //!
-//! The file is what the attestation agent answers when it is asked for a token of kind `kbs`: `{"token": "...", "tee_keypair":
-//! "-----BEGIN ..."}`. A token alone is of no use, because the broker encrypts its answers for the key that the token names.
+//! The file is what the attestation agent answers when it is asked for a token of kind `kbs`:
+//! `{"token": "...", "tee_keypair": "-----BEGIN ..."}`. A token alone is of no use, because the
+//! broker encrypts its answers for the key that the token names.
 
 use std::path::Path;
 
@@ -49,7 +50,8 @@ fn parse(text: &[u8]) -> Result<Token, Fault> {
     let content = |rule| Fault::Content { rule };
     let raw: Raw = serde_json::from_slice(text).map_err(|_| {
         content(
-            "it is no JSON object with \"token\" and \"tee_keypair\", as the attestation agent's GetToken answers for kind \"kbs\"",
+            "it is no JSON object with \"token\" and \"tee_keypair\", as the attestation agent's \
+            GetToken answers for kind \"kbs\"",
         )
     })?;
     let is_token = !raw.token.is_empty()
@@ -73,7 +75,8 @@ mod tests {
     use super::*;
 
     /// A key on P-256 (`openssl genpkey`), which nobody uses.
-    const PEM: &str = "-----BEGIN PRIVATE KEY-----\\nMIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgQjLz8MMajCAfmt5Q\\nBKa4xyyMNOWFctY6M44cHnSGVbOhRANCAAQyQvLSD/syQPKAsHGY6BD11okxy5WS\\nZhzRGJ6vAFJuVW7pGaJATilqXYp1hxTBhHslMt9MhLeh47Wj+YBZHNSL\\n-----END PRIVATE KEY-----\\n";
+    const PEM: &str = "-----BEGIN PRIVATE \
+    KEY-----\\nMIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgQjLz8MMajCAfmt5Q\\nBKa4xyyMNOWFctY6M44cHnSGVbOhRANCAAQyQvLSD/syQPKAsHGY6BD11okxy5WS\\nZhzRGJ6vAFJuVW7pGaJATilqXYp1hxTBhHslMt9MhLeh47Wj+YBZHNSL\\n-----END PRIVATE KEY-----\\n";
 
     #[test]
     fn token_comes_with_its_key() {

@@ -1,10 +1,10 @@
-//! A secret that is sealed and encrypted: `key_id` is the URI of a key of 32 bytes, the key encryption key. It opens
-//! `encrypted_key`, with the IV of 12 bytes in `annotations.iv`, to a data key of 32 bytes. That one opens `encrypted_data`, with
-//! `iv`, to the secret. Both are AES-256-GCM without additional data and with the tag of 16 bytes at the end; all bytes are standard
-//! base64.
+//! A secret that is sealed and encrypted: `key_id` is the URI of a key of 32 bytes, the key
+//! encryption key. It opens `encrypted_key`, with the IV of 12 bytes in `annotations.iv`, to a data
+//! key of 32 bytes. That one opens `encrypted_data`, with `iv`, to the secret. Both are AES-256-GCM
+//! without additional data and with the tag of 16 bytes at the end; all bytes are standard base64.
 //!
-//! The guest components define envelopes only for providers that decrypt themselves. For provider `kbs` this layout follows
-//! theirs, down to the place of the second IV.
+//! The guest components define envelopes only for providers that decrypt themselves. For provider
+//! `kbs` this layout follows theirs, down to the place of the second IV.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use base64::Engine as _;
@@ -53,7 +53,8 @@ impl Envelope {
             encrypted_key: bytes(raw.encrypted_key)
                 .ok_or(SealedError::Payload("lacks \"encrypted_key\" in base64"))?,
             key_iv: iv(key_iv).ok_or(SealedError::Payload(
-                "lacks \"annotations.iv\", the 12 bytes in base64 with which \"encrypted_key\" was encrypted",
+                "lacks \"annotations.iv\", the 12 bytes in base64 with which \"encrypted_key\" was \
+                encrypted",
             ))?,
             encrypted_data: bytes(raw.encrypted_data)
                 .ok_or(SealedError::Payload("lacks \"encrypted_data\" in base64"))?,
@@ -67,7 +68,8 @@ impl Envelope {
     ///
     /// # Errors
     ///
-    /// [`SealedError::KeyLength`], or [`SealedError::Decrypt`] for what was changed or belongs to another key.
+    /// [`SealedError::KeyLength`], or [`SealedError::Decrypt`] for what was changed or belongs to
+    /// another key.
     pub fn open(&self, key: &[u8]) -> Result<Zeroizing<Vec<u8>>, SealedError> {
         if key.len() != KEY_BYTES {
             let uri = self.key.clone();

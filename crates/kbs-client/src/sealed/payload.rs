@@ -3,7 +3,8 @@
 //! - `vault`: `name` is the URI of the secret.
 //! - `envelope`: the secret is in it, encrypted; the `envelope` module has the layout.
 //!
-//! `provider` is `kbs` in both. `provider_settings`, and `annotations` of a vault, mean nothing for it.
+//! `provider` is `kbs` in both. `provider_settings`, and `annotations` of a vault, mean nothing for
+//! it.
 
 use puller_config::ResourceUri;
 use serde::Deserialize;

@@ -39,8 +39,8 @@ pub const HASTY: Limits = Limits {
 /// What the gateway's answers are.
 pub const OCTETS: &str = "Content-Type: application/octet-stream\r\n";
 
-/// The error of an attempt that says whether its request was answered as planned. Whoever never answers is given little time,
-/// and more of it where the machine was too slow to get that far.
+/// The error of an attempt that says whether its request was answered as planned. Whoever never
+/// answers is given little time, and more of it where the machine was too slow to get that far.
 pub fn error(end: End, attempt: impl Fn(Limits) -> (String, bool)) -> String {
     if !matches!(end, End::Silence | End::Drip) {
         let (error, was_asked) = attempt(PATIENT);

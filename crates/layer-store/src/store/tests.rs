@@ -42,8 +42,8 @@ fn a_layer_has_a_name_only_after_it_was_published() {
     assert_eq!(layer.implied().unwrap(), [&b""[..], b"home/u"]);
 }
 
-/// The thread of a pull that was given up outlives it and may end together with that of the next: the second was refused the
-/// name, and that was reported as an internal error.
+/// The thread of a pull that was given up outlives it and may end together with that of the next:
+/// the second was refused the name, and that was reported as an internal error.
 #[test]
 fn a_layer_may_be_published_twice() {
     let directory = tempfile::tempdir().unwrap();

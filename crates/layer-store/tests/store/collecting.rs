@@ -50,8 +50,8 @@ impl Site {
             .keep()
     }
 
-    /// Collects until so many containers are left. Whoever else unshares a mount namespace on this machine, another test
-    /// for example, has our mounts too for that time.
+    /// Collects until so many containers are left. Whoever else unshares a mount namespace on this
+    /// machine, another test for example, has our mounts too for that time.
     fn collect_until(&self, store: &Store, containers: usize) -> Collected {
         let sum = Cell::new(Collected::default());
         wait_until(|| {

@@ -48,8 +48,8 @@ pub fn try_publish(bytes: &[u8], store: &Store) -> Result<Layer, Failed> {
     }
 }
 
-/// Opens a store that another one of this test or of its child had open a moment ago: a child that a neighbour has just forked may
-/// still have the lock.
+/// Opens a store that another one of this test or of its child had open a moment ago: a child that
+/// a neighbour has just forked may still have the lock.
 pub fn reopen(path: &Path) -> Store {
     let store = RefCell::new(None);
     wait_until(|| match Store::open(path) {

@@ -100,7 +100,8 @@ fn privileged_a_mount_that_nobody_waits_for_is_undone() {
     unmount(&rootfs, UnmountFlags::empty()).unwrap();
 }
 
-/// What a container sees of some directories: mode, owner and time of the uppermost layer that has an entry for them.
+/// What a container sees of some directories: mode, owner and time of the uppermost layer that has
+/// an entry for them.
 #[test]
 fn privileged_what_layers_say_nothing_about_is_kept() {
     if !is_root("privileged_what_layers_say_nothing_about_is_kept") {
@@ -192,7 +193,8 @@ fn privileged_what_layers_say_nothing_about_is_kept() {
     assert!(all[2].starts_with("new 644"), "{all:?}");
 }
 
-/// Access control lists are taken over like owner and mode, and are not spread to what is below by inheritance.
+/// Access control lists are taken over like owner and mode, and are not spread to what is below by
+/// inheritance.
 #[test]
 fn privileged_lists_of_directories_without_an_entry() {
     if !is_root("privileged_lists_of_directories_without_an_entry") {
@@ -202,7 +204,8 @@ fn privileged_lists_of_directories_without_an_entry() {
     let store = Store::open(&directory.path().join("store")).unwrap();
     let rootfs = directory.path().join("rootfs");
     fs::create_dir(&rootfs).unwrap();
-    // Version 2; owner rwx, user 1000 r, group r-x, mask rwx, others nothing: see linux/posix_acl_xattr.h.
+    // Version 2; owner rwx, user 1000 r, group r-x, mask rwx, others nothing: see
+    // linux/posix_acl_xattr.h.
     let list: Vec<u8> = [(1, 7, u32::MAX), (2, 4, 1000), (4, 5, u32::MAX)]
         .into_iter()
         .chain([(0x10, 7, u32::MAX), (0x20, 0, u32::MAX)])

@@ -1,4 +1,5 @@
-//! Invariant: of any archive the entries keep to the limits, and the map of a file with holes fits its content exactly.
+//! Invariant: of any archive the entries keep to the limits, and the map of a file with holes fits
+//! its content exactly.
 #![no_main]
 
 use std::io::{self, Read};

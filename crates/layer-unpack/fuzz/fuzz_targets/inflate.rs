@@ -1,4 +1,5 @@
-//! Invariant: any deflate stream gives the bytes that zlib-rs makes of it, or is refused where zlib-rs refuses it.
+//! Invariant: any deflate stream gives the bytes that zlib-rs makes of it, or is refused where
+//! zlib-rs refuses it.
 #![no_main]
 
 use bytes::Bytes;

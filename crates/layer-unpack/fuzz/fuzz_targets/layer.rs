@@ -1,4 +1,5 @@
-//! Invariant: any archive is unpacked or refused, and nothing outside of its directory is made, changed or removed.
+//! Invariant: any archive is unpacked or refused, and nothing outside of its directory is made,
+//! changed or removed.
 #![no_main]
 
 use std::fs;

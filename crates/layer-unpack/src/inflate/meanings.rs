@@ -18,8 +18,8 @@ pub(super) const LENGTHS: [Entry; 19] = {
     entries
 };
 
-/// Bytes, the end, and lengths of copies (RFC 1951, section 3.2.5): eight without further bits, then four for each number
-/// of them; the longest has a symbol of its own.
+/// Bytes, the end, and lengths of copies (RFC 1951, section 3.2.5): eight without further bits,
+/// then four for each number of them; the longest has a symbol of its own.
 pub(super) const SYMBOLS: [Entry; MAX_SYMBOLS] = {
     let mut entries = [Entry::INVALID; MAX_SYMBOLS];
     let mut at = 0;

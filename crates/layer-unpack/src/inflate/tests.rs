@@ -43,7 +43,8 @@ fn deflate(plain: &[u8], level: u32) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Text that compressors find something in: bytes of a small or large alphabet, and repetitions from any distance.
+/// Text that compressors find something in: bytes of a small or large alphabet, and repetitions
+/// from any distance.
 fn text() -> impl Strategy<Value = Vec<u8>> {
     let part = (any::<u8>(), 1usize..3000, 1u8..=255, any::<u32>());
     proptest::collection::vec(part, 1..40).prop_map(|parts| {

@@ -1,4 +1,5 @@
-//! Encrypted layers, made with `openssl`, as they were encrypted and as somebody without the key would have them.
+//! Encrypted layers, made with `openssl`, as they were encrypted and as somebody without the key
+//! would have them.
 
 use std::process::Command;
 
@@ -11,7 +12,8 @@ use super::*;
 const KEY: [u8; 32] = [0x5a; 32];
 const NONCE: [u8; 16] = *b"0123456789abcdef";
 
-/// Whether layers can be encrypted here. Where every test has to run, a missing program is a failure.
+/// Whether layers can be encrypted here. Where every test has to run, a missing program is a
+/// failure.
 pub(super) fn has_openssl(test: &str) -> bool {
     let version = Command::new("openssl").arg("version").output();
     let is_there = version.is_ok_and(|output| output.status.success());
@@ -101,7 +103,8 @@ impl Sealed {
         }
     }
 
-    /// With a digest of whatever the ciphertext became, as somebody who serves another manifest has it.
+    /// With a digest of whatever the ciphertext became, as somebody who serves another manifest has
+    /// it.
     fn unpack(&self) -> (tempfile::TempDir, Result<Unpacked, LayerError>) {
         let directory = tempfile::tempdir().unwrap();
         let root = fs::File::open(directory.path()).unwrap().into();
@@ -154,7 +157,8 @@ fn privileged_an_encrypted_layer_is_unpacked_like_a_plain_one() {
     let archive = large();
     let zstd = zstd::encode_all(&archive[..], 1).unwrap();
     for compressed in [&archive, &gzip(&archive), &zstd] {
-        // All of the counter wraps after the first block, or the lower half, which has to carry over.
+        // All of the counter wraps after the first block, or the lower half, which has to carry
+        // over.
         let half = [[0x11; 8], [0xff; 8]].concat();
         for nonce in [NONCE, [0xff; 16], half.try_into().unwrap()] {
             let sealed = Sealed::with_nonce(nonce, compressed, &archive);
@@ -183,8 +187,9 @@ fn an_empty_layer_is_what_it_is_without_encryption() {
     }
 }
 
-/// Whoever has no key but can write the manifest. Everything is refused with one reason, whatever it broke on the way: the
-/// first byte breaks the compression, one in the middle the content, the last one nothing but a check.
+/// Whoever has no key but can write the manifest. Everything is refused with one reason, whatever
+/// it broke on the way: the first byte breaks the compression, one in the middle the content, the
+/// last one nothing but a check.
 #[test]
 fn changed_ciphertext_is_known_by_its_hmac() {
     if !has_openssl("changed_ciphertext_is_known_by_its_hmac") {
@@ -262,7 +267,8 @@ fn the_blob_is_judged_before_its_encryption() {
     }
 }
 
-/// It would be a layer of nothing but noise, and is what remains of an image whose media types were changed.
+/// It would be a layer of nothing but noise, and is what remains of an image whose media types were
+/// changed.
 #[test]
 fn ciphertext_is_no_plain_layer() {
     if !has_openssl("ciphertext_is_no_plain_layer") {
@@ -274,7 +280,8 @@ fn ciphertext_is_no_plain_layer() {
     assert!(matches!(result, Err(LayerError::Unpack(_))), "{result:?}");
 }
 
-/// An authentic layer may still be a broken one; then the stages behind the cipher leave early, and nobody is left waiting.
+/// An authentic layer may still be a broken one; then the stages behind the cipher leave early, and
+/// nobody is left waiting.
 #[test]
 fn a_broken_layer_is_told_from_a_forged_one() {
     if !has_openssl("a_broken_layer_is_told_from_a_forged_one") {

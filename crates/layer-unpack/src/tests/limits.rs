@@ -16,7 +16,8 @@ fn blobs(test: &str, compressed: &[u8], archive: &[u8]) -> Vec<(Vec<u8>, Option<
     blobs
 }
 
-/// A layer of 160 KB once made directories 19,500 deep, each symbolic link leading as deep as the last and then 500 more.
+/// A layer of 160 KB once made directories 19,500 deep, each symbolic link leading as deep as the
+/// last and then 500 more.
 #[test]
 fn privileged_links_do_not_lead_deeper_than_paths() {
     if !is_root("privileged_links_do_not_lead_deeper_than_paths") {
@@ -276,7 +277,8 @@ fn privileged_a_layer_has_limits() {
     );
 }
 
-/// The header of a frame and a block of one byte, by hand (RFC 8878, "Zstandard Frames"): no encoder makes the largest.
+/// The header of a frame and a block of one byte, by hand (RFC 8878, "Zstandard Frames"): no
+/// encoder makes the largest.
 #[test]
 fn a_zstd_window_has_a_limit() {
     let frame = |window_log: u8| {
@@ -300,8 +302,8 @@ fn a_zstd_window_has_a_limit() {
     }
 }
 
-/// A wrong archive at the beginning of a blob that is larger than all queues together: every stage goes away in its own time,
-/// and the digest is still what decides.
+/// A wrong archive at the beginning of a blob that is larger than all queues together: every stage
+/// goes away in its own time, and the digest is still what decides.
 #[test]
 fn a_stage_that_ends_early_leaves_nobody_waiting() {
     let test = "a_stage_that_ends_early_leaves_nobody_waiting";

@@ -18,7 +18,8 @@ fn unpacker<'a>(root: &std::path::Path, left: usize, caller: &'a Caller) -> Unpa
     }
 }
 
-/// Short paths of directories, through symbolic links as many as an archive has entries, once cost several times the limit.
+/// Short paths of directories, through symbolic links as many as an archive has entries, once cost
+/// several times the limit.
 #[test]
 fn privileged_each_directory_counts_with_what_its_place_costs() {
     if !vm_harness::is_root("privileged_each_directory_counts_with_what_its_place_costs") {

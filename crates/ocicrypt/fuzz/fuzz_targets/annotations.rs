@@ -1,8 +1,9 @@
-//! Invariant: any annotations are refused, or describe an encryption within its limits that no key opens which is not there; with one
-//! reason for each way, in few words without a control character.
+//! Invariant: any annotations are refused, or describe an encryption within its limits that no key
+//! opens which is not there; with one reason for each way, in few words without a control
+//! character.
 //!
-//! The input is lines of a name and a value. A name that begins with a dot is of the encryption; a value that begins with `{` is
-//! encoded first.
+//! The input is lines of a name and a value. A name that begins with a dot is of the encryption; a
+//! value that begins with `{` is encoded first.
 #![no_main]
 
 use std::collections::BTreeMap;

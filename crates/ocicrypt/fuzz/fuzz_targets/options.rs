@@ -1,4 +1,5 @@
-//! Invariant: any bytes are options with one cipher and one key, or an error of few words; private ones are not repeated in it.
+//! Invariant: any bytes are options with one cipher and one key, or an error of few words; private
+//! ones are not repeated in it.
 //!
 //! The first line, if there are several, is the public options; the rest is the private ones.
 #![no_main]

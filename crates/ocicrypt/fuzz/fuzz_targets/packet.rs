@@ -1,5 +1,5 @@
-//! Invariant: any bytes are a packet within its limits or an error of few words without a control character, and no key opens what
-//! is not wrapped with it.
+//! Invariant: any bytes are a packet within its limits or an error of few words without a control
+//! character, and no key opens what is not wrapped with it.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

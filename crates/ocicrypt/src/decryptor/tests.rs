@@ -100,7 +100,8 @@ fn every_byte_counts() {
     }
 }
 
-/// The HMAC covers no nonce: another one is noticed by the digest that was wrapped, and by nothing else.
+/// The HMAC covers no nonce: another one is noticed by the digest that was wrapped, and by nothing
+/// else.
 #[test]
 fn another_nonce_or_layer_is_noticed() {
     let hmac = "fc561279980cf3a4bc367176dbca69d5137f2847d377a7252702917630ac15b4";
@@ -129,7 +130,8 @@ fn no_place_takes_no_bytes() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// However a stream is cut, the same comes out: one block before the counter wraps, over several steps.
+    /// However a stream is cut, the same comes out: one block before the counter wraps, over
+    /// several steps.
     #[test]
     fn cuts_make_no_difference(
         cuts in prop::collection::vec(0usize..50_000, 0..20),

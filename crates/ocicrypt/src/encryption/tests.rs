@@ -80,7 +80,8 @@ fn every_way_has_its_reason() {
             PACKETS,
             list(&[GCM]),
             Refused::Unopened(Unopened::Key),
-            "key provider attestation-agent 1, kbs:///default/image-kek/1: the key of that name does not open it",
+            "key provider attestation-agent 1, kbs:///default/image-kek/1: the key of that name \
+            does not open it",
         ),
         (
             PACKETS,
@@ -92,7 +93,8 @@ fn every_way_has_its_reason() {
             PACKETS,
             list(&[&short]),
             Refused::Unopened(Unopened::KeyBytes),
-            "kbs:///short/a/b: what has that name is no key of 32 bytes; it has to be the bytes themselves",
+            "kbs:///short/a/b: what has that name is no key of 32 bytes; it has to be the bytes \
+            themselves",
         ),
         (
             PACKETS,
@@ -140,7 +142,8 @@ fn every_way_has_its_reason() {
     }
 }
 
-/// Somebody with the key wrapped something that is no use: that is told apart from a wrong key, and nothing of it is shown.
+/// Somebody with the key wrapped something that is no use: that is told apart from a wrong key, and
+/// nothing of it is shown.
 #[test]
 fn what_was_wrapped_must_be_options() {
     let key = LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &key_encryption_key()).unwrap());

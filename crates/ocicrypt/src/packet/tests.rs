@@ -139,7 +139,8 @@ fn only_the_right_key_opens() {
     }
 }
 
-/// What somebody without the key can make of a packet that was wrapped with GCM: the same options, to be changed bit by bit.
+/// What somebody without the key can make of a packet that was wrapped with GCM: the same options,
+/// to be changed bit by bit.
 #[test]
 fn counter_mode_is_refused_by_name() {
     let packet = Packet::parse(GCM.as_bytes()).unwrap();

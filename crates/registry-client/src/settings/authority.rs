@@ -56,7 +56,8 @@ impl Authority {
         self.origin() == Some(Origin::Measured)
     }
 
-    /// The key of a reference that was not fetched. Without it nothing is asked: that would be anonymously, or trusting the web.
+    /// The key of a reference that was not fetched. Without it nothing is asked: that would be
+    /// anonymously, or trusting the web.
     pub(crate) fn unresolved(&self) -> Option<&'static str> {
         if self.registry.credentials_uri.is_some() {
             Some(CREDENTIALS_URI)
@@ -65,7 +66,8 @@ impl Authority {
         }
     }
 
-    /// Whether its roots are at hand, where it is that of a host that a source sends the puller to, or of a proxy.
+    /// Whether its roots are at hand, where it is that of a host that a source sends the puller to,
+    /// or of a proxy.
     ///
     /// # Errors
     ///

@@ -1,12 +1,17 @@
-//! A pull with credentials that were fetched confidentially, and what the host's document may still say in it: its proxies.
+//! A pull with credentials that were fetched confidentially, and what the host's document may still
+//! say in it: its proxies.
 //!
-//! The host chooses which resource is fetched, answers the guest's name look-ups and stands on its network. So the secret goes
-//! only where whoever wrote the *fetched* document says, over TLS that the host has no part in:
+//! The host chooses which resource is fetched, answers the guest's name look-ups and stands on its
+//! network. So the secret goes only where whoever wrote the *fetched* document says, over TLS that
+//! the host has no part in:
 //!
-//! - The registry of the image, or its mirror by the measured document, has to be named in the fetched document.
-//! - Of the host's document all entries are gone: CAs, unchecked certificates, plain HTTP, mirrors, and entries for the token
-//!   servers and storage hosts that the registry sends the puller to. The web's roots hold, or those that were fetched.
-//! - The measured document stays, but for unchecked certificates and plain HTTP, which are nobody's wish for a secret.
+//! - The registry of the image, or its mirror by the measured document, has to be named in the
+//!   fetched document.
+//! - Of the host's document all entries are gone: CAs, unchecked certificates, plain HTTP, mirrors,
+//!   and entries for the token servers and storage hosts that the registry sends the puller to. The
+//!   web's roots hold, or those that were fetched.
+//! - The measured document stays, but for unchecked certificates and plain HTTP, which are nobody's
+//!   wish for a secret.
 //! - The proxies of either document stay: all that passes them is TLS to the other end.
 
 use std::sync::Arc;
@@ -29,17 +34,20 @@ pub(super) struct Confided {
 }
 
 impl Settings {
-    /// The settings for the pull of one repository with credentials that were fetched by the `credentials-uri` of the entry for
-    /// its registry, and with CAs that were fetched by `ca-certs-uri`.
+    /// The settings for the pull of one repository with credentials that were fetched by the
+    /// `credentials-uri` of the entry for its registry, and with CAs that were fetched by
+    /// `ca-certs-uri`.
     ///
-    /// A mirror of the measured entry is asked with the credentials of its own measured entry, or else with what the fetched
-    /// document has for the mirror's own name, or else anonymously. Nothing is lent to it.
+    /// A mirror of the measured entry is asked with the credentials of its own measured entry, or
+    /// else with what the fetched document has for the mirror's own name, or else anonymously.
+    /// Nothing is lent to it.
     ///
     /// # Errors
     ///
-    /// [`Error::NotConfided`] unless the fetched document has credentials for the registry, or for the mirror where only that is
-    /// asked; [`Error::ConfidedPlain`] for a mirror over plain HTTP. [`Error::Internal`] where the entry has no such reference,
-    /// or where its CAs were not fetched.
+    /// [`Error::NotConfided`] unless the fetched document has credentials for the registry, or for
+    /// the mirror where only that is asked; [`Error::ConfidedPlain`] for a mirror over plain HTTP.
+    /// [`Error::Internal`] where the entry has no such reference, or where its CAs were not
+    /// fetched.
     pub fn confided(
         &self,
         fetched: DockerConfig,
@@ -160,7 +168,8 @@ impl Fetched<'_> {
     }
 
     fn not_for(&self, host: &RegistryHost) -> Error {
-        let rule = "it has no entry for that registry and repository; write one into it under the registry's own name";
+        let rule = "it has no entry for that registry and repository; write one into it under the \
+        registry's own name";
         self.error(host, rule.to_owned())
     }
 
@@ -173,7 +182,8 @@ impl Fetched<'_> {
     }
 }
 
-/// What is left of an entry in such a pull, without credentials: of one that the host wrote, its name.
+/// What is left of an entry in such a pull, without credentials: of one that the host wrote, its
+/// name.
 pub(super) fn bare(entry: &Authority) -> Authority {
     let registry = match entry.is_measured() {
         true => Registry {

@@ -24,7 +24,8 @@ fn roots(name: &str) -> Roots {
     Roots::parse(&certificate(name)).unwrap()
 }
 
-/// A docker configuration of these keys; each one's user name is its key, with what a user name may have.
+/// A docker configuration of these keys; each one's user name is its key, with what a user name may
+/// have.
 fn fetched(keys: &[&str]) -> DockerConfig {
     let mut json = "{\"auths\":{".to_owned();
     for (at, key) in keys.iter().enumerate() {
@@ -150,7 +151,8 @@ fn nothing_of_the_host_but_its_proxies_is_left() {
     assert!(settings.proxies().https_proxy.is_some());
     assert_eq!(
         source.refused().to_string(),
-        "registry.corp refused the credentials of what \"credentials-uri\" of entry \".corp.\" names (401 Unauthorized): check user name and password or token in that resource"
+        "registry.corp refused the credentials of what \"credentials-uri\" of entry \".corp.\" \
+        names (401 Unauthorized): check user name and password or token in that resource"
     );
     for url in [
         "https://registry.corp/v2/",

@@ -13,8 +13,8 @@ use crate::error::Error;
 
 /// The file beside the document in which `initdata-processor` says why it handed none out.
 ///
-/// Two configuration disks, a disk that does not decode, refused initdata: in all of them no document may mean "no
-/// configuration", because that would be a silent anonymous pull.
+/// Two configuration disks, a disk that does not decode, refused initdata: in all of them no
+/// document may mean "no configuration", because that would be a silent anonymous pull.
 const REFUSAL_EXTENSION: &str = "error";
 
 /// The longest refusal that is passed on; the processor writes one line of a sentence or two.
@@ -34,8 +34,8 @@ impl DocumentFile {
     ///
     /// # Errors
     ///
-    /// A file that cannot be read or breaks a rule is an error and never the defaults: that would be a silent anonymous
-    /// pull.
+    /// A file that cannot be read or breaks a rule is an error and never the defaults: that would
+    /// be a silent anonymous pull.
     pub(super) fn load(path: &Path, origin: Origin) -> Result<Self, Error> {
         let unreadable = |source| Error::ConfigurationUnreadable {
             path: path.to_owned(),

@@ -125,7 +125,8 @@ fn what_the_owner_says_of_a_host_is_all_that_is_said() {
     }
 }
 
-/// A host that the puller is sent to: the host's entry for it counts only where the owner says nothing.
+/// A host that the puller is sent to: the host's entry for it counts only where the owner says
+/// nothing.
 #[test]
 fn entries_of_other_hosts_count_by_who_is_in_charge() {
     let both = |measured: &[&str], configuration: &[&str]| {

@@ -18,7 +18,8 @@ pub struct CertificateFault {
 }
 
 impl CertificateFault {
-    /// Tells what is known. The certificates come from the peer and are not verified: they are only described.
+    /// Tells what is known. The certificates come from the peer and are not verified: they are only
+    /// described.
     pub(super) fn new(
         cause: &CertificateError,
         end_entity: &CertificateDer<'_>,
@@ -68,16 +69,25 @@ fn words(cause: &CertificateError, now: UnixTime, chain: &[Option<Portrait>]) ->
             words
         }
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-            format!("it has expired, or the clock of the guest is wrong, which says {}", day(now))
+            format!(
+                "it has expired, or the clock of the guest is wrong, which says {}",
+                day(now)
+            )
         }
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-            format!("it is not valid yet, or the clock of the guest is wrong, which says {}", day(now))
+            format!(
+                "it is not valid yet, or the clock of the guest is wrong, which says \
+            {}",
+                day(now)
+            )
         }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             "it is for other names".to_owned()
         }
         CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
-            "it is the certificate of an authority and not of a server (issue one with \"CA:FALSE\" and a subject alternative name)".to_owned()
+            "it is the certificate of an authority and not of a server (issue one \
+            with \"CA:FALSE\" and a subject alternative name)"
+                .to_owned()
         }
         other => other.to_string(),
     }
@@ -171,7 +181,9 @@ mod tests {
         let good = chain((2020, 2030), (2020, 2030));
         assert_eq!(
             told(CertificateError::UnknownIssuer, &good[..2]),
-            "it was issued by an unknown authority, \"CN=Root\" (it is \"CN=a?server\" for \"registry.corp\", issued by \"CN=Middle\", valid from 2020-01-01 to 2030-01-01; expected was one for \"registry.corp\")"
+            "it was issued by an unknown authority, \"CN=Root\" (it is \"CN=a?server\" \
+            for \"registry.corp\", issued by \"CN=Middle\", valid from 2020-01-01 to 2030-01-01; \
+            expected was one for \"registry.corp\")"
         );
         assert!(
             told(CertificateError::UnknownIssuer, &good[..1])

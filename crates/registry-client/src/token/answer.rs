@@ -1,4 +1,5 @@
-//! What a token server answers: the field names of its two dialects, and how long the token is good.
+//! What a token server answers: the field names of its two dialects, and how long the token is
+//! good.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,7 +11,8 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use zeroize::Zeroize as _;
 
-/// How long a token is good whose server does not say (distribution specification, "Token Authentication").
+/// How long a token is good whose server does not say (distribution specification, "Token
+/// Authentication").
 const DEFAULT_LIFETIME: Duration = Duration::from_secs(60);
 
 /// How long a token is used at most, whatever its server says.
@@ -19,7 +21,8 @@ const MAX_LIFETIME: Duration = Duration::from_secs(60 * 60);
 /// How long before its end a token is not used any more.
 const MARGIN: Duration = Duration::from_secs(10);
 
-/// An answer. Borrowed where that is possible, zeroed where it is not, so that no copy of a token is left behind.
+/// An answer. Borrowed where that is possible, zeroed where it is not, so that no copy of a token
+/// is left behind.
 #[derive(Default)]
 pub(super) struct TokenAnswer<'a> {
     token: Text<'a>,
@@ -37,7 +40,8 @@ impl TokenAnswer<'_> {
             .find(|text| !text.is_empty())
     }
 
-    /// When it is time for another token. `now` is the time for the server, because a guest's clock is the host's to set.
+    /// When it is time for another token. `now` is the time for the server, because a guest's clock
+    /// is the host's to set.
     pub(super) fn renew_after(&self, now: Option<SystemTime>) -> Duration {
         let lifetime = match self.expires_in {
             None | Some(0) => DEFAULT_LIFETIME,
@@ -103,7 +107,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for TokenAnswer<'a> {
                     match name.as_ref() {
                         "token" => answer.token = map.next_value()?,
                         "access_token" => answer.access_token = map.next_value()?,
-                        // How long it is good is a hint, so nonsense there is no reason to go without.
+                        // How long it is good is a hint, so nonsense there is no reason to go
+                        // without.
                         "expires_in" => answer.expires_in = number(&map.next_value()?),
                         "issued_at" => answer.issued_at = moment(&map.next_value()?),
                         _ => {

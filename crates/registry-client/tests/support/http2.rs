@@ -1,4 +1,5 @@
-//! A server that speaks HTTP/2 and nothing else: one answer for each connection, in as few frames as there can be.
+//! A server that speaks HTTP/2 and nothing else: one answer for each connection, in as few frames
+//! as there can be.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;

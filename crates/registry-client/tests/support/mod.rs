@@ -41,8 +41,8 @@ pub fn hasty() -> Patience {
     }
 }
 
-/// As [`hasty`], and does not wait long for who says nothing: a busy machine must not be taken for such a one, so tests that count
-/// requests want it only where silence is what they are about.
+/// As [`hasty`], and does not wait long for who says nothing: a busy machine must not be taken for
+/// such a one, so tests that count requests want it only where silence is what they are about.
 pub fn impatient() -> Patience {
     Patience {
         connect: Duration::from_secs(1),
@@ -123,7 +123,8 @@ pub fn text(error: &Error) -> String {
 
 pub fn entry(name: &str, user: &str, password: &str, ca_certs: &str) -> String {
     format!(
-        "[registries.\"{name}\"]\nusername = \"{user}\"\npassword = \"{password}\"\nca-certs = \"\"\"\n{ca_certs}\"\"\"\n"
+        "[registries.\"{name}\"]\nusername = \"{user}\"\npassword = \"{password}\"\nca-certs \
+        = \"\"\"\n{ca_certs}\"\"\"\n"
     )
 }
 

@@ -45,11 +45,13 @@ impl Parties {
     pub fn trusting(&self, port: u16, keys: &str) -> String {
         let ca = self.host.certificate();
         format!(
-            "[registries.\"localhost:{port}\"]\n{keys}ca-certs = \"\"\"\n{ca}\"\"\"\nusername = \"thief\"\npassword = \"x\"\n"
+            "[registries.\"localhost:{port}\"]\n{keys}ca-certs = \"\"\"\n{ca}\"\"\"\nusername \
+            = \"thief\"\npassword = \"x\"\n"
         )
     }
 
-    /// The reference, in a document of the owner or of the host, and the host's own words behind it.
+    /// The reference, in a document of the owner or of the host, and the host's own words behind
+    /// it.
     pub fn by_either(&self, port: u16, keys: &str, host: &str) -> [[String; 2]; 2] {
         let name = self.name;
         let entry = format!("[registries.\"{name}:{port}\"]\n{BY_REFERENCE}{keys}");
@@ -112,7 +114,8 @@ pub fn each([measured, configuration]: &[String; 2]) -> [&str; 2] {
     [measured, configuration]
 }
 
-/// Nothing that was planted, in any spelling in which it is sent, and no header that would carry it.
+/// Nothing that was planted, in any spelling in which it is sent, and no header that would carry
+/// it.
 pub fn assert_innocent(seen: &str) {
     let pair = BASE64_STANDARD.encode(format!("{USER}:{PASSWORD}"));
     for planted in [USER, PASSWORD, REFRESH, ACCESS, pair.trim_end_matches('=')] {

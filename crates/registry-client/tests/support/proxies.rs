@@ -24,7 +24,8 @@ pub fn tinyproxy(scratch: &Scratch, user: &str, password: &str, is_strict: bool)
     start(scratch, |port| {
         let strict = if is_strict { "ConnectPort 443\n" } else { "" };
         let config = format!(
-            "Port {port}\nListen 127.0.0.1\nAllow 127.0.0.1\nBasicAuth {user} {password}\nMaxClients 20\n{strict}"
+            "Port {port}\nListen 127.0.0.1\nAllow 127.0.0.1\nBasicAuth {user} \
+            {password}\nMaxClients 20\n{strict}"
         );
         let path = scratch
             .write(&format!("tinyproxy-{port}.conf"), config)
@@ -47,7 +48,8 @@ pub fn tls_front(scratch: &Scratch, identity: &vm_harness::pki::Identity, to: u1
         let path = scratch.write(&format!("front-{port}.pem"), &text).unwrap();
         let path = path.display();
         format!(
-            "socat OPENSSL-LISTEN:{port},bind=127.0.0.1,reuseaddr,fork,verify=0,cert={path} TCP:127.0.0.1:{to}"
+            "socat OPENSSL-LISTEN:{port},bind=127.0.0.1,reuseaddr,fork,verify=0,cert={path} \
+            TCP:127.0.0.1:{to}"
         )
     })
 }

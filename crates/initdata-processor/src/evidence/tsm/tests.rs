@@ -1,4 +1,5 @@
-//! What a plain directory can show; the protocol itself is tested on a real configfs, in `tests/evidence.rs`.
+//! What a plain directory can show; the protocol itself is tested on a real configfs, in
+//! `tests/evidence.rs`.
 
 use tempfile::TempDir;
 
