@@ -1,6 +1,6 @@
-//! A network on which the guest reaches a proxy and nothing else: not the registry, not its mirror, not its token server, no
-//! DNS. The proxy wants a password, the registry tokens, everybody's certificate is by a private CA, and the mirror has lost
-//! a layer.
+//! A network on which the guest reaches a proxy and nothing else: not the registry, not its mirror,
+//! not its token server, no DNS. The proxy wants a password, the registry tokens, everybody's
+//! certificate is by a private CA, and the mirror has lost a layer.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
@@ -45,7 +45,8 @@ fn assert_pulled(closed: &Closed, proxy: &Proxy, report: &Report) -> Result<()> 
             closed.mirror.log()
         );
     }
-    // The registry was asked for that alone, and gave it for a token that is good for one repository.
+    // The registry was asked for that alone, and gave it for a token that is good for one
+    // repository.
     let lost = format!("/v2/team/app/{}", blob(&closed.lost));
     let answers = closed.registry.answers();
     assert!(
@@ -184,7 +185,8 @@ fn a_proxy_that_does_not_open_a_way_to_the_registry() -> Result<()> {
     let error = refusal(&report)?;
     let [_, _, registry] = closed.targets();
     let named = format!(
-        "cannot reach {registry} through the proxy http://[redacted]@{PROXY_ADDRESS} of [extra-env]: "
+        "cannot reach {registry} through the proxy http://[redacted]@{PROXY_ADDRESS} of \
+        [extra-env]: "
     );
     let refused = "the proxy does not open a way there";
     assert_tells(&error, &[&named, refused, &closed.lost]);

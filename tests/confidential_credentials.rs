@@ -1,8 +1,8 @@
 //! Credentials that the host never sees, and a host that tries to have them sent to itself.
 //!
-//! The table of the confused deputy: in each row the host writes something into its document, or answers in a registry's place, and
-//! servers that record everything prove that no secret leaves. Most rows run the guest's puller on this machine; the last
-//! ones run in a guest.
+//! The table of the confused deputy: in each row the host writes something into its document, or
+//! answers in a registry's place, and servers that record everything prove that no secret leaves.
+//! Most rows run the guest's puller on this machine; the last ones run in a guest.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
@@ -264,7 +264,8 @@ fn privileged_a_token_realm_elsewhere() -> Result<()> {
             .run(&stage.image(&registry))?;
         let refusal = outcome.refusal()?.to_owned();
         if is_good {
-            // Its tokens are none of the registry's, but it was asked, with the password, as it should.
+            // Its tokens are none of the registry's, but it was asked, with the password, as it
+            // should.
             stage.assert_given(&realm);
             stage.assert_none_in(outcome.said.as_bytes(), "what the program said");
         } else {
@@ -349,7 +350,8 @@ fn privileged_a_reference_to_another_secret() -> Result<()> {
     Ok(())
 }
 
-/// Whether what lies there is a key is the only thing that the host may learn, and that it can learn anyway.
+/// Whether what lies there is a key is the only thing that the host may learn, and that it can
+/// learn anyway.
 #[test]
 fn privileged_keys_that_are_another_secret() -> Result<()> {
     as_root!("privileged_keys_that_are_another_secret");

@@ -1,4 +1,5 @@
-//! The node's kubelet plugins know the registry's password of the hour, the node's document only its CA.
+//! The node's kubelet plugins know the registry's password of the hour, the node's document only
+//! its CA.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,7 +9,8 @@ use end_to_end::{assert_no_secret, assert_tells, refusal, run, site};
 use vm_harness::site::{REGISTRY_NAME, USERNAME};
 use vm_harness::{Scenario, Scratch, Site};
 
-/// A sandbox on a node whose plugin answers `password`, in the way of a cloud's: for the registry's host, not to be kept.
+/// A sandbox on a node whose plugin answers `password`, in the way of a cloud's: for the registry's
+/// host, not to be kept.
 fn scenario(site: &Site, node: &Scratch, password: &str) -> Result<Scenario> {
     let registry = format!("{REGISTRY_NAME}:{}", site.registry.port());
     let answer = node.write(
@@ -22,8 +24,10 @@ fn scenario(site: &Site, node: &Scratch, password: &str) -> Result<Scenario> {
     let config = node.write(
         "providers.yaml",
         format!(
-            "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n- name: cloud-credential-provider\n  \
-             matchImages: [\"*.corp:{}\"]\n  defaultCacheDuration: 12h\n  apiVersion: credentialprovider.kubelet.k8s.io/v1\n  \
+            "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n- \
+            name: cloud-credential-provider\n  \
+             matchImages: [\"*.corp:{}\"]\n  defaultCacheDuration: 12h\n  apiVersion: \
+             credentialprovider.kubelet.k8s.io/v1\n  \
              args: [get-credentials]\n",
             site.registry.port()
         ),
@@ -45,7 +49,8 @@ fn scenario(site: &Site, node: &Scratch, password: &str) -> Result<Scenario> {
             site.authority.certificate()
         )),
         settings: format!(
-            "[credential-providers]\nconfig = {config:?}\nbin-dir = {plugins:?}\nregistries = [\"{registry}\"]\ndeadline-secs = 60\n"
+            "[credential-providers]\nconfig = {config:?}\nbin-dir = {plugins:?}\nregistries = \
+            [\"{registry}\"]\ndeadline-secs = 60\n"
         ),
         ..site.scenario()
     })

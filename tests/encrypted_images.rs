@@ -1,8 +1,8 @@
 //! Images encrypted by `skopeo`, pulled with the keys that open them and refused without.
 //!
-//! Keys come from the document, from a key broker service, and from a data hub, a gateway and a file in the guest; each result is
-//! compared file by file with the plain image. Which key opens what, and what attackers make of such images, is proven without a VM
-//! in the puller's own tests.
+//! Keys come from the document, from a key broker service, and from a data hub, a gateway and a
+//! file in the guest; each result is compared file by file with the plain image. Which key opens
+//! what, and what attackers make of such images, is proven without a VM in the puller's own tests.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
@@ -77,7 +77,8 @@ fn a_key_broker_opens_an_image_for_a_guest_that_proves_itself() -> Result<()> {
     let vault = Vault::new().with("default/key/image", rewrap.key);
     let kbs = Kbs::with_tls(vault, Policy::default(), &authority, KBS_NAME)?;
     let initdata = measured(&format!(
-        "[resources]\nsources = [\"kbs={}\"]\nkbs-attester = \"sample\"\nkbs-ca-certs = \"\"\"\n{}\"\"\"\n",
+        "[resources]\nsources = [\"kbs={}\"]\nkbs-attester = \"sample\"\nkbs-ca-certs \
+        = \"\"\"\n{}\"\"\"\n",
         kbs.base(),
         authority.certificate()
     ));
@@ -151,8 +152,10 @@ fn a_hub_a_gateway_and_a_file_are_asked_in_order() -> Result<()> {
     scenario.programs.push(Program::GuestResources);
     let services = "guest-resources /job/hub.json hub /run/hub.sock &\n\
          guest-resources /job/gateway.json gateway 127.0.0.1:8006 &\n\
-         until [ -S /run/hub.sock ] && grep -q ':1F46 00000000:0000 0A' /proc/net/tcp; do usleep 20000; done\n\
-         PULLER_ARGUMENTS='--resources cdh=unix:/run/hub.sock --resources rest=http://127.0.0.1:8006 \
+         until [ -S /run/hub.sock ] && grep -q ':1F46 00000000:0000 0A' /proc/net/tcp; do usleep \
+         20000; done\n\
+         PULLER_ARGUMENTS='--resources cdh=unix:/run/hub.sock --resources \
+         rest=http://127.0.0.1:8006 \
          --resources offline=/job/file.json'\n";
     scenario.files.extend([
         ("job/services".to_owned(), services.into()),
@@ -192,7 +195,8 @@ fn no_image_without_its_key_not_even_a_cached_one() -> Result<()> {
     let locked = Locked::start()?;
     let rsa = locked.key(KeyKind::Rsa2048);
     let image = locked.encrypt("for-rsa", &[rsa], Which::All)?;
-    // Encrypted anew: a layer that is in the store under the same key is not fetched again, whatever its ciphertext is.
+    // Encrypted anew: a layer that is in the store under the same key is not fetched again,
+    // whatever its ciphertext is.
     let anew = locked.encrypt("anew", &[rsa], Which::All)?;
     let mut flipped = Surgery::begin(locked.site.scratch(), "flipped", &anew)?;
     flipped.flip(2)?;

@@ -1,8 +1,10 @@
-//! What the host announced, as the guest's kernel tells it: the real interfaces of Linux 6.12 (configfs-TSM, and the ioctls of
-//! both platforms), with test modules in the place of the firmware behind them.
+//! What the host announced, as the guest's kernel tells it: the real interfaces of Linux 6.12
+//! (configfs-TSM, and the ioctls of both platforms), with test modules in the place of the firmware
+//! behind them.
 //!
-//! One guest runs `initdata-processor` once for each row of a table, with other modules loaded. The kernel parameter that
-//! accepts unverified initdata is set all the time, so that a TEE that is not recognised as one would show as a success.
+//! One guest runs `initdata-processor` once for each row of a table, with other modules loaded. The
+//! kernel parameter that accepts unverified initdata is set all the time, so that a TEE that is not
+//! recognised as one would show as a success.
 
 #[path = "evidence/table.rs"]
 mod table;
@@ -196,7 +198,8 @@ fn contradictions_and_lies() -> Result<()> {
     );
     table.shell("rm /dev/tdx_guest");
 
-    // A driver of nothing. The kernel parameter would accept any document if this counted as no TEE.
+    // A driver of nothing. The kernel parameter would accept any document if this counted as no
+    // TEE.
     let no_sign: &[&str] = &[
         "no sign of a TEE",
         "/sys/devices/platform/sev-guest",
@@ -217,7 +220,10 @@ fn contradictions_and_lies() -> Result<()> {
     );
 
     // Two signs: the second is a flag that only the first processor's line shows.
-    table.shell("sed 's/^flags\\t*:/& tdx_guest/' /proc/cpuinfo >/scratch/cpuinfo && mount --bind /scratch/cpuinfo /proc/cpuinfo");
+    table.shell(
+        "sed 's/^flags\\t*:/& tdx_guest/' /proc/cpuinfo >/scratch/cpuinfo && mount --bind \
+    /scratch/cpuinfo /proc/cpuinfo",
+    );
     table.row(
         "two signs",
         snp,

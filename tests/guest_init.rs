@@ -1,4 +1,5 @@
-//! A guest without systemd: `deploy/guest/init-example` as its first program, which becomes the agent.
+//! A guest without systemd: `deploy/guest/init-example` as its first program, which becomes the
+//! agent.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +8,8 @@ use anyhow::{Result, ensure};
 use end_to_end::{assert_no_secret, assert_tells, run, site};
 use vm_harness::{Report, Scenario, demo};
 
-/// From the tests' own init, which loaded drivers and set up the network, to the example, with nothing mounted but `/dev`.
+/// From the tests' own init, which loaded drivers and set up the network, to the example, with
+/// nothing mounted but `/dev`.
 const JOB: &str = r#"
 mkdir -p /usr/bin
 mv /job/kata-agent /usr/bin/kata-agent

@@ -1,4 +1,5 @@
-//! The guest's puller run on this machine: the same static program, `imagepuller pull`, without a VM.
+//! The guest's puller run on this machine: the same static program, `imagepuller pull`, without a
+//! VM.
 
 use std::collections::BTreeMap;
 use std::fs;

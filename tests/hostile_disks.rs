@@ -1,7 +1,8 @@
 //! Disks that a hostile or broken host could attach, and what has to become of each.
 //!
-//! One table ([`table`]), three kinds of machine: plain files in the place of disks, real loop devices, and guests with
-//! virtio-blk, virtio-scsi and NVMe. Every row runs the real program, as it is in a guest.
+//! One table ([`table`]), three kinds of machine: plain files in the place of disks, real loop
+//! devices, and guests with virtio-blk, virtio-scsi and NVMe. Every row runs the real program, as
+//! it is in a guest.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 #[path = "hostile_disks/changing.rs"]
@@ -107,7 +108,8 @@ fn on_loops(row: &Row, read_only: bool) -> Findings {
     Ok(())
 }
 
-/// Whatever stops the program, here the want of memory: until initdata is accepted the guest may run nothing.
+/// Whatever stops the program, here the want of memory: until initdata is accepted the guest may
+/// run nothing.
 #[test]
 fn a_document_that_takes_all_memory_leaves_the_guest_closed() {
     let lines: String = (0..50_000)

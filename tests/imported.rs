@@ -1,4 +1,5 @@
-//! A docker config that people have already opens the registry for a guest, and only the registry that it names.
+//! A docker config that people have already opens the registry for a guest, and only the registry
+//! that it names.
 
 use std::process::Command;
 
@@ -7,7 +8,8 @@ use end_to_end::{assert_no_secret, assert_tells, refusal, run, site};
 use vm_harness::site::REGISTRY_NAME;
 use vm_harness::{Program, Scenario, Scratch, Site};
 
-/// What the import makes of a docker config with `key`, below a document that knows only the CA; and what it told.
+/// What the import makes of a docker config with `key`, below a document that knows only the CA;
+/// and what it told.
 fn import(site: &Site, key: &str) -> Result<(String, String)> {
     let node = Scratch::new()?;
     let config = node.write(

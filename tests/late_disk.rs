@@ -1,8 +1,9 @@
 //! Disks that come late, never, in a storm of announcements, or among many others.
 //!
-//! A disk comes late either because its driver binds late (unbound and bound again in the guest) or because the host plugs it in
-//! after the boot (QMP). The job binds it only when the program already listens, so that "late" does not depend on the machine's
-//! speed; that the program looked more than once is asserted, how long it took is not.
+//! A disk comes late either because its driver binds late (unbound and bound again in the guest) or
+//! because the host plugs it in after the boot (QMP). The job binds it only when the program
+//! already listens, so that "late" does not depend on the machine's speed; that the program looked
+//! more than once is asserted, how long it took is not.
 
 use anyhow::{Context, Result};
 use config_image::{Magic, encode};

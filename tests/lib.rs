@@ -1,7 +1,7 @@
 //! What the end-to-end tests share: a site, and the questions they put to a guest's report.
 //!
-//! Each test boots real VMs with QEMU's own CPU emulation and talks to a real registry on 127.0.0.1. They need root only
-//! for `hack/packages`, no KVM, no network.
+//! Each test boots real VMs with QEMU's own CPU emulation and talks to a real registry
+//! on 127.0.0.1. They need root only for `hack/packages`, no KVM, no network.
 
 mod host_pull;
 

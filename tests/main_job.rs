@@ -34,7 +34,8 @@ fn image_is_pulled_checked_and_mounted_inside_the_guest() -> Result<()> {
     let scenario = site.scenario();
     let guest = Guest::boot(&scenario)?;
 
-    // The wrapper has become QEMU, under the number it was started with, and shows no secret to the node's users.
+    // The wrapper has become QEMU, under the number it was started with, and shows no secret to the
+    // node's users.
     let process = format!("/proc/{}", guest.id());
     let mut tries = 0;
     while !fs::read_link(format!("{process}/exe"))?.ends_with("qemu-system-x86_64") && tries < 6000

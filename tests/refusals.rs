@@ -1,5 +1,5 @@
-//! The negative twins of the main job: each ends in an error that tells its reader what to do, and never in a mounted
-//! root file system.
+//! The negative twins of the main job: each ends in an error that tells its reader what to do, and
+//! never in a mounted root file system.
 
 use std::fs;
 use std::os::unix::fs::FileExt;

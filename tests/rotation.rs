@@ -1,4 +1,5 @@
-//! Rotated credentials reach a running guest: a token ends, the host rewrites the disk, the guest reads it again.
+//! Rotated credentials reach a running guest: a token ends, the host rewrites the disk, the guest
+//! reads it again.
 
 use std::cell::RefCell;
 use std::process::Command;
@@ -61,7 +62,8 @@ fn the_next_pull_after_an_update_works_without_a_restart() -> Result<()> {
     let token = |lifetime| signer.sign("team/app", SystemTime::now() + lifetime);
     let document = |token: &str| {
         format!(
-            "[registries.\"{REGISTRY_NAME}:{port}\"]\nregistrytoken = \"{token}\"\nca-certs = '''\n{}'''\n",
+            "[registries.\"{REGISTRY_NAME}:{port}\"]\nregistrytoken = \"{token}\"\nca-certs = \
+            '''\n{}'''\n",
             site.authority.certificate()
         )
     };

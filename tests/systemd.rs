@@ -1,6 +1,8 @@
-//! Guests with systemd as their init: the units of `deploy/guest/systemd` in a real boot, and what they say about themselves.
+//! Guests with systemd as their init: the units of `deploy/guest/systemd` in a real boot, and what
+//! they say about themselves.
 //!
-//! The root file system is made of Debian's systemd (`qemu-fixtures/systemd`); the agent is a stand-in that reports what it finds.
+//! The root file system is made of Debian's systemd (`qemu-fixtures/systemd`); the agent is a
+//! stand-in that reports what it finds.
 
 #[path = "systemd/overlay.rs"]
 mod overlay;
@@ -117,7 +119,8 @@ fn assert_found_by_the_agent(report: &Report) -> Result<()> {
     Ok(())
 }
 
-/// Mounted by the puller, the image is there for the agent, and everything works that a container may do to it.
+/// Mounted by the puller, the image is there for the agent, and everything works that a container
+/// may do to it.
 fn assert_usable_image(site: &Site, report: &Report) -> Result<()> {
     assert_eq!(report.value("pull"), Some("exit 0"), "{}", report.console);
     assert_eq!(report.value("answer"), Some(site.layout.manifest.as_str()));
@@ -131,7 +134,8 @@ fn assert_usable_image(site: &Site, report: &Report) -> Result<()> {
     Ok(())
 }
 
-/// The walls of the units. What is closed inside the processor's is open outside, so each line could fail.
+/// The walls of the units. What is closed inside the processor's is open outside, so each line
+/// could fail.
 fn assert_sandboxes(report: &Report) {
     let inside = facts(report, "inside");
     let outside = facts(report, "outside");
@@ -176,7 +180,8 @@ fn assert_less_is_too_little(report: &Report) {
     // Without CAP_CHOWN for the puller nobody can give away a file of the image.
     let chown = report.values("write").nth(7).unwrap_or_default();
     assert_tells(chown, &["chown", "failed", "not permitted"]);
-    // In a mount namespace the puller succeeds, and the agent sees nothing, whatever MountFlags says.
+    // In a mount namespace the puller succeeds, and the agent sees nothing, whatever MountFlags
+    // says.
     let visible: Vec<_> = report.values("mount").collect();
     assert_eq!(visible, ["1", "1", "0"]);
     // The agent went on while its puller was restarted, and so did the first mount.
@@ -192,7 +197,8 @@ const LATE: &str = "[Service]\nExecStart=/bin/sh -c 'sleep 1; insmod /modules/vi
 fn refused_initdata_lets_the_agent_start_and_say_so() -> Result<()> {
     let site = site()?;
     let mut overlay = Overlay::installed()?;
-    // And disks that come late are noticed in the sandbox: without that the reason would be another.
+    // And disks that come late are noticed in the sandbox: without that the reason would be
+    // another.
     overlay.file("job/late", 0o644, b"")?;
     overlay.file(&format!("{UNITS}/late.service"), 0o644, LATE.as_bytes())?;
     let longer = "[Unit]\nWants=late.service\nAfter=late.service\n[Service]\nExecStart=\n\

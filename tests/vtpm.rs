@@ -1,14 +1,17 @@
-//! A measured boot: OVMF measures firmware, kernel and command line into a TPM, and the configuration disk is nowhere in it.
+//! A measured boot: OVMF measures firmware, kernel and command line into a TPM, and the
+//! configuration disk is nowhere in it.
 //!
-//! This is what "unmeasured" promises: a node may change its document without any verifier's reference values changing. The
-//! negative twin, another kernel parameter, shows that the comparison can fail.
+//! This is what "unmeasured" promises: a node may change its document without any verifier's
+//! reference values changing. The negative twin, another kernel parameter, shows that the
+//! comparison can fail.
 
 use std::sync::OnceLock;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use vm_harness::{Guest, Report, Scenario, Scratch, Vtpm};
 
-/// PCRs 0 to 15: firmware, boot loader and operating system. The rest can be reset by software and says nothing.
+/// PCRs 0 to 15: firmware, boot loader and operating system. The rest can be reset by software and
+/// says nothing.
 const PCRS: usize = 16;
 
 const JOB: &str = r#"
@@ -28,7 +31,8 @@ done
 fn measured(document: Option<&str>, parameter: Option<&str>) -> Result<Report> {
     let scratch = Scratch::new()?;
     let vtpm = Vtpm::start(&scratch)?;
-    // A TPM is no TEE: without initdata and evidence the guest has to be told that this is all right.
+    // A TPM is no TEE: without initdata and evidence the guest has to be told that this is all
+    // right.
     let parameters = ["configdev.allow_unverified_initdata=1"];
     let scenario = Scenario {
         document: document.map(ToOwned::to_owned),
@@ -102,7 +106,8 @@ fn a_kernel_parameter_changes_the_pcr_of_the_boot() -> Result<()> {
     let other = measured(None, Some("configdev.other=1"))?;
     let (plain, other) = (pcrs(plain()?)?, pcrs(&other)?);
     let changed: Vec<usize> = (0..PCRS).filter(|&n| plain[n] != other[n]).collect();
-    // The kernel's EFI stub measures its command line into 9, and IMA the sum of 0 to 9 into 10; the others repeat.
+    // The kernel's EFI stub measures its command line into 9, and IMA the sum of 0 to 9 into 10;
+    // the others repeat.
     assert_eq!(changed, [9, 10]);
     Ok(())
 }

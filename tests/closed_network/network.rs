@@ -1,4 +1,5 @@
-//! A network behind a proxy: a registry that wants tokens, its token server, a mirror that has lost a layer.
+//! A network behind a proxy: a registry that wants tokens, its token server, a mirror that has lost
+//! a layer.
 
 use std::fs;
 
@@ -22,7 +23,8 @@ pub const NAMES: [&str; 3] = [REGISTRY_NAME, MIRROR_NAME, TOKEN_SERVER_NAME];
 
 /// The main job, after the proof that the guest reaches the proxy and nothing else.
 ///
-/// `PORTS` are open on the host. With a route everything beyond the network is a question to QEMU, not to the guest's kernel.
+/// `PORTS` are open on the host. With a route everything beyond the network is a question to QEMU,
+/// not to the guest's kernel.
 const PROOF: &str = r#"
 route add default gw 10.0.2.2
 reach() {
@@ -94,7 +96,8 @@ impl Closed {
         }
     }
 
-    /// The ports of mirror, token server and registry, in the order in which a pull has to ask them.
+    /// The ports of mirror, token server and registry, in the order in which a pull has to ask
+    /// them.
     pub fn ports(&self) -> [u16; 3] {
         [self.mirror.port(), self.tokens.port(), self.registry.port()]
     }
@@ -142,7 +145,8 @@ impl Closed {
         )
     }
 
-    /// A sandbox that reaches the proxy at `port` and nothing else, and proves it before its main job.
+    /// A sandbox that reaches the proxy at `port` and nothing else, and proves it before its main
+    /// job.
     pub fn scenario(&self, proxy_port: u16, document: String) -> Scenario {
         let image = &self.site.layout.manifest;
         Scenario {

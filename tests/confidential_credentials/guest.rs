@@ -12,7 +12,8 @@ use vm_harness::{Evidence, Report, Scenario, Site, demo};
 /// The name of the key broker service, which only the guest's `/etc/hosts` knows.
 const KBS_NAME: &str = "kbs.corp";
 
-/// A site whose password only a broker has, and guests that are told of the broker by measured initdata.
+/// A site whose password only a broker has, and guests that are told of the broker by measured
+/// initdata.
 struct Confided {
     site: Site,
     kbs: Kbs,
@@ -38,7 +39,8 @@ impl Confided {
 
     fn scenario(&self, document: String) -> Scenario {
         let initdata = format!(
-            "{}\"imagepuller.toml\" = '''\n[resources]\nsources = [\"kbs={}\"]\nkbs-attester = \"sample\"\n\
+            "{}\"imagepuller.toml\" = '''\n[resources]\nsources = [\"kbs={}\"]\nkbs-attester \
+            = \"sample\"\n\
              kbs-ca-certs = \"\"\"\n{}\"\"\"\n'''\n",
             sample_initdata(),
             self.kbs.base(),
@@ -82,7 +84,8 @@ fn the_owner_gives_a_guest_its_credentials_and_no_host_sees_them() -> Result<()>
         given,
         ["default/ca/registry", "default/credential/registry"]
     );
-    // All of the registry's traffic goes through the host's proxy, which sees names and TLS; the broker's does not.
+    // All of the registry's traffic goes through the host's proxy, which sees names and TLS; the
+    // broker's does not.
     let registry = format!("{REGISTRY_NAME}:{}", confided.site.registry.port());
     let targets = tunnel.targets();
     assert!(
@@ -121,10 +124,12 @@ fn a_host_that_stands_in_for_the_registry_gets_nothing() -> Result<()> {
     let content = Content::load(&confided.site.layout.path)?;
     let script = Script::new().login(Login::basic("nobody", "nothing"));
     let stand_in = FaultRegistry::start(content, script, Some(&tls))?;
-    // The host's certificate authority, no verification, and a mirror: all three say that the host may answer.
+    // The host's certificate authority, no verification, and a mirror: all three say that the host
+    // may answer.
     let mirror = format!("https://{REGISTRY_NAME}:{}", stand_in.address().port());
     let document = format!(
-        "{ENTRY}insecure-skip-verify = true\nmirror = \"{mirror}\"\n\n[registries.\".\"]\nca-certs = \"\"\"\n{}\"\"\"\n",
+        "{ENTRY}insecure-skip-verify = true\nmirror = \"{mirror}\"\n\n[registries.\".\"]\nca-certs \
+        = \"\"\"\n{}\"\"\"\n",
         host.certificate()
     );
     let report = run(&confided.scenario(document.clone()))?;

@@ -1,4 +1,5 @@
-//! The people of the table: an owner with a registry, a broker that has the owner's secrets, and a host that wants them.
+//! The people of the table: an owner with a registry, a broker that has the owner's secrets, and a
+//! host that wants them.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -180,7 +181,8 @@ impl Stage {
     }
 }
 
-/// A port at which a registry without TLS answers as most do: a client that begins TLS is told in clear that it is a bad request.
+/// A port at which a registry without TLS answers as most do: a client that begins TLS is told in
+/// clear that it is a bad request.
 pub fn clear_front(registry: &FaultRegistry) -> Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let port = listener.local_addr()?.port();

@@ -58,7 +58,8 @@ impl Locked {
         )
     }
 
-    /// A sandbox that pulls `image`, and then each of `more` with a document put in place first, where there is one.
+    /// A sandbox that pulls `image`, and then each of `more` with a document put in place first,
+    /// where there is one.
     pub fn scenario(
         &self,
         document: String,
@@ -86,7 +87,8 @@ impl Locked {
         }
     }
 
-    /// The first image of a guest is the plain one, file by file, and nothing secret is on the console.
+    /// The first image of a guest is the plain one, file by file, and nothing secret is on the
+    /// console.
     pub fn assert_first(&self, report: &Report) -> Result<()> {
         assert_eq!(report.value("pull"), Some("exit 0"), "{}", report.console);
         assert_eq!(demo::files(report)?, self.site.layout.files);

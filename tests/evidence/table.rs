@@ -1,4 +1,5 @@
-//! The table: runs of `initdata-processor` in one guest, each with other modules, and what has to come of them.
+//! The table: runs of `initdata-processor` in one guest, each with other modules, and what has to
+//! come of them.
 
 use std::fmt::Write as _;
 

@@ -32,7 +32,8 @@ impl Pair {
     }
 
     pub fn configurations() -> Self {
-        // Lengths differ, so that a header of one before the stream of the other is no image either.
+        // Lengths differ, so that a header of one before the stream of the other is no image
+        // either.
         let documents = [vec![b'a'; 50_000], vec![b'b'; 60_000]];
         let disks = documents.each_ref().map(|text| packed(b"imgpullr", text));
         Self::new(disks, documents.map(|text| configured(&text)))
@@ -66,7 +67,8 @@ impl Pair {
     }
 }
 
-/// Writes one image after the other until told to stop, and leaves each there for a while: some rounds find it whole.
+/// Writes one image after the other until told to stop, and leaves each there for a while: some
+/// rounds find it whole.
 pub fn rewrite(path: &Path, images: &[Vec<u8>; 2], stop: &AtomicBool) {
     // Small pieces, so that a reader finds every kind of mix.
     const PIECE: usize = 512;
@@ -138,7 +140,8 @@ fn privileged_loop_devices_that_change() {
     if !loops::available() {
         return;
     }
-    // The host writes behind a read-only device's back; and another program writes to the device itself.
+    // The host writes behind a read-only device's back; and another program writes to the device
+    // itself.
     for read_only in [true, false] {
         let machine = Machine::new();
         let devices = [Pair::initdatas().disk(), Pair::configurations().disk()].map(|disk| {

@@ -1,6 +1,7 @@
 //! A selection of the rows in real guests, one boot for each kind of disk.
 //!
-//! All disks are attached from the start; the guest's job lets the kernel see those of one row at a time.
+//! All disks are attached from the start; the guest's job lets the kernel see those of one row at a
+//! time.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -34,7 +35,8 @@ impl Bus {
         row.in_guests
             && match self {
                 Self::VirtioBlk | Self::VirtioScsi => true,
-                // QEMU's NVMe tells of each failed read on its own standard error, which the harness takes for a fault.
+                // QEMU's NVMe tells of each failed read on its own standard error, which the
+                // harness takes for a fault.
                 Self::Nvme => !unreadable,
                 // Only about that; and one row shows that its disks can be seen at all.
                 Self::DeviceMapper => unreadable || row.name == "both good",
@@ -51,7 +53,8 @@ impl Bus {
         }
     }
 
-    /// QEMU's device number `number` with `node` behind it. On the bridge, eight to a slot: the root bus has too few.
+    /// QEMU's device number `number` with `node` behind it. On the bridge, eight to a slot: the
+    /// root bus has too few.
     fn device(self, number: usize) -> String {
         let slot = format!(
             "bus=pci-bridge-0,addr={:#x}.{},multifunction=on",
@@ -178,7 +181,8 @@ fn vanishing(bus: Bus, rows: &[Row], disks: &[&Disk]) -> String {
     }
 }
 
-/// Disks that vanish are there, not there, or refused; the program ends, and says so in its exit code.
+/// Disks that vanish are there, not there, or refused; the program ends, and says so in its exit
+/// code.
 fn check_vanished(outcome: &str) {
     let (code, files) = outcome.split_once(' ').unwrap_or((outcome, ""));
     let of = |directory: &str| {
@@ -225,8 +229,8 @@ fn blockdev(number: usize, disk: &Disk, file: &Path) -> String {
     }
 }
 
-/// The disks as files of the guest, with a sector before that has no magic; their device-mapper tables; and what it
-/// takes to make them.
+/// The disks as files of the guest, with a sector before that has no magic; their device-mapper
+/// tables; and what it takes to make them.
 fn mapped(disks: &[&Disk]) -> Vec<(String, Vec<u8>)> {
     let mut files = Vec::new();
     for (number, disk) in disks.iter().enumerate() {

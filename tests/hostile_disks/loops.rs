@@ -25,7 +25,8 @@ impl Loop {
         fs::write(&file, &disk.bytes).unwrap();
         let name = losetup(&file, read_only)?;
         if let Shape::UnreadableFrom(byte) = disk.shape {
-            // The kernel answers reads behind the end of the file with an error; its device keeps its size.
+            // The kernel answers reads behind the end of the file with an error; its device keeps
+            // its size.
             File::options()
                 .write(true)
                 .open(&file)

@@ -170,7 +170,8 @@ impl Machine {
             .unwrap()
     }
 
-    /// Runs the program on `row`'s disks, which this machine has, and checks everything that the table promises.
+    /// Runs the program on `row`'s disks, which this machine has, and checks everything that the
+    /// table promises.
     pub fn check(&self, row: &Row, arguments: &[&str], umask: &str) -> Findings {
         let mut results = self
             .results(arguments, umask, row.address_space())

@@ -1,4 +1,5 @@
-//! `refresh` on disks that the host rewrites, spoils or takes away: the file is always one whole document.
+//! `refresh` on disks that the host rewrites, spoils or takes away: the file is always one whole
+//! document.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};

@@ -123,10 +123,12 @@ impl Row {
 
     /// The most address space, in bytes, that the program may use.
     ///
-    /// The kernel enforces it, so nothing is measured: who allocates by a number from a disk is refused and aborts.
+    /// The kernel enforces it, so nothing is measured: who allocates by a number from a disk is
+    /// refused and aborts.
     pub fn address_space(&self) -> u64 {
         const SMALL: usize = 64 << 10;
-        // Of each byte of a document the TOML parser makes some seven bytes of tokens before it looks at one.
+        // Of each byte of a document the TOML parser makes some seven bytes of tokens before it
+        // looks at one.
         const PARSER: usize = 12;
         let disks = self.disks.iter().map(|disk| disk.bytes.len());
         let lengths = disks.chain([self.parsed, self.configuration.length()]);

@@ -122,7 +122,8 @@ pub fn compressed(document: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Zeroes by the gigabyte, at 1:1000: one compressed piece that ends on a whole byte, again and again.
+/// Zeroes by the gigabyte, at 1:1000: one compressed piece that ends on a whole byte, again and
+/// again.
 pub fn bomb(length: usize) -> Vec<u8> {
     const PIECE: usize = 1 << 20;
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
@@ -168,7 +169,8 @@ impl Bits {
             .fold(self, |bits, place| bits.bit(value >> place & 1 == 1))
     }
 
-    /// The head of a block: whether it is the last one, and its type (0 stored, 1 fixed, 2 dynamic).
+    /// The head of a block: whether it is the last one, and its type (0 stored, 1 fixed, 2
+    /// dynamic).
     pub fn block(self, last: bool, kind: u32) -> Self {
         self.bit(last).number(kind, 2)
     }
@@ -188,7 +190,8 @@ impl Bits {
         self.code(symbol, 5)
     }
 
-    /// The head of a dynamic block with these counts and these lengths of the code length code, in its odd order.
+    /// The head of a dynamic block with these counts and these lengths of the code length code, in
+    /// its odd order.
     pub fn dynamic(self, literals: u32, distances: u32, lengths: &[u32]) -> Self {
         let bits = self
             .block(true, 2)

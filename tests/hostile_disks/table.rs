@@ -1,6 +1,8 @@
-//! The table: every row names its disks and what has to become of initdata and of the configuration.
+//! The table: every row names its disks and what has to become of initdata and of the
+//! configuration.
 //!
-//! All machines are without a TEE and allow that, so that the documents of hostile initdata reach the parser.
+//! All machines are without a TEE and allow that, so that the documents of hostile initdata reach
+//! the parser.
 
 use std::collections::BTreeSet;
 

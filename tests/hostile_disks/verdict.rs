@@ -90,7 +90,8 @@ fn error_reason(file: &[u8]) -> Result<String, String> {
     }
 }
 
-/// The log tells of every whole disk, and of the errors of those that cannot be read: so the program did see them.
+/// The log tells of every whole disk, and of the errors of those that cannot be read: so the
+/// program did see them.
 pub fn tells(log: &str, row: &Row) -> Findings {
     let told = log
         .lines()

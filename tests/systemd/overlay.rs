@@ -17,7 +17,8 @@ pub fn workspace() -> &'static Path {
     here.parent().unwrap_or(here)
 }
 
-/// What comes on top of Debian's part of the guest: this project's units and programs, as an image builder installs them.
+/// What comes on top of Debian's part of the guest: this project's units and programs, as an image
+/// builder installs them.
 pub struct Overlay(tar::Builder<Vec<u8>>);
 
 impl Overlay {

@@ -10,7 +10,8 @@ use vm_harness::{Program, Scratch};
 
 use crate::overlay::{units, workspace};
 
-/// The units with the paths of the real programs, and the agent's that they refer to, in a directory for systemd's own tools.
+/// The units with the paths of the real programs, and the agent's that they refer to, in a
+/// directory for systemd's own tools.
 fn unit_folder(scratch: &Scratch) -> Result<PathBuf> {
     let folder = scratch.path().join("units");
     let fixture = workspace().join("qemu-fixtures/systemd/units/kata-agent.service");
@@ -29,7 +30,8 @@ fn unit_folder(scratch: &Scratch) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Runs `systemd-analyze` on `units`, which are looked for in `folder` first; says whether it is content, and its words.
+/// Runs `systemd-analyze` on `units`, which are looked for in `folder` first; says whether it is
+/// content, and its words.
 fn analyze(folder: &Path, arguments: &[&str], units: &[&str]) -> Result<(bool, String)> {
     let output = Command::new("systemd-analyze")
         .args(arguments)

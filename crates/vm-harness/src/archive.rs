@@ -2,7 +2,8 @@
 
 use tar::{EntryType, Header};
 
-/// A tar archive in the making, as bytes without their end; names go in as they are, unlike with a writer for honest people.
+/// A tar archive in the making, as bytes without their end; names go in as they are, unlike with a
+/// writer for honest people.
 #[derive(Clone, Debug, Default)]
 pub struct Tar(pub Vec<u8>);
 

@@ -24,7 +24,8 @@ pub fn contents() -> Vec<Vec<u8>> {
 /// What the disks are attached to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bus {
-    /// Kata's SCSI controller. Linux asks a read-only SCSI disk whether it is ready at every opening.
+    /// Kata's SCSI controller. Linux asks a read-only SCSI disk whether it is ready at every
+    /// opening.
     Scsi,
     /// PCI, eight virtio-blk disks to a slot.
     VirtioBlk,

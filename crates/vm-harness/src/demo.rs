@@ -1,4 +1,5 @@
-//! The main job, told to a person: a node's document travels into a VM, and the VM pulls a private image with it.
+//! The main job, told to a person: a node's document travels into a VM, and the VM pulls a private
+//! image with it.
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write, stdout};
@@ -10,8 +11,9 @@ use clap::Parser;
 use crate::process::run_checked;
 use crate::{Guest, Program, Report, Scratch, Site};
 
-/// Runs the main job on real parts: a registry with a password and a private CA, a VM started as Kata does, a
-/// configuration disk, and an image that is pulled, checked and mounted inside the guest.
+/// Runs the main job on real parts: a registry with a password and a private CA, a VM started as
+/// Kata does, a configuration disk, and an image that is pulled, checked and mounted inside the
+/// guest.
 #[derive(Debug, Parser)]
 #[command(name = "hack/demo")]
 pub struct Options {
@@ -245,7 +247,8 @@ fn summary(site: &Site, report: &Report, phases: &Phases, total: f64) {
         files.len(),
         files.iter().take(4).copied().collect::<Vec<_>>().join(" ")
     );
-    // The programs' own figures: `NAME: finished after ...; peak memory ...`, and the kernel's for the one that goes on.
+    // The programs' own figures: `NAME: finished after ...; peak memory ...`, and the kernel's for
+    // the one that goes on.
     say!(
         "  guest     {}",
         report

@@ -1,4 +1,5 @@
-//! What the guest boots with: a kernel and modules from Debian's package, as `qemu-fixtures/build` unpacks them.
+//! What the guest boots with: a kernel and modules from Debian's package, as `qemu-fixtures/build`
+//! unpacks them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -29,8 +30,9 @@ impl Kernel {
 
     /// The processor it runs on, as QEMU names it.
     ///
-    /// QEMU 7.2 emulates `cmpxchg16b` so that 6.12 dies of it early in its boot, in two of five attempts; newer versions of
-    /// both do not, and without the feature 6.12 does not use the instruction.
+    /// QEMU 7.2 emulates `cmpxchg16b` so that 6.12 dies of it early in its boot, in two of five
+    /// attempts; newer versions of both do not, and without the feature 6.12 does not use the
+    /// instruction.
     pub(crate) const fn cpu(self) -> &'static str {
         match self {
             Self::Bookworm => "max",
@@ -46,7 +48,8 @@ pub struct Fixture {
     pub kernel: PathBuf,
     /// The modules to load, each after those it depends on.
     pub modules: Vec<PathBuf>,
-    /// Modules for the jobs that load them: those that play a TEE, and what they need, which comes first.
+    /// Modules for the jobs that load them: those that play a TEE, and what they need, which comes
+    /// first.
     pub optional_modules: Vec<PathBuf>,
 }
 
@@ -125,9 +128,11 @@ impl Tree {
         Ok(Self { files, builtin })
     }
 
-    /// Orders the modules `wanted`, and what they depend on, so that each can be loaded after those before it.
+    /// Orders the modules `wanted`, and what they depend on, so that each can be loaded after those
+    /// before it.
     ///
-    /// Unpacking a package makes no `modules.dep`, so the dependencies are read from the modules themselves.
+    /// Unpacking a package makes no `modules.dep`, so the dependencies are read from the modules
+    /// themselves.
     fn load_order(&self, wanted: &str) -> Result<Vec<PathBuf>> {
         let mut order = Vec::new();
         for name in wanted.split_whitespace() {

@@ -133,7 +133,8 @@ impl Guest {
     ///
     /// # Errors
     ///
-    /// Where a part is missing or the wrapper cannot be started. What the wrapper refuses shows in [`Guest::finish`].
+    /// Where a part is missing or the wrapper cannot be started. What the wrapper refuses shows in
+    /// [`Guest::finish`].
     pub fn boot(scenario: &Scenario) -> Result<Self> {
         let scratch = Scratch::new()?;
         Self::boot_in(scenario, scratch)

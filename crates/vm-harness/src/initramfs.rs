@@ -22,7 +22,8 @@ pub struct Initramfs {
 }
 
 impl Initramfs {
-    /// The file system that every guest shares: a shell, the modules, and this project's two guest programs.
+    /// The file system that every guest shares: a shell, the modules, and this project's two guest
+    /// programs.
     ///
     /// # Errors
     ///

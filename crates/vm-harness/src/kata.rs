@@ -1,7 +1,8 @@
 //! The command line that Kata's Go runtime generates for QEMU, made to run without KVM.
 //!
-//! `qemu-fixtures/arguments/go-plain` is the whole vector of a plain x86-64 guest. What a machine without KVM, vhost and tap
-//! cannot do is replaced here, line by line, and nothing else: order and spelling stay the runtime's.
+//! `qemu-fixtures/arguments/go-plain` is the whole vector of a plain x86-64 guest. What a machine
+//! without KVM, vhost and tap cannot do is replaced here, line by line, and nothing else: order and
+//! spelling stay the runtime's.
 
 use std::ffi::OsString;
 use std::fs;
@@ -20,7 +21,8 @@ pub enum Network {
     /// This machine as 10.0.2.2, and what this machine can reach.
     #[default]
     Open,
-    /// This port of 127.0.0.1 as [`PROXY_ADDRESS`] and nothing else: no other address, no port of this machine, no DNS.
+    /// This port of 127.0.0.1 as [`PROXY_ADDRESS`] and nothing else: no other address, no port of
+    /// this machine, no DNS.
     ProxyOnly(u16),
 }
 
@@ -31,7 +33,8 @@ impl Network {
             Self::Open => "user,id=network-0".to_owned(),
             // A process for each connection: `-tcp:` instead of `-cmd:` forwards only one.
             Self::ProxyOnly(port) => format!(
-                "user,id=network-0,restrict=on,guestfwd=tcp:{PROXY_ADDRESS}-cmd:busybox nc 127.0.0.1 {port}"
+                "user,id=network-0,restrict=on,guestfwd=tcp:{PROXY_ADDRESS}-cmd:busybox nc \
+                127.0.0.1 {port}"
             ),
         }
     }
@@ -109,7 +112,8 @@ fn adapted(sandbox: &Sandbox, option: &str, value: &str, list: &mut Arguments) {
         "-object" if is("memory-backend-file") => {
             list.pair(option, "memory-backend-ram,id=dimm1,size=512M");
         }
-        // As with Kata's own `use_legacy_serial`: the kernel speaks before the driver of hvc0 is loaded.
+        // As with Kata's own `use_legacy_serial`: the kernel speaks before the driver of hvc0 is
+        // loaded.
         "-device" if is("virtconsole") => list.pair("-serial", "chardev:charconsole0"),
         "-chardev" if is("socket,id=charconsole0") => {
             let log = sandbox.run.join("console.log");
@@ -138,8 +142,9 @@ fn adapted(sandbox: &Sandbox, option: &str, value: &str, list: &mut Arguments) {
         }
         "-append" => {
             let mut line = value.replace("console=hvc0 console=hvc1", "console=ttyS0");
-            // Without KVM the kernel measures the processor's counter against a timer. Where this machine is busy at that
-            // moment, the guest's clock goes tens of times too fast, and every deadline in the guest passes at once.
+            // Without KVM the kernel measures the processor's counter against a timer. Where this
+            // machine is busy at that moment, the guest's clock goes tens of times too fast, and
+            // every deadline in the guest passes at once.
             line.push_str(" clocksource=acpi_pm");
             for parameter in &sandbox.kernel_parameters {
                 line.push(' ');
@@ -187,7 +192,8 @@ impl Arguments {
     }
 }
 
-/// The back end of a disk as Kata gives it; not read-only, which Kata's Go runtime leaves out for initdata.
+/// The back end of a disk as Kata gives it; not read-only, which Kata's Go runtime leaves out for
+/// initdata.
 fn drive(id: &str, image: &Path) -> String {
     format!(
         "id={id},file={},aio=threads,format=raw,if=none",

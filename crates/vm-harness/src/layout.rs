@@ -36,8 +36,9 @@ pub enum Compression {
 
 /// Makes the image that the demonstration and the tests pull.
 ///
-/// Four layers: licences and a static shell (gzip), the C library with a symbolic and a hard link (zstd), this project's own sources
-/// (gzip), and edits on top (gzip): a file replaced, one removed by a whiteout, a set-uid program.
+/// Four layers: licences and a static shell (gzip), the C library with a symbolic and a hard link
+/// (zstd), this project's own sources (gzip), and edits on top (gzip): a file replaced, one removed
+/// by a whiteout, a set-uid program.
 ///
 /// # Errors
 ///

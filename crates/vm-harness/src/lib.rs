@@ -1,26 +1,30 @@
 //! Tests only: QEMU, its console, and real registry and proxy processes.
 //!
-//! Everything that runs here is the real program from Debian's packages or from this workspace; this crate starts it on free
-//! ports and in a directory of its own, waits for it, and cleans up after it. The demonstration (`hack/demo`) and the
-//! end-to-end tests share it.
+//! Everything that runs here is the real program from Debian's packages or from this workspace;
+//! this crate starts it on free ports and in a directory of its own, waits for it, and cleans up
+//! after it. The demonstration (`hack/demo`) and the end-to-end tests share it.
 //!
 //! Not here: any product code, and any expectation; those stand in the tests.
 //!
 //! Entry points: [`Site`] (registry, image, document), then [`Guest::boot`].
 //!
 //! - [`Scratch`]: a directory and the processes that live no longer than it.
-//! - [`pki`], [`layout`], [`Registry`]: certificates, an image from real files, a registry that serves it.
-//! - [`fixture`], [`initramfs`]: kernel and modules from Debian's package, the guest's first file system.
+//! - [`pki`], [`layout`], [`Registry`]: certificates, an image from real files, a registry that
+//!   serves it.
+//! - [`fixture`], [`initramfs`]: kernel and modules from Debian's package, the guest's first file
+//!   system.
 //! - [`kata`]: the command line that Kata's Go runtime generates.
 //! - [`archive`]: tar archives, honest and hostile.
 //! - [`encrypted`]: images encrypted by `skopeo`, and what an attacker makes of them.
 //! - [`confidential`]: a key broker service and what stands for one in the guest.
 //! - [`fault`]: a registry that misbehaves as a script says.
-//! - [`token`], [`TokenServer`]: tokens for a registry, the key that signs them, and a server that gives them out.
+//! - [`token`], [`TokenServer`]: tokens for a registry, the key that signs them, and a server that
+//!   gives them out.
 //! - [`Port`], [`proxy`]: ports that nobody else gets, and proxies with a password.
 //! - [`decoy`]: disks that are none of ours.
 //! - [`Vtpm`]: a TPM, and firmware that measures into it.
-//! - [`Guest`], [`Report`], [`Qmp`]: a VM that runs a job, what it said on its console, and its control socket.
+//! - [`Guest`], [`Report`], [`Qmp`]: a VM that runs a job, what it said on its console, and its
+//!   control socket.
 //! - [`demo`]: the main job, told to a person.
 
 pub mod archive;

@@ -10,9 +10,9 @@ use rustix::net::{
 
 /// A TCP port of 127.0.0.1 that nobody else gets as long as this is held.
 ///
-/// It is bound and does not listen: who connects to it is refused, and the kernel gives it to nobody who asks for any port, so that
-/// neither another test nor a connection takes it meanwhile. A program that sets `SO_REUSEADDR`, as servers do, can
-/// be told to listen on it.
+/// It is bound and does not listen: who connects to it is refused, and the kernel gives it to
+/// nobody who asks for any port, so that neither another test nor a connection takes it meanwhile.
+/// A program that sets `SO_REUSEADDR`, as servers do, can be told to listen on it.
 #[derive(Debug)]
 pub struct Port {
     number: u16,

@@ -17,7 +17,8 @@ pub(crate) const POLL: Duration = Duration::from_millis(20);
 
 /// A process that runs beside the caller, with its output in a file; killed when dropped.
 ///
-/// The kernel kills it as well when the thread that started it ends, so that not even `SIGKILL` leaves it behind.
+/// The kernel kills it as well when the thread that started it ends, so that not even `SIGKILL`
+/// leaves it behind.
 #[derive(Debug)]
 pub struct Background {
     name: String,
@@ -36,7 +37,8 @@ pub(crate) fn bound_command(program: impl AsRef<OsStr>) -> Command {
 }
 
 impl Background {
-    /// Starts `command`, which [`bound_command`] made, with both outputs in `NAME.log` of `scratch`.
+    /// Starts `command`, which [`bound_command`] made, with both outputs in `NAME.log` of
+    /// `scratch`.
     pub(crate) fn spawn(name: &str, mut command: Command, scratch: &Scratch) -> Result<Self> {
         let log = scratch.path().join(format!("{name}.log"));
         let output = File::create(&log).context("failed to create a log file")?;
@@ -136,7 +138,8 @@ pub(crate) fn run<A: AsRef<OsStr>>(
 }
 
 fn output(scratch: &Scratch, mut command: Command) -> Result<Output> {
-    // Files, not pipes: a full pipe would stop the program while this function only looks whether it has ended.
+    // Files, not pipes: a full pipe would stop the program while this function only looks whether
+    // it has ended.
     let mut outputs = [tempfile::tempfile()?, tempfile::tempfile()?];
     let [stdout, stderr] = &outputs;
     command

@@ -1,4 +1,5 @@
-//! Real proxies: Debian's `squid` and `tinyproxy`, with a password, on a machine that only they know by certain names.
+//! Real proxies: Debian's `squid` and `tinyproxy`, with a password, on a machine that only they
+//! know by certain names.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -84,7 +85,8 @@ impl Proxy {
         let hosts = scratch.write("tinyproxy.hosts", hosts(rules))?;
         start("tinyproxy", scratch, "Starting main loop", |port| {
             let mut config = format!(
-                "Port {port}\nListen 127.0.0.1\nAllow 127.0.0.1\nMaxClients 50\nLogLevel Info\nBasicAuth {} {}\n",
+                "Port {port}\nListen 127.0.0.1\nAllow 127.0.0.1\nMaxClients 50\nLogLevel \
+                Info\nBasicAuth {} {}\n",
                 rules.username, rules.password
             );
             for port in rules.ports {
@@ -116,7 +118,8 @@ impl Proxy {
         }
     }
 
-    /// The hosts and ports to which it was asked to open a way, refused ones included, in the order of asking.
+    /// The hosts and ports to which it was asked to open a way, refused ones included, in the order
+    /// of asking.
     #[must_use]
     pub fn asked(&self) -> Vec<String> {
         let log = self.log();
@@ -248,12 +251,16 @@ mod tests {
 
     #[test]
     fn what_a_proxy_was_asked_is_read_from_its_log() {
-        let squid = "1700000010.500   9000 127.0.0.1 TCP_TUNNEL/200 1 CONNECT first.corp:1 robot HIER_DIRECT/127.0.0.1 -\n\
-                     1700000003.000      1 127.0.0.1 TCP_DENIED/403 1 CONNECT second.corp:2 - HIER_NONE/- text/html\n\
-                     1700000003.000      1 127.0.0.1 TCP_DENIED/403 1 GET http://third.corp/ - HIER_NONE/- text/html\n";
+        let squid = "1700000010.500   9000 127.0.0.1 TCP_TUNNEL/200 1 CONNECT first.corp:1 robot \
+        HIER_DIRECT/127.0.0.1 -\n\
+                     1700000003.000      1 127.0.0.1 TCP_DENIED/403 1 CONNECT second.corp:2 - \
+                     HIER_NONE/- text/html\n\
+                     1700000003.000      1 127.0.0.1 TCP_DENIED/403 1 GET http://third.corp/ - \
+                     HIER_NONE/- text/html\n";
         assert_eq!(squid_asked(squid), ["first.corp:1", "second.corp:2"]);
         let tinyproxy = "CONNECT   Nov 21 04:36:02 [1]: Connect (file descriptor 4): 127.0.0.1\n\
-                         CONNECT   Nov 21 04:36:02 [1]: Request (file descriptor 4): CONNECT a.corp:1 HTTP/1.1\n";
+                         CONNECT   Nov 21 04:36:02 [1]: Request (file descriptor 4): CONNECT \
+                         a.corp:1 HTTP/1.1\n";
         let asked: Vec<_> = tinyproxy.lines().filter_map(tinyproxy_asked).collect();
         assert_eq!(asked, ["a.corp:1"]);
     }

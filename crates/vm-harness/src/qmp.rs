@@ -27,8 +27,8 @@ impl Qmp {
         Ok(qmp)
     }
 
-    /// Plugs a raw disk into the running guest, read-only, at `bus`: Kata's command line has the root port `rp0` and the
-    /// bridge `pci-bridge-0`.
+    /// Plugs a raw disk into the running guest, read-only, at `bus`: Kata's command line has the
+    /// root port `rp0` and the bridge `pci-bridge-0`.
     ///
     /// # Errors
     ///

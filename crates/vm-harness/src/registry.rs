@@ -26,7 +26,8 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Starts a registry that shows a certificate of `authority` for `names` and wants `username` and `password`.
+    /// Starts a registry that shows a certificate of `authority` for `names` and wants `username`
+    /// and `password`.
     ///
     /// # Errors
     ///
@@ -38,7 +39,8 @@ impl Registry {
         username: &str,
         password: &str,
     ) -> Result<Self> {
-        // bcrypt is the only kind of entry that docker-registry accepts. No password in an argument list, not even here.
+        // bcrypt is the only kind of entry that docker-registry accepts. No password in an argument
+        // list, not even here.
         let typed = scratch.write("registry.password", password)?;
         let entry = run_with_input(scratch, "htpasswd", ["-Bin", username], &typed)?;
         let htpasswd = scratch.write("registry.htpasswd", entry.stdout)?;
@@ -51,7 +53,8 @@ impl Registry {
         Ok(registry)
     }
 
-    /// Starts another registry with the same blobs, which wants tokens of `signer` and names `realm` as where they are to be had.
+    /// Starts another registry with the same blobs, which wants tokens of `signer` and names
+    /// `realm` as where they are to be had.
     ///
     /// # Errors
     ///
@@ -73,7 +76,8 @@ impl Registry {
         Self::serve(scratch, name, authority, names, storage, auth, "/")
     }
 
-    /// Starts another registry with the same blobs and the same login, everything below the path `prefix` (`/path/`).
+    /// Starts another registry with the same blobs and the same login, everything below the path
+    /// `prefix` (`/path/`).
     ///
     /// # Errors
     ///
@@ -111,7 +115,8 @@ impl Registry {
             "version: 0.1\n\
              log: {{level: info}}\n\
              storage: {{filesystem: {{rootdirectory: {storage}}}}}\n\
-             http: {{addr: '127.0.0.1:0', prefix: {prefix}, tls: {{certificate: {certificate}, key: {key}}}}}\n\
+             http: {{addr: '127.0.0.1:0', prefix: {prefix}, tls: {{certificate: {certificate}, \
+             key: {key}}}}}\n\
              auth: {{{auth}}}\n",
             storage = storage.display(),
             certificate = certificate.display(),
@@ -152,7 +157,8 @@ impl Registry {
         self.log().matches("http.request.method=").count()
     }
 
-    /// Method and address of each request that the registry has answered, with the status, in order.
+    /// Method and address of each request that the registry has answered, with the status, in
+    /// order.
     #[must_use]
     pub fn answers(&self) -> Vec<(String, u16)> {
         self.log().lines().filter_map(answer).collect()
@@ -192,7 +198,8 @@ impl Registry {
         Ok(())
     }
 
-    /// The file in which the registry keeps the blob `digest` (`sha256:...`) and which it serves as it stands.
+    /// The file in which the registry keeps the blob `digest` (`sha256:...`) and which it serves as
+    /// it stands.
     #[must_use]
     pub fn blob(&self, digest: &str) -> PathBuf {
         let hex = digest.trim_start_matches("sha256:");

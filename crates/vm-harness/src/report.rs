@@ -53,7 +53,8 @@ impl Report {
             .map(|mark| mark.uptime_secs)
     }
 
-    /// Whether the job ran to its end. QEMU's exit code does not tell: it is 0 after a guest's panic as well.
+    /// Whether the job ran to its end. QEMU's exit code does not tell: it is 0 after a guest's
+    /// panic as well.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.value("done").is_some()
@@ -80,7 +81,8 @@ mod tests {
 
     #[test]
     fn marks_are_found_among_other_lines() {
-        let console = "[    0.1] kernel\r\n@@ 1.25 booted\r\nnoise\n[ 2] x @@ 2.50 error a b\r\n@@ 3 error c\n@@ no number\n";
+        let console = "[    0.1] kernel\r\n@@ 1.25 booted\r\nnoise\n[ 2] x @@ 2.50 error a b\r\n@@ \
+        3 error c\n@@ no number\n";
         let report = Report::parse(console.to_owned(), Duration::ZERO);
         assert_eq!(report.value("booted"), Some(""));
         assert_eq!(report.values("error").collect::<Vec<_>>(), ["a b", "c"]);

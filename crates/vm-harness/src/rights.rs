@@ -1,6 +1,7 @@
 //! Whether a test may do what only root may.
 
-/// Owners, devices and trusted attributes are root's. Where every test has to run, missing rights are a failure.
+/// Owners, devices and trusted attributes are root's. Where every test has to run, missing rights
+/// are a failure.
 pub fn is_root(test: &str) -> bool {
     let is_root = rustix::process::geteuid().is_root();
     assert!(

@@ -13,8 +13,9 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// A temporary directory (0700) together with the processes started in it.
 ///
-/// When the last clone goes, or at [`Scratch::clear`], the processes are killed and the directory is removed. Clones
-/// share both, so that a signal handler can clear what a worker is still using; the worker then fails at its next step.
+/// When the last clone goes, or at [`Scratch::clear`], the processes are killed and the directory
+/// is removed. Clones share both, so that a signal handler can clear what a worker is still using;
+/// the worker then fails at its next step.
 #[derive(Clone, Debug)]
 pub struct Scratch(Arc<Inner>);
 
@@ -94,7 +95,8 @@ impl Scratch {
 
     /// Looks whether `child` has ended, and forgets it then.
     ///
-    /// Both under the lock that [`Scratch::clear`] takes: once a process is waited for, its number may be anybody's.
+    /// Both under the lock that [`Scratch::clear`] takes: once a process is waited for, its number
+    /// may be anybody's.
     pub(crate) fn reap(&self, child: &mut Child) -> std::io::Result<Option<ExitStatus>> {
         let mut state = self.0.state();
         let status = child.try_wait()?;

@@ -1,4 +1,5 @@
-//! A node's surroundings: a registry with a password and a private CA, an image in it, and the document that says so.
+//! A node's surroundings: a registry with a password and a private CA, an image in it, and the
+//! document that says so.
 
 use anyhow::Result;
 use base64::Engine;
@@ -78,7 +79,8 @@ impl Site {
     #[must_use]
     pub fn document_with(password: &str, ca_certs: &str) -> String {
         format!(
-            "[registries.\"{REGISTRY_NAME}.\"]\nauth = \"{}\"\nca-certs = \"\"\"\n{ca_certs}\"\"\"\n",
+            "[registries.\"{REGISTRY_NAME}.\"]\nauth = \"{}\"\nca-certs \
+            = \"\"\"\n{ca_certs}\"\"\"\n",
             Self::auth(password)
         )
     }
@@ -89,7 +91,8 @@ impl Site {
         &self.scratch
     }
 
-    /// A sandbox in which everything is right: SNP evidence that fits the initdata, the node's document, decoy disks.
+    /// A sandbox in which everything is right: SNP evidence that fits the initdata, the node's
+    /// document, decoy disks.
     #[must_use]
     pub fn scenario(&self) -> Scenario {
         let initdata = sample_initdata();
@@ -118,12 +121,15 @@ impl Site {
 /// An initdata document with a policy and a configuration file.
 #[must_use]
 pub fn sample_initdata() -> String {
-    "version = \"0.1.0\"\nalgorithm = \"sha256\"\n\n[data]\n\"aa.toml\" = \"\"\"\n[token_configs]\n\"\"\"\n\
-     \"policy.rego\" = \"\"\"\npackage agent_policy\n\ndefault AllowRequestsFailingPolicy := true\n\"\"\"\n"
+    "version = \"0.1.0\"\nalgorithm = \"sha256\"\n\n[data]\n\"aa.toml\" \
+    = \"\"\"\n[token_configs]\n\"\"\"\n\
+     \"policy.rego\" = \"\"\"\npackage agent_policy\n\ndefault AllowRequestsFailingPolicy := \
+     true\n\"\"\"\n"
         .to_owned()
 }
 
-/// A password nobody could have written into a test by hand: the scratch directory's random name and this process.
+/// A password nobody could have written into a test by hand: the scratch directory's random name
+/// and this process.
 #[must_use]
 pub fn invent_password(scratch: &Scratch) -> String {
     let name = scratch.path().file_name().unwrap_or_default();

@@ -54,7 +54,8 @@ impl TokenSigner {
         self.scratch.path().join("token.pem")
     }
 
-    /// A JSON web token (RS256, the certificate in its header) to pull `repository`, taken until `end`.
+    /// A JSON web token (RS256, the certificate in its header) to pull `repository`, taken until
+    /// `end`.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! A token server for `docker-registry`: over TLS, it gives a short-lived token for one repository to who knows the password.
+//! A token server for `docker-registry`: over TLS, it gives a short-lived token for one repository
+//! to who knows the password.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -184,7 +185,8 @@ impl Shared {
     }
 }
 
-/// The one scope of a request to this server, and the repository in it: to pull from one repository and nothing else.
+/// The one scope of a request to this server, and the repository in it: to pull from one repository
+/// and nothing else.
 fn asked_scope(first_line: &str) -> Option<(String, String)> {
     let rest = first_line.strip_prefix("GET /token?")?;
     let query = rest.split(' ').next()?;

@@ -1,8 +1,10 @@
-//! Guest, for `hack/bench scan` only: the search for initdata that Kata's agent does, written anew from a description of it.
+//! Guest, for `hack/bench scan` only: the search for initdata that Kata's agent does, written anew
+//! from a description of it.
 //!
-//! `/dev` in the directory's order; names that begin with `vd` or `sd`, partitions too; a buffered read of the first bytes; the
-//! first magic wins. The length on the disk sizes an allocation, and the payload is inflated without a limit: do not use this
-//! for anything else. The agent does the same on tokio, with a hop to another thread for each call, which is left out here.
+//! `/dev` in the directory's order; names that begin with `vd` or `sd`, partitions too; a buffered
+//! read of the first bytes; the first magic wins. The length on the disk sizes an allocation, and
+//! the payload is inflated without a limit: do not use this for anything else. The agent does the
+//! same on tokio, with a hop to another thread for each call, which is left out here.
 
 use std::error::Error;
 use std::fs::{self, File};

@@ -1,4 +1,5 @@
-//! The main job on real parts, from a node's document to an image mounted inside a VM; `hack/demo` builds and calls it.
+//! The main job on real parts, from a node's document to an image mounted inside a VM; `hack/demo`
+//! builds and calls it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;

@@ -12,28 +12,29 @@ use vm_harness::pki::Identity;
 
 /// Serves an OCI layout as a registry, and misbehaves where a script says so.
 ///
-/// Prints {"address": ..., "base": ...} once it listens, then each request as a line of JSON (with the scheme of its
-/// Authorization, never the rest). Every repository name has the layout's content; tags are the layout's own, and
-/// "latest". /hops/N/PATH redirects N times before it serves PATH. Runs until it is killed.
+/// Prints {"address": ..., "base": ...} once it listens, then each request as a line of JSON (with
+/// the scheme of its Authorization, never the rest). Every repository name has the layout's
+/// content; tags are the layout's own, and "latest". /hops/N/PATH redirects N times before it
+/// serves PATH. Runs until it is killed.
 ///
-/// A script is JSON. A rule names what is asked for ("any", "ping", "index", "manifest", "config", {"layer": 0},
-/// "any-layer", "token", {"path": "/start"}, "unknown"), which of these requests ("first" and "last", from 1; all if
-/// neither is there) and what to do. The first rule that fits decides; its actions are done in order:
+/// A script is JSON. A rule names what is asked for ("any", "ping", "index", "manifest", "config",
+/// {"layer": 0}, "any-layer", "token", {"path": "/start"}, "unknown"), which of these requests
+/// ("first" and "last", from 1; all if neither is there) and what to do. The first rule that fits
+/// decides; its actions are done in order:
 ///
-///   {"status": {"code": 503, "headers": [["Retry-After", "1"]], "body": ""}}   {"code": 200}
-///   {"header": {"name": "Content-Type", "value": null}}   {"add-header": {"name": "A", "value": "b"}}
-///   {"redirect": "{base}/hops/3{path}"}   {"body": "flipped" | "endless" | {"truncated": 9} | {"longer": 9} | {"text": ""}}
-///   {"length": {"off": -5} | {"text": "-5"} | "twice" | "missing"}
-///   {"chunked": "plain" | "tiny" | "extensions" | "long-extension" | "trailers" | "many-trailers" | "huge-size" |
-///               "bad-size" | "missing-end" | "and-length"}
-///   {"range": "ignored" | "other-start" | "hidden-start" | "wrong-total" | "other-bytes" | "unnamed" | "refused" |
-///             "unasked" | "multipart"}
-///   {"cut": {"at": "answer" | "head" | {"body": 1000}, "how": "reset" | "close" | "stall"}}
-///   {"drip": {"bytes": 1, "pause_ms": 100}}   {"wait": 1000}   {"many-headers": 10000}   {"long-header": 1048576}
-///   {"interim": 3 | null}   {"raw": "not HTTP"}   "schema1"
-///   {"http2": {"reset": {"code": 8, "after": 1000}} | {"go-away": {"code": 0, "after": 0}} | "endless-continuation" |
-///             "pings" | "settings" | "empty-data" | "oversized-frame" | "unknown-stream" | "ignored-window" |
-///             "bad-header-block"}
+///   {"status": {"code": 503, "headers": [["Retry-After", "1"]], "body": ""}} {"code": 200}
+///   {"header": {"name": "Content-Type", "value": null}} {"add-header": {"name": "A", "value":
+///   "b"}} {"redirect": "{base}/hops/3{path}"} {"body": "flipped" | "endless" | {"truncated": 9} |
+///   {"longer": 9} | {"text": ""}} {"length": {"off": -5} | {"text": "-5"} | "twice" | "missing"}
+///   {"chunked": "plain" | "tiny" | "extensions" | "long-extension" | "trailers" |
+///   "many-trailers" | "huge-size" | "bad-size" | "missing-end" | "and-length"} {"range":
+///   "ignored" | "other-start" | "hidden-start" | "wrong-total" | "other-bytes" | "unnamed" |
+///   "refused" | "unasked" | "multipart"} {"cut": {"at": "answer" | "head" | {"body": 1000}, "how":
+///   "reset" | "close" | "stall"}} {"drip": {"bytes": 1, "pause_ms": 100}} {"wait": 1000}
+///   {"many-headers": 10000} {"long-header": 1048576} {"interim": 3 | null} {"raw": "not HTTP"}
+///   "schema1" {"http2": {"reset": {"code": 8, "after": 1000}} | {"go-away": {"code": 0, "after":
+///   0}} | "endless-continuation" | "pings" | "settings" | "empty-data" | "oversized-frame" |
+///   "unknown-stream" | "ignored-window" | "bad-header-block"}
 ///
 /// Example: the first layer breaks off once, and tokens are wanted:
 ///

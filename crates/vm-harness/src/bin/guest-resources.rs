@@ -1,7 +1,7 @@
 //! `guest-resources`: what gives a test guest its secrets, in the guest.
 //!
-//! It serves the secrets of a file (the form of `offline_fs_kbc`) as a confidential data hub or as the REST gateway would, and
-//! says on standard output what it was asked.
+//! It serves the secrets of a file (the form of `offline_fs_kbc`) as a confidential data hub or as
+//! the REST gateway would, and says on standard output what it was asked.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

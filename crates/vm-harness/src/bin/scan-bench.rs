@@ -1,7 +1,9 @@
-//! What finding the disks costs in a guest with 64 decoys, against the loop of Kata's agent; `hack/bench scan` calls it.
+//! What finding the disks costs in a guest with 64 decoys, against the loop of Kata's agent;
+//! `hack/bench scan` calls it.
 //!
-//! Both programs run in one guest, in turns, so that whatever else the machine does meets both. "Cold" rounds drop the kernel's
-//! caches before each run; a disk that nobody holds open has no pages in the cache in a warm one either.
+//! Both programs run in one guest, in turns, so that whatever else the machine does meets both.
+//! "Cold" rounds drop the kernel's caches before each run; a disk that nobody holds open has no
+//! pages in the cache in a warm one either.
 
 use std::fs;
 
@@ -11,7 +13,8 @@ use vm_harness::{Evidence, Guest, Program, Report, Scenario, Scratch, decoy, sit
 
 const DECOYS: usize = 64;
 
-/// How often every program runs in each state of the caches unless the environment's `BENCH_ROUNDS` says otherwise.
+/// How often every program runs in each state of the caches unless the environment's `BENCH_ROUNDS`
+/// says otherwise.
 const ROUNDS: usize = 31;
 
 const JOB: &str = r#"
@@ -52,7 +55,8 @@ fn main() -> Result<()> {
     for (bus, name) in [(Bus::VirtioBlk, "virtio-blk"), (Bus::Scsi, "SCSI")] {
         let report = boot(rounds, bus)?;
         println!(
-            "{DECOYS} {name} decoys, initdata and configuration; QEMU's CPU emulation; medians of {rounds} runs, in turns"
+            "{DECOYS} {name} decoys, initdata and configuration; QEMU's CPU emulation; medians of \
+            {rounds} runs, in turns"
         );
         table(&report)?;
     }

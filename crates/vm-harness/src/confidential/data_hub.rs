@@ -1,4 +1,5 @@
-//! A confidential data hub as far as it gives resources: `api.GetResourceService` over ttrpc on a Unix socket.
+//! A confidential data hub as far as it gives resources: `api.GetResourceService` over ttrpc on a
+//! Unix socket.
 
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};

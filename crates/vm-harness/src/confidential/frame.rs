@@ -1,8 +1,9 @@
 //! ttrpc and the two messages of `api.GetResourceService`, by hand.
 //!
-//! A frame is a length (u32, big endian), a stream's number (u32), a type (1 request, 2 response) and flags, then a protobuf
-//! message. `Request`: service = 1, method = 2, payload = 3, timeout_nano = 4. `Response`: status = 1 (code = 1, message = 2),
-//! payload = 2. The payloads: `ResourcePath` = 1 and `Resource` = 1.
+//! A frame is a length (u32, big endian), a stream's number (u32), a type (1 request, 2 response)
+//! and flags, then a protobuf message. `Request`: service = 1, method = 2, payload = 3,
+//! timeout_nano = 4. `Response`: status = 1 (code = 1, message = 2), payload = 2. The payloads:
+//! `ResourcePath` = 1 and `Resource` = 1.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;

@@ -1,4 +1,5 @@
-//! HTTP/1.1 as far as these servers need it: one request on each connection, its answer, and what was asked.
+//! HTTP/1.1 as far as these servers need it: one request on each connection, its answer, and what
+//! was asked.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,4 +1,5 @@
-//! A secret closed for the key that a guest has proven: flattened JWE, `ECDH-ES+A256KW` on P-256, `A256GCM`.
+//! A secret closed for the key that a guest has proven: flattened JWE, `ECDH-ES+A256KW` on P-256,
+//! `A256GCM`.
 //!
 //! RFC 7516, sections 5.1 and 7.2.2; RFC 7518, sections 4.6 and 5.3.
 

@@ -1,7 +1,7 @@
 //! A key broker service, protocol 0.4.0.
 //!
-//! Trustee's `kbs_attestation_protocol.md` is the specification; where it is silent (versions, hashes, the canonical form of what
-//! the evidence binds) the behaviour of Trustee's own server is.
+//! Trustee's `kbs_attestation_protocol.md` is the specification; where it is silent (versions,
+//! hashes, the canonical form of what the evidence binds) the behaviour of Trustee's own server is.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -30,9 +30,11 @@ const COOKIE: &str = "kbs-session-id";
 /// What a server asks of its guests.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
-    /// The hash that binds the evidence, named in the challenge: `sha256`, `sha384` or `sha512`. None: the default is meant.
+    /// The hash that binds the evidence, named in the challenge: `sha256`, `sha384` or `sha512`.
+    /// None: the default is meant.
     pub hash: Option<&'static str>,
-    /// How many resources a session gives before the guest has to prove itself again. None: any number.
+    /// How many resources a session gives before the guest has to prove itself again. None: any
+    /// number.
     pub uses: Option<usize>,
     /// Paths that exist and are refused.
     pub refused: Vec<String>,
@@ -144,8 +146,8 @@ impl Kbs {
             .collect()
     }
 
-    /// What the attestation agent gives out for this server after an attestation of its own: a JSON object with a token and the
-    /// private key that the answers to its holder are closed for.
+    /// What the attestation agent gives out for this server after an attestation of its own: a JSON
+    /// object with a token and the private key that the answers to its holder are closed for.
     ///
     /// # Errors
     ///

@@ -1,13 +1,15 @@
-//! What gives a guest its secrets: a key broker service, a confidential data hub, a REST gateway, files; and secrets sealed by
-//! their owner.
+//! What gives a guest its secrets: a key broker service, a confidential data hub, a REST gateway,
+//! files; and secrets sealed by their owner.
 //!
-//! The servers speak the documented protocols as well-behaved ones do, by code of their own: the key broker's cryptography is
-//! RustCrypto's, the data hub's framing is written by hand. They remember what they were asked.
+//! The servers speak the documented protocols as well-behaved ones do, by code of their own: the
+//! key broker's cryptography is RustCrypto's, the data hub's framing is written by hand. They
+//! remember what they were asked.
 //!
 //! Not here: hostile answers; the client's own tests have those.
 //!
 //! - [`Vault`]: secrets by their path, and the file that has them all.
-//! - [`Kbs`]: a key broker service, protocol 0.4.0, over TCP or TLS; [`Asked`] is what it was asked.
+//! - [`Kbs`]: a key broker service, protocol 0.4.0, over TCP or TLS; [`Asked`] is what it was
+//!   asked.
 //! - [`DataHub`]: `api.GetResourceService` over ttrpc.
 //! - [`Gateway`]: the REST gateway on loopback.
 //! - [`SealingKey`]: sealed secrets.

@@ -11,7 +11,8 @@ use anyhow::{Context, Result};
 /// The bytes kept of one connection.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Where nobody ought to come: it accepts, keeps what it is sent, and answers nothing but the end of the connection.
+/// Where nobody ought to come: it accepts, keeps what it is sent, and answers nothing but the end
+/// of the connection.
 #[derive(Debug)]
 pub struct Recorder {
     address: SocketAddr,

@@ -60,8 +60,9 @@ impl SealingKey {
         }))
     }
 
-    /// A sealed secret that has the secret in it, encrypted with a key that is encrypted with the resource `key_id`, both with
-    /// AES-256-GCM. The data key's IV lies in the annotations, where Alibaba's key service has it upstream.
+    /// A sealed secret that has the secret in it, encrypted with a key that is encrypted with the
+    /// resource `key_id`, both with AES-256-GCM. The data key's IV lies in the annotations, where
+    /// Alibaba's key service has it upstream.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! The servers against clients that are none of ours: `curl` for HTTP, `python3-jwcrypto` for the cryptography.
+//! The servers against clients that are none of ours: `curl` for HTTP, `python3-jwcrypto` for the
+//! cryptography.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -16,7 +17,8 @@ fn vault() -> Vault {
     Vault::new().with(PATH, SECRET)
 }
 
-/// A whole guest in Python: it reads commands from its first argument and prints what it got, in base64.
+/// A whole guest in Python: it reads commands from its first argument and prints what it got, in
+/// base64.
 const GUEST: &str = r#"
 import base64, hashlib, json, subprocess, sys
 from jwcrypto import jwk, jwe, jws

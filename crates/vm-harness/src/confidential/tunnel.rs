@@ -10,7 +10,8 @@ use anyhow::{Context, Result};
 /// The largest head of a request.
 const MAX_HEAD: usize = 64 << 10;
 
-/// A running proxy on a free port of 127.0.0.1, to which every name means this machine; stopped when dropped.
+/// A running proxy on a free port of 127.0.0.1, to which every name means this machine; stopped
+/// when dropped.
 #[derive(Debug)]
 pub struct Tunnel {
     address: SocketAddr,

@@ -38,7 +38,8 @@ pub struct Encrypted {
     pub manifest: String,
 }
 
-/// Encrypts the image in the layout `plain` for all of `keys` with `skopeo`, to a layout called `name`, and proves that it is.
+/// Encrypts the image in the layout `plain` for all of `keys` with `skopeo`, to a layout called
+/// `name`, and proves that it is.
 ///
 /// # Errors
 ///
@@ -100,8 +101,8 @@ impl Encrypted {
         read(&self.path, layer)
     }
 
-    /// Proves of each layer that it is encrypted, or that it is the plain one where `which` leaves it out: by its media type, its
-    /// annotations and its bytes.
+    /// Proves of each layer that it is encrypted, or that it is the plain one where `which` leaves
+    /// it out: by its media type, its annotations and its bytes.
     ///
     /// # Errors
     ///

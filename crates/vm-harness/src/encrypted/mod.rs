@@ -1,10 +1,11 @@
 //! Encrypted images as `skopeo` makes them, and what an attacker makes of them.
 //!
-//! The images are encrypted at test time by the real `skopeo`, for keys by the real `openssl`. Everything here works on OCI
-//! layouts; [`crate::Registry::push`] or [`crate::fault::Content::load`] serve them.
+//! The images are encrypted at test time by the real `skopeo`, for keys by the real `openssl`.
+//! Everything here works on OCI layouts; [`crate::Registry::push`] or
+//! [`crate::fault::Content::load`] serve them.
 //!
-//! Not here: any code of the product. What has to be taken apart ([`Rewrap`]) is taken apart with other libraries, so that a
-//! misunderstanding of the format shows as a failing test.
+//! Not here: any code of the product. What has to be taken apart ([`Rewrap`]) is taken apart with
+//! other libraries, so that a misunderstanding of the format shows as a failing test.
 //!
 //! - [`Key`]: a key pair and the forms in which a person may have it.
 //! - [`encrypt`], [`Encrypted`]: the image.

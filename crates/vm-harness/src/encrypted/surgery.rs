@@ -1,7 +1,8 @@
 //! A manifest changed by somebody who has no key: the registry, or the host in between.
 //!
-//! References are pinned by digest, so a changed manifest is another image. These changes show what a puller makes of an image
-//! whose author is the attacker, and what it believes about bytes that have the right digest.
+//! References are pinned by digest, so a changed manifest is another image. These changes show what
+//! a puller makes of an image whose author is the attacker, and what it believes about bytes that
+//! have the right digest.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,7 +1,8 @@
 //! Layers' keys wrapped for a key broker instead of a key pair.
 //!
-//! `skopeo` wraps for public keys. What `coco_keyprovider` would have written is made of that: the JWE is opened (`openssl` and
-//! RustCrypto's AES), and its content, the private options, closed again in a packet that names the key by its URI.
+//! `skopeo` wraps for public keys. What `coco_keyprovider` would have written is made of that: the
+//! JWE is opened (`openssl` and RustCrypto's AES), and its content, the private options, closed
+//! again in a packet that names the key by its URI.
 
 use aes::Aes256;
 use aes_gcm::aead::{Aead as _, KeyInit as _, Payload};
@@ -64,7 +65,8 @@ impl Rewrap {
         })
     }
 
-    /// The image with packets in the place of the JWE, made with the RSA key that it was encrypted for.
+    /// The image with packets in the place of the JWE, made with the RSA key that it was encrypted
+    /// for.
     ///
     /// # Errors
     ///

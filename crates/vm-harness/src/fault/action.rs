@@ -4,7 +4,8 @@ use serde::Deserialize;
 
 /// One thing done to an answer. Several may be done in order: they change what the one before left.
 ///
-/// In texts, `{base}` stands for this registry's own address and `{path}` for the path and query that were asked for.
+/// In texts, `{base}` stands for this registry's own address and `{path}` for the path and query
+/// that were asked for.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]

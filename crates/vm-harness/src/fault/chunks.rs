@@ -26,7 +26,8 @@ impl Chunks {
         let head = match self.kind {
             Chunked::Extensions => format!("{size:x};name=value;other=\"quoted\""),
             Chunked::LongExtension if is_first => format!("{size:x};long={}", "x".repeat(1 << 20)),
-            // The low 64 bits are the right size: a client that lets the number wrap around takes it.
+            // The low 64 bits are the right size: a client that lets the number wrap around takes
+            // it.
             Chunked::HugeSize => format!("1{size:016x}"),
             Chunked::BadSize => format!("0x{size:x}"),
             _ => format!("{size:x}"),

@@ -68,7 +68,8 @@ pub struct Content {
 }
 
 impl Content {
-    /// Reads an OCI layout. What its index lists is there by digest and as the tags that the list names; the first also as `latest`.
+    /// Reads an OCI layout. What its index lists is there by digest and as the tags that the list
+    /// names; the first also as `latest`.
     ///
     /// # Errors
     ///
@@ -147,7 +148,8 @@ impl Content {
         self.blobs.get(digest).map(|blob| blob.bytes.len())
     }
 
-    /// What a path names, by digest or tag. The repository does not matter, nor what stands before `/v2/`.
+    /// What a path names, by digest or tag. The repository does not matter, nor what stands before
+    /// `/v2/`.
     pub(super) fn find(&self, path: &str) -> Option<(&str, &Blob)> {
         let name = ["/manifests/", "/blobs/"]
             .iter()

@@ -22,7 +22,8 @@ pub struct Login {
     /// Tokens instead of the password itself: they begin so, and a number follows.
     #[serde(default)]
     pub token: Option<String>,
-    /// The token server's address as the challenge names it; without it `{base}/token`, which is here.
+    /// The token server's address as the challenge names it; without it `{base}/token`, which is
+    /// here.
     #[serde(default)]
     pub realm: Option<String>,
     /// How often a token is good; without it always.

@@ -1,8 +1,9 @@
 //! A registry that misbehaves as a script says, down to the single byte.
 //!
-//! A well-behaved registry cannot show what a puller does with a bad one. This one speaks HTTP/1.1 and HTTP/2 by hand, over TCP or
-//! TLS, serves an OCI layout as the distribution specification wants it, and does otherwise wherever a [`Rule`] of its
-//! [`Script`] applies. It remembers every request.
+//! A well-behaved registry cannot show what a puller does with a bad one. This one speaks HTTP/1.1
+//! and HTTP/2 by hand, over TCP or TLS, serves an OCI layout as the distribution specification
+//! wants it, and does otherwise wherever a [`Rule`] of its [`Script`] applies. It remembers every
+//! request.
 //!
 //! Not here: what a client ought to do about it; that stands in the tests of the client.
 //!

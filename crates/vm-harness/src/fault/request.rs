@@ -69,7 +69,8 @@ impl Request {
         format!("{}?{}", self.path, self.query)
     }
 
-    /// Reads the next request of a connection; nothing where the other side has left or speaks no HTTP.
+    /// Reads the next request of a connection; nothing where the other side has left or speaks no
+    /// HTTP.
     pub(super) fn read(wire: &mut Wire) -> io::Result<Option<Self>> {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {

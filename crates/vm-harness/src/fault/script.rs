@@ -17,7 +17,8 @@ pub struct Script {
     pub login: Option<Login>,
     /// What happens to connections before any byte is read from them.
     pub connections: Vec<ConnectionRule>,
-    /// Further texts that stand for others in headers, with their braces: `{"{other}": "https://..."}`.
+    /// Further texts that stand for others in headers, with their braces: `{"{other}":
+    /// "https://..."}`.
     pub names: BTreeMap<String, String>,
     /// What happens to requests; of the rules that fit one the first is followed.
     pub rules: Vec<Rule>,
@@ -52,7 +53,8 @@ pub struct Rule {
     /// The last one, or all after the first.
     #[serde(default)]
     pub last: Option<usize>,
-    /// Whether it concerns the challenges to those who are not logged in, instead of the answers to those who are.
+    /// Whether it concerns the challenges to those who are not logged in, instead of the answers to
+    /// those who are.
     #[serde(default)]
     pub before_login: bool,
     /// What is done, in order.

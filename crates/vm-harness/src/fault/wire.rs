@@ -76,7 +76,8 @@ impl Wire {
         }
         let _ = self.flush();
         let _ = self.tcp().shutdown(Shutdown::Write);
-        // What the other side still sends must not turn the end into a reset, which could overtake the answer.
+        // What the other side still sends must not turn the end into a reset, which could overtake
+        // the answer.
         self.wait_until_gone(Duration::from_secs(1));
     }
 

@@ -1,4 +1,5 @@
-//! What the machine could do at best: the parts of a pull measured alone, added up as if nothing ever waited.
+//! What the machine could do at best: the parts of a pull measured alone, added up as if nothing
+//! ever waited.
 
 use std::fs;
 use std::path::PathBuf;
@@ -46,7 +47,8 @@ pub struct Bound {
 pub struct Stage {
     /// All layers' CPU time.
     pub cpu_secs: f64,
-    /// The longest layer's time. That is CPU time as well where nothing is waited for: what others do then does not show in it.
+    /// The longest layer's time. That is CPU time as well where nothing is waited for: what others
+    /// do then does not show in it.
     pub longest_secs: f64,
 }
 

@@ -1,4 +1,5 @@
-//! The images: layers that `hack/bench-corpus` built, with manifests, pushed to the registry's storage once.
+//! The images: layers that `hack/bench-corpus` built, with manifests, pushed to the registry's
+//! storage once.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Write};
@@ -242,7 +243,8 @@ fn named(hash: &[u8]) -> String {
     format!("sha256:{hex}")
 }
 
-/// Puts the images into the registry that are not there, and reads every blob once, so that no run finds it on the disk.
+/// Puts the images into the registry that are not there, and reads every blob once, so that no run
+/// finds it on the disk.
 pub fn push(images: &[Image], server: &Server, work: &Path) -> Result<()> {
     for image in images {
         let note = directory()

@@ -129,7 +129,8 @@ impl Drop for Daemon {
     }
 }
 
-/// The same command, which the kernel kills when this program ends: not even SIGKILL leaves it behind.
+/// The same command, which the kernel kills when this program ends: not even SIGKILL leaves it
+/// behind.
 pub fn bound(command: &Command) -> Command {
     let mut bound = Command::new("setpriv");
     bound

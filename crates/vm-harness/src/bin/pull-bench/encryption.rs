@@ -1,6 +1,7 @@
 //! The same images with every layer encrypted by `skopeo`, for one RSA key of the corpus.
 //!
-//! Encrypting draws new keys and counters, so it is done once for each image and found again by its tag.
+//! Encrypting draws new keys and counters, so it is done once for each image and found again by its
+//! tag.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -31,7 +32,8 @@ pub fn key() -> PathBuf {
     corpus::directory().join("key.pem")
 }
 
-/// Makes the key and the encrypted images that are not there; gives them as they are in the registry, read once.
+/// Makes the key and the encrypted images that are not there; gives them as they are in the
+/// registry, read once.
 pub fn push(images: &[Image], server: &Server) -> Result<Vec<Image>> {
     let public = corpus::directory().join("key.pub.pem");
     if !public.exists() {
@@ -73,7 +75,8 @@ pub fn push(images: &[Image], server: &Server) -> Result<Vec<Image>> {
         .collect()
 }
 
-/// The encrypted image at `target`, which must be that of `image`: a corpus of other packages has other layers.
+/// The encrypted image at `target`, which must be that of `image`: a corpus of other packages has
+/// other layers.
 fn read(image: &Image, server: &Server, target: &str) -> Result<Image> {
     let output = skopeo(&["inspect", "--raw", "--tls-verify=false"])
         .arg(format!("docker://{target}"))

@@ -1,4 +1,5 @@
-//! Fresh file systems, one for each run: a used ext4 is many times slower at making files where some were just removed.
+//! Fresh file systems, one for each run: a used ext4 is many times slower at making files where
+//! some were just removed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -88,7 +89,8 @@ impl Drop for Ground {
             .into_iter()
             .flatten()
         {
-            // What a tool mounted inside goes first; what a killed one still holds goes when it ends.
+            // What a tool mounted inside goes first; what a killed one still holds goes when it
+            // ends.
             let gone = checked(Command::new("umount").arg("--recursive").arg(path)).or_else(|_| {
                 checked(
                     Command::new("umount")

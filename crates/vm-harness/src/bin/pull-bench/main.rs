@@ -1,13 +1,16 @@
-//! What pulling an image costs, ours against Debian's tools and against what the machine can do; `hack/bench pull` calls it.
+//! What pulling an image costs, ours against Debian's tools and against what the machine can do;
+//! `hack/bench pull` calls it.
 //!
-//! Every run starts on a fresh file system, pulls from a `docker-registry` on loopback whose blobs are in the page cache, and is
-//! measured from outside. The tools take turns, round by round, so that whatever else the machine does meets all of them.
-//! Nothing is asserted; a tool that fails is shown with its reason. Progress on stderr, tables on stdout.
+//! Every run starts on a fresh file system, pulls from a `docker-registry` on loopback whose blobs
+//! are in the page cache, and is measured from outside. The tools take turns, round by round, so
+//! that whatever else the machine does meets all of them. Nothing is asserted; a tool that fails is
+//! shown with its reason. Progress on stderr, tables on stdout.
 //!
 //! - [`options`]: what to measure.
 //! - [`corpus`], [`encryption`], [`server`]: the images, the same encrypted, and who serves them.
 //! - [`ground`]: fresh file systems.
-//! - [`measure`], [`daemon`], [`machine`]: seconds, CPU, memory; and whether somebody else was using the machine.
+//! - [`measure`], [`daemon`], [`machine`]: seconds, CPU, memory; and whether somebody else was
+//!   using the machine.
 //! - [`peer`]: the tools. [`service`]: what only a service has.
 //! - [`stage`], [`bound`]: the parts of a pull alone, and what follows from them.
 //! - [`rounds`], [`table`]: the runs and their medians.

@@ -1,7 +1,8 @@
 //! What a command costs, measured by a small parent process of its own.
 //!
-//! The kernel keeps CPU time and the largest resident memory of all children that a process waited for, so a process that has only
-//! ever had one child knows them exactly. (The peak cannot be less than the parent's own memory, which is why it is small.)
+//! The kernel keeps CPU time and the largest resident memory of all children that a process waited
+//! for, so a process that has only ever had one child knows them exactly. (The peak cannot be less
+//! than the parent's own memory, which is why it is small.)
 
 use std::fs::{self, File};
 use std::path::Path;

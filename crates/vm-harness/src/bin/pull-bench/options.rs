@@ -64,7 +64,8 @@ pub struct Options {
     /// How often a run is repeated during which others used the machine
     #[arg(long, default_value_t = 3)]
     pub retries: usize,
-    /// Also pull each image with encrypted layers, with the tools that can decrypt them: ours, skopeo, skopeo-umoci
+    /// Also pull each image with encrypted layers, with the tools that can decrypt them: ours,
+    /// skopeo, skopeo-umoci
     #[arg(long)]
     pub encrypted: bool,
     /// Do not measure the bound
@@ -148,7 +149,8 @@ impl Options {
                 "podman" => peers.push(Peer::Podman),
                 "buildah" => peers.push(Peer::Buildah),
                 _ => bail!(
-                    "there is no peer {name}: ours, containerd, skopeo, skopeo-umoci, podman, buildah"
+                    "there is no peer {name}: ours, containerd, skopeo, skopeo-umoci, podman, \
+                    buildah"
                 ),
             }
         }

@@ -98,7 +98,8 @@ impl Record {
     }
 }
 
-/// One run, repeated as long as others disturb it and the options say so; the least disturbed one counts.
+/// One run, repeated as long as others disturb it and the options say so; the least disturbed one
+/// counts.
 fn quiet(
     options: &Options,
     server: &Server,

@@ -1,4 +1,5 @@
-//! The registry: Debian's `docker-registry` on loopback, plain HTTP, no password: the cheapest server there is.
+//! The registry: Debian's `docker-registry` on loopback, plain HTTP, no password: the cheapest
+//! server there is.
 
 use std::fs;
 use std::path::{Path, PathBuf};

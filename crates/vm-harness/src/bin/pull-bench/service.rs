@@ -1,4 +1,5 @@
-//! What only a service has: memory while it waits, and a second pull of what is being pulled or was pulled.
+//! What only a service has: memory while it waits, and a second pull of what is being pulled or was
+//! pulled.
 
 use std::time::Duration;
 

@@ -1,6 +1,8 @@
-//! The parts of a pull, each alone on one core and without anything that a bare minimum would not do.
+//! The parts of a pull, each alone on one core and without anything that a bare minimum would not
+//! do.
 //!
-//! Only the part itself is timed: reading its input from the page cache is not, because in a pull that is in memory already.
+//! Only the part itself is timed: reading its input from the page cache is not, because in a pull
+//! that is in memory already.
 
 use std::fs::{self, File};
 use std::hint::black_box;

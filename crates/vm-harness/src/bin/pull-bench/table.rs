@@ -14,7 +14,8 @@ use crate::service::Figures;
 /// What was measured where.
 pub fn heading(options: &Options, peers: &[Peer]) -> String {
     let mut text = format!(
-        "{}. {} rounds, medians. Registry on the same cores, plain HTTP, blobs in the page cache.\n\n",
+        "{}. {} rounds, medians. Registry on the same cores, plain HTTP, blobs in the page \
+        cache.\n\n",
         machine::description(),
         options.rounds
     );
@@ -28,7 +29,8 @@ pub fn heading(options: &Options, peers: &[Peer]) -> String {
 pub fn pulls(record: &Record, images: &[Image], peers: &[Peer], fs: FileSystem) -> String {
     let mut text = format!(
         "\n## Pull, verify, unpack on {}\n\n\
-         | image | tool | wall s | (least, most) | CPU s | cores busy (with the registry) | peak MiB | of the fastest peer | of the bound | disturbed |\n\
+         | image | tool | wall s | (least, most) | CPU s | cores busy (with the registry) | peak \
+         MiB | of the fastest peer | of the bound | disturbed |\n\
          |---|---|---|---|---|---|---|---|---|---|\n",
         fs.name()
     );
@@ -94,7 +96,8 @@ fn row(
 pub fn decryption(record: &Record, images: &[Image], peers: &[Peer], fs: FileSystem) -> String {
     let mut text = format!(
         "\n## Encrypted layers on {}\n\n\
-         | image | tool | plain: wall s | CPU s | encrypted: wall s | CPU s | peak MiB | wall of plain | CPU of plain | wall of skopeo |\n\
+         | image | tool | plain: wall s | CPU s | encrypted: wall s | CPU s | peak MiB | wall of \
+         plain | CPU of plain | wall of skopeo |\n\
          |---|---|---|---|---|---|---|---|---|---|\n",
         fs.name()
     );
@@ -164,8 +167,10 @@ fn bound_of<'a>(record: &'a Record, image: &Image, fs: FileSystem) -> Option<&'a
 pub fn bounds(record: &Record, images: &[Image], fs: FileSystem) -> String {
     let mut text = format!(
         "\n## The bound on {}\n\n\
-         CPU seconds of each part alone; bound = the larger of the longest part of one layer and all CPU over {} cores.\n\n\
-         | image | blob MB | tar MB | entries | receive | registry | SHA-256 blob | inflate | SHA-256 tar | write | all CPU | bound s | with igzip: inflate | bound s |\n\
+         CPU seconds of each part alone; bound = the larger of the longest part of one layer and \
+         all CPU over {} cores.\n\n\
+         | image | blob MB | tar MB | entries | receive | registry | SHA-256 blob | inflate | \
+         SHA-256 tar | write | all CPU | bound s | with igzip: inflate | bound s |\n\
          |---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
         fs.name(),
         machine::cores()
@@ -179,7 +184,8 @@ pub fn bounds(record: &Record, images: &[Image], fs: FileSystem) -> String {
         });
         let _ = writeln!(
             text,
-            "| {} | {:.1} | {:.1} | {} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} | {:.3} | {igzip} |",
+            "| {} | {:.1} | {:.1} | {} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} | \
+            {:.3} | {igzip} |",
             image.title(),
             image.compressed() as f64 / 1e6,
             image.plain() as f64 / 1e6,
@@ -200,7 +206,8 @@ pub fn bounds(record: &Record, images: &[Image], fs: FileSystem) -> String {
 /// The services.
 pub fn services(figures: &[Figures]) -> String {
     let mut text = "\n## The service\n\n\
-        | build | image | idle MiB | after a pull MiB | one pull s | sent MB | two at once s | sent MB | one more s | sent MB |\n\
+        | build | image | idle MiB | after a pull MiB | one pull s | sent MB | two at once s | \
+        sent MB | one more s | sent MB |\n\
         |---|---|---|---|---|---|---|---|---|---|\n"
         .to_owned();
     for one in figures {

@@ -27,7 +27,8 @@ pub(super) struct Connection<'a> {
     decoder: Decoder,
     initial_window: i64,
     window: i64,
-    /// How much each stream may carry beyond the initial window, and what it has carried as a negative number.
+    /// How much each stream may carry beyond the initial window, and what it has carried as a
+    /// negative number.
     windows: BTreeMap<u32, i64>,
     /// Requests whose body is not complete.
     partial: BTreeMap<u32, Request>,
@@ -69,7 +70,8 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Waits until a stream may carry data, and takes from its window; 0 where the client has given it up.
+    /// Waits until a stream may carry data, and takes from its window; 0 where the client has given
+    /// it up.
     pub(super) fn take_window(&mut self, stream: u32, wanted: usize) -> io::Result<usize> {
         loop {
             if self.abandoned.contains(&stream) {

@@ -11,8 +11,9 @@ const MAX_TABLE: usize = 4096;
 /// A header.
 pub(super) type Header = (String, String);
 
-/// The characters with a code of each length, in the order of their codes (RFC 7541, appendix B). The code is canonical: the
-/// first code of a length follows from what is before it. Other bytes have longer codes, and no place in a request.
+/// The characters with a code of each length, in the order of their codes (RFC 7541, appendix B).
+/// The code is canonical: the first code of a length follows from what is before it. Other bytes
+/// have longer codes, and no place in a request.
 const CODES: [(u32, &str); 11] = [
     (5, "012aceiost"),
     (6, " %-./3456789=A_bdfghlmnpru"),
@@ -44,7 +45,8 @@ impl Decoder {
                 let index = input.number(7)?;
                 headers.push(self.at(index)?);
             } else if first & 0xe0 == 0x20 {
-                // Another size of the table. Only ever smaller than ours, and what is beyond it is not used again.
+                // Another size of the table. Only ever smaller than ours, and what is beyond it is
+                // not used again.
                 input.number(5)?;
             } else {
                 let is_kept = first & 0x40 != 0;

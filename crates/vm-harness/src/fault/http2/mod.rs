@@ -1,4 +1,5 @@
-//! HTTP/2 (RFC 9113) by hand, as far as a registry needs it: one answer after another, faults wherever the script wants them.
+//! HTTP/2 (RFC 9113) by hand, as far as a registry needs it: one answer after another, faults
+//! wherever the script wants them.
 
 mod answer;
 mod connection;

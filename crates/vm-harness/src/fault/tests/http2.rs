@@ -147,7 +147,8 @@ fn windows_are_kept_or_ignored() {
     }
 }
 
-/// Asks for the layer with an initial window of 0 and gives the number of bytes of frames that came, beside headers and settings.
+/// Asks for the layer with an initial window of 0 and gives the number of bytes of frames that
+/// came, beside headers and settings.
 fn data_with_no_window(site: &Secure) -> usize {
     let pem = std::fs::read(site.roots.path()).unwrap();
     let mut roots = rustls::RootCertStore::empty();

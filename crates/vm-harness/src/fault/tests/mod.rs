@@ -78,7 +78,8 @@ impl Plain {
         stream
     }
 
-    /// Sends a request with these further header lines, and reads until the connection ends or falls silent, or `limit` bytes came.
+    /// Sends a request with these further header lines, and reads until the connection ends or
+    /// falls silent, or `limit` bytes came.
     fn ask_up_to(&self, path: &str, headers: &str, limit: usize) -> (Vec<u8>, Ending) {
         let mut stream = self.connect();
         let request =

@@ -1,4 +1,5 @@
-//! The barest way from a trusted tar to files: four system calls a file, no checks, no owners, no attributes.
+//! The barest way from a trusted tar to files: four system calls a file, no checks, no owners, no
+//! attributes.
 
 use std::collections::HashMap;
 use std::io::Read;
