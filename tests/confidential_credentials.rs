@@ -18,7 +18,8 @@ use confidential_credentials::stage::{
 };
 use end_to_end::assert_tells;
 use serde_json::json;
-use vm_harness::confidential::{DataHub, Gateway, Kbs, Policy, Recorder, SealingKey, Vault};
+use test_http::Recorder;
+use vm_harness::confidential::{DataHub, Gateway, Kbs, Policy, SealingKey, Vault};
 use vm_harness::encrypted::{Key, KeyKind, Rewrap, Which, encrypt};
 use vm_harness::fault::{Action, Login, Script, What};
 use vm_harness::is_root;
@@ -75,9 +76,9 @@ fn privileged_the_registry_that_the_secret_names_gets_it() -> Result<()> {
     let mut expected = wanted.map(str::to_owned);
     expected.sort();
     assert_eq!(asked, expected);
-    assert_eq!(gateway.asked().len(), 2);
+    assert_eq!(gateway.requests().len(), 2);
     // One attestation for both, and none with a token.
-    let attested = kbs.asked().into_iter();
+    let attested = kbs.requests().into_iter();
     let attested = attested.filter(|asked| asked.target == "/kbs/v0/attest");
     assert_eq!((attested.count(), kbs.given().len()), (1, 4));
     Ok(())

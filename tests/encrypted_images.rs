@@ -13,9 +13,9 @@ mod encrypted_images {
 use anyhow::Result;
 use encrypted_images::images::{KEY_PASSWORD, Locked, item, item_with, refusal_of};
 use end_to_end::{assert_tells, refusal, run};
+use test_http::pki::Authority;
 use vm_harness::confidential::{Kbs, Policy, Vault};
 use vm_harness::encrypted::{Key, KeyKind, Rewrap, Surgery, Version, Which, WrapType};
-use vm_harness::pki::Authority;
 use vm_harness::{Evidence, Program, Scenario};
 
 /// The name of the key broker service, which only the guest's `/etc/hosts` knows.
@@ -75,7 +75,7 @@ fn a_key_broker_opens_an_image_for_a_guest_that_proves_itself() -> Result<()> {
 
     let authority = Authority::new("the broker's CA")?;
     let vault = Vault::new().with("default/key/image", rewrap.key);
-    let kbs = Kbs::with_tls(vault, Policy::default(), &authority, KBS_NAME)?;
+    let kbs = Kbs::start(vault, Policy::default(), Some((&authority, KBS_NAME)))?;
     let initdata = measured(&format!(
         "[resources]\nsources = [\"kbs={}\"]\nkbs-attester = \"sample\"\nkbs-ca-certs \
         = \"\"\"\n{}\"\"\"\n",
@@ -92,7 +92,7 @@ fn a_key_broker_opens_an_image_for_a_guest_that_proves_itself() -> Result<()> {
     locked.assert_first(&report)?;
     // One attestation, one key for all layers, and a second question on the same session.
     let asked: Vec<(String, u16)> = kbs
-        .asked()
+        .requests()
         .into_iter()
         .map(|asked| (asked.target, asked.status))
         .collect();

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use anyhow::{Context, Result};
 use config_image::{Magic, encode};
 use end_to_end::{assert_no_secret, assert_tells, refusal, run, site};
-use vm_harness::pki::Authority;
+use test_http::pki::Authority;
 use vm_harness::site::sample_initdata;
 use vm_harness::{Evidence, Report, Scenario, Site};
 

@@ -3,9 +3,10 @@
 use anyhow::Result;
 use end_to_end::{assert_no_secret, assert_tells, refusal, run};
 use serde_json::json;
-use vm_harness::confidential::{Kbs, Policy, Tunnel, Vault};
+use test_http::Tunnel;
+use test_http::pki::Authority;
+use vm_harness::confidential::{Kbs, Policy, Vault};
 use vm_harness::fault::{Content, FaultRegistry, Http, Login, Script, Tls};
-use vm_harness::pki::Authority;
 use vm_harness::site::{REGISTRY_NAME, sample_initdata};
 use vm_harness::{Evidence, Report, Scenario, Site, demo};
 
@@ -29,7 +30,7 @@ impl Confided {
         let vault = Vault::new()
             .with("default/credential/registry", auths.to_string())
             .with("default/ca/registry", site.authority.certificate());
-        let kbs = Kbs::with_tls(vault, Policy::default(), &authority, KBS_NAME)?;
+        let kbs = Kbs::start(vault, Policy::default(), Some((&authority, KBS_NAME)))?;
         Ok(Self {
             site,
             kbs,
@@ -74,7 +75,7 @@ fn the_owner_gives_a_guest_its_credentials_and_no_host_sees_them() -> Result<()>
     let tunnel = Tunnel::start()?;
     let document = format!(
         "{ENTRY}\n[extra-env]\nHTTPS_PROXY = \"http://10.0.2.2:{}\"\n",
-        tunnel.port()
+        tunnel.port
     );
     let report = run(&confided.scenario(document))?;
     confided.assert_pulled(&report)?;

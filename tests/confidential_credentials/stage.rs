@@ -10,10 +10,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use end_to_end::{HostPull, Outcome};
 use serde_json::json;
+use test_http::pki::Authority;
 use vm_harness::Scratch;
 use vm_harness::confidential::Vault;
 use vm_harness::fault::{Content, FaultRegistry, Http, Image, Layer, Login, Script, Tls};
-use vm_harness::pki::Authority;
 use vm_harness::site::invent_password;
 
 /// The registry's user.

@@ -4,8 +4,8 @@
 
 mod support;
 
-use support::token_server::{REFRESH_TOKEN, TokenServer};
 use support::{PASSWORD, Puller, Site, USER, entry, is_root};
+use vm_harness::{REFRESH_TOKEN, TokenServer};
 
 #[test]
 fn privileged_tokens_are_fetched_from_the_realm() {
@@ -13,8 +13,13 @@ fn privileged_tokens_are_fetched_from_the_realm() {
         return;
     }
     let site = Site::start();
-    let tokens = TokenServer::start(&site.scratch, &site.authority);
-    let registry = tokens.registry(&site.scratch, &site.authority, &site.registry);
+    let (scratch, authority) = (&site.scratch, &site.authority);
+    let tokens = TokenServer::start(scratch, authority, "localhost", USER, PASSWORD).unwrap();
+    let realm = format!("{}?kept=1", tokens.realm());
+    let registry =
+        site.registry
+            .with_tokens(scratch, authority, &["localhost"], tokens.signer(), &realm);
+    let registry = registry.unwrap();
     let port = registry.port();
     let image = format!("localhost:{port}/team/app@{}", site.layout.manifest);
     let certificate = site.authority.certificate();

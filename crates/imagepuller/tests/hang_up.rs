@@ -12,9 +12,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use support::{PASSWORD, Puller, USER, entry, is_root};
+use test_http::pki::Authority;
 use vm_harness::Scratch;
 use vm_harness::fault::{Action, Content, FaultRegistry, Http, Image, Layer, Script, Tls, What};
-use vm_harness::pki::Authority;
 
 /// Longer than anything here takes.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use rustix::mount::{UnmountFlags, unmount};
 use support::{PASSWORD, Puller, USER, entry, is_root};
+use test_http::pki::Authority;
 use vm_harness::archive::Tar;
 use vm_harness::layout::{self, Compression};
-use vm_harness::pki::Authority;
 use vm_harness::{Registry, Scratch};
 
 /// How often, unless `CONFIGDEV_KILL_ROUNDS` says another number.

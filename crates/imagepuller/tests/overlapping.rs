@@ -10,9 +10,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use support::{LIMIT, PASSWORD, Puller, USER, entry, is_root};
+use test_http::pki::Authority;
 use vm_harness::archive::Tar;
 use vm_harness::layout::{self, Compression, Layout};
-use vm_harness::pki::Authority;
 use vm_harness::{Registry, Scratch};
 
 const LAYERS: usize = 8;

@@ -4,50 +4,9 @@
 
 mod support;
 
-use std::net::TcpStream;
-use std::process::Command;
-use std::time::{Duration, Instant};
-
-use support::token_server::Running;
-use support::{LIMIT, Puller, Site, is_root};
-use vm_harness::{Port, Scratch};
-
-/// Starts tinyproxy where `registry.corp` is this machine, which it is nowhere else.
-fn start_proxy(scratch: &Scratch) -> (Running, u16) {
-    let hosts = scratch
-        .write("hosts", "127.0.0.1 localhost registry.corp\n")
-        .unwrap();
-    let reserved = Port::reserve().unwrap();
-    let port = reserved.number();
-    let config = format!(
-        "Port {port}\nListen 127.0.0.1\nAllow 127.0.0.1\nBasicAuth proxyuser proxypass\nMaxClients \
-        20\n"
-    );
-    let config = scratch.write("tinyproxy.conf", config).unwrap();
-    let script = "mount --bind \"$1\" /etc/hosts && exec tinyproxy -d -c \"$2\"";
-    let mut command = Command::new("unshare");
-    command
-        .args([
-            "--mount",
-            "--propagation",
-            "private",
-            "sh",
-            "-c",
-            script,
-            "sh",
-        ])
-        .arg(&hosts)
-        .arg(&config);
-    let mut running = Running(command.stdout(std::process::Stdio::null()).spawn().unwrap());
-    let deadline = Instant::now() + LIMIT;
-    while running.0.try_wait().unwrap().is_none() && Instant::now() < deadline {
-        if TcpStream::connect(("127.0.0.1", port)).is_ok() {
-            return (running, port);
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    panic!("tinyproxy did not start");
-}
+use support::{Puller, Site, is_root};
+use vm_harness::Proxy;
+use vm_harness::proxy::Rules;
 
 #[test]
 fn privileged_the_proxy_of_the_document_is_used() {
@@ -55,7 +14,14 @@ fn privileged_the_proxy_of_the_document_is_used() {
         return;
     }
     let site = Site::start();
-    let (_proxy, port) = start_proxy(&site.scratch);
+    let rules = Rules {
+        username: "proxyuser",
+        password: "proxypass",
+        names: &["registry.corp"],
+        ports: &[],
+    };
+    let proxy = Proxy::tinyproxy(&site.scratch, &rules).unwrap();
+    let port = proxy.port();
     let image = format!(
         "registry.corp:{}/team/app@{}",
         site.registry.port(),

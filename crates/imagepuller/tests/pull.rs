@@ -9,7 +9,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::time::{Duration, Instant};
 
 use support::{LIMIT, PASSWORD, Puller, Site, USER, entry, is_mounted, is_root};
-use vm_harness::pki::Authority;
+use test_http::pki::Authority;
 use vm_harness::{Registry, Scratch};
 
 #[test]

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use support::{PASSWORD, USER, entry, is_root};
+use test_http::pki::Authority;
 use vm_harness::fault::{
     Action, Bytes, Content, End, FaultRegistry, Http, Image, Layer, Script, Tls, What,
 };
-use vm_harness::pki::Authority;
 
 /// Longer than anything here takes.
 const LIMIT: Duration = Duration::from_secs(60);

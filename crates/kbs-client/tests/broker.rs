@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use kbs_client::{Client, Limits};
 use puller_config::{Resources, Roots};
-use support::End::{Close, Drip, Flood, Silence};
-use support::{End, PATIENT, Server, ask, client, error, reply, resources};
-use vm_harness::pki::Authority;
+use support::{PATIENT, ask, broker as broker_at, client, error, resources};
+use test_http::End::{Close, Drip, Flood, Silence};
+use test_http::pki::Authority;
+use test_http::{End, Request, Server, reply};
 
 const COOKIE: &str = "Set-Cookie: other=hunter2\r\nSet-Cookie: kbs-session-id=hunter2; Path=/\r\n";
 const CHALLENGE: &str = r#"{"nonce": "hunter2", "extra-params": ""}"#;
@@ -21,7 +22,7 @@ const TOKEN: &str = r#"{"token": "hunter2"}"#;
 fn broker(step: &'static str, answer: &str, end: End) -> Server {
     let answer = answer.to_owned();
     Server::start(None, move |request| {
-        let target = request.split(' ').nth(1).unwrap_or_default();
+        let target = request.target.as_str();
         if target.starts_with(step) {
             return (answer.clone(), end);
         }
@@ -234,9 +235,9 @@ fn broker_is_believed_nothing() {
         let shown: String = answer.chars().take(80).collect();
         let error = error(end, |limits| {
             let server = broker(step, &answer, end);
-            let error = ask(&client(&[&server.broker()], limits)).unwrap_err();
+            let error = ask(&client(&[&broker_at(&server)], limits)).unwrap_err();
             let requests = server.requests();
-            let is_clean = |request: &String| !request.contains("other=");
+            let is_clean = |request: &Request| !request.contains("other=");
             assert!(requests.iter().all(is_clean), "{requests:?}");
             // Nothing is asked after the step that failed, but for the one further hand-shake after
             // a 401.
@@ -256,8 +257,8 @@ fn broker_is_believed_nothing() {
 fn nothing_is_sent_to_who_is_not_the_broker() {
     let authority = Authority::new("Somebody else's").unwrap();
     let impostor = Server::start(Some(&authority), |_| (String::new(), Close));
-    let elsewhere = Server::always("", Close);
-    let plain = Server::always(&reply("400 Bad Request", "", ""), Close);
+    let elsewhere = Server::always(String::new());
+    let plain = Server::always(reply("400 Bad Request", "", ""));
     let owner = Authority::new("The owner's").unwrap();
     for (source, expected) in [
         (
@@ -282,7 +283,7 @@ fn nothing_is_sent_to_who_is_not_the_broker() {
     let location = format!("Location: http://127.0.0.1:{}/\r\n", elsewhere.port);
     for step in [AUTH, ATTEST, RESOURCE] {
         let server = broker(step, &reply("307 Elsewhere", &location, ""), Close);
-        ask(&client(&[&server.broker()], PATIENT)).unwrap_err();
+        ask(&client(&[&broker_at(&server)], PATIENT)).unwrap_err();
     }
     assert!(elsewhere.requests().is_empty());
 }
@@ -292,7 +293,7 @@ fn nothing_is_sent_to_who_is_not_the_broker() {
 fn hand_shake_that_is_given_up_is_made_again() {
     let server = broker(ATTEST, "", Silence);
     let client = client(
-        &[&server.broker()],
+        &[&broker_at(&server)],
         Limits {
             request: Duration::from_secs(180),
             whole: Duration::from_secs(1),

@@ -4,8 +4,9 @@
 
 mod support;
 
-use support::End::{Close, Drip, Flood, Silence};
-use support::{OCTETS, PATIENT, Server, ask, client, error, reply};
+use support::{OCTETS, PATIENT, ask, client, error, gateway};
+use test_http::End::{Close, Drip, Flood, Silence};
+use test_http::{Request, Server, reply};
 
 /// A head that promises a body of this length.
 fn promise(length: &str) -> String {
@@ -108,20 +109,20 @@ fn gateway_is_believed_nothing() {
     ] {
         let shown: String = answer.chars().take(80).collect();
         let error = error(end, |limits| {
-            let server = Server::always(&answer, end);
-            let error = ask(&client(&[&server.gateway()], limits)).unwrap_err();
+            let server = Server::always((answer.clone(), end));
+            let error = ask(&client(&[&gateway(&server)], limits)).unwrap_err();
             let requests = server.requests();
             assert!(requests.len() <= 1, "{shown:?}");
             let line = "GET /cdh/resource/repo/type/tag HTTP/1.1\r\n";
-            let is_right = |request: &String| request.starts_with(line);
+            let is_right = |request: &Request| request.starts_with(line);
             assert!(requests.iter().all(is_right), "{requests:?}");
             (error, !requests.is_empty())
         });
         assert!(error.contains(expected), "{shown:?} {end:?}: {error}");
     }
     for headers in [OCTETS, ""] {
-        let server = Server::always(&reply("200 OK", headers, "a secret"), Close);
-        let found = ask(&client(&[&server.gateway()], PATIENT)).unwrap();
+        let server = Server::always(reply("200 OK", headers, "a secret"));
+        let found = ask(&client(&[&gateway(&server)], PATIENT)).unwrap();
         assert_eq!(found, b"a secret");
     }
 }

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use kbs_client::{Client, Limits};
 use puller_config::{ResourceSource, Resources};
-use support::End::{Close, Silence};
-use support::{OCTETS, PATIENT, Server, ask, client, reply};
+use support::{OCTETS, PATIENT, ask, client, gateway};
+use test_http::End::Silence;
+use test_http::{Server, reply};
 use url::Url;
 
 #[test]
@@ -17,14 +18,14 @@ fn proxies_of_the_environment_are_not_used() {
     // The variables cannot be set here without a race, so the whole test runs again with them.
     const AGAIN: &str = "KBS_CLIENT_TEST_PROXY";
     if std::env::var_os(AGAIN).is_some() {
-        let server = Server::always(&reply("200 OK", OCTETS, "a secret"), Close);
+        let server = Server::always(reply("200 OK", OCTETS, "a secret"));
         assert_eq!(
-            ask(&client(&[&server.gateway()], PATIENT)).unwrap(),
+            ask(&client(&[&gateway(&server)], PATIENT)).unwrap(),
             b"a secret"
         );
         return;
     }
-    let proxy = Server::always(&reply("200 OK", OCTETS, "of the proxy"), Close);
+    let proxy = Server::always(reply("200 OK", OCTETS, "of the proxy"));
     let address = format!("http://127.0.0.1:{}", proxy.port);
     let output = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "proxies_of_the_environment_are_not_used"])
@@ -56,24 +57,24 @@ fn proxies_of_the_environment_are_not_used() {
 /// end.
 #[test]
 fn time_is_bounded_for_each_request_and_for_the_whole() {
-    let silent = Server::always("", Silence);
-    let good = Server::always(&reply("200 OK", OCTETS, "a secret"), Close);
+    let silent = Server::always((String::new(), Silence));
+    let good = Server::always(reply("200 OK", OCTETS, "a secret"));
     // As long as the good one needs on this machine.
     let found = [1, 10, 60]
         .map(Duration::from_secs)
         .into_iter()
         .find_map(|request| {
             let limits = Limits { request, ..PATIENT };
-            ask(&client(&[&silent.gateway(), &good.gateway()], limits)).ok()
+            ask(&client(&[&gateway(&silent), &gateway(&good)], limits)).ok()
         });
     assert_eq!(found.unwrap(), b"a secret");
 
-    let good = Server::always(&reply("200 OK", OCTETS, "a secret"), Close);
+    let good = Server::always(reply("200 OK", OCTETS, "a secret"));
     let limits = Limits {
         request: Duration::from_secs(180),
         whole: Duration::from_millis(500),
     };
-    let error = ask(&client(&[&silent.gateway(), &good.gateway()], limits)).unwrap_err();
+    let error = ask(&client(&[&gateway(&silent), &gateway(&good)], limits)).unwrap_err();
     assert!(
         error.contains("when the 0.5 seconds for all sources were over"),
         "{error}"

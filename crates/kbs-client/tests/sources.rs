@@ -7,8 +7,8 @@ mod support;
 use kbs_client::Client;
 use puller_config::{ResourceUri, Resources, Roots, SecretReference};
 use support::{PATIENT, ask, assert_clean, client, resources, run, uri};
+use test_http::pki::Authority;
 use vm_harness::confidential::{DataHub, Gateway, Kbs, Policy, SealingKey, Vault};
-use vm_harness::pki::Authority;
 
 const SECRET: &str = "hunter2 and more";
 
@@ -28,8 +28,8 @@ fn kbs(policy: Policy) -> (Kbs, String) {
 }
 
 fn targets(kbs: &Kbs) -> Vec<String> {
-    let target = |asked: &vm_harness::confidential::Asked| asked.target.clone();
-    kbs.asked().iter().map(target).collect()
+    let target = |asked: &test_http::Request| asked.target.clone();
+    kbs.requests().iter().map(target).collect()
 }
 
 const AUTH: &str = "/kbs/v0/auth";
@@ -97,7 +97,7 @@ fn one_session_serves_many_resources() {
             assert_eq!(ask(&client).unwrap(), SECRET.as_bytes());
         }
         assert_eq!(targets(&kbs), [AUTH, ATTEST, TAG, TAG, TAG], "{hash:?}");
-        let asked = kbs.asked();
+        let asked = kbs.requests();
         assert!(asked[0].header("cookie").is_none());
         let cookie = asked[1].header("cookie").unwrap();
         assert!(cookie.starts_with("kbs-session-id="), "{cookie}");
@@ -196,7 +196,7 @@ fn plugins_are_asked_where_they_can_be() {
         2,
         "{error}"
     );
-    assert!(gateway.asked().is_empty());
+    assert!(gateway.requests().is_empty());
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn token_is_used_instead_of_a_session() {
     let client = Client::new(&resources, PATIENT).unwrap();
     assert_eq!(ask(&client).unwrap(), SECRET.as_bytes());
     assert_eq!(targets(&kbs), [TAG]);
-    let asked = kbs.asked();
+    let asked = kbs.requests();
     assert!(
         asked[0]
             .header("authorization")
@@ -264,14 +264,14 @@ fn broker_needs_some_proof() {
         error.contains("set \"kbs-token-file\" or \"kbs-attester\""),
         "{error}"
     );
-    assert!(kbs.asked().is_empty());
+    assert!(kbs.requests().is_empty());
 }
 
 #[test]
 fn broker_is_asked_over_verified_tls() {
     let authority = Authority::new("The owner's").unwrap();
     let other = Authority::new("Somebody else's").unwrap();
-    let kbs = Kbs::with_tls(vault(), Policy::default(), &authority, "localhost").unwrap();
+    let kbs = Kbs::start(vault(), Policy::default(), Some((&authority, "localhost"))).unwrap();
     let source = format!("kbs=https://localhost:{}", kbs.port());
     let by_number = format!("kbs=https://127.0.0.1:{}", kbs.port());
     let with = |source: &str, authority: Option<&Authority>| {
@@ -282,7 +282,7 @@ fn broker_is_asked_over_verified_tls() {
         ask(&Client::new(&resources, PATIENT).unwrap())
     };
     assert_eq!(with(&source, Some(&authority)).unwrap(), SECRET.as_bytes());
-    let asked = kbs.asked().len();
+    let asked = kbs.requests().len();
     for (source, authority, expected) in [
         (
             &source,
@@ -299,7 +299,7 @@ fn broker_is_asked_over_verified_tls() {
         let error = with(source, authority).unwrap_err();
         assert!(error.contains(expected), "{error}");
     }
-    assert_eq!(kbs.asked().len(), asked);
+    assert_eq!(kbs.requests().len(), asked);
     let nobody = Resources {
         kbs_ca_certs: Some(Roots::default()),
         ..resources(&[&source])
@@ -320,9 +320,9 @@ fn sources_are_asked_in_order_until_one_has_it() {
     ))
     .unwrap();
     assert_eq!(found, SECRET.as_bytes());
-    assert_eq!((hub.asked().len(), kbs.asked().len()), (1, 3));
+    assert_eq!((hub.asked().len(), kbs.requests().len()), (1, 3));
     ask(&client(&[&broker, &socket], PATIENT)).unwrap();
-    assert_eq!((hub.asked().len(), kbs.asked().len()), (1, 6));
+    assert_eq!((hub.asked().len(), kbs.requests().len()), (1, 6));
 
     let error = ask(&client(&["offline=/nonexistent/file", &socket], PATIENT)).unwrap_err();
     assert_eq!(

@@ -7,9 +7,9 @@ mod support;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use support::server::{Server, head, ok};
 use support::{CONTENT, PASSWORD, USER, blob, entry, fetch, hasty, text};
-use vm_harness::pki::Authority;
+use test_http::pki::Authority;
+use test_http::{Server, head, ok};
 
 const SIZE: u64 = CONTENT.len() as u64;
 

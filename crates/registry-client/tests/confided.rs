@@ -15,10 +15,9 @@ use support::parties::{
     ACCESS, BY_REFERENCE, CAS_BY_REFERENCE, Parties, REFRESH, USER, assert_innocent,
     assert_unasked, each,
 };
-use support::server::{Server, head, ok, server_config_as};
-use support::tunnel::Tunnel;
 use support::{CONTENT, PASSWORD, fetch, has_credentials, once, text};
-use vm_harness::pki::Authority;
+use test_http::pki::Authority;
+use test_http::{Server, Tunnel, head, ok};
 
 /// A registry with Basic authentication.
 fn registry(authority: &Authority) -> Server {
@@ -65,7 +64,10 @@ fn the_registry_and_its_token_server_are_told() {
         parties
             .pull_with(each(&documents), server.port, server.port, &members)
             .unwrap();
-        let requests = tokens.requests()[asked..].concat();
+        let requests: String = tokens.requests()[asked..]
+            .iter()
+            .map(|request| &**request)
+            .collect();
         let pair = BASE64_STANDARD.encode(format!("{USER}:{PASSWORD}"));
         assert!(requests.contains(&pair) && requests.contains(REFRESH));
     }
@@ -202,7 +204,7 @@ fn a_token_server_of_the_hosts_is_told_nothing() {
             }
         }
         assert_unasked(server);
-        assert_innocent(&registry.requests().concat());
+        assert_innocent(&registry.transcript());
     }
 }
 
@@ -222,7 +224,7 @@ fn what_the_owner_weakens_is_strong_in_these_pulls() {
         );
         parties.pull([&measured, ""], port, port).unwrap_err();
         assert_unasked(server);
-        assert_innocent(&registry.requests().concat());
+        assert_innocent(&registry.transcript());
     }
 }
 
@@ -257,9 +259,9 @@ fn a_proxy_sees_what_it_cannot_read() {
         name: "registry.corp",
         ..Parties::new()
     };
-    let named = |authority| {
+    let named = |authority: &Authority| {
         Server::start_with(
-            Some(server_config_as(authority, parties.name)),
+            Some(authority.server_config(&[parties.name]).unwrap()),
             support::guarded,
         )
     };
@@ -271,28 +273,28 @@ fn a_proxy_sees_what_it_cannot_read() {
             parties.trusting(proxy, "insecure-skip-verify = true\n")
         )
     };
-    let tunnel = Tunnel::start(meant.port);
+    let tunnel = Tunnel::to(meant.port).unwrap();
     for documents in parties.by_either(meant.port, CAS_BY_REFERENCE, &host(tunnel.port)) {
-        let before = tunnel.seen().len();
+        let before = tunnel.text().len();
         parties
             .pull(each(&documents), meant.port, meant.port)
             .unwrap();
-        assert!(tunnel.seen().len() > before);
+        assert!(tunnel.text().len() > before);
     }
     assert!(has_credentials(&meant));
     let connect = format!("CONNECT registry.corp:{} HTTP/1.1", meant.port);
-    assert!(tunnel.seen().contains(&connect));
-    assert_innocent(&tunnel.seen());
+    assert!(tunnel.text().contains(&connect));
+    assert_innocent(&tunnel.text());
 
     // One that lets somebody else answer.
-    let astray = Tunnel::start(thief.port);
+    let astray = Tunnel::to(thief.port).unwrap();
     for documents in parties.by_either(meant.port, CAS_BY_REFERENCE, &host(astray.port)) {
         let error = parties.pull(each(&documents), meant.port, meant.port);
         let error = error.unwrap_err();
         assert!(matches!(error, Error::Certificate { .. }), "{error}");
     }
-    assert!(astray.seen().contains(&connect));
-    assert_innocent(&astray.seen());
+    assert!(astray.text().contains(&connect));
+    assert_innocent(&astray.text());
     assert_unasked(&thief);
 }
 
@@ -331,7 +333,7 @@ fn a_redirect_carries_nothing_and_stays_within_tls() {
             }
         }
         assert!(has_credentials(&meant));
-        assert_innocent(&storage.requests().concat());
+        assert_innocent(&storage.transcript());
     }
     assert!(!good.requests().is_empty());
     assert_unasked(&clear);
@@ -361,5 +363,5 @@ fn the_registrys_own_name_in_clear_is_told_nothing() {
         let error = error.unwrap_err();
         assert!(matches!(error, Error::Realm { .. }), "{error}");
     }
-    assert_innocent(&meant.requests().concat());
+    assert_innocent(&meant.transcript());
 }

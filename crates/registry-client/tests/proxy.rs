@@ -6,15 +6,24 @@
 mod support;
 
 use registry_client::Patience;
-use support::proxies::{microsocks, tinyproxy, tls_front};
-use support::server::{Server, ok, server_config_as};
 use support::{CONTENT, PASSWORD, USER, digest, entry, hasty, open, run, text};
-use vm_harness::Scratch;
-use vm_harness::is_root;
-use vm_harness::pki::Authority;
+use test_http::pki::Authority;
+use test_http::{Server, ok};
+use vm_harness::proxy::Rules;
+use vm_harness::{Proxy, Scratch, is_root};
 
 const PROXY_USER: &str = "proxyuser";
 const PROXY_PASSWORD: &str = "proxypass";
+
+/// For a proxy that opens ways to these ports, or to all.
+const fn rules(ports: &'static [u16]) -> Rules<'static> {
+    Rules {
+        username: PROXY_USER,
+        password: PROXY_PASSWORD,
+        names: &["registry.corp"],
+        ports,
+    }
+}
 
 /// A registry called `registry.corp`, which is nowhere but where a proxy says.
 struct Site {
@@ -26,7 +35,7 @@ struct Site {
 impl Site {
     fn start() -> Self {
         let authority = Authority::new("test").unwrap();
-        let config = server_config_as(&authority, "registry.corp");
+        let config = authority.server_config(&["registry.corp"]).unwrap();
         Self {
             scratch: Scratch::new().unwrap(),
             registry: Server::start_with(Some(config), |_| ok(CONTENT)),
@@ -78,8 +87,8 @@ fn privileged_a_proxy_opens_a_way() {
         return;
     }
     let site = Site::start();
-    let proxy = tinyproxy(&site.scratch, PROXY_USER, PROXY_PASSWORD, false);
-    let host = format!("127.0.0.1:{}", proxy.port);
+    let proxy = Proxy::tinyproxy(&site.scratch, &rules(&[])).unwrap();
+    let host = format!("127.0.0.1:{}", proxy.port());
     assert!(
         site.fetch("", "")
             .unwrap_err()
@@ -107,8 +116,8 @@ fn privileged_a_proxy_opens_a_way() {
         assert!(error.contains(words), "{words}: {error}");
         assert_eq!(error.contains("attempts"), !user.is_empty(), "{error}");
     }
-    let strict = tinyproxy(&site.scratch, PROXY_USER, PROXY_PASSWORD, true);
-    let closed = format!("127.0.0.1:{}", strict.port);
+    let strict = Proxy::tinyproxy(&site.scratch, &rules(&[443])).unwrap();
+    let closed = format!("127.0.0.1:{}", strict.port());
     let error = site
         .through("HTTPS_PROXY", "http", &closed, "")
         .unwrap_err();
@@ -149,24 +158,26 @@ fn privileged_a_proxy_over_tls_is_verified() {
         return;
     }
     let site = Site::start();
-    let proxy = tinyproxy(&site.scratch, PROXY_USER, PROXY_PASSWORD, false);
-    let same = tls_front(
+    let proxy = Proxy::tinyproxy(&site.scratch, &rules(&[])).unwrap();
+    let same = Proxy::tls_front(
         &site.scratch,
         &site.authority.sign(&["localhost"]).unwrap(),
-        proxy.port,
-    );
-    let host = format!("localhost:{}", same.port);
+        proxy.port(),
+    )
+    .unwrap();
+    let host = format!("localhost:{}", same.port());
     site.through("HTTPS_PROXY", "https", &host, "").unwrap();
 
     // By its own entry, if it has one; and that the registry's certificate goes unchecked does not
     // concern it.
     let other = Authority::new("another").unwrap();
-    let front = tls_front(
+    let front = Proxy::tls_front(
         &site.scratch,
         &other.sign(&["localhost"]).unwrap(),
-        proxy.port,
-    );
-    let host = format!("localhost:{}", front.port);
+        proxy.port(),
+    )
+    .unwrap();
+    let host = format!("localhost:{}", front.port());
     let error = site.through("HTTPS_PROXY", "https", &host, "").unwrap_err();
     for words in [
         format!(
@@ -197,8 +208,8 @@ fn privileged_socks_resolves_names() {
         return;
     }
     let site = Site::start();
-    let proxy = microsocks(&site.scratch, PROXY_USER, PROXY_PASSWORD);
-    let host = format!("127.0.0.1:{}", proxy.port);
+    let proxy = Proxy::microsocks(&site.scratch, &rules(&[])).unwrap();
+    let host = format!("127.0.0.1:{}", proxy.port());
     for scheme in ["socks5", "socks5h"] {
         site.through("HTTPS_PROXY", scheme, &host, "").unwrap();
     }

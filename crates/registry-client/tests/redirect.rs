@@ -7,9 +7,9 @@ mod support;
 use std::sync::{Arc, OnceLock};
 
 use registry_client::Error;
-use support::server::{Server, head, ok};
 use support::{CONTENT, PASSWORD, USER, entry, guarded, has_credentials, once};
-use vm_harness::pki::Authority;
+use test_http::pki::Authority;
+use test_http::{Server, head, ok};
 
 fn fetch(document: &str, port: u16) -> Result<Vec<u8>, Error> {
     support::fetch(document, port, &once())

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use registry_client::Patience;
-use support::server::{SILENCE, Server, head, ok};
 use support::{CONTENT, blob, fetch, hasty, impatient, plain, text};
+use test_http::{Request, SILENCE, Server, head, ok};
 
 const SIZE: u64 = CONTENT.len() as u64;
 
@@ -44,12 +44,7 @@ fn ranges(server: &Server) -> Vec<String> {
     let http = requests
         .iter()
         .filter(|request| request.starts_with("GET "));
-    let range = |request: &String| {
-        let mut lines = request.lines();
-        lines
-            .find_map(|line| line.strip_prefix("range: ").map(str::to_owned))
-            .unwrap_or_default()
-    };
+    let range = |request: &Request| request.header("range").unwrap_or_default().to_owned();
     http.map(range).collect()
 }
 

@@ -9,9 +9,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use support::http2::{self, Refusal};
-use support::server::{Server, ok, server_config};
 use support::{CONTENT, PASSWORD, USER, entry, fetch, hasty, once, open, run, text};
-use vm_harness::pki::Authority;
+use test_http::pki::Authority;
+use test_http::{Server, ok};
 use vm_harness::{Port, Scratch};
 
 /// `openssl s_server`, which shows every visitor what was negotiated.
@@ -124,7 +124,7 @@ fn http2_is_spoken_where_nothing_else_is() {
     // Where there is a choice it is HTTP/1.1, and servers that know nothing of choices have it too.
     for protocols in [vec![b"h2".to_vec(), b"http/1.1".to_vec()], Vec::new()] {
         let authority = Authority::new("test").unwrap();
-        let mut config = server_config(&authority);
+        let mut config = authority.server_config(&["localhost"]).unwrap();
         config.alpn_protocols = protocols;
         let server = Server::start_with(Some(config), |_| ok(CONTENT));
         let document = entry("localhost", USER, PASSWORD, authority.certificate());

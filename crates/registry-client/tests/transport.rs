@@ -7,10 +7,10 @@ mod support;
 use std::sync::{Arc, OnceLock};
 
 use registry_client::Error;
-use support::server::{Server, head, ok};
 use support::{CONTENT, PASSWORD, USER, entry, guarded, has_credentials, once};
+use test_http::pki::Authority;
+use test_http::{Server, head, ok};
 use vm_harness::Port;
-use vm_harness::pki::Authority;
 
 fn fetch(document: &str, port: u16) -> Result<Vec<u8>, Error> {
     support::fetch(document, port, &once())

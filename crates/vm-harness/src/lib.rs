@@ -9,8 +9,7 @@
 //! Entry points: [`Site`] (registry, image, document), then [`Guest::boot`].
 //!
 //! - [`Scratch`]: a directory and the processes that live no longer than it.
-//! - [`pki`], [`layout`], [`Registry`]: certificates, an image from real files, a registry that
-//!   serves it.
+//! - [`layout`], [`Registry`]: an image from real files, a registry that serves it.
 //! - [`fixture`], [`initramfs`]: kernel and modules from Debian's package, the guest's first file
 //!   system.
 //! - [`kata`]: the command line that Kata's Go runtime generates.
@@ -38,7 +37,6 @@ mod guest;
 pub mod initramfs;
 pub mod kata;
 pub mod layout;
-pub mod pki;
 mod port;
 mod process;
 mod program;
@@ -67,5 +65,5 @@ pub use rights::is_root;
 pub use scratch::Scratch;
 pub use site::Site;
 pub use token::TokenSigner;
-pub use token_server::TokenServer;
+pub use token_server::{REFRESH_TOKEN, TokenServer};
 pub use vtpm::Vtpm;

@@ -1,13 +1,15 @@
-//! Real proxies: Debian's `squid` and `tinyproxy`, with a password, on a machine that only they
-//! know by certain names.
+//! Real proxies: Debian's `squid`, `tinyproxy` and `microsocks`, with a password. Certain names mean
+//! this machine to them and to no other program.
 
 use std::fs::{self, Permissions};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use test_http::pki::Identity;
 
 use crate::process::{bound_command, read_lossy, run_with_input};
 use crate::{Background, Port, Scratch};
@@ -21,7 +23,7 @@ pub struct Rules<'a> {
     pub password: &'a str,
     /// Names that mean this machine to the proxy.
     pub names: &'a [&'a str],
-    /// The ports it opens a way to.
+    /// The ports it opens a way to; empty for all.
     pub ports: &'a [u16],
 }
 
@@ -82,7 +84,6 @@ impl Proxy {
     ///
     /// Where `tinyproxy` is missing or does not start, or without the right to mount.
     pub fn tinyproxy(scratch: &Scratch, rules: &Rules<'_>) -> Result<Self> {
-        let hosts = scratch.write("tinyproxy.hosts", hosts(rules))?;
         start("tinyproxy", scratch, "Starting main loop", |port| {
             let mut config = format!(
                 "Port {port}\nListen 127.0.0.1\nAllow 127.0.0.1\nMaxClients 50\nLogLevel \
@@ -92,13 +93,46 @@ impl Proxy {
             for port in rules.ports {
                 config.push_str(&format!("ConnectPort {port}\n"));
             }
-            let config = scratch.write("tinyproxy.conf", config)?;
-            let script = "mount --bind \"$1\" /etc/hosts && exec tinyproxy -d -c \"$2\"";
-            let mut command = bound_command("unshare");
+            let config = scratch.write(&format!("tinyproxy-{port}.conf"), config)?;
+            let mut command = with_hosts(scratch, rules)?;
+            command.arg("tinyproxy -d -c \"$1\"").arg(config);
+            Ok(command)
+        })
+    }
+
+    /// Starts `microsocks`, a SOCKS5 proxy, under a `/etc/hosts` of its own. Only root can. It
+    /// opens ways to all ports.
+    ///
+    /// # Errors
+    ///
+    /// Where `microsocks` is missing or does not start, or without the right to mount.
+    pub fn microsocks(scratch: &Scratch, rules: &Rules<'_>) -> Result<Self> {
+        start("microsocks", scratch, "", |port| {
+            let mut command = with_hosts(scratch, rules)?;
             command
-                .args(["--mount", "--propagation", "private"])
-                .args(["sh", "-c", script, "sh"])
-                .args([&hosts, &config]);
+                .arg("microsocks -i 127.0.0.1 -p \"$1\" -u \"$2\" -P \"$3\"")
+                .args([&port.to_string(), rules.username, rules.password]);
+            Ok(command)
+        })
+    }
+
+    /// Starts `socat`, which speaks TLS in front of a port of 127.0.0.1.
+    ///
+    /// # Errors
+    ///
+    /// Where `socat` is missing or does not start.
+    pub fn tls_front(scratch: &Scratch, identity: &Identity, to: u16) -> Result<Self> {
+        let text = format!("{}{}", identity.certificate, identity.key);
+        start("socat", scratch, "", |port| {
+            let file = scratch.write(&format!("front-{port}.pem"), &text)?;
+            let listen = "bind=127.0.0.1,reuseaddr,fork,verify=0";
+            let mut command = bound_command("socat");
+            command
+                .arg(format!(
+                    "OPENSSL-LISTEN:{port},{listen},cert={}",
+                    file.display()
+                ))
+                .arg(format!("TCP:127.0.0.1:{to}"));
             Ok(command)
         })
     }
@@ -130,23 +164,42 @@ impl Proxy {
     }
 }
 
-/// Starts a proxy on a port of its own and waits until it says that it is `ready`.
+/// A shell that sees the names of the rules in `/etc/hosts`. What is missing is the command that it
+/// runs, as one argument, and the command's own arguments from `$1`.
+fn with_hosts(scratch: &Scratch, rules: &Rules<'_>) -> Result<Command> {
+    let hosts = scratch.write("proxy.hosts", hosts(rules))?;
+    let script = "run=$1; shift; mount --bind \"$0\" /etc/hosts && eval \"exec $run\"";
+    let mut command = bound_command("unshare");
+    command
+        .args(["--mount", "--propagation", "private"])
+        .args(["sh", "-c", script])
+        .arg(hosts);
+    Ok(command)
+}
+
+/// Starts a proxy on a port of its own and waits until it says that it is `ready`, or, where it
+/// never says so, until it listens.
 fn start(
     name: &str,
     scratch: &Scratch,
     ready: &str,
     command: impl Fn(u16) -> Result<Command>,
 ) -> Result<Proxy> {
-    let port = Port::reserve()?;
-    let mut process = Background::spawn(name, command(port.number())?, scratch)?;
+    let reserved = Port::reserve()?;
+    let port = reserved.number();
+    let mut process = Background::spawn(&format!("{name}-{port}"), command(port)?, scratch)?;
+    let is_ready = |output: &str| match ready {
+        "" => TcpStream::connect(("127.0.0.1", port)).is_ok(),
+        ready => output.contains(ready),
+    };
     process
         .wait_for(Duration::from_secs(60), |output| {
-            output.contains(ready).then_some(())
+            is_ready(output).then_some(())
         })
         .with_context(|| format!("{name} did not start"))?;
     Ok(Proxy {
         process,
-        port: port.number(),
+        port,
         access_log: None,
     })
 }

@@ -9,10 +9,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
-use crate::pki::Authority;
 use crate::process::{bound_command, run_checked, run_with_input};
 use crate::token::{ISSUER, SERVICE, TokenSigner};
 use crate::{Background, Scratch};
+use test_http::pki::Authority;
 
 /// A running `docker-registry` on a free port of 127.0.0.1.
 #[derive(Debug)]

@@ -7,8 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::decoy;
 use crate::layout::{self, Layout};
-use crate::pki::Authority;
 use crate::{Evidence, Kernel, Network, Registry, Scenario, Scratch};
+use test_http::pki::Authority;
 
 /// The registry's name in references and in the document. Only the guest's `/etc/hosts` knows it.
 pub const REGISTRY_NAME: &str = "registry.corp";

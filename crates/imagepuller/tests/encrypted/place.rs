@@ -7,10 +7,10 @@ use std::process::{Command, Output, Stdio};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use test_http::pki::Authority;
 use vm_harness::archive::Tar;
 use vm_harness::encrypted::{Encrypted, Key, KeyKind, Which, encrypt};
 use vm_harness::layout::{self, Compression};
-use vm_harness::pki::Authority;
 use vm_harness::{Registry, Scratch};
 
 use crate::support::{PASSWORD, USER, entry};

@@ -8,9 +8,9 @@ use imagepuller::error::chain;
 use imagepuller::pull::{Options, Puller};
 use layer_store::store::Store;
 use registry_client::settings::Documents;
+use test_http::pki::{Authority, Identity};
 use vm_harness::Scratch;
 use vm_harness::fault::{Content, FaultRegistry, Image, Layer, Script, Tls};
-use vm_harness::pki::{Authority, Identity};
 
 use crate::place::Place;
 use crate::row::Row;

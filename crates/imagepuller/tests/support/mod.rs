@@ -7,15 +7,12 @@
     reason = "test code; each test file uses a part of it"
 )]
 
-pub mod server;
-pub mod token_server;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use vm_harness::pki::Authority;
+use test_http::pki::Authority;
 use vm_harness::{Registry, Scratch};
 
 pub const USER: &str = "puller";

@@ -14,7 +14,7 @@ use crate::source::Source;
 use crate::trust::{Trust, check_plain, check_realm};
 
 fn certificate(name: &str) -> String {
-    vm_harness::pki::Authority::new(name)
+    test_http::pki::Authority::new(name)
         .unwrap()
         .certificate()
         .to_owned()

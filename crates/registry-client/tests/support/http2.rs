@@ -5,9 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 
-use vm_harness::pki::Authority;
-
-use super::server::server_config;
+use test_http::pki::Authority;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const HEADERS: u8 = 1;
@@ -30,7 +28,7 @@ pub fn start(
     refusal: Refusal,
     body: &'static str,
 ) -> (u16, Arc<Mutex<Vec<String>>>) {
-    let mut config = server_config(authority);
+    let mut config = authority.server_config(&["localhost"]).unwrap();
     config.alpn_protocols = vec![b"h2".to_vec()];
     if refusal != Refusal::Alert {
         config.alpn_protocols.push(b"http/1.1".to_vec());

@@ -7,13 +7,8 @@
     reason = "test code; each test file uses a part of it"
 )]
 
-#[path = "../../../imagepuller/tests/support/server.rs"]
-pub mod server;
-
 pub mod http2;
 pub mod parties;
-pub mod proxies;
-pub mod tunnel;
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -24,8 +19,7 @@ use registry_client::registry::Registry;
 use registry_client::settings::{Documents, Settings};
 use registry_client::source::Source;
 use registry_client::{Error, Patience};
-
-use self::server::{Server, head, ok};
+use test_http::{Request, Server, head, ok};
 
 pub const USER: &str = "puller";
 pub const PASSWORD: &str = "correct horse";
@@ -134,11 +128,9 @@ pub fn plain(port: u16) -> String {
 }
 
 /// Answers with the content to who comes with the password, and with a Basic challenge to others.
-pub fn guarded(request: &str) -> String {
-    if request
-        .to_ascii_lowercase()
-        .contains("\r\nauthorization: basic ")
-    {
+pub fn guarded(request: &Request) -> String {
+    let sent = request.header("authorization").unwrap_or_default();
+    if sent.to_ascii_lowercase().starts_with("basic ") {
         return ok(CONTENT);
     }
     head(
@@ -151,5 +143,5 @@ pub fn has_credentials(server: &Server) -> bool {
     let requests = server.requests();
     requests
         .iter()
-        .any(|request| request.to_ascii_lowercase().contains("\r\nauthorization:"))
+        .any(|request| request.header("authorization").is_some())
 }

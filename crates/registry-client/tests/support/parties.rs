@@ -9,10 +9,10 @@ use registry_client::Error;
 use registry_client::registry::Registry;
 use registry_client::settings::{Documents, Settings};
 use registry_client::source::Source;
-use vm_harness::pki::Authority;
+use test_http::pki::Authority;
 
-use super::server::Server;
 use super::{PASSWORD, digest, once, run};
+use test_http::Server;
 
 /// Who the puller is to the registry, as it is planted.
 pub const USER: &str = "planted-user";
@@ -130,7 +130,7 @@ pub fn assert_innocent(seen: &str) {
 pub fn assert_unasked(server: &Server) {
     let requests = server.requests();
     assert!(
-        requests.iter().all(|request| request == "TLS"),
+        requests.iter().all(|request| &**request == "TLS"),
         "{requests:?}"
     );
 }

@@ -7,8 +7,8 @@ use std::{fs, thread, time::Duration};
 use anyhow::{Context, Result};
 use clap::Parser;
 use serde_json::json;
+use test_http::pki::Identity;
 use vm_harness::fault::{Content, FaultRegistry, Http, Request, Script, Tls};
-use vm_harness::pki::Identity;
 
 /// Serves an OCI layout as a registry, and misbehaves where a script says so.
 ///

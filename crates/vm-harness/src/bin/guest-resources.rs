@@ -46,7 +46,7 @@ fn main() -> Result<()> {
         Service::Gateway { address } => {
             let gateway = Gateway::start(address, vault)?;
             Box::new(move || {
-                let asked = gateway.asked().into_iter();
+                let asked = gateway.requests().into_iter();
                 asked.map(|asked| asked.target).collect()
             })
         }

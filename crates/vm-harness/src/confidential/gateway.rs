@@ -1,12 +1,11 @@
 //! The REST gateway that stands on loopback in a guest (`api-server-rest`).
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use anyhow::Result;
+use test_http::{Answer, Request, Server};
 
 use super::Vault;
-use super::http::{Answer, Asked, Server};
 
 /// What the gateway's paths begin with.
 const PREFIX: &str = "/cdh/resource/";
@@ -22,8 +21,8 @@ impl Gateway {
     ///
     /// Where the address cannot be listened on.
     pub fn start(address: SocketAddr, vault: Vault) -> Result<Self> {
-        let handler = move |asked: &Asked| answer(asked, &vault);
-        Ok(Self(Server::start(address, None, Arc::new(handler))?))
+        let handler = move |request: &Request| answer(request, &vault);
+        Ok(Self(Server::listen(address, None, handler)?))
     }
 
     /// Its address, as a resource source names it: `http://127.0.0.1:PORT`.
@@ -34,21 +33,22 @@ impl Gateway {
 
     /// Every request so far.
     #[must_use]
-    pub fn asked(&self) -> Vec<Asked> {
-        self.0.asked()
+    pub fn requests(&self) -> Vec<Request> {
+        self.0.requests()
     }
 }
 
-fn answer(asked: &Asked, vault: &Vault) -> Answer {
-    let Some(path) = asked.target.strip_prefix(PREFIX) else {
-        return Answer::new(404, "text/plain", "route not found");
+fn answer(request: &Request, vault: &Vault) -> Answer {
+    let plain = |status, body: &[u8]| Answer::new(status, &[("Content-Type", "text/plain")], body);
+    let Some(path) = request.target.strip_prefix(PREFIX) else {
+        return plain(404, b"route not found");
     };
-    if asked.method != "GET" {
-        return Answer::new(405, "text/plain", "method not allowed");
+    if request.method != "GET" {
+        return plain(405, b"method not allowed");
     }
     match vault.get(path) {
-        Some(secret) => Answer::new(200, "application/octet-stream", secret),
+        Some(secret) => Answer::new(200, &[("Content-Type", "application/octet-stream")], secret),
         // As the real one: whatever the data hub says, it is an internal error.
-        None => Answer::new(500, "text/plain", "get resource failed"),
+        None => plain(500, b"get resource failed"),
     }
 }

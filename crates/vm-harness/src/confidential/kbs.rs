@@ -4,7 +4,6 @@
 //! hashes, the canonical form of what the evidence binds) the behaviour of Trustee's own server is.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Result, anyhow, ensure};
@@ -12,20 +11,22 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use p256::PublicKey;
 use p256::pkcs8::{EncodePrivateKey as _, LineEnding};
-use rustls::ServerConfig;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256, Sha384, Sha512};
+use test_http::pki::Authority;
+use test_http::{Answer, Request, Server};
 
-use super::http::{Answer, Asked, Server};
 use super::jwe::{close, public_key, secret_key};
 use super::{Vault, random};
-use crate::fault::{Http, Tls, server_config};
 
 /// The only version that this server speaks.
 const VERSION: &str = "0.4.0";
 
 /// The cookie that names a session.
 const COOKIE: &str = "kbs-session-id";
+
+/// The header of every good answer.
+const JSON: (&str, &str) = ("Content-Type", "application/json");
 
 /// What a server asks of its guests.
 #[derive(Clone, Debug, Default)]
@@ -69,13 +70,14 @@ struct Session {
 struct Refusal(u16, &'static str, String);
 
 impl Kbs {
-    /// Starts a server on a free port of 127.0.0.1.
+    /// Starts a server on a free port of 127.0.0.1; `tls` is an authority, and the name in the
+    /// certificate that it signs for the server.
     ///
     /// # Errors
     ///
-    /// Where certificate and key are none, or there is no port.
-    pub fn start(vault: Vault, policy: Policy, tls: Option<&Tls<'_>>) -> Result<Self> {
-        let config: Option<Arc<ServerConfig>> = tls.map(server_config).transpose()?.map(Arc::new);
+    /// Where there is no certificate for the name, or no port.
+    pub fn start(vault: Vault, policy: Policy, tls: Option<(&Authority, &str)>) -> Result<Self> {
+        let config = tls.map(|(authority, name)| authority.server_config(&[name]));
         let state = Arc::new(State {
             vault,
             policy,
@@ -83,11 +85,10 @@ impl Kbs {
             tokens: Mutex::default(),
         });
         let answering = state.clone();
-        let handler = move |asked: &Asked| answering.answer(asked);
-        let address = SocketAddr::from(([127, 0, 0, 1], 0));
-        let server = Server::start(address, config, Arc::new(handler))?;
+        let answer = move |asked: &Request| answering.answer(asked);
+        let server = Server::listen(([127, 0, 0, 1], 0).into(), config.transpose()?, answer)?;
         let base = match tls {
-            Some(tls) => format!("https://{}:{}", tls.name, server.address().port()),
+            Some((_, name)) => format!("https://{name}:{}", server.port),
             None => format!("http://{}", server.address()),
         };
         Ok(Self {
@@ -95,26 +96,6 @@ impl Kbs {
             state,
             base,
         })
-    }
-
-    /// As [`Kbs::start`], with a certificate of `authority` for `name`.
-    ///
-    /// # Errors
-    ///
-    /// As there.
-    pub fn with_tls(
-        vault: Vault,
-        policy: Policy,
-        authority: &crate::pki::Authority,
-        name: &str,
-    ) -> Result<Self> {
-        let identity = authority.sign(&[name])?;
-        let tls = Tls {
-            identity: &identity,
-            name,
-            http: Http::One,
-        };
-        Self::start(vault, policy, Some(&tls))
     }
 
     /// Its address, as a resource source names it.
@@ -125,23 +106,23 @@ impl Kbs {
 
     /// The port it listens on.
     #[must_use]
-    pub fn port(&self) -> u16 {
-        self.server.address().port()
+    pub const fn port(&self) -> u16 {
+        self.server.port
     }
 
     /// Every request so far.
     #[must_use]
-    pub fn asked(&self) -> Vec<Asked> {
-        self.server.asked()
+    pub fn requests(&self) -> Vec<Request> {
+        self.server.requests()
     }
 
     /// The resources that were given so far, in order.
     #[must_use]
     pub fn given(&self) -> Vec<String> {
-        let asked = self.asked();
-        let given = asked.iter().filter(|asked| asked.status == 200);
+        let requests = self.requests();
+        let given = requests.iter().filter(|request| request.status == 200);
         given
-            .filter_map(|asked| asked.target.strip_prefix("/kbs/v0/resource/"))
+            .filter_map(|request| request.target.strip_prefix("/kbs/v0/resource/"))
             .map(str::to_owned)
             .collect()
     }
@@ -163,7 +144,7 @@ impl Kbs {
 }
 
 impl State {
-    fn answer(&self, asked: &Asked) -> Answer {
+    fn answer(&self, asked: &Request) -> Answer {
         let path = asked.target.as_str();
         let answer = match (asked.method.as_str(), path) {
             ("POST", "/kbs/v0/auth") => self.challenge(asked),
@@ -177,12 +158,13 @@ impl State {
         answer.unwrap_or_else(|Refusal(status, kind, detail)| {
             let kind = format!("https://github.com/confidential-containers/kbs/errors/{kind}");
             let body = json!({"type": kind, "detail": detail});
-            Answer::new(status, "application/problem+json", body.to_string())
+            let kind = ("Content-Type", "application/problem+json");
+            Answer::new(status, &[kind], body.to_string())
         })
     }
 
     /// `POST /auth`: a nonce and a session.
-    fn challenge(&self, asked: &Asked) -> Result<Answer, Refusal> {
+    fn challenge(&self, asked: &Request) -> Result<Answer, Refusal> {
         let request = json_body(asked)?;
         if request["version"] != VERSION {
             let detail = format!("version {VERSION} is wanted");
@@ -198,11 +180,9 @@ impl State {
             None => json!({}),
         };
         let challenge = json!({"nonce": nonce, "extra-params": extra});
-        let mut answer = Answer::new(200, "application/json", challenge.to_string());
-        answer.headers.push((
-            "Set-Cookie".to_owned(),
-            format!("{COOKIE}={id}; Path=/; HttpOnly"),
-        ));
+        let cookie = format!("{COOKIE}={id}; Path=/; HttpOnly");
+        let headers = [JSON, ("Set-Cookie", &cookie)];
+        let answer = Answer::new(200, &headers, challenge.to_string());
         let session = Session {
             nonce,
             key: None,
@@ -213,7 +193,7 @@ impl State {
     }
 
     /// `POST /attest`: the evidence must bind the nonce of this very session and the key.
-    fn attest(&self, asked: &Asked) -> Result<Answer, Refusal> {
+    fn attest(&self, asked: &Request) -> Result<Answer, Refusal> {
         let id = session_id(asked).ok_or_else(|| unauthorized("no session"))?;
         let attestation = json_body(asked)?;
         let mut sessions = lock(&self.sessions);
@@ -227,7 +207,7 @@ impl State {
         session.used = 0;
         let token = self.token(key).map_err(internal)?;
         let body = json!({"token": token});
-        Ok(Answer::new(200, "application/json", body.to_string()))
+        Ok(Answer::new(200, &[JSON], body.to_string()))
     }
 
     /// The key that an attestation proves.
@@ -275,7 +255,7 @@ impl State {
     }
 
     /// `GET /resource/...`: by session or by token.
-    fn resource(&self, asked: &Asked, path: &str) -> Result<Answer, Refusal> {
+    fn resource(&self, asked: &Request, path: &str) -> Result<Answer, Refusal> {
         let key = self
             .proven_key(asked)
             .ok_or_else(|| unauthorized("the guest has not proven itself"))?;
@@ -287,11 +267,11 @@ impl State {
         let secret = secret
             .ok_or_else(|| Refusal(404, "ResourceNotFound", "no such resource".to_owned()))?;
         let body = close(secret, &key).map_err(internal)?;
-        Ok(Answer::new(200, "application/json", body.to_string()))
+        Ok(Answer::new(200, &[JSON], body.to_string()))
     }
 
     /// The key of the token or session that a request names.
-    fn proven_key(&self, asked: &Asked) -> Option<PublicKey> {
+    fn proven_key(&self, asked: &Request) -> Option<PublicKey> {
         if let Some(value) = asked.header("authorization") {
             let token = value.strip_prefix("Bearer ")?;
             return lock(&self.tokens).get(token).copied();
@@ -306,7 +286,7 @@ impl State {
     }
 }
 
-fn json_body(asked: &Asked) -> Result<Value, Refusal> {
+fn json_body(asked: &Request) -> Result<Value, Refusal> {
     let is_json = asked
         .header("content-type")
         .is_some_and(|value| value.starts_with("application/json"));
@@ -317,7 +297,7 @@ fn json_body(asked: &Asked) -> Result<Value, Refusal> {
 }
 
 /// The session's id in the cookies of a request.
-fn session_id(asked: &Asked) -> Option<String> {
+fn session_id(asked: &Request) -> Option<String> {
     let cookies = asked.header("cookie")?;
     cookies
         .split(';')

@@ -8,23 +8,17 @@
 //! Not here: hostile answers; the client's own tests have those.
 //!
 //! - [`Vault`]: secrets by their path, and the file that has them all.
-//! - [`Kbs`]: a key broker service, protocol 0.4.0, over TCP or TLS; [`Asked`] is what it was
-//!   asked.
+//! - [`Kbs`]: a key broker service, protocol 0.4.0, over TCP or TLS.
 //! - [`DataHub`]: `api.GetResourceService` over ttrpc.
 //! - [`Gateway`]: the REST gateway on loopback.
 //! - [`SealingKey`]: sealed secrets.
-//! - [`Recorder`]: a server that gives nothing and keeps every byte.
-//! - [`Tunnel`]: a proxy that keeps every byte that passes it.
 
 mod data_hub;
 mod frame;
 mod gateway;
-mod http;
 mod jwe;
 mod kbs;
-mod recorder;
 mod sealed;
-mod tunnel;
 mod vault;
 
 #[cfg(test)]
@@ -33,11 +27,8 @@ mod tests;
 pub use data_hub::DataHub;
 pub use frame::ask;
 pub use gateway::Gateway;
-pub use http::Asked;
 pub use kbs::{Kbs, Policy};
-pub use recorder::Recorder;
 pub use sealed::SealingKey;
-pub use tunnel::Tunnel;
 pub use vault::Vault;
 
 use std::fs::File;

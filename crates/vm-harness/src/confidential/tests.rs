@@ -6,9 +6,11 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::{DataHub, Gateway, Kbs, Policy, Recorder, SealingKey, Tunnel, Vault, ask};
+use test_http::{Recorder, Tunnel};
+
+use super::{DataHub, Gateway, Kbs, Policy, SealingKey, Vault, ask};
 use crate::Scratch;
-use crate::pki::Authority;
+use test_http::pki::Authority;
 
 const PATH: &str = "default/key/image";
 const SECRET: &[u8] = b"\x00the secret\xff";
@@ -118,7 +120,7 @@ fn a_guest_proves_itself_and_gets_the_secret() {
         let refused = "401 RcarAttestFailed";
         assert_eq!(said, [refused, &given, refused, &given], "{hash:?}");
         assert_eq!(kbs.given(), [PATH, PATH]);
-        assert_eq!(kbs.asked().len(), 6);
+        assert_eq!(kbs.requests().len(), 6);
     }
 }
 
@@ -127,7 +129,7 @@ fn a_guest_over_tls() {
     let scratch = Scratch::new().unwrap();
     let authority = Authority::new("kbs").unwrap();
     let roots = scratch.write("ca.pem", authority.certificate()).unwrap();
-    let kbs = Kbs::with_tls(vault(), Policy::default(), &authority, "kbs.test").unwrap();
+    let kbs = Kbs::start(vault(), Policy::default(), Some((&authority, "kbs.test"))).unwrap();
     assert_eq!(kbs.base(), format!("https://kbs.test:{}", kbs.port()));
     let resolve = format!("kbs.test:{0}:127.0.0.1", kbs.port());
     let tls = ["--resolve", &resolve, "--cacert", roots.to_str().unwrap()];
@@ -144,7 +146,7 @@ fn a_guest_with_a_token_that_it_was_given() {
     let job = json!({"do": "token", "base": kbs.base(), "path": PATH, "file": file});
     let Some(said) = guest(&job) else { return };
     assert_eq!(said.trim(), format!("200 {}", secret_in_base64()));
-    assert_eq!(kbs.asked().len(), 1);
+    assert_eq!(kbs.requests().len(), 1);
 }
 
 #[test]
@@ -231,7 +233,7 @@ fn a_gateway_gives_what_it_has() {
         assert_eq!(&output.stdout[end + 1..], status.as_bytes(), "{path}");
         assert_eq!(output.stdout[..end] == *SECRET, status == "200", "{path}");
     }
-    assert_eq!(gateway.asked().len(), 3);
+    assert_eq!(gateway.requests().len(), 3);
 }
 
 #[test]
@@ -264,7 +266,7 @@ fn a_tunnel_keeps_what_the_client_sends() {
     let gateway = Gateway::start(([127, 0, 0, 1], 0).into(), vault()).unwrap();
     let tunnel = Tunnel::start().unwrap();
     let port = gateway.base().rsplit(':').next().unwrap().to_owned();
-    let proxy = format!("http://127.0.0.1:{}", tunnel.port());
+    let proxy = format!("http://127.0.0.1:{}", tunnel.port);
     let url = format!("http://gateway.test:{port}/cdh/resource/{PATH}");
     let output = Command::new("curl")
         .args([

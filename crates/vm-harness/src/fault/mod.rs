@@ -40,5 +40,4 @@ pub use login::Login;
 pub use request::Request;
 pub use script::{ConnectionRule, Rule, Script};
 pub use server::FaultRegistry;
-pub(crate) use tls::server_config;
 pub use tls::{Http, Tls};

@@ -1,15 +1,11 @@
 //! What the registry was asked.
 
-use std::io::{self, Read};
+use std::io;
+
+use test_http::Incoming;
 
 use super::content::What;
 use super::wire::Wire;
-
-/// The most bytes of a request's head; a client that sends more is hung up on.
-const MAX_HEAD: usize = 64 << 10;
-
-/// The most bytes of a request's body.
-const MAX_BODY: usize = 1 << 20;
 
 /// One request, as it came.
 #[derive(Clone, Debug)]
@@ -69,37 +65,14 @@ impl Request {
         format!("{}?{}", self.path, self.query)
     }
 
-    /// Reads the next request of a connection; nothing where the other side has left or speaks no
-    /// HTTP.
+    /// Reads the next request of a connection; nothing where the client has left or speaks no HTTP.
     pub(super) fn read(wire: &mut Wire) -> io::Result<Option<Self>> {
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            let mut byte = [0];
-            if wire.read(&mut byte)? == 0 || head.len() > MAX_HEAD {
-                return Ok(None);
-            }
-            head.push(byte[0]);
-            // A TLS handshake where none is expected.
-            if head[0] == 0x16 {
-                return Ok(None);
-            }
-        }
-        let head = String::from_utf8_lossy(&head);
-        let mut lines = head.lines();
-        let mut words = lines.next().unwrap_or_default().split(' ');
-        let (Some(method), Some(target)) = (words.next(), words.next()) else {
+        let Incoming::Request(read) = test_http::Request::read(wire)? else {
             return Ok(None);
         };
-        let mut request = Self::new(method, target);
-        for (name, value) in lines.filter_map(|line| line.split_once(':')) {
-            let header = (name.to_ascii_lowercase(), value.trim().to_owned());
-            request.headers.push(header);
-        }
-        let length = request.header("content-length").map_or("0", str::trim);
-        let length = length.parse().unwrap_or(0).min(MAX_BODY);
-        let mut body = vec![0; length];
-        wire.read_exact(&mut body)?;
-        request.body = String::from_utf8_lossy(&body).into_owned();
+        let mut request = Self::new(&read.method, &read.target);
+        request.headers = read.headers;
+        request.body = read.body;
         Ok(Some(request))
     }
 }

@@ -1,14 +1,12 @@
 //! The registry itself: a listener, a thread for each connection, and what was asked.
 
-use std::collections::BTreeMap;
 use std::io;
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use anyhow::{Context, Result};
 use rustls::ServerConfig;
+use test_http::{Listener, Ticket};
 
 use super::alter::Situation;
 use super::answer::Answer;
@@ -25,22 +23,17 @@ use super::{http2, range};
 #[derive(Debug)]
 pub struct FaultRegistry {
     shared: Arc<Shared>,
-    listener: Option<JoinHandle<()>>,
+    listener: Listener,
 }
 
 #[derive(Debug)]
 pub(super) struct Shared {
-    address: SocketAddr,
-    base: String,
+    /// Set before any request is answered.
+    base: OnceLock<String>,
     content: Content,
     script: Script,
     tokens: Tokens,
     tls: Option<Arc<ServerConfig>>,
-    is_stopped: Arc<AtomicBool>,
-    /// How many connections there were.
-    connections: AtomicUsize,
-    /// Those that are open, to end them.
-    open: Mutex<BTreeMap<usize, TcpStream>>,
     asked: Mutex<Asked>,
 }
 
@@ -72,46 +65,43 @@ impl FaultRegistry {
         script: Script,
         tls: Option<&Tls<'_>>,
     ) -> Result<Self> {
-        let listener = TcpListener::bind(address).context("failed to listen")?;
-        let address = listener.local_addr().context("failed to listen")?;
-        let base = match tls {
-            Some(tls) => format!("https://{}:{}", tls.name, address.port()),
-            None => format!("http://{address}"),
-        };
         let counts = vec![0; script.rules.len()];
         let shared = Arc::new(Shared {
-            address,
-            base,
+            base: OnceLock::new(),
             content,
             script,
             tokens: Tokens::default(),
             tls: tls.map(server_config).transpose()?.map(Arc::new),
-            is_stopped: Arc::default(),
-            connections: AtomicUsize::new(0),
-            open: Mutex::default(),
             asked: Mutex::new(Asked {
                 requests: Vec::new(),
                 counts,
             }),
         });
-        let accepting = shared.clone();
-        let listener = std::thread::spawn(move || accepting.accept(&listener));
-        Ok(Self {
-            shared,
-            listener: Some(listener),
+        let serving = shared.clone();
+        let listener = Listener::start(address, move |stream, ticket| {
+            // A client that leaves in the middle is what many of the faults are for.
+            let _ = serving.serve(stream, ticket);
         })
+        .context("failed to listen")?;
+        let address = listener.address();
+        let base = match tls {
+            Some(tls) => format!("https://{}:{}", tls.name, address.port()),
+            None => format!("http://{address}"),
+        };
+        let _ = shared.base.set(base);
+        Ok(Self { shared, listener })
     }
 
     /// Where it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.shared.address
+        self.listener.address()
     }
 
     /// Its own address, such as `https://localhost:5000`.
     #[must_use]
     pub fn base(&self) -> &str {
-        &self.shared.base
+        self.shared.base()
     }
 
     /// Every request so far.
@@ -123,59 +113,29 @@ impl FaultRegistry {
     /// How many connections there were.
     #[must_use]
     pub fn connections(&self) -> usize {
-        self.shared.connections.load(Ordering::SeqCst)
-    }
-}
-
-impl Drop for FaultRegistry {
-    fn drop(&mut self) {
-        self.shared.is_stopped.store(true, Ordering::SeqCst);
-        for stream in lock(&self.shared.open).values() {
-            let _ = stream.shutdown(Shutdown::Both);
-        }
-        // The listener looks up only when somebody comes.
-        let _ = TcpStream::connect(self.shared.address);
-        if let Some(listener) = self.listener.take() {
-            let _ = listener.join();
-        }
+        self.listener.connections()
     }
 }
 
 impl Shared {
-    fn accept(self: &Arc<Self>, listener: &TcpListener) {
-        for stream in listener.incoming().flatten() {
-            if self.is_stopped.load(Ordering::SeqCst) {
-                return;
-            }
-            let number = self.connections.fetch_add(1, Ordering::SeqCst) + 1;
-            if let Ok(clone) = stream.try_clone() {
-                lock(&self.open).insert(number, clone);
-            }
-            let shared = self.clone();
-            std::thread::spawn(move || {
-                // A client that leaves in the middle is what many of the faults are for.
-                let _ = shared.serve(stream, number);
-                lock(&shared.open).remove(&number);
-            });
-        }
+    fn base(&self) -> &str {
+        self.base.wait()
     }
 
-    fn serve(&self, stream: TcpStream, number: usize) -> io::Result<()> {
+    fn serve(&self, stream: TcpStream, ticket: Ticket) -> io::Result<()> {
         stream.set_nodelay(true)?;
-        let stop = self.is_stopped.clone();
+        let number = ticket.number();
         if let Some(how) = self.script.connection(number) {
-            // The clone that is kept for stopping would hold the connection open.
-            lock(&self.open).remove(&number);
-            Wire::plain(stream, stop).end(how);
+            Wire::plain(stream, ticket).end(how);
             return Ok(());
         }
         let mut wire = match &self.tls {
-            Some(config) => Wire::tls(stream, config, stop)?,
-            None => Wire::plain(stream, stop),
+            Some(config) => Wire::tls(stream, config, ticket)?,
+            None => Wire::plain(stream, ticket),
         };
         if wire.is_http2() {
             let after = http2::serve(&mut wire, number, self);
-            self.leave(wire, number, after?);
+            leave(wire, after?);
             return Ok(());
         }
         loop {
@@ -190,22 +150,10 @@ impl Shared {
             match http1::write(&mut wire, &answer)? {
                 After::Next if !is_last => {}
                 after => {
-                    self.leave(wire, number, after);
+                    leave(wire, after);
                     return Ok(());
                 }
             }
-        }
-    }
-
-    fn leave(&self, wire: Wire, number: usize, after: After) {
-        match after {
-            After::End(how) => {
-                if how != super::End::Stall {
-                    lock(&self.open).remove(&number);
-                }
-                wire.end(how);
-            }
-            After::Next | After::Finish => wire.finish(),
         }
     }
 
@@ -227,7 +175,7 @@ impl Shared {
         whole.body.is_withheld = request.method == "HEAD";
         let situation = Situation {
             request: &request,
-            base: &self.base,
+            base: self.base(),
             names: &self.script.names,
             whole: &whole,
         };
@@ -262,6 +210,13 @@ impl Shared {
             }
         }
         found
+    }
+}
+
+fn leave(wire: Wire, after: After) {
+    match after {
+        After::End(how) => wire.end(how),
+        After::Next | After::Finish => wire.finish(),
     }
 }
 

@@ -1,13 +1,8 @@
 //! TLS as a registry speaks it, and which HTTP inside.
 
-use std::sync::Arc;
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 use rustls::ServerConfig;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-
-use crate::pki::Identity;
+use test_http::pki::Identity;
 
 /// TLS as the registry speaks it.
 #[derive(Debug)]
@@ -32,16 +27,8 @@ pub enum Http {
 }
 
 /// The same for rustls.
-pub(crate) fn server_config(tls: &Tls<'_>) -> Result<ServerConfig> {
-    let certificate = CertificateDer::from_pem_slice(tls.identity.certificate.as_bytes())
-        .context("failed to read the certificate")?;
-    let key = PrivateKeyDer::from_pem_slice(tls.identity.key.as_bytes())
-        .context("failed to read the key")?;
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate], key)?;
+pub(super) fn server_config(tls: &Tls<'_>) -> Result<ServerConfig> {
+    let mut config = tls.identity.server_config()?;
     let protocols: &[&[u8]] = match tls.http {
         Http::One => &[b"http/1.1"],
         Http::Both => &[b"h2", b"http/1.1"],

@@ -3,10 +3,10 @@
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use test_http::Ticket;
 
 use super::action::End;
 
@@ -16,7 +16,7 @@ const POLL: Duration = Duration::from_millis(10);
 /// A connection that can be ended in every way.
 pub(super) struct Wire {
     transport: Transport,
-    is_stopped: Arc<AtomicBool>,
+    ticket: Ticket,
 }
 
 enum Transport {
@@ -26,10 +26,10 @@ enum Transport {
 
 impl Wire {
     /// A connection without TLS.
-    pub(super) const fn plain(stream: TcpStream, is_stopped: Arc<AtomicBool>) -> Self {
+    pub(super) const fn plain(stream: TcpStream, ticket: Ticket) -> Self {
         Self {
             transport: Transport::Plain(stream),
-            is_stopped,
+            ticket,
         }
     }
 
@@ -37,7 +37,7 @@ impl Wire {
     pub(super) fn tls(
         mut stream: TcpStream,
         config: &Arc<ServerConfig>,
-        is_stopped: Arc<AtomicBool>,
+        ticket: Ticket,
     ) -> io::Result<Self> {
         let mut connection = ServerConnection::new(config.clone()).map_err(io::Error::other)?;
         while connection.is_handshaking() {
@@ -45,7 +45,7 @@ impl Wire {
         }
         Ok(Self {
             transport: Transport::Tls(Box::new(StreamOwned::new(connection, stream))),
-            is_stopped,
+            ticket,
         })
     }
 
@@ -66,7 +66,7 @@ impl Wire {
 
     /// Whether the registry is being stopped.
     pub(super) fn is_stopped(&self) -> bool {
-        self.is_stopped.load(Ordering::Relaxed)
+        self.ticket.is_stopped()
     }
 
     /// Ends the connection as a proper server does.
@@ -84,6 +84,10 @@ impl Wire {
     /// Ends the connection otherwise.
     pub(super) fn end(mut self, how: End) {
         let _ = self.flush();
+        if how != End::Stall {
+            // The listener's own descriptor would hold the connection open.
+            self.ticket.release();
+        }
         match how {
             End::Reset => {
                 let at_once = Some(Duration::ZERO);

@@ -14,7 +14,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use super::{Content, FaultRegistry, Http, Image, Layer, Script, Tls};
-use crate::pki::Authority;
+use test_http::pki::Authority;
 
 /// A registry without TLS, and what it serves.
 struct Plain {

@@ -1,12 +1,17 @@
 //! A private certificate authority and the certificates it signs.
 
-use anyhow::Result;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
 };
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// A certificate authority that exists only here: nobody trusts it who was not told to.
+/// A certificate authority that only those clients trust whom a test tells to.
 #[derive(Debug)]
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
@@ -63,5 +68,33 @@ impl Authority {
             certificate,
             key: key.serialize_pem(),
         })
+    }
+
+    /// The rustls configuration of a server that shows a new certificate for `names`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Authority::sign`].
+    pub fn server_config(&self, names: &[&str]) -> Result<ServerConfig> {
+        self.sign(names)?.server_config()
+    }
+}
+
+impl Identity {
+    /// The rustls configuration of a server that shows this certificate.
+    ///
+    /// # Errors
+    ///
+    /// Where certificate or key cannot be read.
+    pub fn server_config(&self) -> Result<ServerConfig> {
+        let certificate = CertificateDer::from_pem_slice(self.certificate.as_bytes())
+            .context("failed to read the certificate")?;
+        let key =
+            PrivateKeyDer::from_pem_slice(self.key.as_bytes()).context("failed to read the key")?;
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        Ok(ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate], key)?)
     }
 }
