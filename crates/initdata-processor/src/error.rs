@@ -6,10 +6,11 @@ use std::io;
 use std::path::PathBuf;
 
 use config_image::{DecodeError, Magic};
+use initdata::DocumentError;
 
 use crate::evidence::EvidenceError;
-use crate::initdata::DocumentError;
 use crate::kernel_parameter::ALLOW_UNVERIFIED;
+use crate::printable;
 use crate::settings::SettingsError;
 
 /// Why initdata or the configuration was refused, or the outcome not written.
@@ -97,9 +98,9 @@ pub enum Error {
         /// The evidence's field.
         field: &'static str,
         /// What the document says.
-        named: crate::digest::Algorithm,
+        named: initdata::Algorithm,
         /// What fits.
-        matched: crate::digest::Algorithm,
+        matched: initdata::Algorithm,
     },
     /// The verified document is not initdata.
     #[error("parse initdata from disk {disk}")]
@@ -186,19 +187,6 @@ impl Error {
         }
         printable(&text)
     }
-}
-
-/// `text` with every character that is not visible ASCII or a space replaced by a question mark.
-///
-/// Everything that may quote a disk goes through this before it reaches a log, a policy or a file.
-#[must_use]
-pub fn printable(text: &str) -> String {
-    text.chars()
-        .map(|character| match character {
-            ' '..='~' => character,
-            _ => '?',
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -31,7 +31,8 @@ use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-use crate::digest::Field;
+use initdata::Field;
+
 use crate::paths::Paths;
 use platform::agreed;
 use tsm::Tsm;

@@ -12,10 +12,10 @@
 //!   initdata: `/run/insecure-cfg/imagepuller.error` then holds the reason, and the image puller
 //!   answers every pull with it.
 //!
-//! Deliberately not here: the image format (`config-image`), the content of the configuration
-//! (`puller-config`, in the image puller), the ioctls themselves (`linux-sys`), and any check of
-//! the report's signature: the report comes from the local kernel, over a channel the host cannot
-//! write to, and is meant for nobody else.
+//! Deliberately not here: the image format (`config-image`), the initdata document and its digest
+//! (`initdata`), the content of the configuration (`puller-config`, in the image puller), the
+//! ioctls themselves (`linux-sys`), and any check of the report's signature: the report comes from
+//! the local kernel, over a channel the host cannot write to, and is meant for nobody else.
 //!
 //! Entry: [`run`] with [`Options`], and [`refresh::refresh`] later; `main.rs` only parses arguments
 //! ([`cli`]).
@@ -24,8 +24,6 @@
 //!   are looked at, and which carry a magic. [`direct`]: reads past the page cache.
 //! - [`evidence`]: what the host announced, from the SNP or TDX report. [`verify`]: initdata
 //!   against that.
-//! - [`digest`]: the document's digest, cut or padded to the evidence's field. [`initdata`]: the
-//!   document, parsed.
 //! - [`sandbox`]: what this process may still do once it reads a disk.
 //! - [`measured`]: the verified files, in directories that are exchanged whole ([`swap`]).
 //!   [`deny`]: the policy that stands there when initdata failed, and until it succeeds.
@@ -38,13 +36,11 @@
 pub mod bug;
 pub mod cli;
 pub mod deny;
-pub mod digest;
 pub mod direct;
 pub mod disk;
 mod error;
 pub mod evidence;
 pub mod find;
-pub mod initdata;
 pub mod insecure;
 pub mod journal;
 pub mod kernel_parameter;
@@ -61,5 +57,6 @@ pub mod swap;
 pub mod uevent;
 pub mod verify;
 
-pub use error::{Error, printable};
+pub use error::Error;
+pub use initdata::printable;
 pub use process::{Configuration, Configured, Initdata, Options, Outcome, run, run_on};

@@ -5,9 +5,9 @@ use std::fs::{self, DirBuilder};
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::DirBuilderExt;
 
+use initdata::{Document, FileName};
 use process_sandbox::files::Grant;
 
-use crate::initdata::{Document, FileName};
 use crate::paths::Paths;
 use crate::swap::{Files, Swap};
 use crate::{Error, deny};

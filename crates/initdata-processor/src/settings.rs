@@ -7,9 +7,9 @@ use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
 use config_image::Magic;
+use initdata::FileName;
 use serde::Deserialize;
 
-use crate::initdata::FileName;
 use crate::printable;
 
 /// The longest settings file; it has a line per magic.

@@ -6,13 +6,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use initdata::FileName;
 use rustix::fs::{
     AtFlags, CWD, Mode, OFlags, RenameFlags, openat, renameat_with, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 
 use crate::Error;
-use crate::initdata::FileName;
 
 /// The directory behind the name.
 const CURRENT: &str = "current";

@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use config_image::{Image, Magic, ReadAt};
+use initdata::Document;
+use initdata::digest::hex;
+use initdata::{Algorithm, Field};
 
-use crate::digest::{Algorithm, Field, hex};
 use crate::disk::{Disk, Scan};
 use crate::evidence::Evidence;
-use crate::initdata::Document;
 use crate::journal::Journal;
 use crate::kernel_parameter::{ALLOW_UNVERIFIED, unverified_allowed};
 use crate::measured::{self, Measured};

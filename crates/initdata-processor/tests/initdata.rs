@@ -4,7 +4,7 @@
 mod machine;
 
 use config_image::MAX_DOCUMENT_BYTES;
-use initdata_processor::digest::Algorithm;
+use initdata::Algorithm;
 use initdata_processor::{Configuration, Error, Initdata};
 use machine::{
     CONFIGURATION, DOCUMENT, Machine, Platform, UNVERIFIED, configuration, gzip, initdata, puller,

@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::process::{Command, Output, Stdio};
 
-use initdata_processor::digest::Field;
+use initdata::Field;
 use initdata_processor::evidence::{Evidence, EvidenceError};
 use initdata_processor::journal::{Format, Journal};
 use initdata_processor::{Error, bug, run_on};

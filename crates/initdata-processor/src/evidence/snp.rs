@@ -4,10 +4,10 @@
 
 use std::path::PathBuf;
 
+use initdata::Field;
 use linux_sys::sev_guest::{self, RESPONSE_BYTES};
 
 use super::{Evidence, EvidenceError, LABEL, open_device};
-use crate::digest::Field;
 
 /// An SEV-SNP guest, by the report ioctl of the kernel's `sev-guest` driver.
 #[derive(Clone, Debug, PartialEq, Eq)]

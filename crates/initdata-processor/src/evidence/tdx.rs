@@ -5,10 +5,10 @@
 
 use std::path::PathBuf;
 
+use initdata::Field;
 use linux_sys::tdx_guest::{self, TDREPORT_BYTES};
 
 use super::{Evidence, EvidenceError, LABEL, open_device};
-use crate::digest::Field;
 
 /// A TDX guest, by the kernel's `tdx_guest` driver.
 #[derive(Clone, Debug, PartialEq, Eq)]

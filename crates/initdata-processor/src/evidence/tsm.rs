@@ -12,10 +12,10 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process;
 
+use initdata::Field;
 use rustix::io::Errno;
 
 use super::{Evidence, EvidenceError, LABEL, Platform, exists, host_data};
-use crate::digest::Field;
 
 /// The most of a report that is read: as much as the kernel's interface holds. An SNP report has
 /// 1184 bytes.

@@ -16,7 +16,7 @@ use std::time::Duration;
 use config_image::{Magic, encode};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use initdata_processor::digest::{Algorithm, Field};
+use initdata::{Algorithm, Field};
 use initdata_processor::evidence::{Evidence, EvidenceError};
 use initdata_processor::journal::{Format, Journal};
 use initdata_processor::measured::Layout;

@@ -75,8 +75,9 @@ impl FileName {
         })
     }
 
-    /// A name that stands in this program.
-    pub(crate) fn fixed(name: &'static str) -> Self {
+    /// A name that stands in the program.
+    #[must_use]
+    pub fn fixed(name: &'static str) -> Self {
         debug_assert!(Self::new(name).is_ok(), "{name}");
         Self(name.to_owned())
     }
@@ -165,7 +166,7 @@ pub enum DocumentError {
 }
 
 impl Document {
-    /// Parses `bytes`, which the caller has bounded ([`config_image::MAX_DOCUMENT_BYTES`]).
+    /// Parses `bytes`, which the caller has bounded (`config_image::MAX_DOCUMENT_BYTES`).
     ///
     /// # Errors
     ///
@@ -303,5 +304,4 @@ fn shown(text: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "initdata/tests.rs"]
 mod tests;
