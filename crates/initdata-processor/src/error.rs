@@ -6,7 +6,7 @@ use std::io;
 use std::path::PathBuf;
 
 use config_image::{DecodeError, Magic};
-use initdata::DocumentError;
+use initdata::Refusal;
 
 use crate::evidence::EvidenceError;
 use crate::kernel_parameter::ALLOW_UNVERIFIED;
@@ -108,7 +108,7 @@ pub enum Error {
         /// The disk's name.
         disk: String,
         /// What is wrong with it.
-        source: DocumentError,
+        source: Refusal,
     },
     /// Initdata was refused, so the configuration is not handed out either.
     #[error("start the guest: initdata was refused: {reason}")]

@@ -1,16 +1,17 @@
 //! The initdata document, parsed.
 //!
-//! Spec: `docs/format.md`, "Initdata". Parsed only once the digest fits, except where an
-//! administrator allowed unverified initdata on a machine without a TEE.
+//! Spec: `docs/format.md`, "Initdata". The guest parses a document only after its digest fits the
+//! evidence, except where an administrator allowed unverified initdata on a machine without a TEE.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeString, DeTable, DeValue};
 use toml_parser::Source;
 use unicode_normalization::UnicodeNormalization;
 
 use crate::digest::Algorithm;
+use crate::fault::{Fault, MAX_FAULTS, Refusal, Rule};
 use crate::printable;
 
 /// The version of the specification that is understood.
@@ -30,6 +31,9 @@ pub const MAX_TOKENS: usize = 32 << 10;
 /// The longest name of a file on Linux.
 pub const MAX_NAME_BYTES: usize = 255;
 
+/// How many unknown top-level keys are kept; a warning does not need more.
+const MAX_UNKNOWN_KEYS: usize = 8;
+
 /// A document whose every entry can become a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
@@ -37,12 +41,23 @@ pub struct Document {
     pub algorithm: Algorithm,
     /// File names and their contents.
     pub data: BTreeMap<FileName, String>,
-    /// Top-level keys that have no meaning here, printable.
+    /// Top-level keys that have no meaning here, safe to show.
     ///
-    /// Tolerated: the document is measured by whoever wrote it, the specification does not forbid
-    /// further keys, and Kata's own readers ignore them. One document must not be good for them and
-    /// bad for us.
+    /// They are tolerated: whoever wrote the document had it measured, the specification does not
+    /// forbid further keys, and Kata's own readers ignore them. A document that is good for them
+    /// must not be bad here.
     pub unknown_keys: Vec<String>,
+}
+
+impl Document {
+    /// Parses `bytes`, which the caller has bounded (`config_image::MAX_DOCUMENT_BYTES`).
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal`]; no input causes a panic.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
+        Reading::of(bytes).document
+    }
 }
 
 /// The name of a file in one directory, and nothing but that.
@@ -50,13 +65,13 @@ pub struct Document {
 pub struct FileName(String);
 
 impl FileName {
-    /// Takes `name` if it is one plain path component that a log can show.
+    /// Takes `name` if it is one plain path component without control characters.
     ///
     /// # Errors
     ///
-    /// [`DocumentError::Name`].
-    pub fn new(name: &str) -> Result<Self, DocumentError> {
-        let rule = if name.is_empty() {
+    /// [`Rule::Name`].
+    pub fn new(name: &str) -> Result<Self, Rule> {
+        Err(Rule::Name(if name.is_empty() {
             "it is empty"
         } else if name.len() > MAX_NAME_BYTES {
             "it has more than 255 bytes"
@@ -68,11 +83,7 @@ impl FileName {
             "it has a control character"
         } else {
             return Ok(Self(name.to_owned()));
-        };
-        Err(DocumentError::Name {
-            name: shown(name),
-            rule,
-        })
+        }))
     }
 
     /// A name that stands in the program.
@@ -89,202 +100,186 @@ impl FileName {
     }
 }
 
-/// Why bytes are not an initdata document.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum DocumentError {
-    /// Not text.
-    #[error("expected UTF-8, found another byte at offset {offset}")]
-    NotUtf8 {
-        /// Where.
-        offset: usize,
-    },
-    /// Not TOML.
-    #[error("line {line}: {message}")]
-    NotToml {
-        /// Where, counted from 1; 0 where it is not known.
-        line: usize,
-        /// The parser's message, which quotes nothing of the document.
-        message: String,
-    },
-    /// More tokens than [`MAX_TOKENS`].
-    #[error("line {line}: expected at most {MAX_TOKENS} names, values, brackets and lines")]
-    TooManyTokens {
-        /// Where the first one too many is, counted from 1.
-        line: usize,
-    },
-    /// A key is missing.
-    #[error("the key \"{key}\" is missing")]
-    Missing {
-        /// Which.
-        key: &'static str,
-    },
-    /// A value has another type.
-    #[error("line {line}: expected {expected} for \"{key}\", found {found}")]
-    Type {
-        /// Where, counted from 1.
-        line: usize,
-        /// The key.
-        key: String,
-        /// What the specification says.
-        expected: &'static str,
-        /// The TOML type.
-        found: &'static str,
-    },
-    /// Another version of the specification.
-    #[error("expected version \"{VERSION}\", found \"{found}\"")]
-    Version {
-        /// The value, printable.
-        found: String,
-    },
-    /// An unknown algorithm.
-    #[error("expected algorithm sha256, sha384 or sha512, found \"{found}\"")]
-    Algorithm {
-        /// The value, printable.
-        found: String,
-    },
-    /// A key in `[data]` that cannot be a file's name.
-    #[error("the key \"{name}\" in [data] is not a plain file name: {rule}")]
-    Name {
-        /// The key, printable and cut.
-        name: String,
-        /// The broken rule.
-        rule: &'static str,
-    },
-    /// Two keys in `[data]` are one name to a reader, written with other code points.
-    #[error("the key \"{name}\" in [data] is there twice, in two Unicode spellings")]
-    SameName {
-        /// The key, printable and cut.
-        name: String,
-    },
-    /// More entries than [`MAX_ENTRIES`].
-    #[error("[data] has {found} entries, at most {MAX_ENTRIES} are accepted")]
-    TooManyEntries {
-        /// How many.
-        found: usize,
-    },
+/// What can be read of any bytes, good or bad, for somebody who looks for a fault.
+#[derive(Debug)]
+pub struct Reading {
+    /// The string `version` as it is written.
+    pub version: Option<String>,
+    /// The string `algorithm` as it is written.
+    pub algorithm: Option<String>,
+    /// The names of the strings in `[data]` as they are written, and their lengths in bytes.
+    pub lengths: BTreeMap<String, usize>,
+    /// What the guest makes of the bytes.
+    pub document: Result<Document, Refusal>,
 }
 
-impl Document {
-    /// Parses `bytes`, which the caller has bounded (`config_image::MAX_DOCUMENT_BYTES`).
-    ///
-    /// # Errors
-    ///
-    /// [`DocumentError`]; no input causes a panic.
-    pub fn parse(bytes: &[u8]) -> Result<Self, DocumentError> {
-        let text = std::str::from_utf8(bytes).map_err(|error| DocumentError::NotUtf8 {
-            offset: error.valid_up_to(),
-        })?;
-        // Reads one token at a time, in constant memory.
-        if let Some(token) = Source::new(text).lex().nth(MAX_TOKENS) {
-            return Err(DocumentError::TooManyTokens {
-                line: line_of(text, token.span().start()),
-            });
+impl Reading {
+    /// Reads `bytes`, within the same limits as [`Document::parse`].
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        let mut reader = Reader::default();
+        let document = reader.document(bytes);
+        Self {
+            version: reader.version,
+            algorithm: reader.algorithm,
+            lengths: reader.lengths,
+            document: document.ok_or(Refusal(reader.faults)),
         }
-        let table = DeTable::parse(text).map_err(|error| DocumentError::NotToml {
-            line: error.span().map_or(0, |span| line_of(text, span.start)),
-            message: printable(error.message()),
-        })?;
-        let table = table.get_ref();
+    }
+}
 
-        let version = string(text, table, "version")?;
-        if version != VERSION {
-            return Err(DocumentError::Version {
-                found: shown(version),
-            });
-        }
-        let algorithm = string(text, table, "algorithm")?;
-        let algorithm = Algorithm::named(algorithm).ok_or_else(|| DocumentError::Algorithm {
-            found: shown(algorithm),
-        })?;
-        let data = table
-            .get("data")
-            .ok_or(DocumentError::Missing { key: "data" })?;
-        let DeValue::Table(data) = data.get_ref() else {
-            return Err(wrong_type(text, "data", "a table", data));
+/// The work of one reading. A function that answers `None` has noted a fault.
+#[derive(Default)]
+struct Reader<'a> {
+    text: &'a str,
+    version: Option<String>,
+    algorithm: Option<String>,
+    lengths: BTreeMap<String, usize>,
+    faults: Vec<Fault>,
+}
+
+impl<'a> Reader<'a> {
+    fn document(&mut self, bytes: &'a [u8]) -> Option<Document> {
+        self.text = match str::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => return self.refuse(None, "", Rule::Utf8(error.valid_up_to())),
         };
-        if data.len() > MAX_ENTRIES {
-            return Err(DocumentError::TooManyEntries { found: data.len() });
+        // Reads one token at a time, in constant memory.
+        if let Some(token) = Source::new(self.text).lex().nth(MAX_TOKENS) {
+            return self.refuse(Some(token.span().start()), "", Rule::Tokens);
         }
-        let data = data
-            .iter()
-            .map(|(key, value)| entry(text, key.get_ref(), value))
-            .collect::<Result<BTreeMap<_, _>, _>>()?;
-        distinct(data.keys())?;
+        let table = match DeTable::parse(self.text) {
+            Ok(table) => table.into_inner(),
+            Err(error) => {
+                let offset = error.span().map(|span| span.start);
+                return self.refuse(offset, "", Rule::Toml(printable(error.message())));
+            }
+        };
+        let version = self.version(&table);
+        let algorithm = self.algorithm(&table);
+        let data = self.data(&table);
+        version?;
         let unknown_keys = table
             .keys()
             .map(|key| key.get_ref().as_ref())
             .filter(|key| !["version", "algorithm", "data"].contains(key))
-            .take(MAX_SHOWN_KEYS)
+            .take(MAX_UNKNOWN_KEYS)
             .map(shown)
             .collect();
-        Ok(Self {
-            algorithm,
-            data,
+        Some(Document {
+            algorithm: algorithm?,
+            data: data?,
             unknown_keys,
         })
     }
-}
 
-/// The parser has refused equal keys, escapes resolved. What is left are names that only look
-/// equal.
-fn distinct<'a>(names: impl Iterator<Item = &'a FileName>) -> Result<(), DocumentError> {
-    let mut seen = BTreeSet::new();
-    for name in names {
-        if !seen.insert(name.as_str().nfc().collect::<String>()) {
-            return Err(DocumentError::SameName {
-                name: shown(name.as_str()),
-            });
+    fn version(&mut self, table: &DeTable<'_>) -> Option<()> {
+        let (found, offset) = self.string(table, "version")?;
+        self.version = Some(found.to_owned());
+        match found {
+            VERSION => Some(()),
+            _ => self.refuse(Some(offset), "version", Rule::Version(shown(found))),
         }
     }
-    Ok(())
-}
 
-/// How many unknown keys are named; a warning does not need more.
-const MAX_SHOWN_KEYS: usize = 8;
-
-fn entry(
-    text: &str,
-    key: &str,
-    value: &Spanned<DeValue<'_>>,
-) -> Result<(FileName, String), DocumentError> {
-    let name = FileName::new(key)?;
-    match value.get_ref() {
-        DeValue::String(content) => Ok((name, content.clone().into_owned())),
-        // `policy.rego = ` without quotes is a table `policy` in TOML, the commonest mistake.
-        DeValue::Table(_) => Err(wrong_type(
-            text,
-            key,
-            "a string (a name with a dot needs quotes)",
-            value,
-        )),
-        _ => Err(wrong_type(text, key, "a string", value)),
+    fn algorithm(&mut self, table: &DeTable<'_>) -> Option<Algorithm> {
+        let (found, offset) = self.string(table, "algorithm")?;
+        self.algorithm = Some(found.to_owned());
+        Algorithm::named(found)
+            .or_else(|| self.refuse(Some(offset), "algorithm", Rule::Algorithm(shown(found))))
     }
-}
 
-fn string<'a>(
-    text: &str,
-    table: &'a DeTable<'_>,
-    key: &'static str,
-) -> Result<&'a str, DocumentError> {
-    let value = table.get(key).ok_or(DocumentError::Missing { key })?;
-    value
-        .get_ref()
-        .as_str()
-        .ok_or_else(|| wrong_type(text, key, "a string", value))
-}
+    /// The string `key`, and its place in the text.
+    fn string<'t>(
+        &mut self,
+        table: &'t DeTable<'_>,
+        key: &'static str,
+    ) -> Option<(&'t str, usize)> {
+        let Some(value) = table.get(key) else {
+            return self.refuse(None, key, Rule::Missing);
+        };
+        match value.get_ref().as_str() {
+            Some(text) => Some((text, value.span().start)),
+            None => self.wrong_type(key, "a string", value),
+        }
+    }
 
-fn wrong_type(
-    text: &str,
-    key: &str,
-    expected: &'static str,
-    value: &Spanned<DeValue<'_>>,
-) -> DocumentError {
-    DocumentError::Type {
-        line: line_of(text, value.span().start),
-        key: shown(key),
-        expected,
-        found: value.get_ref().type_str(),
+    fn data(&mut self, table: &DeTable<'_>) -> Option<BTreeMap<FileName, String>> {
+        let Some(value) = table.get("data") else {
+            return self.refuse(None, "data", Rule::Missing);
+        };
+        let DeValue::Table(data) = value.get_ref() else {
+            return self.wrong_type("data", "a table", value);
+        };
+        if data.len() > MAX_ENTRIES {
+            return self.refuse(None, "data", Rule::Entries(data.len()));
+        }
+        let mut files = BTreeMap::new();
+        let mut composed = BTreeSet::new();
+        for (name, value) in data {
+            let key = format!("data.\"{}\"", shown(name.get_ref()));
+            let file = self.name(&key, name, &mut composed);
+            if let Some(content) = self.content(&key, value) {
+                self.lengths
+                    .insert(name.get_ref().to_string(), content.len());
+                files.extend(file.map(|file| (file, content.to_owned())));
+            }
+        }
+        (files.len() == data.len()).then_some(files)
+    }
+
+    /// The parser has refused equal keys, escapes resolved. What is left are names that only look
+    /// equal: those whose composed form is in `composed` already.
+    fn name(
+        &mut self,
+        key: &str,
+        name: &Spanned<DeString<'_>>,
+        composed: &mut BTreeSet<String>,
+    ) -> Option<FileName> {
+        let offset = Some(name.span().start);
+        let file = match FileName::new(name.get_ref()) {
+            Ok(file) => file,
+            Err(rule) => return self.refuse(offset, key, rule),
+        };
+        match composed.insert(file.as_str().nfc().collect()) {
+            true => Some(file),
+            false => self.refuse(offset, key, Rule::SameName),
+        }
+    }
+
+    fn content<'t>(&mut self, key: &str, value: &'t Spanned<DeValue<'_>>) -> Option<&'t str> {
+        match value.get_ref() {
+            DeValue::String(content) => Some(content),
+            // `policy.rego = ` without quotes is a table `policy` in TOML, the commonest mistake.
+            DeValue::Table(_) => {
+                self.wrong_type(key, "a string (a name with a dot needs quotes)", value)
+            }
+            _ => self.wrong_type(key, "a string", value),
+        }
+    }
+
+    fn wrong_type<T>(
+        &mut self,
+        key: &str,
+        expected: &'static str,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Option<T> {
+        let found = value.get_ref().type_str();
+        let offset = value.span().start;
+        self.refuse(Some(offset), key, Rule::Type { expected, found })
+    }
+
+    /// Notes a fault at the byte `offset`.
+    fn refuse<T>(&mut self, offset: Option<usize>, key: &str, rule: Rule) -> Option<T> {
+        // Beyond that not even the line is looked up, which takes as long as the text is.
+        if self.faults.len() < MAX_FAULTS {
+            self.faults.push(Fault {
+                line: offset.map(|offset| line_of(self.text, offset)),
+                key: key.to_owned(),
+                rule,
+            });
+        }
+        None
     }
 }
 

@@ -6,17 +6,20 @@
 //! Deliberately not here: the disk image around the document (`config-image`), and how the TEE is
 //! asked for its evidence (`initdata-processor`).
 //!
-//! Entry: [`Document::parse`].
+//! Entry: [`Document::parse`] for the guest, [`Reading::of`] for the host, which shows every fault.
+//! Both are one parser, so they cannot differ.
 //!
-//! - [`document`]: version, algorithm and the named files, or the reason why the guest refuses
-//!   them.
+//! - [`document`]: version, algorithm and the named files.
+//! - [`fault`]: the reasons for which the guest refuses a document.
 //! - [`digest`]: the digest of the document's bytes, compared with the field of the evidence.
 
 pub mod digest;
 pub mod document;
+pub mod fault;
 
 pub use digest::{Algorithm, Field};
-pub use document::{Document, DocumentError, FileName};
+pub use document::{Document, FileName, Reading};
+pub use fault::{Fault, Refusal, Rule};
 
 /// `text` with every character that is not visible ASCII or a space replaced by a question mark.
 ///

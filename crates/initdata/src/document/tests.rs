@@ -6,7 +6,7 @@ use super::*;
 
 const HEAD: &str = "version = \"0.1.0\"\nalgorithm = \"sha256\"\n";
 
-fn data(lines: &str) -> Result<Document, DocumentError> {
+fn data(lines: &str) -> Result<Document, Refusal> {
     Document::parse(format!("{HEAD}[data]\n{lines}").as_bytes())
 }
 
@@ -42,74 +42,106 @@ fn unknown_top_level_keys_are_tolerated_and_named() {
     assert!(document.data.is_empty());
 }
 
+/// Bytes that are no initdata, and the whole list of what is wrong with each; the first is the
+/// guest's reason.
 #[test]
 fn what_is_not_initdata() {
-    let cases: &[(&str, &[u8], &str)] = &[
-        ("no document", b"", "the key \"version\" is missing"),
-        ("Kata's sample", b"some content", "line 1: "),
+    let cases: &[(&[u8], &[&str])] = &[
         (
-            "no UTF-8",
+            b"",
+            &[
+                "version: the key is missing",
+                "algorithm: the key is missing",
+                "data: the key is missing",
+            ],
+        ),
+        // Kata's own sample.
+        (b"some content", &["line 1: not TOML: "]),
+        (
             b"version = \"\xff\"",
-            "another byte at offset 11",
+            &["expected UTF-8, found another byte at offset 11"],
         ),
-        ("NUL bytes", b"\0\0\0\0", "line 1: "),
+        (b"\0\0\0\0", &["line 1: not TOML: "]),
         (
-            "no version",
             b"algorithm = \"sha256\"\n[data]",
-            "\"version\" is missing",
+            &["version: the key is missing"],
         ),
         (
-            "no algorithm",
             b"version = \"0.1.0\"\n[data]",
-            "\"algorithm\" is missing",
+            &["algorithm: the key is missing"],
         ),
-        ("no data", HEAD.as_bytes(), "\"data\" is missing"),
+        (HEAD.as_bytes(), &["data: the key is missing"]),
         (
-            "later version",
             b"version = \"0.2.0\"\nalgorithm = \"sha256\"\n[data]",
-            "found \"0.2.0\"",
+            &["line 1: version: expected \"0.1.0\", found \"0.2.0\""],
         ),
         (
-            "version as a number",
             b"version = 0.1\nalgorithm = \"sha256\"\n[data]",
-            "line 1: expected a string for \"version\"",
+            &["line 1: version: expected a string, found float"],
         ),
         (
-            "version with a blank",
-            b"version = \"0.1.0 \"\nalgorithm = \"sha256\"\n[data]",
-            "found \"0.1.0 \"",
+            b"\nversion = \"0.1.0 \"\nalgorithm = \"sha256\"\n[data]",
+            &["line 2: version: expected \"0.1.0\", found \"0.1.0 \""],
         ),
         (
-            "weak algorithm",
             b"version = \"0.1.0\"\nalgorithm = \"sha1\"\n[data]",
-            "found \"sha1\"",
+            &["line 2: algorithm: expected sha256, sha384 or sha512, found \"sha1\""],
         ),
         (
-            "algorithm as a list",
+            b"version = \"0.1.0\"\nalgorithm = \"SHA256\"\n[data]",
+            &["line 2: algorithm: expected sha256, sha384 or sha512, found \"SHA256\""],
+        ),
+        (
             b"version = \"0.1.0\"\nalgorithm = [\"sha256\"]\n[data]",
-            "line 2: expected a string",
+            &["line 2: algorithm: expected a string, found array"],
         ),
         (
-            "data as a string",
             b"version = \"0.1.0\"\nalgorithm = \"sha256\"\ndata = \"x\"",
-            "line 3: expected a table for \"data\", found string",
+            &["line 3: data: expected a table, found string"],
         ),
         (
-            "data as a list of tables",
             b"version = \"0.1.0\"\nalgorithm = \"sha256\"\n[[data]]",
-            "expected a table",
+            &["line 3: data: expected a table, found array"],
         ),
         (
-            "version twice",
             b"version = \"0.1.0\"\nversion = \"0.1.0\"",
-            "line 2: ",
+            &["line 2: not TOML: duplicate key"],
+        ),
+        (
+            b"algorithm = \"md5\"\nversion = \"9.9\"\n[data]\n\"../../etc/x\" = \"\"\nok = \"\"\n\
+            \"..\" = 7\n",
+            &[
+                "line 2: version: expected \"0.1.0\", found \"9.9\"",
+                "line 1: algorithm: expected sha256, sha384 or sha512, found \"md5\"",
+                "line 6: data.\"..\": not a plain file name: it is a directory",
+                "line 6: data.\"..\": expected a string, found integer",
+                "line 4: data.\"../../etc/x\": not a plain file name: it has a slash",
+            ],
         ),
     ];
-    for (name, bytes, expected) in cases {
-        let error = Document::parse(bytes).unwrap_err().to_string();
-        assert!(error.contains(expected), "{name}: {error}");
-        assert!(!error.contains('\n'), "{name}: {error}");
+    for (bytes, expected) in cases {
+        let name = String::from_utf8_lossy(bytes);
+        let refusal = Document::parse(bytes).unwrap_err();
+        let found: Vec<_> = refusal.faults().iter().map(Fault::to_string).collect();
+        assert_eq!(found.len(), expected.len(), "{name}: {found:?}");
+        for (found, expected) in found.iter().zip(*expected) {
+            assert!(found.starts_with(expected), "{name}: {found}");
+            assert!(!found.contains('\n'), "{name}: {found}");
+        }
+        assert_eq!(refusal.to_string(), found[0]);
     }
+}
+
+#[test]
+fn what_was_read_of_a_bad_document() {
+    let reading = Reading::of(
+        b"version = \"9.9\"\nalgorithm = \"md5\"\n[data]\n\"../x\" = \"12345\"\nok = \"\"\nn = 1\n",
+    );
+    assert!(reading.document.is_err());
+    assert_eq!(reading.version.as_deref(), Some("9.9"));
+    assert_eq!(reading.algorithm.as_deref(), Some("md5"));
+    let lengths = [("../x".to_owned(), 5), ("ok".to_owned(), 0)];
+    assert_eq!(reading.lengths, lengths.into());
 }
 
 #[test]
@@ -120,10 +152,12 @@ fn entries_that_cannot_be_files() {
         ("\"\" = \"x\"", "it is empty"),
         ("\".\" = \"x\"", "it is a directory"),
         ("\"..\" = \"x\"", "it is a directory"),
+        ("\"/\" = \"x\"", "it has a slash"),
         ("\"a/b\" = \"x\"", "it has a slash"),
         ("\"/etc/passwd\" = \"x\"", "it has a slash"),
         ("\"../policy.rego\" = \"x\"", "it has a slash"),
         ("\"a\\u0000b\" = \"x\"", "it has a control character"),
+        ("\"\\u001b[2J\" = \"x\"", "it has a control character"),
         ("\"a\\nb\" = \"x\"", "it has a control character"),
         ("\"a\\u0085b\" = \"x\"", "it has a control character"),
         (long.as_str(), "more than 255 bytes"),
@@ -132,10 +166,10 @@ fn entries_that_cannot_be_files() {
             "\"caf\\u00e9\" = \"1\"\n\"cafe\\u0301\" = \"2\"",
             "two Unicode spellings",
         ),
-        (many.as_str(), "1025 entries"),
+        (many.as_str(), "data: 1025 entries, at most 1024 "),
         (
             "n = 1",
-            "line 4: expected a string for \"n\", found integer",
+            "line 4: data.\"n\": expected a string, found integer",
         ),
         ("n = [\"x\"]", "found array"),
         ("n = true", "found boolean"),
@@ -154,6 +188,14 @@ fn entries_that_cannot_be_files() {
     for name in ["...", ".hidden", " ", "\u{e9}", "-rf", "a\\\\b"] {
         data(&format!("\"{name}\" = \"x\"")).unwrap_or_else(|error| panic!("{name}: {error}"));
     }
+}
+
+#[test]
+fn the_list_of_faults_is_bounded() {
+    let lines = (0..MAX_ENTRIES).fold(String::new(), |text, n| text + &format!("\"/{n}\" = 1\n"));
+    let refusal = data(&lines).unwrap_err();
+    assert_eq!(refusal.faults().len(), MAX_FAULTS);
+    assert!(data("").is_ok(), "no entries");
 }
 
 #[test]
@@ -212,9 +254,12 @@ fn the_number_of_tokens_is_bounded_before_parsing() {
         ("line breaks", "\n".repeat(1 << 20)),
         ("comments", "#\n".repeat(1 << 20)),
     ] {
-        let error = data(&lines).unwrap_err();
-        let is_told = matches!(error, DocumentError::TooManyTokens { line } if line > 3);
-        assert!(is_told, "{name}: {error}");
+        let refusal = data(&lines).unwrap_err();
+        let [fault] = refusal.faults() else {
+            panic!("{name}: {refusal}");
+        };
+        assert_eq!(fault.rule, Rule::Tokens, "{name}");
+        assert!(fault.line > Some(3), "{name}: {fault}");
     }
     // What a real policy is made of is one token.
     let policy = format!(
