@@ -1,0 +1,103 @@
+//! The pages for people name files, headings and functions. This test checks that they exist.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+
+/// The pages that are checked.
+fn pages() -> Result<Vec<PathBuf>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut pages: Vec<PathBuf> = ["README.md", "CONTRIBUTING.md", "deploy/README.md"]
+        .map(|page| root.join(page))
+        .into();
+    for entry in fs::read_dir(root.join("docs"))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "md") {
+            pages.push(path);
+        }
+    }
+    Ok(pages)
+}
+
+fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).with_context(|| path.display().to_string())
+}
+
+/// The fragment that leads to a heading.
+fn fragment(heading: &str) -> String {
+    heading
+        .trim_start_matches('#')
+        .trim()
+        .to_lowercase()
+        .chars()
+        .filter(|char| char.is_alphanumeric() || " -_".contains(*char))
+        .map(|char| if char == ' ' { '-' } else { char })
+        .collect()
+}
+
+/// What stands before each link, and the link's target.
+fn links(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.match_indices("](").filter_map(|(at, _)| {
+        let target = text[at + 2..].split_once(')')?.0;
+        (!target.contains("://")).then_some((&text[..at], target))
+    })
+}
+
+/// `NAME`, where a link is written as "`NAME` in [`FILE`](PATH)".
+fn function(before: &str) -> Option<&str> {
+    let (before, file) = before.rsplit_once("` in [`")?;
+    let (_, name) = before.rsplit_once('`')?;
+    (!file.contains(' ')).then_some(name)
+}
+
+#[test]
+fn every_link_leads_to_a_file_and_a_heading() -> Result<()> {
+    for page in pages()? {
+        let text = read(&page)?;
+        for (_, target) in links(&text) {
+            let (path, heading) = target.split_once('#').unwrap_or((target, ""));
+            let file = match path {
+                "" => page.clone(),
+                path => page.with_file_name("").join(path),
+            };
+            ensure!(file.exists(), "{}: no {target}", page.display());
+            let is_there = heading.is_empty()
+                || read(&file)?
+                    .lines()
+                    .any(|line| line.starts_with('#') && fragment(line) == heading);
+            ensure!(is_there, "{}: no heading {target}", page.display());
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn every_entry_function_exists() -> Result<()> {
+    let mut count = 0;
+    for page in pages()? {
+        let text = read(&page)?
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
+        for (before, target) in links(&text) {
+            // The name must stand right before this link, not before an earlier one.
+            let since = before.rfind("](").map_or(0, |at| at + 2);
+            let Some(name) = function(&before[since..]) else {
+                continue;
+            };
+            let source = read(&page.with_file_name("").join(target))?;
+            let is_there = [format!("fn {name}("), format!("fn {name}<")]
+                .iter()
+                .any(|text| source.contains(text.as_str()));
+            ensure!(
+                is_there,
+                "{}: no function {name} in {target}",
+                page.display()
+            );
+            count += 1;
+        }
+    }
+    ensure!(count > 30, "only {count} functions are named");
+    Ok(())
+}
