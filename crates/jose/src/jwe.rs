@@ -7,7 +7,9 @@
 //! writes it: beside `recipients` an `encrypted_key` that is the first recipient's.
 
 mod content;
+mod error;
 mod header;
+mod limits;
 mod recipient;
 mod serialization;
 
@@ -17,28 +19,13 @@ use zeroize::Zeroizing;
 
 use crate::key::PrivateKey;
 use content::Content;
+pub use error::JweError;
 use header::Header;
+pub use limits::{
+    MAX_ENCRYPTED_KEY_BYTES, MAX_HEADER_BYTES, MAX_PARTY_BYTES, MAX_RECIPIENTS, MAX_TEXT_BYTES,
+};
 use recipient::Recipient;
 use serialization::Members;
-
-/// How long a message may be, in bytes: a mebibyte of content, which is what a Kubernetes secret
-/// may have and so what a key broker may be given, in base64url and with its headers. A layer's
-/// options take half a thousand. Raising it breaks nothing.
-pub const MAX_TEXT_BYTES: usize = 3 << 19;
-
-/// How long a protected header may be, in bytes as it is written. Real ones have some hundred.
-pub const MAX_HEADER_BYTES: usize = 16 << 10;
-
-/// How long a wrapped key may be, in bytes: what RSA with 8192 bits makes of it.
-pub const MAX_ENCRYPTED_KEY_BYTES: usize = 1024;
-
-/// How long what a party of a key agreement is called (`apu`, `apv`) may be, in bytes. It is hashed
-/// once for every key that is tried.
-pub const MAX_PARTY_BYTES: usize = 256;
-
-/// How many recipients a message may have. Each one costs an operation with every private key that
-/// fits it.
-pub const MAX_RECIPIENTS: usize = 32;
 
 /// A message that is encrypted to one or several recipients. Nothing of it is authenticated before
 /// it is opened.
@@ -60,62 +47,6 @@ pub struct Opened {
     pub key: usize,
 }
 
-/// Why a message is not opened. The words fit after "failed to open the JWE: " and repeat nothing
-/// of the message.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum JweError {
-    /// Longer than [`MAX_TEXT_BYTES`].
-    #[error("it has more than {MAX_TEXT_BYTES} bytes")]
-    TooLong,
-    /// It is not of any form of RFC 7516, or two readers could read it differently.
-    #[error("it {0}")]
-    Malformed(&'static str),
-    /// More than [`MAX_RECIPIENTS`].
-    #[error("it has more than {MAX_RECIPIENTS} recipients")]
-    TooManyRecipients,
-    /// It has extensions that must be understood (`crit`).
-    #[error("it has critical extensions (crit), and none is supported; encrypt without them")]
-    Critical,
-    /// It is compressed: what a length tells of compressed secrets, and how large they become, is
-    /// more than this is worth.
-    #[error("it is compressed (zip), which is not supported; encrypt without compression")]
-    Compressed,
-    /// The content is encrypted in a way that is not supported.
-    #[error(
-        "its content is encrypted with {0}, which is not supported; use A256GCM, which is what \
-        skopeo uses, or another of A128GCM, A192GCM, \
-         A128CBC-HS256, A192CBC-HS384 and A256CBC-HS512"
-    )]
-    ContentEncryption(&'static str),
-    /// No recipient's algorithm is supported.
-    #[error(
-        "its key is wrapped with {0}, which is not supported; use RSA-OAEP, RSA-OAEP-256, or \
-        ECDH-ES+A256KW, +A192KW or +A128KW on P-256, \
-         P-384 or P-521"
-    )]
-    KeyAlgorithm(String),
-    /// No key opens it, or it was changed: which of the two it is cannot be told, and is nobody's
-    /// business.
-    #[error(
-        "none of the keys opens it, or it was changed: it is encrypted for {wanted}, and the keys \
-        are {had}; give the private key of one of \
-         its recipients"
-    )]
-    NoKey {
-        /// What its recipients use, such as `RSA-OAEP` or `ECDH-ES+A256KW on P-384`.
-        wanted: String,
-        /// How many keys there were of which kinds, such as `2 of RSA, 1 of P-256`.
-        had: String,
-    },
-    /// Whoever pays for the work did not want more of it.
-    #[error(
-        "not all keys were tried on all of its recipients, because that would have been too much \
-        work"
-    )]
-    Stopped,
-}
-
 impl Jwe {
     /// Reads a message in any of its three forms.
     ///
@@ -124,11 +55,12 @@ impl Jwe {
     /// If it is none, is larger than allowed, or asks for something that is not supported.
     pub fn parse(text: &[u8]) -> Result<Self, JweError> {
         let members = Members::read(text)?;
+        let protected = members.protected()?;
         let mut recipients = Vec::new();
         let mut unsupported = Vec::new();
         let mut encryption = None;
         for (header, encrypted_key) in members.recipients() {
-            let header = Header::merge([members.protected(), members.unprotected(), header])?;
+            let header = Header::merge([protected.as_ref(), members.unprotected(), header])?;
             let asked = header.encryption()?;
             if encryption.is_some_and(|earlier| earlier != asked) {
                 return Err(JweError::Malformed(

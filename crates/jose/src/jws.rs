@@ -3,7 +3,7 @@
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED, ParsedPublicKey};
 
 use crate::algorithm::{Curve, shown};
-use crate::json::{self, Json};
+use crate::json::{self, Value};
 use crate::key::{curve_of, public_point};
 
 /// How long a message or a key may be, in bytes: many times what a sealed secret takes. Raising it
@@ -67,7 +67,7 @@ impl VerifyingKey {
             return Err(JwsError::TooLong);
         }
         let jwk = json::object(text).map_err(JwsError::Key)?;
-        let is = |name, want| match jwk.get(name) {
+        let is = |name, want| match jwk.last(name) {
             Some(value) => value.text() == Some(want),
             None => true,
         };
@@ -76,7 +76,7 @@ impl VerifyingKey {
                 "is for something else (use, alg) than signatures with ES256",
             ));
         }
-        if jwk.contains_key("d") {
+        if jwk.last("d").is_some() {
             return Err(JwsError::Key("is a private key"));
         }
         if curve_of(&jwk) != Some(Curve::P256) {
@@ -115,23 +115,24 @@ impl Jws {
                 "has a part that is not base64url without padding",
             ))
         };
-        let header = json::object(&decode(header)?).map_err(|_| {
+        let header = decode(header)?;
+        let header = json::object(&header).map_err(|_| {
             JwsError::Malformed("has a header that is no JSON object, or has a member twice")
         })?;
         // What `b64` changes is what the signature is over (RFC 7797); it should be critical, and
         // not all readers ask for that.
-        if header.contains_key("crit") || header.contains_key("b64") {
+        if header.last("crit").is_some() || header.last("b64").is_some() {
             return Err(JwsError::Critical);
         }
-        match header.get("alg").and_then(Json::text) {
+        match header.last("alg").and_then(Value::text) {
             Some("ES256") => {}
             Some(name) => return Err(JwsError::Algorithm(shown(name))),
             None => return Err(JwsError::Malformed("does not say how it is signed (alg)")),
         }
-        let kid = match header.get("kid") {
+        let kid = match header.last("kid").map(Value::text) {
             None => None,
-            Some(Json::Text(kid)) => Some(kid.to_string()),
-            Some(_) => return Err(JwsError::Malformed("has a kid that is no text")),
+            Some(Some(kid)) => Some(kid.to_owned()),
+            Some(None) => return Err(JwsError::Malformed("has a kid that is no text")),
         };
         let signature = decode(signature)?;
         if signature.len() != 64 {

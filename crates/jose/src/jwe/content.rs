@@ -9,7 +9,7 @@ use aws_lc_rs::hmac::{self, HMAC_SHA256, HMAC_SHA384, HMAC_SHA512};
 use aws_lc_rs::iv::FixedLength;
 use zeroize::Zeroizing;
 
-use super::JweError;
+use super::error::JweError;
 use crate::algorithm::ContentEncryption;
 
 /// A message's content, with lengths that fit how it is encrypted.

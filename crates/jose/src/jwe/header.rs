@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::{JweError, MAX_PARTY_BYTES};
+use super::error::JweError;
+use super::limits::MAX_PARTY_BYTES;
 use crate::algorithm::{ContentEncryption, shown};
-use crate::json::{self, Json, Object};
+use crate::json::{self, Object, Value};
 
 /// What the protected, the shared and the recipient's own header say together. What is not read
 /// here is ignored, as section 4 has it.
 #[derive(Debug)]
-pub(super) struct Header<'a>(BTreeMap<&'a str, &'a Json>);
+pub(super) struct Header<'a>(BTreeMap<&'a str, &'a Value<'a>>);
 
 impl<'a> Header<'a> {
     /// Joins the headers that there are.
@@ -17,10 +18,10 @@ impl<'a> Header<'a> {
     /// # Errors
     ///
     /// If a member is in two of them, or asks for what is not supported in any message.
-    pub(super) fn merge(headers: [Option<&'a Object>; 3]) -> Result<Self, JweError> {
+    pub(super) fn merge(headers: [Option<&'a Object<'a>>; 3]) -> Result<Self, JweError> {
         let mut merged = BTreeMap::new();
-        for (name, value) in headers.into_iter().flatten().flatten() {
-            if merged.insert(name.as_str(), value).is_some() {
+        for (name, value) in headers.into_iter().flatten().flat_map(Object::members) {
+            if merged.insert(name, value).is_some() {
                 return Err(JweError::Malformed("has a member in two of its headers"));
             }
         }
@@ -65,13 +66,11 @@ impl<'a> Header<'a> {
     }
 
     /// The sender's key of a key agreement.
-    pub(super) fn ephemeral(&self) -> Result<&'a Object, JweError> {
-        match self.0.get("epk") {
-            Some(Json::Object(key)) => Ok(key),
-            _ => Err(JweError::Malformed(
-                "has a recipient by key agreement without the sender's key (epk)",
-            )),
-        }
+    pub(super) fn ephemeral(&self) -> Result<&'a Object<'a>, JweError> {
+        let key = self.0.get("epk").and_then(|key| key.object());
+        key.ok_or(JweError::Malformed(
+            "has a recipient by key agreement without the sender's key (epk)",
+        ))
     }
 
     fn text(&self, name: &'static str) -> Result<Option<&'a str>, JweError> {

@@ -8,7 +8,7 @@ use aws_lc_rs::kdf::{SskdfDigestAlgorithmId, get_sskdf_digest_algorithm, sskdf_d
 use aws_lc_rs::rand;
 use zeroize::Zeroizing;
 
-use super::JweError;
+use super::error::JweError;
 use super::header::Header;
 use crate::algorithm::{Curve, KeyAlgorithm, shown};
 use crate::json::Object;
@@ -136,8 +136,8 @@ impl Recipient {
 impl Sender {
     /// `None` if the curve is not one of ours.
     fn read(header: &Header<'_>) -> Result<Option<Self>, JweError> {
-        let key: &Object = header.ephemeral()?;
-        let text = |name: &str| key.get(name).and_then(|value| value.text());
+        let key: &Object<'_> = header.ephemeral()?;
+        let text = |name: &str| key.last(name).and_then(|value| value.text());
         let Some(curve) = text("crv").and_then(Curve::from_name) else {
             return Ok(None);
         };

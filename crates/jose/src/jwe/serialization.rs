@@ -3,29 +3,30 @@
 use zeroize::Zeroizing;
 
 use super::content::Content;
-use super::{JweError, MAX_ENCRYPTED_KEY_BYTES, MAX_HEADER_BYTES, MAX_RECIPIENTS, MAX_TEXT_BYTES};
+use super::error::JweError;
+use super::limits::{MAX_ENCRYPTED_KEY_BYTES, MAX_HEADER_BYTES, MAX_RECIPIENTS, MAX_TEXT_BYTES};
 use crate::algorithm::ContentEncryption;
-use crate::json::{self, Json, Object};
+use crate::json::{self, Kind, Object, Text};
 
 /// A message's members, whichever form they came in.
 #[derive(Debug)]
-pub(super) struct Members {
+pub(super) struct Members<'a> {
     /// As it was written: this text is authenticated, not what it means.
-    protected_text: Option<Zeroizing<String>>,
-    protected: Option<Object>,
-    unprotected: Option<Object>,
-    recipients: Vec<Entry>,
-    aad: Option<Zeroizing<String>>,
+    protected_text: Option<Text<'a>>,
+    protected: Option<Zeroizing<Vec<u8>>>,
+    unprotected: Option<Object<'a>>,
+    recipients: Vec<Entry<'a>>,
+    aad: Option<Text<'a>>,
     iv: Vec<u8>,
     ciphertext: Vec<u8>,
     tag: Vec<u8>,
 }
 
 /// A recipient's own header, and the content's key as it was wrapped for it.
-type Entry = (Option<Object>, Vec<u8>);
+type Entry<'a> = (Option<Object<'a>>, Vec<u8>);
 
-impl Members {
-    pub(super) fn read(text: &[u8]) -> Result<Self, JweError> {
+impl<'a> Members<'a> {
+    pub(super) fn read(text: &'a [u8]) -> Result<Self, JweError> {
         if text.len() > MAX_TEXT_BYTES {
             return Err(JweError::TooLong);
         }
@@ -35,7 +36,7 @@ impl Members {
         }
     }
 
-    fn read_compact(text: &[u8]) -> Result<Self, JweError> {
+    fn read_compact(text: &'a [u8]) -> Result<Self, JweError> {
         const FORM: JweError =
             JweError::Malformed("is neither a JSON object nor five parts with dots between");
         let text = str::from_utf8(text).map_err(|_| FORM)?;
@@ -47,8 +48,8 @@ impl Members {
             return Err(FORM);
         }
         Ok(Self {
-            protected: Some(read_protected(protected)?),
-            protected_text: Some(Zeroizing::new(protected.to_owned())),
+            protected: Some(decode_protected(protected)?),
+            protected_text: Some(Text::Borrowed(protected)),
             unprotected: None,
             recipients: vec![(None, check_key(decode(encrypted_key)?)?)],
             aad: None,
@@ -58,7 +59,7 @@ impl Members {
         })
     }
 
-    fn read_json(text: &[u8]) -> Result<Self, JweError> {
+    fn read_json(text: &'a [u8]) -> Result<Self, JweError> {
         let mut members = json::object(text).map_err(JweError::Malformed)?;
         let recipients = read_recipients(&mut members)?;
         let protected_text = take_text(&mut members, "protected")?;
@@ -67,10 +68,10 @@ impl Members {
             decode(aad)?;
         }
         Ok(Self {
-            protected: match &protected_text {
-                Some(text) => Some(read_protected(text)?),
-                None => None,
-            },
+            protected: protected_text
+                .as_deref()
+                .map(decode_protected)
+                .transpose()?,
             protected_text,
             unprotected: take_object(&mut members, "unprotected")?,
             recipients,
@@ -81,27 +82,32 @@ impl Members {
         })
     }
 
-    pub(super) fn protected(&self) -> Option<&Object> {
-        self.protected.as_ref()
+    /// The protected header, if there is one.
+    pub(super) fn protected(&self) -> Result<Option<Object<'_>>, JweError> {
+        const HEADER: JweError = JweError::Malformed(
+            "has a protected header that is no JSON object, or has a member twice",
+        );
+        let header = self.protected.as_ref().map(|text| json::object(text));
+        header.transpose().map_err(|_| HEADER)
     }
 
-    pub(super) fn unprotected(&self) -> Option<&Object> {
+    pub(super) fn unprotected(&self) -> Option<&Object<'a>> {
         self.unprotected.as_ref()
     }
 
     /// The recipients, in their order.
-    pub(super) fn recipients(&self) -> impl Iterator<Item = (Option<&Object>, &[u8])> {
+    pub(super) fn recipients(&self) -> impl Iterator<Item = (Option<&Object<'a>>, &[u8])> {
         let recipients = self.recipients.iter();
         recipients.map(|(header, encrypted_key)| (header.as_ref(), encrypted_key.as_slice()))
     }
 
     /// The content, with what is authenticated beside it (RFC 7516 section 5.1, step 14).
     pub(super) fn content(self, encryption: ContentEncryption) -> Result<Content, JweError> {
-        let mut authenticated = self.protected_text.unwrap_or_default().as_bytes().to_vec();
-        if let Some(aad) = self.aad {
-            authenticated.push(b'.');
-            authenticated.extend_from_slice(aad.as_bytes());
-        }
+        let protected = self.protected_text.as_deref().unwrap_or_default();
+        let authenticated = match self.aad.as_deref() {
+            Some(aad) => format!("{protected}.{aad}").into_bytes(),
+            None => protected.as_bytes().to_vec(),
+        };
         Content::new(
             encryption,
             authenticated,
@@ -112,12 +118,12 @@ impl Members {
     }
 }
 
-fn read_recipients(members: &mut Object) -> Result<Vec<Entry>, JweError> {
-    let Some(list) = members.remove("recipients") else {
+fn read_recipients<'a>(members: &mut Object<'a>) -> Result<Vec<Entry<'a>>, JweError> {
+    let Some(list) = members.take("recipients") else {
         let header = take_object(members, "header")?;
         return Ok(vec![(header, take_key(members)?)]);
     };
-    let Json::Array(list) = list else {
+    let Kind::Array(list) = list.kind else {
         return Err(JweError::Malformed("has recipients that are no JSON array"));
     };
     if list.is_empty() {
@@ -126,12 +132,12 @@ fn read_recipients(members: &mut Object) -> Result<Vec<Entry>, JweError> {
     if list.len() > MAX_RECIPIENTS {
         return Err(JweError::TooManyRecipients);
     }
-    if members.contains_key("header") {
+    if members.last("header").is_some() {
         return Err(JweError::Malformed("has both a header and recipients"));
     }
     let mut recipients = Vec::new();
     for entry in list {
-        let Json::Object(mut entry) = entry else {
+        let Kind::Object(mut entry) = entry.kind else {
             return Err(JweError::Malformed(
                 "has a recipient that is no JSON object",
             ));
@@ -139,7 +145,7 @@ fn read_recipients(members: &mut Object) -> Result<Vec<Entry>, JweError> {
         let header = take_object(&mut entry, "header")?;
         recipients.push((header, take_key(&mut entry)?));
     }
-    if members.contains_key("encrypted_key") {
+    if members.last("encrypted_key").is_some() {
         // What go-jose leaves behind. A reader that knows the flattened form only would use it.
         let outer = take_key(members)?;
         if recipients.first().is_none_or(|(_, first)| *first != outer) {
@@ -151,7 +157,7 @@ fn read_recipients(members: &mut Object) -> Result<Vec<Entry>, JweError> {
     Ok(recipients)
 }
 
-fn take_key(entry: &mut Object) -> Result<Vec<u8>, JweError> {
+fn take_key(entry: &mut Object<'_>) -> Result<Vec<u8>, JweError> {
     check_key(take_bytes(entry, "encrypted_key")?)
 }
 
@@ -164,18 +170,15 @@ fn check_key(encrypted_key: Vec<u8>) -> Result<Vec<u8>, JweError> {
     Ok(encrypted_key)
 }
 
-fn read_protected(text: &str) -> Result<Object, JweError> {
+fn decode_protected(text: &str) -> Result<Zeroizing<Vec<u8>>, JweError> {
     if text.len() > MAX_HEADER_BYTES {
         return Err(JweError::Malformed(
             "has a protected header that is too long",
         ));
     }
-    let header = json::base64url(text).ok_or(JweError::Malformed(
+    json::base64url(text).ok_or(JweError::Malformed(
         "has a protected header that is not base64url",
-    ))?;
-    json::object(&header).map_err(|_| {
-        JweError::Malformed("has a protected header that is no JSON object, or has a member twice")
-    })
+    ))
 }
 
 fn decode(text: &str) -> Result<Vec<u8>, JweError> {
@@ -187,13 +190,13 @@ fn decode(text: &str) -> Result<Vec<u8>, JweError> {
     }
 }
 
-fn take_text(
-    members: &mut Object,
+fn take_text<'a>(
+    members: &mut Object<'a>,
     name: &'static str,
-) -> Result<Option<Zeroizing<String>>, JweError> {
-    match members.remove(name) {
+) -> Result<Option<Text<'a>>, JweError> {
+    match members.take(name).map(|value| value.kind) {
         None => Ok(None),
-        Some(Json::Text(text)) => Ok(Some(text)),
+        Some(Kind::Text(text)) => Ok(Some(text)),
         Some(_) => Err(JweError::Malformed(match name {
             "protected" => "has a protected header that is no text",
             _ => "has a member that should be a text and is none",
@@ -201,7 +204,7 @@ fn take_text(
     }
 }
 
-fn take_bytes(members: &mut Object, name: &'static str) -> Result<Vec<u8>, JweError> {
+fn take_bytes(members: &mut Object<'_>, name: &'static str) -> Result<Vec<u8>, JweError> {
     match take_text(members, name)? {
         Some(text) => decode(&text),
         None => Err(JweError::Malformed(match name {
@@ -215,10 +218,13 @@ fn take_bytes(members: &mut Object, name: &'static str) -> Result<Vec<u8>, JweEr
     }
 }
 
-fn take_object(members: &mut Object, name: &'static str) -> Result<Option<Object>, JweError> {
-    match members.remove(name) {
+fn take_object<'a>(
+    members: &mut Object<'a>,
+    name: &'static str,
+) -> Result<Option<Object<'a>>, JweError> {
+    match members.take(name).map(|value| value.kind) {
         None => Ok(None),
-        Some(Json::Object(object)) => Ok(Some(object)),
+        Some(Kind::Object(object)) => Ok(Some(object)),
         Some(_) => Err(JweError::Malformed("has a header that is no JSON object")),
     }
 }

@@ -6,24 +6,24 @@ use zeroize::Zeroizing;
 use super::der::RsaPrivateKey;
 use super::{KeyError, Kind, der as container};
 use crate::algorithm::{Curve, KeyAlgorithm, shown};
-use crate::json::{self, Json, Object};
+use crate::json::{self, Object, Value};
 
 /// Reads a private JWK, with the one algorithm that it is for, if it names one.
 pub(super) fn read(text: &[u8]) -> Result<(Kind, Option<KeyAlgorithm>), KeyError> {
     let jwk = json::object(text).map_err(KeyError::Jwk)?;
-    if matches!(jwk.get("use"), Some(purpose) if purpose.text() != Some("enc")) {
+    if matches!(jwk.last("use"), Some(purpose) if purpose.text() != Some("enc")) {
         return Err(KeyError::Jwk("is not for encryption (use)"));
     }
     let kind = match text_of(&jwk, "kty") {
         Some("RSA") => read_rsa(&jwk)?,
         Some("EC") => read_ec(&jwk)?,
-        None if jwk.contains_key("keys") => {
+        None if jwk.last("keys").is_some() => {
             return Err(KeyError::Jwk("is a set of keys; give them one by one"));
         }
         None => return Err(KeyError::Jwk("does not say what kind of key it is (kty)")),
         Some(_) => return Err(KeyError::Kind),
     };
-    let algorithm = match jwk.get("alg") {
+    let algorithm = match jwk.last("alg") {
         None => None,
         Some(name) => {
             let name = name.text().unwrap_or_default();
@@ -37,14 +37,14 @@ pub(super) fn read(text: &[u8]) -> Result<(Kind, Option<KeyAlgorithm>), KeyError
 }
 
 /// The curve that a JWK names, if it is an EC key on one of ours.
-pub(crate) fn curve_of(jwk: &Object) -> Option<Curve> {
+pub(crate) fn curve_of(jwk: &Object<'_>) -> Option<Curve> {
     text_of(jwk, "kty").filter(|kind| *kind == "EC")?;
     text_of(jwk, "crv").and_then(Curve::from_name)
 }
 
 /// A JWK's public point, uncompressed as SEC1 has it. Both coordinates must be as long as the curve
 /// wants them (RFC 7518 section 6.2.1.2); whether they are a point of it is for the library to say.
-pub(crate) fn public_point(curve: Curve, jwk: &Object) -> Option<Vec<u8>> {
+pub(crate) fn public_point(curve: Curve, jwk: &Object<'_>) -> Option<Vec<u8>> {
     let mut point = vec![4];
     for name in ["x", "y"] {
         let coordinate = json::base64url(text_of(jwk, name)?)?;
@@ -56,7 +56,7 @@ pub(crate) fn public_point(curve: Curve, jwk: &Object) -> Option<Vec<u8>> {
     Some(point)
 }
 
-fn read_ec(jwk: &Object) -> Result<Kind, KeyError> {
+fn read_ec(jwk: &Object<'_>) -> Result<Kind, KeyError> {
     let curve = curve_of(jwk).ok_or(KeyError::Kind)?;
     let public = public_point(curve, jwk).ok_or(KeyError::Jwk(
         "has no coordinates (x, y) of its curve's length",
@@ -68,8 +68,8 @@ fn read_ec(jwk: &Object) -> Result<Kind, KeyError> {
     container::ec(curve, &number, Some(&public))
 }
 
-fn read_rsa(jwk: &Object) -> Result<Kind, KeyError> {
-    if jwk.contains_key("oth") {
+fn read_rsa(jwk: &Object<'_>) -> Result<Kind, KeyError> {
+    if jwk.last("oth").is_some() {
         return Err(KeyError::Kind);
     }
     const NAMES: [&str; 8] = ["n", "e", "d", "p", "q", "dp", "dq", "qi"];
@@ -96,11 +96,11 @@ fn read_rsa(jwk: &Object) -> Result<Kind, KeyError> {
     })
 }
 
-fn text_of<'a>(jwk: &'a Object, name: &str) -> Option<&'a str> {
-    jwk.get(name).and_then(Json::text)
+fn text_of<'a>(jwk: &'a Object<'_>, name: &str) -> Option<&'a str> {
+    jwk.last(name).and_then(Value::text)
 }
 
-fn number(jwk: &Object, name: &'static str) -> Result<Zeroizing<Vec<u8>>, KeyError> {
+fn number(jwk: &Object<'_>, name: &'static str) -> Result<Zeroizing<Vec<u8>>, KeyError> {
     let text = text_of(jwk, name).ok_or(KeyError::Jwk(match name {
         "d" => "is a public key, which decrypts nothing; give the private one",
         "n" | "e" => "has no n or no e",
