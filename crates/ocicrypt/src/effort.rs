@@ -30,11 +30,6 @@ impl Effort {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less_one)
             .is_ok()
     }
-
-    /// Whether nothing is left.
-    pub fn is_spent(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == 0
-    }
 }
 
 #[cfg(test)]
@@ -45,14 +40,12 @@ mod tests {
     fn no_more_is_done_than_was_given() {
         let effort = Effort::new(2);
         let shared = effort.clone();
-        assert!(effort.spend() && !effort.is_spent());
-        assert!(shared.spend() && effort.is_spent());
+        assert!(effort.spend() && shared.spend());
         assert!(!effort.spend() && !shared.spend());
-        assert!(effort.is_spent());
 
         let ended = Effort::new(u32::MAX);
         ended.clone().end();
-        assert!(ended.is_spent() && !ended.spend());
+        assert!(!ended.spend());
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use foreign_text::shown;
 use jose::{Jwe, JweError, PrivateKey};
 use zeroize::Zeroizing;
 
@@ -11,7 +12,6 @@ use crate::effort::Effort;
 use crate::layer_key::LayerKey;
 use crate::options::{InvalidOptions, PublicOptions};
 use crate::packet::{InvalidPacket, Packet};
-use crate::quote::quote;
 use crate::scheme::Scheme;
 use crate::unwrap::{How, Refused, Unlocked, UnwrapError, Way};
 
@@ -275,7 +275,7 @@ impl Wrapping {
 /// The entries of a list, counted from 1.
 fn entries(annotation: &str, list: &str) -> Result<Vec<(usize, Vec<u8>)>, InvalidEncryption> {
     check_number(
-        &format!("entries of the annotation {}", quote(annotation)),
+        &format!("entries of the annotation {}", shown(annotation).quoted()),
         list.split(',').count(),
     )?;
     let decode = |(at, entry): (usize, &str)| {
@@ -283,7 +283,7 @@ fn entries(annotation: &str, list: &str) -> Result<Vec<(usize, Vec<u8>)>, Invali
         match STANDARD.decode(entry) {
             Ok(text) => Ok((entry_number, text)),
             Err(_) => Err(InvalidEncryption::Base64 {
-                annotation: quote(annotation),
+                annotation: shown(annotation).quoted().to_string(),
                 entry: entry_number,
             }),
         }
@@ -304,7 +304,7 @@ fn check_length(annotation: &str, value: &str) -> Result<(), InvalidEncryption> 
         return Ok(());
     }
     Err(InvalidEncryption::TooLong {
-        annotation: quote(annotation),
+        annotation: shown(annotation).quoted().to_string(),
         found: value.len(),
     })
 }

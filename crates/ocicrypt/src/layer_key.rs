@@ -1,9 +1,9 @@
 //! The key of one layer, with everything else that it takes to decrypt and to judge it.
 
 use std::fmt;
-use std::fmt::Write as _;
 
 use aws_lc_rs::hmac::{Context, HMAC_SHA256, Key};
+use foreign_text::hex;
 use oci_image::digest::Digest;
 use zeroize::Zeroizing;
 
@@ -49,11 +49,6 @@ impl LayerKey {
         Decryptor::new(&self.key, *self.nonce, self.hmac, &self.plain)
     }
 
-    /// The digest of the plain layer, compressed as it was.
-    pub fn plain_digest(&self) -> &Digest {
-        &self.plain
-    }
-
     /// A name for the unpacked layer that only those can find out who have the key: HMAC-SHA256 of
     /// a label and the diff ID.
     ///
@@ -63,11 +58,7 @@ impl LayerKey {
         let mut context = Context::with_key(&Key::new(HMAC_SHA256, &self.key[..]));
         context.update(TAG_LABEL);
         context.update(diff_id.to_string().as_bytes());
-        let mut text = "sha256:".to_owned();
-        for byte in context.sign().as_ref() {
-            // A string takes everything.
-            let _ = write!(text, "{byte:02x}");
-        }
+        let text = format!("sha256:{}", hex::encode(context.sign().as_ref()));
         #[expect(
             clippy::expect_used,
             reason = "the prefix and 64 lower-case digits are a digest"

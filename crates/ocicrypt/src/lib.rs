@@ -31,7 +31,6 @@ mod json;
 mod layer_key;
 pub mod options;
 pub mod packet;
-mod quote;
 mod scheme;
 mod unwrap;
 #[cfg(test)]

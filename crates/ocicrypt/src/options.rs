@@ -2,11 +2,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use foreign_text::shown;
 use oci_image::digest::{Digest, InvalidDigest};
 use zeroize::Zeroizing;
 
-use crate::json::{InvalidJson, Object};
-use crate::quote::quote;
+use crate::json::{self, InvalidJson};
 
 /// The most bytes of either options as JSON. Real ones have 110 and 177. Raising it breaks nothing.
 pub const MAX_OPTIONS_BYTES: usize = 16 << 10;
@@ -60,17 +60,17 @@ impl PublicOptions {
     ///
     /// [`InvalidOptions`].
     pub fn parse(text: &[u8]) -> Result<Self, InvalidOptions> {
-        let options = Object::parse(text, MAX_OPTIONS_BYTES)?;
-        let cipher = options.required("cipher")?;
+        let options = json::object(text, MAX_OPTIONS_BYTES)?;
+        let cipher = json::required(&options, "cipher")?;
         if cipher != CIPHER {
-            return Err(InvalidOptions::Cipher(quote(cipher)));
+            return Err(InvalidOptions::Cipher(shown(cipher).quoted().to_string()));
         }
-        if let Some(public) = options.object("cipheroptions")?
+        if let Some(public) = json::inner(&options, "cipheroptions")?
             && !public.is_empty()
         {
             return Err(InvalidOptions::PublicCipherOptions);
         }
-        let hmac = *options.array("hmac")?;
+        let hmac = *json::array(&options, "hmac")?;
         Ok(Self { hmac })
     }
 
@@ -92,13 +92,13 @@ pub(crate) struct PrivateOptions {
 impl PrivateOptions {
     /// Reads the JSON that was wrapped.
     pub(crate) fn parse(text: &[u8]) -> Result<Self, InvalidOptions> {
-        let options = Object::parse(text, MAX_OPTIONS_BYTES)?;
-        let cipher = options.object("cipheroptions")?;
+        let options = json::object(text, MAX_OPTIONS_BYTES)?;
+        let cipher = json::inner(&options, "cipheroptions")?;
         let cipher = cipher.ok_or(InvalidJson::Missing("cipheroptions"))?;
-        let digest = Digest::parse(options.required("digest")?);
+        let digest = Digest::parse(json::required(&options, "digest")?);
         Ok(Self {
-            key: options.array("symkey")?,
-            nonce: cipher.array("nonce")?,
+            key: json::array(&options, "symkey")?,
+            nonce: json::array(cipher, "nonce")?,
             digest: digest.map_err(InvalidOptions::Digest)?,
         })
     }

@@ -17,11 +17,11 @@ use std::fmt;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::error::Unspecified;
+use foreign_text::shown;
 use zeroize::Zeroizing;
 
-use crate::json::{InvalidJson, Object};
+use crate::json::{self, InvalidJson};
 use crate::options::{KEY_BYTES, MAX_OPTIONS_BYTES};
-use crate::quote::quote;
 
 /// The most bytes of a packet as JSON. Real ones have 400. Raising it breaks nothing.
 pub const MAX_PACKET_BYTES: usize = 64 << 10;
@@ -110,29 +110,31 @@ impl Packet {
     ///
     /// [`InvalidPacket`].
     pub fn parse(text: &[u8]) -> Result<Self, InvalidPacket> {
-        let packet = Object::parse(text, MAX_PACKET_BYTES)?;
-        if let Some(version) = packet.text("version")?
+        let packet = json::object(text, MAX_PACKET_BYTES)?;
+        if let Some(version) = json::text(&packet, "version")?
             && version != VERSION
         {
-            return Err(InvalidPacket::Version(quote(version)));
+            return Err(InvalidPacket::Version(shown(version).quoted().to_string()));
         }
-        if let Some(provider) = packet.text("provider")?
+        if let Some(provider) = json::text(&packet, "provider")?
             && provider != PROVIDER
         {
-            return Err(InvalidPacket::Provider(quote(provider)));
+            return Err(InvalidPacket::Provider(
+                shown(provider).quoted().to_string(),
+            ));
         }
-        let kid = packet.required("kid")?;
+        let kid = json::required(&packet, "kid")?;
         let is_uri = kid.bytes().all(|byte| byte.is_ascii_graphic());
         if kid.is_empty() || kid.len() > MAX_KID_BYTES || !is_uri {
             return Err(InvalidPacket::Kid);
         }
-        match packet.required("wrap_type")? {
+        match json::required(&packet, "wrap_type")? {
             WRAP_TYPE => {}
             "A256CTR" => return Err(InvalidPacket::NotAuthenticated),
-            other => return Err(InvalidPacket::WrapType(quote(other))),
+            other => return Err(InvalidPacket::WrapType(shown(other).quoted().to_string())),
         }
-        let iv = *packet.array("iv")?;
-        let wrapped = packet.bytes("wrapped_data")?.to_vec();
+        let iv = *json::array(&packet, "iv")?;
+        let wrapped = json::bytes(&packet, "wrapped_data")?.to_vec();
         if wrapped.len() > MAX_OPTIONS_BYTES + TAG_BYTES {
             return Err(InvalidPacket::WrappedBytes(wrapped.len()));
         }

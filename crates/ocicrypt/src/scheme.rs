@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::quote::quote;
+use foreign_text::shown;
 
 /// What the names of key providers begin with.
 const PROVIDER: &str = "provider.";
@@ -48,8 +48,8 @@ impl fmt::Display for Scheme {
             Self::Pgp => f.write_str("OpenPGP"),
             Self::Pkcs7 => f.write_str("PKCS#7"),
             Self::Pkcs11 => f.write_str("PKCS#11"),
-            Self::Provider(name) => write!(f, "key provider {}", quote(name)),
-            Self::Other(name) => write!(f, "the unknown scheme {}", quote(name)),
+            Self::Provider(name) => write!(f, "key provider {}", shown(name).quoted()),
+            Self::Other(name) => write!(f, "the unknown scheme {}", shown(name).quoted()),
         }
     }
 }

@@ -21,9 +21,3 @@ pub(crate) const GCM: &str = r#"{"kid":"kbs:///default/image-kek/1","wrapped_dat
 
 /// [`PRIVATE`] wrapped in counter mode.
 pub(crate) const CTR: &str = r#"{"kid":"kbs:///default/image-kek/1","wrapped_data":"9SaXG283mCbDKkzKJwhUQcGVg47FeESy08JeG3wPxFhNBnTscjw9/3gbYMLhWV/oMm315T34dfCC8b+7012g3GC3IbPFykPDCWjA3a8C0ji9LpZP8kTpMYt7T5JEJ1ANo7wjL5BLGO1zHiDe8BHLzI/Kynb4VGqanb/5TZqTuPFMAr4HIaC3QJFdLk4ecpkaNYyA2ZcLDMN0omAx0l1z6knkWbczBHgUZqFoFVp8iGb5jHCGMTXYIdka16CrSiI95A==","iv":"cHFyc3R1dnd4eXp7fH1+fw==","wrap_type":"A256CTR"}"#;
-
-/// Bytes of hexadecimal digits.
-pub(crate) fn hex(digits: &str) -> Vec<u8> {
-    let byte = |at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();
-    (0..digits.len()).step_by(2).map(byte).collect()
-}

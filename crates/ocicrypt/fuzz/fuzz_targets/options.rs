@@ -7,8 +7,12 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
+use oci_image::digest::Digest;
 use ocicrypt::decryptor::SLACK_BYTES;
 use ocicrypt::{InvalidOptions, LayerKey, PublicOptions};
+
+static DIFF_ID: LazyLock<Digest> =
+    LazyLock::new(|| Digest::parse(&format!("sha256:{}", "0".repeat(64))).expect("a digest"));
 
 const PUBLIC: &[u8] = br#"{"cipher":"AES_256_CTR_HMAC_SHA256","hmac":"/FYSeZgM86S8NnF228pp1RN/KEfTd6clJwKRdjCsFbQ="}"#;
 
@@ -20,7 +24,7 @@ fuzz_target!(|text: &[u8]| {
     let (public, private) = (lines.next().unwrap_or_default(), lines.next());
     if let Err(error) = PublicOptions::parse(public) {
         let text = error.to_string();
-        assert!(text.len() < 1200, "{text}");
+        assert!(text.len() < 3500, "{text}");
         assert!(!text.chars().any(char::is_control), "{text:?}");
     }
     let private = private.unwrap_or(text);
@@ -31,7 +35,7 @@ fuzz_target!(|text: &[u8]| {
             let mut plain = vec![0; private.len() + SLACK_BYTES];
             assert_eq!(decryptor.update(private, &mut plain), Ok(private.len()));
             let _ = decryptor.finish();
-            assert_ne!(key.tag(key.plain_digest()), *key.plain_digest());
+            assert_eq!(key.tag(&DIFF_ID).to_string().len(), 71);
         }
         // The only error with foreign text in it is about public options.
         Err(InvalidOptions::Cipher(_)) => panic!("private options name no cipher"),

@@ -1,9 +1,10 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use foreign_text::hex::{decode, encode};
 use proptest::prelude::*;
 
 use super::*;
-use crate::vector::{CIPHERTEXT, PLAIN, PRIVATE, PUBLIC, hex};
+use crate::vector::{CIPHERTEXT, PLAIN, PRIVATE, PUBLIC};
 use crate::{LayerKey, PublicOptions};
 
 fn key() -> LayerKey {
@@ -13,7 +14,7 @@ fn key() -> LayerKey {
 
 /// The key of [`PRIVATE`] with another nonce, HMAC and digest.
 fn key_with(nonce: &[u8], hmac: &str, digest: &str) -> LayerKey {
-    let hmac = STANDARD.encode(hex(hmac));
+    let hmac = STANDARD.encode(decode(hmac).unwrap());
     let public = PUBLIC.replace("/FYSeZgM86S8NnF228pp1RN/KEfTd6clJwKRdjCsFbQ=", &hmac);
     let private = PRIVATE
         .replace("8PHy8/T19vf4+fr7/P3+/w==", &STANDARD.encode(nonce))
@@ -47,7 +48,7 @@ fn decrypt<'a>(
 
 #[test]
 fn the_known_answer_comes_out() {
-    let (plain, result) = decrypt(&key(), [&hex(CIPHERTEXT)[..]], 100);
+    let (plain, result) = decrypt(&key(), [&decode(CIPHERTEXT).unwrap()[..]], 100);
     assert_eq!((&plain[..], result), (PLAIN, Ok(())));
 }
 
@@ -59,9 +60,11 @@ fn the_counter_wraps() {
         "a1668e72479d56ca011a493b56c71d9817242ee0f1457675479b38b827a219a3",
         "17b0761f87b081d5cf10757ccc89f12be355c70e2e29df288b65b30710dcbcd1",
     );
-    let ciphertext = hex(
-        "e999e41d4ca770da5387117b5d8f57eef29000b62a499fd0a9f39a6add2e7780f05d76ae4ab99fe5a6f69b3148c2363d",
-    );
+    let ciphertext = decode(concat!(
+        "e999e41d4ca770da5387117b5d8f57eef29000b62a499fd0a9f39a6add2e7780",
+        "f05d76ae4ab99fe5a6f69b3148c2363d",
+    ))
+    .unwrap();
     let (plain, result) = decrypt(&key, [&ciphertext[..]], 100);
     assert_eq!((&plain[..], result), (&[0; 48][..], Ok(())));
 }
@@ -78,7 +81,7 @@ fn a_layer_may_be_empty() {
 
 #[test]
 fn every_byte_counts() {
-    let ciphertext = hex(CIPHERTEXT);
+    let ciphertext = decode(CIPHERTEXT).unwrap();
     for at in 0..ciphertext.len() {
         let mut changed = ciphertext.clone();
         changed[at] ^= 0x80;
@@ -91,9 +94,9 @@ fn every_byte_counts() {
     assert_eq!(decrypt(&key(), [&longer[..]], 100).1, Err(Forged::Hmac));
     let hmac = "fc561279980cf3a4bc367176dbca69d5137f2847d377a7252702917630ac15b4";
     for at in [0, 31] {
-        let mut changed = hex(hmac);
+        let mut changed = decode(hmac).unwrap();
         changed[at] ^= 1;
-        let changed: String = changed.iter().map(|byte| format!("{byte:02x}")).collect();
+        let changed = encode(&changed);
         let right = "8f000c16df7a5cb5b7c45d4707d7df411278b5d20e54ba9006263c12e55170c6";
         let key = key_with(&(240..=255).collect::<Vec<u8>>(), &changed, right);
         assert_eq!(decrypt(&key, [&ciphertext[..]], 100).1, Err(Forged::Hmac));
@@ -110,13 +113,16 @@ fn another_nonce_or_layer_is_noticed() {
     let nonce: Vec<u8> = (240..=255).collect();
     let other_layer = key_with(&nonce, hmac, &"0".repeat(64));
     for key in [other_nonce, other_layer] {
-        let (_, result) = decrypt(&key, [&hex(CIPHERTEXT)[..]], 100);
+        let (_, result) = decrypt(&key, [&decode(CIPHERTEXT).unwrap()[..]], 100);
         assert_eq!(result, Err(Forged::PlainDigest));
         let shown = format!("{} {:?}", Forged::PlainDigest, Forged::PlainDigest);
         assert!(!shown.contains("sha256"), "{shown}");
     }
     let key = key_with(&nonce, hmac, right);
-    assert_eq!(decrypt(&key, [&hex(CIPHERTEXT)[..]], 100).1, Ok(()));
+    assert_eq!(
+        decrypt(&key, [&decode(CIPHERTEXT).unwrap()[..]], 100).1,
+        Ok(())
+    );
 }
 
 #[test]

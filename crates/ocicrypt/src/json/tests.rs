@@ -1,7 +1,7 @@
 use super::*;
 
-fn object(text: &str) -> Object<'_> {
-    Object::parse(text.as_bytes(), 1000).unwrap()
+fn parsed(text: &str) -> Object<'_> {
+    object(text.as_bytes(), 1000).unwrap()
 }
 
 #[test]
@@ -30,14 +30,14 @@ fn what_means_something_is_there_once() {
         (r#"{"kid":true}"#, Err(InvalidJson::Text("kid"))),
         (r#"{"kid":{}}"#, Err(InvalidJson::Text("kid"))),
     ] {
-        assert_eq!(object(text).text("kid"), expected, "{text}");
+        assert_eq!(super::text(&parsed(text), "kid"), expected, "{text}");
     }
     assert_eq!(
-        object("{}").required("kid"),
+        required(&parsed("{}"), "kid"),
         Err(InvalidJson::Missing("kid"))
     );
     assert_eq!(
-        object(r#"{"a":"x"}"#).object("a").err(),
+        inner(&parsed(r#"{"a":"x"}"#), "a").err(),
         Some(InvalidJson::Members("a"))
     );
 }
@@ -59,17 +59,18 @@ fn only_one_object_is_read() {
         "\u{feff}{}",
         "{\"a\":\"\\ud800\"}",
         nested.as_str(),
+        // Nobody writes this, and not all programs read it.
+        deep.as_str(),
     ] {
-        let result = Object::parse(text.as_bytes(), 1000);
+        let result = object(text.as_bytes(), 1000);
         assert_eq!(result.err(), Some(InvalidJson::Object), "{text}");
     }
-    assert!(Object::parse(b"{\"a\":\"\xff\"}", 1000).is_err());
-    assert!(Object::parse(deep.as_bytes(), 1000).is_ok());
+    assert!(object(b"{\"a\":\"\xff\"}", 1000).is_err());
     let padded = |bytes: usize| format!("{{}}{}", " ".repeat(bytes - 2));
-    assert!(Object::parse(padded(1000).as_bytes(), 1000).is_ok());
+    assert!(object(padded(1000).as_bytes(), 1000).is_ok());
     let (limit, found) = (1000, 1001);
     assert_eq!(
-        Object::parse(padded(1001).as_bytes(), limit).err(),
+        object(padded(1001).as_bytes(), limit).err(),
         Some(InvalidJson::TooLong { limit, found })
     );
 }
@@ -89,7 +90,7 @@ fn bytes_are_padded_standard_base64_of_the_right_length() {
         ("", Err(length(0))),
     ] {
         let text = format!("{{\"a\":\"{text}\"}}");
-        let read = object(&text).array::<2>("a").map(|bytes| *bytes);
+        let read = array::<2>(&parsed(&text), "a").map(|bytes| *bytes);
         assert_eq!(read, expected, "{text}");
     }
 }
