@@ -234,3 +234,9 @@ pub fn chain(error: &Error) -> String {
     }
     text.replace(['\n', '\r'], " ")
 }
+
+impl From<pull_route::Error> for Error {
+    fn from(error: pull_route::Error) -> Self {
+        Self::Registry(error.into())
+    }
+}

@@ -18,9 +18,10 @@ use oci_image::digest::Digest;
 use oci_image::platform::Platform;
 use oci_image::reference::ImageReference;
 use oci_image::search::Image;
+use pull_route::Settings;
 use puller_config::{RegistryHost, Resources};
+use registry_client::Documents;
 use registry_client::Patience;
-use registry_client::settings::{Documents, Settings};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
@@ -156,7 +157,7 @@ impl Puller {
     /// What holds for one pull, with everything that is given by reference.
     async fn settings(&self, registry: &RegistryHost, repository: &str) -> Result<Settings, Error> {
         let documents = self.documents.clone();
-        let settings = blocking(move || Ok(Settings::load(&documents)?)).await?;
+        let settings = blocking(move || Ok(documents.load()?)).await?;
         self.broker.settle(settings, registry, repository).await
     }
 

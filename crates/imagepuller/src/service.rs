@@ -12,7 +12,7 @@ use imagepuller_api::server::{self, ImagePullService, ImageStoreService};
 use layer_store::caretaker::Caretaker;
 use layer_store::store::Store;
 use puller_config::Resources;
-use registry_client::settings::Documents;
+use registry_client::Documents;
 use tokio::runtime::Handle;
 use tokio::sync::{OnceCell, OwnedRwLockReadGuard, RwLock};
 use ttrpc::Code;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use imagepuller::pull::{Options, Puller as InProcess};
 use layer_store::store::Store;
-use registry_client::settings::Documents;
+use registry_client::Documents;
 use rustix::mount::{UnmountFlags, unmount};
 use support::{Puller, Site, is_root};
 

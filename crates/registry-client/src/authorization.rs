@@ -1,6 +1,7 @@
 //! What is sent along to prove who the puller is: kept while it is good, renewed before it expires
 //! and when it is refused.
 
+use pull_route::{Source, quoted};
 use puller_config::Credentials;
 use reqwest::header::HeaderValue;
 use tokio::sync::Mutex;
@@ -8,9 +9,7 @@ use tokio::time::Instant;
 
 use crate::challenge::Challenge;
 use crate::error::Error;
-use crate::explain::quoted;
 use crate::failure::Failure;
-use crate::source::Source;
 use crate::token::{self, TokenRequest};
 use crate::transport::Transport;
 
@@ -97,7 +96,7 @@ impl Authorization {
                 .find(|challenge| challenge.scheme == scheme)
         };
         match (find("bearer"), find("basic"), &source.credentials) {
-            (_, _, Credentials::RegistryToken(_)) => Err(source.refused().into()),
+            (_, _, Credentials::RegistryToken(_)) => Err(Error::refused(source).into()),
             (Some(bearer), _, _) => {
                 state
                     .fetch(transport, source, repository, bearer.clone(), is_plain)
@@ -105,14 +104,14 @@ impl Authorization {
             }
             // What is derived from a password does not change by asking again.
             (None, Some(_), Credentials::Basic { .. }) if sent.is_some() => {
-                Err(source.refused().into())
+                Err(Error::refused(source).into())
             }
             (None, Some(_), Credentials::Basic { username, password }) => {
                 let header = token::basic_header(username, password.expose())?;
                 state.header = Some(header.clone());
                 Ok(header)
             }
-            (None, _, Credentials::Anonymous) => Err(source.refused().into()),
+            (None, _, Credentials::Anonymous) => Err(Error::refused(source).into()),
             (None, _, _) => Err(misfit(&challenges, source).into()),
         }
     }

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::range::{self, Contradiction};
 use crate::retry::{Attempts, seconds};
 use crate::session::{Session, Wanted};
-use crate::source::host_of;
+use pull_route::host_of;
 
 /// How long the end of a transfer is waited for whose bytes are all there. Only servers that do not
 /// announce a length keep anyone waiting, and only a broken one keeps the end to itself.

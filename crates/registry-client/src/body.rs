@@ -8,8 +8,8 @@ use crate::error::Error;
 use crate::explain;
 use crate::failure::Failure;
 use crate::retry::seconds;
-use crate::source::host_of;
 use crate::transport::Answer;
+use pull_route::host_of;
 
 /// Reads an answer of at most `limit_bytes` that never stands still for longer than `stall`.
 ///

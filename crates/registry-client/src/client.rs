@@ -4,17 +4,14 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use pull_route::{Proxies, Settings, Trust, host_of};
 use reqwest::Client;
 use url::Url;
 
 use crate::error::Error;
 use crate::explain::innermost;
 use crate::patience::Patience;
-use crate::proxy::Proxies;
-use crate::settings::Settings;
-use crate::source::host_of;
 use crate::tls::{self, Peers, Protocol};
-use crate::trust::Trust;
 
 /// How many headers an answer over HTTP/1.1 may have. Their bytes are bounded by hyper (about 400
 /// KiB).
@@ -89,7 +86,7 @@ impl Clients {
     /// # Errors
     ///
     /// [`Error::Forbidden`] where nobody is trusted, [`Error::Client`] where the document's roots
-    /// cannot be used, [`Error::Unresolved`] where they would have to be fetched.
+    /// cannot be used, [`Error::Route`] where they would have to be fetched.
     pub fn client(&self, url: &Url, trust: &Trust) -> Result<(Client, Protocol), Error> {
         let known = self.known().get(&key(url)).cloned();
         match known {
@@ -200,7 +197,7 @@ impl Clients {
             // First the environment's proxies off, which the host may control, then the document's
             // on.
             .no_proxy()
-            .proxy(self.proxies.client_rule())
+            .proxy(client_rule(&self.proxies))
             .connect_timeout(self.patience.connect)
             .pool_max_idle_per_host(MAX_IDLE)
             .user_agent(USER_AGENT);
@@ -216,6 +213,12 @@ impl Clients {
     }
 }
 
+/// The proxies in the form in which the HTTP client takes them.
+fn client_rule(proxies: &Proxies) -> reqwest::Proxy {
+    let proxies = proxies.clone();
+    reqwest::Proxy::custom(move |url| proxies.for_url(url).map(|proxy| proxy.url().to_owned()))
+}
+
 fn key(url: &Url) -> String {
     format!("{}://{}", url.scheme(), host_of(url))
 }
@@ -227,13 +230,15 @@ fn unbracketed(host: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::Documents;
-    use crate::source::Source;
+    use crate::Documents;
+    use pull_route::Source;
     use puller_config::RegistryHost;
 
     /// What a source at `registry.corp` knows, after it has been asked itself.
     fn asked() -> (Source, Clients) {
-        let settings = Settings::load(&Documents::of("/nonexistent/imagepuller.toml")).unwrap();
+        let settings = Documents::of("/nonexistent/imagepuller.toml")
+            .load()
+            .unwrap();
         let host = RegistryHost::of_url(&url("https://registry.corp/")).unwrap();
         let source = Source::order(&host, &settings).unwrap().remove(0);
         let clients = Clients::new(settings, &Patience::default());

@@ -4,11 +4,11 @@
 use std::io;
 use std::path::PathBuf;
 
+use pull_route::{Authority, Source};
 use puller_config::{Credentials, Problems};
 use reqwest::StatusCode;
 
 use crate::attempt::{self, Attempt, may_pass};
-use crate::settings::Authority;
 
 /// Why a configuration is not used, or a manifest or blob did not come. The messages hold no
 /// secret.
@@ -43,55 +43,9 @@ pub enum Error {
         /// What `initdata-processor` wrote beside the document's place.
         reason: String,
     },
-    /// What was fetched confidentially is not for this pull. Says nothing of what is in it: the
-    /// message is the host's to read, and the host may have named another secret than the one that
-    /// was meant.
-    #[error(
-        "what \"credentials-uri\" of {authority} names is not used for {registry}, and nothing is \
-        pulled without it: {rule}"
-    )]
-    NotConfided {
-        /// The registry of the image, or its mirror.
-        registry: String,
-        /// The entry with the reference.
-        authority: String,
-        /// What is missing.
-        rule: String,
-    },
-    /// Confidential credentials and a mirror in clear.
-    #[error(
-        "{authority} has \"credentials-uri\" and the mirror http://{host}, but a pull with \
-        confidential credentials is over TLS only: give the mirror an https address"
-    )]
-    ConfidedPlain {
-        /// The mirror.
-        host: String,
-        /// The measured entry.
-        authority: String,
-    },
-    /// The CAs of a token server, of a host for blobs or of a proxy are elsewhere.
-    #[error(
-        "{authority} has \"ca-certs-uri\", which is fetched for the registry that an image names \
-        and for no other host; write \"ca-certs\" there"
-    )]
-    Unresolved {
-        /// The entry.
-        authority: String,
-    },
-    /// A mirror with a reference of its own.
-    #[error(
-        "{authority} has {key:?}, which has no effect for the mirror {mirror}; \
-        write \"credentials-uri\" and \"ca-certs-uri\" into the measured entry of the registry, \
-        and the mirror's credentials into the same docker configuration under its own name"
-    )]
-    MirrorReference {
-        /// The mirror.
-        mirror: String,
-        /// The mirror's own entry.
-        authority: String,
-        /// `credentials-uri` or `ca-certs-uri`.
-        key: &'static str,
-    },
+    /// The documents allow no way there.
+    #[error(transparent)]
+    Route(#[from] pull_route::Error),
     /// The HTTP client could not be set up.
     #[error("cannot set up a connection to {host}: {reason}")]
     Client {
@@ -151,14 +105,6 @@ pub enum Error {
         /// The entry.
         authority: String,
     },
-    /// Plain HTTP where nothing allows it.
-    #[error("{host} is only to be asked over plain HTTP, {rule}")]
-    PlainHttp {
-        /// Host and port.
-        host: String,
-        /// What forbids it.
-        rule: String,
-    },
     /// Credentials would be readable on the wire.
     #[error(
         "{host} answers over plain HTTP and asks for the credentials of {authority}, which are \
@@ -198,16 +144,6 @@ pub enum Error {
         host: String,
         /// What does not fit.
         rule: String,
-    },
-    /// The token server would see the credentials, and nothing vouches for it.
-    #[error("{host} sends its callers to the token server {realm:?}, which {rule}")]
-    Realm {
-        /// The registry.
-        host: String,
-        /// The token server, without query.
-        realm: String,
-        /// Why it is not asked.
-        rule: &'static str,
     },
     /// The registry knows the caller and says no, or knows no such content.
     #[error("{host} answers {status} for {what}: {meaning}")]
@@ -294,13 +230,10 @@ impl Error {
             Self::ConfigurationUnreadable { .. }
             | Self::ConfigurationInvalid { .. }
             | Self::ConfigurationRefused { .. }
-            | Self::NotConfided { .. }
-            | Self::ConfidedPlain { .. }
-            | Self::Unresolved { .. }
-            | Self::MirrorReference { .. }
             | Self::Answer { .. }
             | Self::Length { .. }
             | Self::TooLarge { .. } => Kind::Data,
+            Self::Route(error) => kind_of(error),
             Self::Later { error, .. } | Self::Late(error) | Self::Plain { error, .. } => {
                 error.kind()
             }
@@ -309,12 +242,10 @@ impl Error {
                 .map_or(Kind::Internal, |attempt| attempt.error.kind()),
             Self::Refused { status, .. } if may_pass(*status) => Kind::Unreachable,
             Self::Forbidden { .. }
-            | Self::PlainHttp { .. }
             | Self::CredentialsInClear { .. }
             | Self::CredentialsRefused { .. }
             | Self::CredentialsMissing { .. }
             | Self::Challenge { .. }
-            | Self::Realm { .. }
             | Self::Refused { .. } => Kind::Denied,
             Self::Client { .. }
             | Self::Unreachable { .. }
@@ -355,8 +286,17 @@ impl Error {
         }
     }
 
+    /// Nobody is let in as who the puller is at this source.
+    pub(crate) fn refused(source: &Source) -> Self {
+        Self::refused_by(source.host(), &source.authority, &source.credentials)
+    }
+
     /// Nobody is let in with these credentials.
-    pub(crate) fn refused(host: String, authority: &Authority, credentials: &Credentials) -> Self {
+    pub(crate) fn refused_by(
+        host: String,
+        authority: &Authority,
+        credentials: &Credentials,
+    ) -> Self {
         if credentials.is_anonymous() {
             let authority = authority.to_string();
             return Self::CredentialsMissing { host, authority };
@@ -385,6 +325,18 @@ impl Error {
             reason,
             is_late: true,
         }
+    }
+}
+
+fn kind_of(error: &pull_route::Error) -> Kind {
+    match error {
+        pull_route::Error::NotConfided { .. }
+        | pull_route::Error::ConfidedPlain { .. }
+        | pull_route::Error::Unresolved { .. }
+        | pull_route::Error::MirrorReference { .. } => Kind::Data,
+        pull_route::Error::PlainHttp { .. } | pull_route::Error::Realm { .. } => Kind::Denied,
+        pull_route::Error::Address { .. } => Kind::Unreachable,
+        pull_route::Error::Internal(_) => Kind::Internal,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 
+use pull_route::{Authority, Settings, Trust, host_of, quoted};
 use puller_config::ProxyUrl;
 use url::Url;
 
@@ -9,14 +10,7 @@ use crate::error::Error;
 use crate::failure::{Again, Failure};
 use crate::patience::Patience;
 use crate::retry::seconds;
-use crate::settings::{Authority, Settings};
-use crate::source::host_of;
 use crate::tls;
-use crate::trust::Trust;
-
-/// How much of a peer's own words an error repeats: it ends up in a pod's events, which hold about
-/// a kilobyte.
-const MAX_QUOTED_CHARS: usize = 200;
 
 /// Explains a request that got no answer.
 pub fn request(
@@ -216,28 +210,14 @@ pub fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     }
 }
 
-/// What a peer may have chosen, on one line and not longer than anyone reads.
-pub fn quoted(text: &str) -> String {
-    let visible = |char: char| if char.is_control() { '?' } else { char };
-    let mut quoted: String = text.chars().take(MAX_QUOTED_CHARS).map(visible).collect();
-    if text.chars().nth(MAX_QUOTED_CHARS).is_some() {
-        quoted.push('…');
-    }
-    quoted
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_peers_words_are_cut() {
-        let fits = "é".repeat(MAX_QUOTED_CHARS);
-        assert_eq!(quoted(&fits), fits);
-        assert_eq!(quoted(&format!("{fits}é")), format!("{fits}…"));
-        assert_eq!(quoted("a\nb"), "a?b");
         // As the data of a GOAWAY arrives: at the end of a chain.
         let goaway = std::io::Error::other("x".repeat(1 << 20));
-        assert!(innermost(&goaway).len() < 2 * MAX_QUOTED_CHARS);
+        assert!(innermost(&goaway).len() < 400);
     }
 }

@@ -1,16 +1,12 @@
 //! Where an answer sends a request on, and whether it may.
 
+use pull_route::{address, host_of};
+use puller_config::MAX_HOST_BYTES;
 use reqwest::header::LOCATION;
 use reqwest::{Response, StatusCode};
 use url::Url;
 
-use crate::address;
 use crate::error::Error;
-use crate::source::host_of;
-
-/// The longest name of a host: DNS has none with more (RFC 1035, section 3.1), and errors repeat
-/// it.
-pub const MAX_HOST_BYTES: usize = 253;
 
 /// The target of a redirect, if the answer is one.
 ///

@@ -3,14 +3,13 @@
 
 use oci_image::digest::{Digest, Unverified};
 use oci_image::manifest::{MAX_CONFIG_BYTES, MAX_MANIFEST_BYTES};
+use pull_route::{Settings, Source};
 
 use crate::blob::Blob;
 use crate::body;
 use crate::error::Error;
 use crate::patience::Patience;
 use crate::session::{Session, Wanted};
-use crate::settings::Settings;
-use crate::source::Source;
 
 /// Every kind of manifest that can be pulled, so that registries do not convert it to what they
 /// take for older clients.

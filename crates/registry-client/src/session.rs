@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use pull_route::{Settings, Source, host_of};
 use puller_config::Credentials;
 use reqwest::StatusCode;
 use reqwest::header::{HeaderValue, WWW_AUTHENTICATE};
@@ -17,8 +18,6 @@ use crate::failure::{Again, Failure};
 use crate::patience::Patience;
 use crate::retry::Attempts;
 use crate::retry_after::retry_after;
-use crate::settings::Settings;
-use crate::source::{Source, host_of};
 use crate::transport::{Answer, Request, Transport};
 
 /// How many blobs may take too long before their source, if there is another one, is taken to be
@@ -133,7 +132,7 @@ impl Session {
             .await?;
         let answer = self.send(wanted, Some(&renewed)).await?;
         if answer.response.status() == StatusCode::UNAUTHORIZED {
-            return Err(self.source.refused().into());
+            return Err(Error::refused(&self.source).into());
         }
         self.accept(answer, wanted)
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use pull_route::{Authority, host_of};
 use puller_config::Credentials;
 use reqwest::StatusCode;
 use reqwest::header::HeaderValue;
@@ -20,8 +21,6 @@ use crate::error::Error;
 use crate::failure::Failure;
 use crate::retry_after::server_time;
 use crate::session::refusal;
-use crate::settings::Authority;
-use crate::source::host_of;
 use crate::transport::{Answer, Request, Transport};
 
 mod answer;
@@ -152,7 +151,7 @@ fn refused(status: StatusCode, answer: &Answer, request: &TokenRequest<'_>) -> F
     match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::BAD_REQUEST => {
             let host = format!("the token server {host} of {}", request.host);
-            Error::refused(host, request.authority, request.credentials).into()
+            Error::refused_by(host, request.authority, request.credentials).into()
         }
         status if may_pass(status) => {
             let error = Error::Refused {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use pull_route::trust::{self, Trust};
+use pull_route::{Settings, Source, host_of};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RANGE};
 use reqwest::{Method, RequestBuilder, Response};
 use tokio::time::timeout;
@@ -15,10 +17,7 @@ use crate::failure::Failure;
 use crate::patience::Patience;
 use crate::redirect::{self, same_origin};
 use crate::retry::seconds;
-use crate::settings::Settings;
-use crate::source::{Source, host_of};
 use crate::tls;
-use crate::trust::{self, Trust};
 
 /// How many redirects are followed; registries need one or two.
 const MAX_REDIRECTS: usize = 10;
@@ -113,7 +112,7 @@ impl Transport {
             }
             // What is asked over plain HTTP in the first place may be so again.
             if !same_origin(&request.url, &next) {
-                trust::check_plain(&next, &self.trust(&next))?;
+                trust::check_plain(&next, &self.trust(&next)).map_err(Error::from)?;
             }
             tracing::debug!(from = host_of(&url), to = host_of(&next), "redirected");
             url = next;
@@ -169,7 +168,12 @@ impl Transport {
 
     /// Whether the source's credentials may go to a token server.
     pub fn check_realm(&self, realm: &Url, is_source_plain: bool) -> Result<(), Error> {
-        trust::check_realm(realm, &self.source, &self.settings, is_source_plain)
+        Ok(trust::check_realm(
+            realm,
+            &self.source,
+            &self.settings,
+            is_source_plain,
+        )?)
     }
 
     /// The words that name the proxy on the way to a URL, if there is one.

@@ -130,7 +130,10 @@ fn another_registry_is_told_nothing() {
     for documents in parties.by_either(other.port, CAS_BY_REFERENCE, "") {
         let error = parties.pull(each(&documents), other.port, meant.port);
         let error = error.unwrap_err();
-        assert!(matches!(error, Error::NotConfided { .. }), "{error}");
+        assert!(
+            matches!(error, Error::Route(pull_route::Error::NotConfided { .. })),
+            "{error}"
+        );
         assert!(!text(&error).contains(&meant.port.to_string()));
     }
     assert!(meant.requests().is_empty());
@@ -196,7 +199,10 @@ fn a_token_server_of_the_hosts_is_told_nothing() {
                     let error = parties.pull_with(each(&documents), port, port, &members);
                     let error = error.unwrap_err();
                     match scheme {
-                        "http" => assert!(matches!(error, Error::Realm { .. }), "{error}"),
+                        "http" => assert!(
+                            matches!(error, Error::Route(pull_route::Error::Realm { .. })),
+                            "{error}"
+                        ),
                         _ => assert!(matches!(error, Error::Certificate { .. }), "{error}"),
                     }
                     text(&error);
@@ -328,7 +334,8 @@ fn a_redirect_carries_nothing_and_stays_within_tls() {
                 continue;
             }
             match (scheme, pulled.unwrap_err()) {
-                ("http", Error::PlainHttp { .. }) | ("https", Error::Certificate { .. }) => {}
+                ("http", Error::Route(pull_route::Error::PlainHttp { .. }))
+                | ("https", Error::Certificate { .. }) => {}
                 (_, error) => panic!("{error}"),
             }
         }
@@ -361,7 +368,10 @@ fn the_registrys_own_name_in_clear_is_told_nothing() {
     for documents in parties.by_either(meant.port, &format!("{CAS_BY_REFERENCE}{weak}"), &host) {
         let error = parties.pull(each(&documents), meant.port, meant.port);
         let error = error.unwrap_err();
-        assert!(matches!(error, Error::Realm { .. }), "{error}");
+        assert!(
+            matches!(error, Error::Route(pull_route::Error::Realm { .. })),
+            "{error}"
+        );
     }
     assert_innocent(&meant.transcript());
 }

@@ -9,8 +9,8 @@ use clap::Args;
 use oci_image::platform::Platform;
 use oci_image::reference::{ImageReference, TaggedReference};
 use puller_config::ResourceSource;
+use registry_client::Documents;
 use registry_client::patience::Patience;
-use registry_client::settings::Documents;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{EX_DATAERR, exit_code, fail, print};

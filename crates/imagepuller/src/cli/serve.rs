@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use puller_config::ResourceSource;
-use registry_client::settings::Documents;
+use registry_client::Documents;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{EX_SOFTWARE, EX_USAGE, fail};

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use docker_config::DockerConfig;
 use kbs_client::{Client, Limits};
+use pull_route::Settings;
 use puller_config::{RegistryHost, ResourceUri, Resources, Roots, SecretReference};
-use registry_client::settings::Settings;
 use zeroize::Zeroizing;
 
 use crate::error::Error;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use layer_store::flatten;
 use layer_store::store::Store;
 use oci_image::reference::{ImageReference, TaggedReference};
-use registry_client::settings::Documents;
+use registry_client::Documents;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 

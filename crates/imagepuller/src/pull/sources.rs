@@ -3,10 +3,10 @@
 
 use std::sync::{Arc, OnceLock};
 
+use pull_route::Settings;
+use pull_route::Source;
 use puller_config::RegistryHost;
 use registry_client::registry::Registry;
-use registry_client::settings::Settings;
-use registry_client::source::Source;
 
 use super::Options;
 use crate::error::{Error, chain};

@@ -15,8 +15,8 @@ use std::time::Duration;
 use jose::PrivateKey;
 use oci_image::search::Image;
 use ocicrypt::{Effort, Encryption, How, LayerKey, Unlocked, UnwrapError};
+use pull_route::Settings;
 use puller_config::{DecryptionKey, ResourceUri};
-use registry_client::settings::Settings;
 use tokio::time::{Instant, timeout_at};
 use zeroize::Zeroizing;
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 use imagepuller::error::chain;
 use imagepuller::pull::{Options, Puller};
 use layer_store::store::Store;
-use registry_client::settings::Documents;
+use registry_client::Documents;
 use test_http::pki::{Authority, Identity};
 use vm_harness::Scratch;
 use vm_harness::fault::{Content, FaultRegistry, Image, Layer, Script, Tls};

@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use oci_image::digest::Digest;
 use oci_image::reference::ImageReference;
+use pull_route::Source;
+use registry_client::Documents;
 use registry_client::registry::Registry;
-use registry_client::settings::{Documents, Settings};
-use registry_client::source::Source;
 use registry_client::{Error, Patience};
 use test_http::{Request, Server, head, ok};
 
@@ -66,7 +66,7 @@ pub fn open(document: &str, host: &str, patience: &Patience) -> Result<Registry,
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(document.as_bytes()).unwrap();
     let image = ImageReference::parse(&format!("{host}/team/app@{}", digest())).unwrap();
-    let settings = Settings::load(&Documents::of(file.path()))?;
+    let settings = Documents::of(file.path()).load()?;
     let source = Source::order(image.registry(), &settings)?.remove(0);
     Ok(Registry::new(
         source,

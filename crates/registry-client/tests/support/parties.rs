@@ -4,11 +4,11 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use docker_config::DockerConfig;
 use oci_image::reference::ImageReference;
+use pull_route::Source;
 use puller_config::Roots;
+use registry_client::Documents;
 use registry_client::Error;
 use registry_client::registry::Registry;
-use registry_client::settings::{Documents, Settings};
-use registry_client::source::Source;
 use test_http::pki::Authority;
 
 use super::{PASSWORD, digest, once, run};
@@ -85,7 +85,7 @@ impl Parties {
             configuration: write("imagepuller.toml", configuration),
             measured: Some(write("measured.toml", measured)),
         };
-        let settings = Settings::load(&documents)?;
+        let settings = documents.load()?;
         let name = self.name;
         let image = format!("{name}:{port}/team/app@{}", digest());
         let image = ImageReference::parse(&image).unwrap();

@@ -14,10 +14,11 @@ use crate::source::Source;
 use crate::trust::{Trust, check_plain, check_realm};
 
 fn certificate(name: &str) -> String {
-    test_http::pki::Authority::new(name)
+    let names = vec![name.to_owned()];
+    rcgen::generate_simple_self_signed(names)
         .unwrap()
-        .certificate()
-        .to_owned()
+        .cert
+        .pem()
 }
 
 fn roots(name: &str) -> Roots {
@@ -150,9 +151,11 @@ fn nothing_of_the_host_but_its_proxies_is_left() {
     assert!(source.namespace.is_none() && !source.has_fallback);
     assert!(settings.proxies().https_proxy.is_some());
     assert_eq!(
-        source.refused().to_string(),
-        "registry.corp refused the credentials of what \"credentials-uri\" of entry \".corp.\" \
-        names (401 Unauthorized): check user name and password or token in that resource"
+        source.authority.credentials_source(),
+        (
+            "what \"credentials-uri\" of entry \".corp.\" names".to_owned(),
+            "in that resource"
+        )
     );
     for url in [
         "https://registry.corp/v2/",
@@ -365,8 +368,7 @@ fn a_reference_that_was_not_fetched_is_an_error() {
         let source = order(&settings).remove(0);
         let url = Url::parse("https://token.corp/").unwrap();
         let trust = Trust::of(&url, &source, &settings);
-        let clients = crate::client::Clients::new(settings, &crate::Patience::default());
-        let error = clients.client(&url, &trust).unwrap_err();
+        let error = trust.authority.check_roots().unwrap_err();
         assert!(matches!(error, Error::Unresolved { .. }), "{error}");
     }
 }

@@ -35,7 +35,7 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// [`Error::Client`] for a registry that no URL can name; [`Error::MirrorReference`],
+    /// [`Error::Address`] for a registry that no URL can name; [`Error::MirrorReference`],
     /// [`Error::Internal`] where credentials or CAs are elsewhere and were not fetched.
     pub fn order(host: &RegistryHost, settings: &Settings) -> Result<Vec<Self>, Error> {
         let authority = settings.registry(host);
@@ -75,7 +75,7 @@ impl Source {
         } else {
             host.to_string()
         };
-        let base = Url::parse(&format!("https://{server}/")).map_err(|error| Error::Client {
+        let base = Url::parse(&format!("https://{server}/")).map_err(|error| Error::Address {
             host: server,
             reason: error.to_string(),
         })?;
@@ -123,11 +123,6 @@ impl Source {
         let default_ports =
             !self.is_scheme_fixed && url.port().is_none() && self.base.port().is_none();
         url.host() == self.base.host() && (same_port || default_ports)
-    }
-
-    /// Nobody is let in as who the puller is here.
-    pub(crate) fn refused(&self) -> Error {
-        Error::refused(self.host(), &self.authority, &self.credentials)
     }
 
     /// The URL of something in a repository, such as `manifests` or `blobs`.
@@ -184,14 +179,19 @@ pub fn host_of(url: &Url) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::Documents;
+    use crate::PlacedDocument;
     use oci_image::reference::ImageReference;
-    use std::io::Write as _;
+    use puller_config::Document;
+    use std::sync::Arc;
 
     fn order(document: &str, image: &str) -> Result<Vec<Source>, Error> {
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        file.write_all(document.as_bytes()).unwrap();
-        let settings = Settings::load(&Documents::of(file.path())).unwrap();
+        let checked = Document::parse(document.as_bytes()).unwrap();
+        let configuration = PlacedDocument {
+            document: Arc::new(checked.document),
+            path: "imagepuller.toml".into(),
+            is_present: true,
+        };
+        let settings = Settings::new(PlacedDocument::default(), configuration);
         let image = ImageReference::parse(&format!("{image}@sha256:{}", "0".repeat(64))).unwrap();
         Source::order(image.registry(), &settings)
     }

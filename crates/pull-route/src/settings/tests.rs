@@ -2,40 +2,26 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-use std::path::Path;
-
-use puller_config::RegistryHost;
-use tempfile::TempDir;
+use puller_config::{Checked, RegistryHost};
 
 use super::*;
 
-/// Both documents, in a directory of their own.
-struct Guest {
-    folder: TempDir,
-    documents: Documents,
-}
-
-impl Guest {
-    fn new(measured: &str, configuration: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name);
-        let (own, hosts) = (path("measured.toml"), path("imagepuller.toml"));
-        std::fs::write(&own, measured).unwrap();
-        std::fs::write(&hosts, configuration).unwrap();
-        let documents = Documents {
-            configuration: hosts,
-            measured: Some(own),
-        };
-        Self { folder, documents }
-    }
-
-    fn settings(&self) -> Settings {
-        Settings::load(&self.documents).unwrap()
-    }
-}
-
 pub(super) fn settings(measured: &str, configuration: &str) -> Settings {
-    Guest::new(measured, configuration).settings()
+    let placed = |path: &str, checked: Checked| PlacedDocument {
+        document: Arc::new(checked.document),
+        path: path.into(),
+        is_present: true,
+    };
+    Settings::new(
+        placed(
+            "measured.toml",
+            Document::parse_measured(measured.as_bytes()).unwrap(),
+        ),
+        placed(
+            "imagepuller.toml",
+            Document::parse(configuration.as_bytes()).unwrap(),
+        ),
+    )
 }
 
 pub(super) fn host(text: &str) -> RegistryHost {
@@ -48,56 +34,6 @@ pub(super) fn entry(name: &str, keys: &str) -> String {
 
 pub(super) fn login(user: &str) -> String {
     format!("username = \"{user}\"\npassword = \"hunter2\"\n")
-}
-
-#[test]
-fn a_refusal_beside_the_document_comes_first() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("imagepuller.toml");
-    let documents = Documents::of(&path);
-    let is_present = || {
-        let settings = Settings::load(&documents).unwrap();
-        settings.configuration.is_present
-    };
-    assert!(!is_present());
-    std::fs::write(&path, "").unwrap();
-    assert!(is_present());
-
-    let refusal = folder.path().join("imagepuller.error");
-    std::fs::write(&refusal, "two disks\x1b[2J\n").unwrap();
-    let error = Settings::load(&documents).unwrap_err();
-    assert!(matches!(error, Error::ConfigurationRefused { .. }));
-    let message = error.to_string();
-    assert!(message.contains("two disks [2J"), "{message}");
-    // The owner's document does not help a host that has refused its own.
-    let measured = Guest::new(&entry(".", &login("owner")), "");
-    let both = Documents {
-        measured: measured.documents.measured.clone(),
-        ..documents.clone()
-    };
-    let error = Settings::load(&both).unwrap_err();
-    assert!(matches!(error, Error::ConfigurationRefused { .. }));
-
-    std::fs::remove_file(&refusal).unwrap();
-    std::fs::write(&path, "nonsense").unwrap();
-    assert!(Settings::load(&documents).is_err());
-}
-
-#[test]
-fn a_measured_document_that_cannot_be_used_stops_everything() {
-    let guest = Guest::new("nonsense", "");
-    let error = Settings::load(&guest.documents).unwrap_err();
-    assert!(matches!(error, Error::ConfigurationInvalid { .. }));
-    assert!(error.to_string().contains("measured.toml"), "{error}");
-    let measured = guest.documents.measured.as_deref().unwrap();
-    std::fs::remove_file(measured).unwrap();
-    std::fs::create_dir(measured).unwrap();
-    let error = Settings::load(&guest.documents).unwrap_err();
-    assert!(matches!(error, Error::ConfigurationUnreadable { .. }));
-    std::fs::remove_dir(measured).unwrap();
-    let settings = guest.settings();
-    assert!(!settings.measured.is_present && settings.resources().is_none());
-    assert!(guest.folder.path().exists());
 }
 
 #[test]
@@ -205,7 +141,6 @@ fn keys_of_both_documents_are_told_apart() {
     assert_eq!(shown.len(), 2);
     assert!(shown[0].starts_with("the measured document: ") && shown[0].contains("owner"));
     assert!(shown[1].starts_with("the node's document: ") && shown[1].contains("host"));
-    let path = Path::new("/nonexistent/imagepuller.toml");
-    let none = Settings::load(&Documents::of(path)).unwrap();
+    let none = Settings::new(PlacedDocument::default(), PlacedDocument::default());
     assert_eq!(none.decryption_keys().count(), 0);
 }

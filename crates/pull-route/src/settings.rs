@@ -10,43 +10,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use puller_config::{
-    DecryptionKey, ExtraEnv, Match, Mirror, Registry, RegistryHost, RegistryName, Resources, Roots,
+    DecryptionKey, Document, ExtraEnv, Match, Mirror, Registry, RegistryHost, RegistryName,
+    Resources, Roots,
 };
 
 use self::authority::AuthorityName;
 use self::confided::{Confided, bare};
-use self::document_file::{DocumentFile, refusal};
 use crate::error::Error;
 
 mod authority;
 mod confided;
 #[cfg(test)]
 mod confided_tests;
-mod document_file;
 #[cfg(test)]
 mod tests;
 
 pub use self::authority::Authority;
-
-/// Where the documents lie.
-#[derive(Clone, Debug, Default)]
-pub struct Documents {
-    /// The host's document.
-    pub configuration: PathBuf,
-    /// The owner's document, out of measured initdata; where there is no such file, there is no
-    /// such document.
-    pub measured: Option<PathBuf>,
-}
-
-impl Documents {
-    /// The host's document alone.
-    pub fn of(configuration: impl Into<PathBuf>) -> Self {
-        Self {
-            configuration: configuration.into(),
-            measured: None,
-        }
-    }
-}
 
 /// Who wrote something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,11 +45,22 @@ impl fmt::Display for Origin {
     }
 }
 
+/// A document and where it came from.
+#[derive(Clone, Debug, Default)]
+pub struct PlacedDocument {
+    /// What it says; the defaults where it is not there.
+    pub document: Arc<Document>,
+    /// Where it lies or would; empty where nobody named a place.
+    pub path: PathBuf,
+    /// Whether it is there.
+    pub is_present: bool,
+}
+
 /// The documents, and what was fetched by reference.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    measured: DocumentFile,
-    configuration: DocumentFile,
+    measured: PlacedDocument,
+    configuration: PlacedDocument,
     /// The pull that has confidential credentials.
     confided: Option<Arc<Confided>>,
     /// The host whose CAs were fetched without credentials.
@@ -78,26 +68,14 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Reads the documents; no file means the defaults. Blocks.
-    ///
-    /// # Errors
-    ///
-    /// A file that cannot be read or breaks a rule is an error and never the defaults: that would
-    /// be a silent anonymous pull. So is a refusal beside the host's document.
-    pub fn load(documents: &Documents) -> Result<Self, Error> {
-        // Before the document: whoever writes the two passes through a state with both, never
-        // through one with neither.
-        if let Some(reason) = refusal(&documents.configuration)? {
-            return Err(Error::ConfigurationRefused { reason });
-        }
-        let measured = documents.measured.as_deref();
-        let measured = measured.map(|path| DocumentFile::load(path, Origin::Measured));
-        Ok(Self {
-            measured: measured.transpose()?.unwrap_or_default(),
-            configuration: DocumentFile::load(&documents.configuration, Origin::Configuration)?,
+    /// The documents as they are now, the owner's first. Nothing is fetched yet.
+    pub fn new(measured: PlacedDocument, configuration: PlacedDocument) -> Self {
+        Self {
+            measured,
+            configuration,
             confided: None,
             rooted: None,
-        })
+        }
     }
 
     /// The same with the CAs that were fetched by `ca-certs-uri` of the entry that holds for a
@@ -164,7 +142,7 @@ impl Settings {
     ///
     /// The host's entries count only where it is the host's entry that is in charge of the pull,
     /// and where the measured document has none for that host, be it a wide one.
-    pub(crate) fn named(&self, host: &RegistryHost, under: &Authority) -> Option<Authority> {
+    pub fn named(&self, host: &RegistryHost, under: &Authority) -> Option<Authority> {
         if let Some(own) = self.measured_literal(host) {
             let is_confided = self.confided.is_some();
             return Some(if is_confided { bare(&own) } else { own });
@@ -179,7 +157,7 @@ impl Settings {
     /// What holds for a proxy that an entry names itself. Who stands between is not who is spoken
     /// to: all that goes through a proxy is what would go without one, so the host may vouch for
     /// its own.
-    pub(crate) fn proxy(&self, host: &RegistryHost) -> Option<Authority> {
+    pub fn proxy(&self, host: &RegistryHost) -> Option<Authority> {
         self.measured_literal(host)
             .or_else(|| self.configuration_literal(host))
     }
@@ -218,7 +196,7 @@ impl Settings {
 
     /// The proxies: the measured document's, where it has the table, even an empty one, or else the
     /// host's. They stay in every pull.
-    pub(crate) fn proxies(&self) -> &ExtraEnv {
+    pub fn proxies(&self) -> &ExtraEnv {
         let measured = &self.measured.document;
         if measured.has_extra_env {
             &measured.extra_env

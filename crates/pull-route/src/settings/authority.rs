@@ -58,7 +58,7 @@ impl Authority {
 
     /// The key of a reference that was not fetched. Without it nothing is asked: that would be
     /// anonymously, or trusting the web.
-    pub(crate) fn unresolved(&self) -> Option<&'static str> {
+    pub fn unresolved(&self) -> Option<&'static str> {
         if self.registry.credentials_uri.is_some() {
             Some(CREDENTIALS_URI)
         } else {
@@ -72,7 +72,7 @@ impl Authority {
     /// # Errors
     ///
     /// [`Error::Unresolved`]: only what concerns the registry of the image is fetched.
-    pub(crate) fn check_roots(&self) -> Result<(), Error> {
+    pub fn check_roots(&self) -> Result<(), Error> {
         if self.registry.ca_certs_uri.is_none() {
             return Ok(());
         }
@@ -81,7 +81,7 @@ impl Authority {
     }
 
     /// Where its roots are from.
-    pub(crate) fn roots_source(&self) -> String {
+    pub fn roots_source(&self) -> String {
         if self.has_fetched_roots {
             format!("what \"ca-certs-uri\" of {self} names")
         } else {
@@ -90,7 +90,7 @@ impl Authority {
     }
 
     /// Why the web's roots hold: the entry has none of its own, or there is no entry.
-    pub(crate) fn no_roots(&self) -> String {
+    pub fn no_roots(&self) -> String {
         match &self.name {
             AuthorityName::Entry(_, Origin::Configuration) if self.is_confided => {
                 format!("{self} has \"credentials-uri\" and no \"ca-certs-uri\" beside it")
@@ -101,7 +101,7 @@ impl Authority {
     }
 
     /// Where its credentials are from, and where a person corrects them.
-    pub(crate) fn credentials_source(&self) -> (String, &'static str) {
+    pub fn credentials_source(&self) -> (String, &'static str) {
         if self.has_fetched_credentials {
             let source = format!("what \"credentials-uri\" of {self} names");
             return (source, "in that resource");
@@ -114,7 +114,7 @@ impl Authority {
     }
 
     /// Why plain HTTP is not spoken.
-    pub(crate) fn no_plain_http(&self) -> String {
+    pub fn no_plain_http(&self) -> String {
         if self.is_confided {
             "which a pull with confidential credentials never is".to_owned()
         } else {

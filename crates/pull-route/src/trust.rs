@@ -1,11 +1,10 @@
 //! Who is in charge of a host, and what that allows there.
 
-use puller_config::{ProxyUrl, RegistryHost};
+use puller_config::{MAX_HOST_BYTES, ProxyUrl, RegistryHost};
 use url::Url;
 
 use crate::error::Error;
-use crate::explain::quoted;
-use crate::redirect::MAX_HOST_BYTES;
+use crate::quoted;
 use crate::settings::{Authority, Settings};
 use crate::source::{Source, host_of};
 

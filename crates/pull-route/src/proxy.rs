@@ -37,10 +37,4 @@ impl Proxies {
         };
         proxy.as_ref().filter(|_| !self.direct.matches(url))
     }
-
-    /// The form in which the HTTP client takes them.
-    pub fn client_rule(&self) -> reqwest::Proxy {
-        let proxies = self.clone();
-        reqwest::Proxy::custom(move |url| proxies.for_url(url).map(|proxy| proxy.url().to_owned()))
-    }
 }

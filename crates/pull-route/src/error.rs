@@ -1,0 +1,86 @@
+//! Why the documents allow no way to a registry, or to a host that it sends the puller to.
+
+use thiserror::Error;
+
+/// A rule that ends a pull before a host is asked. The messages hold no secret.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Error {
+    /// What was fetched confidentially is not for this pull. Says nothing of what is in it: the
+    /// message is the host's to read, and the host may have named another secret than the one that
+    /// was meant.
+    #[error(
+        "what \"credentials-uri\" of {authority} names is not used for {registry}, and nothing is \
+        pulled without it: {rule}"
+    )]
+    NotConfided {
+        /// The registry of the image, or its mirror.
+        registry: String,
+        /// The entry with the reference.
+        authority: String,
+        /// What is missing.
+        rule: String,
+    },
+    /// Confidential credentials and a mirror in clear.
+    #[error(
+        "{authority} has \"credentials-uri\" and the mirror http://{host}, but a pull with \
+        confidential credentials is over TLS only: give the mirror an https address"
+    )]
+    ConfidedPlain {
+        /// The mirror.
+        host: String,
+        /// The measured entry.
+        authority: String,
+    },
+    /// The CAs of a token server, of a host for blobs or of a proxy are elsewhere.
+    #[error(
+        "{authority} has \"ca-certs-uri\", which is fetched for the registry that an image names \
+        and for no other host; write \"ca-certs\" there"
+    )]
+    Unresolved {
+        /// The entry.
+        authority: String,
+    },
+    /// A mirror with a reference of its own.
+    #[error(
+        "{authority} has {key:?}, which has no effect for the mirror {mirror}; \
+        write \"credentials-uri\" and \"ca-certs-uri\" into the measured entry of the registry, \
+        and the mirror's credentials into the same docker configuration under its own name"
+    )]
+    MirrorReference {
+        /// The mirror.
+        mirror: String,
+        /// The mirror's own entry.
+        authority: String,
+        /// `credentials-uri` or `ca-certs-uri`.
+        key: &'static str,
+    },
+    /// A registry that no URL can name.
+    #[error("cannot set up a connection to {host}: {reason}")]
+    Address {
+        /// The registry.
+        host: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Plain HTTP where nothing allows it.
+    #[error("{host} is only to be asked over plain HTTP, {rule}")]
+    PlainHttp {
+        /// Host and port.
+        host: String,
+        /// What forbids it.
+        rule: String,
+    },
+    /// The token server would see the credentials, and nothing vouches for it.
+    #[error("{host} sends its callers to the token server {realm:?}, which {rule}")]
+    Realm {
+        /// The registry.
+        host: String,
+        /// The token server, without query.
+        realm: String,
+        /// Why it is not asked.
+        rule: &'static str,
+    },
+    /// A rule of this program's own does not hold.
+    #[error("internal error: {0}")]
+    Internal(String),
+}

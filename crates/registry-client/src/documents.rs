@@ -1,0 +1,214 @@
+//! The documents as they lie in the guest, and the refusal that may lie beside the host's.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pull_route::{Origin, PlacedDocument, Settings};
+use puller_config::{Document, MAX_DOCUMENT_BYTES};
+use zeroize::Zeroizing;
+
+use crate::error::Error;
+
+/// The file beside the document in which `initdata-processor` says why it handed none out.
+///
+/// Two configuration disks, a disk that does not decode, refused initdata: in all of them no
+/// document may mean "no configuration", because that would be a silent anonymous pull.
+const REFUSAL_EXTENSION: &str = "error";
+
+/// The longest refusal that is passed on; the processor writes one line of a sentence or two.
+const MAX_REFUSAL_BYTES: u64 = 4096;
+
+/// Where the documents lie.
+#[derive(Clone, Debug, Default)]
+pub struct Documents {
+    /// The host's document.
+    pub configuration: PathBuf,
+    /// The owner's document, out of measured initdata; where there is no such file, there is no
+    /// such document.
+    pub measured: Option<PathBuf>,
+}
+
+impl Documents {
+    /// The host's document alone.
+    pub fn of(configuration: impl Into<PathBuf>) -> Self {
+        Self {
+            configuration: configuration.into(),
+            measured: None,
+        }
+    }
+
+    /// Reads the documents; no file means the defaults. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be read or breaks a rule is an error and never the defaults: that would
+    /// be a silent anonymous pull. So is a refusal beside the host's document.
+    pub fn load(&self) -> Result<Settings, Error> {
+        // Before the document: whoever writes the two passes through a state with both, never
+        // through one with neither.
+        if let Some(reason) = refusal(&self.configuration)? {
+            return Err(Error::ConfigurationRefused { reason });
+        }
+        let measured = self.measured.as_deref();
+        let measured = measured.map(|path| load(path, Origin::Measured));
+        Ok(Settings::new(
+            measured.transpose()?.unwrap_or_default(),
+            load(&self.configuration, Origin::Configuration)?,
+        ))
+    }
+}
+
+/// Reads a document; no file means the defaults. Blocks.
+///
+/// # Errors
+///
+/// A file that cannot be read or breaks a rule is an error and never the defaults: that would
+/// be a silent anonymous pull.
+fn load(path: &Path, origin: Origin) -> Result<PlacedDocument, Error> {
+    let unreadable = |source| Error::ConfigurationUnreadable {
+        path: path.to_owned(),
+        source,
+    };
+    let Some(file) = open(path).map_err(unreadable)? else {
+        return Ok(PlacedDocument {
+            path: path.to_owned(),
+            ..PlacedDocument::default()
+        });
+    };
+    if !file.metadata().map_err(unreadable)?.is_file() {
+        return Err(unreadable(std::io::Error::other("not a regular file")));
+    }
+    // Reserved once: a buffer that grows leaves copies of what it held behind.
+    let mut text = Zeroizing::new(Vec::with_capacity(MAX_DOCUMENT_BYTES + 1));
+    file.take(MAX_DOCUMENT_BYTES as u64 + 1)
+        .read_to_end(&mut text)
+        .map_err(unreadable)?;
+    let checked = match origin {
+        Origin::Measured => Document::parse_measured(&text),
+        Origin::Configuration => Document::parse(&text),
+    };
+    let checked = checked.map_err(|problems| Error::ConfigurationInvalid {
+        path: path.to_owned(),
+        problems,
+    })?;
+    for warning in &checked.warnings {
+        tracing::warn!(configuration = %path.display(), "{warning}");
+    }
+    Ok(PlacedDocument {
+        document: Arc::new(checked.document),
+        path: path.to_owned(),
+        is_present: true,
+    })
+}
+/// Reads why there is no document, on one printable line.
+fn refusal(document: &Path) -> Result<Option<String>, Error> {
+    let path = document.with_extension(REFUSAL_EXTENSION);
+    let unreadable = |source| Error::ConfigurationUnreadable {
+        path: path.clone(),
+        source,
+    };
+    let Some(file) = open(&path).map_err(unreadable)? else {
+        return Ok(None);
+    };
+    let mut reason = Vec::new();
+    file.take(MAX_REFUSAL_BYTES)
+        .read_to_end(&mut reason)
+        .map_err(unreadable)?;
+    let reason = String::from_utf8_lossy(&reason);
+    let printable = reason
+        .trim()
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c });
+    Ok(Some(printable.collect()))
+}
+
+fn open(path: &Path) -> std::io::Result<Option<File>> {
+    match File::open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use puller_config::RegistryHost;
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// Both documents, in a directory of their own.
+    struct Guest {
+        folder: TempDir,
+        documents: Documents,
+    }
+
+    impl Guest {
+        fn new(measured: &str, configuration: &str) -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let path = |name: &str| folder.path().join(name);
+            let (own, hosts) = (path("measured.toml"), path("imagepuller.toml"));
+            std::fs::write(&own, measured).unwrap();
+            std::fs::write(&hosts, configuration).unwrap();
+            let documents = Documents {
+                configuration: hosts,
+                measured: Some(own),
+            };
+            Self { folder, documents }
+        }
+    }
+
+    #[test]
+    fn a_refusal_beside_the_document_comes_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("imagepuller.toml");
+        let documents = Documents::of(&path);
+        let is_present = || {
+            let settings = documents.load().unwrap();
+            let authority = settings.registry(&RegistryHost::parse("a.corp").unwrap());
+            authority.to_string().starts_with("no entry of ")
+        };
+        assert!(!is_present());
+        std::fs::write(&path, "").unwrap();
+        assert!(is_present());
+
+        let refusal = folder.path().join("imagepuller.error");
+        std::fs::write(&refusal, "two disks\x1b[2J\n").unwrap();
+        let error = documents.load().unwrap_err();
+        assert!(matches!(error, Error::ConfigurationRefused { .. }));
+        let message = error.to_string();
+        assert!(message.contains("two disks [2J"), "{message}");
+        // The owner's document does not help a host that has refused its own.
+        let login = "[registries.\".\"]\nusername = \"owner\"\npassword = \"hunter2\"\n";
+        let measured = Guest::new(login, "");
+        let both = Documents {
+            measured: measured.documents.measured.clone(),
+            ..documents.clone()
+        };
+        let error = both.load().unwrap_err();
+        assert!(matches!(error, Error::ConfigurationRefused { .. }));
+
+        std::fs::remove_file(&refusal).unwrap();
+        std::fs::write(&path, "nonsense").unwrap();
+        assert!(documents.load().is_err());
+    }
+
+    #[test]
+    fn a_measured_document_that_cannot_be_used_stops_everything() {
+        let guest = Guest::new("nonsense", "");
+        let error = guest.documents.load().unwrap_err();
+        assert!(matches!(error, Error::ConfigurationInvalid { .. }));
+        assert!(error.to_string().contains("measured.toml"), "{error}");
+        let measured = guest.documents.measured.as_deref().unwrap();
+        std::fs::remove_file(measured).unwrap();
+        std::fs::create_dir(measured).unwrap();
+        let error = guest.documents.load().unwrap_err();
+        assert!(matches!(error, Error::ConfigurationUnreadable { .. }));
+        std::fs::remove_dir(measured).unwrap();
+        let settings = guest.documents.load().unwrap();
+        assert!(settings.resources().is_none());
+        assert!(guest.folder.path().exists());
+    }
+}
