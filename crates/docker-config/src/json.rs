@@ -2,13 +2,13 @@
 //! the last of two counts.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use foreign_text::json::{self, Duplicates, JsonError, JsonRule, Kind, Limits, Object, Value};
+use foreign_text::position::Position;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-use crate::{DockerConfig, Entry, MAX_CONFIG_BYTES, MAX_ENTRIES};
+use crate::{DockerConfig, Entry, MAX_CONFIG_BYTES, MAX_ENTRIES, MAX_VALUES};
 
 /// Why a file is refused as a whole. Never quotes it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -32,16 +32,19 @@ pub enum ConfigError {
     WrongType {
         /// The line, from 1.
         line: usize,
-        /// The column, from 1.
+        /// The column of the value, from 1.
         column: usize,
     },
     /// More than [`MAX_ENTRIES`].
     #[error("a docker configuration has at most {MAX_ENTRIES} entries")]
     TooManyEntries,
+    /// More than [`MAX_VALUES`].
+    #[error("a docker configuration has at most {MAX_VALUES} values")]
+    TooManyValues,
 }
 
 impl ConfigError {
-    /// The same without a place, for a file that whoever reads the message may not see: a place
+    /// The same without a place, for a file that the reader of the message may not see: a place
     /// tells how long the values are.
     #[must_use]
     pub const fn without_place(&self) -> &'static str {
@@ -50,6 +53,7 @@ impl ConfigError {
             Self::NotJson { .. } => "it is not JSON",
             Self::WrongType { .. } => "it is not a docker configuration",
             Self::TooManyEntries => "it has more entries than any docker configuration",
+            Self::TooManyValues => "it has more values than any docker configuration",
         }
     }
 }
@@ -72,227 +76,174 @@ pub enum Shape {
 ///
 /// [`ConfigError`] if the text is no JSON object.
 pub fn shape(text: &[u8]) -> Result<Shape, ConfigError> {
-    let keys: Map<IgnoredAny> = read(text)?;
-    let has = |name: &str| keys.last.keys().any(|key| key == name);
-    if has("apiVersion") && has("kind") {
+    const KNOWN: [&str; 7] = [
+        "auths",
+        "credhelpers",
+        "credsstore",
+        "httpheaders",
+        "currentcontext",
+        "plugins",
+        "proxies",
+    ];
+    let file = File(text);
+    let value = file.read()?;
+    let keys = file.object(&value)?;
+    if keys.last("apiVersion").is_some() && keys.last("kind").is_some() {
         return Ok(Shape::Manifest);
     }
-    let is_config = |key: &String| {
-        let known = [
-            "auths",
-            "credhelpers",
-            "credsstore",
-            "httpheaders",
-            "currentcontext",
-            "plugins",
-            "proxies",
-        ];
-        known.contains(&key.to_ascii_lowercase().as_str())
-    };
-    let config = keys.last.is_empty() || keys.last.keys().any(is_config);
-    Ok(if config { Shape::Config } else { Shape::Legacy })
+    let is_known = |(key, _): (&str, _)| KNOWN.contains(&key.to_ascii_lowercase().as_str());
+    let is_config = keys.is_empty() || keys.members().any(is_known);
+    Ok(if is_config {
+        Shape::Config
+    } else {
+        Shape::Legacy
+    })
 }
 
 pub(crate) fn parse_config(text: &[u8]) -> Result<DockerConfig, ConfigError> {
-    check_length(text)?;
-    let Top(mut config, auths) = read(text)?;
-    config.take_entries(auths)?;
+    let file = File::bounded(text)?;
+    let value = file.read()?;
+    let mut config = DockerConfig::default();
+    let mut tables = 0;
+    for (key, value) in file.object(&value)?.members() {
+        match key.to_ascii_lowercase().as_str() {
+            "auths" => {
+                tables += 1;
+                // As in Go: a second object adds to the first, and nothing means none.
+                match file.optional(value)? {
+                    Some(more) => config.add_entries(&file, more)?,
+                    None => config.clear_entries(),
+                }
+            }
+            "credhelpers" => {
+                let helpers = file.optional(value)?.map(Object::members);
+                let names = helpers.into_iter().flatten();
+                config.helpers = names.map(|(name, _)| name.to_owned()).collect();
+                config.helpers.sort();
+                config.helpers.dedup();
+            }
+            "credsstore" => {
+                config.has_store = file.text(value)?.is_some_and(|store| !store.is_empty());
+            }
+            "httpheaders" => {
+                let headers = file.optional(value)?;
+                config.has_headers = headers.is_some_and(|headers| !headers.is_empty());
+            }
+            _ => {}
+        }
+    }
+    config.has_several_tables = tables > 1;
     Ok(config)
 }
 
 pub(crate) fn parse_legacy(text: &[u8]) -> Result<DockerConfig, ConfigError> {
-    check_length(text)?;
+    let file = File::bounded(text)?;
+    let value = file.read()?;
     let mut config = DockerConfig::default();
-    config.take_entries(read(text)?)?;
+    config.add_entries(&file, file.object(&value)?)?;
     Ok(config)
 }
 
 impl DockerConfig {
-    fn take_entries(&mut self, auths: Map<Option<Entry>>) -> Result<(), ConfigError> {
-        if auths.is_too_long {
+    fn add_entries(&mut self, file: &File<'_>, auths: &Object<'_>) -> Result<(), ConfigError> {
+        if auths.members().count() > MAX_ENTRIES {
             return Err(ConfigError::TooManyEntries);
         }
-        self.repeated.extend(auths.repeated);
-        let entries = auths.last.into_iter();
-        self.entries = entries
-            .map(|(key, entry)| (key, entry.unwrap_or_default()))
-            .collect();
+        for (key, value) in auths.members() {
+            let entry = match file.optional(value)? {
+                Some(members) => file.entry(members)?,
+                None => Entry::default(),
+            };
+            if self.entries.insert(key.to_owned(), entry).is_some() {
+                self.repeated.push(key.to_owned());
+            }
+        }
+        if self.entries.len() > MAX_ENTRIES {
+            return Err(ConfigError::TooManyEntries);
+        }
         Ok(())
     }
-}
 
-fn check_length(text: &[u8]) -> Result<(), ConfigError> {
-    if text.len() > MAX_CONFIG_BYTES {
-        return Err(ConfigError::TooLong);
-    }
-    Ok(())
-}
-
-/// Reads JSON; `serde_json` bounds the nesting. Its errors may quote a value and are not shown.
-fn read<'t, T: Deserialize<'t>>(text: &'t [u8]) -> Result<T, ConfigError> {
-    serde_json::from_slice(text).map_err(|error| {
-        let (line, column) = (error.line(), error.column());
-        if error.is_data() {
-            ConfigError::WrongType { line, column }
-        } else {
-            ConfigError::NotJson { line, column }
-        }
-    })
-}
-
-/// An object whose keys are data.
-#[derive(Debug)]
-struct Map<T> {
-    last: BTreeMap<String, T>,
-    repeated: Vec<String>,
-    /// Whether it has more than [`MAX_ENTRIES`] keys; the rest is not kept.
-    is_too_long: bool,
-}
-
-impl<T> Default for Map<T> {
-    fn default() -> Self {
-        Self {
-            last: BTreeMap::new(),
-            repeated: Vec::new(),
-            is_too_long: false,
-        }
+    fn clear_entries(&mut self) {
+        self.entries = BTreeMap::new();
+        self.repeated = Vec::new();
     }
 }
 
-impl<T> Map<T> {
-    fn extend(&mut self, more: Self) {
-        for (key, value) in more.last {
-            if self.last.insert(key.clone(), value).is_some() {
-                self.repeated.push(key);
-            }
+/// A file whose values are read; it says where one of another type is.
+struct File<'a>(&'a [u8]);
+
+impl<'a> File<'a> {
+    fn bounded(text: &'a [u8]) -> Result<Self, ConfigError> {
+        if text.len() > MAX_CONFIG_BYTES {
+            return Err(ConfigError::TooLong);
         }
-        self.repeated.extend(more.repeated);
-        self.is_too_long |= more.is_too_long || self.last.len() > MAX_ENTRIES;
+        Ok(Self(text))
     }
-}
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Map<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Keys<T>(Map<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Keys<T> {
-            type Value = Map<T>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Map<T>, A::Error> {
-                let mut read = self.0;
-                let mut count = 0;
-                while let Some(key) = map.next_key::<String>()? {
-                    count += 1;
-                    if count > MAX_ENTRIES {
-                        read.is_too_long = true;
-                        map.next_value::<IgnoredAny>()?;
-                    } else if read.last.insert(key.clone(), map.next_value()?).is_some() {
-                        read.repeated.push(key);
-                    }
-                }
-                Ok(read)
-            }
-        }
-        deserializer.deserialize_map(Keys(Self::default()))
+    fn read(&self) -> Result<Value<'a>, ConfigError> {
+        let limits = Limits {
+            bytes: self.0.len(),
+            values: MAX_VALUES,
+            depth: json::MAX_DEPTH,
+        };
+        let refusal = |JsonError { rule, line, column }| match rule {
+            JsonRule::TooManyValues(_) => ConfigError::TooManyValues,
+            _ => ConfigError::NotJson { line, column },
+        };
+        json::read(self.0, limits, Duplicates::Kept).map_err(refusal)
     }
-}
 
-/// The outermost object of `config.json`.
-struct Top(DockerConfig, Map<Option<Entry>>);
-
-impl<'de> Deserialize<'de> for Top {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Keys;
-        impl<'de> Visitor<'de> for Keys {
-            type Value = Top;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Top, A::Error> {
-                let mut config = DockerConfig::default();
-                let mut auths = Map::default();
-                let mut tables = 0;
-                while let Some(key) = map.next_key::<String>()? {
-                    match key.to_ascii_lowercase().as_str() {
-                        "auths" => {
-                            tables += 1;
-                            // As in Go: a second object adds to the first, and nothing means none.
-                            match map.next_value::<Option<Map<_>>>()? {
-                                Some(more) => auths.extend(more),
-                                None => auths = Map::default(),
-                            }
-                        }
-                        "credhelpers" => {
-                            let helpers: Option<Map<IgnoredAny>> = map.next_value()?;
-                            config.helpers = helpers.unwrap_or_default().last.into_keys().collect();
-                        }
-                        "credsstore" => {
-                            let store: Option<String> = map.next_value()?;
-                            config.has_store = store.is_some_and(|store| !store.is_empty());
-                        }
-                        "httpheaders" => {
-                            let headers: Option<Map<IgnoredAny>> = map.next_value()?;
-                            config.has_headers =
-                                headers.is_some_and(|headers| !headers.last.is_empty());
-                        }
-                        _ => {
-                            map.next_value::<IgnoredAny>()?;
-                        }
-                    }
-                }
-                config.has_several_tables = tables > 1;
-                Ok(Top(config, auths))
-            }
-        }
-        deserializer.deserialize_map(Keys)
+    fn wrong_type(&self, value: &Value<'_>) -> ConfigError {
+        let Position { line, column } = Position::of(self.0, value.offset);
+        ConfigError::WrongType { line, column }
     }
-}
 
-impl<'de> Deserialize<'de> for Entry {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Keys;
-        impl<'de> Visitor<'de> for Keys {
-            type Value = Entry;
+    fn object<'o>(&self, value: &'o Value<'a>) -> Result<&'o Object<'a>, ConfigError> {
+        value.object().ok_or_else(|| self.wrong_type(value))
+    }
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
+    /// An object; `None` for `null`.
+    fn optional<'o>(&self, value: &'o Value<'a>) -> Result<Option<&'o Object<'a>>, ConfigError> {
+        match &value.kind {
+            Kind::Null => Ok(None),
+            _ => self.object(value).map(Some),
+        }
+    }
+
+    /// A text; `None` for `null`.
+    fn text<'o>(&self, value: &'o Value<'a>) -> Result<Option<&'o str>, ConfigError> {
+        match &value.kind {
+            Kind::Null => Ok(None),
+            Kind::Text(text) => Ok(Some(text)),
+            _ => Err(self.wrong_type(value)),
+        }
+    }
+
+    fn entry(&self, members: &Object<'a>) -> Result<Entry, ConfigError> {
+        let mut entry = Entry::default();
+        let mut seen: Vec<String> = Vec::new();
+        for (key, value) in members.members() {
+            let name = key.to_ascii_lowercase();
+            let field = match name.as_str() {
+                "username" => &mut entry.username,
+                "password" => &mut entry.password,
+                "auth" => &mut entry.auth,
+                "identitytoken" => &mut entry.identity_token,
+                "registrytoken" => &mut entry.registry_token,
+                _ => continue,
+            };
+            // As in Go, `null` changes nothing.
+            if let Some(text) = self.text(value)? {
+                *field = Zeroizing::new(text.to_owned());
             }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entry, A::Error> {
-                let mut entry = Entry::default();
-                let mut seen: Vec<String> = Vec::new();
-                while let Some(key) = map.next_key::<String>()? {
-                    let name = key.to_ascii_lowercase();
-                    let field = match name.as_str() {
-                        "username" => &mut entry.username,
-                        "password" => &mut entry.password,
-                        "auth" => &mut entry.auth,
-                        "identitytoken" => &mut entry.identity_token,
-                        "registrytoken" => &mut entry.registry_token,
-                        _ => {
-                            map.next_value::<IgnoredAny>()?;
-                            continue;
-                        }
-                    };
-                    // As in Go, `null` changes nothing.
-                    if let Some(value) = map.next_value::<Option<Zeroizing<String>>>()? {
-                        *field = value;
-                    }
-                    // At most the five members above.
-                    if seen.contains(&name) {
-                        entry.is_ambiguous = true;
-                    } else {
-                        seen.push(name);
-                    }
-                }
-                Ok(entry)
+            // At most the five members above.
+            if seen.contains(&name) {
+                entry.is_ambiguous = true;
+            } else {
+                seen.push(name);
             }
         }
-        deserializer.deserialize_map(Keys)
+        Ok(entry)
     }
 }

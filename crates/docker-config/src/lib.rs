@@ -47,6 +47,10 @@ pub const MAX_CONFIG_BYTES: usize = 1 << 20;
 /// The most entries of a file: as many as the document has.
 pub const MAX_ENTRIES: usize = puller_config::MAX_REGISTRIES;
 
+/// The most JSON values of a file, also in what is not read: many times what its entries take. They
+/// take memory while the file is read. Raising it breaks nothing.
+pub const MAX_VALUES: usize = 100_000;
+
 /// What a file says: its entries as they are written, each key once. `Debug` shows no key either:
 /// one may hold a password before an `@`.
 #[derive(Clone, Default)]

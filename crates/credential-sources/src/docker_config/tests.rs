@@ -342,15 +342,18 @@ fn files_are_told_apart_by_their_keys() {
 #[test]
 fn other_texts_are_refused_by_their_place() {
     for (json, expected) in [
-        ("", ConfigError::NotJson { line: 1, column: 0 }),
-        ("{\"hunter2", ConfigError::NotJson { line: 1, column: 9 }),
-        ("[]", ConfigError::WrongType { line: 1, column: 0 }),
+        ("", ConfigError::NotJson { line: 1, column: 1 }),
+        (
+            "{\"hunter2",
+            ConfigError::NotJson {
+                line: 1,
+                column: 10,
+            },
+        ),
+        ("[]", ConfigError::WrongType { line: 1, column: 1 }),
         (
             "{\"auths\":\n{\"a\":\"hunter2\"}}",
-            ConfigError::WrongType {
-                line: 2,
-                column: 14,
-            },
+            ConfigError::WrongType { line: 2, column: 6 },
         ),
         (
             "{\"auths\":{\"a\":{\"auth\":7}}}",
