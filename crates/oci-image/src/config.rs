@@ -1,11 +1,12 @@
 //! Verified image configurations: for which platform an image is, and what its layers are when they
 //! are plain.
 
+use foreign_text::shown;
 use serde::Deserialize;
 
 use crate::digest::Digest;
 use crate::invalid::InvalidDocument;
-use crate::json::{self, Names, quote};
+use crate::json::{self, Names};
 use crate::manifest::{MAX_CONFIG_BYTES, check_length};
 use crate::platform::Platform;
 
@@ -60,7 +61,7 @@ impl ImageConfig {
         if raw.rootfs.kind != "layers" {
             return Err(InvalidDocument::Content(format!(
                 "has a root file system of type {} instead of layers",
-                quote(&raw.rootfs.kind)
+                shown(&raw.rootfs.kind).quoted()
             )));
         }
         let count = raw.rootfs.diff_ids.len();

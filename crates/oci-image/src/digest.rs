@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use foreign_text::hex;
 use sha2::Digest as _;
 
 /// The name of some content: an algorithm and the hash of every byte.
@@ -196,11 +197,11 @@ impl Hasher {
         match self {
             Self::Sha256(state) => Digest {
                 algorithm: Algorithm::Sha256,
-                hex: hex(&state.finalize()),
+                hex: hex::encode(&state.finalize()),
             },
             Self::Sha512(state) => Digest {
                 algorithm: Algorithm::Sha512,
-                hex: hex(&state.finalize()),
+                hex: hex::encode(&state.finalize()),
             },
         }
     }
@@ -210,14 +211,6 @@ impl fmt::Debug for Hasher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Hasher")
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let nibbles = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
-    nibbles
-        .map(|nibble| char::from(DIGITS[usize::from(nibble)]))
-        .collect()
 }
 
 /// Bytes as a registry sent them. Nothing but [`Unverified::verify`] gives them out.

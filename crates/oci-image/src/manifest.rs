@@ -1,12 +1,13 @@
 //! Verified manifests and indexes, read into what a pull needs (OCI image specification, "Image
 //! Manifest", "Image Index").
 
+use foreign_text::shown;
 use serde::Deserialize;
 
 pub use crate::descriptor::Descriptor;
 use crate::descriptor::is_artifact;
 pub use crate::invalid::InvalidDocument;
-use crate::json::{self, Names, quote};
+use crate::json::{self, Names};
 use crate::media_type::{
     CONFIG_TYPES, ENCRYPTED, INDEX_TYPES, LAYER_TYPES, MANIFEST_TYPES, SCHEMA_1_TYPES, describe,
     may_be_encrypted,
@@ -119,7 +120,7 @@ impl Manifest {
             )),
             _ => Err(InvalidDocument::Kind(format!(
                 "is no image but of type {}, or lacks its parts",
-                quote(media_type)
+                shown(media_type).quoted()
             ))),
         }
     }
@@ -156,7 +157,7 @@ fn check_schema(raw: &RawManifest) -> Result<(), InvalidDocument> {
 fn contradiction(kind: &str, media_type: &str) -> InvalidDocument {
     InvalidDocument::Kind(format!(
         "has the parts of {kind}, but is said to be of type {}: is no image",
-        quote(media_type)
+        shown(media_type).quoted()
     ))
 }
 
@@ -202,7 +203,7 @@ fn check_layer(layer: &Descriptor) -> Result<(), InvalidDocument> {
         return Err(InvalidDocument::Layer(format!(
             "has a layer {digest} of the plain type {} with annotations that describe its \
             encryption",
-            quote(media_type)
+            shown(media_type).quoted()
         )));
     }
     let is_known = match media_type.strip_suffix(ENCRYPTED) {
@@ -212,7 +213,7 @@ fn check_layer(layer: &Descriptor) -> Result<(), InvalidDocument> {
     if !is_known {
         return Err(InvalidDocument::Layer(format!(
             "has a layer {digest} of unknown type {}",
-            quote(media_type)
+            shown(media_type).quoted()
         )));
     }
     if layer.size > MAX_LAYER_BYTES {

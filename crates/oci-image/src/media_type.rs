@@ -1,6 +1,6 @@
 //! The media types of images, and the names of what else registries hold.
 
-use crate::json::quote;
+use foreign_text::shown;
 
 pub(crate) const INDEX_TYPES: [&str; 2] = [
     "application/vnd.oci.image.index.v1+json",
@@ -79,9 +79,9 @@ pub(crate) fn describe(media_type: &str) -> String {
         .iter()
         .find(|(beginning, _)| media_type.starts_with(beginning));
     match known {
-        Some((_, what)) => format!("{what} ({})", quote(media_type)),
+        Some((_, what)) => format!("{what} ({})", shown(media_type).quoted()),
         None if media_type.is_empty() => "an artifact that does not say of which type".to_owned(),
         None if media_type == EMPTY_TYPE => "an artifact without a configuration".to_owned(),
-        None => format!("an artifact of type {}", quote(media_type)),
+        None => format!("an artifact of type {}", shown(media_type).quoted()),
     }
 }

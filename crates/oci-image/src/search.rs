@@ -9,6 +9,8 @@
 //! entries that name no platform come last. Where containerd takes the first of these, their
 //! configurations decide here.
 
+use foreign_text::shown;
+
 use crate::config::ImageConfig;
 use crate::descriptor::Descriptor;
 use crate::digest::Digest;
@@ -276,8 +278,8 @@ impl Candidate {
             return Ok(());
         }
         Err(InvalidDocument::Kind(format!(
-            "is listed as {:?} and is something else",
-            self.media_type
+            "is listed as {} and is something else",
+            shown(&self.media_type).quoted()
         )))
     }
 }

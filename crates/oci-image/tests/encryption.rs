@@ -72,7 +72,7 @@ fn what_is_not_what_its_author_made_is_refused() {
         (
             &encrypted,
             format!("{{{pubopts},{pubopts}}}"),
-            "duplicate field",
+            "is there twice",
         ),
         (
             &encrypted,

@@ -270,9 +270,9 @@ fn a_document_with_two_meanings_is_refused() {
         // their case.
         (
             both(&format!(r#""layers":[{}]"#, descriptor(LAYER))),
-            "duplicate field \"layers\"",
+            "\"layers\" is there twice",
         ),
-        (both(r#""schemaVersion":2"#), "duplicate field"),
+        (both(r#""schemaVersion":2"#), "is there twice"),
         (both(&format!(r#""Manifests":[{entry}]"#)), "in case only"),
         (both(r#""Layers":[]"#), "in case only"),
         (both(r#""layer\u017f":[]"#), "in case only"),
@@ -283,7 +283,7 @@ fn a_document_with_two_meanings_is_refused() {
         ),
         (
             one.replacen("\"size\":7", r#""size":7,"size":8"#, 1),
-            "duplicate field \"size\"",
+            "\"size\" is there twice",
         ),
         (
             index(
@@ -294,7 +294,7 @@ fn a_document_with_two_meanings_is_refused() {
         ),
         (
             both(r#""annotations":{"a":"1","a":"2"}"#),
-            "duplicate field \"a\"",
+            "\"a\" is there twice",
         ),
     ] {
         let error = refusal(&text);
@@ -424,7 +424,7 @@ fn a_configuration_must_fit_its_manifest() {
         (good.replace(DIGEST, "sha256:x"), "cannot be read"),
         (
             config("\"os\":\"linux\",\"os\":\"linux\",", "layers", &[DIGEST]),
-            "duplicate field",
+            "is there twice",
         ),
         (
             config("\"Rootfs\":{},", "layers", &[DIGEST]),
