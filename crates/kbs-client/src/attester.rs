@@ -9,7 +9,10 @@ use thiserror::Error;
 
 /// A trusted execution environment that vouches for bytes of the guest's choice.
 pub trait Attester: Send + Sync + fmt::Debug {
-    /// What the protocol calls it, such as `tdx`.
+    /// What `kbs-attester` of `[resources]` calls it.
+    fn name(&self) -> &'static str;
+
+    /// What the protocol calls the environment, such as `tdx`.
     fn tee(&self) -> &'static str;
 
     /// Evidence in the broker's format that holds `report_data`, a hash of 32 to 64 bytes. It is
@@ -32,6 +35,10 @@ pub struct AttesterError(pub String);
 pub struct Sample;
 
 impl Attester for Sample {
+    fn name(&self) -> &'static str {
+        "sample"
+    }
+
     fn tee(&self) -> &'static str {
         "sample"
     }

@@ -1,36 +1,15 @@
 //! The sources in their order.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use puller_config::{ResourceUri, Resources, SecretReference};
+use puller_config::{ResourceUri, Resources};
 use tokio::time::{Instant, timeout_at};
 use zeroize::Zeroizing;
 
 use crate::attester::Attester;
 use crate::error::{Error, Failure, Fault};
-use crate::sealed;
-use crate::source::{self, Source};
-
-/// How long things may take.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// One request with its whole answer.
-    pub request: Duration,
-    /// All that one secret needs: each source, and for a sealed one several resources.
-    pub whole: Duration,
-}
-
-/// 20 seconds for a request and 60 for the whole. The data hub itself waits 50 seconds for a
-/// broker; a broker that needs as long is better asked again by the next pull.
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            request: Duration::from_secs(20),
-            whole: Duration::from_secs(60),
-        }
-    }
-}
+use crate::limits::Limits;
+use crate::source::Source;
 
 /// Everything that can be asked for a secret.
 ///
@@ -42,41 +21,25 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client for the sources of `[resources]`; nothing is asked yet.
+    /// A client for the sources of `[resources]`; nothing is asked yet. Of the attesters, the one
+    /// that `[resources]` names is asked for evidence.
     ///
     /// # Errors
     ///
-    /// [`Error::Source`] where one cannot be used.
-    pub fn new(resources: &Resources, limits: Limits) -> Result<Self, Error> {
-        let attester = source::attester(resources.kbs_attester)?;
-        Self::build(resources, attester, limits)
-    }
-
-    /// The same with an attester that `[resources]` has no name for.
-    ///
-    /// # Errors
-    ///
-    /// As with [`Client::new`].
-    pub fn with_attester(
+    /// [`Error::Source`] where a source cannot be used, or the attester is not among these.
+    pub fn new(
         resources: &Resources,
-        attester: Arc<dyn Attester>,
+        attesters: &[Arc<dyn Attester>],
         limits: Limits,
     ) -> Result<Self, Error> {
-        Self::build(resources, Some(attester), limits)
-    }
-
-    fn build(
-        resources: &Resources,
-        attester: Option<Arc<dyn Attester>>,
-        limits: Limits,
-    ) -> Result<Self, Error> {
-        let prepare = |source| Source::new(source, resources, attester.as_ref(), limits);
+        let attester = match resources.kbs_attester {
+            None => None,
+            Some(kind) => Some(named(&kind.to_string(), attesters)?),
+        };
+        let prepare = |source| Source::new(source, resources, attester, limits);
+        let sources = resources.sources.iter().map(prepare);
         Ok(Self {
-            sources: resources
-                .sources
-                .iter()
-                .map(prepare)
-                .collect::<Result<_, _>>()?,
+            sources: sources.collect::<Result<_, _>>()?,
             limits,
         })
     }
@@ -88,23 +51,12 @@ impl Client {
     ///
     /// [`Error::NotConfigured`], or [`Error::Unavailable`] with what each source said.
     pub async fn resource(&self, uri: &ResourceUri) -> Result<Zeroizing<Vec<u8>>, Error> {
-        self.resolve(uri, Instant::now() + self.limits.whole).await
+        self.resolve(uri, self.deadline()).await
     }
 
-    /// Gets the secret that a reference stands for: a resource, or what is in a sealed secret.
-    ///
-    /// # Errors
-    ///
-    /// As with [`Client::resource`], and [`Error::Sealed`].
-    pub async fn reference(
-        &self,
-        reference: &SecretReference,
-    ) -> Result<Zeroizing<Vec<u8>>, Error> {
-        let deadline = Instant::now() + self.limits.whole;
-        match reference {
-            SecretReference::Resource(uri) => self.resolve(uri, deadline).await,
-            SecretReference::Sealed(text) => Ok(sealed::open(self, text.expose(), deadline).await?),
-        }
+    /// When what begins now has to be over.
+    pub(crate) fn deadline(&self) -> Instant {
+        Instant::now() + self.limits.whole
     }
 
     /// Asks one source after the other until `deadline`.
@@ -141,4 +93,16 @@ impl Client {
             failures,
         })
     }
+}
+
+fn named<'a>(
+    name: &str,
+    attesters: &'a [Arc<dyn Attester>],
+) -> Result<&'a Arc<dyn Attester>, Error> {
+    let mut attesters = attesters.iter();
+    let found = attesters.find(|attester| attester.name() == name);
+    found.ok_or_else(|| Error::Source {
+        source_name: format!("attester {name}"),
+        reason: "this program does not have it".to_owned(),
+    })
 }

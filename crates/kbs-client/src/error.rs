@@ -4,16 +4,11 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use jose::{JweError, KeyError};
-use puller_config::ResourceUri;
+use jose::{JweError, JwsError, KeyError};
+use puller_config::{InvalidResourceUri, ResourceUri};
 use thiserror::Error;
 
 use crate::attester::AttesterError;
-use crate::sealed::SealedError;
-
-/// The largest resource, in bytes: a document of credentials, a key, a list of certificates.
-/// Kubernetes' secrets end there too.
-pub const MAX_RESOURCE_BYTES: usize = 1 << 20;
 
 /// Why a secret could not be had.
 #[derive(Debug, Error)]
@@ -157,6 +152,86 @@ pub enum Fault {
     /// The file with the token that a broker takes.
     #[error("takes the token of \"kbs-token-file\", and that file {0}")]
     TokenFile(Box<Fault>),
+}
+
+/// Why a sealed secret stays closed. None of the texts repeats a part of it.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum SealedError {
+    /// It is not `sealed.` and three parts.
+    #[error(
+        "it is not \"sealed.\" with three parts behind it (header, payload and signature); forms \
+        without a real signature are not taken"
+    )]
+    Form,
+    /// It is no JWS that this program reads.
+    #[error("read its signed form: {0}")]
+    Jws(#[source] JwsError),
+    /// It does not say by which key it is signed.
+    #[error(
+        "its header has no \"kid\"; sign it with \"kid\" set to the kbs:/// URI of the public key"
+    )]
+    NoKid,
+    /// It names a key that is no resource.
+    #[error(
+        "its \"kid\" is not the URI of a resource: {0}; file names are not taken, put the public \
+        key into the broker"
+    )]
+    Kid(#[source] InvalidResourceUri),
+    /// It names a key that a plugin of the broker makes up.
+    #[error(
+        "its \"kid\" names a plugin of the broker; a key that verifies is a resource, \
+        kbs:///repository/type/tag"
+    )]
+    KidPlugin,
+    /// The key that verifies it could not be had.
+    #[error("get the key that verifies it: {0}")]
+    Key(#[source] Box<Error>),
+    /// What its `kid` names is no public key.
+    #[error("read the key that verifies it, {uri}: {reason}")]
+    NotAKey {
+        /// Where the key should be.
+        uri: ResourceUri,
+        /// What is wrong with it.
+        #[source]
+        reason: JwsError,
+    },
+    /// The signature is not by that key.
+    #[error("check its signature with {uri}: {reason}")]
+    Signature {
+        /// The key that was tried.
+        uri: ResourceUri,
+        /// What is wrong.
+        #[source]
+        reason: JwsError,
+    },
+    /// What is signed says nothing that this program understands.
+    #[error("its payload {0}")]
+    Payload(&'static str),
+    /// What is signed names no resource.
+    #[error("\"{member}\" of its payload is not the URI of a resource: {reason}")]
+    Uri {
+        /// The member.
+        member: &'static str,
+        /// What is wrong with it.
+        #[source]
+        reason: InvalidResourceUri,
+    },
+    /// The resource that it points to could not be had.
+    #[error("get what it points to: {0}")]
+    Target(#[source] Box<Error>),
+    /// The key that encrypts it is none.
+    #[error("{uri} is no key of 32 bytes, which \"A256GCM\" needs")]
+    KeyLength {
+        /// Where the key should be.
+        uri: ResourceUri,
+    },
+    /// Something in it is not what the key encrypted.
+    #[error("\"{member}\" of its payload was not encrypted with the key that belongs to it")]
+    Decrypt {
+        /// The member.
+        member: &'static str,
+    },
 }
 
 /// What a broker calls an error: nothing, or a word of few safe characters.

@@ -4,19 +4,19 @@
 //! Such a file is as secret as the place where it is: only for a file system that nobody else can
 //! read.
 
-use std::borrow::Cow;
 use std::fmt;
-use std::fs::File;
-use std::io::{ErrorKind, Read as _};
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use foreign_text::bounded::{self, ReadError};
+use foreign_text::json::Duplicates;
 use puller_config::ResourceUri;
-use serde::de::{Deserializer as _, Error as _, MapAccess, Visitor};
 use zeroize::Zeroizing;
 
 use crate::error::Fault;
+use crate::json;
 
 /// The largest file, in bytes: a few resources of the largest size.
 pub const MAX_FILE_BYTES: usize = 4 << 20;
@@ -48,38 +48,13 @@ pub async fn read(
 }
 
 fn read_now(path: &Path, limit_bytes: usize) -> Result<Zeroizing<Vec<u8>>, Fault> {
-    let failed = |error: std::io::Error| Fault::File(error.kind());
-    // Opening a pipe would wait for whoever writes to it.
-    if !std::fs::metadata(path).map_err(failed)?.is_file() {
-        return Err(Fault::Content {
+    bounded::read_path(path, limit_bytes).map_err(|error| match error {
+        ReadError::NotRegular => Fault::Content {
             rule: "it is no regular file",
-        });
-    }
-    let mut file = File::open(path).map_err(failed)?;
-    let length = file.metadata().map_err(failed)?.len();
-    let too_large = Fault::TooLarge { limit_bytes };
-    let capacity = match usize::try_from(length) {
-        Ok(length) if length <= limit_bytes => length + 1,
-        _ => return Err(too_large),
-    };
-    // Never grows, so no copy of it stays behind: a file that grows meanwhile is refused.
-    let mut bytes = Zeroizing::new(vec![0; capacity]);
-    let mut filled = 0;
-    while filled < bytes.len() {
-        match file.read(&mut bytes[filled..]) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(failed(error)),
-        }
-    }
-    if filled == bytes.len() {
-        return Err(Fault::Content {
-            rule: "it grows while it is read",
-        });
-    }
-    bytes.truncate(filled);
-    Ok(bytes)
+        },
+        ReadError::TooLong { .. } => Fault::TooLarge { limit_bytes },
+        error => Fault::File(io::Error::from(error).kind()),
+    })
 }
 
 /// What a file has for one name.
@@ -104,89 +79,26 @@ impl fmt::Debug for Found {
 /// [`Fault::Content`] where the text is not such a file, all other entries included: a broken file
 /// is not half believed.
 pub fn find(text: &[u8], name: &str) -> Result<Found, Fault> {
-    let mut entries = Entries {
-        name,
-        found: Found {
-            resource: None,
-            repeated: 0,
-        },
-        is_base64: true,
+    let content = |rule| Fault::Content { rule };
+    let value = json::object(text, Duplicates::Kept)
+        .ok_or(content("it is not one JSON object of strings"))?;
+    let mut found = Found {
+        resource: None,
+        repeated: 0,
     };
-    let mut reader = serde_json::Deserializer::from_slice(text);
-    let read = reader
-        .deserialize_map(&mut entries)
-        .and_then(|()| reader.end());
-    let rule = match read {
-        Ok(()) => return Ok(entries.found),
-        Err(_) if !entries.is_base64 => "a value is not standard base64 with padding",
-        // The parser's own words may quote a value.
-        Err(_) => "it is not one JSON object of strings",
-    };
-    Err(Fault::Content { rule })
-}
-
-struct Entries<'a> {
-    name: &'a str,
-    found: Found,
-    is_base64: bool,
-}
-
-impl<'de> Visitor<'de> for &mut Entries<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object of strings")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(key) = map.next_key::<Text<'de>>()? {
-            let value = map.next_value::<Text<'de>>()?;
-            let mut bytes = Zeroizing::new(vec![0; base64::decoded_len_estimate(value.0.len())]);
-            let Ok(length) = STANDARD.decode_slice(value.0.as_bytes(), &mut bytes) else {
-                self.is_base64 = false;
-                return Err(A::Error::custom("no base64"));
-            };
-            if key.0 == self.name {
-                bytes.truncate(length);
-                self.found.repeated += usize::from(self.found.resource.is_some());
-                self.found.resource = Some(bytes);
-            }
-        }
-        Ok(())
-    }
-}
-
-/// A string that is borrowed where it can be, and zeroed where it was copied because of escapes.
-struct Text<'de>(Cow<'de, str>);
-
-impl Drop for Text<'_> {
-    fn drop(&mut self) {
-        if let Cow::Owned(text) = &mut self.0 {
-            zeroize::Zeroize::zeroize(text);
+    for (key, value) in value.members() {
+        let text = value.text();
+        let text = text.ok_or(content("it is not one JSON object of strings"))?;
+        let mut bytes = Zeroizing::new(vec![0; base64::decoded_len_estimate(text.len())]);
+        let length = STANDARD.decode_slice(text, &mut bytes);
+        let length = length.map_err(|_| content("a value is not standard base64 with padding"))?;
+        if key == name {
+            bytes.truncate(length);
+            found.repeated += usize::from(found.resource.is_some());
+            found.resource = Some(bytes);
         }
     }
-}
-
-impl<'de> serde::Deserialize<'de> for Text<'de> {
-    fn deserialize<D: serde::Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
-        struct Strings;
-        impl<'de> Visitor<'de> for Strings {
-            type Value = Text<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
-
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(Text(Cow::Borrowed(text)))
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Text(Cow::Owned(text.to_owned())))
-            }
-        }
-        reader.deserialize_str(Strings)
-    }
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -276,7 +188,8 @@ mod tests {
             matches!(absent, Fault::File(ErrorKind::NotFound)),
             "{absent}"
         );
-        // A file that tells no length.
-        assert!(read_now(Path::new("/proc/self/status"), 1 << 20).is_err());
+        // A file that tells no length, up to the limit.
+        assert!(read_now(Path::new("/proc/self/status"), 1 << 20).is_ok());
+        assert!(read_now(Path::new("/proc/self/status"), 10).is_err());
     }
 }

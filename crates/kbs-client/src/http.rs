@@ -6,6 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use foreign_text::shown;
 use puller_config::Roots;
 use reqwest::header::HeaderMap;
 use reqwest::{Client, RequestBuilder, StatusCode};
@@ -23,9 +24,6 @@ const MAX_HEADERS: usize = 100;
 
 /// How much of an answer without success is read: a broker's errors are one line.
 const MAX_ERROR_BYTES: usize = 16 << 10;
-
-/// How much of the system's own words an error repeats.
-const MAX_REASON_CHARS: usize = 200;
 
 /// How this program names itself.
 const USER_AGENT: &str = concat!("imagepuller/", env!("CARGO_PKG_VERSION"));
@@ -75,7 +73,7 @@ impl Http {
             .pool_max_idle_per_host(0)
             .user_agent(USER_AGENT)
             .build()
-            .map_err(|error| shown(&error.to_string()))?;
+            .map_err(|error| shown(&error.to_string()).to_string())?;
         let roots = match roots {
             Some(_) => "only \"kbs-ca-certs\" of [resources] are trusted",
             None => {
@@ -228,7 +226,7 @@ fn connection(error: &reqwest::Error) -> String {
     match system {
         // A name that is not found has no kind of its own; what the system says of it holds nothing
         // from the peer.
-        Some(system) if error.is_connect() => shown(&system.to_string()),
+        Some(system) if error.is_connect() => shown(&system.to_string()).to_string(),
         Some(system) => system.kind().to_string(),
         None if error.is_connect() => "no connection came about".to_owned(),
         None => "it hung up, or does not speak HTTP".to_owned(),
@@ -250,9 +248,4 @@ fn inner<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a (dyn StdError + 
         Some(inner) => Some(inner),
         None => error.source(),
     }
-}
-
-fn shown(text: &str) -> String {
-    let printable = text.chars().filter(|letter| !letter.is_control());
-    printable.take(MAX_REASON_CHARS).collect()
 }

@@ -18,8 +18,8 @@
 //! - `client`: the sources in their order. `source`: what they have in common.
 //! - `hub`, `gateway`, `broker`, `files`: the sources.
 //! - [`attester`]: how a guest proves to a broker what it is.
-//! - `sealed`: sealed secrets.
-//! - `http`, `buffer`: requests with limits, bytes that are zeroed.
+//! - `reference`: what a reference stands for. `sealed`: the form of sealed secrets.
+//! - `http`, `buffer`, `json`: requests with limits, bytes that are zeroed, objects read.
 //! - `error`: [`Error`], and [`Fault`], why one source did not answer.
 
 pub mod attester;
@@ -31,12 +31,15 @@ mod files;
 mod gateway;
 mod http;
 mod hub;
+mod json;
+mod limits;
+mod reference;
 mod sealed;
 mod source;
 
-pub use client::{Client, Limits};
-pub use error::{Error, Failure, Fault, MAX_RESOURCE_BYTES};
-pub use sealed::SealedError;
+pub use client::Client;
+pub use error::{Error, Failure, Fault, SealedError};
+pub use limits::{Limits, MAX_RESOURCE_BYTES};
 
 /// The readers of foreign bytes, for the fuzz targets only.
 #[doc(hidden)]

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use puller_config::{AttesterKind, ResourceSource, ResourceUri, Resources};
+use puller_config::{ResourceSource, ResourceUri, Resources};
 use url::Url;
 use zeroize::Zeroizing;
 
-use crate::attester::{Attester, Sample};
+use crate::attester::Attester;
 use crate::broker::Broker;
-use crate::client::Limits;
 use crate::error::{Error, Fault};
 use crate::gateway::Gateway;
 use crate::http::Http;
+use crate::limits::{Limits, MAX_RESOURCE_BYTES};
 use crate::{files, hub};
 
 /// A source that can be asked.
@@ -99,24 +99,12 @@ impl Source {
                 rule: "is empty, which no secret is",
             });
         }
-        if resource.len() > crate::MAX_RESOURCE_BYTES {
+        if resource.len() > MAX_RESOURCE_BYTES {
             return Err(Fault::TooLarge {
-                limit_bytes: crate::MAX_RESOURCE_BYTES,
+                limit_bytes: MAX_RESOURCE_BYTES,
             });
         }
         Ok(resource)
-    }
-}
-
-/// The attester that `[resources]` names.
-pub fn attester(kind: Option<AttesterKind>) -> Result<Option<Arc<dyn Attester>>, Error> {
-    match kind {
-        None => Ok(None),
-        Some(AttesterKind::Sample) => Ok(Some(Arc::new(Sample))),
-        Some(other) => Err(Error::Source {
-            source_name: format!("attester {other}"),
-            reason: "this program does not have it".to_owned(),
-        }),
     }
 }
 

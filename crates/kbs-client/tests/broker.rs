@@ -7,9 +7,9 @@ mod support;
 
 use std::time::Duration;
 
-use kbs_client::{Client, Limits};
+use kbs_client::Limits;
 use puller_config::{Resources, Roots};
-use support::{PATIENT, ask, broker as broker_at, client, error, resources};
+use support::{PATIENT, ask, broker as broker_at, client, error, new_client, resources};
 use test_http::End::{Close, Drip, Flood, Silence};
 use test_http::pki::Authority;
 use test_http::{End, Request, Server, reply};
@@ -47,7 +47,10 @@ fn broker_is_believed_nothing() {
         );
         reply(status, "", &body)
     };
-    let version = r#"{"type": "x/AttestationError", "detail": "KBS Client Protocol Version Mismatch: expect =0.5.0"}"#;
+    let version = concat!(
+        r#"{"type": "x/AttestationError", "#,
+        r#""detail": "KBS Client Protocol Version Mismatch: expect =0.5.0"}"#,
+    );
     let jwe = r#"{"protected":"eyJhbGciOiJFQ0RILUVTK0EyNTZLVyIsImVuYyI6IkEyNTZHQ00ifQ","encrypted_key":"aHVudGVyMg","iv":"aHVudGVyMg","ciphertext":"aHVudGVyMg","tag":"aHVudGVyMg"}"#;
     let long = format!(r#"{{"nonce": "{}"}}"#, "n".repeat(300_000));
     for (step, answer, end, expected) in [
@@ -275,7 +278,7 @@ fn nothing_is_sent_to_who_is_not_the_broker() {
             kbs_ca_certs: roots,
             ..resources(&[&source])
         };
-        let error = ask(&Client::new(&resources, PATIENT).unwrap()).unwrap_err();
+        let error = ask(&new_client(&resources, PATIENT).unwrap()).unwrap_err();
         assert!(error.contains(expected), "{error}");
     }
     assert!(impostor.requests().is_empty());

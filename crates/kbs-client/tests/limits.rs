@@ -6,9 +6,9 @@ mod support;
 
 use std::time::Duration;
 
-use kbs_client::{Client, Limits};
+use kbs_client::Limits;
 use puller_config::{ResourceSource, Resources};
-use support::{OCTETS, PATIENT, ask, client, gateway};
+use support::{OCTETS, PATIENT, ask, client, gateway, new_client};
 use test_http::End::Silence;
 use test_http::{Server, reply};
 use url::Url;
@@ -131,7 +131,7 @@ fn plain_http_is_for_the_guest_itself() {
             sources: vec![source],
             ..Resources::default()
         };
-        let made = Client::new(&resources, PATIENT);
+        let made = new_client(&resources, PATIENT);
         assert_eq!(made.is_ok(), is_fine, "{shown}");
         if let Err(error) = made {
             assert!(

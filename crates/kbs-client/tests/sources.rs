@@ -4,9 +4,12 @@
 
 mod support;
 
+use std::sync::Arc;
+
 use kbs_client::Client;
+use kbs_client::attester::{Attester, AttesterError};
 use puller_config::{ResourceUri, Resources, Roots, SecretReference};
-use support::{PATIENT, ask, assert_clean, client, resources, run, uri};
+use support::{PATIENT, ask, assert_clean, client, new_client, resources, run, uri};
 use test_http::pki::Authority;
 use vm_harness::confidential::{DataHub, Gateway, Kbs, Policy, SealingKey, Vault};
 
@@ -208,7 +211,7 @@ fn token_is_used_instead_of_a_session() {
         kbs_token_file: Some(file.path().to_owned()),
         ..resources(&[&source])
     };
-    let client = Client::new(&resources, PATIENT).unwrap();
+    let client = new_client(&resources, PATIENT).unwrap();
     assert_eq!(ask(&client).unwrap(), SECRET.as_bytes());
     assert_eq!(targets(&kbs), [TAG]);
     let asked = kbs.requests();
@@ -259,12 +262,44 @@ fn broker_needs_some_proof() {
         kbs_attester: None,
         ..resources(&[&source])
     };
-    let error = ask(&Client::new(&resources, PATIENT).unwrap()).unwrap_err();
+    let error = ask(&new_client(&resources, PATIENT).unwrap()).unwrap_err();
     assert!(
         error.contains("set \"kbs-token-file\" or \"kbs-attester\""),
         "{error}"
     );
     assert!(kbs.requests().is_empty());
+}
+
+/// The `sample` environment, out of order.
+#[derive(Debug)]
+struct Injected;
+
+impl Attester for Injected {
+    fn name(&self) -> &'static str {
+        "sample"
+    }
+
+    fn tee(&self) -> &'static str {
+        "sample"
+    }
+
+    fn evidence(&self, report_data: &[u8]) -> Result<serde_json::Value, AttesterError> {
+        assert_eq!(report_data.len(), 48);
+        Err(AttesterError("the injected one has none".to_owned()))
+    }
+}
+
+#[test]
+fn the_attester_is_the_one_that_the_program_has_under_that_name() {
+    let (kbs, source) = kbs(Policy::default());
+    let resources = resources(&[&source]);
+    let error = Client::new(&resources, &[], PATIENT).unwrap_err();
+    let expected = "use attester sample as a source of resources: this program does not have it";
+    assert_eq!(error.to_string(), expected);
+    let injected: [Arc<dyn Attester>; 1] = [Arc::new(Injected)];
+    let error = ask(&Client::new(&resources, &injected, PATIENT).unwrap()).unwrap_err();
+    assert!(error.contains("the injected one has none"), "{error}");
+    assert_eq!(targets(&kbs), [AUTH]);
 }
 
 #[test]
@@ -279,7 +314,7 @@ fn broker_is_asked_over_verified_tls() {
             kbs_ca_certs: authority.map(|authority| Roots::parse(authority.certificate()).unwrap()),
             ..resources(&[source])
         };
-        ask(&Client::new(&resources, PATIENT).unwrap())
+        ask(&new_client(&resources, PATIENT).unwrap())
     };
     assert_eq!(with(&source, Some(&authority)).unwrap(), SECRET.as_bytes());
     let asked = kbs.requests().len();
@@ -304,7 +339,7 @@ fn broker_is_asked_over_verified_tls() {
         kbs_ca_certs: Some(Roots::default()),
         ..resources(&[&source])
     };
-    let error = Client::new(&nobody, PATIENT).unwrap_err().to_string();
+    let error = new_client(&nobody, PATIENT).unwrap_err().to_string();
     assert!(error.contains("nobody is trusted"), "{error}");
 }
 

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use docker_config::DockerConfig;
+use kbs_client::attester::{Attester, Sample};
 use kbs_client::{Client, Limits};
 use pull_route::Settings;
 use puller_config::{RegistryHost, ResourceUri, Resources, Roots, SecretReference};
@@ -100,7 +101,8 @@ impl Broker {
         if let Some((_, client)) = last.as_ref().filter(|(asked, _)| asked == resources) {
             return Ok(client.clone());
         }
-        let client = Arc::new(Client::new(resources, Limits::default())?);
+        let attesters: [Arc<dyn Attester>; 1] = [Arc::new(Sample)];
+        let client = Arc::new(Client::new(resources, &attesters, Limits::default())?);
         *last = Some((resources.clone(), client.clone()));
         Ok(client)
     }

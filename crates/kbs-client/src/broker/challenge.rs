@@ -1,12 +1,11 @@
 //! What the evidence has to hold.
 
-use std::fmt;
-
 use aws_lc_rs::digest::{self, Algorithm};
-use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use foreign_text::json::{Duplicates, Kind, Value};
+use serde::Serialize;
 
 use crate::error::Fault;
+use crate::json;
 
 use super::message::PublicKey;
 
@@ -20,19 +19,6 @@ pub struct Challenge {
     hash: &'static Algorithm,
 }
 
-#[derive(Deserialize)]
-struct RawChallenge {
-    nonce: String,
-    #[serde(rename = "extra-params", default)]
-    extra: Extra,
-}
-
-/// The member is an empty text where there is nothing to say.
-#[derive(Default)]
-struct Extra {
-    selected_hash: Option<String>,
-}
-
 impl Challenge {
     /// Reads a challenge.
     ///
@@ -40,18 +26,25 @@ impl Challenge {
     ///
     /// [`Fault::Answer`] if it is none, or wants another hash.
     pub fn parse(text: &[u8]) -> Result<Self, Fault> {
-        let raw: RawChallenge = serde_json::from_slice(text).map_err(|_| Fault::Answer {
+        const NONE: Fault = Fault::Answer {
             rule: "is no challenge of a key broker",
-        })?;
-        if raw.nonce.is_empty() || raw.nonce.len() > MAX_NONCE_BYTES {
+        };
+        let members = json::object(text, Duplicates::Refused).ok_or(NONE)?;
+        let nonce = members.last("nonce").and_then(Value::text).ok_or(NONE)?;
+        if nonce.is_empty() || nonce.len() > MAX_NONCE_BYTES {
             return Err(Fault::Answer {
                 rule: "is a challenge without a nonce of a sensible length",
             });
         }
-        let selected = raw
-            .extra
-            .selected_hash
-            .unwrap_or_else(|| "sha384".to_owned());
+        // The member is an empty text where there is nothing to say.
+        let selected = match members.last("extra-params").map(|extra| &extra.kind) {
+            None | Some(Kind::Null) => None,
+            Some(Kind::Text(text)) if text.is_empty() => None,
+            Some(Kind::Object(extra)) => extra.last("selected-hash-algorithm"),
+            Some(_) => return Err(NONE),
+        };
+        let selected = selected.map(|selected| selected.text().ok_or(NONE));
+        let selected = selected.transpose()?.unwrap_or("sha384");
         let hash = match selected.to_ascii_lowercase().as_str() {
             "sha256" => &digest::SHA256,
             "sha384" => &digest::SHA384,
@@ -63,7 +56,7 @@ impl Challenge {
             }
         };
         Ok(Self {
-            nonce: raw.nonce,
+            nonce: nonce.to_owned(),
             hash,
         })
     }
@@ -100,52 +93,11 @@ impl Challenge {
 /// `additional_evidence` of a guest without further devices.
 pub const NO_DEVICES: &str = "";
 
-impl<'de> Deserialize<'de> for Extra {
-    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
-        struct Either;
-        impl<'de> Visitor<'de> for Either {
-            type Value = Extra;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object, an empty text or null")
-            }
-
-            fn visit_unit<E>(self) -> Result<Extra, E> {
-                Ok(Extra::default())
-            }
-
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Extra, E> {
-                if text.is_empty() {
-                    Ok(Extra::default())
-                } else {
-                    Err(E::custom("a text"))
-                }
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Extra, A::Error> {
-                let mut extra = Extra::default();
-                while let Some(key) = map.next_key::<String>()? {
-                    if key != "selected-hash-algorithm" {
-                        map.next_value::<IgnoredAny>()?;
-                    } else if extra.selected_hash.replace(map.next_value()?).is_some() {
-                        return Err(A::Error::custom("two hashes"));
-                    }
-                }
-                Ok(extra)
-            }
-        }
-        reader.deserialize_any(Either)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use foreign_text::hex;
     use serde_json::json;
-
-    fn hex(bytes: &[u8]) -> String {
-        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-    }
 
     /// Made with Python: `json.dumps(..., sort_keys=True, separators=(",", ":"),
     /// ensure_ascii=False)` and `hashlib`.
@@ -163,7 +115,10 @@ mod tests {
             (
                 "pD7sLpyk2fNVpKGmpRsGb0v0tZfNd2l7fdHhvGhjyxs=",
                 "sha384",
-                "5d95b12b9e62782b4ffa72defc6c0fa7ca2760f11fc995d5968418898ca2e6ed599c2a85ee6109e3a14fd04779de615d",
+                concat!(
+                    "5d95b12b9e62782b4ffa72defc6c0fa7ca2760f11fc995d5968418898ca2e6ed",
+                    "599c2a85ee6109e3a14fd04779de615d",
+                ),
             ),
             (
                 "pD7sLpyk2fNVpKGmpRsGb0v0tZfNd2l7fdHhvGhjyxs=",
@@ -173,12 +128,18 @@ mod tests {
             (
                 "pD7sLpyk2fNVpKGmpRsGb0v0tZfNd2l7fdHhvGhjyxs=",
                 "sha512",
-                "41948084c5d0cb7e78726b65edc2956ccd36ba8af5e6193b2d1c81b849d062a3f199c30d2393ec72a1b8ef0bb4fcb54b38f92261c02eefbd08aff2da9e456222",
+                concat!(
+                    "41948084c5d0cb7e78726b65edc2956ccd36ba8af5e6193b2d1c81b849d062a3",
+                    "f199c30d2393ec72a1b8ef0bb4fcb54b38f92261c02eefbd08aff2da9e456222",
+                ),
             ),
             (
                 "a\"b\\c\n\u{7}\u{1f}\u{7f}\u{20ac}/",
                 "sha384",
-                "cb5f2e8039958f36eebd9b1ef5e53e4bd74949288dddf76a0f4986021801e16e077ef7a84be09fc41a70b9fed3cab7a9",
+                concat!(
+                    "cb5f2e8039958f36eebd9b1ef5e53e4bd74949288dddf76a0f4986021801e16e",
+                    "077ef7a84be09fc41a70b9fed3cab7a9",
+                ),
             ),
         ] {
             let challenge = json!({
@@ -187,7 +148,7 @@ mod tests {
             });
             let challenge = Challenge::parse(challenge.to_string().as_bytes()).unwrap();
             assert_eq!(
-                hex(&challenge.report_data(&key)),
+                hex::encode(&challenge.report_data(&key)),
                 expected,
                 "{nonce:?} {hash}"
             );

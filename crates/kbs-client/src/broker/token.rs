@@ -6,13 +6,13 @@
 
 use std::path::Path;
 
+use foreign_text::json::Duplicates;
 use jose::PrivateKey;
 use reqwest::header::HeaderValue;
-use serde::{Deserialize, Deserializer};
 use zeroize::Zeroizing;
 
 use crate::error::Fault;
-use crate::files;
+use crate::{files, json};
 
 /// The largest file: a token with a broker's whole view of a guest, and a key.
 const MAX_FILE_BYTES: usize = 256 << 10;
@@ -23,18 +23,6 @@ pub struct Token {
     pub bearer: HeaderValue,
     /// What opens the answers.
     pub key: PrivateKey,
-}
-
-#[derive(Deserialize)]
-struct Raw {
-    #[serde(deserialize_with = "zeroed")]
-    token: Zeroizing<String>,
-    #[serde(deserialize_with = "zeroed")]
-    tee_keypair: Zeroizing<String>,
-}
-
-fn zeroed<'de, D: Deserializer<'de>>(reader: D) -> Result<Zeroizing<String>, D::Error> {
-    String::deserialize(reader).map(Zeroizing::new)
 }
 
 /// Reads the file, each time anew: tokens expire, and whoever wrote this one writes the next.
@@ -48,25 +36,27 @@ pub async fn read(path: &Path) -> Result<Token, Fault> {
 
 fn parse(text: &[u8]) -> Result<Token, Fault> {
     let content = |rule| Fault::Content { rule };
-    let raw: Raw = serde_json::from_slice(text).map_err(|_| {
-        content(
+    let members = json::object(text, Duplicates::Refused);
+    let member = |name| {
+        members
+            .as_ref()
+            .and_then(|members| members.last(name)?.text())
+    };
+    let (Some(token), Some(pair)) = (member("token"), member("tee_keypair")) else {
+        return Err(content(
             "it is no JSON object with \"token\" and \"tee_keypair\", as the attestation agent's \
             GetToken answers for kind \"kbs\"",
-        )
-    })?;
-    let is_token = !raw.token.is_empty()
-        && raw
-            .token
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte));
-    if !is_token {
+        ));
+    };
+    let is_safe = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
+    if token.is_empty() || !token.bytes().all(is_safe) {
         return Err(content("\"token\" holds no token (RFC 6750)"));
     }
-    let bearer = Zeroizing::new(format!("Bearer {}", *raw.token));
+    let bearer = Zeroizing::new(format!("Bearer {token}"));
     let mut bearer = HeaderValue::from_str(&bearer)
         .map_err(|_| content("\"token\" holds no token (RFC 6750)"))?;
     bearer.set_sensitive(true);
-    let key = PrivateKey::read(raw.tee_keypair.as_bytes(), None)?;
+    let key = PrivateKey::read(pair.as_bytes(), None)?;
     Ok(Token { bearer, key })
 }
 
@@ -75,8 +65,13 @@ mod tests {
     use super::*;
 
     /// A key on P-256 (`openssl genpkey`), which nobody uses.
-    const PEM: &str = "-----BEGIN PRIVATE \
-    KEY-----\\nMIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgQjLz8MMajCAfmt5Q\\nBKa4xyyMNOWFctY6M44cHnSGVbOhRANCAAQyQvLSD/syQPKAsHGY6BD11okxy5WS\\nZhzRGJ6vAFJuVW7pGaJATilqXYp1hxTBhHslMt9MhLeh47Wj+YBZHNSL\\n-----END PRIVATE KEY-----\\n";
+    const PEM: &str = concat!(
+        "-----BEGIN PRIVATE KEY-----\\n",
+        "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgQjLz8MMajCAfmt5Q\\n",
+        "BKa4xyyMNOWFctY6M44cHnSGVbOhRANCAAQyQvLSD/syQPKAsHGY6BD11okxy5WS\\n",
+        "ZhzRGJ6vAFJuVW7pGaJATilqXYp1hxTBhHslMt9MhLeh47Wj+YBZHNSL\\n",
+        "-----END PRIVATE KEY-----\\n",
+    );
 
     #[test]
     fn token_comes_with_its_key() {

@@ -12,8 +12,8 @@ use base64::engine::general_purpose::STANDARD;
 use puller_config::ResourceUri;
 use zeroize::Zeroizing;
 
-use super::SealedError;
 use super::payload::{Raw, uri};
+use crate::error::SealedError;
 
 /// The keys of AES-256.
 const KEY_BYTES: usize = 32;

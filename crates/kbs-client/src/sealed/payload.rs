@@ -9,8 +9,8 @@
 use puller_config::ResourceUri;
 use serde::Deserialize;
 
-use super::SealedError;
 use super::envelope::Envelope;
+use crate::error::SealedError;
 
 /// The version of the format.
 const VERSION: &str = "0.1.0";

@@ -7,8 +7,10 @@
     reason = "test code; each test file uses a part of it"
 )]
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use kbs_client::attester::{Attester, Sample};
 use kbs_client::{Client, Error, Limits};
 use puller_config::{AttesterKind, ResourceSource, ResourceUri, Resources};
 use test_http::{End, Server};
@@ -69,7 +71,13 @@ pub fn resources(sources: &[&str]) -> Resources {
 }
 
 pub fn client(sources: &[&str], limits: Limits) -> Client {
-    Client::new(&resources(sources), limits).unwrap()
+    new_client(&resources(sources), limits).unwrap()
+}
+
+/// A client that has the `sample` attester.
+pub fn new_client(resources: &Resources, limits: Limits) -> Result<Client, Error> {
+    let sample: Arc<dyn Attester> = Arc::new(Sample);
+    Client::new(resources, &[sample], limits)
 }
 
 /// Asks for `repo/type/tag`.
