@@ -1,11 +1,10 @@
 //! Invariant: any bytes decode to a document that encodes and decodes to itself, or to an error;
 //! memory stays bounded.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use config_image::{MAX_DOCUMENT_BYTES, Magic, decode, encode, probe};
-use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| {
+fuzzing::target!(|bytes: &[u8]| {
     let Ok(Some(magic)) = probe(bytes) else {
         // Most inputs: make them reach the length and the stream all the same.
         let _ = decode(&[b"imgpullr", bytes].concat(), Magic::IMAGEPULLER);

@@ -1,18 +1,17 @@
 //! Invariant: a directory of any name with any hosts.toml and CA file becomes a valid document or
 //! faults, and messages in plain text.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use std::path::Path;
 
 use credential_sources::certs_d::{self, Directory, HostsToml};
-use libfuzzer_sys::fuzz_target;
 use puller_config::Document;
 
 const CA: &[u8] = include_bytes!("../../../puller-config/tests/data/root.pem");
 
 // The first line is the directory's name, the rest its hosts.toml, and what is read where that
 // names a file.
-fuzz_target!(|bytes: &[u8]| {
+fuzzing::target!(|bytes: &[u8]| {
     let end = bytes.iter().position(|byte| *byte == b'\n');
     let (name, text) = bytes.split_at(end.map_or(0, |end| end + 1));
     let name = String::from_utf8_lossy(name).trim_end().to_owned();

@@ -1,13 +1,12 @@
 //! Invariant: of any bytes, as file and as value of a secret, every key that is read can be put
 //! into any document that is valid, and is in it then; a document that has it already stays as it
 //! is. The input is both, with a zero byte between.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use credential_sources::decryption_secret::{Source, Values, import, put_below};
-use libfuzzer_sys::fuzz_target;
 use puller_config::{Document, MAX_DECRYPTION_KEYS};
 
-fuzz_target!(|input: &[u8]| {
+fuzzing::target!(|input: &[u8]| {
     let mut halves = input.splitn(2, |byte| *byte == 0);
     let text = halves.next().unwrap_or_default();
     let document = halves.next().unwrap_or_default();

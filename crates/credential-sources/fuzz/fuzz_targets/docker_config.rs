@@ -1,13 +1,12 @@
 //! Invariant: any file is offers that all fit into a document, or faults; whatever is said about it
 //! is plain text.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use credential_sources::docker_config::Widening;
 use credential_sources::merge::merge;
 use credential_sources::secretgen::{SourceFile, import};
-use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| {
+fuzzing::target!(|bytes: &[u8]| {
     let file = SourceFile {
         name: "a",
         text: bytes,

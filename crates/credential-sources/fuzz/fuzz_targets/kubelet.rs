@@ -1,14 +1,13 @@
 //! Invariant: any bytes are a configuration, a message or none; what is understood survives being
 //! written again, offers are for the registry that was asked about and nobody else, and no error
 //! shows a control character.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use credential_sources::kubelet::answer::offers;
 use credential_sources::kubelet::config::{MAX_PROVIDERS, Providers};
 use credential_sources::kubelet::duration;
 use credential_sources::kubelet::matching::Pattern;
 use credential_sources::kubelet::protocol::{Request, Response, Version};
-use libfuzzer_sys::fuzz_target;
 use puller_config::{Document, RegistryHost};
 
 fn shown(error: &dyn std::fmt::Display) {
@@ -39,7 +38,7 @@ fn response(bytes: &[u8]) {
     }
 }
 
-fuzz_target!(|bytes: &[u8]| {
+fuzzing::target!(|bytes: &[u8]| {
     let Some((kind, rest)) = bytes.split_first() else {
         return;
     };

@@ -2,16 +2,15 @@
 //! the result is valid.
 //!
 //! The first line of the input holds the names that are offered for, the rest is the document.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use credential_sources::merge::{Winner, merge};
 use credential_sources::{Offer, Offered};
-use libfuzzer_sys::fuzz_target;
 use puller_config::{
     Credentials, Document, MAX_DOCUMENT_BYTES, Match, RegistryHost, RegistryName, Secret,
 };
 
-fuzz_target!(|bytes: &[u8]| {
+fuzzing::target!(|bytes: &[u8]| {
     let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else {
         return;
     };

@@ -1,11 +1,10 @@
 //! Invariant: any bytes become a valid document or faults, and messages in plain text.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use credential_sources::registries_conf;
-use libfuzzer_sys::fuzz_target;
 use puller_config::Document;
 
-fuzz_target!(|bytes: &[u8]| {
+fuzzing::target!(|bytes: &[u8]| {
     let import = registries_conf::read(bytes, "registries.conf");
     let written = import.write(None);
     match &written.document {

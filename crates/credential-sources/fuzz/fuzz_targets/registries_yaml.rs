@@ -1,15 +1,14 @@
 //! Invariant: any bytes become a valid document or faults, and messages in plain text.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use std::path::Path;
 
 use credential_sources::registries_yaml;
-use libfuzzer_sys::fuzz_target;
 use puller_config::Document;
 
 const CA: &[u8] = include_bytes!("../../../puller-config/tests/data/root.pem");
 
-fuzz_target!(|bytes: &[u8]| {
+fuzzing::target!(|bytes: &[u8]| {
     let import = registries_yaml::read(bytes, "registries.yaml", &mut |_: &Path| {
         Ok(CA.to_vec().into())
     });

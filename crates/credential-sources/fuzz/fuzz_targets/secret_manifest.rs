@@ -1,13 +1,12 @@
 //! Invariant: any bytes are at most so many objects, or an error; what is combined of them is JSON
 //! that is read as the same entries.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use credential_sources::docker_config::{DockerConfig, MAX_CONFIG_BYTES};
 use credential_sources::secret_manifest::{MAX_OBJECTS, parse};
 use credential_sources::secretgen::combine;
-use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| {
+fuzzing::target!(|bytes: &[u8]| {
     let Ok(objects) = parse(bytes) else {
         return;
     };

@@ -1,10 +1,9 @@
 //! Invariant: credentials are for a registry that a key names by the host's reading too, and are
 //! such as a request can carry.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use docker_config::DockerConfig;
 use docker_config::key::{Meaning, meaning};
-use libfuzzer_sys::fuzz_target;
 use puller_config::{Credentials, RegistryHost};
 
 /// Whether the host's reader takes a key for this registry, whole or in part.
@@ -35,7 +34,7 @@ fn is_sendable(credentials: &Credentials) -> bool {
 }
 
 // The first line is an image, the rest a file.
-fuzz_target!(|bytes: &[u8]| {
+fuzzing::target!(|bytes: &[u8]| {
     let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else {
         return;
     };

@@ -1,9 +1,8 @@
 //! Invariant: what is accepted is what serde_json reads, value by value; what only serde_json reads
 //! breaks a rule that it does not have.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use foreign_text::json::{Duplicates, JsonRule, Kind, Limits, Value, read};
-use libfuzzer_sys::fuzz_target;
 
 const LIMITS: Limits = Limits {
     bytes: 1 << 16,
@@ -24,14 +23,16 @@ fn is_same(ours: &Value, other: &serde_json::Value) -> bool {
             ours.len() == other.len() && pairs.all(|(ours, other)| is_same(ours, other))
         }
         (Kind::Object(ours), serde_json::Value::Object(other)) => {
-            let is_last = |(name, other)| ours.last(name).is_some_and(|last| is_same(last, other));
+            let is_last = |(name, other): (&String, _)| {
+                ours.last(name).is_some_and(|last| is_same(last, other))
+            };
             ours.members().all(|(name, _)| other.contains_key(name)) && other.iter().all(is_last)
         }
         _ => false,
     }
 }
 
-fuzz_target!(|bytes: &[u8]| {
+fuzzing::target!(|bytes: &[u8]| {
     let other = serde_json::from_slice::<serde_json::Value>(bytes);
     let kept = read(bytes, LIMITS, Duplicates::Kept);
     match (&kept, &other) {

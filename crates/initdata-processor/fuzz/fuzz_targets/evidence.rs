@@ -1,11 +1,10 @@
 //! Invariant: no bytes make a report parser panic, and one that is accepted carries our label and
 //! its field at the published places.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use initdata_processor::evidence::{LABEL, host_data, mr_config_id, report_in};
-use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|input: &[u8]| {
+fuzzing::target!(|input: &[u8]| {
     let Some((kind, bytes)) = input.split_first() else {
         return;
     };

@@ -1,14 +1,13 @@
 //! Invariant: no bytes make the initdata parser panic or run long, and every accepted entry is one
 //! plain file name.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use std::path::{Component, Path};
 
 use initdata::document::{MAX_ENTRIES, MAX_NAME_BYTES};
 use initdata::{Document, printable};
-use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| {
+fuzzing::target!(|bytes: &[u8]| {
     match Document::parse(bytes) {
         Ok(document) => {
             assert!(document.data.len() <= MAX_ENTRIES);

@@ -1,11 +1,10 @@
 //! Invariant: any bytes are a message within its limits or an error of few words, and nothing opens
 //! but what was in the seeds.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use std::sync::LazyLock;
 
 use jose::{Jwe, JweError, PrivateKey};
-use libfuzzer_sys::fuzz_target;
 
 /// The key of RFC 7520 section 5.4, with which the seeds `flattened`, `general` and `compact` were
 /// made, and a fresh one.
@@ -25,7 +24,7 @@ fn check(error: JweError) {
     assert!(!text.chars().any(char::is_control), "{text:?}");
 }
 
-fuzz_target!(|bytes: &[u8]| {
+fuzzing::target!(|bytes: &[u8]| {
     match Jwe::parse(bytes) {
         Ok(message) => match message.open(&*KEYS) {
             Ok(opened) => {

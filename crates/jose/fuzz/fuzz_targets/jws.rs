@@ -1,11 +1,10 @@
 //! Invariant: any bytes are a message or a key, or an error of few words; only what RFC 7515 signed
 //! is believed.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use std::sync::LazyLock;
 
 use jose::{Jws, VerifyingKey};
-use libfuzzer_sys::fuzz_target;
 
 /// The key of RFC 7515 appendix A.3.
 static KEY: LazyLock<VerifyingKey> = LazyLock::new(|| {
@@ -14,7 +13,7 @@ static KEY: LazyLock<VerifyingKey> = LazyLock::new(|| {
     VerifyingKey::from_jwk(jwk).unwrap()
 });
 
-fuzz_target!(|bytes: &[u8]| {
+fuzzing::target!(|bytes: &[u8]| {
     if let Err(error) = VerifyingKey::from_jwk(bytes) {
         assert!(error.to_string().len() < 300, "{error}");
     }

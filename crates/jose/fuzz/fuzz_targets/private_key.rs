@@ -1,11 +1,10 @@
 //! Invariant: any bytes are a private key or an error of few words, within the limits on work, with
 //! and without a password.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use jose::PrivateKey;
-use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| {
+fuzzing::target!(|bytes: &[u8]| {
     for password in [None, Some(b"correct horse".as_slice())] {
         match PrivateKey::read(bytes, password) {
             Ok(key) => {

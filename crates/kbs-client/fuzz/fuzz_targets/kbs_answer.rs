@@ -1,11 +1,10 @@
 //! Invariant: any bytes are a challenge, a token, an error's name of few harmless letters, or
 //! refused with fixed words.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use kbs_client::fuzz::{Challenge, error_kind, token_of};
-use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| {
+fuzzing::target!(|bytes: &[u8]| {
     for fault in [Challenge::parse(bytes).err(), token_of(bytes).err()] {
         if let Some(fault) = fault {
             let text = fault.to_string();

@@ -1,11 +1,10 @@
 //! Invariant: any bytes are a file of resources or an error of fixed words, and no resource is
 //! larger than the file.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use kbs_client::fuzz::find;
-use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| {
+fuzzing::target!(|bytes: &[u8]| {
     match find(bytes, "a/b/c") {
         Ok(found) => {
             assert!(found.resource.is_some() || found.repeated == 0);

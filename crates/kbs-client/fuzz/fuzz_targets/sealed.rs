@@ -1,11 +1,10 @@
 //! Invariant: any signed bytes are a payload or an error of few words, and a payload that nobody
 //! encrypted is not opened.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use kbs_client::fuzz::Payload;
-use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| {
+fuzzing::target!(|bytes: &[u8]| {
     match Payload::parse(bytes) {
         Ok(Payload::Vault(uri)) => assert!(uri.to_string().starts_with("kbs")),
         Ok(Payload::Envelope(envelope)) => {

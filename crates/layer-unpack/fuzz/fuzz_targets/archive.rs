@@ -1,15 +1,14 @@
 //! Invariant: of any archive the entries keep to the limits, and the map of a file with holes fits
 //! its content exactly.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use std::io::{self, Read};
 
 use layer_unpack::archive::{Archive, EntryKind, MAX_PATH_BYTES};
 use layer_unpack::pax::{MAX_XATTR_BYTES, MAX_XATTR_NAME_BYTES, MAX_XATTRS};
 use layer_unpack::sparse::{MAX_REGIONS, MAX_SPARSE_BYTES};
-use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| {
+fuzzing::target!(|bytes: &[u8]| {
     // The sums of headers are made to hold, or hardly any input would get beyond the first.
     let mut bytes = bytes.to_vec();
     for block in bytes.chunks_exact_mut(512) {

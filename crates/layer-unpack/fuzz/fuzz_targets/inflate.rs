@@ -1,19 +1,18 @@
 //! Invariant: any deflate stream gives the bytes that zlib-rs makes of it, or is refused where
 //! zlib-rs refuses it.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use bytes::Bytes;
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 use layer_unpack::chunks::Chunks;
 use layer_unpack::compression::{MIN_BUFFER_BYTES, decode};
-use libfuzzer_sys::fuzz_target;
 
 /// The most that is looked at of what comes out.
 const MAX_BYTES: usize = 4 << 20;
 
 const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
 
-fuzz_target!(|input: &[u8]| {
+fuzzing::target!(|input: &[u8]| {
     let Some((&piece, stream)) = input.split_first() else {
         return;
     };

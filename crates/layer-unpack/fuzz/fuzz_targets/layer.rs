@@ -1,14 +1,13 @@
 //! Invariant: any archive is unpacked or refused, and nothing outside of its directory is made,
 //! changed or removed.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use std::fs;
 
 use layer_unpack::{blob::Expected, caller::Waiting};
-use libfuzzer_sys::fuzz_target;
 use oci_image::digest::Digest;
 
-fuzz_target!(|bytes: &[u8]| {
+fuzzing::target!(|bytes: &[u8]| {
     // The sums of headers are made to hold, or hardly any input would get beyond the first.
     let mut archive = bytes.to_vec();
     for block in archive.chunks_exact_mut(512) {

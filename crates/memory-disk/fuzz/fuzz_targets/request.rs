@@ -1,10 +1,9 @@
 //! Invariant: whatever a guest's memory holds, a request changes nothing outside of its writable
 //! buffers, ends, and leaves the image as it is.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use std::sync::{LazyLock, Mutex};
 
-use libfuzzer_sys::fuzz_target;
 use memory_disk::device::{Disk, Outcome, QUEUE_ENTRIES, answer};
 use virtio_queue::{Queue, QueueOwnedT, QueueT};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
@@ -25,7 +24,7 @@ static STATE: LazyLock<Mutex<(GuestMemoryMmap<()>, Disk)>> = LazyLock::new(|| {
     ))
 });
 
-fuzz_target!(|input: &[u8]| {
+fuzzing::target!(|input: &[u8]| {
     let mut state = STATE.lock().expect("one thread");
     let (memory, disk) = &mut *state;
     let mut before = input.to_vec();

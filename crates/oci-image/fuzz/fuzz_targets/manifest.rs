@@ -1,8 +1,7 @@
 //! Invariant: any bytes are a document within its limits or an error of few words, and what is
 //! chosen is something that the index lists.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-use libfuzzer_sys::fuzz_target;
 use oci_image::config::ImageConfig;
 use oci_image::digest::Unverified;
 use oci_image::manifest::{InvalidDocument, MAX_INDEX_ENTRIES, MAX_LAYERS, Manifest};
@@ -19,7 +18,7 @@ fn check(error: InvalidDocument) {
     assert!(!text.chars().any(char::is_control), "{text:?}");
 }
 
-fuzz_target!(|bytes: &[u8]| {
+fuzzing::target!(|bytes: &[u8]| {
     let mut listed = Vec::new();
     match Manifest::parse(bytes) {
         Ok(Manifest::Image { config, layers }) => {

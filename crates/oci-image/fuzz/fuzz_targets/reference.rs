@@ -1,12 +1,11 @@
 //! Invariant: a text is refused without being quoted, or it is a reference that comes back from its
 //! own display.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-use libfuzzer_sys::fuzz_target;
 use oci_image::platform::Platform;
 use oci_image::reference::{ImageReference, InvalidReference, TaggedReference};
 
-fuzz_target!(|text: &str| {
+fuzzing::target!(|text: &str| {
     let is_pinned = match ImageReference::parse(text) {
         Ok(read) => {
             let shown = read.to_string();

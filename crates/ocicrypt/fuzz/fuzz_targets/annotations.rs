@@ -4,14 +4,13 @@
 //!
 //! The input is lines of a name and a value. A name that begins with a dot is of the encryption; a
 //! value that begins with `{` is encoded first.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use std::collections::BTreeMap;
 
-use libfuzzer_sys::fuzz_target;
 use ocicrypt::{Effort, Encryption, MAX_ENTRIES};
 
-fuzz_target!(|text: &str| {
+fuzzing::target!(|text: &str| {
     let mut annotations = BTreeMap::new();
     for line in text.lines() {
         let (name, value) = line.split_once(' ').unwrap_or((line, ""));

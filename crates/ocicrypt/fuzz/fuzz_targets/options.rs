@@ -2,11 +2,10 @@
 //! ones are not repeated in it.
 //!
 //! The first line, if there are several, is the public options; the rest is the private ones.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use std::sync::LazyLock;
 
-use libfuzzer_sys::fuzz_target;
 use oci_image::digest::Digest;
 use ocicrypt::decryptor::SLACK_BYTES;
 use ocicrypt::{InvalidOptions, LayerKey, PublicOptions};
@@ -19,7 +18,7 @@ const PUBLIC: &[u8] = br#"{"cipher":"AES_256_CTR_HMAC_SHA256","hmac":"/FYSeZgM86
 static KNOWN: LazyLock<PublicOptions> =
     LazyLock::new(|| PublicOptions::parse(PUBLIC).expect("options"));
 
-fuzz_target!(|text: &[u8]| {
+fuzzing::target!(|text: &[u8]| {
     let mut lines = text.splitn(2, |byte| *byte == b'\n');
     let (public, private) = (lines.next().unwrap_or_default(), lines.next());
     if let Err(error) = PublicOptions::parse(public) {

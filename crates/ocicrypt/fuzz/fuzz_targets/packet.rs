@@ -1,11 +1,10 @@
 //! Invariant: any bytes are a packet within its limits or an error of few words without a control
 //! character, and no key opens what is not wrapped with it.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-use libfuzzer_sys::fuzz_target;
 use ocicrypt::packet::{MAX_KID_BYTES, Packet, Unopened};
 
-fuzz_target!(|text: &[u8]| match Packet::parse(text) {
+fuzzing::target!(|text: &[u8]| match Packet::parse(text) {
     Ok(packet) => {
         assert!((1..=MAX_KID_BYTES).contains(&packet.kid().len()));
         assert!(packet.kid().bytes().all(|byte| byte.is_ascii_graphic()));

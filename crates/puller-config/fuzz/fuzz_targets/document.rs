@@ -1,11 +1,10 @@
 //! Invariant: any bytes are a document whose literal names match themselves, or problems on lines
 //! that exist, in plain text; what the host may say, the guest's owner may say too.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-use libfuzzer_sys::fuzz_target;
 use puller_config::{Checked, Document, Match, Problems, RegistryHost, RegistryName};
 
-fuzz_target!(|bytes: &[u8]| {
+fuzzing::target!(|bytes: &[u8]| {
     let measured = check(bytes, Document::parse_measured(bytes));
     let unmeasured = check(bytes, Document::parse(bytes));
     assert!(measured || !unmeasured);

@@ -1,11 +1,10 @@
 //! Invariant: what is read as a reference or a source is the same when its canonical form is read;
 //! of a resource URI, that form is printable ASCII in which no segment leads upwards.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-use libfuzzer_sys::fuzz_target;
 use puller_config::{ResourceSource, ResourceUri, SecretReference};
 
-fuzz_target!(|text: &str| {
+fuzzing::target!(|text: &str| {
     if let Ok(uri) = ResourceUri::parse(text) {
         let shown = uri.to_string();
         assert_eq!(ResourceUri::parse(&shown).as_ref(), Ok(&uri));

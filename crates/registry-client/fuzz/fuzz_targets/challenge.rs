@@ -1,10 +1,9 @@
 //! Invariant: any header is read without a panic, and no challenge holds more than the header did.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-use libfuzzer_sys::fuzz_target;
 use registry_client::challenge;
 
-fuzz_target!(|bytes: &[u8]| {
+fuzzing::target!(|bytes: &[u8]| {
     for challenge in challenge::parse(bytes) {
         assert!(!challenge.scheme.is_empty());
         let realm = challenge.parameter("realm").unwrap_or_default();
