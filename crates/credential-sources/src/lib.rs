@@ -21,6 +21,7 @@
 pub mod certs_d;
 pub mod decryption_secret;
 pub mod docker_config;
+mod entry_keys;
 pub mod finding;
 pub mod kubelet;
 pub mod merge;

@@ -20,7 +20,6 @@
 
 mod editor;
 mod holder;
-mod literal;
 mod masked;
 mod plan;
 #[cfg(test)]
@@ -140,15 +139,6 @@ pub fn merge(document: &[u8], offers: &[Offer]) -> Result<Merged, MergeError> {
     let text = editor.finish();
     let checked = Document::parse(&text).map_err(MergeError::Result)?;
     Ok(Merged::new(text, checked, decisions))
-}
-
-/// Whether a document can have these credentials at all.
-///
-/// # Errors
-///
-/// Its rule that forbids them, which shows no value.
-pub fn expressible(offered: &crate::Offered) -> Result<(), String> {
-    literal::keys(offered).map_or(Ok(()), |keys| literal::check(&keys))
 }
 
 impl Merged {

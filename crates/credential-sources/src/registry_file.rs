@@ -34,7 +34,6 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::alphabet;
-use base64::engine::general_purpose::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use puller_config::Secret;
 use zeroize::Zeroizing;
@@ -131,12 +130,6 @@ impl Settings {
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
-}
-
-/// The document's `auth` for a pair of which one is empty.
-fn auth(username: &str, password: &Secret) -> Zeroizing<String> {
-    let pair = Zeroizing::new(format!("{username}:{}", password.expose()));
-    Zeroizing::new(STANDARD.encode(pair.as_bytes()))
 }
 
 /// Reads `auth`: base64, padded or not, of `user:password`. Zero bytes at the end are no part of a

@@ -92,7 +92,7 @@ impl SecretReference {
     }
 
     /// Whether a text is meant as a sealed secret.
-    pub(crate) fn looks_sealed(text: &str) -> bool {
+    pub fn looks_sealed(text: &str) -> bool {
         text.starts_with(SEALED)
     }
 }

@@ -6,6 +6,7 @@ use zeroize::Zeroizing;
 
 use super::masked::Mask;
 use super::plan::Addition;
+use crate::entry_keys::literal;
 
 /// A document being edited, without its values.
 pub(super) struct Editor {
@@ -37,7 +38,7 @@ impl Editor {
             fields = self.settings_of(base)?;
         }
         for (key, value) in &addition.keys {
-            let stand_in = self.mask.hide(value.clone());
+            let stand_in = self.mask.hide(literal(value));
             fields.push(((*key).to_owned(), stand_in.parse().ok()?));
         }
         let name = if is_new {

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use puller_config::{MAX_REGISTRIES, Registries, RegistryName};
 
 use super::holder::{Holder, entry_name, with_https_port};
-use super::literal::{self, Keys};
 use super::{Decision, Loser, Winner};
 use crate::Offer;
+use crate::entry_keys::{self, Keys};
 use crate::printable::printable;
 
 /// Keys that will be added. No `Debug`, since they hold secrets.
@@ -81,10 +81,11 @@ impl<'d> Plan<'d> {
             let why = format!("{first} comes first");
             return decision.lose(offer, &why, false);
         }
-        let Some(keys) = literal::keys(&offer.offered) else {
+        let keys = offer.offered.keys();
+        if keys.is_empty() {
             return decision.lose(offer, "it is empty", false);
-        };
-        if let Err(reason) = literal::check(&keys) {
+        }
+        if let Err(reason) = entry_keys::check(&keys) {
             return decision.lose(offer, &reason, true);
         }
         let base = holder.base();

@@ -1,11 +1,10 @@
 //! Entries written as a document.
 
-use std::fmt::Write as _;
-
 use puller_config::{Document, MAX_CERTIFICATES, MAX_DOCUMENT_BYTES};
 use zeroize::Zeroizing;
 
 use super::{Certificates, Entry, Import, Report, Roots};
+use crate::entry_keys::{MAX_ESCAPE_BYTES, push_key, push_literal};
 use crate::{Finding, Offered};
 
 /// The document that entries make, and everything there is to say about it.
@@ -41,9 +40,6 @@ impl std::fmt::Debug for Text {
 
 /// The source of findings about the result itself.
 const DOCUMENT: &str = "the document";
-
-/// The most bytes that a character of a string becomes.
-const MAX_ESCAPE_BYTES: usize = 6;
 
 /// More than the keys and signs of an entry take, its name aside.
 const ENTRY_BYTES: usize = 1024;
@@ -183,11 +179,15 @@ fn push_entry(entry: &Entry, system_roots: Option<&Certificates>, out: &mut Stri
         out.push('\n');
     }
     out.push_str("[registries.");
-    push_string(&entry.name, out);
+    push_literal(&entry.name, out);
     out.push_str("]\n");
     let settings = &entry.settings;
-    if let Some(credentials) = &settings.credentials {
-        push_credentials(credentials, out);
+    for (key, value) in settings
+        .credentials
+        .iter()
+        .flat_map(|offered| offered.keys())
+    {
+        push_key(key, &value, out);
     }
     match &settings.roots {
         Some(Roots::Nobody(reason)) => push_key("ca-certs", reason, out),
@@ -202,22 +202,6 @@ fn push_entry(entry: &Entry, system_roots: Option<&Certificates>, out: &mut Stri
     if let Some(mirror) = &entry.mirror {
         push_key("mirror", mirror, out);
         push_flags(&[("mirror-fallback", entry.mirror_fallback)], out);
-    }
-}
-
-fn push_credentials(credentials: &Offered, out: &mut String) {
-    match credentials {
-        Offered::Password { username, password }
-            if username.is_empty() || password.expose().is_empty() =>
-        {
-            push_key("auth", &crate::registry_file::auth(username, password), out);
-        }
-        Offered::Password { username, password } => {
-            push_key("username", username, out);
-            push_key("password", password.expose(), out);
-        }
-        Offered::IdentityToken(token) => push_key("identitytoken", token.expose(), out),
-        Offered::RegistryToken(token) => push_key("registrytoken", token.expose(), out),
     }
 }
 
@@ -236,29 +220,6 @@ fn push_flags(flags: &[(&str, bool)], out: &mut String) {
         out.push_str(key);
         out.push_str(" = true\n");
     }
-}
-
-fn push_key(key: &str, value: &str, out: &mut String) {
-    out.push_str(key);
-    out.push_str(" = ");
-    push_string(value, out);
-    out.push('\n');
-}
-
-/// Writes a basic string of TOML.
-fn push_string(text: &str, out: &mut String) {
-    out.push('"');
-    for character in text.chars() {
-        match character {
-            '"' | '\\' => out.extend(['\\', character]),
-            control if control.is_control() => {
-                // Writing to a string cannot fail; control characters have four digits at most.
-                let _ = write!(out, "\\u{:04X}", u32::from(control));
-            }
-            other => out.push(other),
-        }
-    }
-    out.push('"');
 }
 
 #[cfg(test)]
@@ -308,7 +269,7 @@ mod tests {
         }
 
         #[test]
-        fn no_value_breaks_out(token in "(?s).{0,60}", mirror in "(?s).{0,60}") {
+        fn no_value_breaks_out(token in "(?s).{1,60}", mirror in "(?s).{0,60}") {
             let mut entry = entry("reg.corp", Offered::RegistryToken(Secret::from(token)));
             entry.mirror = Some(mirror);
             let text = text(&[entry], None);

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
+mod sealed_prefix;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 

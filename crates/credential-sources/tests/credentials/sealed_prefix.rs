@@ -1,0 +1,138 @@
+//! A password that begins with `sealed.` and is no sealed secret.
+//!
+//! The fuzzer found that a docker configuration with such a password was left out of the document,
+//! because the document reads a `password` with that prefix as a sealed secret.
+
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use credential_sources::certs_d::{self, Directory, HostsToml};
+use credential_sources::docker_config::Widening;
+use credential_sources::kubelet::answer;
+use credential_sources::kubelet::protocol::{Response, Version};
+use credential_sources::registry_file::Import;
+use credential_sources::secretgen::{SourceFile, import};
+use credential_sources::{Offer, merge, registries_yaml};
+use puller_config::{Credentials, Document, Match, RegistryHost};
+
+const PASSWORDS: [&str; 4] = ["sealed.", "sealed.p--", "sealed.p:q", "sealed.YQ.YQ.YQ"];
+
+/// The pair that a document has for the registry.
+fn pair(document: &[u8]) -> (String, String) {
+    let document = Document::parse(document).unwrap().document;
+    let host = RegistryHost::parse("reg.corp").unwrap();
+    let Match::Entry { entry, .. } = document.registries.entry_for(&host) else {
+        panic!("no entry")
+    };
+    let Credentials::Basic { username, password } = &entry.credentials else {
+        panic!("{:?}", entry.credentials)
+    };
+    (username.clone(), password.expose().to_owned())
+}
+
+fn offered(offers: &[Offer]) -> (String, String) {
+    let merged = merge(b"", offers).unwrap();
+    let losers = merged
+        .decisions
+        .iter()
+        .flat_map(|decision| &decision.losers);
+    assert_eq!(losers.count(), 0);
+    pair(&merged.text)
+}
+
+fn file(text: &str) -> (String, String) {
+    let file = SourceFile {
+        name: "file",
+        text: text.as_bytes(),
+    };
+    let imported = import(&[file], None, Widening::Refused);
+    assert!(imported.findings.is_empty() && imported.faults.is_empty());
+    offered(&imported.offers)
+}
+
+fn plugin(auth: &str) -> (String, String) {
+    let text = format!(
+        "{{\"kind\":\"CredentialProviderResponse\",\"cacheKeyType\":\"Registry\",\
+        \"apiVersion\":\"credentialprovider.kubelet.k8s.io/v1\",\"auth\":{{{auth}}}}}"
+    );
+    let response = Response::parse(text.as_bytes(), Version::V1).unwrap();
+    let host = RegistryHost::parse("reg.corp").unwrap();
+    let (offers, findings) = answer::offers(&host, &[("plugin", &response)]);
+    assert!(findings.is_empty());
+    offered(&offers)
+}
+
+fn registry_file(import: Import) -> (String, String) {
+    let written = import.write(None);
+    assert!(written.faults.is_empty(), "{written:?}");
+    pair(written.document.unwrap().expose().as_bytes())
+}
+
+fn k3s(auth: &str) -> (String, String) {
+    let text = format!("configs: {{reg.corp: {{auth: {{{auth}}}}}}}\n");
+    let import = registries_yaml::read(text.as_bytes(), "registries.yaml", &mut |_: &Path| {
+        Err("no file".to_owned())
+    });
+    registry_file(import)
+}
+
+fn containerd(authorization: &str) -> (String, String) {
+    let text = format!("[header]\nAuthorization = \"{authorization}\"\n");
+    let directory = Directory {
+        name: "reg.corp".to_owned(),
+        path: "/etc/containerd/certs.d/reg.corp".into(),
+        hosts_toml: Some(HostsToml(text.into_bytes().into())),
+        files: Vec::new(),
+    };
+    registry_file(certs_d::read(vec![directory], &mut |_: &Path| {
+        Err("no file".to_owned())
+    }))
+}
+
+#[test]
+fn no_source_loses_it() {
+    for password in PASSWORDS {
+        let base64 = STANDARD.encode(format!("u:{password}"));
+        let keys = format!("\"username\":\"u\",\"password\":\"{password}\"");
+        let config = format!("{{\"auths\":{{\"reg.corp\":{{{keys}}}}}}}");
+        let secret = |kind: &str, key: &str, text: &str| {
+            format!(
+                "apiVersion: v1\nkind: Secret\nmetadata: {{name: s}}\ntype: kubernetes.io/{kind}\n\
+                data: {{{key}: {}}}\n",
+                STANDARD.encode(text)
+            )
+        };
+        for (source, found) in [
+            ("config.json", file(&config)),
+            (
+                "config.json with auth",
+                file(&format!(
+                    "{{\"auths\":{{\"reg.corp\":{{\"auth\":\"{base64}\"}}}}}}"
+                )),
+            ),
+            (".dockercfg", file(&format!("{{\"reg.corp\":{{{keys}}}}}"))),
+            (
+                "dockerconfigjson",
+                file(&secret("dockerconfigjson", ".dockerconfigjson", &config)),
+            ),
+            (
+                "dockercfg",
+                file(&secret(
+                    "dockercfg",
+                    ".dockercfg",
+                    &format!("{{\"reg.corp\":{{{keys}}}}}"),
+                )),
+            ),
+            ("plugin", plugin(&format!("\"reg.corp\":{{{keys}}}"))),
+            (
+                "registries.yaml",
+                k3s(&format!("username: u, password: \"{password}\"")),
+            ),
+            ("registries.yaml with auth", k3s(&format!("auth: {base64}"))),
+            ("hosts.toml", containerd(&format!("Basic {base64}"))),
+        ] {
+            assert_eq!(found, ("u".to_owned(), password.to_owned()), "{source}");
+        }
+    }
+}
