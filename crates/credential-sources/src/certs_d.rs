@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 use crate::printable;
 use crate::registry_file::assemble::assemble;
 use crate::registry_file::plan::{Link, Plan, Target};
-use crate::registry_file::{Certificates, Import, ReadFile, Report, Roots, Settings};
+use crate::registry_file::{Import, ReadFile, Reader, Roots, Settings};
 
 pub use hosts_toml::MAX_HOSTS_TOML_BYTES;
 
@@ -54,13 +54,13 @@ impl std::fmt::Debug for HostsToml {
 /// Reads all directories. Their CA files are read by `read_file`, with absolute paths or such that
 /// begin with a directory's.
 pub fn read(mut directories: Vec<Directory>, read_file: &mut ReadFile<'_>) -> Import {
-    let mut report = Report::default();
+    let mut reader = Reader::new("", read_file);
     directories.sort_by_key(|directory| (rank(&directory.name), directory.name.clone()));
     let plans = directories
         .iter()
-        .filter_map(|directory| plan(directory, read_file, &mut report))
+        .filter_map(|directory| plan(directory, &mut reader))
         .collect();
-    assemble(plans, report)
+    assemble(plans, reader.report)
 }
 
 /// Of two directories for one registry containerd takes the one without a colon, and images say
@@ -92,85 +92,58 @@ fn registry_name(directory: &str) -> String {
     }
 }
 
-fn plan(directory: &Directory, read_file: &mut ReadFile<'_>, report: &mut Report) -> Option<Plan> {
-    let name = registry_name(&directory.name);
-    let text = directory
-        .hosts_toml
-        .as_ref()
-        .filter(|text| !text.0.is_empty());
-    let (source, links) = match text {
+fn plan(directory: &Directory, reader: &mut Reader<'_, '_>) -> Option<Plan> {
+    let text = directory.hosts_toml.as_ref();
+    let links = match text.filter(|text| !text.0.is_empty()) {
         Some(text) => {
-            let source = shown_path(&directory.path.join(HOSTS_TOML));
+            reader.source = shown_path(&directory.path.join(HOSTS_TOML));
             for file in directory.files.iter().filter(|file| file.ends_with(".crt")) {
-                report.note(
-                    &source,
-                    "",
-                    format!("{} has no effect beside this file", printable(file)),
-                );
+                let text = format!("{} has no effect beside this file", printable(file));
+                reader.note("", text);
             }
-            let links = hosts_toml::links(&text.0, &source, directory, read_file, report)?;
-            (source, links)
+            hosts_toml::links(&text.0, directory, reader)?
         }
         None => {
-            let source = shown_path(&directory.path);
-            let settings = certificate_files(directory, &source, read_file, report);
-            let link = Link {
+            reader.source = shown_path(&directory.path);
+            vec![Link {
                 key: String::new(),
                 target: Target::Registry,
-                settings,
-            };
-            (source, vec![link])
+                settings: certificate_files(directory, reader),
+            }]
         }
     };
-    Some(Plan {
-        name,
-        source,
-        key: String::new(),
-        links,
-        is_blocked: false,
-    })
+    Some(reader.plan(registry_name(&directory.name), String::new(), links))
 }
 
 /// What the files of a directory without `hosts.toml` say.
-fn certificate_files(
-    directory: &Directory,
-    source: &str,
-    read_file: &mut ReadFile<'_>,
-    report: &mut Report,
-) -> Settings {
+fn certificate_files(directory: &Directory, reader: &mut Reader<'_, '_>) -> Settings {
     let mut names: Vec<_> = directory.files.iter().map(String::as_str).collect();
     names.sort_unstable();
     let (authorities, others): (Vec<_>, Vec<_>) =
         names.into_iter().partition(|name| name.ends_with(".crt"));
     for name in others {
-        let text = if name.ends_with(".cert") || name.ends_with(".key") {
-            "left out: the document has no client certificates"
+        let why = if name.ends_with(".cert") || name.ends_with(".key") {
+            "the document has no client certificates"
         } else {
-            "left out: neither a certificate authority (*.crt) nor hosts.toml"
+            "neither a certificate authority (*.crt) nor hosts.toml"
         };
-        report.lost(source, &printable(name), text);
+        reader.left_out(&printable(name), why);
     }
     Settings {
-        roots: roots(&authorities, source, directory, read_file, report),
+        roots: roots(&authorities, directory, reader),
         ..Settings::default()
     }
 }
 
 /// The certificates of CA files; `None` where no file is named.
-fn roots(
-    names: &[&str],
-    source: &str,
-    directory: &Directory,
-    read_file: &mut ReadFile<'_>,
-    report: &mut Report,
-) -> Option<Roots> {
-    let mut certificates = Certificates::default();
-    for name in names {
-        let path = joined(&directory.path, Path::new(name));
+fn roots(names: &[&str], directory: &Directory, reader: &mut Reader<'_, '_>) -> Option<Roots> {
+    let paths = names
+        .iter()
+        .map(|name| joined(&directory.path, Path::new(name)));
+    reader.roots(paths.map(|path| {
         let shown = shown_path(&path);
-        certificates.add_file(&path, read_file, (source, &shown), report);
-    }
-    (!certificates.is_empty()).then_some(Roots::These(certificates))
+        (path, shown)
+    }))
 }
 
 /// A path below a directory, as Go joins them: `..` goes back by a name, whatever that name is.

@@ -122,7 +122,7 @@ pub fn import(sources: &[Source<'_>]) -> Imported {
         match *source {
             Source::File { name, text } => {
                 if let Err(text) = reading.file(name, text) {
-                    let fault = finding(name, "", Loss::Lost, text);
+                    let fault = Finding::new(name, "", Loss::Lost, text);
                     reading.imported.faults.push(fault);
                 }
             }
@@ -213,41 +213,29 @@ impl Reading {
         for (key, value) in values {
             let shown = printable(key);
             if CERTIFICATES.contains(key) {
-                self.find(
-                    source,
-                    &shown,
-                    Loss::Note,
-                    "a certificate, which is not looked at",
-                );
+                let text = "a certificate, which is not looked at";
+                self.find(source, &shown, Loss::Note, text);
                 continue;
             }
             if let Some(of) = key.strip_suffix(PASSWORD) {
                 if !values.contains_key(of) {
-                    let text = format!(
-                        "left out: it is the password of a value {:?}, which is not there",
+                    let why = format!(
+                        "it is the password of a value {:?}, which is not there",
                         printable(of)
                     );
-                    self.find(source, &shown, Loss::Lost, &text);
+                    self.left_out(source, &shown, &why);
                 }
                 continue;
             }
             let Some(value) = value else {
-                self.find(source, &shown, Loss::Lost, "left out: it is not base64");
+                self.left_out(source, &shown, "it is not base64");
                 continue;
             };
-            let password = values.get(format!("{key}{PASSWORD}").as_str());
-            match password {
-                Some(None) => {
-                    let text = "left out: its password is not base64";
-                    self.find(source, &shown, Loss::Lost, text);
-                }
+            match values.get(format!("{key}{PASSWORD}").as_str()) {
+                Some(None) => self.left_out(source, &shown, "its password is not base64"),
                 Some(Some(password)) => {
-                    self.value(
-                        source,
-                        &shown,
-                        value,
-                        Some(value::without_line_end(password)),
-                    );
+                    let password = value::without_line_end(password);
+                    self.value(source, &shown, value, Some(password));
                 }
                 None => self.value(source, &shown, value, None),
             }
@@ -263,7 +251,7 @@ impl Reading {
             Ok(items) => items,
             Err(why) => {
                 if self.count(source, key) {
-                    self.find(source, key, Loss::Lost, &format!("left out: {why}"));
+                    self.left_out(source, key, &why);
                 }
                 return;
             }
@@ -304,7 +292,7 @@ impl Reading {
         }
         let what = match self.read(&item) {
             Ok(what) => what,
-            Err(why) => return self.find(source, place, Loss::Lost, &format!("left out: {why}")),
+            Err(why) => return self.left_out(source, place, &why),
         };
         let shown = if place.is_empty() {
             source.to_owned()
@@ -347,17 +335,12 @@ impl Reading {
         describe(&key)
     }
 
-    fn find(&mut self, source: &str, key: &str, loss: Loss, text: &str) {
-        let finding = finding(source, key, loss, text.to_owned());
-        self.imported.findings.push(finding);
+    fn left_out(&mut self, source: &str, key: &str, why: &str) {
+        self.find(source, key, Loss::Lost, &format!("left out: {why}"));
     }
-}
 
-fn finding(source: &str, key: &str, loss: Loss, text: String) -> Finding {
-    Finding {
-        source: source.to_owned(),
-        key: key.to_owned(),
-        loss,
-        text,
+    fn find(&mut self, source: &str, key: &str, loss: Loss, text: &str) {
+        let finding = Finding::new(source, key, loss, text);
+        self.imported.findings.push(finding);
     }
 }

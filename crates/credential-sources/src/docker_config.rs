@@ -24,33 +24,25 @@ use crate::{Finding, Loss, printable};
 
 /// What a file says beside its entries, which nothing here does.
 fn findings(config: &DockerConfig, source: &str) -> Vec<Finding> {
-    let finding = |key: String, loss, text: &str| Finding {
-        source: source.to_owned(),
-        key,
-        loss,
-        text: text.to_owned(),
-    };
     let mut findings = Vec::new();
+    let mut find = |key: &str, loss, text| findings.push(Finding::new(source, key, loss, text));
     if config.has_store {
         let text = "credentials kept by a helper program are not read; run the helper and write \
         down what it answers";
-        findings.push(finding("credsStore".to_owned(), Loss::Lost, text));
+        find("credsStore", Loss::Lost, text);
     }
     if config.has_headers {
         let text = "the image puller sends no headers of others";
-        findings.push(finding("HttpHeaders".to_owned(), Loss::Note, text));
+        find("HttpHeaders", Loss::Note, text);
     }
     for registry in &config.helpers {
+        let key = format!("credHelpers {}", printable(registry));
         let text = "its helper program is not run, so its credentials are missing";
-        findings.push(finding(
-            format!("credHelpers {}", printable(registry)),
-            Loss::Lost,
-            text,
-        ));
+        find(&key, Loss::Lost, text);
     }
     for key in &config.repeated {
         let text = "written more than once; the last one counts";
-        findings.push(finding(printable(key), Loss::Note, text));
+        find(&printable(key), Loss::Note, text);
     }
     findings
 }

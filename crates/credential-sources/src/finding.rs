@@ -15,6 +15,26 @@ pub struct Finding {
     pub text: String,
 }
 
+impl Finding {
+    /// A finding about `key`, which is printable or empty.
+    #[must_use]
+    pub fn new(source: &str, key: &str, loss: Loss, text: impl Into<String>) -> Self {
+        Self {
+            source: source.to_owned(),
+            key: key.to_owned(),
+            loss,
+            text: text.into(),
+        }
+    }
+}
+
+/// A foreign word in a message: visible, not endless, and without what may be a password before an
+/// `@`.
+#[must_use]
+pub fn printable(text: &str) -> String {
+    foreign_text::shown(text).without_user().to_string()
+}
+
 /// How much a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Loss {

@@ -26,14 +26,21 @@ pub mod finding;
 pub mod kubelet;
 pub mod merge;
 pub mod offer;
-mod printable;
 pub mod registries_conf;
 pub mod registries_yaml;
 pub mod registry_file;
 pub mod secret_manifest;
 pub mod secretgen;
 
-pub use finding::{Finding, Loss};
+pub use finding::{Finding, Loss, printable};
 pub use merge::merge;
 pub use offer::{Offer, Offered};
-pub use printable::printable;
+
+/// Reads a value that may be null, as in a file whose author has not filled it in yet.
+fn or_default<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+where
+    T: Default + serde::Deserialize<'de>,
+    D: serde::Deserializer<'de>,
+{
+    <Option<T> as serde::Deserialize>::deserialize(deserializer).map(Option::unwrap_or_default)
+}

@@ -44,26 +44,16 @@ impl Offered {
             Credentials::RegistryToken(token) => Self::RegistryToken(token),
         })
     }
+}
 
-    /// Whether two offers would make the puller send the same.
-    #[must_use]
-    pub fn is_same_as(&self, other: &Self) -> bool {
-        match (self, other) {
-            (
-                Self::Password { username, password },
-                Self::Password {
-                    username: other_username,
-                    password: other_password,
-                },
-            ) => username == other_username && password.expose() == other_password.expose(),
-            (Self::IdentityToken(token), Self::IdentityToken(other))
-            | (Self::RegistryToken(token), Self::RegistryToken(other)) => {
-                token.expose() == other.expose()
-            }
-            _ => false,
-        }
+/// Whether two offers make the puller send the same.
+impl PartialEq for Offered {
+    fn eq(&self, other: &Self) -> bool {
+        self.keys() == other.keys()
     }
 }
+
+impl Eq for Offered {}
 
 impl fmt::Debug for Offered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -9,12 +9,15 @@
 //! `insecure` becomes `insecure-skip-verify`, which includes plain HTTP, though without
 //! credentials.
 
+use std::path::Path;
+
+use foreign_text::toml::Table;
+
 use crate::printable;
 use crate::registry_file::assemble::assemble;
 use crate::registry_file::endpoint::{ApiPath, Endpoint};
 use crate::registry_file::plan::{Link, Plan, Target};
-use crate::registry_file::toml_keys::{Keys, Tree};
-use crate::registry_file::{Import, Report, Settings};
+use crate::registry_file::{Import, Reader, Settings};
 
 /// The longest file; a thousand registries have less.
 pub const MAX_REGISTRIES_CONF_BYTES: usize = 128 << 10;
@@ -29,82 +32,65 @@ const SHORT_NAMES: [&str; 4] = [
 
 /// Reads a file.
 pub fn read(bytes: &[u8], source: &str) -> Import {
-    let mut report = Report::default();
-    let source = printable(source);
-    let tree = Tree::parse(bytes, MAX_REGISTRIES_CONF_BYTES, &source, &mut report);
-    let plans = tree.map_or_else(Vec::new, |tree| {
-        plans(tree.keys(&source), &source, &mut report)
-    });
-    assemble(plans, report)
+    let mut no_file = |_: &Path| Err("the file names no other file".to_owned());
+    let mut reader = Reader::new(source, &mut no_file);
+    let tree = reader.toml(bytes, MAX_REGISTRIES_CONF_BYTES);
+    let plans = tree.map_or_else(Vec::new, |tree| plans(tree.table(), &mut reader));
+    assemble(plans, reader.report)
 }
 
-fn plans(mut keys: Keys<'_, '_>, source: &str, report: &mut Report) -> Vec<Plan> {
+fn plans(mut keys: Table<'_, '_>, reader: &mut Reader<'_, '_>) -> Vec<Plan> {
     for key in SHORT_NAMES {
         if keys.take(key).is_some() {
-            report.note(source, key, "has no part: guests get complete names");
+            reader.note(key, "has no part: guests get complete names");
         }
     }
-    if keys.take("credential-helpers").is_some() {
-        report.lost(
-            source,
+    for (key, why) in [
+        (
             "credential-helpers",
-            "left out: no helper runs in a guest; import what they hold as docker-config",
-        );
-    }
-    if keys.take("registries").is_some() {
-        report.lost(
-            source,
+            "no helper runs in a guest; import what they hold as docker-config",
+        ),
+        (
             "registries",
-            "left out: only version 2 of the format is read, with [[registry]]",
-        );
+            "only version 2 of the format is read, with [[registry]]",
+        ),
+    ] {
+        if keys.take(key).is_some() {
+            reader.left_out(key, why);
+        }
     }
-    let tables = keys.tables("registry", report);
-    keys.tell_rest(report);
-    tables
-        .into_iter()
-        .filter_map(|keys| plan(keys, source, report))
-        .collect()
+    let tables = reader.tables(&mut keys, "registry");
+    reader.tell_rest(keys);
+    let plans = tables.into_iter().filter_map(|keys| plan(keys, reader));
+    plans.collect()
 }
 
-fn plan(mut keys: Keys<'_, '_>, source: &str, report: &mut Report) -> Option<Plan> {
-    let path = keys.path.clone();
-    let location = keys.text("location", report).unwrap_or_default();
-    let prefix = keys.text("prefix", report).unwrap_or_default();
+fn plan(mut keys: Table<'_, '_>, reader: &mut Reader<'_, '_>) -> Option<Plan> {
+    let location = reader.text(&mut keys, "location");
+    let prefix = reader.text(&mut keys, "prefix");
     let prefix = if prefix.is_empty() { location } else { prefix };
-    let is_blocked = keys.flag("blocked", report).unwrap_or_default();
-    let is_insecure = keys.flag("insecure", report).unwrap_or_default();
-    let by_digest = keys
-        .flag("mirror-by-digest-only", report)
-        .unwrap_or_default();
-    let mirrors = keys.tables("mirror", report);
-    keys.tell_rest(report);
-    let key = format!("{path} {}", printable(prefix));
+    let is_blocked = reader.flag(&mut keys, "blocked");
+    let is_insecure = reader.flag(&mut keys, "insecure");
+    let by_digest = reader.flag(&mut keys, "mirror-by-digest-only");
+    let mirrors = reader.tables(&mut keys, "mirror");
+    let key = format!("{} {}", keys.path, printable(prefix));
+    reader.tell_rest(keys);
     let Some(name) = name(prefix) else {
-        report.lost(
-            source,
-            &key,
-            "left out: the document matches whole hosts, not repositories",
-        );
+        reader.left_out(&key, "the document matches whole hosts, not repositories");
         return None;
     };
     let mut links = Vec::new();
     for mirror in mirrors {
-        links.extend(mirror_link(mirror, by_digest, source, report));
+        links.extend(mirror_link(mirror, by_digest, reader));
     }
-    links.push(own_link(
-        prefix,
-        location,
-        &key,
-        is_insecure,
-        source,
-        report,
-    ));
+    links.push(Link {
+        key: key.clone(),
+        target: own_target(prefix, location, &key, is_insecure, reader),
+        settings: insecure(is_insecure),
+    });
     Some(Plan {
-        name,
-        source: source.to_owned(),
-        key,
-        links,
         is_blocked,
+        ..reader.plan(name, key, links)
     })
 }
 
@@ -120,67 +106,49 @@ fn name(prefix: &str) -> Option<String> {
 }
 
 /// Where the registry's images are, if no mirror has them.
-fn own_link(
+fn own_target(
     prefix: &str,
     location: &str,
     key: &str,
     is_insecure: bool,
-    source: &str,
-    report: &mut Report,
-) -> Link {
-    let is_elsewhere = !location.is_empty() && location != prefix;
-    let target = if !is_elsewhere {
+    reader: &mut Reader<'_, '_>,
+) -> Target {
+    if location.is_empty() || location == prefix {
         Target::Registry
     } else if prefix.starts_with("*.") {
-        report.lost(
-            source,
-            key,
-            "location is left out: the document asks each of many registries under its own name",
-        );
+        let text =
+            "location is left out: the document asks each of many registries under its own name";
+        reader.lost(key, text);
         Target::Inexpressible
     } else {
-        host(
-            location,
-            &format!("{key}.location"),
-            is_insecure,
-            source,
-            report,
-        )
-    };
-    Link {
-        key: key.to_owned(),
-        target,
-        settings: insecure(is_insecure),
+        host(location, &format!("{key}.location"), is_insecure, reader)
     }
 }
 
 /// A mirror; `None` where it has no part in pulls by digest.
 fn mirror_link(
-    mut keys: Keys<'_, '_>,
+    mut keys: Table<'_, '_>,
     by_digest: bool,
-    source: &str,
-    report: &mut Report,
+    reader: &mut Reader<'_, '_>,
 ) -> Option<Link> {
-    let path = keys.path.clone();
-    let location = keys.text("location", report).unwrap_or_default();
-    let is_insecure = keys.flag("insecure", report).unwrap_or_default();
-    let when = keys.text("pull-from-mirror", report).unwrap_or_default();
-    keys.tell_rest(report);
-    let key = format!("{path} {}", printable(location));
+    let location = reader.text(&mut keys, "location");
+    let is_insecure = reader.flag(&mut keys, "insecure");
+    let when = reader.text(&mut keys, "pull-from-mirror");
+    let key = format!("{} {}", keys.path, printable(location));
+    reader.tell_rest(keys);
     if when == "tag-only" && !by_digest {
-        report.note(source, &key, "has no part: guests pull by digest");
+        reader.note(&key, "has no part: guests pull by digest");
         return None;
     }
-    let target = host(location, &key, is_insecure, source, report);
     Some(Link {
+        target: host(location, &key, is_insecure, reader),
         key,
-        target,
         settings: insecure(is_insecure),
     })
 }
 
 /// A location, which is a host without a scheme and here must have no path.
-fn host(location: &str, key: &str, is_insecure: bool, source: &str, report: &mut Report) -> Target {
+fn host(location: &str, key: &str, is_insecure: bool, reader: &mut Reader<'_, '_>) -> Target {
     let endpoint = if location.contains("://") || location.contains('@') {
         Err("not a host such as \"mirror.corp:5000\"")
     } else if location.contains('/') {
@@ -188,23 +156,12 @@ fn host(location: &str, key: &str, is_insecure: bool, source: &str, report: &mut
     } else {
         Endpoint::parse(location, ApiPath::Below)
     };
-    match endpoint {
-        Ok(endpoint) => {
-            if is_insecure {
-                report.lost(
-                    source,
-                    key,
-                    "is not asked over plain HTTP; if it does not speak TLS, \
-                write its address with \"http://\" into the document",
-                );
-            }
-            Target::Address(endpoint)
-        }
-        Err(reason) => {
-            report.lost(source, key, format!("left out: {reason}"));
-            Target::Inexpressible
-        }
+    if is_insecure && endpoint.is_ok() {
+        let text = "is not asked over plain HTTP; if it does not speak TLS, write its address with \
+        \"http://\" into the document";
+        reader.lost(key, text);
     }
+    reader.target(key, "the engine", endpoint)
 }
 
 fn insecure(is_insecure: bool) -> Settings {

@@ -14,42 +14,33 @@
 //! A name without a port means port 443 in these files and every port in the document, see
 //! `docs/document.md`.
 //!
-//! - `report`: findings and faults. `shown`: parts of files as messages may show them.
-//! - `endpoint`: a host's address. `certificates`: the CA files. `toml_keys`: TOML tables, read key
-//!   by key.
-//! - `plan`, `assemble` with `mirror_entry`, `document`: as above.
+//! - `reader`: a file that is being read. `report`: findings and faults.
+//! - `endpoint`: a host's address. `certificates`: the CA files.
+//! - `plan`, `assemble` with `draft` and `mirror_entry`, `document`: as above.
 
 pub(crate) mod assemble;
 mod certificates;
 mod document;
+mod draft;
 pub(crate) mod endpoint;
 mod mirror_entry;
 pub(crate) mod plan;
+mod reader;
 mod report;
-pub(crate) mod shown;
-pub(crate) mod toml_keys;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::alphabet;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use puller_config::Secret;
+use puller_config::{Secret, decode_base64};
 use zeroize::Zeroizing;
 
-use crate::{Finding, Offered};
+use crate::Offered;
 
 pub use certificates::{Certificates, MAX_CA_FILE_BYTES, Skipped};
-pub use document::{Text, Written};
-pub use report::MAX_FINDINGS;
-pub(crate) use report::Report;
-
-/// Base64 whose padding does not matter: the engines differ about it.
-const INDIFFERENT: GeneralPurpose = GeneralPurpose::new(
-    &alphabet::STANDARD,
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
-);
+pub use document::Written;
+pub(crate) use endpoint::shown_address;
+pub(crate) use reader::Reader;
+pub use report::{MAX_FINDINGS, Report};
 
 /// Reads a file that another file names, up to [`MAX_CA_FILE_BYTES`], or says as a fragment why
 /// not.
@@ -73,7 +64,7 @@ pub struct Entry {
 }
 
 /// How a host is reached.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Who the puller is to it.
     pub credentials: Option<Arc<Offered>>,
@@ -99,46 +90,15 @@ pub enum Roots {
 pub struct Import {
     /// The document's entries.
     pub entries: Vec<Entry>,
-    /// What was not taken over as it stood, at most [`MAX_FINDINGS`].
-    pub findings: Vec<Finding>,
-    /// What makes the files unusable, at most [`MAX_FINDINGS`]. No document should be made where
-    /// there are any.
-    pub faults: Vec<Finding>,
-    /// How many findings and faults are not listed.
-    pub unlisted: usize,
-}
-
-impl PartialEq for Settings {
-    fn eq(&self, other: &Self) -> bool {
-        let same_credentials = match (&self.credentials, &other.credentials) {
-            (Some(one), Some(other)) => one.is_same_as(other),
-            (None, None) => true,
-            _ => false,
-        };
-        same_credentials
-            && self.roots == other.roots
-            && self.skip_verify == other.skip_verify
-            && self.plain_http == other.plain_http
-    }
-}
-
-impl Eq for Settings {}
-
-impl Settings {
-    /// Whether nothing is set.
-    #[must_use]
-    pub fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
+    /// What there is to say about the files.
+    pub report: Report,
 }
 
 /// Reads `auth`: base64, padded or not, of `user:password`. Zero bytes at the end are no part of a
 /// password: Docker once padded with them.
 pub(crate) fn decode_auth(auth: &str) -> Option<Offered> {
-    // Long enough for any input, so that the buffer never moves.
-    let mut bytes = Zeroizing::new(vec![0; base64::decoded_len_estimate(auth.len())]);
-    let length = INDIFFERENT.decode_slice(auth, &mut bytes).ok()?;
-    let text = std::str::from_utf8(&bytes[..length]).ok()?;
+    let bytes = decode_base64(auth)?;
+    let text = std::str::from_utf8(&bytes).ok()?;
     let (username, password) = text.trim_end_matches('\0').split_once(':')?;
     (!username.is_empty() || !password.is_empty()).then(|| Offered::Password {
         username: username.to_owned(),

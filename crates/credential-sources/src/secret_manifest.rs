@@ -14,10 +14,12 @@ use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
 use crate::docker_config::{ConfigError, DockerConfig};
+use crate::{Loss, or_default};
 
 pub use read::parse;
 
@@ -85,13 +87,14 @@ pub struct ExportManifest {
 }
 
 /// A condition on a namespace.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
 pub struct Selector {
     /// A path in the namespace object.
     pub key: String,
     /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
     pub operator: String,
     /// What to compare with.
+    #[serde(default, deserialize_with = "or_default")]
     pub values: Vec<String>,
 }
 
@@ -137,8 +140,8 @@ pub enum Payload {
     Ignored {
         /// As a fragment.
         why: String,
-        /// Whether its author may have meant something.
-        is_suspicious: bool,
+        /// Something is lost where its author may have meant something.
+        loss: Loss,
     },
 }
 
@@ -173,20 +176,23 @@ impl SecretManifest {
             (DOCKER_CONFIG_JSON, ".dockerconfigjson"),
             (DOCKER_CFG, ".dockercfg"),
         ];
-        let ignored = |why: String, is_suspicious| Payload::Ignored { why, is_suspicious };
+        let ignored = |why: String, loss| Payload::Ignored { why, loss };
         let Some((_, key)) = KEYS.iter().find(|(kind, _)| *kind == self.kind) else {
             let stray = KEYS.iter().find(|(_, key)| self.has(key));
             return Ok(match stray {
                 Some((kind, key)) => ignored(
                     format!("its key {key} counts in a secret of the type {kind} only"),
-                    true,
+                    Loss::Lost,
                 ),
-                None => ignored("it is no secret for image pulls".to_owned(), false),
+                None => ignored("it is no secret for image pulls".to_owned(), Loss::Note),
             });
         };
         let text = self.value(key)?.unwrap_or_default();
         if text.is_empty() {
-            return Ok(ignored(format!("its key {key} is empty or missing"), true));
+            return Ok(ignored(
+                format!("its key {key} is empty or missing"),
+                Loss::Lost,
+            ));
         }
         let parse = match self.kind.as_str() {
             DOCKER_CFG => DockerConfig::parse_legacy,

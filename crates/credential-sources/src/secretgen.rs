@@ -17,8 +17,6 @@ mod selector;
 #[cfg(test)]
 mod tests;
 
-use std::cmp::Ordering;
-
 use crate::secret_manifest::{ExportManifest, Metadata, Object, SecretManifest};
 
 pub use combine::{CombineError, Combined, combine, placeholder_namespaces};
@@ -31,9 +29,10 @@ const WEIGHT: &str = "secretgen.carvel.dev/weight";
 ///
 /// By weight, then those of the destination's own namespace, then those that name the destination
 /// rather than `*`, then by `namespace/name`.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank {
-    weight: f64,
+    // In the order in which they are compared.
+    weight: i64,
     is_within: bool,
     is_exact: bool,
     name: String,
@@ -48,7 +47,7 @@ impl Rank {
         let export = export_of(name, objects);
         let annotations = export.map_or(&name.annotations, |export| &export.metadata.annotations);
         Self {
-            weight: annotations.get(WEIGHT).map_or(0.0, |text| weight(text)),
+            weight: annotations.get(WEIGHT).map_or(0, |text| weight(text)),
             is_within: destination == Some(&name.namespace),
             is_exact: export
                 .zip(destination)
@@ -58,42 +57,20 @@ impl Rank {
     }
 }
 
-impl PartialEq for Rank {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Rank {}
-
-impl PartialOrd for Rank {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Rank {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.weight
-            .total_cmp(&other.weight)
-            .then(self.is_within.cmp(&other.is_within))
-            .then(self.is_exact.cmp(&other.is_exact))
-            .then_with(|| self.name.cmp(&other.name))
-    }
-}
-
-/// A weight as it is written; what is no number counts as none.
-fn weight(text: &str) -> f64 {
+/// A weight as it is written, as a number of the same order; what is no number counts as none.
+fn weight(text: &str) -> i64 {
     let number: f64 = text.parse().unwrap_or(0.0);
     let says_infinite = text
         .trim_start_matches(['+', '-'])
         .to_ascii_lowercase()
         .starts_with("inf");
     if number.is_nan() || (number.is_infinite() && !says_infinite) {
-        return 0.0;
+        return 0;
     }
     // Makes one of the two zeros.
-    number + 0.0
+    let bits = (number + 0.0).to_bits().cast_signed();
+    // As `f64::total_cmp` does: the bits of negative numbers are in the opposite order.
+    bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()
 }
 
 fn export_of<'o>(name: &Metadata, objects: &'o [Object]) -> Option<&'o ExportManifest> {

@@ -67,7 +67,7 @@ impl Drop for Tree<'_> {
 }
 
 /// Zeroes the strings that the parser had to copy. It bounds the nesting, and so this recursion.
-fn wipe(table: &mut DeTable<'_>) {
+pub fn wipe(table: &mut DeTable<'_>) {
     for (_, value) in table.iter_mut() {
         wipe_value(value.get_mut());
     }

@@ -254,7 +254,7 @@ fn a_password_for_all_registries_is_refused_by_strict() {
     let strict = node.import(&["registries-yaml", "--strict", "/registries.yaml"]);
     assert_eq!((strict.code, strict.stdout.as_str()), (65, ""));
     assert!(
-        strict.stderr.contains("configs.*.auth: left out: "),
+        strict.stderr.contains("configs.\"*\".auth: left out: "),
         "{}",
         strict.stderr
     );

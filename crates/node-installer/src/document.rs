@@ -211,7 +211,7 @@ impl Making<'_> {
         match put_below(text, &imported.keys) {
             Ok(complete) => {
                 self.findings.extend(complete.findings);
-                Document::Valid(complete.text.into_inner())
+                Document::Valid(complete.text)
             }
             Err(source) => {
                 self.problems.push(Error::Keys {

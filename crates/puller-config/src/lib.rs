@@ -76,3 +76,4 @@ pub use roots::{MAX_CERTIFICATES, Roots};
 pub use rule::{Effect, Rule};
 pub use secret::Secret;
 pub use secret_reference::{InvalidSecretReference, MAX_SEALED_BYTES, SecretReference};
+pub use standard_base64::decode as decode_base64;

@@ -15,9 +15,9 @@ fuzzing::target!(|bytes: &[u8]| {
     let written = import.write(None);
     match &written.document {
         Some(text) => assert!(Document::parse(text.expose().as_bytes()).is_ok()),
-        None => assert!(!written.faults.is_empty()),
+        None => assert!(!written.report.faults.is_empty()),
     }
-    for finding in written.findings.iter().chain(&written.faults) {
+    for finding in written.report.findings.iter().chain(&written.report.faults) {
         assert!(!finding.to_string().contains(char::is_control), "{finding}");
     }
 });

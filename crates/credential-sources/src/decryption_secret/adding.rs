@@ -1,24 +1,25 @@
 //! Keys put into a document, with everything else left as it is, comments included.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::ops::Range;
 
 use puller_config::{
     Checked, DecryptionKey, Document, MAX_DECRYPTION_KEYS, SecretReference, Warning,
 };
 use toml::de::{DeTable, DeValue};
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroizing;
 
-use super::{Key, finding};
+use super::Key;
 use crate::merge::MergeError;
 use crate::{Finding, Loss};
 
 /// A document with keys in it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct WithKeys {
     /// Its text, the same bytes as before where nothing was added.
-    pub text: Text,
+    pub text: Zeroizing<Vec<u8>>,
     /// The text, parsed.
     pub document: Document,
     /// What its author may not have meant, as of any document.
@@ -27,27 +28,12 @@ pub struct WithKeys {
     pub findings: Vec<Finding>,
 }
 
-/// The text of a document. `Debug` shows nothing of it.
-#[derive(Clone)]
-pub struct Text(Zeroizing<Vec<u8>>);
-
-impl Text {
-    /// The text itself.
-    #[must_use]
-    pub fn expose(&self) -> &[u8] {
-        &self.0
-    }
-
-    /// The text itself, for who keeps it.
-    #[must_use]
-    pub fn into_inner(self) -> Zeroizing<Vec<u8>> {
-        self.0
-    }
-}
-
-impl std::fmt::Debug for Text {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("[redacted]")
+impl fmt::Debug for WithKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WithKeys")
+            .field("document", &self.document)
+            .field("findings", &self.findings)
+            .finish_non_exhaustive()
     }
 }
 
@@ -64,7 +50,8 @@ pub fn put_below(document: &[u8], keys: &[Key]) -> Result<WithKeys, MergeError> 
     for key in keys {
         let item = key.item.expose();
         let parsed = DecryptionKey::parse(item).map_err(|_| MergeError::Edit)?;
-        let mut find = |loss, text: String| findings.push(finding(&key.source, "", loss, text));
+        let mut find =
+            |loss, text: String| findings.push(Finding::new(&key.source, "", loss, text));
         if own.iter().any(|own| is_same(own, &parsed)) {
             find(Loss::Note, "the document has it already".to_owned());
         } else if own.len() + added.len() == MAX_DECRYPTION_KEYS {
@@ -88,7 +75,7 @@ pub fn put_below(document: &[u8], keys: &[Key]) -> Result<WithKeys, MergeError> 
 impl WithKeys {
     fn new(text: Zeroizing<Vec<u8>>, checked: Checked, findings: Vec<Finding>) -> Self {
         Self {
-            text: Text(text),
+            text,
             document: checked.document,
             warnings: checked.warnings,
             findings,
@@ -97,21 +84,18 @@ impl WithKeys {
 }
 
 fn is_same(one: &DecryptionKey, other: &DecryptionKey) -> bool {
+    use DecryptionKey::{Given, Reference};
+    use SecretReference::{Resource, Sealed};
     match (one, other) {
         (
-            DecryptionKey::Given { key, password },
-            DecryptionKey::Given {
-                key: other_key,
-                password: other_password,
+            Given { key, password },
+            Given {
+                key: k,
+                password: p,
             },
-        ) => key == other_key && password == other_password,
-        (DecryptionKey::Reference(one), DecryptionKey::Reference(other)) => match (one, other) {
-            (SecretReference::Resource(one), SecretReference::Resource(other)) => one == other,
-            (SecretReference::Sealed(one), SecretReference::Sealed(other)) => {
-                one.expose() == other.expose()
-            }
-            _ => false,
-        },
+        ) => key == k && password == p,
+        (Reference(Resource(one)), Reference(Resource(other))) => one == other,
+        (Reference(Sealed(one)), Reference(Sealed(other))) => one.expose() == other.expose(),
         _ => false,
     }
 }
@@ -128,7 +112,7 @@ impl Edit {
     fn of(text: &str, has_none: bool) -> Option<Self> {
         let mut root = DeTable::parse(text).ok()?.into_inner();
         let edit = Self::find(text, &mut root, has_none);
-        wipe(&mut root);
+        foreign_text::toml::wipe(&mut root);
         edit
     }
 
@@ -218,24 +202,5 @@ impl Edit {
         result.extend_from_slice(self.after.as_bytes());
         result.extend_from_slice(&text.as_bytes()[self.replaced.end..]);
         result
-    }
-}
-
-/// Zeroes the copies that the parser made of strings with escape sequences. It bounds the nesting,
-/// and so this recursion.
-fn wipe(table: &mut DeTable<'_>) {
-    for (_, value) in table.iter_mut() {
-        match value.get_mut() {
-            DeValue::String(Cow::Owned(text)) => text.zeroize(),
-            DeValue::Table(table) => wipe(table),
-            DeValue::Array(items) => {
-                for item in items.iter_mut() {
-                    if let DeValue::String(Cow::Owned(text)) = item.get_mut() {
-                        text.zeroize();
-                    }
-                }
-            }
-            _ => {}
-        }
     }
 }

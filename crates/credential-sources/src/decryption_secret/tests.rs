@@ -418,7 +418,7 @@ fn keys_are_added_and_everything_else_stays() {
         let own = Document::parse(document.as_bytes()).unwrap().document;
         let complete = put_below(document.as_bytes(), &keys)
             .unwrap_or_else(|error| panic!("{document}: {error}"));
-        let text = str::from_utf8(complete.text.expose()).unwrap();
+        let text = str::from_utf8(&complete.text).unwrap();
         assert_eq!(text, expected);
         assert!(complete.findings.is_empty());
         let count = complete.document.decryption_keys.len();
@@ -426,7 +426,7 @@ fn keys_are_added_and_everything_else_stays() {
         assert!(!format!("{complete:?}").contains(&pem[..20]));
 
         let again = put_below(text.as_bytes(), &keys).unwrap();
-        assert_eq!(again.text.expose(), text.as_bytes());
+        assert_eq!(*again.text, text.as_bytes());
         assert_eq!(
             again
                 .findings
@@ -439,7 +439,7 @@ fn keys_are_added_and_everything_else_stays() {
             ]
         );
     }
-    assert_eq!(put_below(b"# kept", &[]).unwrap().text.expose(), b"# kept");
+    assert_eq!(*put_below(b"# kept", &[]).unwrap().text, b"# kept");
 }
 
 #[test]

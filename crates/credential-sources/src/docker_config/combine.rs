@@ -85,7 +85,7 @@ pub fn offers(inputs: &[Input], widening: Widening) -> (Vec<Offer>, Vec<Finding>
             continue;
         };
         for loser in candidates {
-            let same = loser.offered.is_same_as(&winner.offered);
+            let same = loser.offered == winner.offered;
             let with = if same { "the same" } else { "other" };
             let text = format!(
                 "it stands for {}, as \"{}\" of {} does, which has {with} credentials and counts",
@@ -159,10 +159,5 @@ fn registry(
 }
 
 fn finding(source: &str, key: &str, loss: Loss, text: String) -> Finding {
-    Finding {
-        source: source.to_owned(),
-        key: printable(key),
-        loss,
-        text,
-    }
+    Finding::new(source, &printable(key), loss, text)
 }

@@ -131,12 +131,7 @@ fn candidates_of<'a>(
 }
 
 fn lost(plugin: &str, host: &RegistryHost, text: String) -> Finding {
-    Finding {
-        source: source(plugin),
-        key: host.to_string(),
-        loss: Loss::Lost,
-        text,
-    }
+    Finding::new(&source(plugin), &host.to_string(), Loss::Lost, text)
 }
 
 /// A key as the kubelet's keyring keeps it: without scheme, without the version of a registry's

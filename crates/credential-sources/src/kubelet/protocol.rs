@@ -12,9 +12,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use foreign_text::json::{self, Duplicates, Limits, MAX_DEPTH};
 use puller_config::Secret;
-use serde::de::{IgnoredAny, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize, Serializer};
 use zeroize::Zeroizing;
 
 use super::duration;
@@ -25,6 +26,13 @@ pub const MAX_MESSAGE_BYTES: usize = 256 << 10;
 
 /// The most keys of an answer. Free to change; real plugins answer a handful.
 pub const MAX_AUTH_KEYS: usize = 256;
+
+/// Before serde sees a text, which takes the last of two keys in a map.
+const LIMITS: Limits = Limits {
+    bytes: MAX_MESSAGE_BYTES,
+    values: MAX_MESSAGE_BYTES,
+    depth: MAX_DEPTH,
+};
 
 const REQUEST_KIND: &str = "CredentialProviderRequest";
 const RESPONSE_KIND: &str = "CredentialProviderResponse";
@@ -128,6 +136,9 @@ pub enum MessageError {
         /// The column, from 1.
         column: usize,
     },
+    /// More than [`MAX_AUTH_KEYS`].
+    #[error("it has more than {MAX_AUTH_KEYS} keys")]
+    TooManyKeys,
     /// Another kind of message.
     #[error("its kind is not {0}")]
     Kind(&'static str),
@@ -216,7 +227,7 @@ impl Response {
             api_version: Option<String>,
             cache_key_type: Option<Zeroizing<String>>,
             cache_duration: Option<Zeroizing<String>>,
-            auth: Option<Pairs>,
+            auth: Option<BTreeMap<String, Option<AnsweredPair>>>,
         }
         let raw: Raw = parse(text, RESPONSE_KIND)?;
         if raw.kind.as_deref() != Some(RESPONSE_KIND) {
@@ -238,10 +249,17 @@ impl Response {
             .map_err(MessageError::CacheDuration)?
             // A time that is over keeps nothing.
             .map(Option::unwrap_or_default);
+        let auth = raw.auth.unwrap_or_default();
+        if auth.len() > MAX_AUTH_KEYS {
+            return Err(MessageError::TooManyKeys);
+        }
         Ok(Self {
             cache_key_type,
             cache_duration,
-            auth: raw.auth.map(|pairs| pairs.0).unwrap_or_default(),
+            auth: auth
+                .into_iter()
+                .map(|(key, pair)| (key, pair.unwrap_or_default().into()))
+                .collect(),
         })
     }
 
@@ -281,11 +299,10 @@ fn parse<'a, T: Deserialize<'a>>(text: &'a [u8], kind: &'static str) -> Result<T
     if text.len() > MAX_MESSAGE_BYTES {
         return Err(MessageError::TooLong);
     }
-    serde_json::from_slice(text).map_err(|error| MessageError::Form {
-        kind,
-        line: error.line(),
-        column: error.column(),
-    })
+    let form = |line, column| MessageError::Form { kind, line, column };
+    json::read(text, LIMITS, Duplicates::Refused)
+        .map_err(|error| form(error.line, error.column))?;
+    serde_json::from_slice(text).map_err(|error| form(error.line(), error.column()))
 }
 
 /// `value` as one line of JSON.
@@ -324,43 +341,20 @@ impl Serialize for Shown<'_> {
     }
 }
 
-/// The map of an answer, in which no key may stand twice.
-struct Pairs(BTreeMap<String, Pair>);
+/// What an answer has under one key.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AnsweredPair {
+    username: Option<Zeroizing<String>>,
+    password: Option<Zeroizing<String>>,
+}
 
-impl<'de> Deserialize<'de> for Pairs {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Keys;
-
-        impl<'de> Visitor<'de> for Keys {
-            type Value = Pairs;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("pairs by registry")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
-                #[derive(Default, Deserialize)]
-                #[serde(deny_unknown_fields)]
-                struct Raw {
-                    username: Option<Zeroizing<String>>,
-                    password: Option<Zeroizing<String>>,
-                }
-                let mut pairs = BTreeMap::new();
-                while let Some((key, raw)) = map.next_entry::<String, Option<Raw>>()? {
-                    let raw = raw.unwrap_or_default();
-                    let pair = Pair {
-                        username: raw.username.unwrap_or_default(),
-                        password: raw.password.unwrap_or_default().into(),
-                    };
-                    if pairs.len() == MAX_AUTH_KEYS || pairs.insert(key, pair).is_some() {
-                        return Err(serde::de::Error::custom("too many keys, or one twice"));
-                    }
-                }
-                Ok(Pairs(pairs))
-            }
+impl From<AnsweredPair> for Pair {
+    fn from(answered: AnsweredPair) -> Self {
+        Self {
+            username: answered.username.unwrap_or_default(),
+            password: answered.password.unwrap_or_default().into(),
         }
-
-        deserializer.deserialize_map(Keys)
     }
 }
 

@@ -3,12 +3,12 @@
 //!
 //! The editor keeps several copies of every text and zeroes none.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use toml::de::{DeArray, DeTable, DeValue};
-use zeroize::{Zeroize, Zeroizing};
+use foreign_text::toml::wipe;
+use toml::de::{DeTable, DeValue};
+use zeroize::Zeroizing;
 
 /// How every stand-in begins, before the number that makes it unique in its text.
 const WORD: &str = "masked-";
@@ -30,7 +30,8 @@ impl Mask {
     ) -> Option<(Self, String)> {
         let mut root = DeTable::parse(text).ok()?.into_inner();
         let mut spans = Vec::new();
-        take_spans(&mut root, &mut spans);
+        take_spans(&root, &mut spans);
+        wipe(&mut root);
         spans.sort_by_key(|span| span.start);
         let mut mask = Self {
             marker: marker(names.chain([text])),
@@ -115,36 +116,19 @@ fn marker<'t>(texts: impl Iterator<Item = &'t str>) -> String {
     format!("{WORD}{number}-")
 }
 
-/// Collects where the values are, and zeroes the copies that the parser made of those with escape
-/// sequences. The parser bounds the nesting, and so this recursion.
-fn take_spans(table: &mut DeTable<'_>, spans: &mut Vec<Range<usize>>) {
-    for (key, value) in table.iter_mut() {
-        let span = value.span();
-        match value.get_mut() {
-            DeValue::String(text) => {
-                if key.get_ref() != "ca-certs" {
-                    spans.push(span);
-                }
-                if let Cow::Owned(text) = text {
-                    text.zeroize();
-                }
-            }
+/// Collects where the strings are. The parser bounds the nesting, and so this recursion.
+fn take_spans(table: &DeTable<'_>, spans: &mut Vec<Range<usize>>) {
+    for (key, value) in table {
+        match value.get_ref() {
+            DeValue::String(_) if key.get_ref() == "ca-certs" => {}
+            DeValue::String(_) => spans.push(value.span()),
             DeValue::Table(table) => take_spans(table, spans),
-            DeValue::Array(items) => take_item_spans(items, spans),
-            _ => {}
-        }
-    }
-}
-
-/// The same for a list, in which a valid document has strings only.
-fn take_item_spans(items: &mut DeArray<'_>, spans: &mut Vec<Range<usize>>) {
-    for item in items.iter_mut() {
-        let span = item.span();
-        if let DeValue::String(text) = item.get_mut() {
-            spans.push(span);
-            if let Cow::Owned(text) = text {
-                text.zeroize();
+            // A list of a valid document has strings only.
+            DeValue::Array(items) => {
+                let texts = items.iter().filter(|item| item.get_ref().is_str());
+                spans.extend(texts.map(|item| item.span()));
             }
+            _ => {}
         }
     }
 }

@@ -8,7 +8,7 @@ use super::holder::{Holder, entry_name, with_https_port};
 use super::{Decision, Loser, Winner};
 use crate::Offer;
 use crate::entry_keys::{self, Keys};
-use crate::printable::printable;
+use crate::printable;
 
 /// Keys that will be added. No `Debug`, since they hold secrets.
 pub(super) struct Addition {

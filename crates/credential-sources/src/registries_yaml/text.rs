@@ -1,68 +1,84 @@
-//! The YAML of the file, as types that know which keys they did not understand.
+//! The YAML of the file.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::marker::PhantomData;
 
-use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
+use foreign_text::toml::join;
+use serde::Deserialize;
+use serde_ignored::Path;
 use serde_saphyr::options::DuplicateKeyPolicy;
 use zeroize::Zeroizing;
 
 use super::MAX_REGISTRIES_YAML_BYTES;
+use crate::or_default;
 
-/// How many registries, and how many keys that are not known in one table, are looked at.
+/// How many registries are looked at.
 const MAX_KEYS: usize = 1024;
 
+/// A mapping whose values may be null, as in a file whose author has not filled it in yet.
+type Table<T> = BTreeMap<String, Option<T>>;
+
 /// The whole file.
-#[derive(Default)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(super) struct File {
-    pub(super) mirrors: BTreeMap<String, Mirror>,
-    pub(super) configs: BTreeMap<String, Config>,
-    pub(super) unknown: Vec<String>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) mirrors: Table<Mirror>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) configs: Table<Config>,
 }
 
 /// An entry of `mirrors`.
-#[derive(Default)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Mirror {
+    #[serde(deserialize_with = "or_default", rename = "endpoint")]
     pub(super) endpoints: Vec<String>,
-    pub(super) renames: bool,
-    pub(super) unknown: Vec<String>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) rewrite: BTreeMap<String, String>,
 }
 
 /// An entry of `configs`.
-#[derive(Default)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Config {
     pub(super) auth: Option<Auth>,
     pub(super) tls: Option<Tls>,
-    pub(super) unknown: Vec<String>,
 }
 
 /// Its credentials; what is absent is empty.
-#[derive(Default)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Auth {
+    #[serde(deserialize_with = "or_default")]
     pub(super) username: Zeroizing<String>,
+    #[serde(deserialize_with = "or_default")]
     pub(super) password: Zeroizing<String>,
+    #[serde(deserialize_with = "or_default")]
     pub(super) auth: Zeroizing<String>,
+    #[serde(deserialize_with = "or_default")]
     pub(super) identity_token: Zeroizing<String>,
-    pub(super) unknown: Vec<String>,
 }
 
 /// Its TLS settings; what is absent is empty.
-#[derive(Default)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Tls {
+    #[serde(deserialize_with = "or_default")]
     pub(super) ca_file: String,
+    #[serde(deserialize_with = "or_default")]
     pub(super) cert_file: String,
+    #[serde(deserialize_with = "or_default")]
     pub(super) key_file: String,
+    #[serde(deserialize_with = "or_default")]
     pub(super) insecure_skip_verify: bool,
-    pub(super) unknown: Vec<String>,
 }
 
-/// Parses a file.
+/// Parses a file. Each key that is not known is given to `unknown`, with its path.
 ///
 /// # Errors
 ///
 /// What is wrong with it, and where; never a part of it.
-pub(super) fn parse(bytes: &[u8]) -> Result<File, String> {
+pub(super) fn parse(bytes: &[u8], mut unknown: impl FnMut(&str)) -> Result<File, String> {
     if bytes.len() > MAX_REGISTRIES_YAML_BYTES {
         return Err(format!(
             "the file has more than {MAX_REGISTRIES_YAML_BYTES} bytes"
@@ -78,161 +94,34 @@ pub(super) fn parse(bytes: &[u8]) -> Result<File, String> {
         duplicate_keys: DuplicateKeyPolicy::Error,
         with_snippet: false,
     };
+    let file = serde_saphyr::with_deserializer_from_slice_with_options(bytes, options, |yaml| {
+        serde_ignored::deserialize(yaml, |path| unknown(&shown(&path)))
+    });
     // The parser's own message may quote the file.
-    let file: Result<Option<File>, _> = serde_saphyr::from_slice_with_options(bytes, options);
-    file.map(Option::unwrap_or_default).map_err(|error| {
+    let file: Option<File> = file.map_err(|error| {
         let place = error.location().map_or(String::new(), |location| {
             format!(" at line {}", location.line())
         });
         format!(
             "not YAML of the form of registries.yaml{place}: a syntax error, a key twice, a \
-        value of another type, or more than is read"
+            value of another type, or more than is read"
         )
-    })
+    })?;
+    let file = file.unwrap_or_default();
+    if file.mirrors.len().max(file.configs.len()) > MAX_KEYS {
+        return Err(format!("the file has more than {MAX_KEYS} registries"));
+    }
+    Ok(file)
 }
 
-/// A mapping whose keys are read one by one.
-trait Keys: Default {
-    /// Reads the value of a key; `false` if the key is not known, and its value still to be
-    /// skipped.
-    fn read<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<bool, A::Error>;
-
-    /// Where keys that are not known are listed.
-    fn unknown(&mut self) -> &mut Vec<String>;
-}
-
-impl Keys for File {
-    fn read<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<bool, A::Error> {
-        match key {
-            "mirrors" => self.mirrors = table(map)?,
-            "configs" => self.configs = table(map)?,
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    fn unknown(&mut self) -> &mut Vec<String> {
-        &mut self.unknown
+/// The path of a key; the parser bounds its depth.
+fn shown(path: &Path<'_>) -> String {
+    match path {
+        Path::Root => String::new(),
+        Path::Map { parent, key } => join(&shown(parent), key),
+        Path::Seq { parent, index } => format!("{}[{index}]", shown(parent)),
+        Path::Some { parent }
+        | Path::NewtypeStruct { parent }
+        | Path::NewtypeVariant { parent } => shown(parent),
     }
 }
-
-impl Keys for Mirror {
-    fn read<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<bool, A::Error> {
-        match key {
-            "endpoint" => self.endpoints = optional(map)?,
-            "rewrite" => {
-                self.renames = !optional::<BTreeMap<String, IgnoredAny>, A>(map)?.is_empty()
-            }
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    fn unknown(&mut self) -> &mut Vec<String> {
-        &mut self.unknown
-    }
-}
-
-impl Keys for Config {
-    fn read<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<bool, A::Error> {
-        match key {
-            "auth" => self.auth = map.next_value()?,
-            "tls" => self.tls = map.next_value()?,
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    fn unknown(&mut self) -> &mut Vec<String> {
-        &mut self.unknown
-    }
-}
-
-impl Keys for Auth {
-    fn read<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<bool, A::Error> {
-        let field = match key {
-            "username" => &mut self.username,
-            "password" => &mut self.password,
-            "auth" => &mut self.auth,
-            "identity_token" => &mut self.identity_token,
-            _ => return Ok(false),
-        };
-        *field = Zeroizing::new(optional(map)?);
-        Ok(true)
-    }
-
-    fn unknown(&mut self) -> &mut Vec<String> {
-        &mut self.unknown
-    }
-}
-
-impl Keys for Tls {
-    fn read<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<bool, A::Error> {
-        match key {
-            "ca_file" => self.ca_file = optional(map)?,
-            "cert_file" => self.cert_file = optional(map)?,
-            "key_file" => self.key_file = optional(map)?,
-            "insecure_skip_verify" => self.insecure_skip_verify = optional(map)?,
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    fn unknown(&mut self) -> &mut Vec<String> {
-        &mut self.unknown
-    }
-}
-
-/// A value that may be null, as in a file whose author has not filled it in yet.
-fn optional<'de, T: Default + Deserialize<'de>, A: MapAccess<'de>>(
-    map: &mut A,
-) -> Result<T, A::Error> {
-    Ok(map.next_value::<Option<T>>()?.unwrap_or_default())
-}
-
-/// A table of tables, each of which may be null.
-fn table<'de, T: Default + Deserialize<'de>, A: MapAccess<'de>>(
-    map: &mut A,
-) -> Result<BTreeMap<String, T>, A::Error> {
-    let table: BTreeMap<String, Option<T>> = optional(map)?;
-    if table.len() > MAX_KEYS {
-        return Err(A::Error::custom("too many registries"));
-    }
-    let filled = |(name, value): (String, Option<T>)| (name, value.unwrap_or_default());
-    Ok(table.into_iter().map(filled).collect())
-}
-
-struct KeysVisitor<T>(PhantomData<T>);
-
-impl<'de, T: Keys> Visitor<'de> for KeysVisitor<T> {
-    type Value = T;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a mapping")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<T, A::Error> {
-        let mut value = T::default();
-        while let Some(key) = map.next_key::<String>()? {
-            if !value.read(&key, &mut map)? {
-                map.next_value::<IgnoredAny>()?;
-                if value.unknown().len() < MAX_KEYS {
-                    value.unknown().push(key);
-                }
-            }
-        }
-        Ok(value)
-    }
-}
-
-macro_rules! deserialize_by_keys {
-    ($($type:ty),*) => {$(
-        impl<'de> Deserialize<'de> for $type {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                deserializer.deserialize_map(KeysVisitor(PhantomData))
-            }
-        }
-    )*};
-}
-
-deserialize_by_keys!(File, Mirror, Config, Auth, Tls);

@@ -1,19 +1,13 @@
 //! The certificates of CA files, in the one form in which they are written.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use puller_config::{Document, MAX_CERTIFICATES, MAX_DOCUMENT_BYTES};
-
-use super::{ReadFile, Report};
+use puller_config::{Document, MAX_CERTIFICATES};
 
 /// The longest CA file that is read: four times a whole system's.
 pub const MAX_CA_FILE_BYTES: usize = 1 << 20;
-
-/// The most CA files of one import: as many as a document has registries.
-const MAX_CA_FILES: usize = 1024;
 
 const BEGIN: &str = "-----BEGIN ";
 const END: &str = "-----END ";
@@ -60,40 +54,6 @@ impl Certificates {
         Ok((certificates, skipped))
     }
 
-    /// Adds those of the file `path`, and reports under `source` and `key` what is wrong with it.
-    pub(crate) fn add_file(
-        &mut self,
-        path: &Path,
-        read_file: &mut ReadFile<'_>,
-        (source, key): (&str, &str),
-        report: &mut Report,
-    ) {
-        report.ca_files += 1;
-        if report.ca_files > MAX_CA_FILES {
-            report.fault(
-                source,
-                key,
-                format!("more than {MAX_CA_FILES} CA files in all"),
-            );
-            return;
-        }
-        let before = self.bytes();
-        let added = read_file(path).and_then(|bytes| Ok(self.add(&bytes)?));
-        report.certificate_bytes += self.bytes() - before;
-        match added {
-            Err(reason) => report.fault(source, key, reason),
-            Ok(_) if report.certificate_bytes > MAX_DOCUMENT_BYTES => {
-                *self = Self::default();
-                report.fault(source, key, "more certificates than a document can hold");
-            }
-            Ok(Skipped(0)) => {}
-            Ok(Skipped(count)) => {
-                let text = format!("what is no certificate is left out: {count} of its blocks");
-                report.lost(source, key, text);
-            }
-        }
-    }
-
     /// The length of all blocks.
     pub(crate) fn bytes(&self) -> usize {
         self.blocks().map(str::len).sum()
@@ -106,7 +66,8 @@ impl Certificates {
         }
     }
 
-    fn add(&mut self, bytes: &[u8]) -> Result<Skipped, &'static str> {
+    /// Adds those of a file.
+    pub(crate) fn add(&mut self, bytes: &[u8]) -> Result<Skipped, &'static str> {
         let text = String::from_utf8_lossy(bytes);
         let mut found = 0;
         let mut skipped = 0;

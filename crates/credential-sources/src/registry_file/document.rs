@@ -1,41 +1,19 @@
 //! Entries written as a document.
 
-use puller_config::{Document, MAX_CERTIFICATES, MAX_DOCUMENT_BYTES};
+use puller_config::{Document, MAX_CERTIFICATES, MAX_DOCUMENT_BYTES, Secret};
 use zeroize::Zeroizing;
 
 use super::{Certificates, Entry, Import, Report, Roots};
+use crate::Offered;
 use crate::entry_keys::{MAX_ESCAPE_BYTES, push_key, push_literal};
-use crate::{Finding, Offered};
 
 /// The document that entries make, and everything there is to say about it.
 #[derive(Clone, Debug)]
 pub struct Written {
     /// The document, which [`Document::parse`] accepts; `None` where there are faults.
-    pub document: Option<Text>,
-    /// What was not taken over as it stood.
-    pub findings: Vec<Finding>,
-    /// What makes the files unusable.
-    pub faults: Vec<Finding>,
-    /// How many findings and faults are not listed.
-    pub unlisted: usize,
-}
-
-/// The text of a document. `Debug` shows only its length.
-#[derive(Clone)]
-pub struct Text(Zeroizing<String>);
-
-impl Text {
-    /// The text itself, for whoever stores it.
-    #[must_use]
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl std::fmt::Debug for Text {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Text({} bytes)", self.0.len())
-    }
+    pub document: Option<Secret>,
+    /// What there is to say about the files and about the document.
+    pub report: Report,
 }
 
 /// The source of findings about the result itself.
@@ -48,41 +26,40 @@ impl Import {
     /// Writes the entries, their certificates followed by `system_roots` where those are given.
     #[must_use]
     pub fn write(self, system_roots: Option<&Certificates>) -> Written {
-        let mut report = Report {
-            findings: self.findings,
-            faults: self.faults,
-            unlisted: self.unlisted,
-            ..Report::default()
-        };
+        let Self {
+            entries,
+            mut report,
+        } = self;
         let mut document = None;
         if report.faults.is_empty() {
-            tell_roots(&self.entries, system_roots, &mut report);
-            let bytes = length(&self.entries, system_roots);
+            tell_roots(&entries, system_roots, &mut report);
+            let bytes = length(&entries, system_roots);
             if bytes > MAX_DOCUMENT_BYTES {
-                report.fault(DOCUMENT, "", too_long(bytes, &self.entries, system_roots));
+                report.fault(DOCUMENT, "", too_long(bytes, &entries, system_roots));
             } else {
-                document = Some(text(&self.entries, system_roots));
+                document = Some(text(&entries, system_roots));
             }
         }
-        if let Some(text) = &document {
-            match Document::parse(text.as_bytes()) {
-                Ok(checked) => {
-                    for warning in checked.warnings {
-                        report.note(DOCUMENT, &warning.key, warning.effect.to_string());
-                    }
-                }
-                Err(problems) => {
-                    for problem in problems.iter() {
-                        report.fault(DOCUMENT, &problem.key, problem.rule.to_string());
-                    }
+        match document
+            .as_ref()
+            .map(|text| Document::parse(text.as_bytes()))
+        {
+            Some(Ok(checked)) => {
+                for warning in checked.warnings {
+                    report.note(DOCUMENT, &warning.key, warning.effect.to_string());
                 }
             }
+            Some(Err(problems)) => {
+                for problem in problems.iter() {
+                    report.fault(DOCUMENT, &problem.key, problem.rule.to_string());
+                }
+            }
+            None => {}
         }
+        let document = document.filter(|_| report.faults.is_empty());
         Written {
-            document: document.filter(|_| report.faults.is_empty()).map(Text),
-            findings: report.findings,
-            faults: report.faults,
-            unlisted: report.unlisted,
+            document: document.map(Secret::from),
+            report,
         }
     }
 }
@@ -227,7 +204,7 @@ mod tests {
     use std::sync::Arc;
 
     use proptest::prelude::*;
-    use puller_config::{Credentials, Match, RegistryHost, Secret};
+    use puller_config::{Credentials, Match, RegistryHost};
 
     use super::*;
     use crate::registry_file::Settings;
@@ -235,9 +212,7 @@ mod tests {
     fn written(entries: Vec<Entry>) -> Written {
         let import = Import {
             entries,
-            findings: Vec::new(),
-            faults: Vec::new(),
-            unlisted: 0,
+            report: Report::default(),
         };
         import.write(None)
     }
@@ -287,7 +262,7 @@ mod tests {
         let written = written(vec![entry("reg.corp", offered)]);
         assert!(written.document.is_none());
         assert_eq!(
-            written.faults[0].key,
+            written.report.faults[0].key,
             "registries.\"reg.corp\".registrytoken"
         );
         assert!(!format!("{written:?}").contains("hunter2"));

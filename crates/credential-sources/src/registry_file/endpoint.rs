@@ -3,6 +3,8 @@
 use puller_config::RegistryHost;
 use url::Url;
 
+use crate::printable;
+
 /// Where a host's API is, as far as the document can say it: below an optional path, always at
 /// `v2/`.
 #[derive(Clone, Debug)]
@@ -82,6 +84,19 @@ impl Endpoint {
     }
 }
 
+/// An address, as scheme, host and port; a path or a query may be a secret.
+pub(crate) fn shown_address(text: &str) -> String {
+    let parsed = Url::parse(text).ok();
+    let address = parsed.as_ref().and_then(|url| {
+        let port = url.port().map_or(String::new(), |port| format!(":{port}"));
+        Some(format!("{}://{}{port}", url.scheme(), url.host_str()?))
+    });
+    printable(&address.unwrap_or_else(|| {
+        let end = text.find(['?', '#']).unwrap_or(text.len());
+        text[..end].to_owned()
+    }))
+}
+
 /// What stands before `/v2` in a path.
 fn prefix(path: &str, api: ApiPath) -> Result<String, &'static str> {
     let path = path.trim_end_matches('/');
@@ -95,6 +110,20 @@ fn prefix(path: &str, api: ApiPath) -> Result<String, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_that_looks_like_a_password_is_shown() {
+        for (text, expected) in [
+            (
+                "https://robot:hunter2@m.corp:5000/hunter2?hunter2",
+                "https://m.corp:5000",
+            ),
+            ("m.corp/path?hunter2", "m.corp/path"),
+            ("robot:hunter2@m.corp", "[redacted]@m.corp"),
+        ] {
+            assert_eq!(shown_address(text), expected);
+        }
+    }
 
     #[test]
     fn addresses_become_mirrors_and_names() {

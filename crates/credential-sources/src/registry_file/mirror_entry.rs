@@ -1,11 +1,11 @@
 //! The entry that holds for a mirror's own host: one that is there, or one that has to be made.
 
-use puller_config::{RegistryHost, RegistryName};
+use puller_config::RegistryName;
 
-use super::assemble::{Draft, shown_name};
+use super::draft::Draft;
 use super::endpoint::Endpoint;
 use super::plan::Target;
-use super::{Entry, Report, Settings};
+use super::{Report, Settings};
 
 /// Which entry holds for a mirror.
 pub(super) enum Holder {
@@ -34,50 +34,31 @@ pub(super) fn mirror_entry(
     };
     let mut settings = link.settings.clone();
     settings.plain_http |= endpoint.is_http;
-    let (source, key) = (&draft.entry.source, &link.key);
-    let host = Some(&endpoint.host);
-    let named = |known: &&Draft| known.host.as_ref() == host;
+    let mut lost = |text: String| report.lost(&draft.entry.source, &link.key, text);
+    let named = |known: &&Draft| known.host.as_ref() == Some(&endpoint.host);
     if let Some(known) = drafts.iter().chain(mirrors).find(named) {
-        return Some(known_holder(
-            known,
-            endpoint,
-            &settings,
-            (source, key),
-            report,
-        ));
+        return Some(known_holder(known, endpoint, &settings, &mut lost));
     }
     // A literal without a port would hold for the mirror, other names would not.
     let covering = drafts.iter().find(|known| covers(known, endpoint));
-    if settings.is_default() && !draft.lends() && covering.is_none() {
+    if settings == Settings::default() && !draft.lends() && covering.is_none() {
         return Some(Holder::Known);
     }
     let wider = covering.or_else(|| drafts.iter().find(|known| holds_for(known, endpoint)));
     if let Some(wider) = wider {
         if wider.is_forbidden() {
-            report.lost(source, key, forbidden_by(wider));
+            lost(forbidden_by(wider));
             return Some(Holder::Refused);
         }
-        let text = format!(
+        lost(format!(
             "images of {} itself are pulled with these settings too, no longer with those of {}",
             endpoint.name(),
             wider.entry.name
-        );
-        report.lost(source, key, text);
+        ));
     }
     let name = RegistryName::parse(&endpoint.name()).ok()?;
-    Some(Holder::New(Box::new(Draft {
-        entry: Entry {
-            name: shown_name(&name),
-            source: source.clone(),
-            settings,
-            mirror: None,
-            mirror_fallback: false,
-        },
-        host: RegistryHost::parse(&name.to_string()).ok(),
-        name,
-        key: link.key.clone(),
-        mirror: None,
-    })))
+    let entry = Draft::new(name, draft.entry.source.clone(), link.key.clone(), settings);
+    Some(Holder::New(Box::new(entry)))
 }
 
 /// What an entry of the mirror's own host means for the mirror.
@@ -85,27 +66,23 @@ fn known_holder(
     known: &Draft,
     endpoint: &Endpoint,
     settings: &Settings,
-    (source, key): (&str, &str),
-    report: &mut Report,
+    lost: &mut impl FnMut(String),
 ) -> Holder {
+    let source = &known.entry.source;
     if known.is_forbidden() {
-        report.lost(source, key, forbidden_by(known));
+        lost(forbidden_by(known));
         return Holder::Refused;
     }
     if endpoint.is_http && !known.entry.settings.plain_http {
-        let text = format!(
-            "left out: it is asked over plain HTTP, but {} says that its host is not",
-            known.entry.source
-        );
-        report.lost(source, key, text);
+        lost(format!(
+            "left out: it is asked over plain HTTP, but {source} says that its host is not"
+        ));
         return Holder::Refused;
     }
     if known.entry.settings != *settings {
-        let text = format!(
-            "its settings are those of {}: a host has one entry",
-            known.entry.source
-        );
-        report.lost(source, key, text);
+        lost(format!(
+            "its settings are those of {source}: a host has one entry"
+        ));
     }
     Holder::Known
 }

@@ -5,47 +5,35 @@ use crate::{Finding, Loss};
 /// How many findings, and how many faults, are listed; hostile files have very many.
 pub const MAX_FINDINGS: usize = 1000;
 
-/// Collects what is to be said about files.
-#[derive(Debug, Default)]
-pub(crate) struct Report {
-    pub(crate) findings: Vec<Finding>,
-    pub(crate) faults: Vec<Finding>,
-    pub(crate) unlisted: usize,
-    /// How many CA files were read, which is limited.
-    pub(crate) ca_files: usize,
-    /// How many bytes of certificates were taken, which is limited.
-    pub(crate) certificate_bytes: usize,
+/// What there is to say about files.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// What was not taken over as it stood, at most [`MAX_FINDINGS`].
+    pub findings: Vec<Finding>,
+    /// What makes the files unusable, at most [`MAX_FINDINGS`]. No document should be made where
+    /// there are any.
+    pub faults: Vec<Finding>,
+    /// How many findings and faults are not listed.
+    pub unlisted: usize,
 }
 
 impl Report {
     /// Something worth knowing.
     pub(crate) fn note(&mut self, source: &str, key: &str, text: impl Into<String>) {
-        self.find(source, key, Loss::Note, text.into());
+        let finding = Finding::new(source, key, Loss::Note, text);
+        push(&mut self.findings, finding, &mut self.unlisted);
     }
 
     /// Something that was left out or has another meaning now.
     pub(crate) fn lost(&mut self, source: &str, key: &str, text: impl Into<String>) {
-        self.find(source, key, Loss::Lost, text.into());
+        let finding = Finding::new(source, key, Loss::Lost, text);
+        push(&mut self.findings, finding, &mut self.unlisted);
     }
 
     /// Something that the files' own reader would fail at too, or that leaves their meaning open.
     pub(crate) fn fault(&mut self, source: &str, key: &str, text: impl Into<String>) {
-        let fault = finding(source, key, Loss::Lost, text.into());
+        let fault = Finding::new(source, key, Loss::Lost, text);
         push(&mut self.faults, fault, &mut self.unlisted);
-    }
-
-    fn find(&mut self, source: &str, key: &str, loss: Loss, text: String) {
-        let found = finding(source, key, loss, text);
-        push(&mut self.findings, found, &mut self.unlisted);
-    }
-}
-
-fn finding(source: &str, key: &str, loss: Loss, text: String) -> Finding {
-    Finding {
-        source: source.to_owned(),
-        key: key.to_owned(),
-        loss,
-        text,
     }
 }
 

@@ -24,54 +24,40 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const EXPORT_GROUP: &str = "secretgen.carvel.dev/";
 
 /// An object of any kind, as far as it is of interest. What no kind of interest has is skipped.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Raw {
-    #[serde(default, rename = "apiVersion")]
+    #[serde(rename = "apiVersion")]
     api_version: Option<String>,
-    #[serde(default)]
     kind: Option<String>,
-    #[serde(default)]
     metadata: Option<RawMetadata>,
-    #[serde(default, rename = "type")]
+    #[serde(rename = "type")]
     secret_type: Option<String>,
-    #[serde(default)]
     data: Option<BTreeMap<String, Option<Zeroizing<String>>>>,
-    #[serde(default, rename = "stringData")]
+    #[serde(rename = "stringData")]
     string_data: Option<BTreeMap<String, Option<Zeroizing<String>>>>,
-    #[serde(default)]
     items: Option<Vec<Raw>>,
-    #[serde(default)]
     spec: Option<RawSpec>,
 }
 
 #[derive(Default, Deserialize)]
+#[serde(default)]
 struct RawMetadata {
-    #[serde(default)]
     name: Option<String>,
-    #[serde(default)]
     namespace: Option<String>,
-    #[serde(default)]
     annotations: Option<BTreeMap<String, Option<Zeroizing<String>>>>,
-    #[serde(default)]
     labels: Option<BTreeMap<String, Option<String>>>,
 }
 
 #[derive(Default, Deserialize)]
+#[serde(default)]
 struct RawSpec {
-    #[serde(default, rename = "toNamespace")]
+    #[serde(rename = "toNamespace")]
     to_namespace: Option<String>,
-    #[serde(default, rename = "toNamespaces")]
+    #[serde(rename = "toNamespaces")]
     to_namespaces: Option<Vec<String>>,
-    #[serde(default, rename = "dangerousToNamespacesSelector")]
-    selectors: Option<Vec<RawSelector>>,
-}
-
-#[derive(Deserialize)]
-struct RawSelector {
-    key: String,
-    operator: String,
-    #[serde(default)]
-    values: Option<Vec<String>>,
+    #[serde(rename = "dangerousToNamespacesSelector")]
+    selectors: Option<Vec<Selector>>,
 }
 
 /// Reads the objects of a text, those in lists included, in their order.
@@ -188,11 +174,10 @@ impl From<Raw> for Object {
                 let spec = raw.spec.unwrap_or_default();
                 let mut to_namespaces = spec.to_namespaces.unwrap_or_default();
                 to_namespaces.extend(spec.to_namespace.filter(|name| !name.is_empty()));
-                let selectors = spec.selectors.unwrap_or_default();
                 Self::Export(ExportManifest {
                     metadata,
                     to_namespaces,
-                    selectors: selectors.into_iter().map(Selector::from).collect(),
+                    selectors: spec.selectors.unwrap_or_default(),
                 })
             }
             kind => Self::Other(kind.to_owned()),
@@ -212,16 +197,6 @@ impl From<RawMetadata> for Metadata {
                 .map(|(key, value)| (key, value.to_string()))
                 .collect(),
             labels: values(raw.labels),
-        }
-    }
-}
-
-impl From<RawSelector> for Selector {
-    fn from(raw: RawSelector) -> Self {
-        Self {
-            key: raw.key,
-            operator: raw.operator,
-            values: raw.values.unwrap_or_default(),
         }
     }
 }

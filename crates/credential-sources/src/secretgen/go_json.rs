@@ -1,6 +1,7 @@
 //! JSON as Go's encoder writes it, which a byte-identical secret depends on.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use zeroize::Zeroizing;
 
@@ -42,22 +43,22 @@ pub(super) fn auths(entries: &BTreeMap<String, Entry>) -> Zeroizing<Vec<u8>> {
 fn string(json: &mut String, text: &str) {
     json.push('"');
     for letter in text.chars() {
-        match letter {
-            '"' => json.push_str("\\\""),
-            '\\' => json.push_str("\\\\"),
-            '\n' => json.push_str("\\n"),
-            '\r' => json.push_str("\\r"),
-            '\t' => json.push_str("\\t"),
-            '\u{8}' => json.push_str("\\b"),
-            '\u{c}' => json.push_str("\\f"),
-            '\0'..='\u{1f}' | '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
-                json.push_str("\\u");
-                for shift in [12, 8, 4, 0] {
-                    let digit = (letter as u32 >> shift) & 15;
-                    json.push(char::from_digit(digit, 16).unwrap_or('0'));
-                }
+        let short = match letter {
+            '"' | '\\' => Some(letter),
+            '\n' => Some('n'),
+            '\r' => Some('r'),
+            '\t' => Some('t'),
+            '\u{8}' => Some('b'),
+            '\u{c}' => Some('f'),
+            _ => None,
+        };
+        match (short, letter) {
+            (Some(short), _) => json.extend(['\\', short]),
+            (None, '\0'..='\u{1f}' | '<' | '>' | '&' | '\u{2028}' | '\u{2029}') => {
+                // Writing to a string cannot fail.
+                let _ = write!(json, "\\u{:04x}", u32::from(letter));
             }
-            other => json.push(other),
+            _ => json.push(letter),
         }
     }
     json.push('"');

@@ -43,7 +43,7 @@ pub fn import(files: &[SourceFile<'_>], destination: Option<&str>, widening: Wid
     let mut reading = Reading::default();
     for file in files {
         if let Err(text) = reading.file(*file) {
-            let fault = finding(file.name, "", Loss::Lost, text);
+            let fault = Finding::new(file.name, "", Loss::Lost, text);
             reading.imported.faults.push(fault);
         }
     }
@@ -69,7 +69,7 @@ impl Reading {
         }
         let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
         let Some(first) = text.iter().find(|byte| !byte.is_ascii_whitespace()) else {
-            let note = finding(name, "", Loss::Note, "it is empty");
+            let note = Finding::new(name, "", Loss::Note, "it is empty");
             self.imported.findings.push(note);
             return Ok(());
         };
@@ -104,7 +104,7 @@ impl Reading {
             if let Object::Other(kind) = &object {
                 let key = printable(kind);
                 let text = "an object of another kind, which is not looked at";
-                let note = finding(name, &key, Loss::Note, text);
+                let note = Finding::new(name, &key, Loss::Note, text);
                 self.imported.findings.push(note);
             } else {
                 self.objects.push(object);
@@ -131,16 +131,12 @@ impl Reading {
                     let rank = Rank::of(secret, &self.objects, destination);
                     ranked.push((rank, Input { source, config }));
                 }
-                Ok(Payload::Ignored { why, is_suspicious }) => {
-                    let loss = if is_suspicious {
-                        Loss::Lost
-                    } else {
-                        Loss::Note
-                    };
-                    self.imported.findings.push(finding(&source, "", loss, why));
+                Ok(Payload::Ignored { why, loss }) => {
+                    let finding = Finding::new(&source, "", loss, why);
+                    self.imported.findings.push(finding);
                 }
                 Err(error) => {
-                    let fault = finding(&source, "", Loss::Lost, error.to_string());
+                    let fault = Finding::new(&source, "", Loss::Lost, error.to_string());
                     self.imported.faults.push(fault);
                 }
             }
@@ -151,14 +147,5 @@ impl Reading {
         self.imported.offers = offers;
         self.imported.findings.extend(findings);
         self.imported
-    }
-}
-
-fn finding(source: &str, key: &str, loss: Loss, text: impl Into<String>) -> Finding {
-    Finding {
-        source: source.to_owned(),
-        key: key.to_owned(),
-        loss,
-        text: text.into(),
     }
 }

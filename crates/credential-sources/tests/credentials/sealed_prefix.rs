@@ -65,7 +65,7 @@ fn plugin(auth: &str) -> (String, String) {
 
 fn registry_file(import: Import) -> (String, String) {
     let written = import.write(None);
-    assert!(written.faults.is_empty(), "{written:?}");
+    assert!(written.report.faults.is_empty(), "{written:?}");
     pair(written.document.unwrap().expose().as_bytes())
 }
 

@@ -64,10 +64,10 @@ pub fn assert_silent(written: &Written) {
 
 fn findings(written: &Written) -> String {
     let mut text = String::new();
-    for finding in &written.findings {
+    for finding in &written.report.findings {
         writeln!(text, "{:?}: {finding}", finding.loss).unwrap();
     }
-    for fault in &written.faults {
+    for fault in &written.report.faults {
         writeln!(text, "fault: {fault}").unwrap();
     }
     text
@@ -303,7 +303,7 @@ fn credentials_for_all_registries_are_for_none() {
         assert_silent(&written);
         let told = findings(&written);
         assert!(
-            told.contains("Lost: registries.yaml: configs.*.auth: left out: "),
+            told.contains("Lost: registries.yaml: configs.\"*\".auth: left out: "),
             "{told}"
         );
         let text = written.document.unwrap();

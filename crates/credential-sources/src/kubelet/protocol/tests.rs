@@ -141,7 +141,7 @@ fn answers_that_the_kubelet_refuses() {
             answer("\"cacheKeyType\":\"Global\",\"auth\":{\"a\":\"hunter2\"}"),
             "not the JSON",
         ),
-        (answer(&many), "not the JSON"),
+        (answer(&many), "more than 256 keys"),
         (
             answer("\"cacheKeyType\":\"Global\"") + "hunter2",
             "not the JSON",

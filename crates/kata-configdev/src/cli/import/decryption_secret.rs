@@ -98,7 +98,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
     let document = complete
         .as_ref()
         .filter(|_| imported.faults.is_empty() && !(arguments.strict && is_lossy))
-        .and_then(|complete| std::str::from_utf8(complete.text.expose()).ok());
+        .and_then(|complete| std::str::from_utf8(&complete.text).ok());
     if arguments.json {
         let report = Report {
             document,

@@ -90,7 +90,7 @@ pub fn finish(
         None
     };
     let written = import.write(system_roots.as_ref());
-    let is_lossy = written.unlisted > 0 || told::is_lossy(&written.findings);
+    let is_lossy = written.report.unlisted > 0 || told::is_lossy(&written.report.findings);
     let document = written
         .document
         .as_ref()
@@ -114,21 +114,19 @@ fn system_roots(path: &Path, root: &NodeRoot, import: &mut Import) -> Result<Cer
             path: path.into(),
             fault,
         })?;
-    let finding = |loss, text| Finding {
-        source: path.to_string_lossy().into_owned(),
-        key: String::new(),
-        loss,
-        text,
-    };
+    let finding = |loss, text| Finding::new(&path.to_string_lossy(), "", loss, text);
     match Certificates::of_file(&bytes) {
         Ok((certificates, Skipped(0))) => Ok(certificates),
         Ok((certificates, Skipped(count))) => {
             let text = format!("what is no certificate is left out: {count} of its blocks");
-            import.findings.push(finding(Loss::Note, text));
+            import.report.findings.push(finding(Loss::Note, text));
             Ok(certificates)
         }
         Err(reason) => {
-            import.faults.push(finding(Loss::Lost, reason.to_owned()));
+            import
+                .report
+                .faults
+                .push(finding(Loss::Lost, reason.to_owned()));
             Ok(Certificates::default())
         }
     }
@@ -136,9 +134,9 @@ fn system_roots(path: &Path, root: &NodeRoot, import: &mut Import) -> Result<Cer
 
 /// To people.
 fn tell(written: &Written, is_strict: bool) -> io::Result<()> {
-    told::tell(&written.findings, &written.faults, is_strict)?;
-    if written.unlisted > 0 {
-        writeln!(io::stderr(), "and {} more", written.unlisted)?;
+    told::tell(&written.report.findings, &written.report.faults, is_strict)?;
+    if written.report.unlisted > 0 {
+        writeln!(io::stderr(), "and {} more", written.report.unlisted)?;
     }
     Ok(())
 }
@@ -146,8 +144,8 @@ fn tell(written: &Written, is_strict: bool) -> io::Result<()> {
 fn report<'a>(written: &'a Written, document: Option<&'a str>) -> Report<'a> {
     Report {
         document,
-        findings: told::items(&written.findings),
-        faults: told::items(&written.faults),
-        unlisted: written.unlisted,
+        findings: told::items(&written.report.findings),
+        faults: told::items(&written.report.faults),
+        unlisted: written.report.unlisted,
     }
 }

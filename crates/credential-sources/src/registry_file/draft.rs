@@ -1,0 +1,162 @@
+//! An entry in the making.
+
+use puller_config::{RegistryHost, RegistryName};
+
+use super::endpoint::Endpoint;
+use super::plan::{Link, Plan, Target};
+use super::{Entry, Report, Roots, Settings};
+
+/// The reason that stands in an entry's `ca-certs` where a file forbids it.
+const BLOCKED: &str = "forbidden by the imported file";
+
+/// The reason where nobody is left to ask.
+const NOBODY_LEFT: &str = "forbidden: the imported file has it asked where this document cannot";
+
+/// An entry in the making.
+#[derive(Debug)]
+pub(super) struct Draft {
+    pub(super) name: RegistryName,
+    /// The host, where the name is that of one.
+    pub(super) host: Option<RegistryHost>,
+    pub(super) entry: Entry,
+    pub(super) key: String,
+    pub(super) mirror: Option<Link>,
+}
+
+impl Draft {
+    pub(super) fn new(name: RegistryName, source: String, key: String, settings: Settings) -> Self {
+        Self {
+            entry: Entry {
+                name: shown_name(&name),
+                source,
+                settings,
+                mirror: None,
+                mirror_fallback: false,
+            },
+            // The host of a literal name is its normal form, without the domain's dot.
+            host: RegistryHost::parse(&name.to_string()).ok(),
+            name,
+            key,
+            mirror: None,
+        }
+    }
+
+    /// The entry for a plan; `None` where its name is none, which is told.
+    pub(super) fn of(plan: Plan, report: &mut Report) -> Option<Self> {
+        let name = RegistryName::parse(&plan.name)
+            .map_err(|rule| report.lost(&plan.source, &plan.key, format!("left out: {rule}")))
+            .ok()?;
+        let mut draft = Self::new(name, plan.source, plan.key, Settings::default());
+        if plan.is_blocked {
+            draft.entry.settings.roots = Some(Roots::Nobody(BLOCKED));
+        } else {
+            draft.follow(plan.links, report);
+        }
+        Some(draft)
+    }
+
+    /// Takes the first mirror, and the registry's own settings.
+    fn follow(&mut self, links: Vec<Link>, report: &mut Report) {
+        let mut own: Option<Settings> = None;
+        for mut link in links {
+            let is_own = match &link.target {
+                Target::Registry => true,
+                Target::Address(endpoint) => self.is_at(endpoint),
+                Target::Inexpressible => continue,
+            };
+            if let (true, Target::Address(endpoint)) = (is_own, &link.target) {
+                link.settings.plain_http |= endpoint.is_http;
+            }
+            let why = match (is_own, &mut own) {
+                (true, None) => {
+                    own = Some(link.settings);
+                    continue;
+                }
+                (true, Some(own)) => {
+                    own.plain_http |= link.settings.plain_http;
+                    link.settings.plain_http = own.plain_http;
+                    if *own == link.settings {
+                        continue;
+                    }
+                    "the registry itself is reached in one way, the first one that the file has"
+                }
+                (false, None) if self.mirror.is_none() => {
+                    self.mirror = Some(link);
+                    continue;
+                }
+                (false, None) => {
+                    "the document has one mirror for a registry, the first one that the file has"
+                }
+                (false, Some(_)) => "a mirror is asked before the registry itself, never after it",
+            };
+            report.lost(&self.entry.source, &link.key, format!("left out: {why}"));
+        }
+        self.entry.mirror_fallback = own.is_some() && self.mirror.is_some();
+        match own {
+            Some(settings) => self.entry.settings = settings,
+            None if self.mirror.is_none() => self.forbid(report),
+            None => {}
+        }
+        self.entry.mirror = self.mirror.as_ref().and_then(Link::url);
+    }
+
+    /// Whether an address is the registry's own.
+    fn is_at(&self, endpoint: &Endpoint) -> bool {
+        endpoint.prefix.is_empty() && self.host.as_ref() == Some(&endpoint.host)
+    }
+
+    fn forbid(&mut self, report: &mut Report) {
+        self.entry.settings = Settings {
+            roots: Some(Roots::Nobody(NOBODY_LEFT)),
+            ..Settings::default()
+        };
+        let text = format!(
+            "{} is forbidden: the file has it asked only where the document cannot",
+            self.entry.name
+        );
+        report.lost(&self.entry.source, &self.key, text);
+    }
+
+    /// Takes the mirror back: without it nobody may be left to ask.
+    pub(super) fn drop_mirror(&mut self, report: &mut Report) {
+        self.mirror = None;
+        self.entry.mirror = None;
+        if !std::mem::take(&mut self.entry.mirror_fallback) {
+            self.forbid(report);
+        }
+    }
+
+    /// Whether both hold for the same hosts.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.name == other.name || self.host.is_some() && self.host == other.host
+    }
+
+    /// Whether nothing may be pulled.
+    pub(super) fn is_forbidden(&self) -> bool {
+        matches!(self.entry.settings.roots, Some(Roots::Nobody(_)))
+    }
+
+    /// Whether something in the entry would be lent to a mirror without an entry of its own.
+    pub(super) fn lends(&self) -> bool {
+        let settings = &self.entry.settings;
+        settings.credentials.is_some() || settings.roots.is_some() || settings.plain_http
+    }
+}
+
+impl Link {
+    fn url(&self) -> Option<String> {
+        match &self.target {
+            Target::Address(endpoint) => Some(endpoint.url()),
+            Target::Registry | Target::Inexpressible => None,
+        }
+    }
+}
+
+/// A name as people write it, without the dot at a domain's end.
+fn shown_name(name: &RegistryName) -> String {
+    let text = name.to_string();
+    match text.strip_suffix('.') {
+        Some(shorter) if !shorter.is_empty() => shorter.to_owned(),
+        _ => text,
+    }
+}

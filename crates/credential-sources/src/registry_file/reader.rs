@@ -1,0 +1,226 @@
+//! A file or directory that is being read: where it is, and what is told about it.
+
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+
+use foreign_text::toml::{Field, Table, Tree, WrongType};
+use puller_config::MAX_DOCUMENT_BYTES;
+
+use super::endpoint::Endpoint;
+use super::plan::{Link, Plan, Target};
+use super::{Certificates, ReadFile, Report, Roots, Skipped};
+use crate::printable;
+
+/// The most CA files of one import: as many as a document has registries.
+const MAX_CA_FILES: usize = 1024;
+
+/// Reads files, one after the other.
+pub(crate) struct Reader<'r, 'f> {
+    /// The file or directory that is being read, printable.
+    pub(crate) source: String,
+    /// What was told so far.
+    pub(crate) report: Report,
+    read_file: &'r mut ReadFile<'f>,
+    ca_files: usize,
+    certificate_bytes: usize,
+}
+
+impl<'r, 'f> Reader<'r, 'f> {
+    pub(crate) fn new(source: &str, read_file: &'r mut ReadFile<'f>) -> Self {
+        Self {
+            source: printable(source),
+            report: Report::default(),
+            read_file,
+            ca_files: 0,
+            certificate_bytes: 0,
+        }
+    }
+
+    /// Something worth knowing.
+    pub(crate) fn note(&mut self, key: &str, text: impl Into<String>) {
+        self.report.note(&self.source, key, text);
+    }
+
+    /// Something that has another meaning now.
+    pub(crate) fn lost(&mut self, key: &str, text: impl Into<String>) {
+        self.report.lost(&self.source, key, text);
+    }
+
+    /// Something that was left out, and why.
+    pub(crate) fn left_out(&mut self, key: &str, why: impl Display) {
+        self.lost(key, format!("left out: {why}"));
+    }
+
+    /// Something that makes the file unusable.
+    pub(crate) fn fault(&mut self, key: &str, text: impl Into<String>) {
+        self.report.fault(&self.source, key, text);
+    }
+
+    /// What the file says about the registry `name`.
+    pub(crate) fn plan(&self, name: String, key: String, links: Vec<Link>) -> Plan {
+        Plan {
+            name,
+            source: self.source.clone(),
+            key,
+            links,
+            is_blocked: false,
+        }
+    }
+
+    /// The place that an address names. `engine` is the program that the file is written for.
+    pub(crate) fn target(
+        &mut self,
+        key: &str,
+        engine: &str,
+        endpoint: Result<Endpoint, &'static str>,
+    ) -> Target {
+        match endpoint {
+            Ok(endpoint) => {
+                if endpoint.had_user {
+                    let text = format!(
+                        "the user name and password of the address are left out; {engine} does \
+                        not use them"
+                    );
+                    self.lost(key, text);
+                }
+                Target::Address(endpoint)
+            }
+            Err(why) => {
+                self.left_out(key, why);
+                Target::Inexpressible
+            }
+        }
+    }
+
+    /// The certificates of CA files, each named by a path and a key; `None` where there are none.
+    pub(crate) fn roots(
+        &mut self,
+        files: impl IntoIterator<Item = (PathBuf, String)>,
+    ) -> Option<Roots> {
+        let mut certificates = Certificates::default();
+        for (path, key) in files {
+            if let Err(text) = self.add_file(&mut certificates, &path, &key) {
+                self.fault(&key, text);
+            }
+        }
+        (!certificates.is_empty()).then_some(Roots::These(certificates))
+    }
+
+    fn add_file(
+        &mut self,
+        certificates: &mut Certificates,
+        path: &Path,
+        key: &str,
+    ) -> Result<(), String> {
+        self.ca_files += 1;
+        if self.ca_files > MAX_CA_FILES {
+            return Err(format!("more than {MAX_CA_FILES} CA files in all"));
+        }
+        let before = certificates.bytes();
+        let bytes = (self.read_file)(path)?;
+        let added = certificates.add(&bytes);
+        self.certificate_bytes += certificates.bytes() - before;
+        let Skipped(skipped) = added?;
+        if self.certificate_bytes > MAX_DOCUMENT_BYTES {
+            *certificates = Certificates::default();
+            return Err("more certificates than a document can hold".to_owned());
+        }
+        if skipped > 0 {
+            let text = format!("what is no certificate is left out: {skipped} of its blocks");
+            self.lost(key, text);
+        }
+        Ok(())
+    }
+}
+
+/// TOML, taken key by key. What has a wrong type is a fault.
+impl Reader<'_, '_> {
+    /// Parses a file of at most `limit` bytes, which bounds the parser's memory.
+    pub(crate) fn toml<'i>(&mut self, bytes: &'i [u8], limit: usize) -> Option<Tree<'i>> {
+        if bytes.len() > limit {
+            self.fault("", format!("the file has more than {limit} bytes"));
+            return None;
+        }
+        let tree = Tree::parse(bytes).map_err(|error| {
+            let text = format!("not TOML at line {}: {}", error.line, error.message);
+            self.fault("", text);
+        });
+        tree.ok()
+    }
+
+    fn typed<T>(&mut self, path: &str, value: Result<T, WrongType>) -> Option<T> {
+        let value = value.map_err(|wrong| self.fault(path, wrong.to_string()));
+        value.ok()
+    }
+
+    /// A string; empty where it is absent.
+    pub(crate) fn text<'t>(&mut self, table: &mut Table<'t, '_>, key: &str) -> &'t str {
+        let field = table.take(key);
+        let text = field.and_then(|field| self.typed(&field.path, field.text()));
+        text.unwrap_or_default()
+    }
+
+    /// A boolean; `false` where it is absent.
+    pub(crate) fn flag(&mut self, table: &mut Table<'_, '_>, key: &str) -> bool {
+        let field = table.take(key);
+        let flag = field.and_then(|field| self.typed(&field.path, field.flag()));
+        flag.unwrap_or_default()
+    }
+
+    /// A string or an array of strings; empty where it is absent.
+    pub(crate) fn texts<'t>(&mut self, table: &mut Table<'t, '_>, key: &str) -> Vec<&'t str> {
+        let Some(field) = table.take(key) else {
+            return Vec::new();
+        };
+        let items = || field.items()?.iter().map(Field::text).collect();
+        let texts = field.text().map(|text| vec![text]).or_else(|_| items());
+        let texts = texts.map_err(|_| field.wrong_type("string or array of strings"));
+        self.typed(&field.path, texts).unwrap_or_default()
+    }
+
+    /// A table.
+    pub(crate) fn table<'t, 'i>(
+        &mut self,
+        table: &mut Table<'t, 'i>,
+        key: &str,
+    ) -> Option<Table<'t, 'i>> {
+        let field = table.take(key)?;
+        self.as_table(&field)
+    }
+
+    /// A field that has to be a table.
+    pub(crate) fn as_table<'t, 'i>(&mut self, field: &Field<'t, 'i>) -> Option<Table<'t, 'i>> {
+        self.typed(&field.path, field.table())
+    }
+
+    /// An array of tables.
+    pub(crate) fn tables<'t, 'i>(
+        &mut self,
+        table: &mut Table<'t, 'i>,
+        key: &str,
+    ) -> Vec<Table<'t, 'i>> {
+        let Some(field) = table.take(key) else {
+            return Vec::new();
+        };
+        let items = field.items();
+        let items = items.map_err(|_| field.wrong_type("array of tables"));
+        let items = self.typed(&field.path, items).unwrap_or_default();
+        let numbered = items.into_iter().enumerate().map(|(index, mut item)| {
+            item.path = format!("{}[{index}]", field.path);
+            item
+        });
+        numbered.filter_map(|item| self.as_table(&item)).collect()
+    }
+
+    /// Reports every key that is left.
+    pub(crate) fn tell_rest(&mut self, table: Table<'_, '_>) {
+        for field in table.rest() {
+            self.unknown(&field.path);
+        }
+    }
+
+    /// A key that no reader of this format is known to have.
+    pub(crate) fn unknown(&mut self, key: &str) {
+        self.left_out(key, "not a key that is known here");
+    }
+}
