@@ -49,7 +49,7 @@ fn needs_auth(username: &str, password: &str) -> bool {
     (is_half || SecretReference::looks_sealed(password)) && !username.contains(':')
 }
 
-/// The `auth` of docker's files. The buffers never move, so that no copy of a secret is left behind.
+/// The `auth` of docker's files. The buffers never move: no copy of a secret is left behind.
 fn pair(username: &str, password: &str) -> Zeroizing<String> {
     let mut plain = Zeroizing::new(String::with_capacity(username.len() + password.len() + 1));
     plain.push_str(username);

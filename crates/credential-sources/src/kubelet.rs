@@ -19,6 +19,7 @@
 pub mod answer;
 pub mod config;
 pub mod duration;
+mod glob;
 pub mod matching;
 pub mod protocol;
 pub mod run;

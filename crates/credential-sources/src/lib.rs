@@ -44,3 +44,9 @@ where
 {
     <Option<T> as serde::Deserialize>::deserialize(deserializer).map(Option::unwrap_or_default)
 }
+
+/// The line and column of an error in YAML, from 1; 0 where none is known.
+fn place(error: &serde_saphyr::Error) -> (u64, u64) {
+    let place = error.location();
+    place.map_or((0, 0), |place| (place.line(), place.column()))
+}

@@ -108,6 +108,14 @@ struct Edit {
 }
 
 impl Edit {
+    fn new(replaced: Range<usize>, before: impl Into<Cow<'static, str>>, after: &str) -> Self {
+        Self {
+            replaced,
+            before: before.into(),
+            after: Zeroizing::new(after.to_owned()),
+        }
+    }
+
     /// Where the items go. `None` if the text has not the form of a document.
     fn of(text: &str, has_none: bool) -> Option<Self> {
         let mut root = DeTable::parse(text).ok()?.into_inner();
@@ -121,17 +129,13 @@ impl Edit {
             .iter_mut()
             .find(|(key, _)| key.get_ref() == "decryption-keys");
         let Some((name, table)) = found else {
-            let line_end = if text.is_empty() || text.ends_with('\n') {
-                ""
-            } else {
-                "\n"
+            let gap = match text {
+                "" => "",
+                text if text.ends_with('\n') => "\n",
+                _ => "\n\n",
             };
-            let blank = if text.is_empty() { "" } else { "\n" };
-            return Some(Self {
-                replaced: text.len()..text.len(),
-                before: format!("{line_end}{blank}[decryption-keys]\nkeys = [\n").into(),
-                after: Zeroizing::new("]\n".to_owned()),
-            });
+            let before = format!("{gap}[decryption-keys]\nkeys = [\n");
+            return Some(Self::new(text.len()..text.len(), before, "]\n"));
         };
         let (name, span) = (name.span(), table.span());
         let DeValue::Table(table) = table.get_mut() else {
@@ -144,11 +148,7 @@ impl Edit {
         match keys.get_mut() {
             // In front of what is there, so that a comma and a comment at its end stay what they
             // are.
-            DeValue::Array(_) => Some(Self {
-                replaced: span.start + 1..span.start + 1,
-                before: "\n".into(),
-                after: Zeroizing::default(),
-            }),
+            DeValue::Array(_) => Some(Self::new(span.start + 1..span.start + 1, "\n", "")),
             DeValue::String(_) if has_none => None,
             DeValue::String(items) => {
                 // Reserved at once: a string that grows leaves copies behind.
@@ -160,9 +160,8 @@ impl Edit {
                 }
                 after.push(']');
                 Some(Self {
-                    replaced: span,
-                    before: "[\n".into(),
                     after,
+                    ..Self::new(span, "[\n", "")
                 })
             }
             _ => None,
@@ -178,11 +177,7 @@ impl Edit {
             let closing = rest.find(']')?;
             (name.end + closing + 1, "\nkeys = [\n", "]")
         };
-        Some(Self {
-            replaced: at..at,
-            before: before.into(),
-            after: Zeroizing::new(after.to_owned()),
-        })
+        Some(Self::new(at..at, before, after))
     }
 
     /// Items consist of characters that a TOML string has as they are.

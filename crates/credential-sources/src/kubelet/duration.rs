@@ -67,16 +67,12 @@ fn take_part(text: &str) -> Result<(u64, &str), InvalidDuration> {
         .iter()
         .find(|(unit, _)| *unit == name)
         .ok_or(InvalidDuration)?;
-    let whole = if whole.is_empty() {
-        0
-    } else {
-        whole.parse::<u64>().map_err(|_| InvalidDuration)?
-    };
-    let whole = whole.checked_mul(*unit).ok_or(InvalidDuration)?;
+    // Without a digit before the point it is none.
+    let whole: u64 = format!("0{whole}").parse().map_err(|_| InvalidDuration)?;
     let total = whole
-        .checked_add(fraction_of(fraction, *unit))
-        .ok_or(InvalidDuration)?;
-    Ok((total, rest))
+        .checked_mul(*unit)
+        .and_then(|whole| whole.checked_add(fraction_of(fraction, *unit)));
+    Ok((total.ok_or(InvalidDuration)?, rest))
 }
 
 fn digits(text: &str) -> (&str, &str) {

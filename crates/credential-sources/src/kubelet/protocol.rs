@@ -8,16 +8,20 @@
 //! Secrets are moved into memory that is zeroed; of a string with escape sequences the JSON parser
 //! leaves fragments behind.
 
+mod json;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use foreign_text::json::{self, Duplicates, Limits, MAX_DEPTH};
 use puller_config::Secret;
 use serde::de::IgnoredAny;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
+use self::json::{AnsweredPair, RawPair, line, parse};
 use super::duration;
 
 /// The longest question or answer; the longest that real plugins write have a few KiB. Free to
@@ -26,13 +30,6 @@ pub const MAX_MESSAGE_BYTES: usize = 256 << 10;
 
 /// The most keys of an answer. Free to change; real plugins answer a handful.
 pub const MAX_AUTH_KEYS: usize = 256;
-
-/// Before serde sees a text, which takes the last of two keys in a map.
-const LIMITS: Limits = Limits {
-    bytes: MAX_MESSAGE_BYTES,
-    values: MAX_MESSAGE_BYTES,
-    depth: MAX_DEPTH,
-};
 
 const REQUEST_KIND: &str = "CredentialProviderRequest";
 const RESPONSE_KIND: &str = "CredentialProviderResponse";
@@ -294,69 +291,3 @@ impl Response {
 fn seconds(duration: Duration) -> String {
     format!("{}s", duration.as_secs())
 }
-
-fn parse<'a, T: Deserialize<'a>>(text: &'a [u8], kind: &'static str) -> Result<T, MessageError> {
-    if text.len() > MAX_MESSAGE_BYTES {
-        return Err(MessageError::TooLong);
-    }
-    let form = |line, column| MessageError::Form { kind, line, column };
-    json::read(text, LIMITS, Duplicates::Refused)
-        .map_err(|error| form(error.line, error.column))?;
-    serde_json::from_slice(text).map_err(|error| form(error.line(), error.column()))
-}
-
-/// `value` as one line of JSON.
-fn line(value: &impl Serialize) -> Zeroizing<Vec<u8>> {
-    // A vector that grows would leave its old copy in freed memory.
-    let mut text = Zeroizing::new(Vec::with_capacity(MAX_MESSAGE_BYTES));
-    // Texts by texts into memory: nothing that could fail.
-    if serde_json::to_writer(&mut *text, value).is_err() {
-        text.clear();
-    }
-    text.push(b'\n');
-    text
-}
-
-#[derive(Serialize)]
-struct RawPair<'a> {
-    username: Shown<'a>,
-    password: Shown<'a>,
-}
-
-impl<'a> RawPair<'a> {
-    fn of(pair: &'a Pair) -> Self {
-        Self {
-            username: Shown(&pair.username),
-            password: Shown(pair.password.expose()),
-        }
-    }
-}
-
-/// A secret in the one message that is there to carry it.
-struct Shown<'a>(&'a str);
-
-impl Serialize for Shown<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.0)
-    }
-}
-
-/// What an answer has under one key.
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct AnsweredPair {
-    username: Option<Zeroizing<String>>,
-    password: Option<Zeroizing<String>>,
-}
-
-impl From<AnsweredPair> for Pair {
-    fn from(answered: AnsweredPair) -> Self {
-        Self {
-            username: answered.username.unwrap_or_default(),
-            password: answered.password.unwrap_or_default().into(),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -16,32 +16,23 @@
 //! ended, so its group is then left alone.
 
 mod host_network;
+mod process;
 
-use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use linux_sys::plugin_process::keep_standard_descriptors_only;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open,
-    pidfd_send_signal, waitid,
-};
 use zeroize::Zeroizing;
 
+use self::process::Running;
 use super::config::Provider;
-use super::protocol::{self, MAX_MESSAGE_BYTES, MessageError, Response};
+use super::protocol::{self, MessageError, Response};
 
 /// How long the kubelet lets a plugin run; this project's own deadline is never later.
 pub const MAX_RUN: Duration = Duration::from_secs(60);
-
-/// How long the end of a killed process is waited for: it takes longer only inside of the kernel,
-/// where nothing helps.
-const KILL_WITHIN: Duration = Duration::from_secs(2);
 
 /// A question to one plugin.
 #[derive(Clone, Debug)]
@@ -182,156 +173,5 @@ pub fn run(
         (Some(code), _) => Err(RunError::ExitCode(code)),
         (None, Some(signal)) => Err(RunError::Signal(signal)),
         (None, None) => Err(RunError::Lost),
-    }
-}
-
-/// A plugin that was started and has not been waited for.
-struct Running<'a> {
-    child: &'a mut Child,
-    /// Readable once it has ended.
-    process: OwnedFd,
-    stdout: ChildStdout,
-}
-
-impl<'a> Running<'a> {
-    fn of(child: &'a mut Child) -> Result<Self, RunError> {
-        let opened = child
-            .stdout
-            .take()
-            .ok_or(RunError::Lost)
-            .and_then(
-                |stdout| match pidfd_open(Pid::from_child(child), PidfdFlags::empty()) {
-                    // Else it has ended, nobody may wait for it, and its number is another's.
-                    Ok(process) if !is_ours(WaitId::PidFd(process.as_fd())) => Err(RunError::Lost),
-                    Ok(process) => Ok((stdout, process)),
-                    // It has ended and nobody may wait for it.
-                    Err(Errno::SRCH) => Err(RunError::Lost),
-                    Err(errno) => Err(RunError::Output(errno.into())),
-                },
-            );
-        match opened {
-            Ok((stdout, process)) => Ok(Self {
-                child,
-                process,
-                stdout,
-            }),
-            Err(error) => {
-                let pid = Pid::from_child(child);
-                if is_ours(WaitId::Pid(pid)) {
-                    let _ = kill_process_group(pid, Signal::KILL);
-                    let _ = child.kill();
-                    let _ = child.wait();
-                }
-                Err(error)
-            }
-        }
-    }
-
-    /// Hands over the question and reads until the plugin has ended.
-    fn converse(
-        &mut self,
-        input: &[u8],
-        deadline: Instant,
-    ) -> Result<Zeroizing<Vec<u8>>, RunError> {
-        if let Some(mut stdin) = self.child.stdin.take() {
-            // A question is shorter than a pipe is wide, so this does not block. A plugin that does
-            // not read it needs it not.
-            let _ = stdin.write_all(input);
-        }
-        // A vector that grows would leave its old copy in freed memory. What is not used is never
-        // touched.
-        let mut output = Zeroizing::new(vec![0; MAX_MESSAGE_BYTES + 1]);
-        let mut length = 0;
-        let (mut open, mut ended) = (true, false);
-        loop {
-            // All that it wrote itself is in the pipe once it has ended.
-            let wait = if ended { Some(Duration::ZERO) } else { None };
-            let ready = self.wait(open, deadline, wait)?;
-            if ready.output {
-                let count = self
-                    .stdout
-                    .read(&mut output[length..])
-                    .map_err(RunError::Output)?;
-                open = count > 0;
-                length += count;
-                if length == output.len() {
-                    return Err(RunError::Message(MessageError::TooLong));
-                }
-            }
-            if ended && (!open || !ready.output) {
-                output.truncate(length);
-                return Ok(output);
-            }
-            ended |= ready.process;
-        }
-    }
-
-    fn wait(
-        &self,
-        open: bool,
-        deadline: Instant,
-        at_most: Option<Duration>,
-    ) -> Result<Ready, RunError> {
-        loop {
-            let left = deadline
-                .checked_duration_since(Instant::now())
-                .filter(|left| !left.is_zero())
-                .ok_or(RunError::TimedOut)?;
-            let left = at_most.map_or(left, |at_most| at_most.min(left));
-            let mut descriptors = vec![PollFd::new(&self.process, PollFlags::IN)];
-            if open {
-                descriptors.push(PollFd::new(&self.stdout, PollFlags::IN));
-            }
-            match poll(&mut descriptors, Some(&timespec(left))) {
-                Ok(0) if at_most.is_none() => {}
-                Ok(_) => {
-                    let is_ready = |index: usize| {
-                        descriptors
-                            .get(index)
-                            .is_some_and(|one| !one.revents().is_empty())
-                    };
-                    return Ok(Ready {
-                        process: is_ready(0),
-                        output: is_ready(1),
-                    });
-                }
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(RunError::Output(errno.into())),
-            }
-        }
-    }
-
-    /// Kills the plugin and whatever is left of its group, and takes its exit status.
-    fn end(self) -> Result<ExitStatus, RunError> {
-        // A child that can be waited for still has its number, and the group of that number is its
-        // own.
-        if is_ours(WaitId::PidFd(self.process.as_fd())) {
-            let _ = kill_process_group(Pid::from_child(self.child), Signal::KILL);
-        }
-        // It may have left its group. The descriptor is never anybody else's.
-        let _ = pidfd_send_signal(&self.process, Signal::KILL);
-        let mut descriptors = [PollFd::new(&self.process, PollFlags::IN)];
-        match poll(&mut descriptors, Some(&timespec(KILL_WITHIN))) {
-            Ok(0) => Err(RunError::TimedOut),
-            _ => self.child.wait().map_err(|_| RunError::Lost),
-        }
-    }
-}
-
-/// Whether this is a child of this process that nobody has waited for.
-fn is_ours(child: WaitId<'_>) -> bool {
-    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    waitid(child, look).is_ok()
-}
-
-struct Ready {
-    process: bool,
-    output: bool,
-}
-
-fn timespec(duration: Duration) -> Timespec {
-    Timespec {
-        tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: i64::from(duration.subsec_nanos()),
     }
 }

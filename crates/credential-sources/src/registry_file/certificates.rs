@@ -59,13 +59,6 @@ impl Certificates {
         self.blocks().map(str::len).sum()
     }
 
-    /// Adds those of another list that this one does not have.
-    pub fn extend(&mut self, other: &Self) {
-        for block in other.blocks.iter() {
-            self.push(block.clone());
-        }
-    }
-
     /// Adds those of a file.
     pub(crate) fn add(&mut self, bytes: &[u8]) -> Result<Skipped, &'static str> {
         let text = String::from_utf8_lossy(bytes);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use foreign_text::json::{self, Duplicates, JsonRule, Limits};
 use serde::Deserialize;
 use serde_saphyr::DuplicateKeyPolicy;
 use zeroize::Zeroizing;
@@ -10,12 +11,19 @@ use super::{
     ExportManifest, MAX_MANIFEST_BYTES, MAX_OBJECTS, ManifestError, Metadata, Object,
     SecretManifest, Selector,
 };
+use crate::place;
 
 /// The most nodes of a text: what [`MAX_OBJECTS`] secrets with many annotations have. Free to
 /// change.
 const MAX_NODES: usize = 100_000;
 
-/// How deep a YAML text may be. Manifests of pods have about fifteen levels.
+const JSON_LIMITS: Limits = Limits {
+    bytes: MAX_MANIFEST_BYTES,
+    values: MAX_NODES,
+    depth: MAX_DEPTH,
+};
+
+/// How deep a text may be. Manifests of pods have about fifteen levels.
 const MAX_DEPTH: usize = 48;
 
 /// Where `kubectl apply` keeps the object, data of secrets included.
@@ -84,39 +92,24 @@ pub fn parse(text: &[u8]) -> Result<Vec<Object>, ManifestError> {
 
 /// The documents of a text; empty ones are nothing.
 fn read(text: &str) -> Result<Vec<Option<Raw>>, ManifestError> {
-    if text.trim_start().starts_with('{') {
-        // YAML has its own count.
-        if json_nodes(text) > MAX_NODES {
-            return Err(ManifestError::TooManyNodes { limit: MAX_NODES });
+    if !text.trim_start().starts_with('{') {
+        return read_yaml(text);
+    }
+    // Counted before serde makes something of it. YAML has its own count.
+    let form = |line: usize, column: usize| ManifestError::Form {
+        line: line as u64,
+        column: column as u64,
+    };
+    match json::read(text.as_bytes(), JSON_LIMITS, Duplicates::Kept) {
+        Ok(_) => serde_json::from_str(text)
+            .map(|raw| vec![Some(raw)])
+            .map_err(|error| form(error.line(), error.column())),
+        Err(error) if matches!(error.rule, JsonRule::TooManyValues(_)) => {
+            Err(ManifestError::TooManyNodes { limit: MAX_NODES })
         }
-        let error = match serde_json::from_str(text) {
-            Ok(raw) => return Ok(vec![Some(raw)]),
-            Err(error) => error,
-        };
         // What is no JSON may still be YAML's way of writing an object.
-        return read_yaml(text).map_err(|_| ManifestError::Form {
-            line: error.line() as u64,
-            column: error.column() as u64,
-        });
+        Err(error) => read_yaml(text).map_err(|_| form(error.line, error.column)),
     }
-    read_yaml(text)
-}
-
-/// How many values a JSON text has at most, without reading it: a value of two bytes may take a
-/// hundred times that.
-fn json_nodes(text: &str) -> usize {
-    let mut nodes = 0;
-    let (mut is_string, mut is_escaped) = (false, false);
-    for byte in text.bytes() {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' => is_escaped = is_string,
-            b'"' => is_string = !is_string,
-            b',' | b':' | b'[' | b'{' if !is_string => nodes += 1,
-            _ => {}
-        }
-    }
-    nodes
 }
 
 fn read_yaml(text: &str) -> Result<Vec<Option<Raw>>, ManifestError> {
@@ -136,11 +129,8 @@ fn read_yaml(text: &str) -> Result<Vec<Option<Raw>>, ManifestError> {
         with_snippet: false,
     };
     serde_saphyr::from_multiple_with_options(text, options).map_err(|error| {
-        let place = error.location();
-        ManifestError::Form {
-            line: place.map_or(0, |place| place.line()),
-            column: place.map_or(0, |place| place.column()),
-        }
+        let (line, column) = place(&error);
+        ManifestError::Form { line, column }
     })
 }
 

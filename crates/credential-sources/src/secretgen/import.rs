@@ -74,16 +74,10 @@ impl Reading {
             return Ok(());
         };
         if *first != b'{' {
-            return self
-                .manifests(name, text)
-                .map_err(|error| error.to_string());
+            return self.manifests(name, text);
         }
         let config = match docker_config::shape(text) {
-            Ok(Shape::Manifest) => {
-                return self
-                    .manifests(name, text)
-                    .map_err(|error| error.to_string());
-            }
+            Ok(Shape::Manifest) => return self.manifests(name, text),
             Ok(Shape::Config) => DockerConfig::parse(text),
             Ok(Shape::Legacy) => DockerConfig::parse_legacy(text),
             // Perhaps YAML that begins with a brace.
@@ -99,8 +93,9 @@ impl Reading {
         Ok(())
     }
 
-    fn manifests(&mut self, name: &str, text: &[u8]) -> Result<(), ManifestError> {
-        for object in secret_manifest::parse(text)? {
+    fn manifests(&mut self, name: &str, text: &[u8]) -> Result<(), String> {
+        let objects = secret_manifest::parse(text);
+        for object in objects.map_err(|error| error.to_string())? {
             if let Object::Other(kind) = &object {
                 let key = printable(kind);
                 let text = "an object of another kind, which is not looked at";

@@ -1,0 +1,80 @@
+//! Messages as JSON.
+
+use foreign_text::json::{self, Duplicates, Limits, MAX_DEPTH};
+use serde::{Deserialize, Serialize, Serializer};
+use zeroize::Zeroizing;
+
+use super::{MAX_MESSAGE_BYTES, MessageError, Pair};
+
+/// Before serde sees a text, which takes the last of two keys in a map.
+const LIMITS: Limits = Limits {
+    bytes: MAX_MESSAGE_BYTES,
+    values: MAX_MESSAGE_BYTES,
+    depth: MAX_DEPTH,
+};
+
+pub(super) fn parse<'a, T: Deserialize<'a>>(
+    text: &'a [u8],
+    kind: &'static str,
+) -> Result<T, MessageError> {
+    if text.len() > MAX_MESSAGE_BYTES {
+        return Err(MessageError::TooLong);
+    }
+    let form = |line, column| MessageError::Form { kind, line, column };
+    json::read(text, LIMITS, Duplicates::Refused)
+        .map_err(|error| form(error.line, error.column))?;
+    serde_json::from_slice(text).map_err(|error| form(error.line(), error.column()))
+}
+
+/// `value` as one line of JSON.
+pub(super) fn line(value: &impl Serialize) -> Zeroizing<Vec<u8>> {
+    // A vector that grows would leave its old copy in freed memory.
+    let mut text = Zeroizing::new(Vec::with_capacity(MAX_MESSAGE_BYTES));
+    // Texts by texts into memory: nothing that could fail.
+    if serde_json::to_writer(&mut *text, value).is_err() {
+        text.clear();
+    }
+    text.push(b'\n');
+    text
+}
+
+#[derive(Serialize)]
+pub(super) struct RawPair<'a> {
+    username: Shown<'a>,
+    password: Shown<'a>,
+}
+
+impl<'a> RawPair<'a> {
+    pub(super) fn of(pair: &'a Pair) -> Self {
+        Self {
+            username: Shown(&pair.username),
+            password: Shown(pair.password.expose()),
+        }
+    }
+}
+
+/// A secret in the one message that is there to carry it.
+struct Shown<'a>(&'a str);
+
+impl Serialize for Shown<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0)
+    }
+}
+
+/// What an answer has under one key.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AnsweredPair {
+    username: Option<Zeroizing<String>>,
+    password: Option<Zeroizing<String>>,
+}
+
+impl From<AnsweredPair> for Pair {
+    fn from(answered: AnsweredPair) -> Self {
+        Self {
+            username: answered.username.unwrap_or_default(),
+            password: answered.password.unwrap_or_default().into(),
+        }
+    }
+}
