@@ -1,13 +1,18 @@
 //! The pages for people name files, headings and functions. This test checks that they exist.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
 /// The pages that are checked.
 fn pages() -> Result<Vec<PathBuf>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = root();
     let mut pages: Vec<PathBuf> = ["README.md", "CONTRIBUTING.md", "deploy/README.md"]
         .map(|page| root.join(page))
         .into();
@@ -99,5 +104,44 @@ fn every_entry_function_exists() -> Result<()> {
         }
     }
     ensure!(count > 30, "only {count} functions are named");
+    Ok(())
+}
+
+/// The rooms that a room's manifest depends on, tests aside.
+fn rooms_of(manifest: &str) -> BTreeSet<String> {
+    let (_, rest) = manifest.split_once("[dependencies]\n").unwrap_or_default();
+    rest.lines()
+        .take_while(|line| !line.starts_with('['))
+        .filter_map(|line| line.split(['.', ' ', '=']).next())
+        .filter(|name| !name.is_empty() && root().join("crates").join(name).exists())
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn every_room_says_what_it_uses() -> Result<()> {
+    let design = read(&root().join("docs/design.md"))?;
+    let items: Vec<String> = design
+        .split("\n- ")
+        .filter_map(|item| item.split("\n\n").next()?.strip_prefix("`crates/"))
+        .map(|item| item.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
+    for entry in fs::read_dir(root().join("crates"))? {
+        let room = entry?;
+        let name = room.file_name().to_string_lossy().into_owned();
+        let start = format!("{name}`: ");
+        let item = items.iter().find(|item| item.starts_with(&start));
+        let item = item.with_context(|| format!("docs/design.md does not describe {name}"))?;
+        let (_, uses) = item.rsplit_once(" Uses ").context(start)?;
+        let uses: BTreeSet<String> = match uses.trim_end_matches('.') {
+            "no other room" => BTreeSet::new(),
+            uses => uses.split(", ").map(str::to_owned).collect(),
+        };
+        let manifest = rooms_of(&read(&room.path().join("Cargo.toml"))?);
+        ensure!(
+            uses == manifest,
+            "{name} uses {manifest:?}, the page says {uses:?}"
+        );
+    }
     Ok(())
 }
