@@ -14,7 +14,8 @@ use crate::disk::NAME;
 use crate::sandbox_id::SandboxId;
 use crate::sandbox_image::SandboxImage;
 use crate::settings::{Settings, Transport};
-use crate::{Error, shared_image};
+use crate::shared_image::SharedImageError;
+use crate::{SandboxError, shared_image};
 
 /// For which sandbox.
 #[derive(Clone, Copy, Debug)]
@@ -92,10 +93,13 @@ pub enum Carrier {
 ///
 /// # Errors
 ///
-/// Every [`Error`] of the spec, the choice, the document, the packing and the transport.
-/// [`Error::ServerNeeded`] for [`Transport::VhostUser`], which only the command `kata-configdev
+/// Every [`SandboxError`] of the spec, the choice, the document, the packing and the transport.
+/// [`SandboxError::ServerNeeded`] for [`Transport::VhostUser`], which only the command `kata-configdev
 /// attach` can do.
-pub fn attach(settings: &Settings, request: &Request<'_>) -> Result<Option<Attached>, Error> {
+pub fn attach(
+    settings: &Settings,
+    request: &Request<'_>,
+) -> Result<Option<Attached>, SandboxError> {
     let Some(chosen) = SandboxImage::choose(settings, request.bundle)? else {
         return Ok(None);
     };
@@ -109,10 +113,10 @@ pub fn attach(settings: &Settings, request: &Request<'_>) -> Result<Option<Attac
         )?),
         Transport::Loop => {
             let backing = in_memory(&image)?;
-            Carrier::Loop(LoopDevice::attach_read_only(&backing).map_err(Error::LoopDevice)?)
+            Carrier::Loop(LoopDevice::attach_read_only(&backing).map_err(SandboxError::LoopDevice)?)
         }
         // Serving one takes all rights from the process, for good.
-        Transport::VhostUser => return Err(Error::ServerNeeded),
+        Transport::VhostUser => return Err(SandboxError::ServerNeeded),
     };
     Ok(Some(Attached {
         carrier,
@@ -124,8 +128,8 @@ pub fn attach(settings: &Settings, request: &Request<'_>) -> Result<Option<Attac
     }))
 }
 
-fn in_memory(image: &[u8]) -> Result<OwnedFd, Error> {
-    memfd::sealed(c"imagepuller", image).map_err(Error::Memory)
+fn in_memory(image: &[u8]) -> Result<OwnedFd, SandboxError> {
+    memfd::sealed(c"imagepuller", image).map_err(SandboxError::Memory)
 }
 
 /// Removes what [`attach`] left for a sandbox: the file of the transport `file`. The others remove
@@ -133,7 +137,7 @@ fn in_memory(image: &[u8]) -> Result<OwnedFd, Error> {
 ///
 /// # Errors
 ///
-/// [`Error::SharedImage`].
-pub fn detach(settings: &Settings, sandbox: &SandboxId) -> Result<bool, Error> {
+/// [`SharedImageError`].
+pub fn detach(settings: &Settings, sandbox: &SandboxId) -> Result<bool, SharedImageError> {
     shared_image::remove(&settings.run_root, sandbox)
 }

@@ -1,14 +1,16 @@
 //! Which document a sandbox gets, and its content.
 
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use linux_sys::rooted::Root;
 use puller_config::MAX_DOCUMENT_BYTES;
 use zeroize::Zeroizing;
 
-use crate::host_file::{FileFault, HostFile};
+use crate::document_pattern::{self, PatternFault};
+use crate::host_file::{FileError, FileFault, HostFile};
+use crate::sandbox_spec::ANNOTATION;
 use crate::settings::Settings;
-use crate::{Error, document_pattern};
 
 /// The longest path in an annotation: what the kernel accepts, without its final zero byte.
 const MAX_PATH_BYTES: usize = 4095;
@@ -71,6 +73,63 @@ pub enum PathFault {
     },
 }
 
+/// Why no document can be chosen, as a fragment that fits after "failed to".
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChoiceError {
+    /// The annotation's value is refused for its form.
+    #[error("use the annotation {ANNOTATION}: {0}")]
+    AnnotationPath(#[from] PathFault),
+    /// A directory of the allow-list cannot be opened.
+    #[error("use the annotation {ANNOTATION}: open the allowed directory {}: {source}",
+    directory.display())]
+    AnnotationDirectory {
+        /// The directory, as the settings name it.
+        directory: PathBuf,
+        /// What the kernel says.
+        source: io::Error,
+    },
+    /// The file that the annotation names is refused.
+    #[error("use the annotation {ANNOTATION}: {0}")]
+    AnnotationFile(FileError),
+    /// The node's own document is refused.
+    #[error("read the node's document {0}")]
+    NodeFile(FileError),
+    /// The pattern for the node's own document does not stand for one file.
+    #[error("find the node's document {}: {fault}", pattern.display())]
+    NodePattern {
+        /// The pattern, as the settings have it.
+        pattern: PathBuf,
+        /// Why it does not.
+        fault: PatternFault,
+    },
+}
+
+impl ChoiceError {
+    /// What the reader can do about it.
+    #[must_use]
+    pub const fn remedy(&self) -> &'static str {
+        match self {
+            Self::AnnotationPath(_) => {
+                "name a file below a directory that annotation-allow in the wrapper's settings \
+                lists, or leave the value empty for no configuration"
+            }
+            Self::AnnotationDirectory { .. } => {
+                "create this directory on the node or take it off annotation-allow in the \
+                wrapper's settings"
+            }
+            Self::AnnotationFile(_) | Self::NodeFile(_) => {
+                "the document must be a regular file of root that nobody else can write, reached \
+                without links"
+            }
+            Self::NodePattern { .. } => {
+                "put one document where the pattern finds it, or name it by its path in the \
+                wrapper's settings"
+            }
+        }
+    }
+}
+
 impl Choice {
     /// Chooses the document: the one that `annotation` names, else the node's, else none.
     ///
@@ -80,9 +139,11 @@ impl Choice {
     ///
     /// # Errors
     ///
-    /// [`Error::AnnotationPath`], [`Error::AnnotationFile`], [`Error::AnnotationDirectory`],
-    /// [`Error::NodePattern`], [`Error::NodeFile`].
-    pub fn make(settings: &Settings, annotation: Option<&str>) -> Result<Option<Self>, Error> {
+    /// [`ChoiceError`].
+    pub fn make(
+        settings: &Settings,
+        annotation: Option<&str>,
+    ) -> Result<Option<Self>, ChoiceError> {
         match (annotation, &settings.document) {
             (Some(""), _) | (None, None) => Ok(None),
             (Some(value), _) => Self::of_pod(settings, value).map(Some),
@@ -99,36 +160,39 @@ impl Choice {
         }
     }
 
-    fn of_node(path: &Path) -> Result<Self, Error> {
-        let path = &document_pattern::resolve(path)?;
-        let text = HostFile::open(path)
+    fn of_node(path: &Path) -> Result<Self, ChoiceError> {
+        let path = resolve(path)?;
+        let text = HostFile::open(&path)
             .and_then(read_document)
-            .map_err(|fault| Error::NodeFile {
-                path: path.into(),
-                fault,
-            })?;
-        Ok(Self {
-            path: path.into(),
-            text,
-        })
+            .map_err(|fault| ChoiceError::NodeFile(fault.at(&path)))?;
+        Ok(Self { path, text })
     }
 
-    fn of_pod(settings: &Settings, value: &str) -> Result<Self, Error> {
+    fn of_pod(settings: &Settings, value: &str) -> Result<Self, ChoiceError> {
         let allowed = &settings.annotation_allow;
-        let (directory, rest) = place(allowed, value).map_err(Error::AnnotationPath)?;
-        let root = Root::open(directory).map_err(|source| Error::AnnotationDirectory {
+        let (directory, rest) = place(allowed, value)?;
+        let root = Root::open(directory).map_err(|source| ChoiceError::AnnotationDirectory {
             directory: directory.into(),
             source,
         })?;
         let path = directory.join(rest);
         let text = HostFile::open_beneath(&root, rest)
             .and_then(read_document)
-            .map_err(|fault| Error::AnnotationFile {
-                path: path.clone(),
-                fault,
-            })?;
+            .map_err(|fault| ChoiceError::AnnotationFile(fault.at(&path)))?;
         Ok(Self { path, text })
     }
+}
+
+/// [`document_pattern::resolve`], for the node's document.
+///
+/// # Errors
+///
+/// [`ChoiceError::NodePattern`].
+pub fn resolve(path: &Path) -> Result<PathBuf, ChoiceError> {
+    document_pattern::resolve(path).map_err(|fault| ChoiceError::NodePattern {
+        pattern: path.into(),
+        fault,
+    })
 }
 
 fn read_document(file: HostFile) -> Result<DocumentText, FileFault> {

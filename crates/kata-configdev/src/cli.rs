@@ -5,6 +5,7 @@ mod check;
 mod config;
 mod credential_provider;
 mod detach;
+mod error;
 mod explain;
 mod finding;
 mod import;
@@ -22,7 +23,9 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::{Error, exit, lines};
+pub use self::error::{CommandError, UsageError};
+
+use crate::{exit, lines};
 
 /// The program's name in its messages.
 pub const NAME: &str = "kata-configdev";
@@ -196,19 +199,19 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     code.unwrap_or_else(|error| report(&error)).into()
 }
 
-fn report(error: &Error) -> u8 {
+fn report(error: &CommandError) -> u8 {
     // A reader that closed the pipe (`| head`) has what it wanted.
     let closed =
-        matches!(error, Error::Print(source) if source.kind() == io::ErrorKind::BrokenPipe);
+        matches!(error, CommandError::Print(source) if source.kind() == io::ErrorKind::BrokenPipe);
     if !closed {
-        let line = format!("{NAME}: failed to {error}");
+        let line = format!("{NAME}: failed to {error}: {}", error.remedy());
         let _ = writeln!(io::stderr(), "{}", lines::on_one_line(&line));
     }
     error.exit_code()
 }
 
 /// Prints `value` as indented JSON and a line end.
-fn print_json(out: &mut impl Write, value: &impl serde::Serialize) -> Result<(), Error> {
+fn print_json(out: &mut impl Write, value: &impl serde::Serialize) -> Result<(), CommandError> {
     serde_json::to_writer_pretty(&mut *out, value).map_err(io::Error::from)?;
     Ok(writeln!(out)?)
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
 
-use crate::Error;
+use crate::SandboxError;
 
 /// The disk's serial, its device id and the name of its block node.
 ///
@@ -103,9 +103,10 @@ impl Disk {
     ///
     /// # Errors
     ///
-    /// [`Error::Memory`].
-    pub fn in_memory(image: &[u8], device: Device) -> Result<Self, Error> {
-        let image = linux_sys::memfd::sealed(c"imagepuller", image).map_err(Error::Memory)?;
+    /// [`SandboxError::Memory`].
+    pub fn in_memory(image: &[u8], device: Device) -> Result<Self, SandboxError> {
+        let image =
+            linux_sys::memfd::sealed(c"imagepuller", image).map_err(SandboxError::Memory)?;
         Ok(Self {
             source: Source::Memory(image),
             device,
@@ -152,14 +153,15 @@ impl Disk {
     ///
     /// # Errors
     ///
-    /// [`Error::Memory`].
-    pub fn keep_across_exec(&self) -> Result<(), Error> {
+    /// [`SandboxError::Memory`].
+    pub fn keep_across_exec(&self) -> Result<(), SandboxError> {
         let Source::Memory(image) = &self.source else {
             return Ok(());
         };
         let image = image.as_fd();
-        let flags = fcntl_getfd(image).map_err(|errno| Error::Memory(errno.into()))?;
-        fcntl_setfd(image, flags - FdFlags::CLOEXEC).map_err(|errno| Error::Memory(errno.into()))
+        let flags = fcntl_getfd(image).map_err(|errno| SandboxError::Memory(errno.into()))?;
+        fcntl_setfd(image, flags - FdFlags::CLOEXEC)
+            .map_err(|errno| SandboxError::Memory(errno.into()))
     }
 }
 

@@ -6,8 +6,6 @@ use glob::{MatchOptions, Pattern, glob_with};
 use rustix::fs::{FileType, stat};
 use rustix::io::Errno;
 
-use crate::Error;
-
 /// A pattern's special characters. A path without them is itself, whatever is there.
 const SPECIAL: [char; 3] = ['*', '?', '['];
 
@@ -82,20 +80,13 @@ pub fn check(path: &Path) -> Result<(), PatternFault> {
 ///
 /// # Errors
 ///
-/// [`Error::NodePattern`].
-pub fn resolve(path: &Path) -> Result<PathBuf, Error> {
+/// [`PatternFault`].
+pub fn resolve(path: &Path) -> Result<PathBuf, PatternFault> {
     if !is_pattern(path) {
         return Ok(path.into());
     }
-    only_match(path).map_err(|fault| Error::NodePattern {
-        pattern: path.into(),
-        fault,
-    })
-}
-
-fn only_match(pattern: &Path) -> Result<PathBuf, PatternFault> {
-    check(pattern)?;
-    let text = pattern.to_str().unwrap_or_default();
+    check(path)?;
+    let text = path.to_str().unwrap_or_default();
     let paths = glob_with(text, OPTIONS).map_err(|error| PatternFault::Syntax(error.msg))?;
     let mut matches = paths
         .filter(|path| path.as_deref().map_or(true, may_be_file))

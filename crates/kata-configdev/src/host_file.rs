@@ -1,7 +1,9 @@
 //! Regular files of the host, opened without hanging and read up to a limit.
 
+mod fault;
+
 use std::fs::{File, Metadata};
-use std::io::{self, Read};
+use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
@@ -10,74 +12,7 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::process::geteuid;
 use zeroize::Zeroizing;
 
-/// Why a file of the host is not used. Says nothing of its content.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum FileFault {
-    /// A directory, FIFO, device or socket.
-    #[error("it is not a regular file")]
-    NotRegular,
-    /// A directory, FIFO, character device or socket.
-    #[error("it is neither a regular file nor a block device")]
-    NotDisk,
-    /// Somebody else than root could have written it.
-    #[error("its owner is uid {uid}, not root")]
-    Owner {
-        /// The file's owner.
-        uid: u32,
-    },
-    /// Others than the owner can write it.
-    #[error("its mode {mode:04o} lets others than its owner write to it")]
-    Writable {
-        /// The permission bits.
-        mode: u32,
-    },
-    /// Longer than the caller's limit.
-    #[error("it has more than {limit} bytes")]
-    TooLong {
-        /// The limit in bytes.
-        limit: usize,
-    },
-    /// A directory with more entries than are looked at.
-    #[error("it has more than {limit} entries")]
-    TooManyEntries {
-        /// The limit.
-        limit: usize,
-    },
-    /// A file that cannot be an image of ours.
-    #[error("it is no configuration image")]
-    NotImage,
-    /// Something else than a socket.
-    #[error("it is not a socket")]
-    NotSocket,
-    /// Somebody listens at the socket.
-    #[error("another process serves this sandbox")]
-    Served,
-    /// The name means another file now.
-    #[error("it was replaced meanwhile")]
-    Replaced,
-    /// The kernel refused.
-    #[error("{}", description(.0))]
-    Io(io::Error),
-}
-
-impl From<io::Error> for FileFault {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
-/// Says what the kernel means where its own words are those of another situation.
-fn description(error: &io::Error) -> String {
-    match error
-        .raw_os_error()
-        .map(rustix::io::Errno::from_raw_os_error)
-    {
-        Some(rustix::io::Errno::LOOP) => "a part of its path is a symbolic link".into(),
-        Some(rustix::io::Errno::XDEV) => "its path leads out of the directory".into(),
-        _ => error.to_string(),
-    }
-}
+pub use self::fault::{FileError, FileFault};
 
 /// A regular file held open, not yet read.
 #[derive(Debug)]
@@ -94,7 +29,7 @@ impl HostFile {
     /// [`FileFault::NotRegular`], [`FileFault::Io`].
     pub fn open(path: &Path) -> Result<Self, FileFault> {
         let flags = Self::FLAGS | OFlags::CLOEXEC | OFlags::NOCTTY;
-        let file = open(path, flags, Mode::empty()).map_err(io::Error::from)?;
+        let file = open(path, flags, Mode::empty())?;
         Self::regular(file.into())
     }
 
@@ -157,11 +92,11 @@ impl HostFile {
 pub fn require_administered(metadata: &Metadata) -> Result<(), FileFault> {
     let uid = metadata.uid();
     if uid != 0 && uid != geteuid().as_raw() {
-        return Err(FileFault::Owner { uid });
+        return Err(FileFault::Owner(uid));
     }
     let mode = metadata.permissions().mode() & 0o7777;
     if mode & 0o022 != 0 {
-        return Err(FileFault::Writable { mode });
+        return Err(FileFault::Writable(mode));
     }
     Ok(())
 }
@@ -177,14 +112,14 @@ pub fn read_bounded(
     limit: usize,
 ) -> Result<Zeroizing<Vec<u8>>, FileFault> {
     if size > limit {
-        return Err(FileFault::TooLong { limit });
+        return Err(FileFault::TooLong(limit));
     }
     // One byte more than expected, so that the end is seen without growing: a vector that grows
     // leaves a copy of its content in freed memory.
     let mut content = Zeroizing::new(Vec::with_capacity(size + 1));
     source.take(limit as u64 + 1).read_to_end(&mut content)?;
     if content.len() > limit {
-        return Err(FileFault::TooLong { limit });
+        return Err(FileFault::TooLong(limit));
     }
     Ok(content)
 }
@@ -264,8 +199,8 @@ mod tests {
     #[test]
     fn a_stream_without_a_size_ends_at_the_limit() {
         assert!(matches!(
-            read_bounded(io::repeat(b'x'), 0, 10),
-            Err(FileFault::TooLong { limit: 10 })
+            read_bounded(std::io::repeat(b'x'), 0, 10),
+            Err(FileFault::TooLong(10))
         ));
         assert_eq!(read_bounded(&b"0123456789"[..], 0, 10).unwrap().len(), 10);
     }

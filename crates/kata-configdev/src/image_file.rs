@@ -12,8 +12,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::Error;
-use crate::host_file::FileFault;
+use crate::host_file::{FileError, FileFault};
 
 /// Only the owner may read or write: the image holds credentials.
 const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
@@ -35,7 +34,7 @@ pub fn open_disk(path: &Path) -> Result<File, FileFault> {
     // A FIFO without a writer must not hang the caller; on files and block devices `O_NONBLOCK` has
     // no effect.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-    let file = File::from(open(path, flags, Mode::empty()).map_err(io::Error::from)?);
+    let file = File::from(open(path, flags, Mode::empty())?);
     // Looks at what was opened, not at its path: the two can differ a moment later.
     let kind = file.metadata()?.file_type();
     if kind.is_file() || kind.is_block_device() {
@@ -54,26 +53,20 @@ pub fn open_disk(path: &Path) -> Result<File, FileFault> {
 ///
 /// # Errors
 ///
-/// [`Error::OutputNotRegular`], [`Error::Output`].
-pub fn write(path: &Path, content: &[u8]) -> Result<(), Error> {
-    let failed = |source: io::Error| Error::Output {
-        path: path.into(),
-        source,
-    };
+/// [`FileFault::NotRegular`], [`FileFault::Io`].
+pub fn write(path: &Path, content: &[u8]) -> Result<(), FileError> {
     let Some(name) = path.file_name() else {
-        return Err(Error::OutputNotRegular { path: path.into() });
+        return Err(FileFault::NotRegular.at(path));
     };
     let parent = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let directory =
-        openat(CWD, parent, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;
-    replace(&directory, name, content, Keep::AcrossCrash).map_err(|fault| match fault {
-        FileFault::Io(source) => failed(source),
-        _ => Error::OutputNotRegular { path: path.into() },
-    })
+    openat(CWD, parent, flags, Mode::empty())
+        .map_err(FileFault::from)
+        .and_then(|directory| replace(&directory, name, content, Keep::AcrossCrash))
+        .map_err(|fault| fault.at(path))
 }
 
 /// What a file is written for.
@@ -101,7 +94,7 @@ pub fn replace(
             return Err(FileFault::NotRegular);
         }
         Ok(_) | Err(Errno::NOENT) => {}
-        Err(errno) => return Err(io::Error::from(errno).into()),
+        Err(errno) => return Err(errno.into()),
     }
     let temporary = Temporary::create(directory)?;
     temporary.fill(content, keep)?;
@@ -227,14 +220,12 @@ mod tests {
             Path::new("/dev/null"),
         ] {
             let error = write(path, b"new").unwrap_err();
-            assert!(matches!(error, Error::OutputNotRegular { .. }), "{error}");
+            assert!(matches!(error.fault, FileFault::NotRegular), "{error}");
         }
         assert_eq!(std::fs::read(&victim).unwrap(), b"untouched");
         assert!(!dir.path().join("absent").exists());
-        assert!(matches!(
-            write(&dir.path().join("absent/image"), b"new"),
-            Err(Error::Output { .. })
-        ));
+        let error = write(&dir.path().join("absent/image"), b"new").unwrap_err();
+        assert!(matches!(error.fault, FileFault::Io(_)), "{error}");
     }
 
     #[test]

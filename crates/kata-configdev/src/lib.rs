@@ -31,7 +31,8 @@
 //! - [`cli`] with one module per command. [`image_file`]: an image on disk, opened without hanging
 //!   and replaced as a whole.
 //!
-//! For both: [`Error`] with its [`exit`] codes, [`lines`], [`panic_message`].
+//! For both: [`SandboxError`], the [`exit`] codes, [`lines`], [`panic_message`]. Each command adds
+//! what can go wrong in it: [`update::UpdateError`], [`cli::CommandError`].
 
 pub mod attach;
 pub mod capacity;
@@ -41,6 +42,7 @@ mod digest;
 pub mod disk;
 pub mod document_pattern;
 mod error;
+pub mod exit;
 pub mod host_file;
 pub mod image_file;
 pub mod invocation;
@@ -60,4 +62,4 @@ pub mod sweep;
 pub mod update;
 pub mod wrapper;
 
-pub use error::{Error, exit};
+pub use error::SandboxError;

@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 use crate::choice::{Choice, DocumentText};
 use crate::providers::Contribution;
 use crate::settings::{Settings, Sources};
-use crate::{Error, capacity, providers, sandbox_spec};
+use crate::{SandboxError, capacity, providers, sandbox_spec};
 
 /// A valid document, chosen for a sandbox; nothing is added to it yet.
 #[derive(Debug)]
@@ -39,8 +39,8 @@ impl Chosen {
     ///
     /// # Errors
     ///
-    /// Every [`Error`] of the spec, the choice and the document.
-    pub fn make(settings: &Settings, bundle: &Path) -> Result<Option<Self>, Error> {
+    /// Every [`SandboxError`] of the spec, the choice and the document.
+    pub fn make(settings: &Settings, bundle: &Path) -> Result<Option<Self>, SandboxError> {
         let annotation = sandbox_spec::annotation(bundle)?;
         let sources = settings.credential_providers.sources();
         let choice = Choice::make(settings, annotation.as_deref())?;
@@ -52,7 +52,7 @@ impl Chosen {
             }
             (None, ..) => return Ok(None),
         };
-        Document::parse(&choice.text).map_err(|problems| Error::Document {
+        Document::parse(&choice.text).map_err(|problems| SandboxError::Document {
             path: choice.path.clone(),
             problems,
         })?;
@@ -102,7 +102,7 @@ impl SandboxImage {
     /// # Errors
     ///
     /// Those of [`Chosen::make`].
-    pub fn choose(settings: &Settings, bundle: &Path) -> Result<Option<Self>, Error> {
+    pub fn choose(settings: &Settings, bundle: &Path) -> Result<Option<Self>, SandboxError> {
         let chosen = Chosen::make(settings, bundle)?;
         Ok(chosen.map(|chosen| chosen.provide(settings)))
     }
@@ -137,10 +137,9 @@ impl SandboxImage {
     ///
     /// # Errors
     ///
-    /// [`Error::Pack`].
-    pub fn pack(&self, settings: &Settings) -> Result<Zeroizing<Vec<u8>>, Error> {
-        let image =
-            config_image::encode(Magic::IMAGEPULLER, &self.choice.text).map_err(Error::Pack)?;
+    /// [`SandboxError::Pack`].
+    pub fn pack(&self, settings: &Settings) -> Result<Zeroizing<Vec<u8>>, SandboxError> {
+        let image = config_image::encode(Magic::IMAGEPULLER, &self.choice.text)?;
         let size = capacity::size(settings.capacity, settings.transport, image.len());
         Ok(capacity::pad(image, size))
     }

@@ -1,11 +1,9 @@
 //! What the OCI spec of a sandbox says about its configuration document.
 
-use std::io;
 use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::Error;
 use crate::host_file::{FileFault, HostFile};
 
 /// The annotation by which a pod names its own document: a path on the node; empty for no disk.
@@ -21,6 +19,34 @@ pub const FILE_NAME: &str = "config.json";
 /// The longest spec that is read. Kubernetes limits all annotations of a pod to 256 KiB; the rest
 /// of a sandbox's spec is some ten KiB. Free to change.
 const MAX_SPEC_BYTES: usize = 8 << 20;
+
+/// Why the spec of a sandbox cannot be used, as a fragment that fits after "failed to".
+#[derive(Debug, thiserror::Error)]
+pub enum SpecError {
+    /// It cannot be read.
+    #[error("read the sandbox's {FILE_NAME}: {0}")]
+    File(FileFault),
+    /// It is no OCI spec.
+    #[error("read the sandbox's {FILE_NAME}: not an OCI spec at line {line}, column {column}")]
+    Text {
+        /// The line, from 1.
+        line: usize,
+        /// The column, from 1.
+        column: usize,
+    },
+}
+
+impl SpecError {
+    /// What the reader can do about it.
+    #[must_use]
+    pub const fn remedy(&self) -> &'static str {
+        match self {
+            Self::File(_) | Self::Text { .. } => {
+                "the container engine writes this file; look at its log"
+            }
+        }
+    }
+}
 
 /// The one thing of the spec that matters here; the rest is skipped, not kept.
 #[derive(Deserialize)]
@@ -43,19 +69,19 @@ struct Annotations {
 ///
 /// # Errors
 ///
-/// [`Error::SpecFile`], [`Error::SpecText`].
-pub fn annotation(bundle: &Path) -> Result<Option<String>, Error> {
+/// [`SpecError`].
+pub fn annotation(bundle: &Path) -> Result<Option<String>, SpecError> {
     match HostFile::open(&bundle.join(FILE_NAME)).and_then(|file| file.read(MAX_SPEC_BYTES)) {
         Ok(text) => parse(&text),
-        Err(FileFault::Io(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(fault) => Err(Error::SpecFile(fault)),
+        Err(fault) if fault.is_absent() => Ok(None),
+        Err(fault) => Err(SpecError::File(fault)),
     }
 }
 
-fn parse(text: &[u8]) -> Result<Option<String>, Error> {
+fn parse(text: &[u8]) -> Result<Option<String>, SpecError> {
     // The parser's own words may quote the spec, which holds the pod's environment: only the place
     // is passed on.
-    let spec: Spec = serde_json::from_slice(text).map_err(|error| Error::SpecText {
+    let spec: Spec = serde_json::from_slice(text).map_err(|error| SpecError::Text {
         line: error.line(),
         column: error.column(),
     })?;
@@ -113,7 +139,7 @@ mod tests {
             "{}x",
         ] {
             let error = parse(text.as_bytes()).unwrap_err();
-            assert!(matches!(error, Error::SpecText { .. }), "{error}");
+            assert!(matches!(error, SpecError::Text { .. }), "{error}");
             assert!(!error.to_string().contains("hunter2"), "{error}");
         }
     }
@@ -123,6 +149,6 @@ mod tests {
         let bundle = tempfile::tempdir().unwrap();
         assert_eq!(annotation(bundle.path()).unwrap(), None);
         std::fs::create_dir(bundle.path().join(FILE_NAME)).unwrap();
-        assert!(matches!(annotation(bundle.path()), Err(Error::SpecFile(_))));
+        assert!(matches!(annotation(bundle.path()), Err(SpecError::File(_))));
     }
 }

@@ -3,6 +3,7 @@
 mod credential_providers;
 mod drop_ins;
 mod effective;
+mod error;
 mod qemu;
 mod text;
 
@@ -11,10 +12,10 @@ use std::path::{Path, PathBuf};
 
 pub use credential_providers::{CredentialProviders, MAX_DEADLINE, MAX_REGISTRIES, Sources};
 pub use effective::{Effective, Origin, Origins};
+pub use error::SettingsError;
 pub use qemu::Qemu;
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
 use crate::capacity::Capacity;
 use crate::host_file::HostFile;
 
@@ -139,8 +140,8 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// [`Error::SettingsFile`], [`Error::SettingsText`].
-    pub fn load(path: &Path) -> Result<Self, Error> {
+    /// [`SettingsError`].
+    pub fn load(path: &Path) -> Result<Self, SettingsError> {
         Effective::load(path).map(|effective| effective.settings)
     }
 
@@ -158,15 +159,12 @@ impl Settings {
 }
 
 /// Reads and parses one settings file.
-fn read_layer(path: &Path, file: HostFile) -> Result<text::Layer, Error> {
+fn read_layer(path: &Path, file: HostFile) -> Result<text::Layer, SettingsError> {
     let text = file
         .require_administered()
         .and_then(|file| file.read(MAX_SETTINGS_BYTES))
-        .map_err(|fault| Error::SettingsFile {
-            path: path.into(),
-            fault,
-        })?;
-    text::Layer::parse(&text).map_err(|(line, rule)| Error::SettingsText {
+        .map_err(|fault| fault.at(path))?;
+    text::Layer::parse(&text).map_err(|(line, rule)| SettingsError::Text {
         path: path.into(),
         line,
         rule,

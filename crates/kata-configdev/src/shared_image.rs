@@ -17,12 +17,11 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, fchmod, mkdirat, open, openat, unlinkat};
 use rustix::io::Errno;
 
-use crate::Error;
-use crate::host_file::{FileFault, require_administered};
+use crate::host_file::{FileError, FileFault, require_administered};
 use crate::image_file::{self, Keep, TEMPORARY_PREFIX};
 use crate::sandbox_id::SandboxId;
 
-pub use in_place::InPlace;
+pub use in_place::{InPlace, OpenError};
 
 /// The directories from `/run` to those of the sandboxes.
 const PARENTS: [&str; 3] = ["kata-containers", "shared", "initdata"];
@@ -40,6 +39,19 @@ const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
+
+/// The image of a sandbox cannot be put, found, changed or removed.
+#[derive(Debug, thiserror::Error)]
+#[error("keep the configuration image at {0}")]
+pub struct SharedImageError(pub FileError);
+
+impl SharedImageError {
+    /// What the reader can do about it.
+    #[must_use]
+    pub fn remedy(&self) -> &'static str {
+        self.0.remedy()
+    }
+}
 
 /// Where the image of a sandbox is.
 #[must_use]
@@ -66,8 +78,12 @@ fn parent(run_root: &Path) -> PathBuf {
 ///
 /// # Errors
 ///
-/// [`Error::SharedImage`].
-pub fn put(run_root: &Path, sandbox: &SandboxId, image: &[u8]) -> Result<PathBuf, Error> {
+/// [`SharedImageError`].
+pub fn put(
+    run_root: &Path,
+    sandbox: &SandboxId,
+    image: &[u8],
+) -> Result<PathBuf, SharedImageError> {
     let directory = make_sandbox(run_root, sandbox)?;
     let path = path(run_root, sandbox);
     image_file::replace(&directory, FILE_NAME.as_ref(), image, Keep::UntilReboot)
@@ -80,8 +96,8 @@ pub fn put(run_root: &Path, sandbox: &SandboxId, image: &[u8]) -> Result<PathBuf
 ///
 /// # Errors
 ///
-/// [`Error::SharedImage`].
-pub fn remove(run_root: &Path, sandbox: &SandboxId) -> Result<bool, Error> {
+/// [`SharedImageError`].
+pub fn remove(run_root: &Path, sandbox: &SandboxId) -> Result<bool, SharedImageError> {
     let path = directory(run_root, sandbox);
     let Some((directory, parents)) = open_sandbox(run_root, sandbox)? else {
         return Ok(false);
@@ -113,8 +129,8 @@ pub struct Kept {
     /// Whose.
     pub sandbox: SandboxId,
     /// How long ago the newest of its files was written, `None` where the clock was set back since;
-    /// or why that cannot be seen, [`Error::SharedImage`].
-    pub age: Result<Option<Duration>, Error>,
+    /// or why that cannot be seen, [`SharedImageError`].
+    pub age: Result<Option<Duration>, SharedImageError>,
 }
 
 /// The sandboxes that have images or parts of them, by id, and those that cannot be looked at.
@@ -122,11 +138,11 @@ pub struct Kept {
 ///
 /// # Errors
 ///
-/// [`Error::SharedImage`] where the sandboxes cannot be listed.
-pub fn all(run_root: &Path) -> Result<Vec<Kept>, Error> {
+/// [`SharedImageError`] where the sandboxes cannot be listed.
+pub fn all(run_root: &Path) -> Result<Vec<Kept>, SharedImageError> {
     let parents = match open_parents(run_root, Missing::Refuse) {
         Ok(parents) => parents,
-        Err(error) if is_absent(&error) => return Ok(Vec::new()),
+        Err(error) if error.0.fault.is_absent() => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
     let names = names(&parents).map_err(|fault| failed(&parent(run_root), fault))?;
@@ -158,7 +174,7 @@ fn last_written(
         Ok(directory) => directory,
         // Its sandbox ended meanwhile.
         Err(Errno::NOENT) => return Ok(None),
-        Err(errno) => return Err(io::Error::from(errno).into()),
+        Err(errno) => return Err(errno.into()),
     };
     let mut newest = None;
     for name in names(&directory)? {
@@ -184,14 +200,17 @@ enum Missing {
 }
 
 /// Opens the directory of a sandbox, made where it is missing.
-fn make_sandbox(run_root: &Path, sandbox: &SandboxId) -> Result<OwnedFd, Error> {
+fn make_sandbox(run_root: &Path, sandbox: &SandboxId) -> Result<OwnedFd, SharedImageError> {
     let parents = open_parents(run_root, Missing::Make(PARENT_MODE))?;
     let path = directory(run_root, sandbox);
     step(&parents, sandbox.as_str(), &path, Missing::Make(Mode::RWXU))
 }
 
 /// Opens the directory of a sandbox and the one above it; `None` where there is none.
-fn open_sandbox(run_root: &Path, sandbox: &SandboxId) -> Result<Option<(OwnedFd, OwnedFd)>, Error> {
+fn open_sandbox(
+    run_root: &Path,
+    sandbox: &SandboxId,
+) -> Result<Option<(OwnedFd, OwnedFd)>, SharedImageError> {
     let path = directory(run_root, sandbox);
     let opened = open_parents(run_root, Missing::Refuse).and_then(|parents| {
         let directory = step(&parents, sandbox.as_str(), &path, Missing::Refuse)?;
@@ -199,12 +218,12 @@ fn open_sandbox(run_root: &Path, sandbox: &SandboxId) -> Result<Option<(OwnedFd,
     });
     match opened {
         Ok(opened) => Ok(Some(opened)),
-        Err(error) if is_absent(&error) => Ok(None),
+        Err(error) if error.0.fault.is_absent() => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-fn open_parents(run_root: &Path, missing: Missing) -> Result<OwnedFd, Error> {
+fn open_parents(run_root: &Path, missing: Missing) -> Result<OwnedFd, SharedImageError> {
     // The administrator's path; it may be a link, as /var/run is.
     let flags = DIRECTORY.difference(OFlags::NOFOLLOW);
     let root = open(run_root, flags, Mode::empty()).map_err(|errno| failed(run_root, errno))?;
@@ -216,7 +235,12 @@ fn open_parents(run_root: &Path, missing: Missing) -> Result<OwnedFd, Error> {
 }
 
 /// Opens the directory `name` in `above`, which `path` names in messages.
-fn step(above: &OwnedFd, name: &str, path: &Path, missing: Missing) -> Result<OwnedFd, Error> {
+fn step(
+    above: &OwnedFd,
+    name: &str,
+    path: &Path,
+    missing: Missing,
+) -> Result<OwnedFd, SharedImageError> {
     let failed = |errno| failed(path, errno);
     let mut made = None;
     if let Missing::Make(mode) = missing {
@@ -241,12 +265,11 @@ fn step(above: &OwnedFd, name: &str, path: &Path, missing: Missing) -> Result<Ow
 
 fn names(directory: &OwnedFd) -> Result<Vec<String>, FileFault> {
     let mut names = Vec::new();
-    for entry in Dir::read_from(directory).map_err(io::Error::from)? {
+    for entry in Dir::read_from(directory)? {
         if names.len() == MAX_SANDBOXES {
-            let limit = MAX_SANDBOXES;
-            return Err(FileFault::TooManyEntries { limit });
+            return Err(FileFault::TooManyEntries(MAX_SANDBOXES));
         }
-        let entry = entry.map_err(io::Error::from)?;
+        let entry = entry?;
         // Neither ids nor temporary files have other names.
         if let Ok(name) = entry.file_name().to_str() {
             names.push(name.to_owned());
@@ -273,37 +296,8 @@ fn unlink_all<const N: usize>(directory: &OwnedFd, names: [&str; N]) -> Result<b
         .try_fold(false, |any, one| Ok(any | one?))
 }
 
-/// Turns the kernel's word for "a link where a directory should be" into ours.
-fn failed(path: &Path, fault: impl Into<SharedFault>) -> Error {
-    Error::SharedImage {
-        path: path.into(),
-        fault: fault.into().0,
-    }
-}
-
-struct SharedFault(FileFault);
-
-impl From<FileFault> for SharedFault {
-    fn from(fault: FileFault) -> Self {
-        Self(fault)
-    }
-}
-
-impl From<io::Error> for SharedFault {
-    fn from(error: io::Error) -> Self {
-        Self(error.into())
-    }
-}
-
-impl From<Errno> for SharedFault {
-    fn from(errno: Errno) -> Self {
-        Self(io::Error::from(errno).into())
-    }
-}
-
-fn is_absent(error: &Error) -> bool {
-    matches!(error, Error::SharedImage { fault: FileFault::Io(cause), .. }
-        if cause.kind() == io::ErrorKind::NotFound)
+fn failed(path: &Path, fault: impl Into<FileFault>) -> SharedImageError {
+    SharedImageError(fault.into().at(path))
 }
 
 #[cfg(test)]

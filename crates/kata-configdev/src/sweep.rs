@@ -1,12 +1,13 @@
 //! Removal of the images of sandboxes that no longer exist.
 
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
 use crate::living::Living;
 use crate::sandbox_id::SandboxId;
-use crate::shared_image::Kept;
-use crate::{Error, providers, shared_image};
+use crate::shared_image::{self, Kept, SharedImageError};
+use crate::{exit, providers};
 
 /// How old an image must be at least. Between `attach` and the start of the hypervisor there may be
 /// a moment in which nothing on the node shows that the sandbox exists.
@@ -19,9 +20,41 @@ pub struct Swept {
     pub removed: Vec<SandboxId>,
     /// The sandboxes whose images stay: they live, or their images are young.
     pub kept: Vec<SandboxId>,
-    /// The sandboxes whose images stay because they cannot be looked at or removed, and why:
-    /// [`Error::SharedImage`].
-    pub failed: Vec<(SandboxId, Error)>,
+    /// The sandboxes whose images stay because they cannot be looked at or removed, and why.
+    pub failed: Vec<(SandboxId, SharedImageError)>,
+}
+
+/// Why nothing is swept, as a fragment that fits after "failed to".
+#[derive(Debug, thiserror::Error)]
+pub enum SweepError {
+    /// The images cannot be listed.
+    #[error(transparent)]
+    Images(#[from] SharedImageError),
+    /// The living sandboxes cannot be seen.
+    #[error("look for living sandboxes: {0}")]
+    Living(io::Error),
+}
+
+impl SweepError {
+    /// The exit code of a program that ends with this error.
+    #[must_use]
+    pub const fn exit_code(&self) -> u8 {
+        match self {
+            Self::Images(_) => exit::UNAVAILABLE,
+            Self::Living(_) => exit::INTERNAL,
+        }
+    }
+
+    /// What the reader can do about it.
+    #[must_use]
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Self::Images(error) => error.remedy(),
+            Self::Living(_) => {
+                "run this where it can read the node's /proc and containerd's folder in /run"
+            }
+        }
+    }
 }
 
 /// Removes the images below `run_root` that are at least `min_age` old and whose sandboxes nothing
@@ -30,9 +63,8 @@ pub struct Swept {
 ///
 /// # Errors
 ///
-/// [`Error::SharedImage`] where the images cannot be listed, [`Error::Living`]. Nothing is removed
-/// then.
-pub fn sweep(run_root: &Path, min_age: Duration) -> Result<Swept, Error> {
+/// [`SweepError`]. Nothing is removed then.
+pub fn sweep(run_root: &Path, min_age: Duration) -> Result<Swept, SweepError> {
     let mut swept = Swept {
         removed: Vec::new(),
         kept: Vec::new(),
@@ -44,7 +76,7 @@ pub fn sweep(run_root: &Path, min_age: Duration) -> Result<Swept, Error> {
     if images.is_empty() {
         return Ok(swept);
     }
-    let living = Living::look(run_root).map_err(Error::Living)?;
+    let living = Living::look(run_root).map_err(SweepError::Living)?;
     for Kept { sandbox, age } in images {
         let is_old = age.map(|age| age.is_some_and(|age| age >= min_age));
         let removed = is_old.and_then(|is_old| {

@@ -1,5 +1,6 @@
 //! New content for the configuration disk of a running sandbox.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use memory_disk::update::Client;
@@ -8,8 +9,8 @@ use zeroize::Zeroizing;
 
 use crate::sandbox_id::SandboxId;
 use crate::settings::Transport;
-use crate::shared_image::{self, InPlace, socket};
-use crate::{Error, capacity, digest};
+use crate::shared_image::{self, InPlace, OpenError, SharedImageError, socket};
+use crate::{capacity, digest, exit};
 
 /// What was done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +29,116 @@ pub struct Updated {
     pub changed: bool,
 }
 
+/// Why a sandbox's configuration is not updated, as a fragment that fits after "failed to".
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UpdateError {
+    /// The sandbox's image or socket is not one that can be used.
+    #[error(transparent)]
+    Image(#[from] SharedImageError),
+    /// The sandbox has no image that can change.
+    #[error(
+        "update the sandbox's configuration: there is no image at {} and no process that serves \
+        one",
+        path.display(),
+    )]
+    Nothing {
+        /// Where the image would be.
+        path: PathBuf,
+        /// The transport of the settings, where they were read.
+        transport: Option<Transport>,
+    },
+    /// The new document does not fit the disk.
+    #[error(
+        "update the sandbox's configuration: the new image has {used} bytes, the disk {capacity}"
+    )]
+    TooLarge {
+        /// The size of the new image.
+        used: usize,
+        /// The size of the disk.
+        capacity: usize,
+    },
+    /// The sandbox has this file and a serving process.
+    #[error(
+        "update the sandbox's configuration: it has the file {} and a process that serves a disk, \
+        and only one is what its guest reads",
+        .0.display()
+    )]
+    Twice(PathBuf),
+    /// The image's file cannot be opened for an update.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The update could not be finished.
+    #[error(
+        "update {}: {source}; until an update succeeds the guest may refuse the disk",
+        path.display()
+    )]
+    Torn {
+        /// The image.
+        path: PathBuf,
+        /// What the file system says.
+        source: io::Error,
+    },
+    /// The process that serves the disk has not taken the update.
+    #[error(transparent)]
+    Served(#[from] memory_disk::update::UpdateError),
+}
+
+/// What to do instead of a transport that seals images.
+macro_rules! sealed {
+    ($transport:literal) => {
+        concat!(
+            "the transport of the settings, \"",
+            $transport,
+            "\", seals images: choose \"file\", or \"vhost-user\" without the wrapper, for \
+            sandboxes whose credentials change"
+        )
+    };
+}
+
+impl UpdateError {
+    /// The exit code of a program that ends with this error.
+    #[must_use]
+    pub const fn exit_code(&self) -> u8 {
+        match self {
+            Self::TooLarge { .. } => exit::DATA,
+            Self::Image(_)
+            | Self::Nothing { .. }
+            | Self::Twice(_)
+            | Self::Open(_)
+            | Self::Torn { .. }
+            | Self::Served(_) => exit::UNAVAILABLE,
+        }
+    }
+
+    /// What the reader can do about it.
+    #[must_use]
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Self::Image(error) => error.remedy(),
+            Self::Open(error) => error.remedy(),
+            Self::Nothing { transport, .. } => match transport {
+                Some(Transport::Memory) => sealed!("memory"),
+                Some(Transport::Loop) => sealed!("loop"),
+                Some(Transport::File | Transport::VhostUser) => {
+                    "look at the id, and whether the sandbox has a configuration"
+                }
+                None => {
+                    "look at the id, whether the sandbox has a configuration, and its transport: \
+                    \"memory\" and \"loop\" seal images, \"file\" and \"vhost-user\" do not"
+                }
+            },
+            Self::TooLarge { .. } => {
+                "shorten the document, or start the sandbox anew with a larger capacity in the \
+                settings or of attach"
+            }
+            Self::Twice(_) => "remove the file or end the process",
+            Self::Torn { .. } => "remove what the file system complains of, then update again",
+            Self::Served(_) => "update it again; the serving process says more in its log",
+        }
+    }
+}
+
 /// Puts `image`, which [`config_image::encode`] made of a valid document, in the place of the image
 /// that the sandbox has, and zeroes what is left of the old one.
 ///
@@ -36,44 +147,43 @@ pub struct Updated {
 ///
 /// # Errors
 ///
-/// [`Error::NothingToUpdate`], [`Error::UpdateTooLarge`], [`Error::UpdateTwice`],
-/// [`Error::UpdateBusy`], [`Error::UpdateTorn`], [`Error::UpdateServed`], [`Error::SharedImage`].
-/// All but the torn one leave the disk as it was.
+/// [`UpdateError`]. All but [`UpdateError::Torn`] leave the disk as it was.
 pub fn update(
     run_root: &Path,
     sandbox: &SandboxId,
     image: Zeroizing<Vec<u8>>,
-) -> Result<Updated, Error> {
+) -> Result<Updated, UpdateError> {
     let served = socket::connect(run_root, sandbox)?;
     let file = InPlace::open(run_root, sandbox)?;
     let used = image.len();
     let pad = |size| {
         if used > size {
             let capacity = size;
-            return Err(Error::UpdateTooLarge { used, capacity });
+            return Err(UpdateError::TooLarge { used, capacity });
         }
         Ok(capacity::pad(image, size))
     };
     let (transport, path, image, changed) = match (file, served) {
         (Some(file), None) => {
             let image = pad(file.capacity())?;
-            let changed = file.write(&image)?;
+            let changed = file.write(&image).map_err(|source| UpdateError::Torn {
+                path: file.path().into(),
+                source,
+            })?;
             (Transport::File, file.path().to_owned(), image, changed)
         }
         (None, Some(stream)) => {
-            let client = Client::greet(stream).map_err(Error::UpdateServed)?;
+            let client = Client::greet(stream)?;
             let image = pad(client.capacity())?;
-            let changed = client.send(&image).map_err(Error::UpdateServed)?;
+            let changed = client.send(&image)?;
             let path = socket::path(run_root, sandbox);
             (Transport::VhostUser, path, image, changed)
         }
         (Some(file), Some(_)) => {
-            return Err(Error::UpdateTwice {
-                path: file.path().to_owned(),
-            });
+            return Err(UpdateError::Twice(file.path().to_owned()));
         }
         (None, None) => {
-            return Err(Error::NothingToUpdate {
+            return Err(UpdateError::Nothing {
                 path: shared_image::path(run_root, sandbox),
                 transport: None,
             });

@@ -15,7 +15,7 @@ use crate::invocation::Invocation;
 use crate::sandbox_id::SandboxId;
 use crate::sandbox_image::SandboxImage;
 use crate::settings::{Settings, Transport};
-use crate::{Error, lines, shared_image};
+use crate::{SandboxError, lines, shared_image};
 
 /// The program's name in its messages.
 pub const NAME: &str = "kata-configdev-qemu";
@@ -47,7 +47,10 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
     ExitCode::from(error.exit_code())
 }
 
-fn become_qemu(arguments: &[OsString], invocation: &Invocation) -> Result<Infallible, Error> {
+fn become_qemu(
+    arguments: &[OsString],
+    invocation: &Invocation,
+) -> Result<Infallible, SandboxError> {
     let settings = Settings::load(&Settings::own_path())?;
     let qemu = settings.qemu.of_machine(invocation.machine.as_deref());
     refuse_self(qemu)?;
@@ -64,14 +67,18 @@ fn become_qemu(arguments: &[OsString], invocation: &Invocation) -> Result<Infall
     Err(error)
 }
 
-fn execute(qemu: &Path, arguments: &[OsString], disk: Option<&Disk>) -> Result<Infallible, Error> {
+fn execute(
+    qemu: &Path,
+    arguments: &[OsString],
+    disk: Option<&Disk>,
+) -> Result<Infallible, SandboxError> {
     let mut command = Command::new(qemu);
     command.args(arguments);
     if let Some(disk) = disk {
         disk.keep_across_exec()?;
         command.args(disk.arguments());
     }
-    Err(Error::Exec {
+    Err(SandboxError::Exec {
         source: command.exec(),
         path: qemu.into(),
     })
@@ -93,13 +100,13 @@ fn discard(settings: &Settings, invocation: &Invocation) {
 ///
 /// # Errors
 ///
-/// Every [`Error`] of the choice, the document, the packing and the transport.
+/// Every [`SandboxError`] of the choice, the document, the packing and the transport.
 pub fn disk(
     settings: &Settings,
     invocation: &Invocation,
     bundle: &Path,
     warn: &mut dyn FnMut(&Finding),
-) -> Result<Option<Disk>, Error> {
+) -> Result<Option<Disk>, SandboxError> {
     let Some(sandbox) = invocation
         .sandbox
         .as_deref()
@@ -115,32 +122,30 @@ pub fn disk(
         .machine
         .as_deref()
         .and_then(Device::of_machine)
-        .ok_or_else(|| Error::Machine {
-            machine: invocation.machine.clone(),
-        })?;
+        .ok_or_else(|| SandboxError::Machine(invocation.machine.clone()))?;
     match settings.transport {
         Transport::Memory => Disk::in_memory(&chosen.pack(settings)?, device).map(Some),
         Transport::File => {
-            let sandbox = SandboxId::parse(sandbox).map_err(Error::SandboxId)?;
+            let sandbox = SandboxId::parse(sandbox)?;
             let path = shared_image::put(&settings.run_root, &sandbox, &chosen.pack(settings)?)?;
             Ok(Some(Disk::of_file(path, device)))
         }
         // QEMU would have to open the device before this process lets go of it, which an exec
         // cannot wait for; and a vhost-user device needs a second process and Kata's cooperation in
         // sharing the guest's memory.
-        Transport::Loop | Transport::VhostUser => Err(Error::WrapperTransport {
-            transport: settings.transport.name(),
-        }),
+        Transport::Loop | Transport::VhostUser => {
+            Err(SandboxError::WrapperTransport(settings.transport.name()))
+        }
     }
 }
 
 /// Refuses to execute this very program: it would call itself until the argument list is full.
-fn refuse_self(qemu: &Path) -> Result<(), Error> {
+fn refuse_self(qemu: &Path) -> Result<(), SandboxError> {
     // Where either cannot be looked at, exec gives the better message.
     if let (Ok(own), Ok(other)) = (std::fs::metadata("/proc/self/exe"), std::fs::metadata(qemu))
         && (own.dev(), own.ino()) == (other.dev(), other.ino())
     {
-        return Err(Error::QemuIsWrapper { path: qemu.into() });
+        return Err(SandboxError::QemuIsWrapper(qemu.into()));
     }
     Ok(())
 }

@@ -149,8 +149,8 @@ fn what_cannot_be_a_disk_is_refused() {
     for path in [&folder.text("fifo"), "/", "/dev/zero", "/dev/stdin"] {
         let refused = run(&["inspect", path]);
         assert_eq!((refused.code, refused.stdout.as_str()), (65, ""));
-        let rule = format!("read {path}: it is neither a regular file nor a block device\n");
-        assert!(refused.stderr.ends_with(&rule), "{}", refused.stderr);
+        let rule = format!("read {path}: it is neither a regular file nor a block device: ");
+        assert!(refused.stderr.contains(&rule), "{}", refused.stderr);
     }
 }
 

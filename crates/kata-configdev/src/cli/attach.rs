@@ -14,9 +14,10 @@ use super::NAME;
 use super::config::SettingsFile;
 use crate::attach::{Attached, Carrier, Request, attach, detach};
 use crate::capacity::Capacity;
+use crate::cli::{CommandError, UsageError};
+use crate::lines;
 use crate::sandbox_id::SandboxId;
 use crate::settings::{Settings, Transport};
-use crate::{Error, lines};
 
 /// Packs the document of a sandbox and prints what a block device for it needs, as JSON.
 ///
@@ -55,7 +56,7 @@ pub struct Arguments {
     bundle: PathBuf,
     /// The sandbox's id.
     #[arg(long, value_name = "ID")]
-    sandbox_id: String,
+    sandbox_id: SandboxId,
     /// How the image gets to the hypervisor [default: transport of the settings].
     #[arg(long, value_name = "TRANSPORT")]
     transport: Option<Transport>,
@@ -114,33 +115,33 @@ struct DiskReport<'a> {
 }
 
 /// Attaches, prints, and holds.
-pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
-    let sandbox = SandboxId::parse(&arguments.sandbox_id).map_err(Error::SandboxId)?;
+pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
+    let sandbox = &arguments.sandbox_id;
     let settings = settings(arguments)?;
     let transport = settings.transport.name();
     // Before anything is made that would have to go again.
     match (settings.transport, arguments.hold) {
         (Transport::File | Transport::VhostUser, true) => {
-            return Err(Error::HoldUseless { transport });
+            return Err(UsageError::HoldUseless(transport).into());
         }
         (Transport::Memory | Transport::Loop, false) => {
-            return Err(Error::HoldNeeded { transport });
+            return Err(UsageError::HoldNeeded(transport).into());
         }
         _ => {}
     }
     if settings.transport == Transport::VhostUser {
-        return vhost_user::run(arguments, &settings, &sandbox, out);
+        return vhost_user::run(arguments, &settings, sandbox, out);
     }
     if arguments.socket.is_some() || arguments.once.is_some() {
-        return Err(Error::SocketUseless { transport });
+        return Err(UsageError::SocketUseless(transport).into());
     }
     let request = Request {
         bundle: &arguments.bundle,
-        sandbox: &sandbox,
+        sandbox,
     };
     let attached = attach(&settings, &request)?;
     if let Some(attached) = &attached {
-        warn(&sandbox, &attached.warnings);
+        warn(sandbox, &attached.warnings);
     }
     let report = Report {
         sandbox_id: sandbox.as_str(),
@@ -152,7 +153,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
     let printed = print(&report, out);
     if printed.is_err() && settings.transport == Transport::File && attached.is_some() {
         // Nobody was told of it. The failure to tell is the one to report; sweep tries again.
-        let _ = detach(&settings, &sandbox);
+        let _ = detach(&settings, sandbox);
     }
     printed?;
     if attached.is_some() && arguments.hold {
@@ -170,13 +171,13 @@ fn warn(sandbox: &SandboxId, warnings: &[Finding]) {
     }
 }
 
-fn print(report: &Report<'_>, out: &mut impl Write) -> Result<(), Error> {
+fn print(report: &Report<'_>, out: &mut impl Write) -> Result<(), CommandError> {
     super::print_json(out, report)?;
     Ok(out.flush()?)
 }
 
 /// The node's settings with what the arguments say instead.
-fn settings(arguments: &Arguments) -> Result<Settings, Error> {
+fn settings(arguments: &Arguments) -> Result<Settings, CommandError> {
     let mut settings = Settings::load(&arguments.settings.path())?;
     if let Some(transport) = arguments.transport {
         settings.transport = transport;

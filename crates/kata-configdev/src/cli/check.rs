@@ -6,7 +6,8 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::finding::{self, Finding, Input, counted};
-use crate::{Error, exit};
+use crate::cli::CommandError;
+use crate::exit;
 
 /// The outcome, as `--json` prints it.
 #[derive(Serialize)]
@@ -23,7 +24,12 @@ struct Report {
 
 /// Checks the document `path`, as the measured one if `measured`, and prints every finding. The
 /// exit code says whether it is valid.
-pub fn run(path: &Path, measured: bool, json: bool, out: &mut impl Write) -> Result<u8, Error> {
+pub fn run(
+    path: &Path,
+    measured: bool,
+    json: bool,
+    out: &mut impl Write,
+) -> Result<u8, CommandError> {
     let mut report = Report {
         path: path.to_string_lossy().into_owned(),
         valid: false,

@@ -8,8 +8,10 @@ use clap::Args;
 use serde::{Serialize, Serializer};
 
 use crate::capacity::Capacity;
+use crate::cli::CommandError;
+use crate::providers::ListingFault;
 use crate::settings::{Effective, Origin, Settings};
-use crate::{Error, document_pattern, providers};
+use crate::{choice, document_pattern, providers};
 
 /// Shows the settings that hold on this node, and where each value came from.
 ///
@@ -108,13 +110,13 @@ impl Serialize for Origin {
 
 /// Prints the effective settings. A pattern that does not find its document is an error, after
 /// everything was printed.
-pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
+pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
     let effective = Effective::load(&arguments.settings.path())?;
     let found = effective
         .settings
         .document
         .as_deref()
-        .map(document_pattern::resolve)
+        .map(choice::resolve)
         .transpose();
     let file = found.as_ref().ok().cloned().flatten();
     let listed = plugins(&effective.settings).transpose();
@@ -130,9 +132,9 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
 }
 
 /// The names of the credential providers that a sandbox would find; `None` where none is asked.
-fn plugins(settings: &Settings) -> Option<Result<Vec<String>, Error>> {
+fn plugins(settings: &Settings) -> Option<Result<Vec<String>, ListingFault>> {
     let sources = settings.credential_providers.sources()?;
-    let listed = providers::read_listing(sources.config).map_err(Error::ProviderListing);
+    let listed = providers::read_listing(sources.config);
     let names = listed.map(|listed| {
         let names = listed.list().iter().map(|one| one.name.clone());
         names.collect()
@@ -222,7 +224,7 @@ fn print(
     file: Option<&Path>,
     plugins: Option<&[String]>,
     out: &mut impl Write,
-) -> Result<(), Error> {
+) -> Result<(), CommandError> {
     let Effective {
         settings,
         files,
@@ -279,7 +281,7 @@ fn print_providers(
     effective: &Effective,
     plugins: Option<&[String]>,
     out: &mut impl Write,
-) -> Result<(), Error> {
+) -> Result<(), CommandError> {
     let providers = &effective.settings.credential_providers;
     let origins = &effective.origins.credential_providers;
     writeln!(out, "\n[credential-providers]")?;
@@ -307,12 +309,12 @@ fn print_providers(
     line(out, "deadline-secs", &seconds, &origins.deadline)
 }
 
-fn comment(out: &mut impl Write, text: &str) -> Result<(), Error> {
+fn comment(out: &mut impl Write, text: &str) -> Result<(), CommandError> {
     // As in `line`.
     Ok(writeln!(out, "# {}", crate::lines::on_one_line(text))?)
 }
 
-fn line(out: &mut impl Write, key: &str, value: &str, origin: &Origin) -> Result<(), Error> {
+fn line(out: &mut impl Write, key: &str, value: &str, origin: &Origin) -> Result<(), CommandError> {
     // A path may hold what would be a line of its own.
     let text = format!("{key} = {value} # {origin}");
     Ok(writeln!(out, "{}", crate::lines::on_one_line(&text))?)

@@ -13,8 +13,9 @@ use puller_config::{Credentials, Document, Match, Registries, Registry, Registry
 use zeroize::Zeroizing;
 
 use super::config::SettingsFile;
-use crate::Error;
+use crate::SandboxError;
 use crate::choice::Choice;
+use crate::cli::CommandError;
 use crate::host_file::read_bounded;
 use crate::settings::Settings;
 
@@ -58,8 +59,8 @@ pub struct Arguments {
 }
 
 /// Reads the question and prints the answer.
-pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
-    let refused = |rule: &dyn std::fmt::Display| Error::ProviderRequest(rule.to_string());
+pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
+    let refused = |rule: &dyn std::fmt::Display| CommandError::ProviderRequest(rule.to_string());
     let text = read_bounded(io::stdin().lock(), MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES)
         .map_err(|fault| refused(&fault))?;
     let request = Request::parse(&text).map_err(|error| refused(&error))?;
@@ -69,7 +70,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
     Ok(out.flush().map(|()| 0)?)
 }
 
-fn registries(arguments: &Arguments) -> Result<Registries, Error> {
+fn registries(arguments: &Arguments) -> Result<Registries, CommandError> {
     let settings = match &arguments.config {
         Some(config) => Settings {
             document: Some(config.clone()),
@@ -80,7 +81,8 @@ fn registries(arguments: &Arguments) -> Result<Registries, Error> {
     let Some(Choice { path, text }) = Choice::make(&settings, None)? else {
         return Ok(Registries::default());
     };
-    let checked = Document::parse(&text).map_err(|problems| Error::Document { path, problems })?;
+    let checked =
+        Document::parse(&text).map_err(|problems| SandboxError::Document { path, problems })?;
     Ok(checked.document.registries)
 }
 

@@ -7,9 +7,10 @@ use clap::Args;
 use serde::Serialize;
 
 use super::config::SettingsFile;
+use crate::cli::CommandError;
 use crate::sandbox_id::SandboxId;
-use crate::settings::{Settings, Transport};
-use crate::{Error, shared_image};
+use crate::settings::{Settings, SettingsError, Transport};
+use crate::shared_image;
 
 /// Removes what attach left for a sandbox.
 ///
@@ -26,7 +27,7 @@ Example:
 pub struct Arguments {
     /// The sandbox's id.
     #[arg(long, value_name = "ID")]
-    sandbox_id: String,
+    sandbox_id: SandboxId,
     #[command(flatten)]
     run_root: RunRoot,
     /// Print one JSON object: sandbox_id, path, removed.
@@ -46,7 +47,7 @@ pub struct RunRoot {
 
 impl RunRoot {
     /// The argument, or what the settings say.
-    pub fn resolve(&self) -> Result<PathBuf, Error> {
+    pub fn resolve(&self) -> Result<PathBuf, SettingsError> {
         match &self.run_root {
             Some(path) => Ok(path.clone()),
             None => Settings::load(&self.settings.path()).map(|settings| settings.run_root),
@@ -54,7 +55,7 @@ impl RunRoot {
     }
 
     /// [`RunRoot::resolve`], and the transport where the settings are read.
-    pub fn resolve_with_transport(&self) -> Result<(PathBuf, Option<Transport>), Error> {
+    pub fn resolve_with_transport(&self) -> Result<(PathBuf, Option<Transport>), SettingsError> {
         match &self.run_root {
             Some(path) => Ok((path.clone(), None)),
             None => Settings::load(&self.settings.path())
@@ -71,11 +72,11 @@ struct Report<'a> {
 }
 
 /// Removes the image of the sandbox.
-pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
-    let sandbox = SandboxId::parse(&arguments.sandbox_id).map_err(Error::SandboxId)?;
+pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
+    let sandbox = &arguments.sandbox_id;
     let run_root = arguments.run_root.resolve()?;
-    let path = shared_image::path(&run_root, &sandbox);
-    let removed = shared_image::remove(&run_root, &sandbox)?;
+    let path = shared_image::path(&run_root, sandbox);
+    let removed = shared_image::remove(&run_root, sandbox)?;
     if arguments.json {
         let report = Report {
             sandbox_id: sandbox.as_str(),

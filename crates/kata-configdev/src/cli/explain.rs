@@ -16,7 +16,8 @@ use self::consequence::Consequences;
 use self::image::Image;
 use self::reason::Loser;
 use super::finding::{self, Input};
-use crate::{Error, exit, lines};
+use crate::cli::{CommandError, UsageError};
+use crate::{exit, lines};
 
 /// What the first line says where no entry holds.
 const DEFAULTS: &str = "(defaults)";
@@ -86,9 +87,9 @@ struct Report {
 
 /// Explains `arguments.image` by the document `arguments.config`, or the sandbox
 /// `arguments.sandbox`.
-pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
+pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
     let image = arguments.image.as_deref().map(Image::parse).transpose();
-    let image = image.map_err(Error::ImageReference)?;
+    let image = image.map_err(UsageError::ImageReference)?;
     match (&arguments.sandbox, &arguments.config, image) {
         (Some(bundle), _, image) => sandbox::run(arguments, bundle, image, out),
         (None, Some(config), Some(image)) => of_file(config, image, arguments.json, out),
@@ -97,7 +98,12 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
     }
 }
 
-fn of_file(config: &Path, image: Image, json: bool, out: &mut impl Write) -> Result<u8, Error> {
+fn of_file(
+    config: &Path,
+    image: Image,
+    json: bool,
+    out: &mut impl Write,
+) -> Result<u8, CommandError> {
     let document = match Input::read(config)?.parse() {
         Ok((document, _)) => document,
         Err(problems) => {
@@ -161,7 +167,7 @@ impl Report {
 /// Label and text of a line that people get.
 type Row = (&'static str, String);
 
-fn print_rows(rows: &[Row], out: &mut impl Write) -> Result<(), Error> {
+fn print_rows(rows: &[Row], out: &mut impl Write) -> Result<(), CommandError> {
     for (label, text) in rows {
         let line = format!("{label:<12}{text}");
         writeln!(out, "{}", lines::on_one_line(&line))?;

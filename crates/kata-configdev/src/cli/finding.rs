@@ -11,8 +11,8 @@ use puller_config::{
 };
 use serde::Serialize;
 
-use crate::Error;
 use crate::choice::DocumentText;
+use crate::cli::CommandError;
 use crate::host_file::{FileFault, read_bounded};
 
 /// One thing to say about a document. Never holds a value of it.
@@ -36,7 +36,7 @@ pub struct Input {
 impl Input {
     /// Reads the document `path`, whatever kind of file it is: the person at the terminal chose it,
     /// and a pipe keeps a decrypted document off the disk.
-    pub fn read(path: &Path) -> Result<Self, Error> {
+    pub fn read(path: &Path) -> Result<Self, CommandError> {
         let read = || -> Result<Self, FileFault> {
             let file = File::open(path)?;
             let metadata = file.metadata()?;
@@ -48,10 +48,7 @@ impl Input {
             let text = read_bounded(file, size, MAX_DOCUMENT_BYTES)?.into();
             Ok(Self { text, metadata })
         };
-        read().map_err(|fault| Error::Input {
-            path: path.into(),
-            fault,
-        })
+        Ok(read().map_err(|fault| fault.at(path))?)
     }
 
     /// Whether `other` describes the very file that was read.

@@ -13,7 +13,7 @@ use std::io::Write;
 
 use clap::{Args, Subcommand};
 
-use crate::Error;
+use crate::cli::CommandError;
 
 /// Makes a document of files that others use: credentials, CA certificates, mirrors, decryption
 /// keys.
@@ -38,7 +38,7 @@ enum Source {
 }
 
 /// Imports what `arguments` name.
-pub fn run(arguments: &Import, out: &mut impl Write) -> Result<u8, Error> {
+pub fn run(arguments: &Import, out: &mut impl Write) -> Result<u8, CommandError> {
     match &arguments.source {
         Source::DockerConfig(arguments) => docker_config::run(arguments, out),
         Source::DecryptionSecret(arguments) => decryption_secret::run(arguments, out),

@@ -11,9 +11,10 @@ use config_image::{Header, Image, Magic, ReadAt};
 use serde::Serialize;
 use sha2::Sha256;
 
+use crate::cli::CommandError;
 use crate::digest;
 use crate::host_file::FileFault;
-use crate::{Error, exit, image_file};
+use crate::{exit, image_file};
 
 /// What an image is, as `--json` prints it.
 #[derive(Serialize)]
@@ -42,25 +43,19 @@ enum Content {
 
 /// Shows the image `path`. An image whose document is not valid is shown all the same, with the
 /// problems, and ends with exit code 65.
-pub fn run(path: &Path, json: bool, out: &mut impl Write) -> Result<u8, Error> {
-    let unreadable = |error: std::io::Error| Error::Input {
-        path: path.into(),
-        fault: FileFault::from(error),
-    };
-    let file = image_file::open_disk(path).map_err(|fault| Error::Input {
-        path: path.into(),
-        fault,
-    })?;
+pub fn run(path: &Path, json: bool, out: &mut impl Write) -> Result<u8, CommandError> {
+    let unreadable = |error: std::io::Error| FileFault::from(error).at(path);
+    let file = image_file::open_disk(path).map_err(|fault| fault.at(path))?;
     let found = config_image::probe(&file).map_err(unreadable)?;
     let magic = match found {
         Some(magic @ (Magic::IMAGEPULLER | Magic::INITDATA)) => magic,
         found => {
             let path = path.into();
-            return Err(Error::UnknownMagic { path, found });
+            return Err(CommandError::UnknownMagic { path, found });
         }
     };
     let Image { header, document } =
-        config_image::decode(&file, magic).map_err(|source| Error::Image {
+        config_image::decode(&file, magic).map_err(|source| CommandError::Image {
             path: path.into(),
             source,
         })?;
@@ -99,7 +94,7 @@ fn image_digest(file: &File, header: Header, source_bytes: u64) -> std::io::Resu
     Ok(digest::hex::<Sha256>(&image))
 }
 
-fn print(report: &Report, path: &Path, out: &mut impl Write) -> Result<(), Error> {
+fn print(report: &Report, path: &Path, out: &mut impl Write) -> Result<(), CommandError> {
     writeln!(out, "image     {}", report.path)?;
     writeln!(out, "magic     {}", report.magic)?;
     writeln!(

@@ -8,8 +8,10 @@ use serde::Serialize;
 use sha2::Sha256;
 
 use super::finding::{self, Input};
+use crate::cli::{CommandError, UsageError};
 use crate::digest;
-use crate::{Error, exit, image_file};
+use crate::host_file::FileFault;
+use crate::{SandboxError, exit, image_file};
 
 /// The outcome, as `--json` prints it.
 #[derive(Serialize)]
@@ -29,12 +31,15 @@ struct DocumentReport {
 /// Packs the document `config` into the image `output`. A document that is not valid is refused as
 /// by `check`, and nothing is written. The document itself is refused as output: it may be the only
 /// copy.
-pub fn run(config: &Path, output: &Path, json: bool, out: &mut impl Write) -> Result<u8, Error> {
+pub fn run(
+    config: &Path,
+    output: &Path,
+    json: bool,
+    out: &mut impl Write,
+) -> Result<u8, CommandError> {
     let input = Input::read(config)?;
     if std::fs::symlink_metadata(output).is_ok_and(|found| input.is(&found)) {
-        return Err(Error::OutputIsDocument {
-            path: output.into(),
-        });
+        return Err(UsageError::OutputIsDocument(output.into()).into());
     }
     // What is wrong goes to standard error: standard output is for the outcome alone.
     let mut err = io::stderr();
@@ -46,8 +51,12 @@ pub fn run(config: &Path, output: &Path, json: bool, out: &mut impl Write) -> Re
             return Ok(exit::DATA);
         }
     }
-    let image = config_image::encode(Magic::IMAGEPULLER, &input.text).map_err(Error::Pack)?;
-    image_file::write(output, &image)?;
+    let image =
+        config_image::encode(Magic::IMAGEPULLER, &input.text).map_err(SandboxError::from)?;
+    image_file::write(output, &image).map_err(|error| match error.fault {
+        FileFault::NotRegular => CommandError::OutputNotRegular(error.path),
+        _ => CommandError::Output(error),
+    })?;
     let report = Report {
         path: output.to_string_lossy().into_owned(),
         bytes: image.len(),

@@ -6,7 +6,7 @@ use std::io::Write;
 
 use clap::{Args, Subcommand};
 
-use crate::Error;
+use crate::cli::CommandError;
 
 /// Works on the manifests of secrets for image pulls, for clusters without secretgen-controller.
 #[derive(Args, Debug)]
@@ -22,7 +22,7 @@ enum Work {
 }
 
 /// Does what `arguments` ask for.
-pub fn run(arguments: &Secrets, out: &mut impl Write) -> Result<u8, Error> {
+pub fn run(arguments: &Secrets, out: &mut impl Write) -> Result<u8, CommandError> {
     match &arguments.work {
         Work::Combine(arguments) => combine::run(arguments, out),
     }

@@ -9,8 +9,10 @@ use serde::Serialize;
 use super::NAME;
 use super::detach::RunRoot;
 use super::finding::counted;
+use crate::cli::CommandError;
 use crate::sandbox_id::SandboxId;
-use crate::{Error, exit, lines, sweep};
+use crate::shared_image::SharedImageError;
+use crate::{exit, lines, sweep};
 
 /// Removes the images of sandboxes that no longer exist.
 ///
@@ -54,7 +56,7 @@ struct Failure<'a> {
 }
 
 /// Sweeps once.
-pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
+pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
     let run_root = arguments.run_root.resolve()?;
     let swept = sweep::sweep(&run_root, Duration::from_secs(arguments.min_age))?;
     let mut err = std::io::stderr();
@@ -91,7 +93,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
 }
 
 impl<'a> Failure<'a> {
-    fn of((sandbox, error): &'a (SandboxId, Error)) -> Self {
+    fn of((sandbox, error): &'a (SandboxId, SharedImageError)) -> Self {
         Self {
             sandbox_id: sandbox.as_str(),
             error: error.to_string(),

@@ -10,9 +10,10 @@ use zeroize::Zeroizing;
 
 use super::detach::RunRoot;
 use super::finding::{self, Input};
+use crate::cli::CommandError;
 use crate::sandbox_id::SandboxId;
-use crate::update::{Updated, update};
-use crate::{Error, exit};
+use crate::update::{UpdateError, Updated, update};
+use crate::{SandboxError, exit};
 
 /// Replaces the configuration of a running sandbox, for credentials that changed.
 ///
@@ -34,7 +35,7 @@ Examples:
 pub struct Arguments {
     /// The sandbox's id.
     #[arg(long, value_name = "ID")]
-    sandbox_id: String,
+    sandbox_id: SandboxId,
     #[command(flatten)]
     content: Content,
     #[command(flatten)]
@@ -68,19 +69,19 @@ struct Report<'a> {
 }
 
 /// Updates, and prints what became of it.
-pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
-    let sandbox = SandboxId::parse(&arguments.sandbox_id).map_err(Error::SandboxId)?;
+pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
+    let sandbox = &arguments.sandbox_id;
     let (run_root, transport) = arguments.run_root.resolve_with_transport()?;
     // Before anything is touched.
     let Some(image) = image(arguments.content.config.as_deref())? else {
         return Ok(exit::DATA);
     };
-    let updated = update(&run_root, &sandbox, image).map_err(|error| match error {
-        Error::NothingToUpdate { path, .. } => Error::NothingToUpdate { path, transport },
+    let updated = update(&run_root, sandbox, image).map_err(|error| match error {
+        UpdateError::Nothing { path, .. } => UpdateError::Nothing { path, transport },
         other => other,
     })?;
     if arguments.json {
-        super::print_json(out, &Report::of(&sandbox, &updated))?;
+        super::print_json(out, &Report::of(sandbox, &updated))?;
         return Ok(0);
     }
     let Updated {
@@ -102,16 +103,14 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
 
 /// The image of the document `config`, or of none; nothing where the document is not valid, which
 /// is told on standard error.
-fn image(config: Option<&Path>) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
+fn image(config: Option<&Path>) -> Result<Option<Zeroizing<Vec<u8>>>, CommandError> {
     let Some(config) = config else {
         return pack(&[]).map(Some);
     };
     let input = Input::read(config)?;
     // A file that somebody is just about to write must not take all credentials away.
     if input.text.is_empty() {
-        return Err(Error::UpdateEmpty {
-            path: config.into(),
-        });
+        return Err(CommandError::UpdateEmpty(config.into()));
     }
     let mut err = io::stderr();
     match input.parse() {
@@ -125,8 +124,8 @@ fn image(config: Option<&Path>) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
     pack(&input.text).map(Some)
 }
 
-fn pack(document: &[u8]) -> Result<Zeroizing<Vec<u8>>, Error> {
-    config_image::encode(Magic::IMAGEPULLER, document).map_err(Error::Pack)
+fn pack(document: &[u8]) -> Result<Zeroizing<Vec<u8>>, CommandError> {
+    Ok(config_image::encode(Magic::IMAGEPULLER, document).map_err(SandboxError::from)?)
 }
 
 impl<'a> Report<'a> {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use credential_sources::kubelet::config::{ConfigError, MAX_CONFIG_BYTES, Providers};
 
-use crate::host_file::{FileFault, HostFile, require_administered};
+use crate::host_file::{FileError, FileFault, HostFile, require_administered};
 
 /// The most entries of a directory that are looked at. Free to change; a node has one or two.
 const MAX_ENTRIES: usize = 256;
@@ -18,14 +18,9 @@ const ENDINGS: [&str; 3] = ["json", "yaml", "yml"];
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListingFault {
-    /// A file or the directory.
-    #[error("{}: {fault}", path.display())]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        fault: FileFault,
-    },
+    /// A file or the directory cannot be read.
+    #[error(transparent)]
+    File(#[from] FileError),
     /// A directory without a configuration.
     #[error("{}: no file ends in .json, .yaml or .yml", .0.display())]
     Empty(PathBuf),
@@ -46,14 +41,10 @@ pub enum ListingFault {
 ///
 /// [`ListingFault`]. No file is skipped because it is broken.
 pub fn read(path: &Path) -> Result<Providers, ListingFault> {
-    let failed = |path: &Path, fault: FileFault| ListingFault::File {
-        path: path.into(),
-        fault,
-    };
-    let metadata = std::fs::metadata(path).map_err(|error| failed(path, error.into()))?;
+    let metadata = std::fs::metadata(path).map_err(|error| FileFault::from(error).at(path))?;
     let files = if metadata.is_dir() {
-        require_administered(&metadata).map_err(|fault| failed(path, fault))?;
-        let files = files(path).map_err(|fault| failed(path, fault))?;
+        require_administered(&metadata).map_err(|fault| fault.at(path))?;
+        let files = files(path).map_err(|fault| fault.at(path))?;
         if files.is_empty() {
             return Err(ListingFault::Empty(path.into()));
         }
@@ -66,7 +57,7 @@ pub fn read(path: &Path) -> Result<Providers, ListingFault> {
         let text = HostFile::open(&file)
             .and_then(HostFile::require_administered)
             .and_then(|opened| opened.read(MAX_CONFIG_BYTES))
-            .map_err(|fault| failed(&file, fault))?;
+            .map_err(|fault| fault.at(&file))?;
         providers
             .add(&text)
             .map_err(|rule| ListingFault::Text { path: file, rule })?;
@@ -78,7 +69,7 @@ fn files(directory: &Path) -> Result<Vec<PathBuf>, FileFault> {
     let mut files = Vec::new();
     for (index, entry) in std::fs::read_dir(directory)?.enumerate() {
         if index == MAX_ENTRIES {
-            return Err(FileFault::TooManyEntries { limit: MAX_ENTRIES });
+            return Err(FileFault::TooManyEntries(MAX_ENTRIES));
         }
         let path = entry?.path();
         let ending = path.extension().and_then(OsStr::to_str);

@@ -2,15 +2,14 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use linux_sys::rooted::Root;
 use rustix::fs::OFlags;
 
+use super::SettingsError;
 use super::text::Layer;
-use crate::Error;
 use crate::host_file::{FileFault, HostFile, require_administered};
 
 /// The directory's name.
@@ -25,26 +24,18 @@ const MAX_ENTRIES: usize = 1024;
 ///
 /// # Errors
 ///
-/// [`Error::SettingsFile`], [`Error::SettingsText`]: a drop-in that cannot be read is never
-/// skipped.
-pub fn read(settings: &Path) -> Result<Vec<(PathBuf, Layer)>, Error> {
+/// [`SettingsError`]: a drop-in that cannot be read is never skipped.
+pub fn read(settings: &Path) -> Result<Vec<(PathBuf, Layer)>, SettingsError> {
     let directory = settings.parent().unwrap_or(Path::new("/")).join(DIRECTORY);
-    let failed = |path: &Path, fault: FileFault| Error::SettingsFile {
-        path: path.into(),
-        fault,
-    };
     let (root, names) = match names(&directory) {
         Ok(found) => found,
-        Err(FileFault::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
-            return Ok(Vec::new());
-        }
-        Err(fault) => return Err(failed(&directory, fault)),
+        Err(fault) if fault.is_absent() => return Ok(Vec::new()),
+        Err(fault) => return Err(fault.at(&directory).into()),
     };
     let mut layers = Vec::new();
     for name in names {
         let path = directory.join(&name);
-        let file =
-            HostFile::open_beneath(&root, name.as_ref()).map_err(|fault| failed(&path, fault))?;
+        let file = HostFile::open_beneath(&root, name.as_ref()).map_err(|fault| fault.at(&path))?;
         let layer = super::read_layer(&path, file)?;
         layers.push((path, layer));
     }
@@ -68,11 +59,11 @@ fn names(directory: &Path) -> Result<(Root, Vec<OsString>), FileFault> {
 
 fn list(directory: &File) -> Result<Vec<OsString>, FileFault> {
     let mut names = Vec::new();
-    for entry in rustix::fs::Dir::read_from(directory).map_err(io::Error::from)? {
+    for entry in rustix::fs::Dir::read_from(directory)? {
         if names.len() == MAX_ENTRIES {
-            return Err(FileFault::TooManyEntries { limit: MAX_ENTRIES });
+            return Err(FileFault::TooManyEntries(MAX_ENTRIES));
         }
-        let entry = entry.map_err(io::Error::from)?;
+        let entry = entry?;
         names.push(std::ffi::OsStr::from_bytes(entry.file_name().to_bytes()).to_owned());
     }
     Ok(names)

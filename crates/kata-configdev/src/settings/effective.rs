@@ -7,8 +7,7 @@ use std::rc::Rc;
 
 use super::credential_providers::ProvidersLayer;
 use super::text::{AtLine, Layer, QemuLayer};
-use super::{Settings, drop_ins, read_layer};
-use crate::Error;
+use super::{Settings, SettingsError, drop_ins, read_layer};
 use crate::host_file::HostFile;
 
 /// The settings of a node with the origin of each.
@@ -83,12 +82,9 @@ impl Effective {
     ///
     /// # Errors
     ///
-    /// [`Error::SettingsFile`], [`Error::SettingsText`].
-    pub fn load(path: &Path) -> Result<Self, Error> {
-        let file = HostFile::open(path).map_err(|fault| Error::SettingsFile {
-            path: path.into(),
-            fault,
-        })?;
+    /// [`SettingsError`].
+    pub fn load(path: &Path) -> Result<Self, SettingsError> {
+        let file = HostFile::open(path).map_err(|fault| fault.at(path))?;
         let mut layers = vec![(path.to_owned(), read_layer(path, file)?)];
         layers.extend(drop_ins::read(path)?);
         let mut effective = Self {
@@ -152,19 +148,19 @@ impl Effective {
 
     /// Requires that registries are named together with whom to ask about them, whichever files do
     /// so.
-    fn check_providers(&self) -> Result<(), Error> {
+    fn check_providers(&self) -> Result<(), SettingsError> {
         let providers = &self.settings.credential_providers;
         let Some(missing) = providers.missing() else {
             return Ok(());
         };
         let rule = format!("credential-providers.registries: {missing} is missing");
         Err(match &self.origins.credential_providers.registries {
-            Origin::File { path, line } => Error::SettingsText {
+            Origin::File { path, line } => SettingsError::Text {
                 path: path.to_path_buf(),
                 line: *line,
                 rule,
             },
-            Origin::BuiltIn => Error::SettingsText {
+            Origin::BuiltIn => SettingsError::Text {
                 path: self.files.first().cloned().unwrap_or_default(),
                 line: 0,
                 rule,

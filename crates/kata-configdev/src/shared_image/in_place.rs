@@ -13,8 +13,7 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, fchmod, flock, openat, s
 use rustix::io::Errno;
 use zeroize::Zeroizing;
 
-use super::{FILE_NAME, failed, open_sandbox, path};
-use crate::Error;
+use super::{FILE_NAME, SharedImageError, failed, open_sandbox, path};
 use crate::capacity::MAX_CAPACITY_BYTES;
 use crate::host_file::{FileFault, require_administered};
 use crate::sandbox_id::SandboxId;
@@ -25,6 +24,33 @@ const LOCK_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 /// Where the length of the gzip stream stands.
 const LENGTH_OFFSET: u64 = 8;
+
+/// Why an image is not opened for an update.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// It is not what can be updated.
+    #[error(transparent)]
+    Image(#[from] SharedImageError),
+    /// Another update holds the lock.
+    #[error("update {}: another update is still running after {} s", path.display(), within.as_secs())]
+    Busy {
+        /// The image.
+        path: PathBuf,
+        /// How long this update waited.
+        within: Duration,
+    },
+}
+
+impl OpenError {
+    /// What the reader can do about it.
+    #[must_use]
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Self::Image(error) => error.remedy(),
+            Self::Busy { .. } => "try again, or end the other update",
+        }
+    }
+}
 
 /// The image of a sandbox, open and locked for an update.
 #[derive(Debug)]
@@ -40,9 +66,9 @@ impl InPlace {
     ///
     /// # Errors
     ///
-    /// [`Error::SharedImage`] where it, or a directory on the way, is a link, somebody else's, or
-    /// no image; [`Error::UpdateBusy`].
-    pub fn open(run_root: &Path, sandbox: &SandboxId) -> Result<Option<Self>, Error> {
+    /// [`OpenError::Image`] where it, or a directory on the way, is a link, of another user, or no
+    /// image; [`OpenError::Busy`].
+    pub fn open(run_root: &Path, sandbox: &SandboxId) -> Result<Option<Self>, OpenError> {
         Self::open_within(run_root, sandbox, LOCK_WITHIN)
     }
 
@@ -50,7 +76,7 @@ impl InPlace {
         run_root: &Path,
         sandbox: &SandboxId,
         within: Duration,
-    ) -> Result<Option<Self>, Error> {
+    ) -> Result<Option<Self>, OpenError> {
         let Some((directory, _)) = open_sandbox(run_root, sandbox)? else {
             return Ok(None);
         };
@@ -60,11 +86,11 @@ impl InPlace {
         let file = match openat(&directory, FILE_NAME, flags, Mode::empty()) {
             Ok(file) => File::from(file),
             Err(Errno::NOENT) => return Ok(None),
-            Err(errno) => return Err(failed(&path, errno)),
+            Err(errno) => return Err(failed(&path, errno).into()),
         };
         let metadata = file.metadata().map_err(|error| failed(&path, error))?;
         if !metadata.is_file() {
-            return Err(failed(&path, FileFault::NotRegular));
+            return Err(failed(&path, FileFault::NotRegular).into());
         }
         require_administered(&metadata).map_err(|fault| failed(&path, fault))?;
         lock(&file, &path, within)?;
@@ -73,7 +99,7 @@ impl InPlace {
         let found = statat(&directory, FILE_NAME, AtFlags::SYMLINK_NOFOLLOW)
             .map_err(|errno| failed(&path, errno))?;
         if (found.st_dev, found.st_ino) != (metadata.dev(), metadata.ino()) {
-            return Err(failed(&path, FileFault::Replaced));
+            return Err(failed(&path, FileFault::Replaced).into());
         }
         let capacity = capacity(&file).map_err(|fault| failed(&path, fault))?;
         Ok(Some(Self {
@@ -100,24 +126,21 @@ impl InPlace {
     ///
     /// # Errors
     ///
-    /// [`Error::UpdateTorn`]: the guest refuses what is there then, until an update succeeds.
-    pub fn write(&self, image: &[u8]) -> Result<bool, Error> {
-        let torn = |source| Error::UpdateTorn {
-            path: self.path.clone(),
-            source,
-        };
+    /// Those of the file system. The guest refuses what is there then, until a later write
+    /// succeeds.
+    pub fn write(&self, image: &[u8]) -> io::Result<bool> {
         if image.len() != self.capacity {
-            return Err(torn(io::Error::other("another length than the disk's")));
+            return Err(io::Error::other("another length than the disk's"));
         }
         // The hypervisor has it open; nobody else needs to.
-        fchmod(&self.file, Mode::RUSR | Mode::WUSR).map_err(|errno| torn(errno.into()))?;
+        fchmod(&self.file, Mode::RUSR | Mode::WUSR)?;
         let mut before = Zeroizing::new(vec![0; self.capacity]);
-        self.file.read_exact_at(&mut before, 0).map_err(torn)?;
+        self.file.read_exact_at(&mut before, 0)?;
         if before.as_slice() == image {
             return Ok(false);
         }
         for (offset, bytes) in steps(image) {
-            self.file.write_all_at(bytes, offset).map_err(torn)?;
+            self.file.write_all_at(bytes, offset)?;
         }
         Ok(true)
     }
@@ -153,7 +176,7 @@ fn steps(image: &[u8]) -> [(u64, &[u8]); 3] {
     ]
 }
 
-fn lock(file: &File, path: &Path, within: Duration) -> Result<(), Error> {
+fn lock(file: &File, path: &Path, within: Duration) -> Result<(), OpenError> {
     let start = Instant::now();
     loop {
         match flock(file, FlockOperation::NonBlockingLockExclusive) {
@@ -161,12 +184,10 @@ fn lock(file: &File, path: &Path, within: Duration) -> Result<(), Error> {
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) if start.elapsed() < within => sleep(LOCK_AGAIN_AFTER),
             Err(Errno::AGAIN) => {
-                return Err(Error::UpdateBusy {
-                    path: path.into(),
-                    within,
-                });
+                let path = path.into();
+                return Err(OpenError::Busy { path, within });
             }
-            Err(errno) => return Err(failed(path, errno)),
+            Err(errno) => return Err(failed(path, errno).into()),
         }
     }
 }

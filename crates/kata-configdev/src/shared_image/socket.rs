@@ -10,8 +10,7 @@ use rustix::fs::{AtFlags, FileType, Mode, statat, unlinkat};
 use rustix::io::Errno;
 use rustix::process::umask;
 
-use super::{directory, failed, make_sandbox, open_sandbox, remove_if_empty};
-use crate::Error;
+use super::{SharedImageError, directory, failed, make_sandbox, open_sandbox, remove_if_empty};
 use crate::host_file::FileFault;
 use crate::sandbox_id::SandboxId;
 
@@ -29,8 +28,8 @@ pub fn path(run_root: &Path, sandbox: &SandboxId) -> PathBuf {
 ///
 /// # Errors
 ///
-/// [`Error::SharedImage`], also where a process listens there already.
-pub fn listen(run_root: &Path, sandbox: &SandboxId) -> Result<UnixListener, Error> {
+/// [`SharedImageError`], also where a process listens there already.
+pub fn listen(run_root: &Path, sandbox: &SandboxId) -> Result<UnixListener, SharedImageError> {
     let path = path(run_root, sandbox);
     let directory = make_sandbox(run_root, sandbox)?;
     if connect_in(&directory, &path)?.is_some() {
@@ -47,8 +46,11 @@ pub fn listen(run_root: &Path, sandbox: &SandboxId) -> Result<UnixListener, Erro
 ///
 /// # Errors
 ///
-/// [`Error::SharedImage`].
-pub fn connect(run_root: &Path, sandbox: &SandboxId) -> Result<Option<UnixStream>, Error> {
+/// [`SharedImageError`].
+pub fn connect(
+    run_root: &Path,
+    sandbox: &SandboxId,
+) -> Result<Option<UnixStream>, SharedImageError> {
     match open_sandbox(run_root, sandbox)? {
         Some((directory, _)) => connect_in(&directory, &path(run_root, sandbox)),
         None => Ok(None),
@@ -64,7 +66,7 @@ pub fn discard(run_root: &Path, sandbox: &SandboxId) {
     }
 }
 
-fn connect_in(directory: &OwnedFd, path: &Path) -> Result<Option<UnixStream>, Error> {
+fn connect_in(directory: &OwnedFd, path: &Path) -> Result<Option<UnixStream>, SharedImageError> {
     match statat(directory, NAME, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Socket => {}
         Ok(_) => return Err(failed(path, FileFault::NotSocket)),

@@ -50,7 +50,9 @@ fn host(disk: &[u8]) -> Answer {
     assert!(!text.stdout.contains(steers), "{:?}", text.stdout);
     if json.stdout.is_empty() {
         assert_eq!(json.code, 65);
-        let line = json.stderr.trim_end().to_owned();
+        // Without what a person can do about it, which follows behind the reason.
+        let line = json.stderr.trim_end();
+        let line = line.rsplit_once(": give a file that ").expect("a remedy").0;
         return Err(line.split_once("/image: ").expect("a reason").1.to_owned());
     }
     let document = &json.json()["document"];

@@ -7,13 +7,13 @@ use memory_disk::{Listeners, Options, serve};
 use sha2::Sha256;
 
 use super::{Arguments, DiskReport, Report, print};
-use crate::cli::NAME;
+use crate::cli::{CommandError, NAME, UsageError};
 use crate::disk;
 use crate::sandbox_id::SandboxId;
 use crate::sandbox_image::SandboxImage;
 use crate::settings::{Settings, Transport};
 use crate::shared_image::socket;
-use crate::{Error, digest, lines};
+use crate::{digest, lines};
 
 /// How long a VMM is waited for. A runtime that failed meanwhile must not leave a process with
 /// credentials behind.
@@ -25,8 +25,8 @@ pub fn run(
     settings: &Settings,
     sandbox: &SandboxId,
     out: &mut impl Write,
-) -> Result<u8, Error> {
-    let path = arguments.socket.as_ref().ok_or(Error::SocketNeeded)?;
+) -> Result<u8, CommandError> {
+    let path = arguments.socket.as_ref().ok_or(UsageError::SocketNeeded)?;
     let chosen = SandboxImage::choose(settings, &arguments.bundle)?;
     let mut report = Report {
         sandbox_id: sandbox.as_str(),
@@ -41,7 +41,7 @@ pub fn run(
     let image = chosen.pack(settings)?;
     let (sha256, document) = (digest::hex::<Sha256>(&image), chosen.document());
     drop(chosen);
-    let listener = socket::bind_private(path).map_err(|source| Error::Socket {
+    let listener = socket::bind_private(path).map_err(|source| CommandError::Socket {
         path: path.clone(),
         source,
     })?;
@@ -82,5 +82,5 @@ pub fn run(
         let _ = writeln!(err, "{}", lines::on_one_line(&line));
     })
     .map(|_| 0)
-    .map_err(Error::Serve)
+    .map_err(CommandError::Serve)
 }

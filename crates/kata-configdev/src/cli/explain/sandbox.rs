@@ -17,11 +17,13 @@ use serde::Serialize;
 use self::place::Places;
 use self::registry::{Registries, Registry};
 use super::{Arguments, Image, Report, Row, print_rows};
+use crate::SandboxError;
+use crate::cli::CommandError;
 use crate::host_file::FileFault;
+use crate::lines;
 use crate::sandbox_image::{Chosen, ChosenBy};
 use crate::sandbox_spec;
 use crate::settings::{CredentialProviders, Settings};
-use crate::{Error, lines};
 
 /// The answer, as `--json` prints it.
 #[derive(Serialize)]
@@ -68,7 +70,7 @@ pub fn run(
     bundle: &Path,
     image: Option<Image>,
     out: &mut impl Write,
-) -> Result<u8, Error> {
+) -> Result<u8, CommandError> {
     // A sandbox without a spec is legal, so a mistyped directory would be one.
     require_directory(bundle)?;
     let (settings, providers) = settings(arguments)?;
@@ -84,23 +86,19 @@ pub fn run(
     Ok(0)
 }
 
-fn require_directory(bundle: &Path) -> Result<(), Error> {
-    let at = |fault| Error::Input {
-        path: bundle.into(),
-        fault,
-    };
-    let metadata = std::fs::metadata(bundle).map_err(|error| at(error.into()))?;
+fn require_directory(bundle: &Path) -> Result<(), CommandError> {
+    let unusable = |error| FileFault::Io(error).at(bundle);
+    let metadata = std::fs::metadata(bundle).map_err(unusable)?;
     if metadata.is_dir() {
         Ok(())
     } else {
-        let error = std::io::Error::from(std::io::ErrorKind::NotADirectory);
-        Err(at(FileFault::Io(error)))
+        Err(unusable(std::io::ErrorKind::NotADirectory.into()).into())
     }
 }
 
 /// The node's settings with what the arguments say instead, and what that means for credential
 /// providers.
-fn settings(arguments: &Arguments) -> Result<(Settings, &'static str), Error> {
+fn settings(arguments: &Arguments) -> Result<(Settings, &'static str), CommandError> {
     let path = arguments
         .settings
         .clone()
@@ -128,15 +126,16 @@ impl<'a> Answer<'a> {
         chosen: Chosen,
         image: Option<Image>,
         providers: &'static str,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, CommandError> {
         let chosen_by = chosen.chosen_by();
         let places = Places::of(chosen.text());
         let complete = chosen.provide(settings);
         let path = (chosen_by != ChosenBy::Providers).then(|| complete.document());
-        let checked = Document::parse(complete.text()).map_err(|problems| Error::Document {
-            path: complete.document(),
-            problems,
-        })?;
+        let checked =
+            Document::parse(complete.text()).map_err(|problems| SandboxError::Document {
+                path: complete.document(),
+                problems,
+            })?;
         let registries = Registries {
             document: &checked.document,
             file: path.clone().unwrap_or_default(),
@@ -171,7 +170,7 @@ impl<'a> Answer<'a> {
         bundle: &'a Path,
         image: Option<Image>,
         providers: &'static str,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, CommandError> {
         let is_refused = sandbox_spec::annotation(bundle)?.is_some();
         let empty = Document::default();
         Ok(Self {
@@ -189,7 +188,7 @@ impl<'a> Answer<'a> {
         })
     }
 
-    fn print(&self, out: &mut impl Write) -> Result<(), Error> {
+    fn print(&self, out: &mut impl Write) -> Result<(), CommandError> {
         if let Some(explanation) = &self.explanation {
             writeln!(out, "{}", explanation.first_line())?;
             print_rows(&explanation.rows(), out)?;

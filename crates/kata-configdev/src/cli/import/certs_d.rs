@@ -9,7 +9,7 @@ use puller_config::MAX_REGISTRIES;
 
 use super::node_root::NodeRoot;
 use super::registry_file::{self, Options};
-use crate::Error;
+use crate::cli::CommandError;
 use crate::host_file::FileFault;
 
 /// Makes a document of the directories that containerd, Docker and podman have for registries.
@@ -34,7 +34,7 @@ pub struct Arguments {
 }
 
 /// Imports `arguments.directory`.
-pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
+pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
     let Arguments { directory, options } = arguments;
     let root = NodeRoot::open(options.root.as_deref())?;
     let listed = list(&root, directory)?;
@@ -47,19 +47,18 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
 }
 
 /// The directories in a directory; no more than a document has registries.
-fn list(root: &NodeRoot, path: &Path) -> Result<Vec<String>, Error> {
-    let entries = root.list(path).map_err(|fault| at(path, fault))?;
+fn list(root: &NodeRoot, path: &Path) -> Result<Vec<String>, CommandError> {
+    let entries = root.list(path).map_err(|fault| fault.at(path))?;
     let directories = entries.into_iter().filter(|entry| entry.is_directory);
     let names: Vec<_> = directories.map(|entry| entry.name).collect();
     if names.len() > MAX_REGISTRIES {
-        let limit = MAX_REGISTRIES;
-        return Err(at(path, FileFault::TooManyEntries { limit }));
+        return Err(FileFault::TooManyEntries(MAX_REGISTRIES).at(path).into());
     }
     Ok(names)
 }
 
-fn registry(root: &NodeRoot, path: PathBuf, name: String) -> Result<Directory, Error> {
-    let entries = root.list(&path).map_err(|fault| at(&path, fault))?;
+fn registry(root: &NodeRoot, path: PathBuf, name: String) -> Result<Directory, CommandError> {
+    let entries = root.list(&path).map_err(|fault| fault.at(&path))?;
     let mut files = entries
         .into_iter()
         .filter(|entry| !entry.is_directory)
@@ -69,7 +68,7 @@ fn registry(root: &NodeRoot, path: PathBuf, name: String) -> Result<Directory, E
         Some(index) => {
             let file = path.join(files.swap_remove(index));
             let content = root.read(&file, MAX_HOSTS_TOML_BYTES);
-            Some(HostsToml(content.map_err(|fault| at(&file, fault))?))
+            Some(HostsToml(content.map_err(|fault| fault.at(&file))?))
         }
         None => None,
     };
@@ -79,11 +78,4 @@ fn registry(root: &NodeRoot, path: PathBuf, name: String) -> Result<Directory, E
         hosts_toml,
         files,
     })
-}
-
-fn at(path: &Path, fault: FileFault) -> Error {
-    Error::Input {
-        path: path.into(),
-        fault,
-    }
 }

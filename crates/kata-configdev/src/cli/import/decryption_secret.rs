@@ -16,8 +16,9 @@ use zeroize::Zeroizing;
 use super::super::finding::Input;
 use super::docker_config::{faults, finding, label, read};
 use super::told;
+use crate::cli::CommandError;
 use crate::host_file::{FileFault, read_bounded};
-use crate::{Error, exit, lines};
+use crate::{exit, lines};
 
 /// Makes a document of the keys that encrypted images are opened with.
 ///
@@ -73,12 +74,12 @@ enum Content {
 }
 
 /// Imports `arguments.files`.
-pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
+pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
     let contents: Vec<_> = arguments
         .files
         .iter()
         .map(|path| Ok((label(path), content(path)?)))
-        .collect::<Result<_, Error>>()?;
+        .collect::<Result<_, CommandError>>()?;
     let sources = contents.iter().map(|(name, content)| match content {
         Content::File(text) => Source::File { name, text },
         Content::Directory(values) => Source::Mounted { name, values },
@@ -118,16 +119,12 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
     Ok(if document.is_some() { 0 } else { exit::DATA })
 }
 
-fn content(path: &Path) -> Result<Content, Error> {
+fn content(path: &Path) -> Result<Content, CommandError> {
     if !path.is_dir() {
         return read(path).map(Content::File);
     }
-    directory(path)
-        .map(Content::Directory)
-        .map_err(|fault| Error::Input {
-            path: path.into(),
-            fault,
-        })
+    let values = directory(path).map_err(|fault| fault.at(path))?;
+    Ok(Content::Directory(values))
 }
 
 /// Reads a secret as the kubelet mounts it: the values are links, and what begins with two dots is
@@ -145,9 +142,7 @@ fn directory(path: &Path) -> Result<Values, FileFault> {
             continue;
         }
         if values.len() == 2 * MAX_VALUES {
-            return Err(FileFault::TooManyEntries {
-                limit: 2 * MAX_VALUES,
-            });
+            return Err(FileFault::TooManyEntries(2 * MAX_VALUES));
         }
         let file = File::open(file)?;
         let size = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);

@@ -16,8 +16,9 @@ use zeroize::Zeroizing;
 
 use super::super::finding::Input;
 use super::told;
+use crate::cli::CommandError;
 use crate::host_file::{FileFault, read_bounded};
-use crate::{Error, exit, lines};
+use crate::{exit, lines};
 
 /// Makes a document of the credentials for image pulls that docker, podman and Kubernetes keep.
 ///
@@ -92,12 +93,12 @@ struct Other<'a> {
 }
 
 /// Imports `arguments.files`.
-pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
+pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
     let files: Vec<_> = arguments
         .files
         .iter()
         .map(|path| Ok((label(path), read(path)?)))
-        .collect::<Result<_, Error>>()?;
+        .collect::<Result<_, CommandError>>()?;
     let files: Vec<_> = files
         .iter()
         .map(|(name, text)| SourceFile { name, text })
@@ -137,7 +138,7 @@ pub(super) fn label(path: &Path) -> String {
 
 /// Reads a file, whatever kind it is: the person at the terminal chose it, and a pipe keeps secrets
 /// off the disk.
-pub(super) fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, Error> {
+pub(super) fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, CommandError> {
     let read = || -> Result<_, FileFault> {
         if path == Path::new("-") {
             let stdin = io::stdin().lock();
@@ -152,10 +153,7 @@ pub(super) fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, Error> {
         };
         read_bounded(file, size, MAX_MANIFEST_BYTES)
     };
-    read().map_err(|fault| Error::Input {
-        path: path.into(),
-        fault,
-    })
+    Ok(read().map_err(|fault| fault.at(path))?)
 }
 
 /// Puts the offers below a document. What is lost by that becomes a finding, what is wrong a fault.

@@ -2,14 +2,13 @@
 //! as if that were `/`.
 
 use std::fs::File;
-use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, open, openat2};
 use zeroize::Zeroizing;
 
-use crate::Error;
+use crate::cli::CommandError;
 use crate::host_file::{FileFault, read_bounded};
 
 /// The most entries of a directory that are looked at: four times as many registries as a document
@@ -34,13 +33,11 @@ pub struct Listed {
 
 impl NodeRoot {
     /// Opens `root`, or the file system as it is.
-    pub fn open(root: Option<&Path>) -> Result<Self, Error> {
+    pub fn open(root: Option<&Path>) -> Result<Self, CommandError> {
         let path = root.unwrap_or(Path::new("/"));
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = open(path, flags, Mode::empty()).map_err(|error| Error::Input {
-            path: path.into(),
-            fault: io::Error::from(error).into(),
-        })?;
+        let directory =
+            open(path, flags, Mode::empty()).map_err(|errno| FileFault::from(errno).at(path))?;
         Ok(Self {
             directory,
             is_own: root.is_none(),
@@ -64,14 +61,14 @@ impl NodeRoot {
     pub fn list(&self, path: &Path) -> Result<Vec<Listed>, FileFault> {
         let directory = self.resolve(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
         let mut entries = Vec::new();
-        for entry in Dir::new(directory).map_err(io::Error::from)? {
-            let entry = entry.map_err(io::Error::from)?;
+        for entry in Dir::new(directory)? {
+            let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
             if name.starts_with('.') {
                 continue;
             }
             if entries.len() == MAX_ENTRIES {
-                return Err(FileFault::TooManyEntries { limit: MAX_ENTRIES });
+                return Err(FileFault::TooManyEntries(MAX_ENTRIES));
             }
             let is_directory = match entry.file_type() {
                 FileType::Directory => true,
@@ -97,8 +94,13 @@ impl NodeRoot {
         };
         let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-        let file = openat2(&self.directory, path, flags, Mode::empty(), resolve);
-        Ok(file.map_err(io::Error::from)?)
+        Ok(openat2(
+            &self.directory,
+            path,
+            flags,
+            Mode::empty(),
+            resolve,
+        )?)
     }
 }
 
@@ -127,7 +129,7 @@ mod tests {
         assert!(matches!(read("/etc"), Err(FileFault::NotRegular)));
         assert!(matches!(
             root.read(Path::new("/inside"), 5),
-            Err(FileFault::TooLong { limit: 5 })
+            Err(FileFault::TooLong(5))
         ));
         let names: Vec<_> = root
             .list(Path::new("/linked"))

@@ -8,7 +8,7 @@ use credential_sources::registries_conf::{self, MAX_REGISTRIES_CONF_BYTES};
 
 use super::node_root::NodeRoot;
 use super::registry_file::{self, Options};
-use crate::Error;
+use crate::cli::CommandError;
 
 /// Makes a document of the registries.conf (version 2) of podman, CRI-O, skopeo or buildah.
 ///
@@ -31,7 +31,7 @@ pub struct Arguments {
 }
 
 /// Imports `arguments.file`.
-pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
+pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
     let Arguments { file, options } = arguments;
     let root = NodeRoot::open(options.root.as_deref())?;
     let text = registry_file::input(file, &root, MAX_REGISTRIES_CONF_BYTES)?;

@@ -8,7 +8,7 @@ use credential_sources::registries_yaml::{self, MAX_REGISTRIES_YAML_BYTES};
 
 use super::node_root::NodeRoot;
 use super::registry_file::{self, Options};
-use crate::Error;
+use crate::cli::CommandError;
 
 /// Makes a document of the registries.yaml of K3s or RKE2.
 ///
@@ -32,7 +32,7 @@ pub struct Arguments {
 }
 
 /// Imports `arguments.file`.
-pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
+pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
     let Arguments { file, options } = arguments;
     let root = NodeRoot::open(options.root.as_deref())?;
     let text = registry_file::input(file, &root, MAX_REGISTRIES_YAML_BYTES)?;

@@ -13,8 +13,9 @@ use zeroize::Zeroizing;
 
 use super::node_root::NodeRoot;
 use super::told;
+use crate::cli::CommandError;
+use crate::exit;
 use crate::host_file::{FileFault, read_bounded};
-use crate::{Error, exit};
 
 /// The options of every import of registry files.
 #[derive(Args, Debug)]
@@ -53,16 +54,17 @@ struct Report<'a> {
 }
 
 /// Reads `path`, or standard input for `-`.
-pub fn input(path: &Path, root: &NodeRoot, limit: usize) -> Result<Zeroizing<Vec<u8>>, Error> {
+pub fn input(
+    path: &Path,
+    root: &NodeRoot,
+    limit: usize,
+) -> Result<Zeroizing<Vec<u8>>, CommandError> {
     let content = if path == Path::new("-") {
         read_bounded(io::stdin().lock().by_ref(), limit, limit)
     } else {
         root.read(path, limit)
     };
-    content.map_err(|fault| Error::Input {
-        path: path.into(),
-        fault,
-    })
+    Ok(content.map_err(|fault| fault.at(path))?)
 }
 
 /// Reads files that other files name.
@@ -79,7 +81,7 @@ pub fn finish(
     root: &NodeRoot,
     options: &Options,
     out: &mut impl Write,
-) -> Result<u8, Error> {
+) -> Result<u8, CommandError> {
     let has_roots = |import: &Import| {
         let mut roots = import.entries.iter().map(|entry| &entry.settings.roots);
         roots.any(|roots| matches!(roots, Some(Roots::These(_))))
@@ -107,13 +109,14 @@ pub fn finish(
 }
 
 /// The system's certificates; what is wrong with them is a fault of the import.
-fn system_roots(path: &Path, root: &NodeRoot, import: &mut Import) -> Result<Certificates, Error> {
+fn system_roots(
+    path: &Path,
+    root: &NodeRoot,
+    import: &mut Import,
+) -> Result<Certificates, CommandError> {
     let bytes = root
         .read(path, MAX_CA_FILE_BYTES)
-        .map_err(|fault| Error::Input {
-            path: path.into(),
-            fault,
-        })?;
+        .map_err(|fault| fault.at(path))?;
     let finding = |loss, text| Finding::new(&path.to_string_lossy(), "", loss, text);
     match Certificates::of_file(&bytes) {
         Ok((certificates, Skipped(0))) => Ok(certificates),

@@ -9,7 +9,7 @@ use initdata::fault::MAX_FAULTS;
 use initdata::{Algorithm, Reading};
 use serde::Serialize;
 
-use crate::Error;
+use crate::cli::CommandError;
 use crate::cli::finding::{self, Finding};
 
 /// What the document says, as `--json` prints it.
@@ -53,7 +53,7 @@ impl Report {
         }
     }
 
-    pub fn print(&self, path: &Path, out: &mut impl Write) -> Result<(), Error> {
+    pub fn print(&self, path: &Path, out: &mut impl Write) -> Result<(), CommandError> {
         writeln!(out, "document  {} bytes", self.bytes)?;
         writeln!(out, "sha256    {}", self.sha256)?;
         writeln!(out, "sha384    {}", self.sha384)?;

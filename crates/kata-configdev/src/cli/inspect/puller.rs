@@ -7,7 +7,7 @@ use puller_config::Document;
 use serde::Serialize;
 use sha2::Sha256;
 
-use crate::Error;
+use crate::cli::CommandError;
 use crate::cli::finding::{self, Finding};
 use crate::digest;
 
@@ -38,7 +38,7 @@ impl Report {
         }
     }
 
-    pub fn print(&self, path: &Path, out: &mut impl Write) -> Result<(), Error> {
+    pub fn print(&self, path: &Path, out: &mut impl Write) -> Result<(), CommandError> {
         writeln!(out, "document  {} bytes", self.bytes)?;
         writeln!(out, "sha256    {}", self.sha256)?;
         writeln!(out)?;

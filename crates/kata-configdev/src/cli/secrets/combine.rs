@@ -7,8 +7,9 @@ use clap::Args;
 use credential_sources::secret_manifest::{self, MAX_MANIFEST_BYTES, Object};
 use credential_sources::secretgen::{combine, placeholder_namespaces};
 
+use crate::cli::{CommandError, UsageError};
 use crate::host_file::{FileFault, HostFile};
-use crate::{Error, lines};
+use crate::lines;
 
 /// The most bytes of all files together. Free to change.
 const MAX_BYTES: usize = 8 * MAX_MANIFEST_BYTES;
@@ -47,15 +48,15 @@ pub struct Arguments {
 }
 
 /// Combines the secrets in `arguments.directory`.
-pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
+pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
     let mut objects: Vec<Object> = Vec::new();
     let mut room = MAX_BYTES;
     for path in manifests(&arguments.directory)? {
         let text = HostFile::open(&path)
             .and_then(|file| file.read(MAX_MANIFEST_BYTES.min(room)))
-            .map_err(|fault| at(&path, fault))?;
+            .map_err(|fault| fault.at(&path))?;
         room -= text.len();
-        let read = secret_manifest::parse(&text).map_err(|error| Error::Manifest {
+        let read = secret_manifest::parse(&text).map_err(|error| CommandError::Manifest {
             path: path.clone(),
             reason: error.to_string(),
         })?;
@@ -65,7 +66,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
         Some(namespace) => namespace.as_str(),
         None => the_placeholders(&objects)?,
     };
-    let combined = combine(&objects, namespace).map_err(Error::Combine)?;
+    let combined = combine(&objects, namespace)?;
     let mut err = io::stderr().lock();
     for name in &combined.secret_names {
         let line = format!("note: combined for {namespace}: secret {name}");
@@ -76,23 +77,21 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Error> {
 }
 
 /// The namespace of the only placeholder.
-fn the_placeholders(objects: &[Object]) -> Result<&str, Error> {
+fn the_placeholders(objects: &[Object]) -> Result<&str, UsageError> {
     let mut namespaces = placeholder_namespaces(objects).into_iter();
     match (namespaces.next(), namespaces.next()) {
         (Some(namespace), None) => Ok(namespace),
-        (first, _) => Err(Error::CombineNamespace {
-            rule: if first.is_some() {
-                "there are placeholders in several namespaces"
-            } else {
-                "there is no placeholder"
-            },
-        }),
+        (Some(_), Some(_)) => {
+            let rule = "there are placeholders in several namespaces";
+            Err(UsageError::CombineNamespace(rule))
+        }
+        (None, _) => Err(UsageError::CombineNamespace("there is no placeholder")),
     }
 }
 
 /// The manifests of a directory by name. Hidden ones are left out: a Kubernetes volume keeps its
 /// data in such.
-fn manifests(directory: &Path) -> Result<Vec<PathBuf>, Error> {
+fn manifests(directory: &Path) -> Result<Vec<PathBuf>, CommandError> {
     let list = || -> Result<Vec<PathBuf>, FileFault> {
         let mut paths = Vec::new();
         for entry in std::fs::read_dir(directory)? {
@@ -105,19 +104,12 @@ fn manifests(directory: &Path) -> Result<Vec<PathBuf>, Error> {
                 continue;
             }
             if paths.len() == MAX_FILES {
-                return Err(FileFault::TooManyEntries { limit: MAX_FILES });
+                return Err(FileFault::TooManyEntries(MAX_FILES));
             }
             paths.push(path);
         }
         paths.sort();
         Ok(paths)
     };
-    list().map_err(|fault| at(directory, fault))
-}
-
-fn at(path: &Path, fault: FileFault) -> Error {
-    Error::Input {
-        path: path.into(),
-        fault,
-    }
+    Ok(list().map_err(|fault| fault.at(directory))?)
 }
