@@ -476,3 +476,61 @@ fn nothing_is_read_that_is_no_document() {
     );
     assert!(!machine.host(DOCUMENT).exists());
 }
+
+/// Earlier versions had kustomize manifests. `deploy/README.md` says how to move to the chart; this
+/// is what the installer finds on a node then.
+#[test]
+fn what_the_kustomize_manifests_installed_is_taken_over() {
+    let mut machine = Machine::new();
+    machine.mount_document(&document("one"));
+    let drop_in = DROP_INS[0];
+    let qemu = "qemu = \"/opt/kata/bin/qemu-system-x86_64-snp-experimental\"\n";
+    let settings = "# Written by the node installer of kata-configdev; change its configuration \
+        instead.\n";
+    for (file, mode, text) in [
+        (WRAPPER, 0o755, "the wrapper, first version".to_owned()),
+        (DOCUMENT, 0o600, document("one")),
+        (
+            SETTINGS,
+            0o644,
+            format!("{settings}document = \"/{DOCUMENT}\"\n{qemu}"),
+        ),
+        (
+            drop_in,
+            0o644,
+            format!(
+                "# Written by the node installer of kata-configdev.\n[hypervisor.qemu]\n\
+                 path = \"/{WRAPPER}\"\n"
+            ),
+        ),
+        (
+            MANIFEST,
+            0o600,
+            include_str!("../data/installed-by-kustomize.json").to_owned(),
+        ),
+    ] {
+        let path = machine.host(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+    }
+    let before = machine.state();
+    // As the chart writes it for deploy/chart/cases/kustomize.yaml, but for the short handler.
+    let chart = parse(&format!(
+        "{}[sets.default]\nallow-widening = false\ndocker-configs = [{:?}]\n\
+         handlers = [\"/opt/kata/qemu-snp\"]\nkey = \"imagepuller.toml\"\nsecret = {:?}\n\
+         settings-file = \"/{SETTINGS}\"\n[sets.default.settings]\n{qemu}",
+        machine.head(),
+        machine.path("no-registries"),
+        machine.path("secret"),
+    ))
+    .unwrap();
+    let outcome = install(&chart).unwrap();
+    assert_eq!((outcome.changes, problems(&outcome)), (0, vec![]));
+    assert_eq!(machine.state(), before);
+    machine.mount_document(&document("two"));
+    assert_eq!(install(&chart).unwrap().changes, 1);
+    assert_eq!(machine.read(DOCUMENT), document("two"));
+    assert_eq!(problems(&uninstall(&chart).unwrap()), [""; 0]);
+    assert_eq!(machine.files(), [""; 0]);
+}
