@@ -18,7 +18,7 @@ use oci_image::digest::Digest;
 use oci_image::platform::Platform;
 use oci_image::reference::ImageReference;
 use oci_image::search::Image;
-use pull_route::Settings;
+use pull_route::{Route, Settings};
 use puller_config::{RegistryHost, Resources};
 use registry_client::Documents;
 use registry_client::Patience;
@@ -114,14 +114,10 @@ impl Puller {
         let started = Instant::now();
         let bundle = Bundle::parse(bundle)?;
         let image = ImageReference::parse(image)?;
-        let settings = self.settings(image.registry(), image.repository()).await?;
-        let sources = Sources::new(
-            image.registry(),
-            image.repository(),
-            &settings,
-            &self.options,
-        )?;
-        let (verified, layers) = self.fetch(&sources, image.digest(), &settings).await?;
+        let route = self.route(image.registry(), image.repository()).await?;
+        let sources = Sources::new(&route, image.repository(), &self.options);
+        let settings = &route.settings;
+        let (verified, layers) = self.fetch(&sources, image.digest(), settings).await?;
         let fetched = started.elapsed();
         let manifest = verified.manifest;
         let store = self.layers.store.clone();
@@ -154,8 +150,8 @@ impl Puller {
         Ok(Pulled { manifest })
     }
 
-    /// What holds for one pull, with everything that is given by reference.
-    async fn settings(&self, registry: &RegistryHost, repository: &str) -> Result<Settings, Error> {
+    /// The hosts that one pull asks, with everything that is given by reference.
+    async fn route(&self, registry: &RegistryHost, repository: &str) -> Result<Route, Error> {
         let documents = self.documents.clone();
         let settings = blocking(move || Ok(documents.load()?)).await?;
         self.broker.settle(settings, registry, repository).await

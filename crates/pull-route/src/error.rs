@@ -1,6 +1,9 @@
 //! Why the documents allow no way to a registry, or to a host that it sends the puller to.
 
+use puller_config::Rule;
 use thiserror::Error;
+
+use crate::reason::Reason;
 
 /// A rule that ends a pull before a host is asked. The messages hold no secret.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -40,19 +43,24 @@ pub enum Error {
         /// The entry.
         authority: String,
     },
-    /// A mirror with a reference of its own.
-    #[error(
-        "{authority} has {key:?}, which has no effect for the mirror {mirror}; \
-        write \"credentials-uri\" and \"ca-certs-uri\" into the measured entry of the registry, \
-        and the mirror's credentials into the same docker configuration under its own name"
-    )]
+    /// A mirror with a reference of its own. A document that has both entries is refused as a
+    /// whole; here they are in two documents.
+    #[error("the mirror {mirror} cannot be asked by {authority}: {rule}")]
     MirrorReference {
         /// The mirror.
         mirror: String,
         /// The mirror's own entry.
         authority: String,
-        /// `credentials-uri` or `ca-certs-uri`.
-        key: &'static str,
+        /// What is wrong with the reference.
+        rule: Rule,
+    },
+    /// The entry trusts nobody.
+    #[error("{host} is forbidden; trusted roots: {reason}")]
+    Forbidden {
+        /// Host and port.
+        host: String,
+        /// The entry.
+        reason: Box<Reason>,
     },
     /// A registry that no URL can name.
     #[error("cannot set up a connection to {host}: {reason}")]
@@ -63,12 +71,12 @@ pub enum Error {
         reason: String,
     },
     /// Plain HTTP where nothing allows it.
-    #[error("{host} is only to be asked over plain HTTP, {rule}")]
+    #[error("{host} is only to be asked over plain HTTP, but {reason}")]
     PlainHttp {
         /// Host and port.
         host: String,
         /// What forbids it.
-        rule: String,
+        reason: Box<Reason>,
     },
     /// The token server would see the credentials, and nothing vouches for it.
     #[error("{host} sends its callers to the token server {realm:?}, which {rule}")]

@@ -3,10 +3,11 @@
 //! The rules are here and nowhere else: the guest acts by them, the host explains by them. Nothing
 //! here reads a file, looks up a name or opens a connection.
 //!
-//! The entry is [`Settings`]: the documents of a pull, and which entry of them is in charge of a
-//! host. From there:
-//! - [`Source::order`]: the mirror and the registry in order, each with its [`Authority`] (the entry
-//!   in charge) and its credentials.
+//! The entry is [`Settings::plan`]. From there:
+//! - [`Settings`]: the documents of a pull, and which entry ([`Authority`]) is in charge of a host.
+//! - [`Plan`]: the mirror and the registry in order, before anything is fetched by reference;
+//!   [`Plan::fill`] makes a [`Route`] of [`Source`]s of it.
+//! - [`Reason`]: why each of these is as it is.
 //! - [`trust`]: what holds for a host that a source sends the puller to.
 //! - [`Proxies`]: the proxy on the way to a URL, with the meaning that Go gives to `NO_PROXY`
 //!   ([`no_proxy`]).
@@ -17,15 +18,21 @@
 pub mod address;
 mod error;
 pub mod no_proxy;
+mod plan;
+#[cfg(test)]
+mod plan_tests;
 mod proxy;
 mod quoted;
+mod reason;
 mod settings;
 mod source;
 pub mod trust;
 
 pub use error::Error;
+pub use plan::{Account, Plan, Route, Step};
 pub use proxy::Proxies;
 pub use quoted::quoted;
-pub use settings::{Authority, Origin, PlacedDocument, Settings};
+pub use reason::Reason;
+pub use settings::{Authority, EntryName, PlacedDocument, Settings};
 pub use source::{Source, host_of};
 pub use trust::Trust;

@@ -4,6 +4,7 @@ use puller_config::{ExtraEnv, ProxyUrl};
 use url::Url;
 
 use crate::no_proxy::NoProxy;
+use crate::reason::Reason;
 
 /// The proxies of a pull.
 #[derive(Clone, Debug)]
@@ -30,11 +31,21 @@ impl Proxies {
 
     /// The proxy for a URL.
     pub fn for_url(&self, url: &Url) -> Option<&ProxyUrl> {
-        let proxy = if url.scheme() == "http" {
-            &self.http
-        } else {
-            &self.https
-        };
-        proxy.as_ref().filter(|_| !self.direct.matches(url))
+        self.of_scheme(url).filter(|_| !self.direct.matches(url))
+    }
+
+    /// Why a URL is asked through a proxy, or without one.
+    pub fn reason(&self, url: &Url) -> Reason {
+        match (self.of_scheme(url), self.for_url(url)) {
+            (_, Some(proxy)) => Reason::Proxied(proxy.to_string()),
+            (Some(proxy), None) => Reason::Excepted(proxy.to_string()),
+            (None, None) => Reason::NoProxy,
+        }
+    }
+
+    fn of_scheme(&self, url: &Url) -> Option<&ProxyUrl> {
+        let is_plain = url.scheme() == "http";
+        let proxy = if is_plain { &self.http } else { &self.https };
+        proxy.as_ref()
     }
 }

@@ -5,45 +5,19 @@
 //! the guest was measured; the *configuration* is the host's. Where both speak about a host, the
 //! measured one does alone, however wide its entry is.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use puller_config::{
-    DecryptionKey, Document, ExtraEnv, Match, Mirror, Registry, RegistryHost, RegistryName,
+    DecryptionKey, Document, ExtraEnv, Match, Origin, Registry, RegistryHost, RegistryName,
     Resources, Roots,
 };
 
-use self::authority::AuthorityName;
-use self::confided::{Confided, bare};
-use crate::error::Error;
-
 mod authority;
-mod confided;
 #[cfg(test)]
-mod confided_tests;
-#[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
-pub use self::authority::Authority;
-
-/// Who wrote something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// The guest's owner.
-    Measured,
-    /// The host.
-    Configuration,
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Measured => "the measured document",
-            Self::Configuration => "the node's document",
-        })
-    }
-}
+pub use self::authority::{Authority, EntryName};
 
 /// A document and where it came from.
 #[derive(Clone, Debug, Default)]
@@ -61,10 +35,10 @@ pub struct PlacedDocument {
 pub struct Settings {
     measured: PlacedDocument,
     configuration: PlacedDocument,
-    /// The pull that has confidential credentials.
-    confided: Option<Arc<Confided>>,
-    /// The host whose CAs were fetched without credentials.
-    rooted: Option<Arc<(RegistryHost, Roots)>>,
+    /// Whether the credentials of the pull are fetched, so that no entry of the host counts.
+    pub(crate) is_confidential: bool,
+    /// The roots that were fetched in another pull, and the registry that they are for.
+    pub(crate) fetched_roots: Option<Arc<(RegistryHost, Roots)>>,
 }
 
 impl Settings {
@@ -73,68 +47,45 @@ impl Settings {
         Self {
             measured,
             configuration,
-            confided: None,
-            rooted: None,
-        }
-    }
-
-    /// The same with the CAs that were fetched by `ca-certs-uri` of the entry that holds for a
-    /// host, if its credentials are no reference. Nothing else changes.
-    #[must_use]
-    pub fn with_roots(&self, host: &RegistryHost, roots: Roots) -> Self {
-        Self {
-            rooted: Some(Arc::new((host.clone(), roots))),
-            ..self.clone()
+            is_confidential: false,
+            fetched_roots: None,
         }
     }
 
     /// What holds for the registry that an image names.
     pub fn registry(&self, host: &RegistryHost) -> Authority {
-        if let Some(confided) = self.confided.as_ref().filter(|one| one.host == *host) {
-            return confided.authority.clone();
-        }
         if let Match::Entry { key, entry, .. } = self.measured.document.registries.entry_for(host) {
             return self.entry(Origin::Measured, key, entry, host);
         }
         match self.configuration.document.registries.entry_for(host) {
-            Match::Entry { key, entry, .. } => self.entry(Origin::Configuration, key, entry, host),
+            Match::Entry { key, entry, .. } => self.entry(Origin::Host, key, entry, host),
             Match::Defaults => Authority::new(self.no_entry(), Registry::default()),
         }
     }
 
-    fn no_entry(&self) -> AuthorityName {
+    fn no_entry(&self) -> EntryName {
         let files = [&self.configuration, &self.measured];
         let present = files.into_iter().filter(|file| file.is_present);
         let paths: Vec<_> = present.map(|file| file.path.clone()).collect();
         if paths.is_empty() {
-            AuthorityName::NoDocument(self.configuration.path.clone())
+            EntryName::NoDocument(self.configuration.path.clone())
         } else {
-            AuthorityName::NoEntry(paths)
+            EntryName::NoEntry(paths)
         }
     }
 
-    /// What holds for a mirror by its own name, if an entry has it that counts beside `under`, the
-    /// entry that names the mirror.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::MirrorReference`] where that entry's own credentials or CAs would have to be
-    /// fetched.
-    pub(crate) fn mirror(
-        &self,
-        mirror: &Mirror,
-        under: &Authority,
-    ) -> Result<Option<Authority>, Error> {
-        if let Some(confided) = &self.confided {
-            return Ok(confided.mirror.clone());
-        }
-        let own = self.named(mirror.host(), under);
-        if let Some(own) = &own
-            && let Some(key) = own.unresolved()
-        {
-            return Err(own.mirror_reference(mirror.host(), key));
-        }
-        Ok(own)
+    /// The entries that match a host: who wrote each, and its name. The first one is in charge.
+    pub fn matches(&self, host: &RegistryHost) -> impl Iterator<Item = (Origin, &RegistryName)> {
+        let files = [
+            (Origin::Measured, &self.measured),
+            (Origin::Host, &self.configuration),
+        ];
+        files.into_iter().flat_map(|(origin, file)| {
+            let matches = file.document.registries.matches(host);
+            matches
+                .map(move |(name, _)| (origin, name))
+                .collect::<Vec<_>>()
+        })
     }
 
     /// What holds for a host that an entry names itself, and that the source `under` sends the
@@ -143,9 +94,21 @@ impl Settings {
     /// The host's entries count only where it is the host's entry that is in charge of the pull,
     /// and where the measured document has none for that host, be it a wide one.
     pub fn named(&self, host: &RegistryHost, under: &Authority) -> Option<Authority> {
+        let own = self.named_as_written(host, under)?;
+        Some(match self.is_confidential {
+            true => own.confidential(),
+            false => own,
+        })
+    }
+
+    /// The same, with what does not count in a confidential pull.
+    pub(crate) fn named_as_written(
+        &self,
+        host: &RegistryHost,
+        under: &Authority,
+    ) -> Option<Authority> {
         if let Some(own) = self.measured_literal(host) {
-            let is_confided = self.confided.is_some();
-            return Some(if is_confided { bare(&own) } else { own });
+            return Some(own);
         }
         let measured = self.measured.document.registries.entry_for(host);
         if under.is_measured() || matches!(measured, Match::Entry { .. }) {
@@ -169,12 +132,12 @@ impl Settings {
 
     /// Nothing in a pull with confidential credentials.
     fn configuration_literal(&self, host: &RegistryHost) -> Option<Authority> {
-        if self.confided.is_some() {
+        if self.is_confidential {
             return None;
         }
         let registries = &self.configuration.document.registries;
         let (key, entry) = registries.literal_entry_for(host)?;
-        Some(self.entry(Origin::Configuration, key, entry, host))
+        Some(self.entry(Origin::Host, key, entry, host))
     }
 
     fn entry(
@@ -184,11 +147,15 @@ impl Settings {
         entry: &Registry,
         host: &RegistryHost,
     ) -> Authority {
-        let name = AuthorityName::Entry(key.to_string(), origin);
+        let name = EntryName::Entry(key.clone(), origin);
         let mut authority = Authority::new(name, entry.clone());
-        if let Some(rooted) = self.rooted.as_ref().filter(|rooted| rooted.0 == *host) {
+        if let Some(fetched) = self
+            .fetched_roots
+            .as_ref()
+            .filter(|fetched| fetched.0 == *host)
+        {
             authority.registry.ca_certs_uri = None;
-            authority.registry.ca_certs = Some(rooted.1.clone());
+            authority.registry.ca_certs = Some(fetched.1.clone());
             authority.has_fetched_roots = true;
         }
         authority
@@ -210,7 +177,7 @@ impl Settings {
     pub fn decryption_keys(&self) -> impl Iterator<Item = (Origin, &DecryptionKey)> {
         let files = [
             (Origin::Measured, &self.measured),
-            (Origin::Configuration, &self.configuration),
+            (Origin::Host, &self.configuration),
         ];
         files.into_iter().flat_map(|(origin, file)| {
             let keys = file.document.decryption_keys.iter();

@@ -1,4 +1,4 @@
-//! Where an image is asked for, in order: the mirror, then the registry itself.
+//! A place that may have an image: a mirror, or the registry itself.
 
 use std::fmt;
 
@@ -6,7 +6,8 @@ use puller_config::{Credentials, Mirror, RegistryHost};
 use url::Url;
 
 use crate::error::Error;
-use crate::settings::{Authority, Settings};
+use crate::reason::Reason;
+use crate::settings::Authority;
 
 /// The host that serves Docker Hub's images, which are named after another one.
 const DOCKER_HUB_SERVER: &str = "registry-1.docker.io";
@@ -24,6 +25,8 @@ pub struct Source {
     pub authority: Authority,
     /// Who the puller is there.
     pub credentials: Credentials,
+    /// Why it is nobody.
+    pub why_anonymous: Option<Reason>,
     /// The registry that a mirror is to answer for.
     pub namespace: Option<String>,
     /// Whether another source is asked where this one fails.
@@ -31,45 +34,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// The sources of a registry's images, first choice first.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Address`] for a registry that no URL can name; [`Error::MirrorReference`],
-    /// [`Error::Internal`] where credentials or CAs are elsewhere and were not fetched.
-    pub fn order(host: &RegistryHost, settings: &Settings) -> Result<Vec<Self>, Error> {
-        let authority = settings.registry(host);
-        if let Some(key) = authority.unresolved() {
-            let rule = format!("{key:?} of {authority} was not fetched");
-            return Err(Error::Internal(rule));
-        }
-        let Some(mirror) = authority.registry.mirror.clone() else {
-            let credentials = authority.registry.credentials.clone();
-            return Ok(vec![Self::registry(host, authority, credentials)?]);
-        };
-        let own = settings.mirror(&mirror, &authority)?;
-        // An entry that lends its credentials to the mirror has none left for the registry.
-        let left = match &own {
-            Some(_) => authority.registry.credentials.clone(),
-            None => Credentials::Anonymous,
-        };
-        let mut sources = vec![Self::mirror(
-            &mirror,
-            host,
-            own.unwrap_or_else(|| lend(&authority)),
-        )];
-        if authority.registry.mirror_fallback {
-            sources.iter_mut().for_each(|one| one.has_fallback = true);
-            sources.push(Self::registry(host, authority, left)?);
-        }
-        Ok(sources)
-    }
-
-    fn registry(
-        host: &RegistryHost,
-        authority: Authority,
-        credentials: Credentials,
-    ) -> Result<Self, Error> {
+    /// The registry itself, with no credentials yet.
+    pub(crate) fn registry(host: &RegistryHost, authority: Authority) -> Result<Self, Error> {
         let server = if host.is_docker_hub() {
             DOCKER_HUB_SERVER.to_owned()
         } else {
@@ -83,27 +49,39 @@ impl Source {
             base,
             is_scheme_fixed: false,
             authority,
-            credentials,
+            credentials: Credentials::Anonymous,
+            why_anonymous: None,
             namespace: None,
             has_fallback: false,
         })
     }
 
-    /// A mirror at `http://` is one that its entry allows, or the document would have been refused.
-    fn mirror(mirror: &Mirror, registry: &RegistryHost, authority: Authority) -> Self {
+    /// A mirror, with no credentials yet. One at `http://` is one that its entry allows, or the
+    /// document would have been refused.
+    pub(crate) fn mirror(
+        mirror: &Mirror,
+        registry: &RegistryHost,
+        authority: Authority,
+        has_fallback: bool,
+    ) -> Self {
         let mut base = mirror.url().clone();
         if !base.path().ends_with('/') {
             base.set_path(&format!("{}/", base.path()));
         }
-        let credentials = authority.registry.credentials.clone();
         Self {
             base,
             is_scheme_fixed: true,
             authority,
-            credentials,
+            credentials: Credentials::Anonymous,
+            why_anonymous: None,
             namespace: Some(registry.to_string()),
-            has_fallback: false,
+            has_fallback,
         }
+    }
+
+    /// Whether what the puller has to show may be sent over this scheme.
+    pub fn may_tell(&self, scheme: &str) -> bool {
+        scheme == "https" || self.authority.registry.plain_http
     }
 
     /// Whether plain HTTP may be tried at all.
@@ -161,14 +139,6 @@ impl fmt::Display for Source {
     }
 }
 
-/// What an entry lends to its mirror: credentials, CAs and `plain-http`; an unchecked certificate
-/// is the registry's own affair.
-fn lend(authority: &Authority) -> Authority {
-    let mut lent = authority.clone();
-    lent.registry.insecure_skip_verify = false;
-    lent
-}
-
 /// Host and port of a URL as a person writes them: the port only where the URL has one.
 pub fn host_of(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
@@ -179,24 +149,15 @@ pub fn host_of(url: &Url) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::PlacedDocument;
-    use oci_image::reference::ImageReference;
-    use puller_config::Document;
-    use std::sync::Arc;
+    use crate::settings::tests::settings;
 
-    fn order(document: &str, image: &str) -> Result<Vec<Source>, Error> {
-        let checked = Document::parse(document.as_bytes()).unwrap();
-        let configuration = PlacedDocument {
-            document: Arc::new(checked.document),
-            path: "imagepuller.toml".into(),
-            is_present: true,
-        };
-        let settings = Settings::new(PlacedDocument::default(), configuration);
-        let image = ImageReference::parse(&format!("{image}@sha256:{}", "0".repeat(64))).unwrap();
-        Source::order(image.registry(), &settings)
+    fn order(document: &str, registry: &str) -> Vec<Source> {
+        let plan = settings("", document).plan(&RegistryHost::parse(registry).unwrap());
+        let route = plan.unwrap().fill(None, None, "team/app").unwrap();
+        route.sources
     }
 
-    fn shown(document: &str, image: &str) -> String {
+    fn shown(document: &str, registry: &str) -> String {
         let show = |source: &Source| {
             let who = match &source.credentials {
                 Credentials::Anonymous => "anonymous",
@@ -208,8 +169,7 @@ mod tests {
                 .unwrap();
             format!("{source} {url} as {who} by {}", source.authority)
         };
-        order(document, image)
-            .unwrap()
+        order(document, registry)
             .iter()
             .map(show)
             .collect::<Vec<_>>()
@@ -223,11 +183,11 @@ mod tests {
     fn without_a_mirror_the_registry_is_asked() {
         let document = "[registries.\"registry.corp.\"]\nusername = \"user\"\npassword = \"x\"\n";
         assert_eq!(
-            shown(document, "registry.corp:5000/team/app"),
+            shown(document, "registry.corp:5000"),
             "registry registry.corp:5000 https://registry.corp:5000/v2/team/app/blobs/x as user by \
             entry \"registry.corp.\""
         );
-        let other = shown(document, "team/app");
+        let other = shown(document, "docker.io");
         assert!(
             other.starts_with("registry registry-1.docker.io https://registry-1.docker.io/v2/"),
             "{other}"
@@ -240,12 +200,12 @@ mod tests {
         let mirror = "mirror mirror.corp \
         https://mirror.corp/cache/v2/team/app/blobs/x?ns=registry.corp as lent by \
         entry \"registry.corp.\"";
-        assert_eq!(shown(LENT, "registry.corp/team/app"), mirror);
+        assert_eq!(shown(LENT, "registry.corp"), mirror);
         let with_fallback = format!("{LENT}mirror-fallback = true\n");
         let registry = "registry registry.corp https://registry.corp/v2/team/app/blobs/x as \
         anonymous by entry \"registry.corp.\"";
         assert_eq!(
-            shown(&with_fallback, "registry.corp/team/app"),
+            shown(&with_fallback, "registry.corp"),
             format!("{mirror}\n{registry}")
         );
     }
@@ -253,9 +213,7 @@ mod tests {
     #[test]
     fn an_unchecked_certificate_is_not_lent() {
         let document = format!("{LENT}insecure-skip-verify = true\nplain-http = true\n");
-        let source = order(&document, "registry.corp/team/app")
-            .unwrap()
-            .remove(0);
+        let source = order(&document, "registry.corp").remove(0);
         assert_eq!(source.base.host_str(), Some("mirror.corp"));
         assert!(!source.authority.registry.insecure_skip_verify);
         assert!(source.authority.registry.plain_http);
@@ -267,7 +225,7 @@ mod tests {
             "{LENT}mirror-fallback = true\n[registries.\"mirror.corp.\"]\nusername \
             = \"own\"\npassword = \"y\"\n"
         );
-        let text = shown(&document, "registry.corp/team/app");
+        let text = shown(&document, "registry.corp");
         assert!(
             text.contains("as own by entry \"mirror.corp.\"\nregistry registry.corp "),
             "{text}"
@@ -283,7 +241,7 @@ mod tests {
         let document = "[registries.\"registry.corp.\"]\nmirror = \"http://mirror.corp:5000\"\n";
         let allowed = format!("{document}plain-http = true\n");
         assert!(
-            shown(&allowed, "registry.corp/team/app")
+            shown(&allowed, "registry.corp")
                 .contains("http://mirror.corp:5000/v2/team/app/blobs/x?ns=registry.corp")
         );
     }

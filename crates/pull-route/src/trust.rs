@@ -112,7 +112,7 @@ pub fn check_plain(url: &Url, trust: &Trust) -> Result<(), Error> {
     if url.scheme() == "http" && !trust.plain_http {
         return Err(Error::PlainHttp {
             host: host_of(url),
-            rule: trust.authority.no_plain_http(),
+            reason: Box::new(trust.authority.no_plain_http()),
         });
     }
     Ok(())

@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 
 use crate::credential_keys::{CredentialKeys, Identity, take_reference};
-use crate::host_name::DOCKER_HUB;
-use crate::name::Pattern;
 use crate::problem::{Findings, Origin, Place};
 use crate::registry::MAX_REGISTRIES;
 use crate::section::{Field, Section};
@@ -66,9 +64,9 @@ pub(crate) fn read_all(
             .map(|(name, entry)| (name, entry.registry))
             .collect(),
     );
-    for ((_, registry), place) in registries.iter().zip(mirrors) {
-        if let (Some(place), false) = (place, registries.allows_mirror_of(registry)) {
-            findings.problem(&place, Rule::MirrorPlainHttp);
+    for (entry, place) in registries.iter().zip(mirrors) {
+        if let (Some(place), Some(rule)) = (place, registries.mirror_problem(entry, origin)) {
+            findings.problem(&place, rule);
         }
     }
     registries
@@ -143,72 +141,19 @@ impl Entry {
     }
 
     /// Reports what the author of a legal entry may not have meant.
-    pub(crate) fn warn(&self, name: &RegistryName, origin: Origin, findings: &mut Findings) {
-        let registry = &self.registry;
-        let is_referred = registry.credentials_uri.is_some();
-        let has_credentials = !registry.credentials.is_anonymous();
-        let trusts_nobody = registry.ca_certs.as_ref().is_some_and(Roots::trusts_nobody);
-        let is_below_docker_hub =
-            matches!(&name.pattern, Pattern::Below(domain) if domain == DOCKER_HUB);
-        // What a host may not say about a pull with confidential credentials.
-        let is_unheard = is_referred && origin == Origin::Host;
-        let here = Some(&self.place);
-        let roots = self.roots_place.as_ref();
-        let skip_verify = self.skip_verify_place.as_ref();
-        let plain_http = self.plain_http_place.as_ref();
-        let warnings = [
-            (
-                has_credentials && registry.plain_http,
-                plain_http,
-                Effect::CredentialsInTheClear,
-            ),
-            (
-                has_credentials && registry.insecure_skip_verify,
-                skip_verify,
-                Effect::CredentialsToAnyone,
-            ),
-            (
-                has_credentials && name.pattern == Pattern::Any,
-                here,
-                Effect::CredentialsEverywhere,
-            ),
-            (
-                origin == Origin::Measured,
-                self.literal_places.first(),
-                Effect::Published,
-            ),
-            (
-                is_referred && registry.plain_http,
-                plain_http,
-                Effect::NotWithReference,
-            ),
-            (
-                is_referred && registry.insecure_skip_verify,
-                skip_verify,
-                Effect::NotWithReference,
-            ),
-            (
-                is_unheard,
-                self.mirror_place.as_ref(),
-                Effect::NotWithReference,
-            ),
-            (
-                is_unheard && registry.ca_certs.is_some(),
-                roots,
-                Effect::NotWithReference,
-            ),
-            (trusts_nobody && !is_unheard, roots, Effect::TrustsNobody),
-            (
-                registry.insecure_skip_verify && !trusts_nobody && !is_referred,
-                roots,
-                Effect::RootsUnused,
-            ),
-            (is_below_docker_hub, here, Effect::NotDockerHub),
-        ];
-        for (applies, place, effect) in warnings {
-            if let (true, Some(place)) = (applies, place) {
-                findings.warning(place, effect);
-            }
+    fn warn(&self, name: &RegistryName, origin: Origin, findings: &mut Findings) {
+        for (key, effect) in self.registry.effects(name, origin) {
+            let place = match key {
+                "mirror" => self.mirror_place.as_ref(),
+                "ca-certs" => self.roots_place.as_ref(),
+                "insecure-skip-verify" => self.skip_verify_place.as_ref(),
+                "plain-http" => self.plain_http_place.as_ref(),
+                _ => Some(&self.place),
+            };
+            findings.warning(place.unwrap_or(&self.place), effect);
+        }
+        if let (Origin::Measured, Some(place)) = (origin, self.literal_places.first()) {
+            findings.warning(place, Effect::Published);
         }
     }
 }

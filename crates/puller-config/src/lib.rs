@@ -66,7 +66,7 @@ pub use host::RegistryHost;
 pub use host_name::{InvalidName, MAX_HOST_BYTES};
 pub use mirror::{MAX_MIRROR_BYTES, Mirror};
 pub use name::RegistryName;
-pub use problem::{MAX_PROBLEMS, Problem, Problems, Warning};
+pub use problem::{MAX_PROBLEMS, Origin, Problem, Problems, Warning};
 pub use proxy_url::ProxyUrl;
 pub use registry::{MAX_REGISTRIES, Match, Registries, Registry};
 pub use resource_source::{InvalidResourceSource, MAX_RESOURCE_SOURCE_BYTES, ResourceSource};

@@ -85,12 +85,21 @@ fn place(line: usize, key: &str) -> String {
 
 /// Whose word a document is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub enum Origin {
     /// The owner's: it is measured, so everyone who verifies the guest knows it, and it may be
     /// believed.
     Measured,
     /// The host's.
     Host,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Measured => "the measured document",
+            Self::Host => "the node's document",
+        })
+    }
 }
 
 /// A place in the document that findings can be about.

@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Credentials, Mirror, RegistryHost, RegistryName, Roots, SecretReference};
+use crate::host_name::DOCKER_HUB;
+use crate::name::Pattern;
+use crate::{
+    Credentials, Effect, Mirror, Origin, RegistryHost, RegistryName, Roots, Rule, SecretReference,
+};
 
 /// The most entries of a document; an entry costs memory in the guest whatever its length in the
 /// document is.
@@ -30,6 +34,104 @@ pub struct Registry {
     pub mirror: Option<Mirror>,
     /// Whether the registry itself is asked, anonymously, where the mirror fails.
     pub mirror_fallback: bool,
+}
+
+impl Registry {
+    /// What counts of the entry in a pull whose credentials it refers to, without credentials: of
+    /// an entry of the host only its references, and nothing that weakens the transport.
+    #[must_use]
+    pub fn in_confidential_pull(&self, origin: Origin) -> Self {
+        let references = Self {
+            credentials_uri: self.credentials_uri.clone(),
+            ca_certs_uri: self.ca_certs_uri.clone(),
+            ..Self::default()
+        };
+        match origin {
+            Origin::Host => references,
+            Origin::Measured => Self {
+                ca_certs: self.ca_certs.clone(),
+                mirror: self.mirror.clone(),
+                mirror_fallback: self.mirror_fallback,
+                ..references
+            },
+        }
+    }
+
+    /// What the entry lends to its mirror. An unchecked certificate is the registry's own affair.
+    #[must_use]
+    pub fn lent_to_mirror(&self) -> Self {
+        Self {
+            insecure_skip_verify: false,
+            ..self.clone()
+        }
+    }
+
+    /// The key of a mirror's own entry that makes the mirror unusable: what it refers to is fetched
+    /// only for the registry that an image names. Of a confidential pull the credentials are in the
+    /// same docker configuration as the registry's.
+    pub fn unfetched_for_mirror(&self, is_confidential: bool) -> Option<&'static str> {
+        if self.credentials_uri.is_some() && !is_confidential {
+            return Some("credentials-uri");
+        }
+        self.ca_certs_uri.is_some().then_some("ca-certs-uri")
+    }
+
+    /// What the author of a legal entry may not have meant, each with its key; empty for the entry
+    /// as a whole.
+    pub fn effects(&self, name: &RegistryName, origin: Origin) -> Vec<(&'static str, Effect)> {
+        let is_referred = self.credentials_uri.is_some();
+        let counted = self.in_confidential_pull(origin);
+        let has_credentials = !self.credentials.is_anonymous();
+        let has_roots = self.ca_certs.is_some() || self.ca_certs_uri.is_some();
+        let is_lost = |is_there: bool, counts: bool| is_referred && is_there && !counts;
+        let loses_mirror = is_lost(self.mirror.is_some(), counted.mirror.is_some());
+        let loses_roots = is_lost(self.ca_certs.is_some(), counted.ca_certs.is_some());
+        let trusts_nobody = self.ca_certs.as_ref().is_some_and(Roots::trusts_nobody);
+        let is_below_docker_hub =
+            matches!(&name.pattern, Pattern::Below(domain) if domain == DOCKER_HUB);
+        let effects = [
+            (
+                has_credentials && self.plain_http,
+                "plain-http",
+                Effect::CredentialsInTheClear,
+            ),
+            (
+                has_credentials && self.insecure_skip_verify,
+                "insecure-skip-verify",
+                Effect::CredentialsToAnyone,
+            ),
+            (
+                has_credentials && name.is_any(),
+                "",
+                Effect::CredentialsEverywhere,
+            ),
+            (
+                is_lost(self.plain_http, counted.plain_http),
+                "plain-http",
+                Effect::NotWithReference,
+            ),
+            (
+                is_lost(self.insecure_skip_verify, counted.insecure_skip_verify),
+                "insecure-skip-verify",
+                Effect::NotWithReference,
+            ),
+            (loses_mirror, "mirror", Effect::NotWithReference),
+            (loses_roots, "ca-certs", Effect::NotWithReference),
+            (
+                trusts_nobody && !loses_roots,
+                "ca-certs",
+                Effect::TrustsNobody,
+            ),
+            (
+                self.insecure_skip_verify && has_roots && !trusts_nobody && !is_referred,
+                "ca-certs",
+                Effect::RootsUnused,
+            ),
+            (is_below_docker_hub, "", Effect::NotDockerHub),
+        ];
+        let applying = effects.into_iter().filter(|(applies, ..)| *applies);
+        applying.map(|(_, key, effect)| (key, effect)).collect()
+    }
 }
 
 /// All entries by name; no two names mean the same hosts.
@@ -96,6 +198,29 @@ impl Registries {
             Some((_, own)) => own.plain_http || own.insecure_skip_verify,
             None => registry.plain_http,
         }
+    }
+
+    /// Why the mirror that an entry of this document names can never be asked.
+    ///
+    /// An entry that names itself as the mirror is left to the pull: the registry itself may be
+    /// that mirror, and then its roots are fetched.
+    pub(crate) fn mirror_problem(
+        &self,
+        (name, registry): (&RegistryName, &Registry),
+        origin: Origin,
+    ) -> Option<Rule> {
+        if !self.allows_mirror_of(registry) {
+            return Some(Rule::MirrorPlainHttp);
+        }
+        let is_confidential = registry.credentials_uri.is_some();
+        let mirror = if is_confidential {
+            registry.in_confidential_pull(origin).mirror
+        } else {
+            registry.mirror.clone()
+        };
+        let (own, entry) = self.literal_entry_for(mirror?.host())?;
+        let key = entry.unfetched_for_mirror(is_confidential)?;
+        (is_confidential || own != name).then_some(Rule::MirrorReference { key })
     }
 
     /// All entries, in the order of their names.

@@ -234,6 +234,17 @@ pub enum Rule {
         with \"plain-http\" or \"insecure-skip-verify\""
     )]
     MirrorPlainHttp,
+    /// A mirror whose own entry refers to what is not fetched for mirrors.
+    #[error(
+        "the mirror's own entry has {key:?}, which is fetched only for the registry that an image \
+        names; write \"credentials-uri\" and \"ca-certs-uri\" into the measured entry of the \
+        registry, and the mirror's credentials into the same docker configuration under its own \
+        name"
+    )]
+    MirrorReference {
+        /// `credentials-uri` or `ca-certs-uri`.
+        key: &'static str,
+    },
     /// `mirror-fallback` of no mirror.
     #[error("has no \"mirror\" beside it")]
     FallbackWithoutMirror,

@@ -403,6 +403,44 @@ fn mirror_over_plain_http_needs_leave() {
     }
 }
 
+/// Such a document was once called valid, and then every pull through the mirror was refused.
+#[test]
+fn what_a_mirrors_own_entry_refers_to_is_not_fetched() {
+    let uri = |key: &str| format!("{key} = \"kbs:///default/x/y\"\n");
+    let (credentials, roots) = (uri("credentials-uri"), uri("ca-certs-uri"));
+    let is_refused = |measured: bool, registry: &str, own: &str| {
+        let text = format!(
+            "[registries.\"registry.corp\"]\nmirror = \"https://mirror.corp\"\n{registry}\
+             [registries.\"mirror.corp\"]\n{own}"
+        );
+        let parsed = if measured {
+            Document::parse_measured(text.as_bytes())
+        } else {
+            Document::parse(text.as_bytes())
+        };
+        let Err(problems) = parsed else { return false };
+        let shown = problems.to_string();
+        let expected = "line 2: registries.\"registry.corp\".mirror: the mirror's own entry has ";
+        assert!(shown.starts_with(expected), "{shown}");
+        true
+    };
+    for (registry, own, of_host, of_owner) in [
+        ("", "", false, false),
+        ("", credentials.as_str(), true, true),
+        ("", roots.as_str(), true, true),
+        ("mirror-fallback = true\n", credentials.as_str(), true, true),
+        (roots.as_str(), roots.as_str(), true, true),
+        (roots.as_str(), "", false, false),
+        // Of an entry of the host with credentials-uri the mirror does not count. The owner's
+        // mirror finds its credentials in the same docker configuration, but no roots.
+        (credentials.as_str(), credentials.as_str(), false, false),
+        (credentials.as_str(), roots.as_str(), false, true),
+    ] {
+        assert_eq!(is_refused(false, registry, own), of_host, "{registry}{own}");
+        assert_eq!(is_refused(true, registry, own), of_owner, "{registry}{own}");
+    }
+}
+
 #[test]
 fn variables_are_checked_by_key() {
     let long = format!("NO_PROXY = \"{}\"", "a,".repeat(MAX_NO_PROXY_BYTES / 2 + 1));

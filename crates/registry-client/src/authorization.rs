@@ -83,7 +83,7 @@ impl Authorization {
             return Ok(renewed.clone());
         }
         let is_anonymous = matches!(source.credentials, Credentials::Anonymous);
-        if is_plain && !is_anonymous && !source.authority.registry.plain_http {
+        if is_plain && !is_anonymous && !source.may_tell("http") {
             return Err(Error::CredentialsInClear {
                 host: source.host(),
                 authority: source.authority.to_string(),
@@ -129,8 +129,7 @@ impl State {
         let request = TokenRequest {
             host: &source.host(),
             repository,
-            credentials: &source.credentials,
-            authority: &source.authority,
+            source,
             is_plain,
         };
         let token = token::fetch(transport, &challenge, &request).await?;

@@ -85,8 +85,8 @@ impl Clients {
     ///
     /// # Errors
     ///
-    /// [`Error::Forbidden`] where nobody is trusted, [`Error::Client`] where the document's roots
-    /// cannot be used, [`Error::Route`] where they would have to be fetched.
+    /// [`Error::Route`] where nobody is trusted or the roots would have to be fetched,
+    /// [`Error::Client`] where they cannot be used.
     pub fn client(&self, url: &Url, trust: &Trust) -> Result<(Client, Protocol), Error> {
         let known = self.known().get(&key(url)).cloned();
         match known {
@@ -157,14 +157,8 @@ impl Clients {
 
     fn build(&self, url: &Url, trust: &Trust, protocol: Protocol) -> Result<Client, Error> {
         let host = host_of(url);
-        trust.authority.check_roots()?;
+        trust.authority.check_allowed(&host)?;
         let roots = trust.authority.registry.ca_certs.as_ref();
-        if roots.is_some_and(|roots| roots.trusts_nobody()) {
-            return Err(Error::Forbidden {
-                host,
-                authority: trust.authority.to_string(),
-            });
-        }
         let proxy = self.proxies.for_url(url).filter(|proxy| proxy.is_tls());
         let proxy = match proxy {
             None => None,
@@ -231,7 +225,7 @@ fn unbracketed(host: &str) -> &str {
 mod tests {
     use super::*;
     use crate::Documents;
-    use pull_route::Source;
+    use pull_route::{Route, Source};
     use puller_config::RegistryHost;
 
     /// What a source at `registry.corp` knows, after it has been asked itself.
@@ -240,7 +234,12 @@ mod tests {
             .load()
             .unwrap();
         let host = RegistryHost::of_url(&url("https://registry.corp/")).unwrap();
-        let source = Source::order(&host, &settings).unwrap().remove(0);
+        let plan = settings.plan(&host).unwrap();
+        let Route {
+            settings,
+            mut sources,
+        } = plan.fill(None, None, "team/app").unwrap();
+        let source = sources.remove(0);
         let clients = Clients::new(settings, &Patience::default());
         ask(&source, &clients, "https://registry.corp/");
         (source, clients)

@@ -5,8 +5,8 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pull_route::{Origin, PlacedDocument, Settings};
-use puller_config::{Document, MAX_DOCUMENT_BYTES};
+use pull_route::{PlacedDocument, Settings};
+use puller_config::{Document, MAX_DOCUMENT_BYTES, Origin};
 use zeroize::Zeroizing;
 
 use crate::error::Error;
@@ -55,7 +55,7 @@ impl Documents {
         let measured = measured.map(|path| load(path, Origin::Measured));
         Ok(Settings::new(
             measured.transpose()?.unwrap_or_default(),
-            load(&self.configuration, Origin::Configuration)?,
+            load(&self.configuration, Origin::Host)?,
         ))
     }
 }
@@ -87,7 +87,7 @@ fn load(path: &Path, origin: Origin) -> Result<PlacedDocument, Error> {
         .map_err(unreadable)?;
     let checked = match origin {
         Origin::Measured => Document::parse_measured(&text),
-        Origin::Configuration => Document::parse(&text),
+        Origin::Host => Document::parse(&text),
     };
     let checked = checked.map_err(|problems| Error::ConfigurationInvalid {
         path: path.to_owned(),

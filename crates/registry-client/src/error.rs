@@ -4,8 +4,8 @@
 use std::io;
 use std::path::PathBuf;
 
-use pull_route::{Authority, Source};
-use puller_config::{Credentials, Problems};
+use pull_route::{Reason, Source};
+use puller_config::Problems;
 use reqwest::StatusCode;
 
 use crate::attempt::{self, Attempt, may_pass};
@@ -86,24 +86,14 @@ pub enum Error {
         over_tls: Box<Error>,
     },
     /// A host's certificate is not acceptable.
-    #[error("the certificate of {host} is not trusted: {reason}; {roots}")]
+    #[error("the certificate of {host} is not trusted: {reason}; trusted roots: {roots}")]
     Certificate {
         /// Host and port.
         host: String,
         /// What is wrong with the certificate.
         reason: String,
-        /// Which roots were asked, and by whose order.
-        roots: String,
-    },
-    /// The entry trusts nobody.
-    #[error(
-        "{authority} forbids {host}: its \"ca-certs\" holds no certificate and so trusts nobody"
-    )]
-    Forbidden {
-        /// Host and port.
-        host: String,
-        /// The entry.
-        authority: String,
+        /// Which roots are trusted, and by which entry.
+        roots: Box<Reason>,
     },
     /// Credentials would be readable on the wire.
     #[error(
@@ -130,12 +120,12 @@ pub enum Error {
         place: &'static str,
     },
     /// The registry wants credentials and there are none.
-    #[error("{host} wants credentials (401 Unauthorized) and was asked anonymously: {authority}")]
+    #[error("{host} wants credentials (401 Unauthorized) and was asked anonymously: {reason}")]
     CredentialsMissing {
         /// Host and port.
         host: String,
         /// Why there are none.
-        authority: String,
+        reason: Box<Reason>,
     },
     /// The credentials at hand do not fit what is asked for.
     #[error("{host} {rule}")]
@@ -241,8 +231,7 @@ impl Error {
                 .last()
                 .map_or(Kind::Internal, |attempt| attempt.error.kind()),
             Self::Refused { status, .. } if may_pass(*status) => Kind::Unreachable,
-            Self::Forbidden { .. }
-            | Self::CredentialsInClear { .. }
+            Self::CredentialsInClear { .. }
             | Self::CredentialsRefused { .. }
             | Self::CredentialsMissing { .. }
             | Self::Challenge { .. }
@@ -288,20 +277,16 @@ impl Error {
 
     /// Nobody is let in as who the puller is at this source.
     pub(crate) fn refused(source: &Source) -> Self {
-        Self::refused_by(source.host(), &source.authority, &source.credentials)
+        Self::refused_by(source.host(), source)
     }
 
-    /// Nobody is let in with these credentials.
-    pub(crate) fn refused_by(
-        host: String,
-        authority: &Authority,
-        credentials: &Credentials,
-    ) -> Self {
-        if credentials.is_anonymous() {
-            let authority = authority.to_string();
-            return Self::CredentialsMissing { host, authority };
+    /// Another host, such as its token server, lets nobody in as who the puller is at this source.
+    pub(crate) fn refused_by(host: String, source: &Source) -> Self {
+        if let Some(reason) = &source.why_anonymous {
+            let reason = Box::new(reason.clone());
+            return Self::CredentialsMissing { host, reason };
         }
-        let (authority, place) = authority.credentials_source();
+        let (authority, place) = source.authority.credentials_source();
         Self::CredentialsRefused {
             host,
             authority,
@@ -334,7 +319,9 @@ fn kind_of(error: &pull_route::Error) -> Kind {
         | pull_route::Error::ConfidedPlain { .. }
         | pull_route::Error::Unresolved { .. }
         | pull_route::Error::MirrorReference { .. } => Kind::Data,
-        pull_route::Error::PlainHttp { .. } | pull_route::Error::Realm { .. } => Kind::Denied,
+        pull_route::Error::Forbidden { .. }
+        | pull_route::Error::PlainHttp { .. }
+        | pull_route::Error::Realm { .. } => Kind::Denied,
         pull_route::Error::Address { .. } => Kind::Unreachable,
         pull_route::Error::Internal(_) => Kind::Internal,
     }

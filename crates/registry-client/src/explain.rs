@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 
-use pull_route::{Authority, Settings, Trust, host_of, quoted};
+use pull_route::{Settings, Trust, host_of, quoted};
 use puller_config::ProxyUrl;
 use url::Url;
 
@@ -34,7 +34,7 @@ pub fn request(
         return Error::Certificate {
             host,
             reason: fault.reason,
-            roots: roots(&authority),
+            roots: Box::new(authority.roots()),
         }
         .into();
     }
@@ -88,19 +88,6 @@ pub fn via(proxy: Option<&ProxyUrl>) -> String {
     proxy
         .map(|proxy| format!(" through the proxy {proxy} of [extra-env]"))
         .unwrap_or_default()
-}
-
-fn roots(authority: &Authority) -> String {
-    match &authority.registry.ca_certs {
-        Some(roots) => {
-            let count = roots.certificates().len();
-            format!(
-                "the only trusted roots are the {count} in {}",
-                authority.roots_source()
-            )
-        }
-        None => format!("the web's public roots were used: {}", authority.no_roots()),
-    }
 }
 
 /// A failure of the proxy and not of the host behind it.

@@ -150,8 +150,7 @@ impl Session {
                 .source
                 .url(scheme, &self.repository, wanted.kind, wanted.name)?;
             // A token that everyone is given is no secret.
-            let is_safe = scheme == "https"
-                || self.source.authority.registry.plain_http
+            let is_safe = self.source.may_tell(scheme)
                 || matches!(self.source.credentials, Credentials::Anonymous);
             Ok(Request {
                 accept: wanted.accept,

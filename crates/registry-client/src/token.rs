@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use pull_route::{Authority, host_of};
+use pull_route::{Source, host_of};
 use puller_config::Credentials;
 use reqwest::StatusCode;
 use reqwest::header::HeaderValue;
@@ -46,10 +46,8 @@ pub struct TokenRequest<'a> {
     pub host: &'a str,
     /// The repository to read from.
     pub repository: &'a str,
-    /// Who the puller is.
-    pub credentials: &'a Credentials,
-    /// The entry that says so.
-    pub authority: &'a Authority,
+    /// Who the puller is, and by which entry.
+    pub source: &'a Source,
     /// Whether the registry was asked over plain HTTP.
     pub is_plain: bool,
 }
@@ -117,7 +115,7 @@ async fn ask(
 ) -> Result<Answer, Failure> {
     let scopes = scopes(challenge, request.repository);
     let service = challenge.parameter("service");
-    let basic = match request.credentials {
+    let basic = match &request.source.credentials {
         Credentials::Basic { username, password } => {
             Some(basic_header(username, password.expose())?)
         }
@@ -151,7 +149,7 @@ fn refused(status: StatusCode, answer: &Answer, request: &TokenRequest<'_>) -> F
     match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::BAD_REQUEST => {
             let host = format!("the token server {host} of {}", request.host);
-            Error::refused_by(host, request.authority, request.credentials).into()
+            Error::refused_by(host, request.source).into()
         }
         status if may_pass(status) => {
             let error = Error::Refused {

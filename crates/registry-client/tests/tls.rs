@@ -159,7 +159,7 @@ fn a_wrong_certificate_is_described() {
         "for \"localhost\", issued by \"CN=unknown\", valid from 1975-01-01 to 4096-01-01"
             .to_owned(),
         "expected was one for \"localhost\"".to_owned(),
-        "the only trusted roots are the 1 in \"ca-certs\" of entry \"localhost.\"".to_owned(),
+        "trusted roots: only the 1 in \"ca-certs\" of entry \"localhost.\"".to_owned(),
     ] {
         assert!(error.contains(&words), "{words}: {error}");
     }
@@ -174,7 +174,7 @@ fn a_wrong_certificate_is_described() {
     );
     let error = refusal("", &host);
     assert!(
-        error.contains("the web's public roots were used: no entry of"),
+        error.contains("trusted roots: the web's public roots: no entry of"),
         "{error}"
     );
     assert!(server.requests().is_empty());

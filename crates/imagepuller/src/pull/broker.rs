@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use docker_config::DockerConfig;
 use kbs_client::attester::{Attester, Sample};
 use kbs_client::{Client, Limits};
-use pull_route::Settings;
+use pull_route::{Route, Settings};
 use puller_config::{RegistryHost, ResourceUri, Resources, Roots, SecretReference};
 use zeroize::Zeroizing;
 
@@ -46,23 +46,22 @@ impl Broker {
         Ok(self.client(settings)?.resource(uri).await?)
     }
 
-    /// The settings for one pull, with what they name by reference put in. A reference that cannot
-    /// be had ends the pull: there is no falling back to credentials that the host gives, nor to
-    /// none.
+    /// The route of one pull, with what the documents name by reference put in. A reference that
+    /// cannot be had ends the pull: there is no falling back to credentials that the host gives,
+    /// nor to none.
     pub async fn settle(
         &self,
         settings: Settings,
         registry: &RegistryHost,
         repository: &str,
-    ) -> Result<Settings, Error> {
-        let authority = settings.registry(registry);
-        let entry = &authority.registry;
+    ) -> Result<Route, Error> {
+        let plan = settings.plan(registry)?;
         let unread = |what: &'static str, rule: String| Error::Fetched {
             what,
-            authority: authority.to_string(),
+            authority: plan.authority().to_string(),
             rule,
         };
-        let roots = match &entry.ca_certs_uri {
+        let roots = match plan.ca_certs_uri() {
             Some(reference) => {
                 let text = self.fetch(reference, &settings).await?;
                 let roots = std::str::from_utf8(&text).ok();
@@ -76,22 +75,21 @@ impl Broker {
             }
             None => None,
         };
-        match (&entry.credentials_uri, roots) {
-            (None, None) => Ok(settings),
-            (None, Some(roots)) => Ok(settings.with_roots(registry, roots)),
-            (Some(reference), roots) => {
+        let fetched = match plan.credentials_uri() {
+            Some(reference) => {
                 let text = self.fetch(reference, &settings).await?;
-                // Not even where it broke off: whoever chose the reference may have chosen another
-                // secret, to measure it.
-                let fetched = DockerConfig::parse(&text).map_err(|error| {
+                // Not even where it broke off: the host may have chosen another secret, to measure
+                // it.
+                Some(DockerConfig::parse(&text).map_err(|error| {
                     unread(
                         "credentials-uri",
                         format!("is no docker configuration: {}", error.without_place()),
                     )
-                })?;
-                Ok(settings.confided(fetched, roots, registry, repository)?)
+                })?)
             }
-        }
+            None => None,
+        };
+        Ok(plan.fill(fetched.as_ref(), roots, repository)?)
     }
 
     /// The client for what the settings say now.

@@ -48,8 +48,8 @@ pub async fn pull_to(
         Wanted::Pinned(image) => (image.registry(), image.repository()),
         Wanted::Tagged(image) => (image.registry(), image.repository()),
     };
-    let settings = puller.settings(registry, repository).await?;
-    let sources = Sources::new(registry, repository, &settings, &puller.options)?;
+    let route = puller.route(registry, repository).await?;
+    let sources = Sources::new(&route, repository, &puller.options);
     let digest = match wanted {
         Wanted::Pinned(image) => image.digest().clone(),
         Wanted::Tagged(image) => {
@@ -62,7 +62,7 @@ pub async fn pull_to(
             digest
         }
     };
-    let (image, layers) = puller.fetch(&sources, &digest, &settings).await?;
+    let (image, layers) = puller.fetch(&sources, &digest, &route.settings).await?;
     blocking(move || {
         let rootfs = prepared.stage.path().join("rootfs");
         flatten::flatten(&layers, &rootfs)?;

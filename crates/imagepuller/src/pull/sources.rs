@@ -3,9 +3,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use pull_route::Settings;
-use pull_route::Source;
-use puller_config::RegistryHost;
+use pull_route::Route;
 use registry_client::registry::Registry;
 
 use super::Options;
@@ -28,25 +26,18 @@ struct One {
 }
 
 impl Sources {
-    /// The mirror and the registry that the settings name for a repository.
-    pub fn new(
-        registry: &RegistryHost,
-        repository: &str,
-        settings: &Settings,
-        options: &Options,
-    ) -> Result<Self, Error> {
-        let all = Source::order(registry, settings)?
-            .into_iter()
-            .map(|source| One {
-                name: source.to_string(),
-                registry: Registry::new(source, repository, settings, &options.patience),
-                down: OnceLock::new(),
-            })
-            .collect();
-        Ok(Self {
-            all,
+    /// The mirror and the registry of a repository's route.
+    pub fn new(route: &Route, repository: &str, options: &Options) -> Self {
+        let (settings, patience) = (&route.settings, &options.patience);
+        let all = route.sources.iter().map(|source| One {
+            name: source.to_string(),
+            registry: Registry::new(source.clone(), repository, settings, patience),
+            down: OnceLock::new(),
+        });
+        Self {
+            all: all.collect(),
             progress: options.progress.clone(),
-        })
+        }
     }
 
     /// Asks one source after another until one gives what is wanted, verified.

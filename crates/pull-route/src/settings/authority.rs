@@ -3,43 +3,44 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use puller_config::Registry;
+use puller_config::{Origin, Registry, RegistryName, Roots};
 
-use super::Origin;
 use crate::error::Error;
-
-/// The keys of references.
-const CREDENTIALS_URI: &str = "credentials-uri";
-const CA_CERTS_URI: &str = "ca-certs-uri";
+use crate::reason::Reason;
 
 /// An entry of a document, or the defaults.
 #[derive(Clone, Debug)]
 pub struct Authority {
     /// What holds.
     pub registry: Registry,
-    pub(super) name: AuthorityName,
+    /// Which entry it is.
+    pub name: EntryName,
     /// Whether its CAs were fetched by reference.
-    pub(super) has_fetched_roots: bool,
-    /// Whether it holds for a pull with credentials that were fetched by reference.
-    pub(super) is_confided: bool,
+    pub(crate) has_fetched_roots: bool,
+    /// Whether it holds for a pull with credentials that are fetched by reference.
+    pub(crate) is_confidential: bool,
     /// Whether its own credentials are among them.
-    pub(super) has_fetched_credentials: bool,
+    pub(crate) has_fetched_credentials: bool,
 }
 
-#[derive(Clone, Debug)]
-pub(super) enum AuthorityName {
-    Entry(String, Origin),
+/// Which entry it is, or why there is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EntryName {
+    /// An entry, and who wrote it.
+    Entry(RegistryName, Origin),
+    /// None of the documents at these paths has one.
     NoEntry(Vec<PathBuf>),
+    /// There is no document at this path.
     NoDocument(PathBuf),
 }
 
 impl Authority {
-    pub(super) fn new(name: AuthorityName, registry: Registry) -> Self {
+    pub(crate) fn new(name: EntryName, registry: Registry) -> Self {
         Self {
             registry,
             name,
             has_fetched_roots: false,
-            is_confided: false,
+            is_confidential: false,
             has_fetched_credentials: false,
         }
     }
@@ -47,22 +48,30 @@ impl Authority {
     /// Which document the entry is in, if there is an entry.
     pub fn origin(&self) -> Option<Origin> {
         match &self.name {
-            AuthorityName::Entry(_, origin) => Some(*origin),
-            AuthorityName::NoEntry(_) | AuthorityName::NoDocument(_) => None,
+            EntryName::Entry(_, origin) => Some(*origin),
+            EntryName::NoEntry(_) | EntryName::NoDocument(_) => None,
         }
     }
 
-    pub(super) fn is_measured(&self) -> bool {
+    pub(crate) fn is_measured(&self) -> bool {
         self.origin() == Some(Origin::Measured)
     }
 
-    /// The key of a reference that was not fetched. Without it nothing is asked: that would be
-    /// anonymously, or trusting the web.
-    pub fn unresolved(&self) -> Option<&'static str> {
-        if self.registry.credentials_uri.is_some() {
-            Some(CREDENTIALS_URI)
-        } else {
-            self.registry.ca_certs_uri.is_some().then_some(CA_CERTS_URI)
+    /// What counts of it in a confidential pull, without credentials.
+    pub(crate) fn confidential(&self) -> Self {
+        let origin = self.origin().unwrap_or(Origin::Host);
+        let registry = self.registry.in_confidential_pull(origin);
+        Self {
+            is_confidential: true,
+            ..Self::new(self.name.clone(), registry)
+        }
+    }
+
+    /// What it lends to its mirror.
+    pub(crate) fn lent(&self) -> Self {
+        Self {
+            registry: self.registry.lent_to_mirror(),
+            ..self.clone()
         }
     }
 
@@ -80,22 +89,49 @@ impl Authority {
         Err(Error::Unresolved { authority })
     }
 
-    /// Where its roots are from.
-    pub fn roots_source(&self) -> String {
-        if self.has_fetched_roots {
-            format!("what \"ca-certs-uri\" of {self} names")
-        } else {
-            format!("\"ca-certs\" of {self}")
+    /// Which roots are trusted, and by which entry.
+    pub fn roots(&self) -> Reason {
+        let entry = self.name.clone();
+        match &self.registry.ca_certs {
+            _ if self.has_fetched_roots || self.registry.ca_certs_uri.is_some() => {
+                Reason::FetchedRoots(entry)
+            }
+            Some(roots) if roots.trusts_nobody() => Reason::NoRoots(entry),
+            Some(roots) => Reason::GivenRoots {
+                count: roots.certificates().len(),
+                entry,
+            },
+            None => Reason::WebRoots(self.no_roots()),
         }
     }
 
+    /// Whether the host may be asked at all.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unresolved`] as of [`Authority::check_roots`], [`Error::Forbidden`] where nobody is
+    /// trusted.
+    pub fn check_allowed(&self, host: &str) -> Result<(), Error> {
+        self.check_roots()?;
+        if self
+            .registry
+            .ca_certs
+            .as_ref()
+            .is_some_and(Roots::trusts_nobody)
+        {
+            let (host, reason) = (host.to_owned(), Box::new(self.roots()));
+            return Err(Error::Forbidden { host, reason });
+        }
+        Ok(())
+    }
+
     /// Why the web's roots hold: the entry has none of its own, or there is no entry.
-    pub fn no_roots(&self) -> String {
+    fn no_roots(&self) -> String {
         match &self.name {
-            AuthorityName::Entry(_, Origin::Configuration) if self.is_confided => {
+            EntryName::Entry(_, Origin::Host) if self.is_confidential => {
                 format!("{self} has \"credentials-uri\" and no \"ca-certs-uri\" beside it")
             }
-            AuthorityName::Entry(..) => format!("{self} has no \"ca-certs\""),
+            EntryName::Entry(..) => format!("{self} has no \"ca-certs\""),
             _ => self.to_string(),
         }
     }
@@ -114,21 +150,27 @@ impl Authority {
     }
 
     /// Why plain HTTP is not spoken.
-    pub fn no_plain_http(&self) -> String {
-        if self.is_confided {
-            "which a pull with confidential credentials never is".to_owned()
+    pub fn no_plain_http(&self) -> Reason {
+        if self.is_confidential {
+            Reason::NeverPlainHttp
         } else {
-            format!("which {self} does not allow (\"plain-http = true\")")
+            Reason::NoPlainHttp(self.name.clone())
         }
     }
 }
 
 impl fmt::Display for Authority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.name {
-            AuthorityName::Entry(key, Origin::Configuration) => write!(f, "entry {key:?}"),
-            AuthorityName::Entry(key, Origin::Measured) => write!(f, "measured entry {key:?}"),
-            AuthorityName::NoEntry(paths) => {
+        self.name.fmt(f)
+    }
+}
+
+impl fmt::Display for EntryName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Entry(key, Origin::Host) => write!(f, "entry \"{key}\""),
+            Self::Entry(key, Origin::Measured) => write!(f, "measured entry \"{key}\""),
+            Self::NoEntry(paths) => {
                 let paths: Vec<_> = paths
                     .iter()
                     .map(|path| path.display().to_string())
@@ -136,10 +178,10 @@ impl fmt::Display for Authority {
                 write!(f, "no entry of {} matches this host", paths.join(" or "))
             }
             // A person's own pull, without `--config`.
-            AuthorityName::NoDocument(path) if path == Path::new("") => {
+            Self::NoDocument(path) if path == Path::new("") => {
                 f.write_str("no configuration was given")
             }
-            AuthorityName::NoDocument(path) => {
+            Self::NoDocument(path) => {
                 write!(
                     f,
                     "no configuration disk was found, {} does not exist",

@@ -6,7 +6,7 @@ use puller_config::{Checked, RegistryHost};
 
 use super::*;
 
-pub(super) fn settings(measured: &str, configuration: &str) -> Settings {
+pub(crate) fn settings(measured: &str, configuration: &str) -> Settings {
     let placed = |path: &str, checked: Checked| PlacedDocument {
         document: Arc::new(checked.document),
         path: path.into(),
@@ -24,15 +24,15 @@ pub(super) fn settings(measured: &str, configuration: &str) -> Settings {
     )
 }
 
-pub(super) fn host(text: &str) -> RegistryHost {
+pub(crate) fn host(text: &str) -> RegistryHost {
     RegistryHost::parse(text).unwrap()
 }
 
-pub(super) fn entry(name: &str, keys: &str) -> String {
+pub(crate) fn entry(name: &str, keys: &str) -> String {
     format!("[registries.\"{name}\"]\n{keys}")
 }
 
-pub(super) fn login(user: &str) -> String {
+pub(crate) fn login(user: &str) -> String {
     format!("username = \"{user}\"\npassword = \"hunter2\"\n")
 }
 

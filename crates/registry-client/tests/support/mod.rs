@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use oci_image::digest::Digest;
 use oci_image::reference::ImageReference;
-use pull_route::Source;
+use pull_route::Route;
 use registry_client::Documents;
 use registry_client::registry::Registry;
 use registry_client::{Error, Patience};
@@ -67,7 +67,12 @@ pub fn open(document: &str, host: &str, patience: &Patience) -> Result<Registry,
     file.write_all(document.as_bytes()).unwrap();
     let image = ImageReference::parse(&format!("{host}/team/app@{}", digest())).unwrap();
     let settings = Documents::of(file.path()).load()?;
-    let source = Source::order(image.registry(), &settings)?.remove(0);
+    let plan = settings.plan(image.registry())?;
+    let Route {
+        settings,
+        mut sources,
+    } = plan.fill(None, None, image.repository())?;
+    let source = sources.remove(0);
     Ok(Registry::new(
         source,
         image.repository(),

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use docker_config::DockerConfig;
 use oci_image::reference::ImageReference;
-use pull_route::Source;
+use pull_route::Route;
 use puller_config::Roots;
 use registry_client::Documents;
 use registry_client::Error;
@@ -89,16 +89,15 @@ impl Parties {
         let name = self.name;
         let image = format!("{name}:{port}/team/app@{}", digest());
         let image = ImageReference::parse(&image).unwrap();
-        let entry = settings.registry(image.registry()).registry;
-        assert!(entry.credentials_uri.is_some());
+        let plan = settings.plan(image.registry())?;
+        assert!(plan.credentials_uri().is_some());
         let json = format!("{{\"auths\":{{\"{name}:{named}\":{{{members}}}}}}}");
         let fetched = DockerConfig::parse(json.as_bytes()).unwrap();
-        let roots = entry.ca_certs_uri.map(|_| self.owner.certificate());
+        let roots = plan.ca_certs_uri().map(|_| self.owner.certificate());
         let roots = roots.map(|text| Roots::parse(text).unwrap());
         let repository = image.repository();
-        let settings = settings.confided(fetched, roots, image.registry(), repository)?;
+        let Route { settings, sources } = plan.fill(Some(&fetched), roots, repository)?;
         run(async {
-            let sources = Source::order(image.registry(), &settings)?;
             assert_eq!(sources.len(), 1);
             for source in sources {
                 let registry = Registry::new(source, repository, &settings, &once());

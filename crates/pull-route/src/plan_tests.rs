@@ -8,10 +8,9 @@ use docker_config::DockerConfig;
 use puller_config::{Credentials, Roots};
 use url::Url;
 
-use super::tests::{entry, host, login, settings};
-use super::*;
-use crate::source::Source;
+use crate::settings::tests::{entry, host, login, settings};
 use crate::trust::{Trust, check_plain, check_realm};
+use crate::{Error, Reason, Route, Settings};
 
 fn certificate(name: &str) -> String {
     let names = vec![name.to_owned()];
@@ -62,18 +61,25 @@ fn ca(name: &str) -> String {
     format!("ca-certs = \"\"\"\n{}\"\"\"\n", certificate(name))
 }
 
-/// What is in charge in a confided pull from `registry.corp/team/app`, and for whom.
-fn confided(measured: &str, configuration: &str, keys: &[&str]) -> Result<Settings, Error> {
-    settings(measured, configuration).confided(
-        fetched(keys),
+/// The pull from `registry.corp/team/app` with what was fetched.
+fn confided(measured: &str, configuration: &str, keys: &[&str]) -> Result<Route, Error> {
+    fill(
+        &settings(measured, configuration),
+        "registry.corp",
+        Some(&fetched(keys)),
         None,
-        &host("registry.corp"),
-        "team/app",
     )
 }
 
-fn order(settings: &Settings) -> Vec<Source> {
-    Source::order(&host("registry.corp"), settings).unwrap()
+fn fill(
+    settings: &Settings,
+    registry: &str,
+    fetched: Option<&DockerConfig>,
+    roots: Option<Roots>,
+) -> Result<Route, Error> {
+    settings
+        .plan(&host(registry))?
+        .fill(fetched, roots, "team/app")
 }
 
 #[test]
@@ -99,10 +105,9 @@ fn the_fetched_document_names_the_registry() {
         let (by_owner, by_host) = (confided(&document, "", keys), confided("", &document, keys));
         for confided in [by_owner, by_host] {
             match (confided, expected) {
-                (Ok(settings), Some(expected)) => {
-                    let sources = order(&settings);
-                    assert_eq!(sources.len(), 1);
-                    assert_eq!(user(&sources[0].credentials), named(expected));
+                (Ok(route), Some(expected)) => {
+                    assert_eq!(route.sources.len(), 1);
+                    assert_eq!(user(&route.sources[0].credentials), named(expected));
                 }
                 (Err(error), None) => {
                     assert!(matches!(error, Error::NotConfided { .. }), "{error}");
@@ -123,8 +128,7 @@ fn the_fetched_document_names_the_registry() {
     ] {
         let config = DockerConfig::parse(json.as_bytes()).unwrap();
         let settings = settings("", &document);
-        let error = settings.confided(config, None, &host("registry.corp"), "team/app");
-        let error = error.unwrap_err();
+        let error = fill(&settings, "registry.corp", Some(&config), None).unwrap_err();
         assert!(matches!(error, Error::NotConfided { .. }), "{error}");
         assert!(!error.to_string().contains("hunter2"));
     }
@@ -141,8 +145,7 @@ fn nothing_of_the_host_but_its_proxies_is_left() {
         &entry("registry.corp:80", &format!("{}{EVIL}", login("thief"))),
     ]
     .concat();
-    let settings = confided("", &configuration, &["registry.corp"]).unwrap();
-    let sources = order(&settings);
+    let Route { settings, sources } = confided("", &configuration, &["registry.corp"]).unwrap();
     assert_eq!(sources.len(), 1);
     let source = &sources[0];
     assert_eq!(source.to_string(), "registry registry.corp");
@@ -175,7 +178,7 @@ fn nothing_of_the_host_but_its_proxies_is_left() {
         if url.scheme() == "https" {
             assert!(plain.is_ok() && realm.is_ok(), "{url}");
         } else {
-            assert!(plain.unwrap_err().contains("never is"), "{url}");
+            assert!(plain.unwrap_err().contains("over TLS only"), "{url}");
             assert!(matches!(realm, Err(Error::Realm { .. })), "{url}");
         }
     }
@@ -191,12 +194,13 @@ fn docker_hub_is_itself_under_all_its_names() {
         ("docker.io", "https://index.docker.io/v1/"),
         ("index.docker.io", "registry-1.docker.io"),
     ] {
-        let settings = hub.confided(fetched(&[key]), None, &host(name), "library/alpine");
-        let sources = Source::order(&host(name), &settings.unwrap()).unwrap();
+        let sources = fill(&hub, name, Some(&fetched(&[key])), None)
+            .unwrap()
+            .sources;
         assert_eq!(sources[0].host(), "registry-1.docker.io");
         assert_eq!(user(&sources[0].credentials), named(key));
     }
-    let error = hub.confided(fetched(&["docker.io"]), None, &host("docker.io:5000"), "x");
+    let error = fill(&hub, "docker.io:5000", Some(&fetched(&["docker.io"])), None);
     assert!(matches!(error, Err(Error::NotConfided { .. })));
 }
 
@@ -256,12 +260,11 @@ fn the_owners_cas_and_mirrors_stay_and_what_weakens_goes() {
             entry("mirror.corp", &format!("{}{EVIL}", login("thief"))),
         ]
         .concat();
-        let settings = match (confided(&measured, &evil, keys), expected) {
-            (Ok(settings), Some(_)) => settings,
+        let Route { settings, sources } = match (confided(&measured, &evil, keys), expected) {
+            (Ok(route), Some(_)) => route,
             (Err(Error::NotConfided { .. }), None) => continue,
             (confided, _) => panic!("{measured} {keys:?}: {confided:?}"),
         };
-        let sources = order(&settings);
         let shown: Vec<_> = sources
             .iter()
             .map(|source| format!("{source} as {}", user(&source.credentials)))
@@ -278,8 +281,8 @@ fn the_owners_cas_and_mirrors_stay_and_what_weakens_goes() {
     assert!(matches!(error, Error::ConfidedPlain { .. }), "{error}");
 
     let named = registry(&ca("owner")) + &entry("token.corp", &format!("{}{EVIL}", ca("token")));
-    let settings = confided(&named, "", &both).unwrap();
-    let source = &order(&settings)[0];
+    let Route { settings, sources } = confided(&named, "", &both).unwrap();
+    let source = &sources[0];
     let count = |url: &str| {
         let trust = Trust::of(&Url::parse(url).unwrap(), source, &settings);
         assert!(!trust.skip_verify && !trust.plain_http, "{url}");
@@ -304,70 +307,77 @@ fn fetched_cas_replace_all_others() {
         let settings = settings(measured, configuration);
         let fetch = |roots| {
             let keys = fetched(&["registry.corp"]);
-            settings.confided(keys, roots, &host("registry.corp"), "app")
+            fill(&settings, "registry.corp", Some(&keys), roots)
         };
         // Without them it would be the web's.
         assert!(matches!(fetch(None), Err(Error::Internal(_))));
         let fetched_roots = roots("fetched");
-        let confided = fetch(Some(fetched_roots.clone())).unwrap();
-        let source = order(&confided).remove(0);
+        let source = fetch(Some(fetched_roots.clone()))
+            .unwrap()
+            .sources
+            .remove(0);
         assert_eq!(source.authority.registry.ca_certs, Some(fetched_roots));
-        let from = source.authority.roots_source();
-        assert!(from.starts_with("what \"ca-certs-uri\" of "), "{from}");
+        assert!(matches!(source.authority.roots(), Reason::FetchedRoots(_)));
     }
     // CAs alone are no secret; everything else stays as it is.
     let keys = format!("{}{uri}mirror = \"https://mirror.corp\"\n", login("user"));
     let settings = settings("", &entry(".corp", &keys));
-    let at = host("registry.corp");
-    assert!(matches!(
-        Source::order(&at, &settings),
-        Err(Error::Internal(_))
-    ));
-    let settings = settings.with_roots(&at, roots("fetched"));
-    let source = order(&settings).remove(0);
+    let refused = fill(&settings, "registry.corp", None, None);
+    assert!(matches!(refused, Err(Error::Internal(_))));
+    let route = fill(&settings, "registry.corp", None, Some(roots("fetched"))).unwrap();
+    let source = &route.sources[0];
     assert_eq!(source.to_string(), "mirror mirror.corp");
     assert_eq!(user(&source.credentials), "user");
     assert!(source.authority.registry.ca_certs.is_some());
-    assert!(
-        settings
-            .registry(&host("other.corp"))
-            .unresolved()
-            .is_some()
-    );
+    // They are for this registry alone, not for others that the entry holds for.
+    let other = route.settings.registry(&host("other.corp"));
+    assert!(other.registry.ca_certs_uri.is_some());
+    let same = route.settings.registry(&host("registry.corp"));
+    assert!(same.registry.ca_certs_uri.is_none());
 }
 
 /// A reference that nobody fetched once meant no credentials, and so an anonymous pull.
 #[test]
 fn a_reference_that_was_not_fetched_is_an_error() {
     let document = entry("registry.corp", BY_REFERENCE);
-    let at = host("registry.corp");
     for (measured, configuration) in [(document.as_str(), ""), ("", document.as_str())] {
-        let error = Source::order(&at, &settings(measured, configuration)).unwrap_err();
+        let settings = settings(measured, configuration);
+        let error = fill(&settings, "registry.corp", None, None).unwrap_err();
         assert!(error.to_string().contains("was not fetched"), "{error}");
     }
     let none = settings("", &entry("registry.corp", &login("x")));
-    let error = none.confided(fetched(&["registry.corp"]), None, &at, "app");
-    assert!(matches!(error, Err(Error::Internal(_))));
+    let unasked = fill(
+        &none,
+        "registry.corp",
+        Some(&fetched(&["registry.corp"])),
+        None,
+    );
+    assert!(matches!(unasked, Err(Error::Internal(_))));
 
+    // In one document the two are refused when it is read.
     let mirror = "mirror = \"https://mirror.corp\"\n";
     let registry = entry("registry.corp", &format!("{}{mirror}", login("x")));
     for reference in [BY_REFERENCE, "ca-certs-uri = \"kbs:///default/ca/test\"\n"] {
-        let both = registry.clone() + &entry("mirror.corp", reference);
-        for (measured, configuration) in [(both.as_str(), ""), ("", both.as_str())] {
-            let error = Source::order(&at, &settings(measured, configuration)).unwrap_err();
-            assert!(matches!(error, Error::MirrorReference { .. }), "{error}");
-        }
+        let settings = settings(&entry("mirror.corp", reference), &registry);
+        let error = settings.plan(&host("registry.corp")).unwrap_err();
+        assert!(matches!(error, Error::MirrorReference { .. }), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("measured entry \"mirror.corp.\"")
+        );
     }
     // The CAs of a token server are not fetched, so it is not asked.
     let token = entry("token.corp", "ca-certs-uri = \"kbs:///default/ca/test\"\n");
+    let plain = entry("registry.corp", &login("x")) + &token;
     let documents = [
         confided(&(document + &token), "", &["registry.corp"]).unwrap(),
-        settings("", &(entry("registry.corp", &login("x")) + &token)),
+        fill(&settings("", &plain), "registry.corp", None, None).unwrap(),
     ];
-    for settings in documents {
-        let source = order(&settings).remove(0);
+    for Route { settings, sources } in documents {
+        let source = &sources[0];
         let url = Url::parse("https://token.corp/").unwrap();
-        let trust = Trust::of(&url, &source, &settings);
+        let trust = Trust::of(&url, source, &settings);
         let error = trust.authority.check_roots().unwrap_err();
         assert!(matches!(error, Error::Unresolved { .. }), "{error}");
     }
