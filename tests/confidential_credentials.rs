@@ -16,12 +16,12 @@ use confidential_credentials::stage::{
     CREDENTIALS, HOSTS_OWN, OTHER, ROOTS, Stage, USER, assert_pulled, clear_front, entry, host_of,
     last_line, name, references, roots,
 };
+use confidential_fixtures::encrypted::{Key, KeyKind, Rewrap, Which, encrypt};
+use confidential_fixtures::{DataHub, Gateway, Kbs, Policy, SealingKey, Vault};
 use end_to_end::assert_tells;
+use fault_registry::{Action, Login, Script, What};
 use serde_json::json;
 use test_http::Recorder;
-use vm_harness::confidential::{DataHub, Gateway, Kbs, Policy, SealingKey, Vault};
-use vm_harness::encrypted::{Key, KeyKind, Rewrap, Which, encrypt};
-use vm_harness::fault::{Action, Login, Script, What};
 use vm_harness::is_root;
 use vm_harness::layout::{Compression, of_archives};
 

@@ -11,11 +11,11 @@ mod encrypted_images {
 }
 
 use anyhow::Result;
+use confidential_fixtures::encrypted::{Key, KeyKind, Rewrap, Surgery, Version, Which, WrapType};
+use confidential_fixtures::{Kbs, Policy, Vault};
 use encrypted_images::images::{KEY_PASSWORD, Locked, item, item_with, refusal_of};
 use end_to_end::{assert_tells, refusal, run};
 use test_http::pki::Authority;
-use vm_harness::confidential::{Kbs, Policy, Vault};
-use vm_harness::encrypted::{Key, KeyKind, Rewrap, Surgery, Version, Which, WrapType};
 use vm_harness::{Evidence, Program, Scenario};
 
 /// The name of the key broker service, which only the guest's `/etc/hosts` knows.

@@ -1,12 +1,12 @@
 //! The rows that run in a guest: what the owner wants, and what the host makes of it.
 
 use anyhow::Result;
+use confidential_fixtures::{Kbs, Policy, Vault};
 use end_to_end::{assert_no_secret, assert_tells, refusal, run};
+use fault_registry::{Content, FaultRegistry, Http, Login, Script, Tls};
 use serde_json::json;
 use test_http::Tunnel;
 use test_http::pki::Authority;
-use vm_harness::confidential::{Kbs, Policy, Vault};
-use vm_harness::fault::{Content, FaultRegistry, Http, Login, Script, Tls};
 use vm_harness::site::{REGISTRY_NAME, sample_initdata};
 use vm_harness::{Evidence, Report, Scenario, Site, demo};
 

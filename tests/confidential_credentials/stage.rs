@@ -8,12 +8,12 @@ use std::path::Path;
 use anyhow::Result;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use confidential_fixtures::Vault;
 use end_to_end::{HostPull, Outcome};
+use fault_registry::{Content, FaultRegistry, Http, Image, Layer, Login, Script, Tls};
 use serde_json::json;
 use test_http::pki::Authority;
 use vm_harness::Scratch;
-use vm_harness::confidential::Vault;
-use vm_harness::fault::{Content, FaultRegistry, Http, Image, Layer, Login, Script, Tls};
 use vm_harness::site::invent_password;
 
 /// The registry's user.
@@ -174,9 +174,8 @@ impl Stage {
     pub fn assert_given(&self, registry: &FaultRegistry) {
         let expected = format!("Basic {}", self.auth());
         let requests = registry.requests();
-        let given = |request: &vm_harness::fault::Request| {
-            request.header("authorization") == Some(&expected)
-        };
+        let given =
+            |request: &fault_registry::Request| request.header("authorization") == Some(&expected);
         assert!(requests.iter().any(given), "{requests:?}");
     }
 }

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use vm_harness::encrypted::{Encrypted, Key, KeyKind, Which, encrypt};
+use confidential_fixtures::encrypted::{Encrypted, Key, KeyKind, Which, encrypt};
 use vm_harness::site::REGISTRY_NAME;
 use vm_harness::{Report, Scenario, Site, demo};
 

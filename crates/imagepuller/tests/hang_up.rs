@@ -11,10 +11,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
+use fault_registry::{Action, Content, FaultRegistry, Http, Image, Layer, Script, Tls, What};
 use support::{PASSWORD, Puller, USER, entry, is_root};
 use test_http::pki::Authority;
 use vm_harness::Scratch;
-use vm_harness::fault::{Action, Content, FaultRegistry, Http, Image, Layer, Script, Tls, What};
 
 /// Longer than anything here takes.
 const LIMIT: Duration = Duration::from_secs(60);

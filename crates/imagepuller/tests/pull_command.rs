@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use fault_registry::{
+    Action, Bytes, Content, End, FaultRegistry, Http, Image, Layer, Script, Tls, What,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use support::{PASSWORD, USER, entry, is_root};
 use test_http::pki::Authority;
-use vm_harness::fault::{
-    Action, Bytes, Content, End, FaultRegistry, Http, Image, Layer, Script, Tls, What,
-};
 
 /// Longer than anything here takes.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -7,8 +7,8 @@ mod support;
 
 use std::sync::{Arc, Mutex};
 
+use confidential_fixtures::{DataHub, Gateway, Kbs, Policy, Vault};
 use support::{PATIENT, PLANTED, ask, assert_clean, client, run, uri};
-use vm_harness::confidential::{DataHub, Gateway, Kbs, Policy, Vault};
 
 const SECRET: &str = "hunter2 and more";
 

@@ -6,11 +6,11 @@ mod support;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use confidential_fixtures::{SealingKey, Vault};
 use kbs_client::Client;
 use puller_config::{Secret, SecretReference};
 use serde_json::json;
 use support::{PATIENT, client, run};
-use vm_harness::confidential::{SealingKey, Vault};
 
 const KID: &str = "kbs:///owner/key/sealing";
 

@@ -6,12 +6,12 @@ mod support;
 
 use std::sync::Arc;
 
+use confidential_fixtures::{DataHub, Gateway, Kbs, Policy, SealingKey, Vault};
 use kbs_client::Client;
 use kbs_client::attester::{Attester, AttesterError};
 use puller_config::{ResourceUri, Resources, Roots, SecretReference};
 use support::{PATIENT, ask, assert_clean, client, new_client, resources, run, uri};
 use test_http::pki::Authority;
-use vm_harness::confidential::{DataHub, Gateway, Kbs, Policy, SealingKey, Vault};
 
 const SECRET: &str = "hunter2 and more";
 

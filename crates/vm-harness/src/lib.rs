@@ -1,4 +1,4 @@
-//! Tests only: QEMU, its console, and real registry and proxy processes.
+//! Tests only: guests in QEMU, what they boot, and the real processes around them.
 //!
 //! Everything that runs here is the real program from Debian's packages or from this workspace;
 //! this crate starts it on free ports and in a directory of its own, waits for it, and cleans up
@@ -14,9 +14,6 @@
 //!   system.
 //! - [`kata`]: the command line that Kata's Go runtime generates.
 //! - [`archive`]: tar archives, honest and hostile.
-//! - [`encrypted`]: images encrypted by `skopeo`, and what an attacker makes of them.
-//! - [`confidential`]: a key broker service and what stands for one in the guest.
-//! - [`fault`]: a registry that misbehaves as a script says.
 //! - [`token`], [`TokenServer`]: tokens for a registry, the key that signs them, and a server that
 //!   gives them out.
 //! - [`Port`], [`proxy`]: ports that nobody else gets, and proxies with a password.
@@ -27,18 +24,15 @@
 //! - [`demo`]: the main job, told to a person.
 
 pub mod archive;
-pub mod confidential;
 pub mod decoy;
 pub mod demo;
-pub mod encrypted;
-pub mod fault;
 pub mod fixture;
 mod guest;
 pub mod initramfs;
 pub mod kata;
 pub mod layout;
 mod port;
-mod process;
+pub mod process;
 mod program;
 pub mod proxy;
 mod qmp;

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::Scratch;
 
 /// How often a condition outside this process is looked at again.
-pub(crate) const POLL: Duration = Duration::from_millis(20);
+pub const POLL: Duration = Duration::from_millis(20);
 
 /// A process that runs beside the caller, with its output in a file; killed when dropped.
 ///
@@ -28,7 +28,8 @@ pub struct Background {
 }
 
 /// A [`Command`] that runs `program` under a parent-death signal.
-pub(crate) fn bound_command(program: impl AsRef<OsStr>) -> Command {
+#[must_use]
+pub fn bound_command(program: impl AsRef<OsStr>) -> Command {
     // setpriv(1) sets the signal and execs: the process keeps its number and its descriptors.
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "--"]).arg(program);
@@ -39,7 +40,11 @@ pub(crate) fn bound_command(program: impl AsRef<OsStr>) -> Command {
 impl Background {
     /// Starts `command`, which [`bound_command`] made, with both outputs in `NAME.log` of
     /// `scratch`.
-    pub(crate) fn spawn(name: &str, mut command: Command, scratch: &Scratch) -> Result<Self> {
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be started, or the log file cannot be made.
+    pub fn spawn(name: &str, mut command: Command, scratch: &Scratch) -> Result<Self> {
         let log = scratch.path().join(format!("{name}.log"));
         let output = File::create(&log).context("failed to create a log file")?;
         command.stdout(output.try_clone()?).stderr(output);
@@ -115,7 +120,11 @@ impl Drop for Background {
 }
 
 /// As [`run_checked`], with the file `input` as the program's standard input.
-pub(crate) fn run_with_input<A: AsRef<OsStr>>(
+///
+/// # Errors
+///
+/// As there, and where the file cannot be opened.
+pub fn run_with_input<A: AsRef<OsStr>>(
     scratch: &Scratch,
     program: &str,
     arguments: impl IntoIterator<Item = A>,
@@ -127,7 +136,11 @@ pub(crate) fn run_with_input<A: AsRef<OsStr>>(
 }
 
 /// Runs `program` to its end and returns its output, whatever its exit code.
-pub(crate) fn run<A: AsRef<OsStr>>(
+///
+/// # Errors
+///
+/// Where the program cannot be started.
+pub fn run<A: AsRef<OsStr>>(
     scratch: &Scratch,
     program: impl AsRef<OsStr>,
     arguments: impl IntoIterator<Item = A>,
@@ -166,7 +179,11 @@ fn output(scratch: &Scratch, mut command: Command) -> Result<Output> {
 }
 
 /// As [`run`], but an exit code other than 0 is an error that carries the program's own words.
-pub(crate) fn run_checked<A: AsRef<OsStr>>(
+///
+/// # Errors
+///
+/// Then, and where the program cannot be started.
+pub fn run_checked<A: AsRef<OsStr>>(
     scratch: &Scratch,
     program: &str,
     arguments: impl IntoIterator<Item = A>,

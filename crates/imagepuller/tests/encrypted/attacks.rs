@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::Result;
-use vm_harness::encrypted::{Encrypted, Key, KeyKind, Surgery, Which};
+use confidential_fixtures::encrypted::{Encrypted, Key, KeyKind, Surgery, Which};
 
 use crate::place::{Place, written};
 use crate::support::is_root;

@@ -2,8 +2,8 @@
 
 use std::fs;
 
+use confidential_fixtures::encrypted::{Encrypted, KeyKind, Surgery, Which};
 use serde_json::json;
-use vm_harness::encrypted::{Encrypted, KeyKind, Surgery, Which};
 
 use crate::place::{Place, written};
 use crate::support::{Puller, is_root};
@@ -18,7 +18,7 @@ fn privileged_an_image_without_its_key_is_refused_however_often_it_ran() {
     let key = place.key("key", KeyKind::P384);
     let other = place.key("other", KeyKind::P384);
     let image = place.push(&place.encrypt("image", &[&key], Which::All));
-    let document = |key: &vm_harness::encrypted::Key| {
+    let document = |key: &confidential_fixtures::encrypted::Key| {
         place.document(&[written(key.pem().unwrap().as_bytes())])
     };
     let mut puller = Puller::start(&place.scratch, Some(&document(&key)));

@@ -1,7 +1,7 @@
 //! Every kind of key, in every container, by every way that leads to one.
 
-use vm_harness::confidential::Vault;
-use vm_harness::encrypted::{KeyKind, Rewrap, Version, Which, WrapType};
+use confidential_fixtures::Vault;
+use confidential_fixtures::encrypted::{KeyKind, Rewrap, Version, Which, WrapType};
 
 use crate::place::{Place, below, written};
 use crate::support::is_root;

@@ -7,9 +7,9 @@ use std::process::{Command, Output, Stdio};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use confidential_fixtures::encrypted::{Encrypted, Key, KeyKind, Which, encrypt};
 use test_http::pki::Authority;
 use vm_harness::archive::Tar;
-use vm_harness::encrypted::{Encrypted, Key, KeyKind, Which, encrypt};
 use vm_harness::layout::{self, Compression};
 use vm_harness::{Registry, Scratch};
 

@@ -2,8 +2,8 @@
 //! them.
 
 use What::{Config, Index, Layer, Manifest};
+use fault_registry::{Action, Bytes, End, Length, What};
 use imagepuller::error::Kind::{Data, Unreachable};
-use vm_harness::fault::{Action, Bytes, End, Length, What};
 
 use crate::row::{Row, harmless, pulled, refused, script};
 

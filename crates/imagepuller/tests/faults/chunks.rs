@@ -1,8 +1,8 @@
 //! Chunked transfer coding, right and wrong.
 
 use What::{Layer, Manifest};
+use fault_registry::{Action, Chunked, What};
 use imagepuller::error::Kind::Unreachable;
-use vm_harness::fault::{Action, Chunked, What};
 
 use crate::row::{Row, harmless, pulled, refused, script};
 

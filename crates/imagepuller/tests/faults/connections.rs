@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use What::{Config, Index, Layer, Manifest};
+use fault_registry::{Action, End, Point, What};
 use imagepuller::error::Kind::Unreachable;
-use vm_harness::fault::{Action, End, Point, What};
 
 use crate::row::{Row, SHORT, pulled, refused, script};
 

@@ -1,8 +1,8 @@
 //! Heads that are too long, too many, or none.
 
 use What::{Config, Layer, Manifest};
+use fault_registry::{Action, What};
 use imagepuller::error::Kind::{Denied, Unreachable};
-use vm_harness::fault::{Action, What};
 
 use crate::row::{Row, pulled, refused, script};
 

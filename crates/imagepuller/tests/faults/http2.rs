@@ -2,8 +2,8 @@
 //! the puller prefers HTTP/1.1.
 
 use What::{Config, Layer, Manifest};
+use fault_registry::{Action, Bytes, End, Http, Http2Fault, Length, Script, What};
 use imagepuller::error::Kind::{Data, Unreachable};
-use vm_harness::fault::{Action, Bytes, End, Http, Http2Fault, Length, Script, What};
 
 use crate::row::{Row, pulled, refused, script};
 

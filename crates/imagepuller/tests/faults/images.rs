@@ -1,8 +1,8 @@
 //! Images that contradict themselves, served faithfully.
 
+use fault_registry::{Image, Layer, What};
 use imagepuller::error::Kind::{Data, Exhausted};
 use serde_json::json;
-use vm_harness::fault::{Image, Layer, What};
 
 use crate::row::{Row, harmless, refused, script};
 use crate::stage::usual_image;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use What::{Config, Index, Layer, Manifest};
-use vm_harness::fault::{Action, Bytes, End, Image, Point, Script, What};
+use fault_registry::{Action, Bytes, End, Image, Point, Script, What};
 
 use crate::row::{Row, pulled, script};
 use crate::stage::noise;
@@ -103,7 +103,7 @@ pub fn rows() -> Vec<Row> {
 fn four_layers() -> Image {
     let layer = |at: u32| {
         let content = noise(60_000 - 10_000 * at as usize, at);
-        vm_harness::fault::Layer::gzip(&[("file", &content)]).unwrap()
+        fault_registry::Layer::gzip(&[("file", &content)]).unwrap()
     };
     Image::new((0..4).map(layer).collect())
 }

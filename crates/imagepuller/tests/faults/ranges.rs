@@ -2,8 +2,8 @@
 //! after a thousand bytes.
 
 use What::{Config, Layer, Manifest};
+use fault_registry::{Action, End, RangeLie, Script, What};
 use imagepuller::error::Kind::{Data, Denied};
-use vm_harness::fault::{Action, End, RangeLie, Script, What};
 
 use crate::row::{Row, pulled, refused, script};
 

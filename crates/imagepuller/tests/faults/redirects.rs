@@ -1,8 +1,8 @@
 //! Redirects: followed where they lead to verified hosts, without credentials, and nowhere else.
 
 use What::{Config, Index, Layer, Manifest};
+use fault_registry::{Action, End, Script, What};
 use imagepuller::error::Kind::{Data, Denied, Unreachable};
-use vm_harness::fault::{Action, End, Script, What};
 
 use crate::row::{Row, pulled, refused, script};
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use fault_registry::{Request, What};
 use imagepuller::error::{Error, chain};
-use vm_harness::fault::{Request, What};
 
 use crate::row::{Other, Outcome, Row, TOKEN};
 use crate::support::PASSWORD;

@@ -4,9 +4,9 @@
 use std::fs;
 
 use What::{Layer, Manifest};
+use fault_registry::{Action, Bytes, End, RangeLie, What};
 use imagepuller::error::Kind;
 use imagepuller::error::Kind::{Data, Denied};
-use vm_harness::fault::{Action, Bytes, End, RangeLie, What};
 
 use crate::row::{Outcome, Row, TOKEN, pulled, refused, script};
 use crate::stage::{Stage, noise};

@@ -4,13 +4,13 @@ use std::fs;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
+use fault_registry::{Content, FaultRegistry, Image, Layer, Script, Tls};
 use imagepuller::error::chain;
 use imagepuller::pull::{Options, Puller};
 use layer_store::store::Store;
 use registry_client::Documents;
 use test_http::pki::{Authority, Identity};
 use vm_harness::Scratch;
-use vm_harness::fault::{Content, FaultRegistry, Image, Layer, Script, Tls};
 
 use crate::place::Place;
 use crate::row::Row;

@@ -1,8 +1,8 @@
 //! Statuses other than 200: those that may pass are asked about again, the others are not.
 
 use What::{Config, Index, Layer, Manifest};
+use fault_registry::{Action, What};
 use imagepuller::error::Kind::{Data, Denied, Unreachable};
-use vm_harness::fault::{Action, What};
 
 use crate::row::{Row, pulled, refused, script};
 

@@ -1,8 +1,8 @@
 //! The token server, and tokens that are no longer good.
 
 use What::{Index, Layer, Manifest, Token};
+use fault_registry::{Action, Bytes, End, Login, Rule, Script, What};
 use imagepuller::error::Kind::{Data, Denied, Unreachable};
-use vm_harness::fault::{Action, Bytes, End, Login, Rule, Script, What};
 
 use crate::row::{Row, TOKEN, pulled, refused, script};
 use crate::support::{PASSWORD, USER};

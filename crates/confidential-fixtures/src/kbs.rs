@@ -1,0 +1,319 @@
+//! A key broker service, protocol 0.4.0.
+//!
+//! Trustee's `kbs_attestation_protocol.md` is the specification; where it is silent (versions,
+//! hashes, the canonical form of what the evidence binds) the behaviour of Trustee's own server is.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Result, anyhow, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use p256::PublicKey;
+use p256::pkcs8::{EncodePrivateKey as _, LineEnding};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256, Sha384, Sha512};
+use test_http::pki::Authority;
+use test_http::{Answer, Request, Server};
+
+use crate::jwe::{close, public_key, secret_key};
+use crate::{Vault, random};
+
+/// The only version that this server speaks.
+const VERSION: &str = "0.4.0";
+
+/// The cookie that names a session.
+const COOKIE: &str = "kbs-session-id";
+
+/// The header of every good answer.
+const JSON: (&str, &str) = ("Content-Type", "application/json");
+
+/// What a server asks of its guests.
+#[derive(Clone, Debug, Default)]
+pub struct Policy {
+    /// The hash that binds the evidence, named in the challenge: `sha256`, `sha384` or `sha512`.
+    /// None: the default is meant.
+    pub hash: Option<&'static str>,
+    /// How many resources a session gives before the guest has to prove itself again. None: any
+    /// number.
+    pub uses: Option<usize>,
+    /// Paths that exist and are refused.
+    pub refused: Vec<String>,
+}
+
+/// A running server; stopped when dropped.
+#[derive(Debug)]
+pub struct Kbs {
+    server: Server,
+    state: Arc<State>,
+    base: String,
+}
+
+#[derive(Debug)]
+struct State {
+    vault: Vault,
+    policy: Policy,
+    sessions: Mutex<BTreeMap<String, Session>>,
+    /// Tokens and the keys that they are good for.
+    tokens: Mutex<BTreeMap<String, PublicKey>>,
+}
+
+#[derive(Clone, Debug)]
+struct Session {
+    nonce: String,
+    /// The key that the guest has proven.
+    key: Option<PublicKey>,
+    used: usize,
+}
+
+/// Why a request is refused: a status, and the two members of the answer.
+struct Refusal(u16, &'static str, String);
+
+impl Kbs {
+    /// Starts a server on a free port of 127.0.0.1; `tls` is an authority, and the name in the
+    /// certificate that it signs for the server.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no certificate for the name, or no port.
+    pub fn start(vault: Vault, policy: Policy, tls: Option<(&Authority, &str)>) -> Result<Self> {
+        let config = tls.map(|(authority, name)| authority.server_config(&[name]));
+        let state = Arc::new(State {
+            vault,
+            policy,
+            sessions: Mutex::default(),
+            tokens: Mutex::default(),
+        });
+        let answering = state.clone();
+        let answer = move |asked: &Request| answering.answer(asked);
+        let server = Server::listen(([127, 0, 0, 1], 0).into(), config.transpose()?, answer)?;
+        let base = match tls {
+            Some((_, name)) => format!("https://{name}:{}", server.port),
+            None => format!("http://{}", server.address()),
+        };
+        Ok(Self {
+            server,
+            state,
+            base,
+        })
+    }
+
+    /// Its address, as a resource source names it.
+    #[must_use]
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// The port it listens on.
+    #[must_use]
+    pub const fn port(&self) -> u16 {
+        self.server.port
+    }
+
+    /// Every request so far.
+    #[must_use]
+    pub fn requests(&self) -> Vec<Request> {
+        self.server.requests()
+    }
+
+    /// The resources that were given so far, in order.
+    #[must_use]
+    pub fn given(&self) -> Vec<String> {
+        let requests = self.requests();
+        let given = requests.iter().filter(|request| request.status == 200);
+        given
+            .filter_map(|request| request.target.strip_prefix("/kbs/v0/resource/"))
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// What the attestation agent gives out for this server after an attestation of its own: a JSON
+    /// object with a token and the private key that the answers to its holder are closed for.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no randomness.
+    pub fn token_file(&self) -> Result<String> {
+        let key = secret_key()?;
+        let token = self.state.token(key.public_key())?;
+        let pem = key
+            .to_pkcs8_pem(LineEnding::LF)
+            .map_err(|_| anyhow!("failed to write the key"))?;
+        Ok(json!({"token": token, "tee_keypair": pem.as_str()}).to_string())
+    }
+}
+
+impl State {
+    fn answer(&self, asked: &Request) -> Answer {
+        let path = asked.target.as_str();
+        let answer = match (asked.method.as_str(), path) {
+            ("POST", "/kbs/v0/auth") => self.challenge(asked),
+            ("POST", "/kbs/v0/attest") => self.attest(asked),
+            ("GET", _) => match path.strip_prefix("/kbs/v0/resource/") {
+                Some(path) => self.resource(asked, path),
+                None => Err(Refusal(404, "PluginNotFound", path.to_owned())),
+            },
+            _ => Err(Refusal(404, "InvalidRequestPath", path.to_owned())),
+        };
+        answer.unwrap_or_else(|Refusal(status, kind, detail)| {
+            let kind = format!("https://github.com/confidential-containers/kbs/errors/{kind}");
+            let body = json!({"type": kind, "detail": detail});
+            let kind = ("Content-Type", "application/problem+json");
+            Answer::new(status, &[kind], body.to_string())
+        })
+    }
+
+    /// `POST /auth`: a nonce and a session.
+    fn challenge(&self, asked: &Request) -> Result<Answer, Refusal> {
+        let request = json_body(asked)?;
+        if request["version"] != VERSION {
+            let detail = format!("version {VERSION} is wanted");
+            return Err(Refusal(401, "ProtocolVersion", detail));
+        }
+        if request["tee"] != "sample" {
+            return Err(unauthorized("this server verifies sample evidence only"));
+        }
+        let nonce = STANDARD.encode(random::<32>().map_err(internal)?);
+        let id = URL_SAFE_NO_PAD.encode(random::<16>().map_err(internal)?);
+        let extra = match self.policy.hash {
+            Some(hash) => json!({"selected-hash-algorithm": hash}),
+            None => json!({}),
+        };
+        let challenge = json!({"nonce": nonce, "extra-params": extra});
+        let cookie = format!("{COOKIE}={id}; Path=/; HttpOnly");
+        let headers = [JSON, ("Set-Cookie", &cookie)];
+        let answer = Answer::new(200, &headers, challenge.to_string());
+        let session = Session {
+            nonce,
+            key: None,
+            used: 0,
+        };
+        lock(&self.sessions).insert(id, session);
+        Ok(answer)
+    }
+
+    /// `POST /attest`: the evidence must bind the nonce of this very session and the key.
+    fn attest(&self, asked: &Request) -> Result<Answer, Refusal> {
+        let id = session_id(asked).ok_or_else(|| unauthorized("no session"))?;
+        let attestation = json_body(asked)?;
+        let mut sessions = lock(&self.sessions);
+        let session = sessions
+            .get_mut(&id)
+            .ok_or_else(|| unauthorized("unknown session"))?;
+        let key = self
+            .verify(&attestation, &session.nonce)
+            .map_err(|error| unauthorized(&error.to_string()))?;
+        session.key = Some(key);
+        session.used = 0;
+        let token = self.token(key).map_err(internal)?;
+        let body = json!({"token": token});
+        Ok(Answer::new(200, &[JSON], body.to_string()))
+    }
+
+    /// The key that an attestation proves.
+    fn verify(&self, attestation: &Value, nonce: &str) -> Result<PublicKey> {
+        let runtime = &attestation["runtime-data"];
+        ensure!(runtime["nonce"] == nonce, "another nonce");
+        let jwk = &runtime["tee-pubkey"];
+        ensure!(jwk.get("d").is_none(), "a private key was sent");
+        let evidence = &attestation["tee-evidence"];
+        ensure!(
+            evidence["additional_evidence"] == "",
+            "additional evidence that nobody asked for, or none of the right type"
+        );
+        // What is bound: these three members, sorted, without white space.
+        let bound = json!({
+            "additional-evidence": "",
+            "nonce": nonce,
+            "tee-pubkey": jwk,
+        })
+        .to_string();
+        let digest = match self.policy.hash {
+            Some("sha256") => Sha256::digest(bound).to_vec(),
+            Some("sha512") => Sha512::digest(bound).to_vec(),
+            _ => Sha384::digest(bound).to_vec(),
+        };
+        let quote = &evidence["primary_evidence"];
+        ensure!(quote["svn"] == "1", "evidence of no known form");
+        let report_data = quote["report_data"].as_str().unwrap_or_default();
+        ensure!(
+            STANDARD.decode(report_data)? == digest,
+            "the evidence does not bind nonce and key"
+        );
+        public_key(jwk)
+    }
+
+    fn token(&self, key: PublicKey) -> Result<String> {
+        // Opaque to guests; the form is a JWT's.
+        let part = |value: Value| URL_SAFE_NO_PAD.encode(value.to_string());
+        let header = part(json!({"alg": "ES256", "typ": "JWT"}));
+        let claims = part(json!({"iss": "tests"}));
+        let proof = URL_SAFE_NO_PAD.encode(random::<64>()?);
+        let token = format!("{header}.{claims}.{proof}");
+        lock(&self.tokens).insert(token.clone(), key);
+        Ok(token)
+    }
+
+    /// `GET /resource/...`: by session or by token.
+    fn resource(&self, asked: &Request, path: &str) -> Result<Answer, Refusal> {
+        let key = self
+            .proven_key(asked)
+            .ok_or_else(|| unauthorized("the guest has not proven itself"))?;
+        if self.policy.refused.iter().any(|refused| refused == path) {
+            let detail = "the policy refuses the resource".to_owned();
+            return Err(Refusal(403, "PolicyDeny", detail));
+        }
+        let secret = self.vault.get(path);
+        let secret = secret
+            .ok_or_else(|| Refusal(404, "ResourceNotFound", "no such resource".to_owned()))?;
+        let body = close(secret, &key).map_err(internal)?;
+        Ok(Answer::new(200, &[JSON], body.to_string()))
+    }
+
+    /// The key of the token or session that a request names.
+    fn proven_key(&self, asked: &Request) -> Option<PublicKey> {
+        if let Some(value) = asked.header("authorization") {
+            let token = value.strip_prefix("Bearer ")?;
+            return lock(&self.tokens).get(token).copied();
+        }
+        let mut sessions = lock(&self.sessions);
+        let session = sessions.get_mut(&session_id(asked)?)?;
+        session.used += 1;
+        if self.policy.uses.is_some_and(|uses| session.used > uses) {
+            return None;
+        }
+        session.key
+    }
+}
+
+fn json_body(asked: &Request) -> Result<Value, Refusal> {
+    let is_json = asked
+        .header("content-type")
+        .is_some_and(|value| value.starts_with("application/json"));
+    if !is_json {
+        return Err(Refusal(400, "ContentType", "no JSON".to_owned()));
+    }
+    serde_json::from_str(&asked.body).map_err(|error| Refusal(400, "Json", error.to_string()))
+}
+
+/// The session's id in the cookies of a request.
+fn session_id(asked: &Request) -> Option<String> {
+    let cookies = asked.header("cookie")?;
+    cookies
+        .split(';')
+        .filter_map(|pair| pair.trim().split_once('='))
+        .find(|(name, _)| *name == COOKIE)
+        .map(|(_, value)| value.to_owned())
+}
+
+fn unauthorized(detail: &str) -> Refusal {
+    Refusal(401, "RcarAttestFailed", detail.to_owned())
+}
+
+fn internal(error: anyhow::Error) -> Refusal {
+    Refusal(500, "Internal", anyhow!(error).to_string())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,47 @@
+//! Tests only: encrypted images, sealed secrets, and the services that give a guest their keys.
+//!
+//! The servers speak the documented protocols as well-behaved ones do, by code of their own: the
+//! key broker's cryptography is RustCrypto's, the data hub's framing is written by hand. They
+//! remember what they were asked.
+//!
+//! Not here: hostile answers; the client's own tests have those.
+//!
+//! - [`Vault`]: secrets by their path, and the file that has them all.
+//! - [`Kbs`]: a key broker service, protocol 0.4.0, over TCP or TLS.
+//! - [`DataHub`]: `api.GetResourceService` over ttrpc.
+//! - [`Gateway`]: the REST gateway on loopback.
+//! - [`SealingKey`]: sealed secrets.
+//! - [`encrypted`]: images encrypted by `skopeo`, and what an attacker makes of them.
+
+mod data_hub;
+pub mod encrypted;
+mod frame;
+mod gateway;
+mod jwe;
+mod kbs;
+mod sealed;
+mod vault;
+
+#[cfg(test)]
+mod tests;
+
+pub use data_hub::DataHub;
+pub use frame::ask;
+pub use gateway::Gateway;
+pub use kbs::{Kbs, Policy};
+pub use sealed::SealingKey;
+pub use vault::Vault;
+
+use std::fs::File;
+use std::io::Read as _;
+
+use anyhow::{Context, Result};
+
+/// Random bytes of the kernel's.
+pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    File::open("/dev/urandom")
+        .and_then(|mut file| file.read_exact(&mut bytes))
+        .context("failed to read random bytes")?;
+    Ok(bytes)
+}
