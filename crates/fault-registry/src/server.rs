@@ -134,8 +134,8 @@ impl Shared {
             None => Wire::plain(stream, ticket),
         };
         if wire.is_http2() {
-            let after = http2::serve(&mut wire, number, self);
-            leave(wire, after?);
+            let (wire, after) = http2::serve(wire, number, self)?;
+            leave(wire, after);
             return Ok(());
         }
         loop {

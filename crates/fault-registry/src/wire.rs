@@ -57,7 +57,7 @@ impl Wire {
         }
     }
 
-    fn tcp(&mut self) -> &mut TcpStream {
+    pub(super) fn tcp(&mut self) -> &mut TcpStream {
         match &mut self.transport {
             Transport::Plain(stream) => stream,
             Transport::Tls(stream) => &mut stream.sock,
