@@ -13,8 +13,8 @@ mod encrypted_images {
 use anyhow::Result;
 use confidential_fixtures::encrypted::{Key, KeyKind, Rewrap, Surgery, Version, Which, WrapType};
 use confidential_fixtures::{Kbs, Policy, Vault};
-use encrypted_images::images::{KEY_PASSWORD, Locked, item, item_with, refusal_of};
-use end_to_end::{assert_tells, refusal, run};
+use encrypted_images::images::{KEY_PASSWORD, Locked, item, item_with};
+use end_to_end::{assert_tells, nth_refusal, refusal, run};
 use test_http::pki::Authority;
 use vm_harness::{Evidence, Program, Scenario};
 
@@ -106,7 +106,10 @@ fn a_key_broker_opens_an_image_for_a_guest_that_proves_itself() -> Result<()> {
         asked,
         expected.map(|(target, status)| (target.to_owned(), status))
     );
-    assert_tells(&refusal_of(&report, 1)?, &["encrypted", "default/key/lost"]);
+    assert_tells(
+        &nth_refusal(&report, "1")?,
+        &["encrypted", "default/key/lost"],
+    );
     Ok(())
 }
 
@@ -171,7 +174,10 @@ fn a_hub_a_gateway_and_a_file_are_asked_in_order() -> Result<()> {
     for number in 1..more.len() {
         locked.assert_more(&report, number)?;
     }
-    assert_tells(&refusal_of(&report, more.len())?, &["A256CTR", "refused"]);
+    assert_tells(
+        &nth_refusal(&report, &more.len().to_string())?,
+        &["A256CTR", "refused"],
+    );
     for asked in [
         "asked for kbs:///default/key/hub",
         "asked for kbs:///default/key/gateway",
@@ -217,13 +223,13 @@ fn no_image_without_its_key_not_even_a_cached_one() -> Result<()> {
     let report = run(&locked.scenario(with_key.clone(), &reference, &more))?;
     locked.assert_first(&report)?;
     locked.assert_more(&report, 1)?;
-    assert_tells(&refusal_of(&report, 2)?, &[&flipped_layer, "HMAC"]);
+    assert_tells(&nth_refusal(&report, "2")?, &[&flipped_layer, "HMAC"]);
     assert_tells(
-        &refusal_of(&report, 3)?,
+        &nth_refusal(&report, "3")?,
         &["is encrypted and there is no key"],
     );
     assert_tells(
-        &refusal_of(&report, 4)?,
+        &nth_refusal(&report, "4")?,
         &["is encrypted and there is no key"],
     );
     locked.assert_more(&report, 5)?;

@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use anyhow::{Result, ensure};
-use end_to_end::{assert_no_secret, assert_tells, refusal, run, site};
+use end_to_end::{assert_no_secret, assert_tells, further_pulls, refusal, run, site};
 use vm_harness::site::REGISTRY_NAME;
 use vm_harness::{Program, Scenario, Scratch, Site};
 
@@ -37,32 +37,24 @@ fn import(site: &Site, key: &str) -> Result<(String, String)> {
     Ok((String::from_utf8(output.stdout)?, told))
 }
 
+/// Two imports in one guest: a key for the registry, and one for a single repository, which must
+/// not open the whole registry.
 #[test]
-fn a_docker_config_gets_the_image_pulled_in_the_guest() -> Result<()> {
+fn a_docker_config_opens_the_registry_that_it_names() -> Result<()> {
     let site = site()?;
-    let key = format!("https://{REGISTRY_NAME}:{}/v1/", site.registry.port());
-    let (document, _) = import(&site, &key)?;
-    let report = run(&Scenario {
-        document: Some(document),
-        ..site.scenario()
-    })?;
-    assert_eq!(report.value("pull"), Some("exit 0"), "{}", report.console);
-    assert_eq!(report.value("answer"), Some(site.layout.manifest.as_str()));
-    assert_no_secret(&site, &report.console);
-    Ok(())
-}
-
-#[test]
-fn a_key_for_one_repository_does_not_open_the_registry() -> Result<()> {
-    let site = site()?;
-    let key = format!("{REGISTRY_NAME}:{}/team", site.registry.port());
-    let (document, told) = import(&site, &key)?;
+    let registry = format!("{REGISTRY_NAME}:{}", site.registry.port());
+    let (document, _) = import(&site, &format!("https://{registry}/v1/"))?;
+    let (narrow, told) = import(&site, &format!("{registry}/team"))?;
     assert_tells(&told, &["/team", "would be wider"]);
-    assert_no_secret(&site, &document);
+    assert_no_secret(&site, &narrow);
     let report = run(&Scenario {
-        document: Some(document),
+        document: Some(narrow),
+        files: further_pulls(&[(Some(&document), &site.image())]),
         ..site.scenario()
     })?;
     assert_tells(&refusal(&report)?, &[REGISTRY_NAME, "401"]);
+    assert_eq!(report.value("pull1"), Some("exit 0"), "{}", report.console);
+    assert_eq!(report.value("mount1"), Some("1"));
+    assert_no_secret(&site, &report.console);
     Ok(())
 }

@@ -7,8 +7,12 @@ mod host_pull;
 
 pub use host_pull::{HostPull, Outcome, tree};
 
-use anyhow::{Result, ensure};
-use vm_harness::{Guest, Report, Scenario, Scratch, Site};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use anyhow::{Context, Result, anyhow, ensure};
+pub use vm_harness::run;
+use vm_harness::{Report, Scratch, Site};
 
 /// A running site in a directory of its own.
 ///
@@ -19,13 +23,53 @@ pub fn site() -> Result<Site> {
     Site::start(&Scratch::new()?)
 }
 
-/// Boots a guest and waits for it to finish its job.
+/// Checks several cases, two at a time: most of them wait for a guest.
 ///
 /// # Errors
 ///
-/// Where the guest does not finish; with the end of its console.
-pub fn run(scenario: &Scenario) -> Result<Report> {
-    Guest::boot(scenario)?.finish(|_| ())
+/// The first that a check gives, with the case's name, after all checks have ended.
+pub fn side_by_side<C: Sync>(
+    cases: &[(&str, C)],
+    check: impl Fn(&C) -> Result<()> + Sync,
+) -> Result<()> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut all = Ok(());
+        while let Some((name, case)) = cases.get(next.fetch_add(1, Ordering::SeqCst)) {
+            println!("{name}");
+            let outcome = check(case).with_context(|| (*name).to_owned());
+            all = all.and(outcome);
+        }
+        all
+    };
+    thread::scope(|scope| {
+        let other = scope.spawn(work);
+        let mine = work();
+        mine.and(other.join().map_err(|_| anyhow!("a check panicked"))?)
+    })
+}
+
+/// The files of a guest that pulls these images after its own, by the same puller: each with a
+/// document that is put in place first, or with the one that is there. The marks of the first pull
+/// of them end in 1.
+#[must_use]
+pub fn further_pulls(pulls: &[(Option<&str>, &str)]) -> Vec<(String, Vec<u8>)> {
+    let more = include_str!("../qemu-fixtures/guest/more");
+    let mut files = vec![("job/more".to_owned(), more.into())];
+    let mut list = String::new();
+    for (number, (document, image)) in pulls.iter().enumerate() {
+        let place = match document {
+            None => "-".to_owned(),
+            Some(document) => {
+                let name = format!("job/document{number}.toml");
+                files.push((name.clone(), document.as_bytes().to_vec()));
+                format!("/{name}")
+            }
+        };
+        list.push_str(&format!("{place} {image}\n"));
+    }
+    files.push(("job/images".to_owned(), list.into()));
+    files
 }
 
 /// The puller's error, and the proof that the refused pull left no root file system.
@@ -34,23 +78,27 @@ pub fn run(scenario: &Scenario) -> Result<Report> {
 ///
 /// Where the pull was not refused.
 pub fn refusal(report: &Report) -> Result<String> {
-    let error: Vec<&str> = report.values("error").collect();
+    nth_refusal(report, "")
+}
+
+/// The same of a further pull, by the number at the end of its marks.
+///
+/// # Errors
+///
+/// Where the pull was not refused.
+pub fn nth_refusal(report: &Report, number: &str) -> Result<String> {
+    let error: Vec<&str> = report.values(&format!("error{number}")).collect();
     let error = error.join(" ");
+    let (pull, console) = (report.value(&format!("pull{number}")), &report.console);
     ensure!(
-        report.value("pull") != Some("exit 0"),
-        "the pull succeeded:\n{}",
-        report.console
+        pull.is_some_and(|pull| pull != "exit 0"),
+        "the pull succeeded:\n{console}"
     );
     ensure!(
-        report.value("mount") == Some("0"),
-        "a root file system is mounted:\n{}",
-        report.console
+        report.value(&format!("mount{number}")) == Some("0"),
+        "a root file system is mounted:\n{console}"
     );
-    ensure!(
-        !error.is_empty(),
-        "the refusal gives no reason:\n{}",
-        report.console
-    );
+    ensure!(!error.is_empty(), "the refusal gives no reason:\n{console}");
     println!("{error}");
     Ok(error)
 }

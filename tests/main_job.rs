@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use end_to_end::{assert_no_secret, run, site};
+use end_to_end::{assert_no_secret, run, side_by_side, site};
 use vm_harness::site::sample_initdata;
 use vm_harness::{Evidence, Guest, Report, Scenario, Scratch, Site, demo};
 
@@ -90,45 +90,47 @@ fn image_is_pulled_checked_and_mounted_inside_the_guest() -> Result<()> {
     Ok(())
 }
 
+/// A document by the pod's annotation, evidence by TDX, and no TEE with the kernel parameter.
 #[test]
-fn a_pod_chooses_its_document_by_annotation() -> Result<()> {
+fn other_ways_to_be_let_in() -> Result<()> {
     let site = site()?;
     let allowed = Scratch::new()?;
     let chosen = allowed.write("team-a.toml", site.document())?;
-    let scenario = Scenario {
-        document: Some("[registries]\n".to_owned()),
-        annotation_allow: vec![allowed.path().to_owned()],
-        annotations: vec![(
-            "io.katacontainers.config.runtime.imagepuller_config".to_owned(),
-            chosen.display().to_string(),
-        )],
-        ..site.scenario()
-    };
-    assert_pulled(&site, &run(&scenario)?)
-}
-
-#[test]
-fn tdx_evidence_works_as_snp_does() -> Result<()> {
-    let site = site()?;
     let initdata = sample_initdata().replace("sha256", "sha384");
-    let scenario = Scenario {
-        evidence: Evidence::tdx(&initdata),
-        initdata: Some(initdata),
-        ..site.scenario()
-    };
-    assert_pulled(&site, &run(&scenario)?)
-}
-
-#[test]
-fn without_a_tee_only_the_kernel_parameter_lets_the_guest_go_on() -> Result<()> {
-    let site = site()?;
-    let scenario = Scenario {
-        evidence: Evidence::None,
-        kernel_parameters: vec!["configdev.allow_unverified_initdata=1".to_owned()],
-        ..site.scenario()
-    };
-    let report = run(&scenario)?;
-    assert_pulled(&site, &report)?;
-    assert!(written(&report, "/run/measured-cfg/aa.toml").is_some());
-    Ok(())
+    let cases = [
+        (
+            "a pod chooses its document by annotation",
+            Scenario {
+                document: Some("[registries]\n".to_owned()),
+                annotation_allow: vec![allowed.path().to_owned()],
+                annotations: vec![(
+                    "io.katacontainers.config.runtime.imagepuller_config".to_owned(),
+                    chosen.display().to_string(),
+                )],
+                ..site.scenario()
+            },
+        ),
+        (
+            "TDX evidence works as SNP does",
+            Scenario {
+                evidence: Evidence::tdx(&initdata),
+                initdata: Some(initdata),
+                ..site.scenario()
+            },
+        ),
+        (
+            "without a TEE only the kernel parameter lets the guest go on",
+            Scenario {
+                evidence: Evidence::None,
+                kernel_parameters: vec!["configdev.allow_unverified_initdata=1".to_owned()],
+                ..site.scenario()
+            },
+        ),
+    ];
+    side_by_side(&cases, |scenario| {
+        let report = run(scenario)?;
+        assert_pulled(&site, &report)?;
+        assert!(written(&report, "/run/measured-cfg/aa.toml").is_some());
+        Ok(())
+    })
 }

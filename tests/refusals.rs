@@ -3,101 +3,87 @@
 
 use std::fs;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use config_image::{Magic, encode};
-use end_to_end::{assert_no_secret, assert_tells, refusal, run, site};
+use end_to_end::{
+    assert_no_secret, assert_tells, further_pulls, nth_refusal, refusal, run, side_by_side, site,
+};
 use test_http::pki::Authority;
-use vm_harness::site::sample_initdata;
+use vm_harness::layout::{self, Compression};
+use vm_harness::site::{REGISTRY_NAME, sample_initdata};
 use vm_harness::{Evidence, Report, Scenario, Site};
 
-#[test]
-fn wrong_password() -> Result<()> {
-    let site = site()?;
-    let wrong = "not-the-password";
-    let report = run(&Scenario {
-        document: Some(Site::document_with(wrong, site.authority.certificate())),
-        ..site.scenario()
-    })?;
-    let error = refusal(&report)?;
-    assert_tells(&error, &["registry.corp", "401", "password"]);
-    assert!(!report.console.contains(wrong) && !report.console.contains(&Site::auth(wrong)));
-    Ok(())
-}
-
-#[test]
-fn wrong_certificate_authority() -> Result<()> {
-    let site = site()?;
-    let other = Authority::new("some other CA")?;
-    let requests_before = site.registry.requests();
-    assert!(requests_before > 0, "the push shows in the registry's log");
-    let report = run(&Scenario {
-        document: Some(Site::document_with(&site.password, other.certificate())),
-        ..site.scenario()
-    })?;
-    let error = refusal(&report)?;
-    assert_tells(&error, &["registry.corp", "certificate", "ca-certs"]);
-    assert_no_secret(&site, &report.console);
-    assert_eq!(
-        site.registry.requests(),
-        requests_before,
-        "nothing is asked of a server that cannot prove its name"
-    );
-    Ok(())
-}
-
-#[test]
-fn no_configuration_disk() -> Result<()> {
-    let site = site()?;
-    let report = run(&Scenario {
-        document: None,
-        ..site.scenario()
-    })?;
-    let error = refusal(&report)?;
-    assert_tells(&error, &["registry.corp", "no configuration"]);
-    assert!(
-        !report
-            .values("config")
-            .any(|line| line.contains("/run/insecure-cfg/"))
-    );
-    Ok(())
-}
-
-#[test]
-fn one_flipped_byte_in_a_layer() -> Result<()> {
-    let site = site()?;
-    // The registry serves the file as it stands on its disk.
-    let layer = site.layout.layers.last().context("the image has layers")?;
-    let blob = fs::File::options()
-        .read(true)
-        .write(true)
-        .open(site.registry.blob(layer))?;
+/// Flips a byte in a file of the registry, which serves it as it stands.
+fn flip(path: &Path) -> Result<()> {
+    let blob = fs::File::options().read(true).write(true).open(path)?;
     let middle = blob.metadata()?.len() / 2;
     let mut byte = [0];
     blob.read_exact_at(&mut byte, middle)?;
-    blob.write_all_at(&[byte[0] ^ 1], middle)?;
-
-    let report = run(&site.scenario())?;
-    let error = refusal(&report)?;
-    assert_tells(&error, &["team/app", layer.as_str()]);
-    assert_no_secret(&site, &report.console);
-    Ok(())
+    Ok(blob.write_all_at(&[byte[0] ^ 1], middle)?)
 }
 
+/// Four pulls in one guest: a wrong password, a wrong authority, a flipped byte, no digest.
 #[test]
-fn a_reference_without_digest() -> Result<()> {
+fn what_the_registry_or_the_reference_gets_wrong() -> Result<()> {
     let site = site()?;
+    let scratch = site.scratch();
+    let wrong = "not-the-password";
+
+    let other = Authority::new("some other CA")?;
+    let other = Site::document_with(&site.password, other.certificate());
+    let unproven = site
+        .registry
+        .with_prefix(scratch, &site.authority, &[REGISTRY_NAME], "/")?;
+    let unproven_image = format!(
+        "{REGISTRY_NAME}:{}/team/app@{}",
+        unproven.port(),
+        site.layout.manifest
+    );
+
+    let folder = scratch.path().join("damaged");
+    let damaged = layout::of_archives(&folder, vec![(vec![0; 1 << 16], Compression::Gzip)])?;
+    site.registry.push(scratch, &damaged.path, "team/damaged")?;
+    let layer = damaged.layers.last().context("the image has a layer")?;
+    flip(&site.registry.blob(layer))?;
+    let damaged_image = format!(
+        "{REGISTRY_NAME}:{}/team/damaged@{}",
+        site.registry.port(),
+        damaged.manifest
+    );
+
+    let tagged = format!("{}:1", site.repository());
     let report = run(&Scenario {
-        image: format!("{}:1", site.repository()),
+        document: Some(Site::document_with(wrong, site.authority.certificate())),
+        files: further_pulls(&[
+            (Some(&other), &unproven_image),
+            (Some(&site.document()), &damaged_image),
+            (None, &tagged),
+        ]),
         ..site.scenario()
     })?;
-    assert_tells(&refusal(&report)?, &["team/app:1", "digest", "@sha256:"]);
+
+    assert_tells(&refusal(&report)?, &["registry.corp", "401", "password"]);
+    assert!(!report.console.contains(wrong) && !report.console.contains(&Site::auth(wrong)));
+    let error = nth_refusal(&report, "1")?;
+    assert_tells(&error, &["registry.corp", "certificate", "ca-certs"]);
+    assert_eq!(
+        unproven.requests(),
+        0,
+        "a server that cannot prove its name is asked for nothing"
+    );
+    let error = nth_refusal(&report, "2")?;
+    assert_tells(&error, &["team/damaged", layer.as_str()]);
+    let error = nth_refusal(&report, "3")?;
+    assert_tells(&error, &["team/app:1", "digest", "@sha256:"]);
+    assert_no_secret(&site, &report.console);
     Ok(())
 }
 
 /// The policy that denies everything is in place and says why.
 fn assert_denies(report: &Report, words: &[&str]) -> Result<()> {
-    // Should anybody ask the puller all the same, it has no configuration and says why.
+    // A pull that is asked for all the same has no configuration, and its error says why.
     assert_tells(&refusal(report)?, words);
     let policy: Vec<&str> = report.values("policy").collect();
     let policy = policy.join("\n");
@@ -126,69 +112,80 @@ fn assert_denies(report: &Report, words: &[&str]) -> Result<()> {
 }
 
 #[test]
-fn initdata_that_does_not_match_the_evidence() -> Result<()> {
+fn initdata_that_is_not_what_the_evidence_says() -> Result<()> {
     let site = site()?;
     let other = sample_initdata().replace("token_configs", "token_config");
-    for evidence in [Evidence::snp(&other), Evidence::tdx(&other)] {
-        let report = run(&Scenario {
-            evidence,
-            ..site.scenario()
-        })?;
-        assert_denies(&report, &["initdata", "digest"])?;
-    }
-    Ok(())
-}
-
-#[test]
-fn no_tee_and_no_permission_to_go_without() -> Result<()> {
-    let site = site()?;
-    let report = run(&Scenario {
-        evidence: Evidence::None,
+    let with = |evidence: Evidence| Scenario {
+        evidence,
         ..site.scenario()
-    })?;
-    assert_denies(&report, &["configdev.allow_unverified_initdata=1"])
+    };
+    let digest: &[&str] = &["initdata", "digest"];
+    let cases = [
+        (
+            "SNP and another document",
+            (with(Evidence::snp(&other)), digest),
+        ),
+        (
+            "TDX and another document",
+            (with(Evidence::tdx(&other)), digest),
+        ),
+        (
+            "no TEE and no permission to go without",
+            (
+                with(Evidence::None),
+                &["configdev.allow_unverified_initdata=1"],
+            ),
+        ),
+        (
+            "a TEE is not overruled by the kernel parameter",
+            (
+                Scenario {
+                    kernel_parameters: vec!["configdev.allow_unverified_initdata=1".to_owned()],
+                    ..with(Evidence::Snp([7; 32]))
+                },
+                digest,
+            ),
+        ),
+        (
+            "announced initdata that the host left out",
+            (
+                Scenario {
+                    initdata: None,
+                    ..site.scenario()
+                },
+                &["initdata"],
+            ),
+        ),
+    ];
+    side_by_side(&cases, |(scenario, words)| {
+        assert_denies(&run(scenario)?, words)
+    })
 }
 
 #[test]
-fn a_tee_is_not_overruled_by_the_kernel_parameter() -> Result<()> {
-    let site = site()?;
-    let report = run(&Scenario {
-        evidence: Evidence::Snp([7; 32]),
-        kernel_parameters: vec!["configdev.allow_unverified_initdata=1".to_owned()],
-        ..site.scenario()
-    })?;
-    assert_denies(&report, &["initdata", "digest"])
-}
-
-#[test]
-fn announced_initdata_that_the_host_left_out() -> Result<()> {
-    let site = site()?;
-    let report = run(&Scenario {
-        initdata: None,
-        ..site.scenario()
-    })?;
-    assert_denies(&report, &["initdata"])
-}
-
-#[test]
-fn two_configuration_disks() -> Result<()> {
+fn no_configuration_disk_and_two_of_them() -> Result<()> {
     let site = site()?;
     let second = encode(Magic::IMAGEPULLER, site.document().as_bytes())?;
-    let report = run(&Scenario {
+    let none = Scenario {
+        document: None,
+        ..site.scenario()
+    };
+    let two = Scenario {
         disks: vec![second.to_vec()],
         ..site.scenario()
-    })?;
-    assert_tells(&refusal(&report)?, &["imgpullr", "same magic"]);
-    // Measured configuration does not suffer from it.
-    assert!(
-        report
-            .values("policy")
-            .any(|line| line.contains("AllowRequestsFailingPolicy := true"))
-    );
-    assert!(
-        !report
-            .values("config")
-            .any(|line| line.ends_with("/imagepuller.toml"))
-    );
-    Ok(())
+    };
+    let cases = [
+        ("none", (none, ["registry.corp", "no configuration"])),
+        ("two", (two, ["imgpullr", "same magic"])),
+    ];
+    side_by_side(&cases, |(scenario, words)| {
+        let report = run(scenario)?;
+        assert_tells(&refusal(&report)?, words);
+        let has_document = |line: &str| line.ends_with("/imagepuller.toml");
+        assert!(!report.values("config").any(has_document));
+        // Measured configuration does not suffer from it.
+        let rule = "AllowRequestsFailingPolicy := true";
+        assert!(report.values("policy").any(|line| line.contains(rule)));
+        Ok(())
+    })
 }

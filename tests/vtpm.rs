@@ -8,7 +8,7 @@
 use std::sync::OnceLock;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use vm_harness::{Guest, Report, Scenario, Scratch, Vtpm};
+use vm_harness::{Guest, Report, Scenario, Scratch, Vtpm, despite_crash};
 
 /// PCRs 0 to 15: firmware, boot loader and operating system. The rest can be reset by software and
 /// says nothing.
@@ -29,6 +29,10 @@ done
 
 /// Boots with this document and one more kernel parameter, on a TPM of its own.
 fn measured(document: Option<&str>, parameter: Option<&str>) -> Result<Report> {
+    despite_crash(|| measured_once(document, parameter))
+}
+
+fn measured_once(document: Option<&str>, parameter: Option<&str>) -> Result<Report> {
     let scratch = Scratch::new()?;
     let vtpm = Vtpm::start(&scratch)?;
     // A TPM is no TEE: without initdata and evidence the guest has to be told that this is all

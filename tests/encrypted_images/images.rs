@@ -4,6 +4,7 @@ use anyhow::{Context, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use confidential_fixtures::encrypted::{Encrypted, Key, KeyKind, Which, encrypt};
+use end_to_end::further_pulls;
 use vm_harness::site::REGISTRY_NAME;
 use vm_harness::{Report, Scenario, Site, demo};
 
@@ -66,23 +67,10 @@ impl Locked {
         image: &str,
         more: &[(Option<&str>, &str)],
     ) -> Scenario {
-        let mut list = String::new();
-        let mut files = vec![("job/more".to_owned(), include_bytes!("more").to_vec())];
-        for (number, (document, image)) in more.iter().enumerate() {
-            match document {
-                None => list.push_str(&format!("- {image}\n")),
-                Some(document) => {
-                    let path = format!("job/document{number}");
-                    list.push_str(&format!("/{path} {image}\n"));
-                    files.push((path, document.as_bytes().to_vec()));
-                }
-            }
-        }
-        files.push(("job/images".to_owned(), list.into_bytes()));
         Scenario {
             image: image.to_owned(),
             document: Some(document),
-            files,
+            files: further_pulls(more),
             ..self.site.scenario()
         }
     }
@@ -126,21 +114,6 @@ impl Locked {
         }
         Ok(())
     }
-}
-
-/// Why one of the further pulls was refused, and the proof that it was.
-pub fn refusal_of(report: &Report, number: usize) -> Result<String> {
-    let mark = |name: &str| format!("{name}{number}");
-    let pull = report.value(&mark("pull"));
-    assert!(
-        pull.is_some_and(|code| code != "exit 0"),
-        "image {number}: {pull:?}: {}",
-        report.console
-    );
-    assert_eq!(report.value(&mark("mount")), Some("0"));
-    let error: Vec<&str> = report.values(&mark("error")).collect();
-    println!("{}", error.join(" "));
-    Ok(error.join(" "))
 }
 
 /// A key as `[decryption-keys]` has it.

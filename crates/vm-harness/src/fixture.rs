@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, ensure};
 
@@ -59,16 +60,28 @@ impl Fixture {
     /// # Errors
     ///
     /// As [`Fixture::of`].
-    pub fn find() -> Result<Self> {
+    pub fn find() -> Result<&'static Self> {
         Self::of(Kernel::default())
     }
 
-    /// Finds what `qemu-fixtures/build` left in `target/fixtures`.
+    /// Finds what `qemu-fixtures/build` left in `target/fixtures`, once for each kernel: reading
+    /// what all modules depend on takes longer than anything else before a boot.
     ///
     /// # Errors
     ///
     /// Where it did not run.
-    pub fn of(kernel: Kernel) -> Result<Self> {
+    pub fn of(kernel: Kernel) -> Result<&'static Self> {
+        static FOUND: Mutex<[Option<&Fixture>; 2]> = Mutex::new([None; 2]);
+        let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(fixture) = found[kernel as usize] {
+            return Ok(fixture);
+        }
+        let fixture = Box::leak(Box::new(Self::read(kernel)?));
+        found[kernel as usize] = Some(fixture);
+        Ok(fixture)
+    }
+
+    fn read(kernel: Kernel) -> Result<Self> {
         let root = workspace().join("target/fixtures").join(kernel.folder());
         let missing = || {
             format!(

@@ -46,7 +46,7 @@ mod token_server;
 mod vtpm;
 
 pub use fixture::Kernel;
-pub use guest::{Evidence, Guest, Scenario};
+pub use guest::{Crash, Evidence, Guest, Scenario, despite_crash, run};
 pub use kata::Network;
 pub use port::Port;
 pub use process::Background;

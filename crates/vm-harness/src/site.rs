@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::decoy;
 use crate::layout::{self, Layout};
-use crate::{Evidence, Kernel, Network, Registry, Scenario, Scratch};
+use crate::{Evidence, Registry, Scenario, Scratch};
 use test_http::pki::Authority;
 
 /// The registry's name in references and in the document. Only the guest's `/etc/hosts` knows it.
@@ -98,22 +98,14 @@ impl Site {
         let initdata = sample_initdata();
         Scenario {
             id: "3f9c2a7d1b".to_owned(),
-            kernel: Kernel::default(),
             image: self.image(),
             document: Some(self.document()),
             evidence: Evidence::snp(&initdata),
             initdata: Some(initdata),
-            kernel_parameters: Vec::new(),
             disks: decoy::contents(),
-            settings: String::new(),
-            annotation_allow: Vec::new(),
-            annotations: Vec::new(),
-            network: Network::Open,
             hosts: format!("10.0.2.2 {REGISTRY_NAME}\n"),
             job: None,
-            files: Vec::new(),
-            programs: Vec::new(),
-            arguments: Vec::new(),
+            ..Scenario::bare("")
         }
     }
 }

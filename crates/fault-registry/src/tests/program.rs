@@ -5,7 +5,7 @@ use crate::Script;
 /// The example of the program's own help.
 #[test]
 fn the_example_of_the_help_is_a_script() {
-    let source = include_str!("../../bin/fault-registry.rs");
+    let source = include_str!("../main.rs");
     let (_, example) = source.split_once("/// Example: ").unwrap();
     let lines = example
         .lines()
@@ -19,7 +19,7 @@ fn the_example_of_the_help_is_a_script() {
 /// Each word that the help offers is an action or a part of one.
 #[test]
 fn the_actions_of_the_help_exist() {
-    let source = include_str!("../../bin/fault-registry.rs");
+    let source = include_str!("../main.rs");
     let (_, actions) = source.split_once("done in order:").unwrap();
     let (actions, _) = actions.split_once("/// Example").unwrap();
     let text = actions.replace("///", " ").replace('\n', " ");

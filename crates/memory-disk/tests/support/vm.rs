@@ -87,7 +87,7 @@ impl Guest {
             .args(["-m", "256"])
             .args(["-object", &format!("{},id=ram,size=256M", shape.memory)])
             .arg("-kernel")
-            .arg(fixture.kernel)
+            .arg(&fixture.kernel)
             .arg("-initrd")
             .arg(initrd)
             .args([
