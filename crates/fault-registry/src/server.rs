@@ -15,7 +15,7 @@ use crate::http1::{self, After};
 use crate::login::Tokens;
 use crate::request::Request;
 use crate::script::Script;
-use crate::tls::{Tls, server_config};
+use crate::tls::{Http, Tls, server_config};
 use crate::wire::Wire;
 use crate::{http2, range};
 
@@ -34,6 +34,7 @@ pub(super) struct Shared {
     script: Script,
     tokens: Tokens,
     tls: Option<Arc<ServerConfig>>,
+    http: Http,
     asked: Mutex<Asked>,
 }
 
@@ -72,6 +73,7 @@ impl FaultRegistry {
             script,
             tokens: Tokens::default(),
             tls: tls.map(server_config).transpose()?.map(Arc::new),
+            http: tls.map_or(Http::One, |tls| tls.http),
             asked: Mutex::new(Asked {
                 requests: Vec::new(),
                 counts,
@@ -136,6 +138,11 @@ impl Shared {
         if wire.is_http2() {
             let (wire, after) = http2::serve(wire, number, self)?;
             leave(wire, after);
+            return Ok(());
+        }
+        if matches!(self.http, Http::TwoHangsUp | Http::TwoFrames) {
+            http2::refuse(&mut wire, self.http == Http::TwoFrames)?;
+            leave(wire, After::Finish);
             return Ok(());
         }
         loop {

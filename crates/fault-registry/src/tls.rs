@@ -20,10 +20,14 @@ pub struct Tls<'a> {
 pub enum Http {
     /// HTTP/1.1, whatever the client offers.
     One,
-    /// HTTP/2 with who offers it.
+    /// HTTP/2 with a client that offers it.
     Both,
-    /// HTTP/2, and a refusal for who does not offer it.
+    /// HTTP/2, and a TLS alert (RFC 7301) for a client that does not offer it.
     Two,
+    /// HTTP/2, and the end of the connection for a client that does not offer it.
+    TwoHangsUp,
+    /// HTTP/2, in frames also to a client that does not offer it.
+    TwoFrames,
 }
 
 /// The same for rustls.
@@ -31,7 +35,7 @@ pub(super) fn server_config(tls: &Tls<'_>) -> Result<ServerConfig> {
     let mut config = tls.identity.server_config()?;
     let protocols: &[&[u8]] = match tls.http {
         Http::One => &[b"http/1.1"],
-        Http::Both => &[b"h2", b"http/1.1"],
+        Http::Both | Http::TwoHangsUp | Http::TwoFrames => &[b"h2", b"http/1.1"],
         Http::Two => &[b"h2"],
     };
     config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();

@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use support::http2::{self, Refusal};
+use fault_registry::{Content, FaultRegistry, Http, Script, Tls};
 use support::{CONTENT, PASSWORD, USER, entry, fetch, hasty, once, open, run, text};
 use test_http::pki::Authority;
 use test_http::{Server, ok};
@@ -107,19 +107,24 @@ fn both_versions_of_tls_and_the_name_are_sent() {
 
 #[test]
 fn http2_is_spoken_where_nothing_else_is() {
-    for (refusal, agreed) in [
-        (Refusal::Alert, &["none", "h2"][..]),
-        (Refusal::HangUp, &["http/1.1", "h2"]),
-        (Refusal::Frames, &["http/1.1", "h2"]),
-    ] {
+    for http in [Http::Two, Http::TwoHangsUp, Http::TwoFrames] {
         let authority = Authority::new("test").unwrap();
-        let (port, seen) = http2::start(&authority, refusal, CONTENT);
+        let identity = authority.sign(&["localhost"]).unwrap();
+        let mut content = Content::default();
+        content.add_manifest(CONTENT.into());
+        let tls = Tls {
+            identity: &identity,
+            name: "localhost",
+            http,
+        };
+        let registry = FaultRegistry::start(content, Script::new(), Some(&tls)).unwrap();
         let document = entry("localhost", USER, PASSWORD, authority.certificate());
-        assert_eq!(
-            fetch(&document, port, &hasty()).unwrap(),
-            CONTENT.as_bytes()
-        );
-        assert_eq!(*seen.lock().unwrap(), agreed);
+        let fetched = fetch(&document, registry.address().port(), &hasty());
+        assert_eq!(fetched.unwrap(), CONTENT.as_bytes());
+        // The first connection agreed on something else.
+        assert_eq!(registry.connections(), 2, "{http:?}");
+        let requests = registry.requests();
+        assert!(requests.len() == 1 && requests[0].is_http2, "{requests:?}");
     }
     // Where there is a choice it is HTTP/1.1, and servers that know nothing of choices have it too.
     for protocols in [vec![b"h2".to_vec(), b"http/1.1".to_vec()], Vec::new()] {

@@ -7,7 +7,7 @@ mod stream;
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::io;
+use std::io::{self, Read as _, Write as _};
 use std::pin::pin;
 use std::task::Poll;
 
@@ -28,6 +28,15 @@ pub(super) fn serve(wire: Wire, number: usize, registry: &Shared) -> io::Result<
     let stream = Stream::new(wire)?;
     let after = stream.block_on(answer_all(&stream, number, registry))?;
     Ok((stream.into_wire()?, after))
+}
+
+/// Takes the beginning of a request in another version, and answers with nothing or with settings.
+pub(super) fn refuse(wire: &mut Wire, answers: bool) -> io::Result<()> {
+    wire.read_exact(&mut [0; 24])?;
+    if answers {
+        wire.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0])?;
+    }
+    Ok(())
 }
 
 async fn answer_all(stream: &Stream, number: usize, registry: &Shared) -> io::Result<After> {

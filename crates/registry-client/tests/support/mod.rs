@@ -7,7 +7,6 @@
     reason = "test code; each test file uses a part of it"
 )]
 
-pub mod http2;
 pub mod parties;
 
 use std::io::Write as _;
