@@ -13,8 +13,8 @@ mod confidential_credentials {
 
 use anyhow::Result;
 use confidential_credentials::stage::{
-    CREDENTIALS, HOSTS_OWN, OTHER, ROOTS, Stage, USER, assert_pulled, clear_front, entry, host_of,
-    last_line, name, references, roots,
+    CREDENTIALS, HOSTS_OWN, OTHER, ROOTS, Stage, USER, assert_pulled, entry, host_of, last_line,
+    name, references, roots,
 };
 use confidential_fixtures::encrypted::{Key, KeyKind, Rewrap, Which, encrypt};
 use confidential_fixtures::{DataHub, Gateway, Kbs, Policy, SealingKey, Vault};
@@ -106,9 +106,7 @@ fn privileged_sealed_secrets_are_as_good_as_references() -> Result<()> {
         line("auth", &envelope),
     ] {
         let document = entry("localhost", &[&credentials, &ca_certs]);
-        let outcome = stage
-            .pull(&document, &vault)?
-            .run(&stage.image(&registry))?;
+        let outcome = stage.attempt(&document, &vault, &registry)?;
         assert_pulled(&outcome)?;
         stage.assert_kept(&outcome, &[]);
     }
@@ -128,9 +126,7 @@ fn privileged_sealed_secrets_are_as_good_as_references() -> Result<()> {
     ] {
         let credentials = line("credentials-uri", &forged);
         let document = entry("localhost", &[&credentials, &ca_certs]);
-        let outcome = stage
-            .pull(&document, &vault)?
-            .run(&stage.image(&registry))?;
+        let outcome = stage.attempt(&document, &vault, &registry)?;
         assert_tells(outcome.refusal()?, &["signature"]);
         stage.assert_kept(&outcome, &[]);
     }
@@ -148,9 +144,7 @@ fn privileged_the_host_names_another_registry() -> Result<()> {
         let other = stage.stand_in(Some(authority))?;
         let [credentials, ca_certs] = references();
         let document = entry("localhost", &[&credentials, &ca_certs]);
-        let outcome = stage
-            .pull(&document, &stage.vault(&registry))?
-            .run(&stage.image(&other))?;
+        let outcome = stage.attempt(&document, &stage.vault(&registry), &other)?;
         let refusal = outcome.refusal()?;
         assert_tells(
             refusal,
@@ -189,7 +183,7 @@ fn privileged_the_host_answers_for_the_registry() -> Result<()> {
         let lines = [references, weaknesses].concat();
         let document = entry("localhost", &lines) + more;
         let vault = stage.vault(&host);
-        let outcome = stage.pull(&document, &vault)?.run(&stage.image(&host))?;
+        let outcome = stage.attempt(&document, &vault, &host)?;
         let refusal = last_line(outcome.refusal()?);
         assert_tells(refusal, &["certificate", &name(&host), "not trusted"]);
         stage.assert_kept(&outcome, &[&host]);
@@ -197,9 +191,7 @@ fn privileged_the_host_answers_for_the_registry() -> Result<()> {
         // It is the reference that forbids it: with the host's own password all of this works.
         if !weaknesses.is_empty() {
             let lines = [&HOSTS_OWN[..], weaknesses].concat();
-            let outcome = stage
-                .pull(&entry("localhost", &lines), &vault)?
-                .run(&stage.image(&host))?;
+            let outcome = stage.attempt(&entry("localhost", &lines), &vault, &host)?;
             assert_pulled(&outcome)?;
         }
     }
@@ -213,12 +205,10 @@ fn privileged_the_host_leaves_tls_out() -> Result<()> {
     let [credentials, ca_certs] = references();
     for line in ["plain-http = true", "insecure-skip-verify = true"] {
         let host = stage.serve(Script::new(), None)?;
-        let name = format!("localhost:{}", clear_front(&host)?);
-        let image = stage.image_at(&name);
         let document = entry("localhost", &[&credentials, &ca_certs, line]);
-        let vault = stage.vault_for(&name);
-        let outcome = stage.pull(&document, &vault)?.run(&image)?;
-        assert_tells(last_line(outcome.refusal()?), &[&name]);
+        let vault = stage.vault(&host);
+        let outcome = stage.attempt(&document, &vault, &host)?;
+        assert_tells(last_line(outcome.refusal()?), &[&name(&host)]);
         stage.assert_kept(&outcome, &[&host]);
         assert!(
             host.requests().is_empty(),
@@ -226,7 +216,7 @@ fn privileged_the_host_leaves_tls_out() -> Result<()> {
         );
         // It is the reference that forbids it: otherwise it is asked.
         let document = entry("localhost", &[line]);
-        let outcome = stage.pull(&document, &vault)?.run(&image)?;
+        let outcome = stage.attempt(&document, &vault, &host)?;
         assert_pulled(&outcome)?;
     }
     Ok(())
@@ -260,9 +250,7 @@ fn privileged_a_token_realm_elsewhere() -> Result<()> {
             ],
         );
         let document = entry("localhost", &[&credentials, &ca_certs]) + &of_realm;
-        let outcome = stage
-            .pull(&document, &stage.vault(&registry))?
-            .run(&stage.image(&registry))?;
+        let outcome = stage.attempt(&document, &stage.vault(&registry), &registry)?;
         let refusal = outcome.refusal()?.to_owned();
         if is_good {
             // Its tokens are none of the registry's, but it was asked, with the password, as it
@@ -304,9 +292,7 @@ fn privileged_a_mirror_of_the_hosts() -> Result<()> {
         all.extend(lines.iter().map(String::as_str));
         let of_mirror = entry(&name(&with_ca), &[&roots(&stage.host)]);
         let document = entry("localhost", &all) + &of_mirror;
-        let outcome = stage
-            .pull(&document, &stage.vault(&registry))?
-            .run(&stage.image(&registry))?;
+        let outcome = stage.attempt(&document, &stage.vault(&registry), &registry)?;
         assert_pulled(&outcome)?;
         stage.assert_given(&registry);
         stage.assert_kept(&outcome, &[&with_ca]);
@@ -341,9 +327,7 @@ fn privileged_a_reference_to_another_secret() -> Result<()> {
         ),
     ] {
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-        let outcome = stage
-            .pull(&entry("localhost", &lines), &vault)?
-            .run(&stage.image(&registry))?;
+        let outcome = stage.attempt(&entry("localhost", &lines), &vault, &registry)?;
         assert_tells(outcome.refusal()?, &[word]);
         stage.assert_kept(&outcome, &[&registry]);
         assert!(registry.requests().is_empty());
@@ -430,7 +414,7 @@ fn privileged_no_falling_back() -> Result<()> {
     );
     let document = entry("localhost", &[missing]) + &host_given;
     let vault = stage.vault(&open);
-    let outcome = stage.pull(&document, &vault)?.run(&stage.image(&open))?;
+    let outcome = stage.attempt(&document, &vault, &open)?;
     assert_tells(outcome.refusal()?, &["default/credential/none"]);
     stage.assert_kept(&outcome, &[&open]);
     assert!(open.requests().is_empty(), "it was asked all the same");
@@ -447,7 +431,7 @@ fn privileged_no_falling_back() -> Result<()> {
         let vault = stage.vault_of(&configuration);
         let [credentials, ca_certs] = references();
         let document = entry("localhost", &[&credentials, &ca_certs]);
-        let outcome = stage.pull(&document, &vault)?.run(&stage.image(&open))?;
+        let outcome = stage.attempt(&document, &vault, &open)?;
         assert_tells(outcome.refusal()?, &["credentials-uri", &name(&open)]);
         assert!(open.requests().is_empty());
     }
@@ -466,9 +450,7 @@ fn privileged_the_host_says_whom_to_ask() -> Result<()> {
         broker.address(),
         entry("localhost", &[&credentials, &ca_certs])
     );
-    let outcome = stage
-        .pull(&document, &stage.vault(&registry))?
-        .run(&stage.image(&registry))?;
+    let outcome = stage.attempt(&document, &stage.vault(&registry), &registry)?;
     assert_tells(outcome.refusal()?, &["resources", "measured"]);
     stage.assert_kept(&outcome, &[&registry]);
     assert!(broker.record().is_empty() && registry.requests().is_empty());
@@ -497,9 +479,7 @@ fn privileged_a_redirect_to_the_host() -> Result<()> {
             ],
         );
         let document = entry("localhost", &[&credentials, &ca_certs]) + &of_elsewhere;
-        let outcome = stage
-            .pull(&document, &stage.vault(&registry))?
-            .run(&stage.image(&registry))?;
+        let outcome = stage.attempt(&document, &stage.vault(&registry), &registry)?;
         if is_good {
             assert_pulled(&outcome)?;
             assert!(!elsewhere.requests().is_empty());

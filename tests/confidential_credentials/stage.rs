@@ -1,8 +1,6 @@
 //! The people of the table: an owner with a registry, a broker that has the owner's secrets, and a
 //! host that wants them.
 
-use std::io::{self, Read as _, Write as _};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 
 use anyhow::Result;
@@ -105,12 +103,7 @@ impl Stage {
 
     /// What the broker has, with credentials for this registry.
     pub fn vault(&self, registry: &FaultRegistry) -> Vault {
-        self.vault_for(&name(registry))
-    }
-
-    /// What the broker has, with credentials for the registry of this name.
-    pub fn vault_for(&self, name: &str) -> Vault {
-        let auths = json!({"auths": {name: {"auth": self.auth()}}});
+        let auths = json!({"auths": {name(registry): {"auth": self.auth()}}});
         self.vault_of(&auths.to_string())
     }
 
@@ -128,14 +121,19 @@ impl Stage {
         Ok(HostPull::new(document)?.resources(&format!("offline={}", file.display())))
     }
 
-    /// The image at a registry.
-    pub fn image(&self, registry: &FaultRegistry) -> String {
-        self.image_at(&name(registry))
+    /// The same, of the image at this registry.
+    pub fn attempt(
+        &self,
+        document: &str,
+        vault: &Vault,
+        registry: &FaultRegistry,
+    ) -> Result<Outcome> {
+        self.pull(document, vault)?.run(&self.image(registry))
     }
 
-    /// The image at the registry of this name.
-    pub fn image_at(&self, name: &str) -> String {
-        format!("{name}/team/app@{}", self.digest)
+    /// The image at a registry.
+    pub fn image(&self, registry: &FaultRegistry) -> String {
+        format!("{}/team/app@{}", name(registry), self.digest)
     }
 
     /// Everything that must not be seen.
@@ -178,38 +176,6 @@ impl Stage {
             |request: &fault_registry::Request| request.header("authorization") == Some(&expected);
         assert!(requests.iter().any(given), "{requests:?}");
     }
-}
-
-/// A port at which a registry without TLS answers as most do: a client that begins TLS is told in
-/// clear that it is a bad request.
-pub fn clear_front(registry: &FaultRegistry) -> Result<u16> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    let port = listener.local_addr()?.port();
-    let to = registry.address();
-    // Ends with the test's process.
-    std::thread::spawn(move || {
-        for client in listener.incoming().flatten() {
-            std::thread::spawn(move || front(client, to));
-        }
-    });
-    Ok(port)
-}
-
-fn front(mut client: TcpStream, to: SocketAddr) -> io::Result<()> {
-    let mut first = [0; 4096];
-    let count = client.read(&mut first)?;
-    if first[0] == 0x16 {
-        client.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")?;
-        client.shutdown(Shutdown::Write)?;
-        // Whatever is unread at the end would reset the connection, and the answer with it.
-        return io::copy(&mut client, &mut io::sink()).map(drop);
-    }
-    let mut server = TcpStream::connect(to)?;
-    server.write_all(&first[..count])?;
-    let (mut from, mut back) = (server.try_clone()?, client.try_clone()?);
-    std::thread::spawn(move || io::copy(&mut from, &mut back));
-    io::copy(&mut client, &mut server)?;
-    server.shutdown(Shutdown::Write)
 }
 
 /// The image came.

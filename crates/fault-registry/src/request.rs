@@ -1,11 +1,6 @@
 //! What the registry was asked.
 
-use std::io;
-
-use test_http::Incoming;
-
 use crate::content::What;
-use crate::wire::Wire;
 
 /// One request, as it came.
 #[derive(Clone, Debug)]
@@ -65,14 +60,11 @@ impl Request {
         format!("{}?{}", self.path, self.query)
     }
 
-    /// Reads the next request of a connection; nothing where the client has left or speaks no HTTP.
-    pub(super) fn read(wire: &mut Wire) -> io::Result<Option<Self>> {
-        let Incoming::Request(read) = test_http::Request::read(wire)? else {
-            return Ok(None);
-        };
+    /// What came in HTTP/1.1.
+    pub(super) fn of(read: test_http::Request) -> Self {
         let mut request = Self::new(&read.method, &read.target);
         request.headers = read.headers;
         request.body = read.body;
-        Ok(Some(request))
+        request
     }
 }

@@ -1,12 +1,12 @@
 //! The registry itself: a listener, a thread for each connection, and what was asked.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use anyhow::{Context, Result};
 use rustls::ServerConfig;
-use test_http::{Listener, Ticket};
+use test_http::{Incoming, Listener, Ticket};
 
 use crate::alter::Situation;
 use crate::answer::Answer;
@@ -146,8 +146,15 @@ impl Shared {
             return Ok(());
         }
         loop {
-            let Some(mut request) = Request::read(&mut wire)? else {
-                return Ok(());
+            let mut request = match test_http::Request::read(&mut wire)? {
+                Incoming::Request(read) => Request::of(read),
+                Incoming::Nothing => return Ok(()),
+                // As most servers do where TLS is begun with them and they have none.
+                Incoming::Handshake => {
+                    wire.write_all(test_http::head("400 Bad Request", "").as_bytes())?;
+                    wire.finish();
+                    return Ok(());
+                }
             };
             request.connection = number;
             let is_last = request
