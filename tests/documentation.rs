@@ -135,6 +135,7 @@ fn every_room_says_what_it_uses() -> Result<()> {
         let (_, uses) = item.rsplit_once(" Uses ").context(start)?;
         let uses: BTreeSet<String> = match uses.trim_end_matches('.') {
             "no other room" => BTreeSet::new(),
+            "every room that has a target" => continue,
             uses => uses.split(", ").map(str::to_owned).collect(),
         };
         let manifest = rooms_of(&read(&room.path().join("Cargo.toml"))?);
