@@ -8,8 +8,8 @@
 //!   it in case only, which parsers such as Go's take for the same.
 //! - [`Object::last`] takes the last of them, as most parsers do.
 //!
-//! Texts with escapes are zeroed when they are dropped, all others are borrowed; nothing has a
-//! `Debug` that shows them.
+//! Texts with escapes are zeroed when they are dropped, all others are borrowed; `Debug` shows
+//! neither texts nor numbers.
 
 mod error;
 mod reader;
@@ -33,6 +33,18 @@ pub struct Limits {
     pub depth: usize,
 }
 
+impl Limits {
+    /// So many bytes, and as many values and levels as fit into them.
+    #[must_use]
+    pub const fn of_bytes(bytes: usize) -> Self {
+        Self {
+            bytes,
+            values: bytes,
+            depth: MAX_DEPTH,
+        }
+    }
+}
+
 /// What to do about two members of one object that have the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duplicates {
@@ -49,4 +61,21 @@ pub enum Duplicates {
 /// [`JsonError`], with the place.
 pub fn read(text: &[u8], limits: Limits, duplicates: Duplicates) -> Result<Value<'_>, JsonError> {
     reader::read(text, limits, duplicates)
+}
+
+/// Reads a text that holds one object.
+///
+/// # Errors
+///
+/// [`JsonError`], also for another value.
+pub fn read_object(
+    text: &[u8],
+    limits: Limits,
+    duplicates: Duplicates,
+) -> Result<Object<'_>, JsonError> {
+    let Value { offset, kind } = read(text, limits, duplicates)?;
+    match kind {
+        Kind::Object(object) => Ok(object),
+        _ => Err(JsonRule::NotObject.at(text, offset)),
+    }
 }

@@ -3,6 +3,7 @@
 
 use foreign_text::json::{
     Ambiguous, Duplicates, JsonRule, Kind, Limits, Object, Text, Value, is_same_but_for_case, read,
+    read_object,
 };
 use proptest::prelude::*;
 
@@ -159,6 +160,10 @@ fn what_parsers_read_differently_is_refused() {
 
 #[test]
 fn limits_are_the_callers() {
+    let limits = Limits::of_bytes(2);
+    assert!(read_object(b"{}", limits, Duplicates::Kept).is_ok());
+    let error = read_object(b"[]", limits, Duplicates::Kept).unwrap_err();
+    assert_eq!(error.to_string(), "it is not an object (line 1, column 1)");
     let long = format!("\"{}\"", "x".repeat(998));
     assert!(read(long.as_bytes(), LIMITS, Duplicates::Kept).is_ok());
     assert_eq!(
@@ -230,12 +235,11 @@ fn values_know_what_and_where_they_are() {
         members.last("a").unwrap().kind,
         Kind::Text(Text::Borrowed("x"))
     ));
-    let shown = format!(
-        "{value:?} {:?} {members:?} {:?}",
-        value.kind,
-        Text::Borrowed("x")
+    let shown = format!("{value:?}");
+    assert!(
+        shown.contains("(Text, Value {") && !shown.contains("\"x\""),
+        "{shown}"
     );
-    assert_eq!(shown, "Value Kind Object Text");
 }
 
 #[test]

@@ -163,41 +163,10 @@ impl ContentEncryption {
 
 /// Names that the JOSE registry and its neighbours have for what is not supported here. Only these
 /// are repeated in errors.
-const UNSUPPORTED: [&str; 33] = [
-    "dir",
-    "RSA1_5",
-    "RSA-OAEP-384",
-    "RSA-OAEP-512",
-    "ECDH-ES",
-    "ECDH-1PU",
-    "A128KW",
-    "A192KW",
-    "A256KW",
-    "A128GCMKW",
-    "A192GCMKW",
-    "A256GCMKW",
-    "PBES2-HS256+A128KW",
-    "PBES2-HS384+A192KW",
-    "PBES2-HS512+A256KW",
-    "C20PKW",
-    "XC20PKW",
-    "C20P",
-    "XC20P",
-    "none",
-    "HS256",
-    "HS384",
-    "HS512",
-    "RS256",
-    "RS384",
-    "RS512",
-    "ES384",
-    "ES512",
-    "ES256K",
-    "PS256",
-    "PS384",
-    "PS512",
-    "EdDSA",
-];
+const UNSUPPORTED: &str = "dir RSA1_5 RSA-OAEP-384 RSA-OAEP-512 ECDH-ES ECDH-1PU A128KW A192KW A256KW A128GCMKW \
+    A192GCMKW A256GCMKW PBES2-HS256+A128KW PBES2-HS384+A192KW PBES2-HS512+A256KW C20PKW \
+    XC20PKW C20P XC20P none HS256 HS384 HS512 RS256 RS384 RS512 ES384 ES512 ES256K PS256 \
+    PS384 PS512 EdDSA";
 
 /// A foreign name for a message: the name if it is a known one, and else words that repeat nothing.
 pub(crate) fn shown(name: &str) -> &'static str {
@@ -207,7 +176,7 @@ pub(crate) fn shown(name: &str) -> &'static str {
     if let Some(encryption) = ContentEncryption::from_name(name) {
         return encryption.name();
     }
-    let mut known = UNSUPPORTED.into_iter().chain(["ES256"]);
+    let mut known = UNSUPPORTED.split(' ').chain(["ES256"]);
     known
         .find(|known| *known == name)
         .unwrap_or("an unknown algorithm")
@@ -229,11 +198,12 @@ mod tests {
                 Some(encryption)
             );
         }
-        for name in UNSUPPORTED {
+        for name in UNSUPPORTED.split(' ') {
             assert_eq!(KeyAlgorithm::from_name(name), None);
             assert_eq!(ContentEncryption::from_name(name), None);
             assert_eq!(shown(name), name);
         }
+        assert_eq!(UNSUPPORTED.split(' ').count(), 33);
         for name in ["rsa-oaep", "RSA-OAEP ", "", "hunter2"] {
             assert_eq!(shown(name), "an unknown algorithm", "{name}");
             assert_eq!(KeyAlgorithm::from_name(name), None);

@@ -6,12 +6,8 @@ use foreign_text::json::{self, Duplicates, JsonRule, Limits};
 pub(crate) use foreign_text::json::{Kind, Object, Text, Value};
 use zeroize::Zeroizing;
 
-/// The caller bounds the bytes. A message for 32 recipients has some hundred values.
-const LIMITS: Limits = Limits {
-    bytes: usize::MAX,
-    values: 4096,
-    depth: json::MAX_DEPTH,
-};
+/// How many values a text may have. A message for 32 recipients has some hundred.
+const MAX_VALUES: usize = 4096;
 
 /// Reads an object that has no member twice. The caller bounds the text.
 ///
@@ -19,18 +15,16 @@ const LIMITS: Limits = Limits {
 ///
 /// Words that fit after "it" or "its header", never with a part of the text.
 pub(crate) fn object(text: &[u8]) -> Result<Object<'_>, &'static str> {
-    match json::read(text, LIMITS, Duplicates::Refused) {
-        Ok(Value {
-            kind: Kind::Object(members),
-            ..
-        }) => Ok(members),
-        Ok(_) => Err("is not a JSON object"),
-        Err(error) => Err(match error.rule {
-            JsonRule::Twice(_) => "has a JSON member twice",
-            JsonRule::TooManyValues(_) => "has too many JSON values",
-            _ => "is not JSON",
-        }),
-    }
+    let limits = Limits {
+        values: MAX_VALUES,
+        ..Limits::of_bytes(text.len())
+    };
+    json::read_object(text, limits, Duplicates::Refused).map_err(|error| match error.rule {
+        JsonRule::NotObject => "is not a JSON object",
+        JsonRule::Twice(_) => "has a JSON member twice",
+        JsonRule::TooManyValues(_) => "has too many JSON values",
+        _ => "is not JSON",
+    })
 }
 
 /// Decodes base64url as RFC 7515 section 2 has it: without padding, without white space, and with
@@ -49,7 +43,7 @@ mod tests {
 
     #[test]
     fn what_readers_read_differently_is_refused() {
-        let many = format!("{{\"a\":[{}0]}}", "0,".repeat(LIMITS.values));
+        let many = format!("{{\"a\":[{}0]}}", "0,".repeat(MAX_VALUES));
         for (text, want) in [
             (r#"{"a":1,"a":1}"#, "has a JSON member twice"),
             (

@@ -11,12 +11,11 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use foreign_text::bounded::{self, ReadError};
-use foreign_text::json::Duplicates;
+use foreign_text::json::{Duplicates, Limits, read_object};
 use puller_config::ResourceUri;
 use zeroize::Zeroizing;
 
 use crate::error::Fault;
-use crate::json;
 
 /// The largest file, in bytes: a few resources of the largest size.
 pub const MAX_FILE_BYTES: usize = 4 << 20;
@@ -80,13 +79,13 @@ impl fmt::Debug for Found {
 /// is not half believed.
 pub fn find(text: &[u8], name: &str) -> Result<Found, Fault> {
     let content = |rule| Fault::Content { rule };
-    let value = json::object(text, Duplicates::Kept)
-        .ok_or(content("it is not one JSON object of strings"))?;
+    let object = read_object(text, Limits::of_bytes(text.len()), Duplicates::Kept);
+    let object = object.map_err(|_| content("it is not one JSON object of strings"))?;
     let mut found = Found {
         resource: None,
         repeated: 0,
     };
-    for (key, value) in value.members() {
+    for (key, value) in object.members() {
         let text = value.text();
         let text = text.ok_or(content("it is not one JSON object of strings"))?;
         let mut bytes = Zeroizing::new(vec![0; base64::decoded_len_estimate(text.len())]);

@@ -19,7 +19,7 @@
 //! - `hub`, `gateway`, `broker`, `files`: the sources.
 //! - [`attester`]: how a guest proves to a broker what it is.
 //! - `reference`: what a reference stands for. `sealed`: the form of sealed secrets.
-//! - `http`, `buffer`, `json`: requests with limits, bytes that are zeroed, objects read.
+//! - `http`, `buffer`: requests with limits, bytes that are zeroed.
 //! - `error`: [`Error`], and [`Fault`], why one source did not answer.
 
 pub mod attester;
@@ -31,7 +31,6 @@ mod files;
 mod gateway;
 mod http;
 mod hub;
-mod json;
 mod limits;
 mod reference;
 mod sealed;

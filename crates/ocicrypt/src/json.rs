@@ -8,7 +8,7 @@
 use base64::engine::general_purpose::STANDARD;
 use base64::{Engine as _, decoded_len_estimate};
 pub(crate) use foreign_text::json::Object;
-use foreign_text::json::{self, Ambiguous, Duplicates, JsonRule, Kind, Limits, Value};
+use foreign_text::json::{self, Ambiguous, Duplicates, JsonRule, Limits, Value};
 use zeroize::Zeroizing;
 
 /// Why a text is not the object that is needed.
@@ -62,22 +62,11 @@ pub enum InvalidJson {
 ///
 /// [`InvalidJson::Object`] and [`InvalidJson::TooLong`].
 pub(crate) fn object(text: &[u8], limit: usize) -> Result<Object<'_>, InvalidJson> {
-    let limits = Limits {
-        bytes: limit,
-        values: limit,
-        depth: json::MAX_DEPTH,
-    };
-    match json::read(text, limits, Duplicates::Kept) {
-        Ok(Value {
-            kind: Kind::Object(object),
-            ..
-        }) => Ok(object),
-        Ok(_) => Err(InvalidJson::Object),
-        Err(error) => Err(match error.rule {
-            JsonRule::TooLong { limit, found } => InvalidJson::TooLong { limit, found },
-            _ => InvalidJson::Object,
-        }),
-    }
+    let object = json::read_object(text, Limits::of_bytes(limit), Duplicates::Kept);
+    object.map_err(|error| match error.rule {
+        JsonRule::TooLong { limit, found } => InvalidJson::TooLong { limit, found },
+        _ => InvalidJson::Object,
+    })
 }
 
 /// A text, if there is one; `null` counts as absent.

@@ -21,6 +21,9 @@ pub enum JsonRule {
     /// Not JSON, in this project's own words.
     #[error("{0}")]
     Syntax(&'static str),
+    /// Another value where the caller needs an object.
+    #[error("it is not an object")]
+    NotObject,
     /// More bytes than the caller reads.
     #[error("it has {found} bytes, more than {limit}")]
     TooLong {

@@ -82,7 +82,7 @@ impl<'a> Reader<'a> {
             Some(b'{') => Kind::Object(self.nested(Self::object)?),
             Some(b'[') => Kind::Array(self.nested(Self::array)?),
             Some(b'"') => Kind::Text(self.quoted()?),
-            Some(b'-' | b'0'..=b'9') => Kind::Number(self.number()?),
+            Some(b'-' | b'0'..=b'9') => Kind::Number(Text::Borrowed(self.number()?)),
             Some(_) if self.word("true") => Kind::Bool(true),
             Some(_) if self.word("false") => Kind::Bool(false),
             Some(_) if self.word("null") => Kind::Null,

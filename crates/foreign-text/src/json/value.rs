@@ -6,6 +6,7 @@ use std::ops::Deref;
 use zeroize::Zeroizing;
 
 /// A value and where it begins.
+#[derive(Debug)]
 pub struct Value<'a> {
     /// Of its first byte in the text; [`crate::position::Position::of`] makes a line of it.
     pub offset: usize,
@@ -14,13 +15,14 @@ pub struct Value<'a> {
 }
 
 /// What a value is.
+#[derive(Debug)]
 pub enum Kind<'a> {
     /// `null`.
     Null,
     /// `true` or `false`.
     Bool(bool),
     /// A number as it is written; it is less than 1e308 in amount.
-    Number(&'a str),
+    Number(Text<'a>),
     /// A text.
     Text(Text<'a>),
     /// An array.
@@ -84,7 +86,7 @@ impl Deref for Text<'_> {
 }
 
 /// The members of an object, in the order of the text.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Object<'a>(pub(super) Vec<(Text<'a>, Value<'a>)>);
 
 /// Two programs could take different members for the one that is looked for.
@@ -150,26 +152,9 @@ pub fn is_same_but_for_case(one: &str, other: &str) -> bool {
     one.chars().map(fold).eq(other.chars().map(fold))
 }
 
-impl fmt::Debug for Value<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Value")
-    }
-}
-
-impl fmt::Debug for Kind<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Kind")
-    }
-}
-
+/// No character: it may be a secret's.
 impl fmt::Debug for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Text")
-    }
-}
-
-impl fmt::Debug for Object<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Object")
     }
 }

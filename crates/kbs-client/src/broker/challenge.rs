@@ -1,11 +1,10 @@
 //! What the evidence has to hold.
 
 use aws_lc_rs::digest::{self, Algorithm};
-use foreign_text::json::{Duplicates, Kind, Value};
+use foreign_text::json::{Duplicates, Kind, Limits, Value, read_object};
 use serde::Serialize;
 
 use crate::error::Fault;
-use crate::json;
 
 use super::message::PublicKey;
 
@@ -29,7 +28,8 @@ impl Challenge {
         const NONE: Fault = Fault::Answer {
             rule: "is no challenge of a key broker",
         };
-        let members = json::object(text, Duplicates::Refused).ok_or(NONE)?;
+        let members = read_object(text, Limits::of_bytes(text.len()), Duplicates::Refused);
+        let members = members.map_err(|_| NONE)?;
         let nonce = members.last("nonce").and_then(Value::text).ok_or(NONE)?;
         if nonce.is_empty() || nonce.len() > MAX_NONCE_BYTES {
             return Err(Fault::Answer {

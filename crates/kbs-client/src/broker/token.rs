@@ -6,13 +6,13 @@
 
 use std::path::Path;
 
-use foreign_text::json::Duplicates;
+use foreign_text::json::{Duplicates, Limits, read_object};
 use jose::PrivateKey;
 use reqwest::header::HeaderValue;
 use zeroize::Zeroizing;
 
 use crate::error::Fault;
-use crate::{files, json};
+use crate::files;
 
 /// The largest file: a token with a broker's whole view of a guest, and a key.
 const MAX_FILE_BYTES: usize = 256 << 10;
@@ -36,7 +36,7 @@ pub async fn read(path: &Path) -> Result<Token, Fault> {
 
 fn parse(text: &[u8]) -> Result<Token, Fault> {
     let content = |rule| Fault::Content { rule };
-    let members = json::object(text, Duplicates::Refused);
+    let members = read_object(text, Limits::of_bytes(text.len()), Duplicates::Refused).ok();
     let member = |name| {
         members
             .as_ref()
