@@ -1,4 +1,4 @@
-//! Which entry holds for a repository, where a mistake would send a password to somebody else.
+//! Which entry holds for a repository. A mistake here would send a password to the wrong server.
 
 use std::cmp::Ordering;
 
@@ -7,8 +7,8 @@ use thiserror::Error;
 
 use crate::{DockerConfig, Entry, Unusable, key};
 
-/// Why the entry for a repository is not used. Names neither keys nor values: who reads the message
-/// may be the one whom the file is hidden from.
+/// Why the entry for a repository is not used. Names neither keys nor values: the reader of the
+/// message may not be allowed to see the file.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Unfit {
@@ -32,8 +32,7 @@ impl DockerConfig {
     /// - A key holds for the host that it names, see [`key`]. Patterns hold for nothing, since a
     ///   password is only for a registry that its owner *named*.
     /// - A key without a port is the registry at port 443, which an image may write or leave out.
-    ///   Other ports of the host have keys of their own: whoever may listen there is not always who
-    ///   may listen here.
+    ///   Other ports of the host have keys of their own: another program may listen there.
     /// - A key with a path holds for the repository of that name and those below it, by whole
     ///   segments. The longest wins.
     /// - Two keys that stand for the same must say the same; and where a member is written twice,
@@ -82,8 +81,8 @@ impl DockerConfig {
     }
 }
 
-/// Whether two credentials make the puller send the same. Both come from one file, so no one learns
-/// anything from the time it takes.
+/// Whether two credentials make the puller send the same. Both come from one file, so the time that
+/// this takes reveals nothing.
 fn is_same(one: &Credentials, other: &Credentials) -> bool {
     use Credentials::{Anonymous, Basic, IdentityToken, RegistryToken};
     match (one, other) {

@@ -121,7 +121,7 @@ impl Entry {
         })
     }
 
-    /// Whose identity token it is, where the entry says so legibly; servers hardly ever ask.
+    /// The user of the identity token, where the entry has a usable name; servers rarely need it.
     fn account(&self) -> Option<String> {
         let from_auth = || decode(&self.auth).ok().map(|(username, _)| username);
         let username = if self.auth.is_empty() {
@@ -192,8 +192,8 @@ fn check_text(text: &str) -> Result<(), Rule> {
     Ok(())
 }
 
-/// The password without what `echo` and C programs leave at its end; a document could not have it
-/// there anyway.
+/// The password without the line end or zero bytes that `echo` and C programs leave behind it; a
+/// document could not have them anyway.
 fn trimmed(password: Zeroizing<String>, notes: &mut Vec<&'static str>) -> Zeroizing<String> {
     let text = password.trim_end_matches('\0');
     let text = text.strip_suffix('\n').unwrap_or(text);

@@ -64,8 +64,8 @@ pub fn is_bare(key: &str) -> bool {
     !key.contains('/')
 }
 
-/// How much of a repository's name a key names, in bytes, if it holds for that repository of a host
-/// at all: nothing of it where the key is for the whole registry.
+/// How many bytes of a repository's name a key names; 0 where the key is for the whole registry,
+/// `None` where it does not hold for that repository of the host.
 pub(crate) fn reach(key: &str, host: &RegistryHost, repository: &str) -> Option<usize> {
     let (named, path) = split(key);
     // A pattern is no host.

@@ -4,8 +4,8 @@
 //! make a document of them, the guest reads one that it fetched confidentially; both by this
 //! reader, so that a file means the same on either side.
 //!
-//! Four programs read these files, and no two of them alike. Where they differ, this reader does
-//! what is written here:
+//! Four programs read these files, each in its own way. Where they differ, this reader does the
+//! following:
 //!
 //! | case | this reader | as |
 //! |---|---|---|
@@ -20,7 +20,7 @@
 //! | a value of another type, such as a number | the file is refused | all |
 //! | a scheme before the host, `/v1/` and `/v2/` after it | dropped, see [`key`] | kubelet |
 //!
-//! The guest is stricter in choosing, because nobody is there to read a warning: see
+//! The guest chooses more strictly, because there no one reads a warning: see
 //! [`DockerConfig::credentials_for`].
 //!
 //! Not here: what becomes of several files, and of entries that a document cannot have

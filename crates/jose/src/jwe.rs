@@ -1,10 +1,10 @@
 //! JSON Web Encryption (RFC 7516), opened: the compact form, the flattened and the general JSON
 //! form.
 //!
-//! Other libraries take more than one view of a message with contradictions, so such a message is
-//! refused: a member in two headers, a name twice, a `recipients` beside a `header`. One thing that
-//! strict readers refuse is taken, because go-jose, and with it every image for several recipients,
-//! writes it: beside `recipients` an `encrypted_key` that is the first recipient's.
+//! Libraries disagree about messages that contradict themselves, so such a message is refused: a
+//! member in two headers, a name twice, a `recipients` beside a `header`. One exception: an
+//! `encrypted_key` beside `recipients` is accepted if it is the first recipient's, because go-jose
+//! writes it, and so every image for several recipients has it.
 
 mod content;
 mod error;
@@ -27,7 +27,7 @@ pub use limits::{
 use recipient::Recipient;
 use serialization::Members;
 
-/// A message that is encrypted to one or several recipients. Nothing of it is authenticated before
+/// A message that is encrypted to one or several recipients. No part of it is authenticated before
 /// it is opened.
 #[derive(Clone)]
 pub struct Jwe {

@@ -1,8 +1,7 @@
-//! Private keys that open JWEs, read from what people keep them in.
+//! Private keys that open JWEs, in the forms that people keep them in.
 //!
-//! What is taken is more than any other reader of encrypted images takes (PEM and DER of PKCS#8,
-//! PKCS#1 and SEC1, PKCS#8 with a password, JWK), and what is not taken is named, with what to do
-//! about it.
+//! It reads PEM and DER of PKCS#8, PKCS#1 and SEC1, PKCS#8 with a password, and JWK. For any other
+//! form the error names the form and says how to convert it.
 
 mod der;
 mod jwk;
@@ -21,12 +20,12 @@ use crate::algorithm::{Curve, KeyAlgorithm};
 
 pub(crate) use jwk::{curve_of, public_point};
 
-/// How long a key may be, in bytes: many times what RSA of 8192 bits takes in any form. Raising it
+/// The longest key, in bytes: many times as long as RSA with 8192 bits in any form. Raising it
 /// breaks nothing.
 pub const MAX_KEY_BYTES: usize = 64 << 10;
 
 /// A private key: RSA of 2048 to 8192 bits, or on P-256, P-384 or P-521. The libraries below zero
-/// what they hold of it.
+/// their copies.
 pub struct PrivateKey {
     kind: Kind,
     /// The only algorithm that it is for, if it says so.
@@ -41,8 +40,8 @@ pub(crate) enum Kind {
     },
 }
 
-/// Why bytes are no private key that can be used. The words fit after "failed to read the key: "
-/// and repeat nothing of it.
+/// Why bytes are not a usable private key. The words fit after "failed to read the key: " and
+/// repeat no byte of the key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
@@ -58,7 +57,7 @@ pub enum KeyError {
     /// It has the outer form of a key and does not keep to it.
     #[error("it begins like {0} but does not go on like that; copy or export it again")]
     Damaged(&'static str),
-    /// More than one private key, of which no one knows which is meant.
+    /// More than one private key; which one is meant is not clear.
     #[error("it has more than one private key; give them one by one")]
     Several,
     /// A kind of key that opens no JWE that is supported.
@@ -67,7 +66,7 @@ pub enum KeyError {
         on P-256, P-384 or P-521, named by its OID"
     )]
     Kind,
-    /// RSA that is too weak or too costly.
+    /// An RSA key that is too weak or too costly.
     #[error("it is an RSA key that has not between 2048 and 8192 bits; make a new one")]
     RsaLength,
     /// Numbers that are no key, or a public half that belongs to another one.
@@ -87,7 +86,7 @@ pub enum KeyError {
          NEW`"
     )]
     Encryption,
-    /// So costly to try a password on that it looks like an attack.
+    /// Trying a password on it would cost so much that it looks like an attack.
     #[error(
         "trying a password on it costs more than is allowed ({0}); convert it with `openssl pkcs8 \
         -topk8 -v2 aes-256-cbc -iter 600000 -in OLD -out \
@@ -168,7 +167,7 @@ impl PrivateKey {
     ///
     /// # Errors
     ///
-    /// [`KeyError::NotOnCurve`] for RSA, which nobody asks for.
+    /// [`KeyError::NotOnCurve`] for RSA.
     pub fn public_jwk(&self) -> Result<serde_json::Value, KeyError> {
         let Kind::Ec { curve, key } = &self.kind else {
             return Err(KeyError::NotOnCurve);

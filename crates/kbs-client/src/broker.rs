@@ -41,7 +41,7 @@ mod token;
 /// The largest answer to a hand-shake: a token holds the broker's whole view of the evidence.
 const MAX_HANDSHAKE_BYTES: usize = 256 << 10;
 
-/// The largest answer with a resource: base64 of it, and what belongs to the encryption.
+/// The largest answer with a resource: its base64, and what belongs to the encryption.
 const MAX_ENCRYPTED_BYTES: usize = MAX_RESOURCE_BYTES.div_ceil(3) * 4 + (16 << 10);
 
 /// One broker, and the session with it.
@@ -107,7 +107,8 @@ impl Broker {
         attester: &Arc<dyn Attester>,
         failed: Option<&Arc<Session>>,
     ) -> Result<Arc<Session>, Fault> {
-        // Held for the hand-shake: who asks meanwhile wants its result, and not one more.
+        // Held during the hand-shake, so that concurrent requests wait for its result instead of
+        // making their own.
         let mut known = self.session.lock().await;
         if let Some(session) = known.as_ref()
             && failed.is_none_or(|failed| !Arc::ptr_eq(failed, session))
@@ -144,7 +145,8 @@ impl Broker {
         let attest = self.http.post(url, body).header(COOKIE, cookie.clone());
         let answer = self.http.send(attest, MAX_HANDSHAKE_BYTES).await?;
         check(&answer, Step::Evidence)?;
-        // The cookie stands for the token; that there is one says that the evidence was believed.
+        // The cookie stands for the token; the token's presence says that the evidence was
+        // believed.
         message::token_of(&answer.body)?;
         tracing::debug!(broker = %self.address, tee = attester.tee(), "attested");
         Ok(Session { cookie, key })

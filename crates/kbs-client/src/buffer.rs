@@ -5,13 +5,12 @@ use zeroize::Zeroizing;
 /// The smallest capacity; most secrets fit.
 const START_BYTES: usize = 4 << 10;
 
-/// A vector whose former places are zeroed when it outgrows them, which `Vec` on its own does not
-/// do.
+/// A vector that zeroes its old memory when it grows, which `Vec` does not do.
 #[derive(Default)]
 pub struct Buffer(Zeroizing<Vec<u8>>);
 
 impl Buffer {
-    /// Adds bytes. Whoever calls bounds the whole.
+    /// Adds bytes. The caller bounds the whole.
     pub fn push(&mut self, bytes: &[u8]) {
         let needed = self.0.len().saturating_add(bytes.len());
         if needed > self.0.capacity() {

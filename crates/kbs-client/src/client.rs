@@ -44,8 +44,8 @@ impl Client {
         })
     }
 
-    /// Gets a resource, 1 to [`crate::MAX_RESOURCE_BYTES`] bytes of it, from the first source that
-    /// has it.
+    /// Gets a resource of 1 to [`crate::MAX_RESOURCE_BYTES`] bytes from the first source that has
+    /// it.
     ///
     /// # Errors
     ///

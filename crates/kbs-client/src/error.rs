@@ -1,4 +1,4 @@
-//! Why a secret could not be had, in words that hold nothing of it.
+//! Why a secret could not be had, in words that repeat no part of it.
 
 use std::fmt;
 use std::io::ErrorKind;
@@ -14,16 +14,16 @@ use crate::attester::AttesterError;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is nobody to ask.
+    /// There is no source to ask.
     #[error(
-        "get {uri}: there is nobody to ask; list \"sources\" in [resources] of the measured \
+        "get {uri}: there is no source to ask; list \"sources\" in [resources] of the measured \
         document, or where that has no such table, start imagepuller with --resources or --upstream"
     )]
     NotConfigured {
         /// What was asked for.
         uri: ResourceUri,
     },
-    /// Nobody had it.
+    /// No source had it.
     #[error("get {uri}: {}", Listed(failures))]
     Unavailable {
         /// What was asked for.
@@ -72,18 +72,18 @@ pub enum Fault {
     /// The time for all sources together ran out.
     #[error("was asked last, when the {} seconds for all sources were over", .0.as_secs_f32())]
     OutOfTime(Duration),
-    /// No connection, or one that broke.
+    /// No connection, or a broken one.
     #[error("cannot be asked: {reason}")]
     Unreachable {
         /// What the system or the library says.
         reason: String,
     },
-    /// Somebody else's certificate.
+    /// A certificate that does not fit the roots or the name.
     #[error("has a certificate that is not trusted: {reason}; {roots}")]
     Certificate {
         /// What is wrong with it.
         reason: &'static str,
-        /// Whom the guest trusts.
+        /// Which roots the guest trusts.
         roots: &'static str,
     },
     /// More bytes than anything needs.
@@ -154,11 +154,11 @@ pub enum Fault {
     TokenFile(Box<Fault>),
 }
 
-/// Why a sealed secret stays closed. None of the texts repeats a part of it.
+/// Why a sealed secret stays closed. No text repeats a part of it.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SealedError {
-    /// It is not `sealed.` and three parts.
+    /// It is not `sealed.` with three parts.
     #[error(
         "it is not \"sealed.\" with three parts behind it (header, payload and signature); forms \
         without a real signature are not taken"

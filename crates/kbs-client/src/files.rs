@@ -1,8 +1,8 @@
 //! Resources in a file of the guest, as the guest components' `offline_fs_kbc` has them: one JSON
 //! object of `"repository/type/tag"` and standard base64.
 //!
-//! Such a file is as secret as the place where it is: only for a file system that nobody else can
-//! read.
+//! Such a file is as secret as the place where it lies: use it only on a file system that no one
+//! else can read.
 
 use std::fmt;
 use std::io::{self, ErrorKind};

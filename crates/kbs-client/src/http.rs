@@ -64,7 +64,7 @@ impl Http {
             .redirect(reqwest::redirect::Policy::none())
             .retry(reqwest::retry::never())
             .referer(false)
-            // The environment's proxies, which nobody measured.
+            // The environment's proxies are not measured.
             .no_proxy()
             .http1_only()
             .http1_max_headers(MAX_HEADERS)
@@ -195,7 +195,7 @@ fn root_store(roots: Option<&Roots>) -> Result<RootCertStore, String> {
         })?;
     }
     if store.is_empty() {
-        return Err("\"kbs-ca-certs\" holds no certificate, so nobody is trusted".to_owned());
+        return Err("\"kbs-ca-certs\" holds no certificate, so no server is trusted".to_owned());
     }
     Ok(store)
 }
@@ -224,8 +224,8 @@ fn connection(error: &reqwest::Error) -> String {
         .filter_map(|cause| cause.downcast_ref::<io::Error>())
         .last();
     match system {
-        // A name that is not found has no kind of its own; what the system says of it holds nothing
-        // from the peer.
+        // A name that is not found has no error kind of its own; the system's words for it hold
+        // nothing from the peer.
         Some(system) if error.is_connect() => shown(&system.to_string()).to_string(),
         Some(system) => system.kind().to_string(),
         None if error.is_connect() => "no connection came about".to_owned(),

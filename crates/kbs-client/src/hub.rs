@@ -1,8 +1,8 @@
 //! The confidential data hub over ttrpc: `api.GetResourceService/GetResource` with the whole URI.
 //!
 //! One frame goes out and one comes back, on a connection of their own. The frames are made and
-//! read here and not by the library's client, because that one logs whole messages at its finest
-//! level, and copies them to places that nobody zeroes.
+//! read here and not by the library's client, because that client logs whole messages at its finest
+//! level and leaves copies that are not zeroed.
 
 use std::path::Path;
 use std::time::Duration;
@@ -128,9 +128,9 @@ pub fn read(payload: &[u8]) -> Result<Zeroizing<Vec<u8>>, Fault> {
 
 fn hint(code: i32) -> &'static str {
     if code == Code::UNIMPLEMENTED as i32 {
-        "nobody serves resources at this socket; is the data hub behind it?"
+        "no program serves resources at this socket; is the data hub behind it?"
     } else if code == Code::NOT_FOUND as i32 {
-        "there is no resource of this name, or nobody serves resources at this socket"
+        "there is no resource of this name, or no program serves resources at this socket"
     } else if code == Code::UNAVAILABLE as i32 {
         "the data hub is not available"
     } else {

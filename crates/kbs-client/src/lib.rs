@@ -4,14 +4,14 @@
 //! A document or an image names a secret, and this crate gets it without the host being able to
 //! read it: from the confidential data hub or its gateway, which run in the guest, from a key
 //! broker (KBS), to which the guest proves what it is, or from files that were put into the guest.
-//! Sealed secrets are verified and opened. Who answers is bounded in time and in bytes and is
-//! believed nothing else; errors say which source failed and why, and repeat neither secrets nor
-//! foreign texts.
+//! Sealed secrets are verified and opened. Each answer is bounded in time and bytes, and trusted
+//! for nothing but its content; errors say which source failed and why, and repeat neither secrets
+//! nor foreign texts.
 //!
 //! Not here: what a secret is used for, and under which rules (`registry-client`, `ocicrypt`), and
 //! which sources there are (`[resources]`, read by `puller-config`). Nothing is kept on disk,
-//! nothing is read from the environment, and no proxy is used. What the HTTP library copies on the
-//! way (the gateway's plain answer) is not zeroed; everything else that held a secret is.
+//! nothing is read from the environment, and no proxy is used. The HTTP library's own copies (of
+//! the gateway's plain answer) are not zeroed; all other memory that held a secret is.
 //!
 //! Begin at [`Client::new`], then [`Client::resource`] or [`Client::reference`].
 //!

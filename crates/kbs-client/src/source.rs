@@ -108,8 +108,8 @@ impl Source {
     }
 }
 
-/// Secrets go over plain HTTP only where they do not leave the guest. A name would do only if
-/// nobody else resolved it.
+/// Secrets go over plain HTTP only where they do not leave the guest. A host name is refused,
+/// because someone else may resolve it.
 fn check_loopback(address: &Url) -> Result<(), String> {
     let is_loopback = match address.host() {
         Some(url::Host::Ipv4(address)) => address.is_loopback(),

@@ -42,16 +42,19 @@ const RESOURCE: &str = "/kbs/v0/resource/";
 #[test]
 fn broker_is_believed_nothing() {
     let refusal = |status, kind: &str| {
-        let body = format!(
-            r#"{{"type": "https://github.com/confidential-containers/kbs/errors/{kind}", "detail": "hunter2"}}"#
-        );
+        let kind = format!("https://github.com/confidential-containers/kbs/errors/{kind}");
+        let body = format!(r#"{{"type": "{kind}", "detail": "hunter2"}}"#);
         reply(status, "", &body)
     };
     let version = concat!(
         r#"{"type": "x/AttestationError", "#,
         r#""detail": "KBS Client Protocol Version Mismatch: expect =0.5.0"}"#,
     );
-    let jwe = r#"{"protected":"eyJhbGciOiJFQ0RILUVTK0EyNTZLVyIsImVuYyI6IkEyNTZHQ00ifQ","encrypted_key":"aHVudGVyMg","iv":"aHVudGVyMg","ciphertext":"aHVudGVyMg","tag":"aHVudGVyMg"}"#;
+    let jwe = concat!(
+        r#"{"protected":"eyJhbGciOiJFQ0RILUVTK0EyNTZLVyIsImVuYyI6IkEyNTZHQ00ifQ","#,
+        r#""encrypted_key":"aHVudGVyMg","iv":"aHVudGVyMg","ciphertext":"aHVudGVyMg","#,
+        r#""tag":"aHVudGVyMg"}"#,
+    );
     let long = format!(r#"{{"nonce": "{}"}}"#, "n".repeat(300_000));
     for (step, answer, end, expected) in [
         (

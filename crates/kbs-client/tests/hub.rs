@@ -160,7 +160,7 @@ fn hub_is_believed_nothing() {
         (
             Some(answer(&status(Code::UNIMPLEMENTED))),
             false,
-            "ttrpc status 12: nobody serves resources",
+            "ttrpc status 12: no program serves resources",
         ),
         (
             Some(answer(&status(Code::UNAVAILABLE))),

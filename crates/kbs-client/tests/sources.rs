@@ -340,7 +340,7 @@ fn broker_is_asked_over_verified_tls() {
         ..resources(&[&source])
     };
     let error = new_client(&nobody, PATIENT).unwrap_err().to_string();
-    assert!(error.contains("nobody is trusted"), "{error}");
+    assert!(error.contains("no server is trusted"), "{error}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The names and documents of OCI images, read from bytes that anyone may have written.
 //!
-//! Content gets out of [`digest::Unverified`] only after it was hashed, so nothing here is parsed
-//! that its name does not name. Not here: where content comes from (`registry-client`), and what
+//! [`digest::Unverified`] gives content out only after hashing it, so every parsed document is the
+//! one that its digest names. Not here: where content comes from (`registry-client`), and what
 //! becomes of layers (`layer-unpack`).
 //!
 //! Begin at [`reference::ImageReference::parse`], and give its digest to [`search::Search`].

@@ -1,6 +1,6 @@
 //! The platform that images run on, and the order of those that run on one, which is containerd's.
 //!
-//! An image says what it was built for; nothing in the registry configuration has a say in it.
+//! An image says what it was built for; the registry configuration cannot change it.
 
 use std::fmt;
 
@@ -155,8 +155,8 @@ impl Platform {
     ///
     /// As containerd has it: a lower variant runs, the nearest one best, and last the 32-bit
     /// architecture of the same processor. An operating system that is left out is this one; its
-    /// version says something about Windows only; features of it that an image needs are what an
-    /// ordinary Linux does not have.
+    /// version matters for Windows only; an image that needs features of it (`os.features`) does
+    /// not run on an ordinary Linux.
     pub fn rank(&self, offered: &Self) -> Option<u32> {
         if (!offered.os.is_empty() && self.os != offered.os) || !offered.features.is_empty() {
             return None;

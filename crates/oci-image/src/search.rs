@@ -1,9 +1,9 @@
 //! The way from a digest to the image for one platform: which document to fetch next, each hashed
 //! before it is read.
 //!
-//! The choice depends on verified bytes and on the platform alone: a document that does not come
-//! ends the search instead of making it look elsewhere, so nobody who can hold documents back
-//! chooses among images.
+//! The choice depends on verified bytes and on the platform alone: a missing document ends the
+//! search instead of making it look elsewhere, so an attacker who holds documents back cannot
+//! choose among images.
 //!
 //! Among the entries of an index the order is containerd's: the best platform, of equals the first;
 //! entries that name no platform come last. Where containerd takes the first of these, their
@@ -138,7 +138,7 @@ impl Search {
             let rule = format!("leads to more than {MAX_DOCUMENTS} documents");
             return Err(self.about_index(InvalidDocument::Content(rule)));
         }
-        // Something that is not wanted is as if nothing had come.
+        // A document that was not asked for changes nothing.
         if document.digest != self.wanted().digest {
             return Ok(None);
         }
@@ -217,7 +217,7 @@ impl Search {
         self.go_on()
     }
 
-    /// Leaves a document that is for somebody else, if nothing said that it is for this guest.
+    /// Passes over a document that is no image, if nothing said that it is one for this guest.
     fn pass_over(&mut self, invalid: InvalidDocument) -> Result<(), Unusable> {
         match invalid {
             InvalidDocument::Artifact(artifact) if !self.wanted.is_named => {

@@ -13,9 +13,9 @@ fn image(layer_type: &str, annotations: &str) -> String {
     let config = format!(
         r#"{{"mediaType":"application/vnd.oci.image.config.v1+json","digest":"{DIGEST}","size":7}}"#
     );
-    format!(
-        r#"{{"schemaVersion":2,"config":{config},"layers":[{{"mediaType":"{layer_type}","digest":"{DIGEST}","size":7,"annotations":{annotations}}}]}}"#
-    )
+    let layer = format!(r#""mediaType":"{layer_type}","digest":"{DIGEST}","size":7"#);
+    let layer = format!(r#"{{{layer},"annotations":{annotations}}}"#);
+    format!(r#"{{"schemaVersion":2,"config":{config},"layers":[{layer}]}}"#)
 }
 
 fn refusal(text: &str) -> String {
@@ -42,7 +42,9 @@ fn encrypted_layers_keep_what_describes_them() {
             }
             let text = image(
                 &media_type,
-                r#"{"org.opencontainers.image.enc.pubopts":"a","org.opencontainers.image.enc.keys.jwe":"b,c","org.opencontainers.image.encoding":"d","e":{"f":1}}"#,
+                r#"{"org.opencontainers.image.enc.pubopts":"a",
+                "org.opencontainers.image.enc.keys.jwe":"b,c",
+                "org.opencontainers.image.encoding":"d","e":{"f":1}}"#,
             );
             let described = [
                 ("org.opencontainers.image.enc.keys.jwe", "b,c"),

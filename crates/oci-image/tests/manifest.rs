@@ -393,8 +393,9 @@ fn config(fields: &str, kind: &str, diff_ids: &[&str]) -> String {
 
 #[test]
 fn configurations_are_read() {
-    let fields = r#""created":"2026-01-01T00:00:00Z","os":"linux","architecture":"arm64","variant":"v8",
-        "config":{"Env":["A=b"],"Labels":{"OS":"x","os":"y","type":"z"},"Architecture":"q"},"history":[{"empty_layer":true}],"#;
+    let fields = r#""created":"2026-01-01T00:00:00Z","os":"linux","architecture":"arm64",
+        "variant":"v8","history":[{"empty_layer":true}],
+        "config":{"Env":["A=b"],"Labels":{"OS":"x","os":"y","type":"z"},"Architecture":"q"},"#;
     let read =
         ImageConfig::parse(config(fields, "layers", &[DIGEST, DIGEST]).as_bytes(), 2).unwrap();
     assert_eq!(read.platform.to_string(), "linux/arm64");

@@ -185,12 +185,14 @@ fn fields_that_documents_leave_out_or_invent_are_read() {
             Some(1),
         ),
         (
-            r#"{"os":"linux","architecture":"amd64","variant":null,"os.version":null,"os.features":null}"#,
+            r#"{"os":"linux","architecture":"amd64","variant":null,
+            "os.version":null,"os.features":null}"#,
             "linux/amd64",
             Some(1),
         ),
         (
-            r#"{"os":"linux","architecture":"amd64","variant":"","os.features":[],"features":["sse4"]}"#,
+            r#"{"os":"linux","architecture":"amd64","variant":"",
+            "os.features":[],"features":["sse4"]}"#,
             "linux/amd64",
             Some(1),
         ),
@@ -280,7 +282,9 @@ fn this_guest_runs_what_was_built_for_it() {
 proptest! {
     /// Nothing panics, what is read is shown in words, and what is shown is read as the same.
     #[test]
-    fn any_platform_is_read_or_refused(text in "\\PC{0,20}|[a-z0-9]{1,6}/[a-zA-Z0-9_-]{1,6}(/[v0-9.]{0,5})?") {
+    fn any_platform_is_read_or_refused(
+        text in "\\PC{0,20}|[a-z0-9]{1,6}/[a-zA-Z0-9_-]{1,6}(/[v0-9.]{0,5})?",
+    ) {
         if let Ok(read) = Platform::parse(&text) {
             prop_assert_eq!(&platform(&read.to_string()), &read);
             prop_assert_eq!(read.rank(&read), Some(0));

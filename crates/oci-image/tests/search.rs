@@ -275,7 +275,8 @@ fn where_the_index_is_silent_the_configurations_decide() {
     let mut content = Content::default();
     let arm64 = content.image("arm64", &fields("linux/arm64"));
     let silent = content.image("silent", &json!({"os": "linux"}));
-    let helm = json!({"mediaType": "application/vnd.cncf.helm.config.v1+json", "digest": arm64["digest"], "size": 1});
+    let helm = "application/vnd.cncf.helm.config.v1+json";
+    let helm = json!({"mediaType": helm, "digest": arm64["digest"], "size": 1});
     let chart = json!({"schemaVersion": 2, "config": helm, "layers": []});
     let chart = content.descriptor(MANIFEST, &chart);
     let mut empty = content.image("amd64", &fields("linux/amd64"));

@@ -1,14 +1,14 @@
-//! How much work the keys of encrypted layers are worth.
+//! How many operations with private keys a pull may cost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A number of operations with private keys that may still be done; clones share it.
+/// The operations with private keys that are left; clones share the number.
 ///
-/// Whoever writes an image says for how many recipients its layers are, and each of them costs an
-/// operation with every key that fits: milliseconds with RSA. Limits for one layer do not bound an
-/// image, so the caller gives what all of it may cost, and can take it back while work is done in
-/// another thread.
+/// The author of an image chooses the number of recipients, and each of them costs an operation
+/// with every key that fits: milliseconds with RSA. Limits for one layer do not bound an image, so
+/// the caller gives one number for the whole image, and can take back what is left while another
+/// thread works.
 #[derive(Clone, Debug)]
 pub struct Effort(Arc<AtomicU32>);
 

@@ -45,15 +45,15 @@ pub const MAX_JWE_BYTES: usize = 32 << 10;
 /// nothing.
 pub const MAX_ANNOTATION_BYTES: usize = 256 << 10;
 
-/// Why the annotations of a layer that is said to be encrypted do not describe that.
+/// Why the annotations of a layer whose type says that it is encrypted cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidEncryption {
     /// Nothing says which cipher it is.
     #[error("the annotation {PUBLIC_OPTIONS:?} is missing, which says how the layer is encrypted")]
     NoPublicOptions,
-    /// Nobody could ever decrypt it.
-    #[error("there is no annotation that begins with {KEYS:?}, so nobody can have the layer's key")]
+    /// There is no wrapped key, so it can never be decrypted.
+    #[error("there is no annotation that begins with {KEYS:?}, so the layer's key is lost")]
     NoKeys,
     /// Larger than anything real.
     #[error(
@@ -101,14 +101,14 @@ pub enum InvalidEncryption {
     Options(#[source] InvalidOptions),
 }
 
-/// How one layer is encrypted: all of it that is public.
+/// The public part of one layer's encryption.
 #[derive(Clone, Debug)]
 pub struct Encryption {
     public: PublicOptions,
     wrappings: Vec<Wrapping>,
 }
 
-/// One way to the layer's key. One that is broken does not harm the others: they may be for other
+/// One way to the layer's key. A broken one does not stop the others, which may be for other
 /// readers.
 #[derive(Clone, Debug)]
 enum Wrapping {

@@ -49,11 +49,12 @@ impl LayerKey {
         Decryptor::new(&self.key, *self.nonce, self.hmac, &self.plain)
     }
 
-    /// A name for the unpacked layer that only those can find out who have the key: HMAC-SHA256 of
-    /// a label and the diff ID.
+    /// A name for the unpacked layer that only holders of the key can compute: HMAC-SHA256 of a
+    /// label and the diff ID.
     ///
-    /// The diff ID is in the image's configuration, which is not encrypted. Under that name a
-    /// stranger's image, pulled without the key, would be given the plain layer of whoever had it.
+    /// The diff ID is in the image's configuration, which is not encrypted. Under the diff ID as
+    /// its name, a stranger's image that is pulled without the key would be given the plain layer
+    /// of another one.
     pub fn tag(&self, diff_id: &Digest) -> Digest {
         let mut context = Context::with_key(&Key::new(HMAC_SHA256, &self.key[..]));
         context.update(TAG_LABEL);

@@ -1,15 +1,15 @@
 //! How the layers of an image are encrypted: options, key wrappings and the cipher; no I/O, no
 //! async.
 //!
-//! The encryption that skopeo, containerd and CoCo write is defined by nothing but the library that
-//! they share, ocicrypt, and its translation into Rust; the modules say what of it is read. A layer
-//! is encrypted with a key of its own, and that key is wrapped once for everybody who may have it,
-//! in annotations of the layer's descriptor.
+//! The encryption that skopeo, containerd and CoCo write has no specification but the library that
+//! they share, ocicrypt, and its translation into Rust; the modules say which parts are read. A
+//! layer is encrypted with a key of its own, and that key is wrapped once for each recipient, in
+//! annotations of the layer's descriptor.
 //!
-//! Everything here comes from an image, whose author is not trusted with more than the image. What
-//! it says about the cipher cannot weaken anything: there is one cipher, its HMAC has to be there,
-//! and its nonce has to be among what is wrapped. Three of the wrappings are not read, and named
-//! when they are all there is (see [`Scheme`]).
+//! Everything here comes from an image, whose author is not trusted with more than the image. It
+//! cannot weaken the cipher: there is one cipher, its HMAC has to be there, and its nonce has to be
+//! wrapped. Three kinds of wrapping are not read; where a layer has no other, the error names them
+//! (see [`Scheme`]).
 //!
 //! Not here: where keys come from (`puller-config`, `kbs-client`), how JWE is opened (`jose`), and
 //! that a layer without its key is never taken for a plain one (`imagepuller`).

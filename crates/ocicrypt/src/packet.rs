@@ -7,11 +7,11 @@
 //!
 //! `A256GCM` is authenticated, with the tag behind the wrapped data. `A256CTR`, which CoCo's key
 //! provider also knows, is refused, because the same keys are used for both, and GCM encrypts in
-//! counter mode. Whoever can change the image could call a packet that was wrapped with GCM one in
-//! counter mode: `IV || 00000002` as the counter, and the tag cut off. It would open to the same
-//! options, and then to options with a bit changed here or there; and whether a pull says that they
-//! are JSON, that a length is wrong or that the HMAC does not hold tells of one bit after another
-//! what it is, until the layer's key is known.
+//! counter mode. An attacker who can change the image could relabel a packet that was wrapped with
+//! GCM as one in counter mode: `IV || 00000002` as the counter, and the tag cut off. It would open
+//! to the same options, and then to options with a bit changed here or there; and the different
+//! errors of a pull (not JSON, a wrong length, a wrong HMAC) would reveal one bit after another,
+//! until the layer's key is known.
 
 use std::fmt;
 
@@ -60,7 +60,7 @@ pub enum InvalidPacket {
     /// Wrapped in another way.
     #[error("it is wrapped with {0} instead of \"A256GCM\"; wrap the key with \"A256GCM\"")]
     WrapType(String),
-    /// Wrapped in a way that gives the layer's key away to whoever can change the image.
+    /// Wrapped in a way that gives the layer's key away to anyone who can change the image.
     #[error(
         "it is wrapped with \"A256CTR\", which is refused because it can be changed without \
         anybody noticing; wrap the key with \"A256GCM\""
@@ -83,8 +83,8 @@ pub enum InvalidPacket {
 pub enum Unopened {
     /// The key is not one of AES-256.
     ///
-    /// Which length it has instead is nobody's business: the image chooses which of the broker's
-    /// resources is looked at.
+    /// The error does not give the real length: the image chooses which of the broker's resources
+    /// is looked at.
     #[error(
         "what has that name is no key of {KEY_BYTES} bytes; it has to be the bytes themselves, not \
         base64 of them"

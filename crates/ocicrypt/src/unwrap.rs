@@ -1,4 +1,4 @@
-//! Which of the ways led to a layer's key, or why none did.
+//! Which way led to a layer's key, or why none did.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::options::InvalidOptions;
 use crate::packet::{InvalidPacket, Unopened};
 use crate::scheme::Scheme;
 
-/// How many ways a message tells of.
+/// The most ways that a message shows.
 const MAX_SHOWN: usize = 4;
 
 /// A layer's key, and how it was found.
@@ -100,8 +100,8 @@ pub enum Refused {
     /// It cannot be read.
     #[error(transparent)]
     Jwe(JweError),
-    /// It can be read, and no key opens it: what its recipients use. Which keys there were is not
-    /// said: some may be a key broker's.
+    /// It can be read, and no key opens it: what its recipients use. The keys that were tried are
+    /// not listed, because some may be a key broker's.
     #[error(
         "no private key opens it, or it was changed: it is encrypted for {0}; give the private key \
         of one of its recipients"
@@ -119,7 +119,7 @@ pub enum Refused {
     /// The key that it names does not open it.
     #[error(transparent)]
     Unopened(Unopened),
-    /// What was wrapped, by somebody who had the key, is no use.
+    /// What was wrapped with the right key cannot be used.
     #[error("what was wrapped are no usable options: {0}")]
     Options(InvalidOptions),
     /// Not supported.
@@ -150,7 +150,7 @@ impl UnwrapError {
 impl fmt::Display for UnwrapError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("no key opens the layer")?;
-        // Here, for the ways that it is about may be among those that are not shown.
+        // Said first, because the ways that were stopped may be among those that are not shown.
         if self.refused.iter().any(|(_, why)| *why == Refused::Stopped) {
             f.write_str(", and there are more keys and recipients than are tried")?;
         }

@@ -83,10 +83,11 @@ fn image(layout: &Path) -> [Vec<u8>; 2] {
         "architecture": "amd64", "os": "linux", "config": {},
         "rootfs": {"type": "layers", "diff_ids": diff_ids},
     });
+    let config = config.to_string();
     let manifest = json!({
         "schemaVersion": 2,
         "mediaType": "application/vnd.oci.image.manifest.v1+json",
-        "config": blob(layout, "application/vnd.oci.image.config.v1+json", config.to_string().as_bytes()),
+        "config": blob(layout, "application/vnd.oci.image.config.v1+json", config.as_bytes()),
         "layers": [
             blob(layout, "application/vnd.oci.image.layer.v1.tar+gzip", &layers[0]),
             blob(layout, "application/vnd.oci.image.layer.v1.tar+gzip", &layers[1]),

@@ -67,7 +67,7 @@ const ATTACKS: [(&str, Change, i32, &[&str]); 11] = [
         "no keys",
         |image| image.remove_annotation(0, JWE),
         65,
-        &["cannot be decrypted", "nobody can have the layer's key"],
+        &["cannot be decrypted", "so the layer's key is lost"],
     ),
     (
         "no annotations",

@@ -9,7 +9,8 @@ use jose::{Jwe, JweError, PrivateKey};
 /// The key of RFC 7520 section 5.4, with which the seeds `flattened`, `general` and `compact` were
 /// made, and a fresh one.
 static KEYS: LazyLock<[PrivateKey; 2]> = LazyLock::new(|| {
-    let jwk = br#"{"kty":"EC","crv":"P-384","x":"YU4rRUzdmVqmRtWOs2OpDE_T5fsNIodcG8G5FWPrTPMyxpzsSOGaQLpe2FpxBmu2",
+    let jwk = br#"{"kty":"EC","crv":"P-384",
+        "x":"YU4rRUzdmVqmRtWOs2OpDE_T5fsNIodcG8G5FWPrTPMyxpzsSOGaQLpe2FpxBmu2",
         "y":"A8-yxCHxkfBz3hKZfI1jUYMjUhsEveZ9THuwFjH2sCNdtksRJU7D5-SkgaFL1ETP",
         "d":"iTx2pk7wW-GqJkHcEkFQb2EFyYcO7RugmaW3mRrQVAOUiPommT0IdnYK2xDlZh-j"}"#;
     [

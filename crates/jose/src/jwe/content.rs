@@ -65,7 +65,7 @@ impl Content {
     }
 
     /// RFC 7518 section 5.2.2.2: the tag is judged before anything is decrypted, so the padding
-    /// tells nobody anything.
+    /// leaks nothing.
     fn open_cbc(&self, key: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         let (mac_key, encryption_key) = key.split_at_checked(key.len() / 2)?;
         let (mac, cipher) = match self.encryption {

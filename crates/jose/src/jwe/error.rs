@@ -37,8 +37,7 @@ pub enum JweError {
          P-384 or P-521"
     )]
     KeyAlgorithm(String),
-    /// No key opens it, or it was changed: which of the two it is cannot be told, and is nobody's
-    /// business.
+    /// No key opens it, or it was changed. The two cannot be told apart.
     #[error(
         "none of the keys opens it, or it was changed: it is encrypted for {wanted}, and the keys \
         are {had}; give the private key of one of \
@@ -50,7 +49,7 @@ pub enum JweError {
         /// How many keys there were of which kinds, such as `2 of RSA, 1 of P-256`.
         had: String,
     },
-    /// Whoever pays for the work did not want more of it.
+    /// The caller stopped the work before all keys were tried.
     #[error(
         "not all keys were tried on all of its recipients, because that would have been too much \
         work"

@@ -99,8 +99,8 @@ impl Recipient {
     }
 
     /// The content's key, of `length` bytes. If it does not unwrap, a random one takes its place
-    /// (RFC 7516 section 11.5), so that what follows takes the same way and nobody learns which
-    /// step failed. `None` is for a machine without randomness.
+    /// (RFC 7516 section 11.5), so that the rest runs the same way and an attacker does not learn
+    /// which step failed. `None` is for a machine without randomness.
     pub(super) fn unwrap(&self, key: &PrivateKey, length: usize) -> Option<Zeroizing<Vec<u8>>> {
         let mut substitute = Zeroizing::new(vec![0; length]);
         rand::fill(&mut substitute).ok()?;

@@ -43,7 +43,7 @@ pub(crate) fn curve_of(jwk: &Object<'_>) -> Option<Curve> {
 }
 
 /// A JWK's public point, uncompressed as SEC1 has it. Both coordinates must be as long as the curve
-/// wants them (RFC 7518 section 6.2.1.2); whether they are a point of it is for the library to say.
+/// wants them (RFC 7518 section 6.2.1.2); the library checks that they are a point of it.
 pub(crate) fn public_point(curve: Curve, jwk: &Object<'_>) -> Option<Vec<u8>> {
     let mut point = vec![4];
     for name in ["x", "y"] {

@@ -1,7 +1,7 @@
 //! PKCS#8 that is encrypted with a password: PBES2 (RFC 8018) with AES.
 //!
-//! How much work a password is, is said by whoever wrote the key, so it is judged before any of it
-//! is done.
+//! The key itself names the cost of trying a password, so that cost is checked before any work
+//! begins.
 
 use pkcs8::pkcs5::pbes2::{Kdf, Parameters, ScryptParams};
 use pkcs8::pkcs5::{self, EncryptionScheme};
@@ -10,23 +10,23 @@ use zeroize::Zeroizing;
 
 use super::KeyError;
 
-/// How often PBKDF2 may go round: OpenSSL's default is 2048, and what is advised is 600,000. At the
+/// The most iterations of PBKDF2. OpenSSL's default is 2048, and 600,000 are advised. At the
 /// limit, a password takes some seconds. Raising it breaks nothing.
 const MAX_ITERATIONS: u32 = 2_000_000;
 
-/// How many blocks of 128 bytes scrypt may keep (N times r): 64 MiB. OpenSSL's default takes 16
-/// MiB, and 32 is all that it reads.
+/// The most blocks of 128 bytes that scrypt may keep (N times r): 64 MiB. OpenSSL's default takes
+/// 16 MiB, and 32 is all that it reads.
 const MAX_SCRYPT_BLOCKS: u64 = 1 << 19;
 
-/// How many blocks scrypt may go through (N times r times p): some seconds. OpenSSL's default is an
-/// eighth of this.
+/// The most blocks that scrypt may process (N times r times p): some seconds. OpenSSL's default is
+/// an eighth of this.
 const MAX_SCRYPT_WORK: u64 = 1 << 20;
 
 /// Decrypts a key.
 ///
 /// # Errors
 ///
-/// Whether the password is wrong or the key was changed is not told apart.
+/// A wrong password and a changed key give the same error.
 pub(super) fn open(
     algorithm: AlgorithmIdentifierRef<'_>,
     data: &[u8],

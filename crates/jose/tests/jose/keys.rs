@@ -234,15 +234,22 @@ fn a_fresh_key_is_fresh_and_shows_its_public_half_only() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 128, failure_persistence: None, ..ProptestConfig::default()
+    })]
     /// Whatever the bytes, and however a real key is damaged: a key or an error of few words.
     #[test]
-    fn foreign_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
+    fn foreign_bytes_never_panic(
+        bytes in proptest::collection::vec(any::<u8>(), 0..200),
+        at in any::<prop::sample::Index>(),
+        byte in any::<u8>(),
+    ) {
         let _ = read(&bytes);
         let _ = read(&[b"-----BEGIN PRIVATE KEY-----\n".as_slice(), &bytes, b"\n-----END PRIVATE \
         KEY-----"].concat());
         for seed in ["encrypted.der", "sec1.der", "pkcs8.der"] {
-            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds/private_key").join(seed);
+            let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds/private_key");
+            let path = seeds.join(seed);
             let mut key = std::fs::read(path).unwrap();
             prop_assert!(read(&key).is_ok(), "{}", seed);
             let at = at.index(key.len());

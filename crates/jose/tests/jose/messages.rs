@@ -292,7 +292,11 @@ proptest! {
     /// Whatever the bytes, and whatever is put in a member's place: a message or an error of few
     /// words, and nothing opens.
     #[test]
-    fn foreign_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400), name in 0_usize..5, text in ".{0,60}") {
+    fn foreign_bytes_never_panic(
+        bytes in proptest::collection::vec(any::<u8>(), 0..400),
+        name in 0_usize..5,
+        text in ".{0,60}",
+    ) {
         let _ = Jwe::parse(&bytes);
         let (mut message, key) = vector();
         let name = message.keys().nth(name).unwrap().clone();

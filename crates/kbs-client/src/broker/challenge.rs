@@ -184,7 +184,10 @@ mod tests {
                 None,
             ),
             (
-                r#", "extra-params": {"selected-hash-algorithm": "sha256", "selected-hash-algorithm": "sha256"}"#,
+                concat!(
+                    r#", "extra-params": {"selected-hash-algorithm": "sha256","#,
+                    r#" "selected-hash-algorithm": "sha256"}"#,
+                ),
                 None,
             ),
             (r#", "extra-params": "sha256""#, None),

@@ -94,7 +94,7 @@ pub struct ErrorKind {
 }
 
 /// Reads `ErrorInformation`: `type`, a URL of which the last part says something, and `detail`,
-/// which is not repeated, because nobody knows what stands in it.
+/// which is not repeated, because it may hold anything.
 pub fn error_kind(text: &[u8]) -> ErrorKind {
     #[derive(Deserialize)]
     struct Information {

@@ -1,4 +1,4 @@
-//! A token that somebody else got from the broker, and the key that belongs to it.
+//! A token that another program got from the broker, and the key that belongs to it.
 //!
 //! The file is what the attestation agent answers when it is asked for a token of kind `kbs`:
 //! `{"token": "...", "tee_keypair": "-----BEGIN ..."}`. A token alone is of no use, because the
@@ -25,7 +25,8 @@ pub struct Token {
     pub key: PrivateKey,
 }
 
-/// Reads the file, each time anew: tokens expire, and whoever wrote this one writes the next.
+/// Reads the file, each time anew: tokens expire, and the program that wrote this one writes the
+/// next.
 pub async fn read(path: &Path) -> Result<Token, Fault> {
     let of_file = |fault| Fault::TokenFile(Box::new(fault));
     let text = files::read(path.to_owned(), MAX_FILE_BYTES)
@@ -64,7 +65,7 @@ fn parse(text: &[u8]) -> Result<Token, Fault> {
 mod tests {
     use super::*;
 
-    /// A key on P-256 (`openssl genpkey`), which nobody uses.
+    /// A key on P-256 (`openssl genpkey`), made for this test.
     const PEM: &str = concat!(
         "-----BEGIN PRIVATE KEY-----\\n",
         "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgQjLz8MMajCAfmt5Q\\n",

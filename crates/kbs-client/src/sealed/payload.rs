@@ -226,8 +226,15 @@ mod tests {
         for text in [
             "hunter2",
             "[]",
-            r#"{"version": "0.1.0", "version": "0.1.0", "type": "vault", "provider": "kbs", "name": "kbs:///a/b/c"}"#,
-            r#"{"version": "0.1.0", "type": "vault", "provider": "kbs", "name": "kbs:///a/b/c", "name": "kbs:///a/b/d"}"#,
+            concat!(
+                r#"{"version": "0.1.0", "version": "0.1.0", "type": "vault", "provider": "kbs","#,
+                r#" "name": "kbs:///a/b/c"}"#,
+            ),
+            concat!(
+                r#"{"version": "0.1.0", "type": "vault", "provider": "kbs","#,
+                r#" "name": "kbs:///a/b/c","#,
+                r#" "name": "kbs:///a/b/d"}"#,
+            ),
         ] {
             assert!(Payload::parse(text.as_bytes()).is_err(), "{text}");
         }

@@ -13,7 +13,8 @@ use ocicrypt::{InvalidOptions, LayerKey, PublicOptions};
 static DIFF_ID: LazyLock<Digest> =
     LazyLock::new(|| Digest::parse(&format!("sha256:{}", "0".repeat(64))).expect("a digest"));
 
-const PUBLIC: &[u8] = br#"{"cipher":"AES_256_CTR_HMAC_SHA256","hmac":"/FYSeZgM86S8NnF228pp1RN/KEfTd6clJwKRdjCsFbQ="}"#;
+const PUBLIC: &[u8] = br#"{"cipher":"AES_256_CTR_HMAC_SHA256",
+    "hmac":"/FYSeZgM86S8NnF228pp1RN/KEfTd6clJwKRdjCsFbQ="}"#;
 
 static KNOWN: LazyLock<PublicOptions> =
     LazyLock::new(|| PublicOptions::parse(PUBLIC).expect("options"));

@@ -158,10 +158,13 @@ fn what_was_wrapped_must_be_options() {
         let nonce = Nonce::assume_unique_for_key([1; 12]);
         key.seal_in_place_append_tag(nonce, Aad::empty(), &mut wrapped)
             .unwrap();
-        let packet = format!(
-            r#"{{"kid":"{KID}","wrapped_data":"{}","iv":"AQEBAQEBAQEBAQEB","wrap_type":"A256GCM"}}"#,
-            STANDARD.encode(&wrapped)
-        );
+        let packet = json!({
+            "kid": KID,
+            "wrapped_data": STANDARD.encode(&wrapped),
+            "iv": "AQEBAQEBAQEBAQEB",
+            "wrap_type": "A256GCM",
+        });
+        let packet = packet.to_string();
         let encryption = Encryption::parse(&annotations(&[(PACKETS, &list(&[&packet]))]));
         let error = encryption
             .unwrap()
