@@ -57,16 +57,16 @@ fn read_now(path: &Path, limit_bytes: usize) -> Result<Zeroizing<Vec<u8>>, Fault
 }
 
 /// What a file has for one name.
-pub struct Found {
+pub struct Lookup {
     /// The resource, if there is one.
     pub resource: Option<Zeroizing<Vec<u8>>>,
     /// How often the name stands in the file again.
     pub repeated: usize,
 }
 
-impl fmt::Debug for Found {
+impl fmt::Debug for Lookup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Found").finish_non_exhaustive()
+        f.debug_struct("Lookup").finish_non_exhaustive()
     }
 }
 
@@ -77,11 +77,11 @@ impl fmt::Debug for Found {
 ///
 /// [`Fault::Content`] where the text is not such a file, all other entries included: a broken file
 /// is not half believed.
-pub fn find(text: &[u8], name: &str) -> Result<Found, Fault> {
+pub fn find(text: &[u8], name: &str) -> Result<Lookup, Fault> {
     let content = |rule| Fault::Content { rule };
     let object = read_object(text, Limits::of_bytes(text.len()), Duplicates::Kept);
     let object = object.map_err(|_| content("it is not one JSON object of strings"))?;
-    let mut found = Found {
+    let mut found = Lookup {
         resource: None,
         repeated: 0,
     };

@@ -6,7 +6,7 @@ use crate::digest::{Digest, Mismatch, Unverified};
 
 /// The document to fetch, from whichever source has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct DocumentRequest {
     /// What it is, and so where a registry has it.
     pub kind: Kind,
     /// Its digest.
@@ -30,7 +30,7 @@ pub struct Document {
     pub(crate) text: Vec<u8>,
 }
 
-impl Wanted {
+impl DocumentRequest {
     /// Checks what came.
     ///
     /// # Errors

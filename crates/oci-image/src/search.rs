@@ -14,7 +14,7 @@ use foreign_text::shown;
 use crate::config::ImageConfig;
 use crate::descriptor::Descriptor;
 use crate::digest::Digest;
-pub use crate::document::{Document, Kind, Wanted};
+pub use crate::document::{Document, DocumentRequest, Kind};
 use crate::invalid::InvalidDocument;
 use crate::manifest::Manifest;
 use crate::media_type::{INDEX_TYPES, MANIFEST_TYPES};
@@ -42,7 +42,7 @@ pub struct Search {
     guest: Platform,
     wanted: Candidate,
     /// Set while the configuration of an image is wanted.
-    image: Option<Found>,
+    image: Option<ImageParts>,
     /// What to look at if this is for another platform, last first.
     others: Vec<Candidate>,
     /// The first index, which a failure is about.
@@ -86,7 +86,7 @@ struct Candidate {
 }
 
 #[derive(Debug)]
-struct Found {
+struct ImageParts {
     config: Descriptor,
     layers: Vec<Descriptor>,
 }
@@ -111,15 +111,15 @@ impl Search {
         }
     }
 
-    /// What to fetch, to [verify](Wanted::verify) and to hand to [`Search::receive`].
-    pub fn wanted(&self) -> Wanted {
+    /// What to fetch, to [verify](DocumentRequest::verify) and to hand to [`Search::receive`].
+    pub fn wanted(&self) -> DocumentRequest {
         match &self.image {
-            Some(found) => Wanted {
+            Some(found) => DocumentRequest {
                 kind: Kind::Config,
                 digest: found.config.digest.clone(),
                 size: Some(found.config.size),
             },
-            None => Wanted {
+            None => DocumentRequest {
                 kind: Kind::Manifest,
                 digest: self.wanted.digest.clone(),
                 size: self.wanted.size,
@@ -159,14 +159,18 @@ impl Search {
         match document {
             Manifest::Index(entries) => self.enter(&entries),
             Manifest::Image { config, layers } => {
-                self.image = Some(Found { config, layers });
+                self.image = Some(ImageParts { config, layers });
                 Ok(())
             }
         }
     }
 
-    fn receive_config(&mut self, text: Vec<u8>, found: Found) -> Result<Option<Image>, Unusable> {
-        let Found { config, layers } = found;
+    fn receive_config(
+        &mut self,
+        text: Vec<u8>,
+        found: ImageParts,
+    ) -> Result<Option<Image>, Unusable> {
+        let ImageParts { config, layers } = found;
         let unusable = |rule| Unusable {
             what: CONFIG,
             digest: config.digest.clone(),

@@ -3,7 +3,7 @@
 
 use oci_image::digest::Digest;
 use oci_image::platform::Platform;
-use oci_image::search::{Document, Image, Kind, Search, Wanted};
+use oci_image::search::{Document, DocumentRequest, Image, Kind, Search};
 use registry_client::registry::Registry;
 
 use super::sources::Sources;
@@ -28,7 +28,7 @@ pub async fn resolve(
     }
 }
 
-async fn fetch(registry: &Registry, wanted: Wanted) -> Result<Document, Error> {
+async fn fetch(registry: &Registry, wanted: DocumentRequest) -> Result<Document, Error> {
     let received = match wanted.kind {
         Kind::Manifest => registry.manifest(&wanted.digest).await?,
         Kind::Config => registry.config(&wanted.digest).await?,

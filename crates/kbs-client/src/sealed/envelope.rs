@@ -9,10 +9,11 @@
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use foreign_text::json::{Object, Value};
 use puller_config::ResourceUri;
 use zeroize::Zeroizing;
 
-use super::payload::{Raw, uri};
+use super::payload::uri;
 use crate::error::SealedError;
 
 /// The keys of AES-256.
@@ -38,27 +39,24 @@ impl Envelope {
     /// # Errors
     ///
     /// Which rule they break.
-    pub fn read(raw: Raw) -> Result<Self, SealedError> {
-        if raw.wrap_type.as_deref() != Some("A256GCM") {
+    pub fn read(members: &Object<'_>) -> Result<Self, SealedError> {
+        if members.last("wrap_type").and_then(Value::text) != Some("A256GCM") {
             return Err(SealedError::Payload(
                 "has another \"wrap_type\" than \"A256GCM\"",
             ));
         }
-        let key_iv = match raw.annotations.unwrap_or_default().iv {
-            Some(serde_json::Value::String(iv)) => Some(iv),
-            _ => None,
-        };
+        let annotations = members.last("annotations").and_then(Value::object);
         Ok(Self {
-            key: uri("key_id", raw.key_id)?,
-            encrypted_key: bytes(raw.encrypted_key)
+            key: uri("key_id", members)?,
+            encrypted_key: bytes(members, "encrypted_key")
                 .ok_or(SealedError::Payload("lacks \"encrypted_key\" in base64"))?,
-            key_iv: iv(key_iv).ok_or(SealedError::Payload(
+            key_iv: annotations.and_then(iv).ok_or(SealedError::Payload(
                 "lacks \"annotations.iv\", the 12 bytes in base64 with which \"encrypted_key\" was \
                 encrypted",
             ))?,
-            encrypted_data: bytes(raw.encrypted_data)
+            encrypted_data: bytes(members, "encrypted_data")
                 .ok_or(SealedError::Payload("lacks \"encrypted_data\" in base64"))?,
-            iv: iv(raw.iv).ok_or(SealedError::Payload(
+            iv: iv(members).ok_or(SealedError::Payload(
                 "lacks \"iv\", the 12 bytes in base64 with which \"encrypted_data\" was encrypted",
             ))?,
         })
@@ -95,12 +93,12 @@ fn gcm(key: &[u8], iv: [u8; IV_BYTES], encrypted: &[u8]) -> Option<Zeroizing<Vec
     Some(bytes)
 }
 
-fn bytes(value: Option<String>) -> Option<Vec<u8>> {
-    STANDARD.decode(value?).ok()
+fn bytes(members: &Object<'_>, name: &str) -> Option<Vec<u8>> {
+    STANDARD.decode(members.last(name)?.text()?).ok()
 }
 
-fn iv(value: Option<String>) -> Option<[u8; IV_BYTES]> {
-    bytes(value)?.try_into().ok()
+fn iv(members: &Object<'_>) -> Option<[u8; IV_BYTES]> {
+    bytes(members, "iv")?.try_into().ok()
 }
 
 #[cfg(test)]

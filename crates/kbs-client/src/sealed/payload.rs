@@ -6,8 +6,8 @@
 //! `provider` is `kbs` in both. `provider_settings`, and `annotations` of a vault, mean nothing for
 //! it.
 
+use foreign_text::json::{Duplicates, Limits, Object, Value, read_object};
 use puller_config::ResourceUri;
-use serde::Deserialize;
 
 use super::envelope::Envelope;
 use crate::error::SealedError;
@@ -24,57 +24,32 @@ pub enum Payload {
     Envelope(Box<Envelope>),
 }
 
-/// Known members; a repeated one is an error, others are ignored.
-#[derive(Debug, Deserialize)]
-pub struct Raw {
-    version: String,
-    #[serde(rename = "type")]
-    kind: String,
-    provider: String,
-    /// A member of that name.
-    pub name: Option<String>,
-    /// A member of that name.
-    pub key_id: Option<String>,
-    /// A member of that name.
-    pub encrypted_key: Option<String>,
-    /// A member of that name.
-    pub encrypted_data: Option<String>,
-    /// A member of that name.
-    pub wrap_type: Option<String>,
-    /// A member of that name.
-    pub iv: Option<String>,
-    /// A member of that name.
-    pub annotations: Option<Annotations>,
-}
-
-/// What the provider of the key has to know besides.
-#[derive(Debug, Default, Deserialize)]
-pub struct Annotations {
-    /// A member of that name, of any type.
-    pub iv: Option<serde_json::Value>,
-}
-
 impl Payload {
-    /// Reads what the signature covers.
+    /// Reads what the signature covers. Members that are not known are ignored; one that is there
+    /// twice is an error.
     ///
     /// # Errors
     ///
     /// Which rule it breaks.
     pub fn parse(text: &[u8]) -> Result<Self, SealedError> {
-        let raw: Raw = serde_json::from_slice(text).map_err(|_| {
-            SealedError::Payload("is no JSON object with \"version\", \"type\" and \"provider\"")
-        })?;
-        if raw.version != VERSION {
+        const FORM: SealedError =
+            SealedError::Payload("is no JSON object with \"version\", \"type\" and \"provider\"");
+        let members = read_object(text, Limits::of_bytes(text.len()), Duplicates::Refused);
+        let members = members.map_err(|_| FORM)?;
+        let required = |name| members.last(name).and_then(Value::text).ok_or(FORM);
+        let (version, kind) = (required("version")?, required("type")?);
+        let provider = required("provider")?;
+        if version != VERSION {
             return Err(SealedError::Payload("has another version than 0.1.0"));
         }
-        if raw.provider != "kbs" {
+        if provider != "kbs" {
             return Err(SealedError::Payload(
                 "is for another provider than \"kbs\", the only one that this program asks",
             ));
         }
-        match raw.kind.as_str() {
-            "vault" => Ok(Self::Vault(uri("name", raw.name)?)),
-            "envelope" => Envelope::read(raw).map(Box::new).map(Self::Envelope),
+        match kind {
+            "vault" => Ok(Self::Vault(uri("name", &members)?)),
+            "envelope" => Ok(Self::Envelope(Box::new(Envelope::read(&members)?))),
             _ => Err(SealedError::Payload(
                 "is neither of type \"vault\" nor \"envelope\"",
             )),
@@ -87,12 +62,13 @@ impl Payload {
 /// # Errors
 ///
 /// If there is none.
-pub fn uri(member: &'static str, value: Option<String>) -> Result<ResourceUri, SealedError> {
+pub fn uri(member: &'static str, members: &Object<'_>) -> Result<ResourceUri, SealedError> {
+    let value = members.last(member).and_then(Value::text);
     let value = value.ok_or(SealedError::Payload(match member {
         "name" => "lacks \"name\", the URI of the secret",
         _ => "lacks \"key_id\", the URI of the key",
     }))?;
-    ResourceUri::parse(&value).map_err(|reason| SealedError::Uri { member, reason })
+    ResourceUri::parse(value).map_err(|reason| SealedError::Uri { member, reason })
 }
 
 #[cfg(test)]
