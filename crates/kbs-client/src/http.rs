@@ -179,6 +179,7 @@ pub fn at(server: &Url, path: &str, query: Option<&str>) -> Url {
     url
 }
 
+/// An empty store is an error here. In a registry's entry it is not: it forbids the registry.
 fn root_store(roots: Option<&Roots>) -> Result<RootCertStore, String> {
     let Some(roots) = roots else {
         return Ok(RootCertStore {

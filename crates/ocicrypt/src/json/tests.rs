@@ -45,21 +45,15 @@ fn what_means_something_is_there_once() {
 #[test]
 fn only_one_object_is_read() {
     let deep = format!("{{\"a\":{}{}}}", "[".repeat(400), "]".repeat(400));
-    let nested = format!("{}1{}", "{\"a\":".repeat(150), "}".repeat(150));
+    // The reader's own table has every other text that is no JSON.
     for text in [
         "",
         "null",
         "[]",
         "\"a\"",
         "{} {}",
-        "{}x",
-        "{\"a\":1,}",
-        "{'a':1}",
-        "{\"a\":NaN}",
         "\u{feff}{}",
-        "{\"a\":\"\\ud800\"}",
-        nested.as_str(),
-        // Nobody writes this, and not all programs read it.
+        // Not every program reads this.
         deep.as_str(),
     ] {
         let result = object(text.as_bytes(), 1000);
