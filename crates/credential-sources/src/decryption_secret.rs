@@ -1,7 +1,7 @@
 //! Keys of encrypted images, as secrets hold them.
 //!
 //! There is no type of secret for them in Kubernetes: the proposal of `ImageDecryptSecret` was
-//! never merged. What survives of it is its list, `base64(key)[:base64(password)]` with commas
+//! never merged. Its list survives, `base64(key)[:base64(password)]` with commas
 //! between, in one value. The other form that clusters have is a secret with key files in it. Both
 //! are read, from manifests, from the directory that a secret is mounted at, and as files of their
 //! own:
@@ -11,10 +11,11 @@
 //! - a value of base64 is the list, in which a resource URI or a sealed secret may stand for a key.
 //!
 //! Every key is read as the guest would read it, and told what it is; one that cannot be used is
-//! left out and told too. Whoever may write a secret may mean to keep the node busy: items and
+//! left out and told too. A secret may be written to keep the node busy: items and
 //! passwords are counted before anything is done with them.
 //!
-//! - `reading`: sources, one after the other. `value`: a value, told apart. `adding`: keys put into a document.
+//! - `reading`: sources, one after the other. `value`: a value, told apart. `adding`: keys put into
+//!   a document.
 
 mod adding;
 mod reading;

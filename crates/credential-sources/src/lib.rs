@@ -32,17 +32,17 @@ pub mod registry_file;
 pub mod secret_manifest;
 pub mod secretgen;
 
+use serde::{Deserialize, Deserializer};
+
 pub use finding::{Finding, Loss, printable};
 pub use merge::merge;
 pub use offer::{Offer, Offered};
 
 /// Reads a value that may be null, as in a file whose author has not filled it in yet.
-fn or_default<'de, T, D>(deserializer: D) -> Result<T, D::Error>
-where
-    T: Default + serde::Deserialize<'de>,
-    D: serde::Deserializer<'de>,
-{
-    <Option<T> as serde::Deserialize>::deserialize(deserializer).map(Option::unwrap_or_default)
+fn or_default<'de, T: Default + Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 /// The line and column of an error in YAML, from 1; 0 where none is known.

@@ -5,7 +5,7 @@
 //! 1. An entry of the document that holds for it and has credentials, be it a literal, a suffix or
 //!    `.`.
 //! 2. The first offer of the list that the document can express.
-//! 3. Nobody: the entry that holds sends its credentials to a mirror, so none are added to it.
+//! 3. No source: the entry that holds sends its credentials to a mirror, so none are added to it.
 //!
 //! `reg.corp` and `reg.corp:443` are one registry: the first offer for either counts, and where the
 //! document has an entry `reg.corp:443`, that one holds for an offer without a port. Without such
@@ -14,7 +14,7 @@
 //! An offer only ever adds credentials. Where the registry has an entry of its own, they join it.
 //! Where it has none, it gets one, and that begins with everything that the entry says which held
 //! for it until then (`ca-certs` of a suffix, say): a literal entry hides the others, and must not
-//! change whom the puller trusts. What an entry cannot inherit is its absence: a host that only
+//! change which roots the puller trusts. An entry cannot inherit its absence: a host that only
 //! serves others' blobs or tokens is trusted by their `ca-certs` until it has an entry of its own
 //! ([`Decision::change`]).
 

@@ -3,7 +3,7 @@
 //! `mirrors` says where a registry's images are asked for, `configs` how each host is reached. The
 //! registry itself is always asked last (`--disable-default-registry-endpoint` is an option of K3s
 //! that the file does not show). `*` stands for every registry without a key of its own, except for
-//! credentials: containerd looks those up by the host's own name and sends those of `*` to nobody.
+//! credentials: containerd looks those up by the host's own name and never sends those of `*`.
 //! Of several credentials for a host, containerd's order holds: user name and password, then the
 //! identity token, then `auth`.
 

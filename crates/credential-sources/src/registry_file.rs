@@ -9,7 +9,7 @@
 //!
 //! One principle decides doubtful cases: an import never makes a guest ask a host that the files do
 //! not name, never trust more than they do, and never send a password elsewhere. Where that leaves
-//! nobody to ask, the registry is forbidden.
+//! no host to ask, the registry is forbidden.
 //!
 //! A name without a port means port 443 in these files and every port in the document, see
 //! `docs/document.md`.
@@ -81,7 +81,7 @@ pub struct Settings {
 pub enum Roots {
     /// These. In the files they are trusted beside the system's.
     These(Certificates),
-    /// Nobody, for this reason: the registry is forbidden.
+    /// No roots, for this reason: the registry is forbidden.
     Nobody(&'static str),
 }
 

@@ -178,7 +178,9 @@ impl SecretManifest {
         ];
         let ignored = |why: String, loss| Payload::Ignored { why, loss };
         let Some((_, key)) = KEYS.iter().find(|(kind, _)| *kind == self.kind) else {
-            let stray = KEYS.iter().find(|(_, key)| self.has(key));
+            let data =
+                |key: &str| self.data.contains_key(key) || self.string_data.contains_key(key);
+            let stray = KEYS.iter().find(|(_, key)| data(key));
             return Ok(match stray {
                 Some((kind, key)) => ignored(
                     format!("its key {key} counts in a secret of the type {kind} only"),
@@ -209,10 +211,6 @@ impl SecretManifest {
         let keys = self.data.keys().chain(self.string_data.keys());
         keys.map(|key| (key.as_str(), self.value(key).ok().flatten()))
             .collect()
-    }
-
-    fn has(&self, key: &str) -> bool {
-        self.data.contains_key(key) || self.string_data.contains_key(key)
     }
 
     /// The bytes of a key; the API server's base64 has padding and may have line ends.

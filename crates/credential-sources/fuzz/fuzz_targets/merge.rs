@@ -7,7 +7,7 @@
 use credential_sources::merge::{Winner, merge};
 use credential_sources::{Offer, Offered};
 use puller_config::{
-    Credentials, Document, MAX_DOCUMENT_BYTES, Match, RegistryHost, RegistryName, Secret,
+    Credentials, Document, MAX_DOCUMENT_BYTES, Match, Registry, RegistryHost, RegistryName, Secret,
 };
 
 fuzzing::target!(|bytes: &[u8]| {
@@ -42,7 +42,10 @@ fuzzing::target!(|bytes: &[u8]| {
         .iter()
         .filter(|decision| matches!(decision.winner, Winner::Offer(_)))
         .count();
-    let offered = |entry: &puller_config::Registry| matches!(&entry.credentials, Credentials::Basic { username, .. } if username == "offered");
+    let offered = |entry: &Registry| match &entry.credentials {
+        Credentials::Basic { username, .. } => username == "offered",
+        _ => false,
+    };
     let already = before
         .document
         .registries
@@ -79,7 +82,7 @@ fuzzing::target!(|bytes: &[u8]| {
         }
         let settings = |found| match found {
             Match::Entry { entry, .. } => {
-                let puller_config::Registry {
+                let Registry {
                     credentials_uri,
                     ca_certs,
                     ca_certs_uri,

@@ -138,7 +138,7 @@ fn host(mut keys: Table<'_, '_>, directory: &Directory, reader: &mut Reader<'_, 
     }
 }
 
-/// The credentials in a host's headers. A header's value is shown to nobody.
+/// The credentials in a host's headers. A header's value is never shown.
 fn credentials(header: Table<'_, '_>, reader: &mut Reader<'_, '_>) -> Option<Offered> {
     let mut credentials = None;
     for field in header.rest() {

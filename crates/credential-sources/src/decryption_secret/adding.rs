@@ -182,20 +182,13 @@ impl Edit {
 
     /// Items consist of characters that a TOML string has as they are.
     fn apply(&self, text: &str, added: &[&str]) -> Zeroizing<Vec<u8>> {
-        const AROUND_ITEM: usize = "  \"\",\n".len();
-        let items: usize = added.iter().map(|item| item.len() + AROUND_ITEM).sum();
-        let mut result = Zeroizing::new(Vec::with_capacity(
-            text.len() + self.before.len() + items + self.after.len(),
-        ));
-        result.extend_from_slice(&text.as_bytes()[..self.replaced.start]);
-        result.extend_from_slice(self.before.as_bytes());
-        for item in added {
-            for part in ["  \"", item, "\",\n"] {
-                result.extend_from_slice(part.as_bytes());
-            }
-        }
-        result.extend_from_slice(self.after.as_bytes());
-        result.extend_from_slice(&text.as_bytes()[self.replaced.end..]);
+        let items = added.iter().flat_map(|item| ["  \"", *item, "\",\n"]);
+        let before = [&text[..self.replaced.start], &self.before];
+        let after = [self.after.as_str(), &text[self.replaced.end..]];
+        let parts = before.into_iter().chain(items).chain(after);
+        // Reserved at once: a vector that grows leaves copies behind.
+        let mut result = Zeroizing::new(Vec::with_capacity(parts.clone().map(str::len).sum()));
+        parts.for_each(|part| result.extend_from_slice(part.as_bytes()));
         result
     }
 }

@@ -43,6 +43,17 @@ fn auth(text: &str) -> String {
     STANDARD.encode(text)
 }
 
+/// JSON with double quotes for single ones, and the base64 of `text` for each `AUTH(text)`.
+fn with_base64(fields: &str) -> String {
+    let mut parts = fields.split("AUTH(");
+    let mut json = parts.next().unwrap().to_owned();
+    for part in parts {
+        let (text, rest) = part.split_once(')').unwrap();
+        json += &format!("'{}'{rest}", auth(text));
+    }
+    json.replace('\'', "\"")
+}
+
 #[test]
 fn keys_stand_for_the_registries_in_the_table() {
     for (key, name) in [
@@ -120,44 +131,33 @@ fn keys_stand_for_the_registries_in_the_table() {
 
 #[test]
 fn entries_mean_what_the_table_says() {
-    let field = |name: &str, value: &str| format!("\"{name}\":{}", serde_json::json!(value));
+    // AUTH(text) stands for its base64.
     let pair = auth("u:p:q");
+    let [unpadded, wrapped] = [
+        pair.trim_end_matches('=').to_owned(),
+        format!("{}\\n{}\\r\\n", &pair[..3], &pair[3..]),
+    ];
     for (fields, expected) in [
+        ("'username':'u','password':'p'", "u:p"),
+        ("'auth':AUTH(u:p:q)", "u:p:q"),
+        ("'AUTH':AUTH(u:p:q)", "u:p:q"),
+        (&format!("'auth':'{unpadded}'"), "u:p:q"),
+        (&format!("'auth':'{wrapped}'"), "u:p:q"),
+        ("'auth':AUTH(u:p\n)", "u:p"),
+        ("'auth':AUTH(u:p\r\n)", "u:p"),
+        ("'auth':AUTH(u:p\0\0)", "u:p"),
+        ("'auth':AUTH(u:)", "u:"),
+        ("'auth':AUTH(:p)", ":p"),
+        ("'auth':AUTH(u:p:q),'password':'other'", "u:p:q"),
+        ("'auth':AUTH(u:),'identitytoken':'t'", "identity t"),
+        ("'identitytoken':'t','registrytoken':'r'", "registry r"),
+        ("'auth':'!','auth':AUTH(u:p:q)", "u:p:q"),
         (
-            field("username", "u") + "," + &field("password", "p"),
-            "u:p",
-        ),
-        (field("auth", &pair), "u:p:q"),
-        (field("AUTH", &pair), "u:p:q"),
-        (field("auth", pair.trim_end_matches('=')), "u:p:q"),
-        (
-            field("auth", &format!("{}\n{}\r\n", &pair[..3], &pair[3..])),
-            "u:p:q",
-        ),
-        (field("auth", &auth("u:p\n")), "u:p"),
-        (field("auth", &auth("u:p\r\n")), "u:p"),
-        (field("auth", &auth("u:p\0\0")), "u:p"),
-        (field("auth", &auth("u:")), "u:"),
-        (field("auth", &auth(":p")), ":p"),
-        (
-            field("auth", &pair) + "," + &field("password", "other"),
-            "u:p:q",
-        ),
-        (
-            field("auth", &auth("u:")) + "," + &field("identitytoken", "t"),
-            "identity t",
-        ),
-        (
-            field("identitytoken", "t") + "," + &field("registrytoken", "r"),
-            "registry r",
-        ),
-        (field("auth", "!") + "," + &field("auth", &pair), "u:p:q"),
-        (
-            "\"email\":7,\"unknown\":[{}],\"registrytoken\":null,".to_owned()
-                + &field("auth", &pair),
+            "'email':7,'unknown':[{}],'registrytoken':null,'auth':AUTH(u:p:q)",
             "u:p:q",
         ),
     ] {
+        let fields = with_base64(fields);
         let (offers, findings) = entry(&fields);
         assert_eq!(offers, [format!("r.io.={expected}")], "{fields}");
         assert!(findings.iter().all(|finding| finding.loss == Loss::Note));
@@ -172,22 +172,23 @@ fn entries_mean_what_the_table_says() {
         assert!(offers.is_empty());
         assert_eq!(findings[0].text, "it has no credentials");
     }
-    let (offers, findings) = entry(&field("auth", &auth(":")));
+    let (offers, findings) = entry(&with_base64("'auth':AUTH(:)"));
     assert!(offers.is_empty());
     assert_eq!(findings[0].loss, Loss::Note);
     for (fields, word) in [
-        (field("auth", "hunter2!"), "base64"),
-        (field("auth", &auth("hunter2")), "colon"),
-        (field("auth", &STANDARD.encode(b"u:\xff")), "UTF-8"),
-        (field("auth", &auth("u:hunter2\nx")), "control"),
-        (field("auth", &auth("u:hunter2\n\n")), "control"),
+        ("'auth':'hunter2!'", "base64"),
+        ("'auth':AUTH(hunter2)", "colon"),
+        ("'auth':'dTr/'", "UTF-8"),
+        ("'auth':AUTH(u:hunter2\nx)", "control"),
+        ("'auth':AUTH(u:hunter2\n\n)", "control"),
+        ("'username':'a:b','password':'hunter2'", "colon"),
         (
-            field("username", "a:b") + "," + &field("password", "hunter2"),
-            "colon",
+            &format!("'identitytoken':'{}'", "hunter2".repeat(3000)),
+            "bytes",
         ),
-        (field("identitytoken", &"hunter2".repeat(3000)), "bytes"),
-        (field("registrytoken", "hunter 2"), "visible"),
+        ("'registrytoken':'hunter 2'", "visible"),
     ] {
+        let fields = with_base64(fields);
         let (offers, findings) = entry(&fields);
         assert!(offers.is_empty());
         let finding = findings.last().unwrap();
@@ -201,7 +202,8 @@ fn entries_mean_what_the_table_says() {
 fn widening_happens_on_request_only_and_behind_the_exact_key() {
     let pair = |user: &str| format!("{{\"auth\":\"{}\"}}", auth(&format!("{user}:p")));
     let json = format!(
-        "{{\"auths\":{{\"quay.io/team\":{},\"quay.io/b\":{},\"*.azurecr.io\":{},\"ghcr.io/x\":{},\"https://ghcr.io\":{},\"a*\":{}}}}}",
+        "{{\"auths\":{{\"quay.io/team\":{},\"quay.io/b\":{},\"*.azurecr.io\":{},\"ghcr.io/x\":{},\
+        \"https://ghcr.io\":{},\"a*\":{}}}}}",
         pair("team"),
         pair("b"),
         pair("azure"),
@@ -260,7 +262,8 @@ fn inputs_override_each_other_by_key_then_by_registry() {
     assert_eq!(shown(&offered), ["docker.io.=b:p"]);
 
     let both = format!(
-        "{{\"auths\":{{\"https://ghcr.io/v1/\":{{\"auth\":\"{0}\"}},\"ghcr.io\":{{\"auth\":\"{1}\"}},\"https://ghcr.io\":{{\"auth\":\"{1}\"}}}}}}",
+        "{{\"auths\":{{\"https://ghcr.io/v1/\":{{\"auth\":\"{0}\"}},\
+        \"ghcr.io\":{{\"auth\":\"{1}\"}},\"https://ghcr.io\":{{\"auth\":\"{1}\"}}}}}}",
         auth("long:p"),
         auth("bare:p")
     );
@@ -298,7 +301,8 @@ fn a_key_with_port_443_and_one_without_are_one_registry() {
 
 #[test]
 fn what_is_beside_the_entries_is_reported_one_by_one() {
-    let config = "{\"credHelpers\":{\"gcr.io\":\"gcloud\",\"u:hunter2@x\":\"y\"},\"credsStore\":\"desktop\",\
+    let config = "{\"credHelpers\":{\"gcr.io\":\"gcloud\",\"u:hunter2@x\":\"y\"},\
+        \"credsStore\":\"desktop\",\
         \"HttpHeaders\":{\"a\":\"hunter2\"},\"psFormat\":1,\"auths\":{\"a.io\":{},\"a.io\":{}}}";
     let (offers, findings) = import(config, Widening::Refused);
     assert!(offers.is_empty());

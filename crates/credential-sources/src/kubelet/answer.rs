@@ -115,7 +115,7 @@ fn candidates_of<'a>(
             Ok(_) => candidates.push(Candidate { key, plugin, pair }),
         }
     }
-    // Keys are not shown: what else a broken plugin writes there, nobody knows.
+    // Keys are not shown: a broken plugin may write a password there.
     if unreadable > 0 {
         let text = format!("{unreadable} keys of its answer are no hosts and are not used");
         findings.push(lost(plugin, host, text));
@@ -160,7 +160,8 @@ mod tests {
 
     fn response(kind: &str, auth: &str) -> Response {
         let text = format!(
-            "{{\"kind\":\"CredentialProviderResponse\",\"apiVersion\":\"credentialprovider.kubelet.k8s.io/v1\",\
+            "{{\"kind\":\"CredentialProviderResponse\",\
+             \"apiVersion\":\"credentialprovider.kubelet.k8s.io/v1\",\
              \"cacheKeyType\":\"{kind}\",\"auth\":{{{auth}}}}}"
         );
         Response::parse(text.as_bytes(), Version::V1).unwrap()

@@ -26,8 +26,7 @@ pub struct Pattern {
     path: Vec<u8>,
 }
 
-/// Hosts and paths are no secrets, but a pasted `user:password@host` would be: nothing of it is
-/// kept.
+/// Shows the host. The `user:password@` of a pasted address is not kept.
 impl fmt::Debug for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Pattern({})", self.host())
@@ -45,7 +44,7 @@ impl Pattern {
         if text.len() > MAX_PATTERN_BYTES || text.bytes().any(|byte| byte < 0x20 || byte == 0x7f) {
             return Err(InvalidPattern);
         }
-        // What stands behind these is query and fragment, which nobody compares.
+        // The query and the fragment are not compared.
         let text = text.split(['#', '?']).next().unwrap_or_default();
         let (authority, path) = match text.find('/') {
             Some(slash) => text.split_at(slash),

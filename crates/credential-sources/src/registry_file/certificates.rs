@@ -116,12 +116,9 @@ fn block(base64: &str) -> Option<String> {
     let der = STANDARD.decode(base64).ok()?;
     let base64 = STANDARD.encode(der);
     let mut block = format!("{BEGIN}{KIND}{DASHES}\n");
-    let mut rest = base64.as_str();
-    while !rest.is_empty() {
-        let (line, after) = rest.split_at(rest.len().min(LINE_CHARS));
-        block.push_str(line);
+    for line in base64.as_bytes().chunks(LINE_CHARS) {
+        block.extend(line.iter().copied().map(char::from));
         block.push('\n');
-        rest = after;
     }
     block.push_str(&format!("{END}{KIND}{DASHES}\n"));
     let document = format!("[registries.\".\"]\nca-certs = \"\"\"\n{block}\"\"\"\n");

@@ -233,13 +233,15 @@ mod tests {
     proptest! {
         #[test]
         fn any_legal_password_survives(username in "[^:\\p{C}]{0,20}", password in "\\P{C}{1,40}") {
-            let offered = Offered::Password { username: username.clone(), password: Secret::from(password.clone()) };
+            let secret = Secret::from(password.clone());
+            let offered = Offered::Password { username: username.clone(), password: secret };
             let written = written(vec![entry("reg.corp", offered)]);
             let text = written.document.unwrap();
             let document = Document::parse(text.expose().as_bytes()).unwrap().document;
             let host = RegistryHost::parse("reg.corp").unwrap();
             let Match::Entry { entry, .. } = document.registries.entry_for(&host) else { panic!() };
-            let Credentials::Basic { username: found, password: secret } = &entry.credentials else { panic!() };
+            let Credentials::Basic { username: found, password: secret } = &entry.credentials
+            else { panic!() };
             prop_assert_eq!((found, secret.expose()), (&username, password.as_str()));
         }
 

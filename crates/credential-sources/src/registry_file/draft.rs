@@ -9,7 +9,7 @@ use super::{Entry, Report, Roots, Settings};
 /// The reason that stands in an entry's `ca-certs` where a file forbids it.
 const BLOCKED: &str = "forbidden by the imported file";
 
-/// The reason where nobody is left to ask.
+/// The reason where no host is left to ask.
 const NOBODY_LEFT: &str = "forbidden: the imported file has it asked where this document cannot";
 
 /// An entry in the making.
@@ -117,7 +117,7 @@ impl Draft {
         report.lost(&self.entry.source, &self.key, text);
     }
 
-    /// Takes the mirror back: without it nobody may be left to ask.
+    /// Removes the mirror. Without it there may be no host left to ask.
     pub(super) fn drop_mirror(&mut self, report: &mut Report) {
         self.mirror = None;
         self.entry.mirror = None;

@@ -43,14 +43,8 @@ impl Endpoint {
         {
             return Err("not a URL");
         }
-        let with_scheme;
-        let text = if text.contains("://") {
-            text
-        } else {
-            with_scheme = format!("https://{text}");
-            &with_scheme
-        };
-        let url = Url::parse(text).map_err(|_| "not a URL")?;
+        let scheme = if text.contains("://") { "" } else { "https://" };
+        let url = Url::parse(&format!("{scheme}{text}")).map_err(|_| "not a URL")?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err("neither \"https://\" nor \"http://\"");
         }
@@ -127,47 +121,28 @@ mod tests {
 
     #[test]
     fn addresses_become_mirrors_and_names() {
+        use ApiPath::{Below, Exactly};
         for (text, api, url, name) in [
-            ("https://m.corp", ApiPath::Below, "https://m.corp", "m.corp"),
-            (
-                "m.corp:5000",
-                ApiPath::Below,
-                "https://m.corp:5000",
-                "m.corp:5000",
-            ),
-            (
-                "http://m.corp/",
-                ApiPath::Below,
-                "http://m.corp",
-                "m.corp:80",
-            ),
-            (
-                "https://m.corp/v2",
-                ApiPath::Below,
-                "https://m.corp",
-                "m.corp",
-            ),
+            ("https://m.corp", Below, "https://m.corp", "m.corp"),
+            ("m.corp:5000", Below, "https://m.corp:5000", "m.corp:5000"),
+            ("http://m.corp/", Below, "http://m.corp", "m.corp:80"),
+            ("https://m.corp/v2", Below, "https://m.corp", "m.corp"),
             (
                 "https://m.corp/a/v2/",
-                ApiPath::Exactly,
+                Exactly,
                 "https://m.corp/a",
                 "m.corp",
             ),
-            (
-                "https://m.corp/a/../b",
-                ApiPath::Below,
-                "https://m.corp/b",
-                "m.corp",
-            ),
+            ("https://m.corp/a/../b", Below, "https://m.corp/b", "m.corp"),
             (
                 "http://[::1]:5000",
-                ApiPath::Below,
+                Below,
                 "http://[::1]:5000",
                 "[::1]:5000",
             ),
             (
-                "https://registry-1.docker.io",
-                ApiPath::Below,
+                "registry-1.docker.io",
+                Below,
                 "https://registry-1.docker.io",
                 "docker.io",
             ),
@@ -181,7 +156,7 @@ mod tests {
             "ftp://m.corp/v2",
             "https:///v2",
         ] {
-            assert!(Endpoint::parse(text, ApiPath::Exactly).is_err(), "{text}");
+            assert!(Endpoint::parse(text, Exactly).is_err(), "{text}");
         }
         for text in [
             "",
@@ -190,10 +165,10 @@ mod tests {
             "unix:///run/x",
             "https://*.corp",
         ] {
-            assert!(Endpoint::parse(text, ApiPath::Below).is_err(), "{text}");
+            assert!(Endpoint::parse(text, Below).is_err(), "{text}");
         }
         assert!(
-            Endpoint::parse("https://u:p@m.corp", ApiPath::Below)
+            Endpoint::parse("https://u:p@m.corp", Below)
                 .unwrap()
                 .had_user
         );

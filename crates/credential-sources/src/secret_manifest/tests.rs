@@ -81,8 +81,9 @@ fn yaml_of_every_kind_is_read() {
 
 #[test]
 fn json_is_read_and_a_list_of_secrets() {
-    let json = br#"{"apiVersion":"v1","kind":"SecretList","items":[{"apiVersion":"v1","kind":"Secret",
-        "metadata":{"name":"x"},"type":"kubernetes.io/dockerconfigjson","data":{".dockerconfigjson":"e30="}}]}"#;
+    let json = br#"{"apiVersion":"v1","kind":"SecretList","items":[{
+        "apiVersion":"v1","kind":"Secret","metadata":{"name":"x"},
+        "type":"kubernetes.io/dockerconfigjson","data":{".dockerconfigjson":"e30="}}]}"#;
     let objects = parse(json).unwrap();
     let [Object::Secret(secret)] = &objects[..] else {
         panic!("{objects:?}");

@@ -37,15 +37,18 @@ fn combined(manifests: &str, namespace: &str) -> String {
 fn the_result_is_what_the_controller_writes() {
     assert_eq!(combined("", "dst"), "{\"auths\":{}}");
     let json = "{\"auths\":{\"z.io\":{\"auth\":\"a\",\"email\":\"e\",\"identitytoken\":\"t\"},\
-        \"https://a.io/<&>\":{\"username\":\"u\\u0001\\b\\f\\n\\u2028\\u007fé\",\"password\":\"p\\\"\\\\/\"}},\"credsStore\":\"x\"}";
+        \"https://a.io/<&>\":{\"username\":\"u\\u0001\\b\\f\\n\\u2028\\u007fé\",\
+        \"password\":\"p\\\"\\\\/\"}},\"credsStore\":\"x\"}";
     let manifests = secret("ns/one", json)
         + &export("ns/one", "{toNamespaces: [dst]}", None)
         + &secret("ns/two", "{}")
         + &export("ns/two", "{toNamespace: \"*\"}", None);
     assert_eq!(
         combined(&manifests, "dst"),
-        "{\"auths\":{\"https://a.io/\\u003c\\u0026\\u003e\":{\"username\":\"u\\u0001\\b\\f\\n\\u2028\u{7f}é\",\
-         \"password\":\"p\\\"\\\\/\",\"auth\":\"\"},\"z.io\":{\"username\":\"\",\"password\":\"\",\"auth\":\"a\"}}}"
+        "{\"auths\":{\"https://a.io/\\u003c\\u0026\\u003e\":\
+         {\"username\":\"u\\u0001\\b\\f\\n\\u2028\u{7f}é\",\
+         \"password\":\"p\\\"\\\\/\",\"auth\":\"\"},\
+         \"z.io\":{\"username\":\"\",\"password\":\"\",\"auth\":\"a\"}}}"
     );
     // Keys are compared as they are written.
     let manifests = secret(

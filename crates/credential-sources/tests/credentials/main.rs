@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 use credential_sources::docker_config::key::{Meaning, meaning};
 use credential_sources::docker_config::{DockerConfig, Input, Widening, offers};
-use credential_sources::merge::{Winner, merge};
+use credential_sources::merge::{Decision, Winner, merge};
 use credential_sources::{Offer, Offered};
 use proptest::prelude::*;
 use puller_config::{Credentials, Document, Match, Registry, RegistryHost, RegistryName, Secret};
@@ -125,15 +125,24 @@ proptest! {
     fn an_offer_adds_credentials_and_nothing_else(
         document in document(),
         names in proptest::collection::vec(name(), 0..5),
-        hosts in proptest::collection::vec("[ab]([.][ab]){0,2}(:443|:5000)?|docker[.]io|192[.]0[.]2[.]1", 8),
+        hosts in proptest::collection::vec(
+            "[ab]([.][ab]){0,2}(:443|:5000)?|docker[.]io|192[.]0[.]2[.]1",
+            8,
+        ),
     ) {
         let before = Document::parse(document.as_bytes()).unwrap().document;
-        let offers: Vec<_> = names.iter().enumerate().map(|(n, name)| offer(name, &format!("offer{n}"))).collect();
+        let numbered = names.iter().enumerate();
+        let offers = numbered.map(|(n, name)| offer(name, &format!("offer{n}")));
+        let offers: Vec<_> = offers.collect();
         let merged = merge(document.as_bytes(), &offers).unwrap();
         let after = &merged.document;
         let elsewhere: Vec<_> = names.iter().map(|name| format!("{name}:5000")).collect();
-        for host in hosts.iter().chain(&names).chain(&elsewhere).filter_map(|host| RegistryHost::parse(host).ok()) {
-            prop_assert_eq!(settings(before.registries.entry_for(&host)), settings(after.registries.entry_for(&host)));
+        let hosts = hosts.iter().chain(&names).chain(&elsewhere);
+        for host in hosts.filter_map(|host| RegistryHost::parse(host).ok()) {
+            prop_assert_eq!(
+                settings(before.registries.entry_for(&host)),
+                settings(after.registries.entry_for(&host))
+            );
             let was = sent(&before, &host);
             let is = sent(after, &host);
             for own in &was {
@@ -143,16 +152,20 @@ proptest! {
                 let number: usize = user.strip_prefix("offer").unwrap().parse().unwrap();
                 let only = format!("[registries.\"{}\"]\nplain-http = true", names[number]);
                 let only = Document::parse(only.as_bytes()).unwrap().document;
-                let receives = matches!(only.registries.entry_for(&RegistryHost::parse(to).unwrap()), Match::Entry { .. });
+                let to = &RegistryHost::parse(to).unwrap();
+                let receives = matches!(only.registries.entry_for(to), Match::Entry { .. });
                 prop_assert!(receives, "{} got what was for {}", to, names[number]);
                 // A password that was not refused on the port it was offered for, but put on the
                 // others.
                 let Ok(offered) = RegistryHost::parse(&names[number]) else { continue };
-                let Match::Entry { entry, .. } = after.registries.entry_for(&offered) else { continue };
+                let Match::Entry { entry, .. } = after.registries.entry_for(&offered) else {
+                    continue
+                };
                 prop_assert_eq!(self::user(entry), Some(user.as_str()));
             }
         }
-        let won = merged.decisions.iter().filter(|decision| matches!(decision.winner, Winner::Offer(_))).count();
+        let is_offers = |decision: &&Decision| matches!(decision.winner, Winner::Offer(_));
+        let won = merged.decisions.iter().filter(is_offers).count();
         let lost: usize = merged.decisions.iter().map(|decision| decision.losers.len()).sum();
         prop_assert_eq!(won + lost, offers.len());
         let text = std::str::from_utf8(&merged.text).unwrap();
@@ -167,14 +180,20 @@ proptest! {
     /// where that has none, on the one of HTTPS and at most on others too.
     #[test]
     fn a_password_stays_at_the_host_of_its_key(
-        keys in proptest::collection::vec("(https://|http://)?([*][.])?[ab]([.][ab]){0,2}(:443|:5000)?(/|/v1/|/v2/|/v2|/team)?", 1..6),
+        keys in proptest::collection::vec(
+            "(https://|http://)?([*][.])?[ab]([.][ab]){0,2}(:443|:5000)?(/|/v1/|/v2/|/v2|/team)?",
+            1..6,
+        ),
         host in "[ab]([.][ab]){0,2}(:443|:5000)?",
     ) {
         let entries: Vec<_> = keys.iter().enumerate()
-            .map(|(n, key)| format!("{key:?}:{{\"username\":\"user{n}\",\"password\":\"hunter2\"}}"))
+            .map(|(n, key)| {
+                format!("{key:?}:{{\"username\":\"user{n}\",\"password\":\"hunter2\"}}")
+            })
             .collect();
         let json = format!("{{\"auths\":{{{}}}}}", entries.join(","));
-        let input = Input { source: "a".to_owned(), config: DockerConfig::parse(json.as_bytes()).unwrap() };
+        let config = DockerConfig::parse(json.as_bytes()).unwrap();
+        let input = Input { source: "a".to_owned(), config };
         let (offers, findings) = offers(&[input], Widening::Refused);
         let shown = format!("{offers:?}{findings:?}");
         prop_assert!(!shown.contains("hunter2"));

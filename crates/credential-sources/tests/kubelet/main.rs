@@ -171,8 +171,9 @@ fn a_shell_script_gets_exactly_what_the_kubelet_would_send() {
         &format!(
             "cat > {}\necho \"$# $2 $COLOUR $HOME $(pwd) ${{CARGO_PKG_NAME}}\" > {}\n\
              for n in /proc/$$/fd/*; do echo ${{n##*/}}; done >> {}\n\
-             echo '{{\"kind\":\"CredentialProviderResponse\",\"apiVersion\":\"credentialprovider.kubelet.k8s.io/v1\",\
-             \"cacheKeyType\":\"Global\",\"auth\":{{\"*.corp\":{{\"username\":\"u\",\"password\":\"p\"}}}}}}'",
+             echo '{{\"kind\":\"CredentialProviderResponse\",\
+             \"apiVersion\":\"credentialprovider.kubelet.k8s.io/v1\",\"cacheKeyType\":\"Global\",\
+             \"auth\":{{\"*.corp\":{{\"username\":\"u\",\"password\":\"p\"}}}}}}'",
             question.display(),
             environment.display(),
             environment.display(),
@@ -186,7 +187,8 @@ fn a_shell_script_gets_exactly_what_the_kubelet_would_send() {
     assert_eq!(pair(&answers[0]), ("u".into(), "p".into()));
     assert_eq!(
         std::fs::read(question).unwrap(),
-        b"{\"kind\":\"CredentialProviderRequest\",\"apiVersion\":\"credentialprovider.kubelet.k8s.io/v1\",\"image\":\"reg.corp/probe\"}\n"
+        b"{\"kind\":\"CredentialProviderRequest\",\
+        \"apiVersion\":\"credentialprovider.kubelet.k8s.io/v1\",\"image\":\"reg.corp/probe\"}\n"
     );
     let environment = std::fs::read_to_string(environment).unwrap();
     let mut lines = environment.lines();
@@ -209,8 +211,13 @@ fn good_plugins_answer_whatever_their_neighbours_do() {
         node.rust(behaviour);
     }
     // Does not read the question, and does not close its output before it ends.
-    node.shell("deaf", "exec 0<&-; echo \
-    '{\"kind\":\"CredentialProviderResponse\",\"apiVersion\":\"credentialprovider.kubelet.k8s.io/v1\",\"cacheKeyType\":\"Registry\",\"auth\":{\"reg.corp\":{\"username\":\"robot\",\"password\":\"hunter2-rust\"}}}'");
+    node.shell(
+        "deaf",
+        "exec 0<&-; echo \
+    '{\"kind\":\"CredentialProviderResponse\",\
+    \"apiVersion\":\"credentialprovider.kubelet.k8s.io/v1\",\"cacheKeyType\":\"Registry\",\
+    \"auth\":{\"reg.corp\":{\"username\":\"robot\",\"password\":\"hunter2-rust\"}}}'",
+    );
     node.name("absent", "");
     let answers = node.ask(BRIEFLY);
     for index in [0, 1, 2, 4] {

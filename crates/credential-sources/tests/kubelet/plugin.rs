@@ -7,7 +7,8 @@ use std::time::Duration;
 
 const ANSWER: &str = "{\"kind\":\"CredentialProviderResponse\",\
     \"apiVersion\":\"credentialprovider.kubelet.k8s.io/v1\",\"cacheKeyType\":\"Registry\",\
-    \"cacheDuration\":\"5m\",\"auth\":{\"reg.corp\":{\"username\":\"robot\",\"password\":\"hunter2-rust\"}}}";
+    \"cacheDuration\":\"5m\",\
+    \"auth\":{\"reg.corp\":{\"username\":\"robot\",\"password\":\"hunter2-rust\"}}}";
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();

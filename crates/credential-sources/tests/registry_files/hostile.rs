@@ -269,7 +269,12 @@ proptest! {
     #[test]
     fn combinations_of_hosts_make_documents(
         directories in prop::collection::vec(
-            (prop_oneof![host(), Just("_default")], prop::option::of(address()), prop::collection::vec((address(), any::<bool>(), any::<bool>()), 0..3), any::<bool>()),
+            (
+                prop_oneof![host(), Just("_default")],
+                prop::option::of(address()),
+                prop::collection::vec((address(), any::<bool>(), any::<bool>()), 0..3),
+                any::<bool>(),
+            ),
             0..6,
         ),
     ) {

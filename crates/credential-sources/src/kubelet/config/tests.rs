@@ -29,8 +29,9 @@ fn read(texts: &[&str]) -> Result<Providers, String> {
 
 #[test]
 fn yaml_and_json_of_every_version_say_the_same() {
-    let json = r#"{"apiVersion":"kubelet.config.k8s.io/v1","kind":"CredentialProviderConfig","providers":[{
-        "name":"ecr-credential-provider","matchImages":["*.dkr.ecr.*.amazonaws.com","public.ecr.aws"],
+    let json = r#"{"apiVersion":"kubelet.config.k8s.io/v1","kind":"CredentialProviderConfig",
+        "providers":[{"name":"ecr-credential-provider",
+        "matchImages":["*.dkr.ecr.*.amazonaws.com","public.ecr.aws"],
         "defaultCacheDuration":"12h0m0s","apiVersion":"credentialprovider.kubelet.k8s.io/v1",
         "args":["get-credentials"],"env":[{"name":"AWS_PROFILE","value":"hunter2"}]}]}"#;
     for text in [
@@ -76,6 +77,9 @@ fn a_token_provider_is_known_as_one() {
     Token\n      requireServiceAccount: true\n";
     let text = format!("{EKS}{token}");
     assert!(read(&[&text]).unwrap().list()[0].wants_token);
+    let needs = "Account: false\n      requiredServiceAccountAnnotationKeys: [a/b]\n";
+    let twice = "Account: true\n      requiredServiceAccountAnnotationKeys: [a/b]\n      \
+    optionalServiceAccountAnnotationKeys: [a/b]\n";
     for (from, to, rule) in [
         ("aud", "\"\"", "serviceAccountTokenAudience"),
         ("cacheType: Token", "cacheType: token", "cacheType"),
@@ -94,17 +98,8 @@ fn a_token_provider_is_known_as_one() {
             "kubelet.k8s.io/v1beta1\n",
             "not known before v1",
         ),
-        (
-            "Account: true\n",
-            "Account: false\n      requiredServiceAccountAnnotationKeys: [a/b]\n",
-            "needs requireServiceAccount",
-        ),
-        (
-            "Account: true\n",
-            "Account: true\n      requiredServiceAccountAnnotationKeys: \
-            [a/b]\n      optionalServiceAccountAnnotationKeys: [a/b]\n",
-            "stands twice",
-        ),
+        ("Account: true\n", needs, "needs requireServiceAccount"),
+        ("Account: true\n", twice, "stands twice"),
     ] {
         let error = read(&[&text.replace(from, to)]).unwrap_err();
         assert!(error.contains(rule), "{error}");
@@ -131,82 +126,73 @@ fn what_the_kubelet_refuses_is_refused_without_a_value() {
         text
     };
     let deep = "[".repeat(10_000);
-    let cases = [
-        (String::new(), "not what"),
-        ("hunter2".into(), "not what"),
-        ("{\"kind\":\"hunter2\"".into(), "not what"),
+    let (head, _) = EKS.split_once("providers").unwrap();
+    let changed = [
         (
-            EKS.replace("kind: Cred", "kind: hunter2Cred"),
+            "kind: Cred",
+            "kind: hunter2Cred",
             "is not a CredentialProviderConfig",
         ),
         (
-            EKS.replace("config.k8s.io/v1", "config.k8s.io/v2"),
+            "config.k8s.io/v1",
+            "config.k8s.io/v2",
             "is not a CredentialProviderConfig",
         ),
         (
-            EKS.replace("apiVersion: kubelet", "apiversion: kubelet"),
+            "apiVersion: kubelet",
+            "apiversion: kubelet",
             "the key apiversion is not known",
         ),
         (
-            EKS.replace("    env:", "    enviroment:"),
+            "    env:",
+            "    enviroment:",
             "line 12, column 5: the key enviroment",
         ),
         (
-            EKS.replace("        value:", "        vaule:"),
+            "        value:",
+            "        vaule:",
             "the key vaule is not known",
         ),
-        (format!("{EKS}providers: []\n"), "not what"),
-        (format!("{EKS}---\n{EKS}"), "not what"),
+        ("ecr-cred", "../ecr-cred", "name of provider 1"),
+        ("ecr-cred", "ecr cred", "name of provider 1"),
+        ("ecr-credential-provider", "\"..\"", "name of provider 1"),
+        ("ecr-credential-provider", "\"\"", "name of provider 1"),
+        ("12h0m0s", "-1s", "defaultCacheDuration is negative"),
+        ("12h0m0s", "hunter2", "defaultCacheDuration is not a time"),
+        ("12h0m0s", "12", "not what"),
         (
-            EKS.split_once("providers").unwrap().0.to_owned(),
-            "names no provider",
-        ),
-        (
-            format!("{}providers: []\n", EKS.split_once("providers").unwrap().0),
-            "names no provider",
-        ),
-        (EKS.replace("ecr-cred", "../ecr-cred"), "name of provider 1"),
-        (EKS.replace("ecr-cred", "ecr cred"), "name of provider 1"),
-        (
-            EKS.replace("ecr-credential-provider", "\"..\""),
-            "name of provider 1",
-        ),
-        (
-            EKS.replace("ecr-credential-provider", "\"\""),
-            "name of provider 1",
-        ),
-        (
-            EKS.replace("12h0m0s", "-1s"),
-            "defaultCacheDuration is negative",
-        ),
-        (
-            EKS.replace("12h0m0s", "hunter2"),
-            "defaultCacheDuration is not a time",
-        ),
-        (EKS.replace("12h0m0s", "12"), "not what"),
-        (
-            EKS.replace("    defaultCacheDuration: 12h0m0s\n", ""),
+            "    defaultCacheDuration: 12h0m0s\n",
+            "",
             "defaultCacheDuration is missing",
         ),
         (
-            EKS.replace("public.ecr.aws", "\"hunter2 hunter2\""),
+            "public.ecr.aws",
+            "\"hunter2 hunter2\"",
             "an entry of matchImages",
         ),
         (
-            EKS.replace("kubelet.k8s.io/v1\n", "kubelet.k8s.io/v2\n"),
+            "kubelet.k8s.io/v1\n",
+            "kubelet.k8s.io/v2\n",
             "apiVersion is not one of",
         ),
-        (
-            EKS.replace("value: hunter2", "value: [hunter2]"),
-            "not what",
-        ),
-        (EKS.replace("- get-credentials", "- 8080"), "not what"),
+        ("value: hunter2", "value: [hunter2]", "not what"),
+        ("- get-credentials", "- 8080", "not what"),
+    ];
+    let changed = changed.map(|(from, to, rule)| (EKS.replace(from, to), rule));
+    let whole = [
+        (String::new(), "not what"),
+        ("hunter2".into(), "not what"),
+        ("{\"kind\":\"hunter2\"".into(), "not what"),
+        (format!("{EKS}providers: []\n"), "not what"),
+        (format!("{EKS}---\n{EKS}"), "not what"),
+        (head.to_owned(), "names no provider"),
+        (format!("{head}providers: []\n"), "names no provider"),
         (many, "more than 64 providers"),
         (bomb, "not "),
         (deep, "not what"),
         (" ".repeat(MAX_CONFIG_BYTES + 1), "more than 1048576 bytes"),
     ];
-    for (text, rule) in cases {
+    for (text, rule) in changed.into_iter().chain(whole) {
         let error = read(&[&text]).unwrap_err();
         assert!(
             error.contains(rule),

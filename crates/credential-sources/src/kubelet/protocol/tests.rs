@@ -16,30 +16,39 @@ fn the_question_has_the_bytes_of_the_kubelet() {
 
 #[test]
 fn a_question_may_carry_a_service_account() {
-    let text = br#"{"kind":"CredentialProviderRequest","apiVersion":"credentialprovider.kubelet.k8s.io/v1",
+    let text = br#"{"kind":"CredentialProviderRequest",
+        "apiVersion":"credentialprovider.kubelet.k8s.io/v1",
         "image":"a/b","serviceAccountToken":"hunter2","serviceAccountAnnotations":{"x/y":"z"}}"#;
     assert_eq!(Request::parse(text).unwrap().image, "a/b");
     for (text, rule) in [
         (&b"{}"[..], "is not the JSON"),
-        (br#"{"kind":"Pod","apiVersion":"v1","image":"a"}"#, "kind is not"),
+        (
+            br#"{"kind":"Pod","apiVersion":"v1","image":"a"}"#,
+            "kind is not",
+        ),
         (
             br#"{"kind":"CredentialProviderRequest","apiVersion":"v1","image":"a"}"#,
             "apiVersion is not",
         ),
         (
-            br#"{"kind":"CredentialProviderRequest","apiVersion":"credentialprovider.kubelet.k8s.io/v1","image":"a","x":"hunter2"}"#,
+            br#"{"kind":"CredentialProviderRequest","image":"a","x":"hunter2",
+            "apiVersion":"credentialprovider.kubelet.k8s.io/v1"}"#,
             "line 1",
         ),
     ] {
         let error = Request::parse(text).unwrap_err().to_string();
-        assert!(error.contains(rule) && !error.contains("hunter2"), "{error}");
+        assert!(
+            error.contains(rule) && !error.contains("hunter2"),
+            "{error}"
+        );
     }
 }
 
 /// `{"kind":...,"apiVersion":...,` and `rest`.
 fn answer(rest: &str) -> String {
     format!(
-        "{{\"kind\":\"CredentialProviderResponse\",\"apiVersion\":\"credentialprovider.kubelet.k8s.io/v1\",{rest}}}"
+        "{{\"kind\":\"CredentialProviderResponse\",\
+        \"apiVersion\":\"credentialprovider.kubelet.k8s.io/v1\",{rest}}}"
     )
 }
 
@@ -47,7 +56,8 @@ fn answer(rest: &str) -> String {
 fn answers_of_every_legal_form() {
     let parse = |rest: &str| Response::parse(answer(rest).as_bytes(), Version::V1).unwrap();
     let full = parse(
-        r#""cacheKeyType":"Registry","cacheDuration":"6h0m0s","auth":{"reg.corp":{"username":"u","password":"p"},"*.x":{"username":"","password":""}}"#,
+        r#""cacheKeyType":"Registry","cacheDuration":"6h0m0s","auth":{
+        "reg.corp":{"username":"u","password":"p"},"*.x":{"username":"","password":""}}"#,
     );
     assert_eq!(full.cache_key_type, CacheKeyType::Registry);
     assert_eq!(full.cache_duration, Some(Duration::from_secs(21600)));
@@ -193,7 +203,8 @@ fn an_answer_has_the_bytes_that_go_would_write() {
 #[test]
 fn a_pair_shows_neither_of_its_parts() {
     let text = answer(
-        "\"cacheKeyType\":\"Registry\",\"auth\":{\"reg.corp\":{\"username\":\"hunter2-user\",\"password\":\"hunter2-password\"}}",
+        "\"cacheKeyType\":\"Registry\",\
+        \"auth\":{\"reg.corp\":{\"username\":\"hunter2-user\",\"password\":\"hunter2-password\"}}",
     );
     let response = Response::parse(text.as_bytes(), Version::V1).unwrap();
     let shown = format!("{:?}", response.auth);

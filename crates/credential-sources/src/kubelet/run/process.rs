@@ -36,10 +36,10 @@ impl<'a> Running<'a> {
             .ok_or(RunError::Lost)
             .and_then(
                 |stdout| match pidfd_open(Pid::from_child(child), PidfdFlags::empty()) {
-                    // Else it has ended, nobody may wait for it, and its number is another's.
+                    // It has ended, cannot be waited for, and its number is another process's.
                     Ok(process) if !is_ours(WaitId::PidFd(process.as_fd())) => Err(RunError::Lost),
                     Ok(process) => Ok((stdout, process)),
-                    // It has ended and nobody may wait for it.
+                    // It has ended and cannot be waited for.
                     Err(Errno::SRCH) => Err(RunError::Lost),
                     Err(errno) => Err(RunError::Output(errno.into())),
                 },
@@ -117,7 +117,7 @@ impl<'a> Running<'a> {
             if open {
                 descriptors.push(PollFd::new(&self.stdout, PollFlags::IN));
             }
-            match poll(&mut descriptors, Some(&timespec(left))) {
+            match poll(&mut descriptors, timespec(left).as_ref()) {
                 Ok(0) if at_most.is_none() => {}
                 Ok(_) => {
                     let is_ready = |index: usize| {
@@ -146,14 +146,14 @@ impl<'a> Running<'a> {
         // It may have left its group. The descriptor is never anybody else's.
         let _ = pidfd_send_signal(&self.process, Signal::KILL);
         let mut descriptors = [PollFd::new(&self.process, PollFlags::IN)];
-        match poll(&mut descriptors, Some(&timespec(KILL_WITHIN))) {
+        match poll(&mut descriptors, timespec(KILL_WITHIN).as_ref()) {
             Ok(0) => Err(RunError::TimedOut),
             _ => self.child.wait().map_err(|_| RunError::Lost),
         }
     }
 }
 
-/// Whether this is a child of this process that nobody has waited for.
+/// Whether this is a child of this process that has not been waited for.
 fn is_ours(child: WaitId<'_>) -> bool {
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     waitid(child, look).is_ok()
@@ -164,9 +164,7 @@ struct Ready {
     output: bool,
 }
 
-fn timespec(duration: Duration) -> Timespec {
-    Timespec {
-        tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: i64::from(duration.subsec_nanos()),
-    }
+/// `None`, which waits for ever, only beyond what the kernel can count.
+fn timespec(duration: Duration) -> Option<Timespec> {
+    duration.try_into().ok()
 }
