@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use crate::printable;
+use crate::line::line;
 
 /// The file's name; the agent is told to read its policy from here.
 pub const FILE: &str = "policy.rego";
@@ -71,8 +71,8 @@ pub const REQUESTS: &[&str] = &[
 
 /// A policy that denies every request and says why.
 ///
-/// `reason` may quote a hostile disk: it is made printable ASCII, cut and escaped, so it cannot end
-/// the string it is in.
+/// `reason` may quote a hostile disk: it is put on one line, cut and escaped, so it cannot end the
+/// string it is in.
 #[must_use]
 pub fn policy(reason: &str) -> String {
     let mut text = String::from(
@@ -94,8 +94,7 @@ pub fn policy(reason: &str) -> String {
 
 /// A Rego (and JSON) string that holds `reason`.
 fn quoted(reason: &str) -> String {
-    let mut text = printable(reason);
-    text.truncate(MAX_REASON_BYTES);
+    let text = line(reason, MAX_REASON_BYTES);
     let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
     format!("\"{escaped}\"")
 }

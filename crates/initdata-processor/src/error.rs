@@ -10,7 +10,7 @@ use initdata::Refusal;
 
 use crate::evidence::EvidenceError;
 use crate::kernel_parameter::ALLOW_UNVERIFIED;
-use crate::printable;
+use crate::line::line;
 use crate::settings::SettingsError;
 
 /// Why initdata or the configuration was refused, or the outcome not written.
@@ -175,7 +175,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The error and all its causes as one printable line.
+    /// The error and all its causes as one line that is safe to show.
     #[must_use]
     pub fn line(&self) -> String {
         let mut text = format!("failed to {self}");
@@ -185,7 +185,7 @@ impl Error {
             text.push_str(&error.to_string());
             cause = error.source();
         }
-        printable(&text)
+        line(&text, usize::MAX)
     }
 }
 
@@ -201,7 +201,7 @@ mod tests {
         };
         assert_eq!(
             error.line(),
-            "failed to write /run/x?y: No space left on device (os error 28)"
+            "failed to write /run/x y: No space left on device (os error 28)"
         );
     }
 }

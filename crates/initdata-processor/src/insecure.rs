@@ -5,12 +5,13 @@
 //! through a state that refuses rather than one that forgets.
 
 use std::fs::{DirBuilder, File, Permissions};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use config_image::MAX_DOCUMENT_BYTES;
+use foreign_text::bounded::{ReadError, if_there, read_in};
 use rustix::fs::{
     AtFlags, FlockOperation, Gid, Mode, OFlags, RenameFlags, Uid, fchown, flock, open, openat,
     renameat_with, unlinkat,
@@ -18,8 +19,9 @@ use rustix::fs::{
 use rustix::io::Errno;
 use zeroize::Zeroizing;
 
+use crate::Error;
+use crate::line::line;
 use crate::settings::{Owner, Target};
-use crate::{Error, printable};
 
 /// The directory's name below `/run`.
 pub const DIRECTORY: &str = "insecure-cfg";
@@ -138,9 +140,7 @@ impl Insecure {
     /// [`Error::Write`]. The caller must not report success then: without the reason the puller
     /// would go on unconfigured.
     pub fn refuse(&self, target: &Target, reason: &str) -> Result<(), Error> {
-        let mut line = printable(reason);
-        line.truncate(MAX_ERROR_BYTES);
-        line.push('\n');
+        let line = line(reason, MAX_ERROR_BYTES) + "\n";
         self.write(target.error_file.as_str(), line.as_bytes())?;
         self.remove(target.file.as_str())
     }
@@ -168,18 +168,8 @@ impl Insecure {
     }
 
     /// A file's content, at most what a document may have; `None` where there is no file.
-    fn read(&self, name: &str) -> io::Result<Option<Zeroizing<Vec<u8>>>> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = match openat(&self.fd, name, flags, Mode::empty()) {
-            Ok(fd) => File::from(fd),
-            Err(Errno::NOENT) => return Ok(None),
-            Err(errno) => return Err(errno.into()),
-        };
-        // Reserved once: a buffer that grows leaves copies of what it held behind.
-        let length = file.metadata()?.len().min(MAX_DOCUMENT_BYTES as u64);
-        let mut content = Zeroizing::new(Vec::with_capacity(length as usize + 1));
-        file.take(length + 1).read_to_end(&mut content)?;
-        Ok(Some(content))
+    fn read(&self, name: &str) -> Result<Option<Zeroizing<Vec<u8>>>, ReadError> {
+        if_there(read_in(&self.fd, name, MAX_DOCUMENT_BYTES))
     }
 
     /// Atomically, 0600 from its first byte on.

@@ -4,6 +4,9 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use foreign_text::bounded::read_stream;
+use zeroize::Zeroizing;
+
 /// The kernel parameter that accepts unverified initdata where there is no TEE.
 ///
 /// The command line is measured wherever there is something to measure it. Where the kernel knows
@@ -13,7 +16,7 @@ pub const ALLOW_UNVERIFIED: &str = "configdev.allow_unverified_initdata=1";
 
 /// The longest command line read. The kernel's own limit is a few kilobytes; more is not looked at,
 /// and what is cut off cannot switch anything on that was not there.
-const MAX_CMDLINE_BYTES: u64 = 64 << 10;
+const MAX_CMDLINE_BYTES: usize = 64 << 10;
 
 /// Whether the command line in `path` holds [`ALLOW_UNVERIFIED`].
 ///
@@ -39,12 +42,9 @@ pub fn values(path: &Path, key: &str) -> io::Result<Vec<String>> {
         .collect())
 }
 
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut cmdline = Vec::new();
-    File::open(path)?
-        .take(MAX_CMDLINE_BYTES)
-        .read_to_end(&mut cmdline)?;
-    Ok(cmdline)
+fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
+    let beginning = File::open(path)?.take(MAX_CMDLINE_BYTES as u64);
+    Ok(read_stream(beginning, MAX_CMDLINE_BYTES)?)
 }
 
 /// Only the exact word counts, and only if no second one contradicts it.

@@ -44,8 +44,10 @@ pub mod find;
 pub mod insecure;
 pub mod journal;
 pub mod kernel_parameter;
+pub mod line;
 pub mod measured;
 pub mod notify;
+mod outcome;
 pub mod paths;
 mod process;
 pub mod refresh;
@@ -58,5 +60,5 @@ pub mod uevent;
 pub mod verify;
 
 pub use error::Error;
-pub use initdata::printable;
-pub use process::{Configuration, Configured, Initdata, Options, Outcome, run, run_on};
+pub use outcome::{Configuration, Configured, Initdata, Outcome};
+pub use process::{Options, run, run_on};

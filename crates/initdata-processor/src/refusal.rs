@@ -5,12 +5,13 @@ use std::os::fd::BorrowedFd;
 
 use process_sandbox::files::Grant;
 
+use crate::Error;
 use crate::insecure::Insecure;
 use crate::journal::Journal;
 use crate::measured::{Layout, Measured};
+use crate::outcome::{Configured, Outcome};
 use crate::paths::Paths;
 use crate::settings::{Settings, Target};
-use crate::{Configured, Error, Outcome};
 
 /// The directories of the results. From the first moment on they hold refusals; each outcome
 /// replaces one.

@@ -2,18 +2,16 @@
 //!
 //! Part of the guest image and as measured as this program; the file is optional.
 
-use std::fs::File;
-use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
 use config_image::Magic;
+use foreign_text::bounded::{ReadError, if_there, read_path};
+use foreign_text::shown;
 use initdata::FileName;
 use serde::Deserialize;
 
-use crate::printable;
-
 /// The longest settings file; it has a line per magic.
-const MAX_SETTINGS_BYTES: u64 = 64 << 10;
+const MAX_SETTINGS_BYTES: usize = 64 << 10;
 
 /// The most magics; each may become a file of [`config_image::MAX_DOCUMENT_BYTES`].
 pub const MAX_FILES: usize = 16;
@@ -61,10 +59,7 @@ pub struct Target {
 pub enum SettingsError {
     /// The file cannot be read.
     #[error("read it")]
-    Read(#[from] io::Error),
-    /// The file is too long.
-    #[error("expected at most {MAX_SETTINGS_BYTES} bytes")]
-    TooLong,
+    Read(#[from] ReadError),
     /// Not TOML, an unknown key or a wrong type.
     #[error("{0}")]
     Toml(String),
@@ -112,23 +107,15 @@ impl Settings {
     ///
     /// [`SettingsError`]. A file with a mistake is not the same as none.
     pub fn load(path: &Path) -> Result<Self, SettingsError> {
-        let file = match File::open(path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
-            other => other?,
-        };
-        let mut text = String::new();
-        let read = file
-            .take(MAX_SETTINGS_BYTES + 1)
-            .read_to_string(&mut text)?;
-        if read as u64 > MAX_SETTINGS_BYTES {
-            return Err(SettingsError::TooLong);
+        match if_there(read_path(path, MAX_SETTINGS_BYTES))? {
+            Some(text) => Self::parse(&text),
+            None => Ok(Self::default()),
         }
-        Self::parse(&text)
     }
 
-    fn parse(text: &str) -> Result<Self, SettingsError> {
-        let text: Text = toml::from_str(text)
-            .map_err(|error| SettingsError::Toml(printable(error.message())))?;
+    fn parse(text: &[u8]) -> Result<Self, SettingsError> {
+        let text: Text = toml::from_slice(text)
+            .map_err(|error| SettingsError::Toml(shown(error.message()).to_string()))?;
         let mut settings = Self {
             owner: text.owner.as_deref().map(Owner::parse).transpose()?,
             ..Self::default()
@@ -208,13 +195,13 @@ impl Target {
         let bytes = <[u8; 8]>::try_from(magic.as_bytes()).ok();
         let magic = bytes
             .and_then(|bytes| Magic::new(bytes).ok())
-            .ok_or_else(|| SettingsError::Magic(printable(magic)))?;
+            .ok_or_else(|| SettingsError::Magic(shown(magic).to_string()))?;
         if magic == Magic::INITDATA {
             return Err(SettingsError::Initdata);
         }
         Self::new(magic, file).ok_or_else(|| {
             SettingsError::File(
-                printable(file),
+                shown(file).to_string(),
                 "expected a plain file name of at most 200 bytes, not hidden, not called initdata, \
                 not ending in .error or .refused",
             )
@@ -229,7 +216,7 @@ mod tests {
     #[test]
     fn the_table_adds_to_the_default_or_changes_it() {
         let names = |text: &str| {
-            let settings = Settings::parse(text).unwrap();
+            let settings = Settings::parse(text.as_bytes()).unwrap();
             let name = |target: &Target| format!("{}={}", target.magic, target.file.as_str());
             settings.files.iter().map(name).collect::<Vec<_>>()
         };
@@ -244,8 +231,8 @@ mod tests {
             ]
         );
         assert_eq!(names("files.imgpullr = \"x.toml\""), ["imgpullr=x.toml"]);
-        assert_eq!(Settings::parse("").unwrap(), Settings::default());
-        let owner = Settings::parse("owner = \"7:8\"").unwrap().owner;
+        assert_eq!(Settings::parse(b"").unwrap(), Settings::default());
+        let owner = Settings::parse(b"owner = \"7:8\"").unwrap().owner;
         assert_eq!(owner, Some(Owner { user: 7, group: 8 }));
         let settings = Settings::default();
         let target = settings.target("imagepuller").unwrap();
@@ -280,13 +267,13 @@ mod tests {
             ("[files]\ntimesync = \"x\\ny\"", "plain file name"),
             ("[files]\ntimesync = \"initdata.toml\"", "plain file name"),
         ] {
-            let error = Settings::parse(text).unwrap_err().to_string();
+            let error = Settings::parse(text.as_bytes()).unwrap_err().to_string();
             assert!(error.contains(words), "{text}: {error}");
         }
         let many: String = (0..MAX_FILES)
             .map(|number| format!("magic{number:03} = \"f{number}\"\n"))
             .collect();
-        let error = Settings::parse(&format!("[files]\n{many}")).unwrap_err();
+        let error = Settings::parse(format!("[files]\n{many}").as_bytes()).unwrap_err();
         assert!(matches!(error, SettingsError::TooMany));
     }
 
@@ -299,6 +286,9 @@ mod tests {
         assert!(matches!(Settings::load(&path), Err(SettingsError::Read(_))));
         let path = root.path().join("long.toml");
         std::fs::write(&path, "# x\n".repeat(20_000)).unwrap();
-        assert!(matches!(Settings::load(&path), Err(SettingsError::TooLong)));
+        assert!(matches!(
+            Settings::load(&path),
+            Err(SettingsError::Read(ReadError::TooLong { .. }))
+        ));
     }
 }

@@ -3,17 +3,18 @@
 use std::path::Path;
 
 use config_image::{Image, Magic, ReadAt};
+use foreign_text::hex;
 use initdata::Document;
-use initdata::digest::hex;
 use initdata::{Algorithm, Field};
 
+use crate::Error;
 use crate::disk::{Disk, Scan};
 use crate::evidence::Evidence;
 use crate::journal::Journal;
 use crate::kernel_parameter::{ALLOW_UNVERIFIED, unverified_allowed};
 use crate::measured::{self, Measured};
+use crate::outcome::Initdata;
 use crate::paths::Paths;
-use crate::{Error, Initdata};
 
 /// What the host announced; `None` without a TEE, where an administrator allowed that.
 ///
@@ -122,12 +123,12 @@ fn verify(disk: &Disk, image: &Image, field: &Field) -> Result<Algorithm, Error>
         // The start of each is enough to tell documents apart, and leaves the reason readable.
         let digests = Algorithm::ALL.map(|algorithm| {
             let digest = algorithm.digest(&image.document);
-            format!("{algorithm} {}...", hex(&digest[..8]))
+            format!("{algorithm} {}...", hex::encode(&digest[..8]))
         });
         Error::Mismatch {
             disk: disk.name.clone(),
             field: field.name,
-            expected: hex(&field.bytes),
+            expected: hex::encode(&field.bytes),
             found: digests.join(", "),
         }
     })

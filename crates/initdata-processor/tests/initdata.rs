@@ -328,7 +328,7 @@ fn hostile_initdata_disks() {
     ];
     let unparsable: Vec<(&str, Vec<u8>, &str)> = vec![
         ("empty document", stream(&gzip(b"")), "is missing"),
-        ("not text", stream(&not_toml), "expected UTF-8"),
+        ("not text", stream(&not_toml), "it is not UTF-8"),
         (
             "a name that leaves the directory",
             stream(&escape),

@@ -4,7 +4,6 @@
 //! inflating.
 
 use std::fmt;
-use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256, Sha384, Sha512};
 
@@ -93,17 +92,10 @@ impl Field {
     }
 }
 
-/// `bytes` in hexadecimal.
-#[must_use]
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use foreign_text::hex;
+
     use super::*;
 
     #[test]
@@ -133,7 +125,7 @@ mod tests {
             (Algorithm::Sha384, "cb00753f45a35e8b"),
             (Algorithm::Sha512, "ddaf35a193617aba"),
         ] {
-            assert!(hex(&algorithm.digest(b"abc")).starts_with(start));
+            assert!(hex::encode(&algorithm.digest(b"abc")).starts_with(start));
         }
     }
 

@@ -5,14 +5,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use toml::Spanned;
-use toml::de::{DeString, DeTable, DeValue};
+use foreign_text::position::line_of;
+use foreign_text::shown;
+use foreign_text::toml::{Field, Table, Tree, WrongType};
 use toml_parser::Source;
 use unicode_normalization::UnicodeNormalization;
 
 use crate::digest::Algorithm;
-use crate::fault::{Fault, MAX_FAULTS, Refusal, Rule};
-use crate::printable;
+use crate::fault::{Fault, Refusal, Rule};
 
 /// The version of the specification that is understood.
 pub const VERSION: &str = "0.1.0";
@@ -130,172 +130,122 @@ impl Reading {
 
 /// The work of one reading. A function that answers `None` has noted a fault.
 #[derive(Default)]
-struct Reader<'a> {
-    text: &'a str,
+struct Reader {
     version: Option<String>,
     algorithm: Option<String>,
     lengths: BTreeMap<String, usize>,
     faults: Vec<Fault>,
 }
 
-impl<'a> Reader<'a> {
-    fn document(&mut self, bytes: &'a [u8]) -> Option<Document> {
-        self.text = match str::from_utf8(bytes) {
-            Ok(text) => text,
-            Err(error) => return self.refuse(None, "", Rule::Utf8(error.valid_up_to())),
-        };
-        // Reads one token at a time, in constant memory.
-        if let Some(token) = Source::new(self.text).lex().nth(MAX_TOKENS) {
-            return self.refuse(Some(token.span().start()), "", Rule::Tokens);
+impl Reader {
+    fn document(&mut self, bytes: &[u8]) -> Option<Document> {
+        // Looks at one token at a time, in constant memory; the parser keeps them all. What is not
+        // text has none, and is not TOML either.
+        let text = str::from_utf8(bytes).unwrap_or_default();
+        if let Some(token) = Source::new(text).lex().nth(MAX_TOKENS) {
+            let line = line_of(bytes, token.span().start());
+            return self.refuse(Some(line), "", Rule::Tokens);
         }
-        let table = match DeTable::parse(self.text) {
-            Ok(table) => table.into_inner(),
-            Err(error) => {
-                let offset = error.span().map(|span| span.start);
-                return self.refuse(offset, "", Rule::Toml(printable(error.message())));
-            }
+        let tree = match Tree::parse(bytes) {
+            Ok(tree) => tree,
+            Err(error) => return self.refuse(Some(error.line), "", Rule::Toml(error.message)),
         };
-        let version = self.version(&table);
-        let algorithm = self.algorithm(&table);
-        let data = self.data(&table);
+        let mut table = tree.table();
+        let version = self.version(&mut table);
+        let algorithm = self.algorithm(&mut table);
+        let data = self.data(&mut table);
         version?;
-        let unknown_keys = table
-            .keys()
-            .map(|key| key.get_ref().as_ref())
-            .filter(|key| !["version", "algorithm", "data"].contains(key))
-            .take(MAX_UNKNOWN_KEYS)
-            .map(shown)
-            .collect();
+        let unknown_keys = table.rest().take(MAX_UNKNOWN_KEYS).map(|field| field.path);
         Some(Document {
             algorithm: algorithm?,
             data: data?,
-            unknown_keys,
+            unknown_keys: unknown_keys.collect(),
         })
     }
 
-    fn version(&mut self, table: &DeTable<'_>) -> Option<()> {
-        let (found, offset) = self.string(table, "version")?;
+    fn version(&mut self, table: &mut Table<'_, '_>) -> Option<()> {
+        let field = self.take(table, "version")?;
+        let found = self.typed(&field, field.text())?;
         self.version = Some(found.to_owned());
         match found {
             VERSION => Some(()),
-            _ => self.refuse(Some(offset), "version", Rule::Version(shown(found))),
+            _ => self.refuse_field(&field, Rule::Version(value(found))),
         }
     }
 
-    fn algorithm(&mut self, table: &DeTable<'_>) -> Option<Algorithm> {
-        let (found, offset) = self.string(table, "algorithm")?;
+    fn algorithm(&mut self, table: &mut Table<'_, '_>) -> Option<Algorithm> {
+        let field = self.take(table, "algorithm")?;
+        let found = self.typed(&field, field.text())?;
         self.algorithm = Some(found.to_owned());
-        Algorithm::named(found)
-            .or_else(|| self.refuse(Some(offset), "algorithm", Rule::Algorithm(shown(found))))
+        Algorithm::named(found).or_else(|| self.refuse_field(&field, Rule::Algorithm(value(found))))
     }
 
-    /// The string `key`, and its place in the text.
-    fn string<'t>(
-        &mut self,
-        table: &'t DeTable<'_>,
-        key: &'static str,
-    ) -> Option<(&'t str, usize)> {
-        let Some(value) = table.get(key) else {
-            return self.refuse(None, key, Rule::Missing);
-        };
-        match value.get_ref().as_str() {
-            Some(text) => Some((text, value.span().start)),
-            None => self.wrong_type(key, "a string", value),
-        }
-    }
-
-    fn data(&mut self, table: &DeTable<'_>) -> Option<BTreeMap<FileName, String>> {
-        let Some(value) = table.get("data") else {
-            return self.refuse(None, "data", Rule::Missing);
-        };
-        let DeValue::Table(data) = value.get_ref() else {
-            return self.wrong_type("data", "a table", value);
-        };
-        if data.len() > MAX_ENTRIES {
-            return self.refuse(None, "data", Rule::Entries(data.len()));
+    fn data(&mut self, table: &mut Table<'_, '_>) -> Option<BTreeMap<FileName, String>> {
+        let field = self.take(table, "data")?;
+        let entries = self.typed(&field, field.table())?;
+        let count = entries.len();
+        if count > MAX_ENTRIES {
+            return self.refuse_field(&field, Rule::Entries(count));
         }
         let mut files = BTreeMap::new();
         let mut composed = BTreeSet::new();
-        for (name, value) in data {
-            let key = format!("data.\"{}\"", shown(name.get_ref()));
-            let file = self.name(&key, name, &mut composed);
-            if let Some(content) = self.content(&key, value) {
-                self.lengths
-                    .insert(name.get_ref().to_string(), content.len());
+        for field in entries.rest() {
+            let file = self.name(&field, &mut composed);
+            if let Some(content) = self.content(&field) {
+                self.lengths.insert(field.key.to_owned(), content.len());
                 files.extend(file.map(|file| (file, content.to_owned())));
             }
         }
-        (files.len() == data.len()).then_some(files)
+        (files.len() == count).then_some(files)
     }
 
     /// The parser has refused equal keys, escapes resolved. What is left are names that only look
     /// equal: those whose composed form is in `composed` already.
-    fn name(
-        &mut self,
-        key: &str,
-        name: &Spanned<DeString<'_>>,
-        composed: &mut BTreeSet<String>,
-    ) -> Option<FileName> {
-        let offset = Some(name.span().start);
-        let file = match FileName::new(name.get_ref()) {
-            Ok(file) => file,
-            Err(rule) => return self.refuse(offset, key, rule),
-        };
-        match composed.insert(file.as_str().nfc().collect()) {
-            true => Some(file),
-            false => self.refuse(offset, key, Rule::SameName),
-        }
-    }
-
-    fn content<'t>(&mut self, key: &str, value: &'t Spanned<DeValue<'_>>) -> Option<&'t str> {
-        match value.get_ref() {
-            DeValue::String(content) => Some(content),
-            // `policy.rego = ` without quotes is a table `policy` in TOML, the commonest mistake.
-            DeValue::Table(_) => {
-                self.wrong_type(key, "a string (a name with a dot needs quotes)", value)
+    fn name(&mut self, field: &Field<'_, '_>, composed: &mut BTreeSet<String>) -> Option<FileName> {
+        match FileName::new(field.key) {
+            Err(rule) => self.refuse_field(field, rule),
+            Ok(_) if !composed.insert(field.key.nfc().collect()) => {
+                self.refuse_field(field, Rule::SameName)
             }
-            _ => self.wrong_type(key, "a string", value),
+            Ok(file) => Some(file),
         }
     }
 
-    fn wrong_type<T>(
-        &mut self,
-        key: &str,
-        expected: &'static str,
-        value: &Spanned<DeValue<'_>>,
-    ) -> Option<T> {
-        let found = value.get_ref().type_str();
-        let offset = value.span().start;
-        self.refuse(Some(offset), key, Rule::Type { expected, found })
+    fn content<'t>(&mut self, field: &Field<'t, '_>) -> Option<&'t str> {
+        // `policy.rego = ` without quotes is a table `policy` in TOML, the commonest mistake.
+        let content = match field.is_table() {
+            true => Err(field.wrong_type("string (a name with a dot needs quotes)")),
+            false => field.text(),
+        };
+        self.typed(field, content)
     }
 
-    /// Notes a fault at the byte `offset`.
-    fn refuse<T>(&mut self, offset: Option<usize>, key: &str, rule: Rule) -> Option<T> {
-        // Beyond that not even the line is looked up, which takes as long as the text is.
-        if self.faults.len() < MAX_FAULTS {
-            self.faults.push(Fault {
-                line: offset.map(|offset| line_of(self.text, offset)),
-                key: key.to_owned(),
-                rule,
-            });
-        }
+    fn take<'t, 'i>(&mut self, table: &mut Table<'t, 'i>, key: &str) -> Option<Field<'t, 'i>> {
+        table
+            .take(key)
+            .or_else(|| self.refuse(None, key, Rule::Missing))
+    }
+
+    fn typed<T>(&mut self, field: &Field<'_, '_>, value: Result<T, WrongType>) -> Option<T> {
+        value
+            .map_err(|error| self.refuse_field::<T>(field, Rule::Type(error)))
+            .ok()
+    }
+
+    fn refuse_field<T>(&mut self, field: &Field<'_, '_>, rule: Rule) -> Option<T> {
+        self.refuse(Some(field.line), &field.path, rule)
+    }
+
+    fn refuse<T>(&mut self, line: Option<usize>, key: &str, rule: Rule) -> Option<T> {
+        let key = key.to_owned();
+        self.faults.push(Fault { line, key, rule });
         None
     }
 }
 
-fn line_of(text: &str, offset: usize) -> usize {
-    let before = text.as_bytes().get(..offset).unwrap_or(text.as_bytes());
-    1 + before.iter().filter(|byte| **byte == b'\n').count()
-}
-
-/// At most 64 characters of something from the document, printable.
-fn shown(text: &str) -> String {
-    const MAX_SHOWN_CHARS: usize = 64;
-    let mut short: String = text.chars().take(MAX_SHOWN_CHARS).collect();
-    if short.len() < text.len() {
-        short.push_str("...");
-    }
-    printable(&short)
+/// A value of the document in a message.
+fn value(text: &str) -> String {
+    shown(text).up_to(64).to_string()
 }
 
 #[cfg(test)]

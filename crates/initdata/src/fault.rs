@@ -2,11 +2,9 @@
 
 use std::fmt;
 
-use crate::document::{MAX_ENTRIES, MAX_TOKENS, VERSION};
+use foreign_text::toml::WrongType;
 
-/// The most faults of one document that are listed. The guest stops at the first one, and nobody
-/// mends more than these at a time. Not part of the format.
-pub const MAX_FAULTS: usize = 64;
+use crate::document::{MAX_ENTRIES, MAX_TOKENS, VERSION};
 
 /// Everything that is wrong with a document; its text is the first fault, which is the guest's
 /// reason.
@@ -14,7 +12,7 @@ pub const MAX_FAULTS: usize = 64;
 pub struct Refusal(pub(crate) Vec<Fault>);
 
 impl Refusal {
-    /// At least one fault and at most [`MAX_FAULTS`], in the order in which the guest meets them.
+    /// At least one fault, in the order in which the guest meets them.
     #[must_use]
     pub fn faults(&self) -> &[Fault] {
         &self.0
@@ -54,9 +52,6 @@ impl fmt::Display for Fault {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Rule {
-    /// It is text; with the offset of the byte that is not.
-    #[error("expected UTF-8, found another byte at offset {0}")]
-    Utf8(usize),
     /// It is TOML; with the parser's message, which quotes nothing of the document.
     #[error("not TOML: {0}")]
     Toml(String),
@@ -67,13 +62,8 @@ pub enum Rule {
     #[error("the key is missing")]
     Missing,
     /// The value has the specification's type.
-    #[error("expected {expected}, found {found}")]
-    Type {
-        /// The specification's type.
-        expected: &'static str,
-        /// The TOML type of the value.
-        found: &'static str,
-    },
+    #[error(transparent)]
+    Type(WrongType),
     /// The version is [`VERSION`]; with the one that was found.
     #[error("expected \"{VERSION}\", found \"{0}\"")]
     Version(String),

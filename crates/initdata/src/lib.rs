@@ -20,16 +20,3 @@ pub mod fault;
 pub use digest::{Algorithm, Field};
 pub use document::{Document, FileName, Reading};
 pub use fault::{Fault, Refusal, Rule};
-
-/// `text` with every character that is not visible ASCII or a space replaced by a question mark.
-///
-/// Everything that may quote a disk goes through this before it reaches a log, a policy or a file.
-#[must_use]
-pub fn printable(text: &str) -> String {
-    text.chars()
-        .map(|character| match character {
-            ' '..='~' => character,
-            _ => '?',
-        })
-        .collect()
-}

@@ -62,9 +62,9 @@ fn the_header_of_an_image_with_a_bad_document_is_shown() {
 
 #[test]
 fn initdata_is_shown_in_short() {
-    let head = "version = \"0.1.0\"\nalgorithm = \"sha384\"\n[data]\n";
-    let document = format!("{head}\"policy.rego\" = \"package x\"\n");
-    let (shown, report) = inspect(&machine::initdata(&document));
+    let document =
+        "version = \"0.1.0\"\nalgorithm = \"sha384\"\n[data]\n\"policy.rego\" = \"package x\"\n";
+    let (shown, report) = inspect(&machine::initdata(document));
     assert_eq!((shown.code, shown.stderr.as_str()), (0, ""));
     let policy = "data      policy.rego (9 bytes)\n";
     assert!(shown.stdout.contains(policy), "{}", shown.stdout);
@@ -96,14 +96,6 @@ fn initdata_is_shown_in_short() {
     let problems = document["problems"].as_array().unwrap();
     let keys: Vec<_> = problems.iter().map(|problem| &problem["key"]).collect();
     assert_eq!(keys, ["version", "algorithm", "data.\"../../etc/x\""]);
-
-    // A list that ends before the problems do says so.
-    let many = (0..100).fold(head.to_owned(), |text, n| {
-        text + &format!("\"/{n}\" = \"\"\n")
-    });
-    let (shown, _) = inspect(&machine::initdata(&many));
-    let end = "further problems are not listed\n";
-    assert!(shown.stdout.contains(end), "{}", shown.stdout);
 
     // Kata's own sample holds text that is not TOML; it stays inspectable.
     let (shown, _) = inspect(&machine::initdata("some content"));

@@ -87,8 +87,6 @@ proptest! {
         let (answer, _) = ask(&mut engine, "CreateContainerRequest");
         prop_assert_eq!(answer, Value::from(false));
         let (found, _) = ask(&mut engine, "reason");
-        let mut expected = crate::printable(&reason);
-        expected.truncate(MAX_REASON_BYTES);
-        prop_assert_eq!(found, Value::from(expected));
+        prop_assert_eq!(found, Value::from(line(&reason, MAX_REASON_BYTES)));
     }
 }

@@ -8,22 +8,24 @@
 //! Nothing is mounted here: where configfs is not, there is no TSM.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process;
 
+use foreign_text::bounded::{ReadError, read_stream};
 use initdata::Field;
 use rustix::io::Errno;
+use zeroize::Zeroizing;
 
 use super::{Evidence, EvidenceError, LABEL, Platform, exists, host_data};
 
 /// The most of a report that is read: as much as the kernel's interface holds. An SNP report has
 /// 1184 bytes.
-const MAX_OUTBLOB_BYTES: u64 = 32 << 10;
+const MAX_OUTBLOB_BYTES: usize = 32 << 10;
 
 /// The most of an attribute of text that is read. The longest number has 20 digits, the longest
 /// provider so far 13 letters.
-const MAX_TEXT_BYTES: u64 = 64;
+const MAX_TEXT_BYTES: usize = 64;
 
 /// An SEV-SNP guest, by configfs-TSM.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,7 +105,11 @@ impl Entry {
     }
 
     /// The report of `platform` with `user_data` in it.
-    fn report(&self, platform: Platform, user_data: &[u8; 64]) -> Result<Vec<u8>, EvidenceError> {
+    fn report(
+        &self,
+        platform: Platform,
+        user_data: &[u8; 64],
+    ) -> Result<Zeroizing<Vec<u8>>, EvidenceError> {
         let provider = self.provider()?;
         if provider != platform.provider() {
             return Err(malformed(
@@ -149,21 +155,20 @@ impl Entry {
         ))
     }
 
-    fn read(&self, attribute: &str, limit: u64) -> Result<Vec<u8>, EvidenceError> {
+    fn read(&self, attribute: &str, limit: usize) -> Result<Zeroizing<Vec<u8>>, EvidenceError> {
         let path = self.path.join(attribute);
-        let mut bytes = Vec::new();
-        // One byte more, so that what is too long shows.
-        let read = File::open(&path).and_then(|file| file.take(limit + 1).read_to_end(&mut bytes));
-        match read {
-            Ok(count) if u64::try_from(count).is_ok_and(|count| count <= limit) => Ok(bytes),
-            Ok(_) => Err(malformed(
+        // The size of an attribute is not that of its content.
+        let read = File::open(&path).map_err(ReadError::from);
+        match read.and_then(|file| read_stream(file, limit)) {
+            Ok(bytes) => Ok(bytes),
+            Err(ReadError::TooLong { .. }) => Err(malformed(
                 format!("at most {limit} bytes in {attribute}"),
                 "more".into(),
             )),
-            Err(source) => Err(EvidenceError::Tsm {
+            Err(error) => Err(EvidenceError::Tsm {
                 action: "read",
                 path,
-                source,
+                source: error.into(),
             }),
         }
     }

@@ -50,7 +50,7 @@ fn each_state_replaces_the_other() {
         .unwrap()
         .refuse(&target(), "the\nreason")
         .unwrap();
-    assert_eq!(state(run.path()), file(ERROR_FILE, "the?reason\n"));
+    assert_eq!(state(run.path()), file(ERROR_FILE, "the reason\n"));
     make(run.path())
         .unwrap()
         .store(&target(), b"three")

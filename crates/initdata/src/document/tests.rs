@@ -38,7 +38,7 @@ fn a_real_document() {
 fn unknown_top_level_keys_are_tolerated_and_named() {
     let document =
         Document::parse(format!("{HEAD}\"na\\u0007me\" = 1\n[more]\n[data]\n").as_bytes()).unwrap();
-    assert_eq!(document.unknown_keys, ["more", "na?me"]);
+    assert_eq!(document.unknown_keys, ["\"na\\u{7}me\"", "more"]);
     assert!(document.data.is_empty());
 }
 
@@ -59,7 +59,7 @@ fn what_is_not_initdata() {
         (b"some content", &["line 1: not TOML: "]),
         (
             b"version = \"\xff\"",
-            &["expected UTF-8, found another byte at offset 11"],
+            &["line 1: not TOML: it is not UTF-8"],
         ),
         (b"\0\0\0\0", &["line 1: not TOML: "]),
         (
@@ -77,7 +77,7 @@ fn what_is_not_initdata() {
         ),
         (
             b"version = 0.1\nalgorithm = \"sha256\"\n[data]",
-            &["line 1: version: expected a string, found float"],
+            &["line 1: version: expected string, found float"],
         ),
         (
             b"\nversion = \"0.1.0 \"\nalgorithm = \"sha256\"\n[data]",
@@ -93,15 +93,15 @@ fn what_is_not_initdata() {
         ),
         (
             b"version = \"0.1.0\"\nalgorithm = [\"sha256\"]\n[data]",
-            &["line 2: algorithm: expected a string, found array"],
+            &["line 2: algorithm: expected string, found array"],
         ),
         (
             b"version = \"0.1.0\"\nalgorithm = \"sha256\"\ndata = \"x\"",
-            &["line 3: data: expected a table, found string"],
+            &["line 3: data: expected table, found string"],
         ),
         (
             b"version = \"0.1.0\"\nalgorithm = \"sha256\"\n[[data]]",
-            &["line 3: data: expected a table, found array"],
+            &["line 3: data: expected table, found array"],
         ),
         (
             b"version = \"0.1.0\"\nversion = \"0.1.0\"",
@@ -113,9 +113,9 @@ fn what_is_not_initdata() {
             &[
                 "line 2: version: expected \"0.1.0\", found \"9.9\"",
                 "line 1: algorithm: expected sha256, sha384 or sha512, found \"md5\"",
-                "line 6: data.\"..\": not a plain file name: it is a directory",
-                "line 6: data.\"..\": expected a string, found integer",
                 "line 4: data.\"../../etc/x\": not a plain file name: it has a slash",
+                "line 6: data.\"..\": not a plain file name: it is a directory",
+                "line 6: data.\"..\": expected string, found integer",
             ],
         ),
     ];
@@ -167,10 +167,7 @@ fn entries_that_cannot_be_files() {
             "two Unicode spellings",
         ),
         (many.as_str(), "data: 1025 entries, at most 1024 "),
-        (
-            "n = 1",
-            "line 4: data.\"n\": expected a string, found integer",
-        ),
+        ("n = 1", "line 4: data.n: expected string, found integer"),
         ("n = [\"x\"]", "found array"),
         ("n = true", "found boolean"),
         ("n = {x = \"y\"}", "found table"),
@@ -180,7 +177,8 @@ fn entries_that_cannot_be_files() {
     ] {
         let error = data(lines).unwrap_err().to_string();
         assert!(error.contains(expected), "{lines:.80}: {error}");
-        assert!(error.is_ascii() && error.len() < 300, "{error}");
+        let is_safe = foreign_text::one_line(&error).to_string() == error;
+        assert!(is_safe && error.len() < 400, "{error}");
     }
     let longest = format!("\"{}\" = \"x\"", "n".repeat(MAX_NAME_BYTES));
     assert_eq!(data(&longest).unwrap().data.len(), 1);
@@ -191,11 +189,12 @@ fn entries_that_cannot_be_files() {
 }
 
 #[test]
-fn the_list_of_faults_is_bounded() {
-    let lines = (0..MAX_ENTRIES).fold(String::new(), |text, n| text + &format!("\"/{n}\" = 1\n"));
-    let refusal = data(&lines).unwrap_err();
-    assert_eq!(refusal.faults().len(), MAX_FAULTS);
-    assert!(data("").is_ok(), "no entries");
+fn no_entries_and_too_many_bad_ones() {
+    assert!(data("").is_ok());
+    let bad = |count| (0..count).fold(String::new(), |text, n| text + &format!("\"/{n}\" = 1\n"));
+    for (count, faults) in [(MAX_ENTRIES, 2 * MAX_ENTRIES), (MAX_ENTRIES + 1, 1)] {
+        assert_eq!(data(&bad(count)).unwrap_err().faults().len(), faults);
+    }
 }
 
 #[test]

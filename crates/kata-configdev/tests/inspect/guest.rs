@@ -127,7 +127,7 @@ fn documents() {
         (data("policy.rego = \"x\""), Some("needs quotes")),
         (data("\"../\\u202ex\" = \"\""), Some("it has a slash")),
         (data("\"a\\u001b[2J\" = \"\""), Some("a control character")),
-        (data("n = 1"), Some("line 4: data.\"n\"")),
+        (data("n = 1"), Some("line 4: data.n: ")),
         (
             DOCUMENT.replace("sha256", "sha\\u202e256"),
             Some("expected sha256"),

@@ -114,7 +114,7 @@ fn texts_are_bounded_and_checked() {
 #[test]
 fn a_report_is_bounded() {
     let reports = reports();
-    let limit = usize::try_from(MAX_OUTBLOB_BYTES).unwrap();
+    let limit = MAX_OUTBLOB_BYTES;
     let entry = entry(&reports, &[("outblob", &vec![7; limit])]);
     assert_eq!(
         entry.read("outblob", MAX_OUTBLOB_BYTES).unwrap().len(),

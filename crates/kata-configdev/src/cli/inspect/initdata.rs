@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
-use initdata::digest::hex;
-use initdata::fault::MAX_FAULTS;
+use foreign_text::{hex, shown};
 use initdata::{Algorithm, Reading};
 use serde::Serialize;
 
@@ -35,7 +34,7 @@ pub struct Report {
 impl Report {
     pub fn of(document: &[u8]) -> Self {
         let reading = Reading::of(document);
-        let digest = |algorithm: Algorithm| hex(&algorithm.digest(document));
+        let digest = |algorithm: Algorithm| hex::encode(&algorithm.digest(document));
         let problems: Vec<_> = match &reading.document {
             Ok(_) => Vec::new(),
             Err(refusal) => refusal.faults().iter().map(Finding::from).collect(),
@@ -59,7 +58,6 @@ impl Report {
         writeln!(out, "sha384    {}", self.sha384)?;
         writeln!(out, "sha512    {}", self.sha512)?;
         // Text from the image must not be able to steer the terminal.
-        let shown = |text: &str| text.escape_debug().to_string();
         if let Some(version) = &self.version {
             writeln!(out, "version   {}", shown(version))?;
         }
@@ -72,9 +70,6 @@ impl Report {
         if !self.valid {
             writeln!(out)?;
             finding::print(out, path, "", &self.problems)?;
-            if self.problems.len() == MAX_FAULTS {
-                writeln!(out, "further problems are not listed")?;
-            }
             writeln!(out, "the document is not valid, the guest will refuse it")?;
         }
         Ok(())

@@ -1,0 +1,98 @@
+//! What a run comes to.
+
+use crate::Error;
+
+/// What became of initdata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Initdata {
+    /// None was announced, and there is none: `measured-cfg` is empty.
+    Absent,
+    /// `measured-cfg` holds the entries.
+    Placed {
+        /// How many.
+        entries: usize,
+        /// Whether the digest was compared with evidence.
+        verified: bool,
+    },
+}
+
+/// What became of a configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Configuration {
+    /// No disk, or an empty document.
+    Absent,
+    /// The file holds it.
+    Placed {
+        /// Its size in bytes.
+        size: usize,
+    },
+}
+
+/// What became of one of the files below `insecure-cfg`.
+#[derive(Debug)]
+pub struct Configured {
+    /// What people call it, such as `imagepuller`.
+    pub name: String,
+    /// An error here stands in NAME.error.
+    pub result: Result<Configuration, Error>,
+}
+
+/// What became of everything.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Initdata. An error here stands in the deny-all policy.
+    pub initdata: Result<Initdata, Error>,
+    /// The configurations.
+    pub configurations: Vec<Configured>,
+    /// What could not be written although it had to be: a refusal that nobody will read.
+    pub unwritten: Vec<Error>,
+}
+
+impl Outcome {
+    /// 0; 65 with `strict` if something was refused; 70 if a refusal could not be put in place, or
+    /// after a panic.
+    #[must_use]
+    pub fn exit_code(&self, strict: bool) -> u8 {
+        let panicked = matches!(self.initdata, Err(Error::Internal { .. }));
+        let refused = |configured: &Configured| configured.result.is_err();
+        if panicked || !self.unwritten.is_empty() {
+            70
+        } else if strict && (self.initdata.is_err() || self.configurations.iter().any(refused)) {
+            65
+        } else {
+            0
+        }
+    }
+
+    /// In a few words, for systemd.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let initdata = match &self.initdata {
+            Ok(Initdata::Absent) => "no initdata".to_owned(),
+            Ok(Initdata::Placed { verified: true, .. }) => "initdata verified".to_owned(),
+            Ok(Initdata::Placed { .. }) => "initdata NOT verified".to_owned(),
+            Err(_) => return "initdata refused, the guest may run nothing".to_owned(),
+        };
+        let configurations = self.configurations.iter().map(|configured| {
+            let what = match configured.result {
+                Ok(Configuration::Absent) => "none",
+                Ok(Configuration::Placed { .. }) => "in place",
+                Err(_) => "refused",
+            };
+            format!("{}: {what}", configured.name)
+        });
+        std::iter::once(initdata)
+            .chain(configurations)
+            .collect::<Vec<_>>()
+            .join("; ")
+    }
+
+    /// Where not even the refusals could be put in place.
+    pub(crate) fn failed(error: Error) -> Self {
+        Self {
+            initdata: Err(Error::NotFinished),
+            configurations: Vec::new(),
+            unwritten: vec![error],
+        }
+    }
+}
