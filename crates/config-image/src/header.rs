@@ -169,35 +169,29 @@ mod tests {
     #[test]
     fn lengths_at_and_around_every_limit() {
         let limit = MAX_GZIP_BYTES as u64;
-        assert!(matches!(
-            parse(0, 512),
-            Err(HeaderError::LengthTooSmall { .. })
-        ));
-        assert!(matches!(
-            parse(19, 512),
-            Err(HeaderError::LengthTooSmall { .. })
-        ));
-        assert_eq!(parse(20, 36).unwrap().image_len(), 512);
-        assert!(matches!(
-            parse(20, 35),
-            Err(HeaderError::LengthOverEnd { .. })
-        ));
-        assert_eq!(parse(496, 512).unwrap().image_len(), 512);
-        assert_eq!(parse(497, 513).unwrap().image_len(), 1024);
-        assert!(matches!(
-            parse(497, 512),
-            Err(HeaderError::LengthOverEnd { .. })
-        ));
-        assert_eq!(parse(limit, limit + 16).unwrap().gzip_len(), MAX_GZIP_BYTES);
-        assert!(matches!(
-            parse(limit, limit + 15),
-            Err(HeaderError::LengthOverEnd { .. })
-        ));
-        for over in [limit + 1, 1 << 32, (1 << 32) + 20, 1 << 62, u64::MAX] {
-            assert!(
-                matches!(parse(over, u64::MAX), Err(HeaderError::LengthOverLimit { gzip_len }) if gzip_len == over),
-                "{over}"
-            );
+        for (gzip_len, size, image_len) in [
+            (20, 36, 512),
+            (496, 512, 512),
+            (497, 513, 1024),
+            (limit, limit + 16, MAX_GZIP_BYTES + 512),
+        ] {
+            assert_eq!(parse(gzip_len, size).unwrap().image_len(), image_len);
+        }
+        for (gzip_len, size, rule) in [
+            (0, 512, "the shortest gzip stream"),
+            (19, 512, "the shortest gzip stream"),
+            (20, 35, "the disk ends after 35 bytes"),
+            (497, 512, "the disk ends after 512 bytes"),
+            (limit, limit + 15, "the disk ends after 1048591"),
+            (limit + 1, u64::MAX, "at most 1048576 bytes"),
+            (1 << 32, u64::MAX, "at most 1048576 bytes"),
+            ((1 << 32) + 20, u64::MAX, "at most 1048576 bytes"),
+            (1 << 62, u64::MAX, "at most 1048576 bytes"),
+            (u64::MAX, u64::MAX, "at most 1048576 bytes"),
+        ] {
+            let error = parse(gzip_len, size).unwrap_err().to_string();
+            assert!(error.contains(rule), "{gzip_len}, {size}: {error}");
+            assert!(error.contains(&format!("is {gzip_len},")), "{error}");
         }
     }
 

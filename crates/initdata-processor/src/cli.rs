@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 
 use crate::find::DEFAULT_WAIT;
-use crate::journal::Format;
+use crate::journal::Log;
 use crate::measured::Layout;
 use crate::paths::Paths;
 use crate::{Options, refresh};
@@ -62,7 +62,8 @@ Example, as a systemd timer would run it every minute:
 /// until the guest's driver is there, initdata is refused, so load the driver first. SEV and SEV-ES
 /// without SNP, and a guest whose paravisor hides the TEE from the kernel, count as no TEE.
 #[derive(Debug, Parser)]
-#[command(version, verbatim_doc_comment, after_help = EXIT_CODES, args_conflicts_with_subcommands = true)]
+#[command(version, verbatim_doc_comment, after_help = EXIT_CODES)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Cli {
     /// Something else than the run at boot
     #[command(subcommand)]
@@ -80,7 +81,7 @@ pub struct Cli {
     /// Also put initdata.toml, aa.toml and cdh.toml where Kata's agent leaves them, below
     /// /run/confidential-containers/initdata, for its stock companions
     #[arg(long, value_name = "LAYOUT")]
-    pub layout: Option<FurtherLayout>,
+    pub layout: Option<Layout>,
 
     /// Exit with 65 instead of 0 when initdata or a configuration was refused
     #[arg(long)]
@@ -131,22 +132,6 @@ pub struct Place {
     pub verbose: bool,
 }
 
-/// Where log lines go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Log {
-    /// Standard error
-    Stderr,
-    /// The kernel's log, for guests without a journal
-    Kmsg,
-}
-
-/// Layouts besides this project's own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum FurtherLayout {
-    /// /run/confidential-containers/initdata
-    KataAgent,
-}
-
 impl Cli {
     /// Where, of whichever command.
     #[must_use]
@@ -165,10 +150,7 @@ impl Cli {
             include_loop: self.place.include_loop,
             expect: self.expect.clone(),
             wait: Duration::from_secs(self.wait.into()),
-            layout: match self.layout {
-                None => Layout::Own,
-                Some(FurtherLayout::KataAgent) => Layout::KataAgent,
-            },
+            layout: self.layout.unwrap_or(Layout::Own),
             sandbox: true,
         }
     }
@@ -183,17 +165,6 @@ impl Place {
             name: name.to_owned(),
             include_loop: self.include_loop,
             sandbox: true,
-        }
-    }
-}
-
-impl Log {
-    /// How lines begin there.
-    #[must_use]
-    pub fn format(self) -> Format {
-        match self {
-            Self::Stderr => Format::Text,
-            Self::Kmsg => Format::Kmsg,
         }
     }
 }

@@ -6,6 +6,7 @@ use std::io;
 use std::path::PathBuf;
 
 use config_image::{DecodeError, Magic};
+use foreign_text::shown;
 use initdata::Refusal;
 
 use crate::evidence::EvidenceError;
@@ -175,6 +176,13 @@ pub enum Error {
 }
 
 impl Error {
+    pub(crate) fn unknown_name(name: &str, known: &[&str]) -> Self {
+        Self::UnknownName {
+            name: shown(name).up_to(64).to_string(),
+            known: known.join(", "),
+        }
+    }
+
     /// The error and all its causes as one line that is safe to show.
     #[must_use]
     pub fn line(&self) -> String {

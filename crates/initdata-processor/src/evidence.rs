@@ -121,17 +121,17 @@ fn open_device(path: &Path) -> Result<File, EvidenceError> {
         source,
     };
     // Looked at before the open: opening a FIFO would wait for its other end.
-    let is_device = |metadata: fs::Metadata| metadata.file_type().is_char_device();
-    if !is_device(fs::metadata(path).map_err(failed)?) {
-        return Err(EvidenceError::NotADevice {
-            path: path.to_owned(),
-        });
+    let metadata = fs::metadata(path).map_err(failed)?;
+    if !metadata.file_type().is_char_device() {
+        return Err(failed(io::Error::other("it is not a character device")));
     }
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(path)
-        .map_err(failed)
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).open(path).map_err(failed)
+}
+
+/// The field at `offset` of a report.
+fn bytes_at<const N: usize, const M: usize>(report: &[u8; M], offset: usize) -> [u8; N] {
+    std::array::from_fn(|index| report[offset + index])
 }
 
 #[cfg(test)]

@@ -144,14 +144,9 @@ fn magic(settings: &Settings, name: &str) -> Result<Magic, Error> {
     if name == INITDATA {
         return Ok(Magic::INITDATA);
     }
-    match settings.target(name) {
-        Some(target) => Ok(target.magic),
-        None => Err(Error::UnknownName {
-            name: name.chars().take(64).collect(),
-            known: std::iter::once(INITDATA)
-                .chain(settings.names())
-                .collect::<Vec<_>>()
-                .join(", "),
-        }),
-    }
+    let target = settings.target(name);
+    target.map(|target| target.magic).ok_or_else(|| {
+        let known = [vec![INITDATA], settings.names()].concat();
+        Error::unknown_name(name, &known)
+    })
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io::Write;
 
+use clap::ValueEnum;
+
 use crate::line::line;
 
 /// The longest line for the kernel's log; its own limit is 1024 with a prefix.
@@ -13,23 +15,24 @@ const MAX_KMSG_BYTES: usize = 900;
 /// Lines are safe to show: nothing from a disk can forge a second line or steer a terminal.
 pub struct Journal<'a> {
     sink: &'a mut dyn Write,
-    format: Format,
+    log: Log,
     verbose: bool,
 }
 
-/// How a line begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// For people and for journald.
-    Text,
-    /// For `/dev/kmsg`: the level as a number in angle brackets, one write per line.
+/// Where log lines go, and so how they begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Log {
+    /// Standard error
+    Stderr,
+    /// The kernel's log, for guests without a journal
+    // Each line is one write, and begins with its level as a number in angle brackets.
     Kmsg,
 }
 
 impl fmt::Debug for Journal<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Journal")
-            .field("format", &self.format)
+            .field("log", &self.log)
             .field("verbose", &self.verbose)
             .finish_non_exhaustive()
     }
@@ -37,12 +40,8 @@ impl fmt::Debug for Journal<'_> {
 
 impl<'a> Journal<'a> {
     /// Writes to `sink`; [`Journal::detail`] only if `verbose`.
-    pub fn new(sink: &'a mut dyn Write, format: Format, verbose: bool) -> Self {
-        Self {
-            sink,
-            format,
-            verbose,
-        }
+    pub fn new(sink: &'a mut dyn Write, log: Log, verbose: bool) -> Self {
+        Self { sink, log, verbose }
     }
 
     /// Something failed.
@@ -70,9 +69,9 @@ impl<'a> Journal<'a> {
     /// `level` is the kernel's, from 0 for an emergency to 7.
     fn line(&mut self, level: u8, word: &str, text: &dyn fmt::Display) {
         let text = format!("initdata-processor: {word}{text}");
-        let text = match self.format {
-            Format::Text => line(&text, usize::MAX),
-            Format::Kmsg => line(&format!("<{level}>{text}"), MAX_KMSG_BYTES),
+        let text = match self.log {
+            Log::Stderr => line(&text, usize::MAX),
+            Log::Kmsg => line(&format!("<{level}>{text}"), MAX_KMSG_BYTES),
         };
         // A log that cannot be written must not stop the verification.
         let _ = self.sink.write_all(format!("{text}\n").as_bytes());
@@ -86,7 +85,7 @@ mod tests {
     #[test]
     fn one_event_is_one_line() {
         let mut sink = Vec::new();
-        let mut journal = Journal::new(&mut sink, Format::Text, false);
+        let mut journal = Journal::new(&mut sink, Log::Stderr, false);
         journal.error("vda: a\nfake line\u{1b}[2J \u{202e}");
         journal.detail("not shown");
         journal.info("plain");
@@ -99,7 +98,7 @@ mod tests {
     #[test]
     fn the_kernel_gets_levels_and_lines_that_it_takes() {
         let mut sink = Vec::new();
-        let mut journal = Journal::new(&mut sink, Format::Kmsg, true);
+        let mut journal = Journal::new(&mut sink, Log::Kmsg, true);
         journal.error("a");
         journal.warn("b\n<0>c");
         journal.info("d".repeat(5000));

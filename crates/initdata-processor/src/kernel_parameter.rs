@@ -18,13 +18,10 @@ pub const ALLOW_UNVERIFIED: &str = "configdev.allow_unverified_initdata=1";
 /// and what is cut off cannot switch anything on that was not there.
 const MAX_CMDLINE_BYTES: usize = 64 << 10;
 
-/// Whether the command line in `path` holds [`ALLOW_UNVERIFIED`].
-///
-/// # Errors
-///
-/// Those of reading the file.
-pub fn unverified_allowed(path: &Path) -> io::Result<bool> {
-    Ok(allows(&read(path)?))
+/// Whether the command line in `path` holds [`ALLOW_UNVERIFIED`]. One that cannot be read does not.
+#[must_use]
+pub fn unverified_allowed(path: &Path) -> bool {
+    read(path).is_ok_and(|cmdline| allows(&cmdline))
 }
 
 /// What stands behind `key`, such as `configdev.expect=`, in each word of the command line in

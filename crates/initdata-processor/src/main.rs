@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
-use initdata_processor::cli::{Cli, Command, Log, USAGE};
-use initdata_processor::journal::Journal;
+use initdata_processor::cli::{Cli, Command, USAGE};
+use initdata_processor::journal::{Journal, Log};
 use initdata_processor::notify::Notifier;
 use initdata_processor::paths::Paths;
 use initdata_processor::{bug, refresh, run};
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
         Some(Ok(kmsg)) => (Box::new(kmsg), Log::Kmsg),
         _ => (Box::new(io::stderr().lock()), Log::Stderr),
     };
-    let mut journal = Journal::new(&mut *sink, log.format(), place.verbose);
+    let mut journal = Journal::new(&mut *sink, log, place.verbose);
     if log != place.log {
         journal.warn(format_args!("{} cannot be opened", paths.kmsg.display()));
     }

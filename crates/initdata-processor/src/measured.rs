@@ -5,6 +5,7 @@ use std::fs::{self, DirBuilder};
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::DirBuilderExt;
 
+use clap::ValueEnum;
 use initdata::{Document, FileName};
 use process_sandbox::files::Grant;
 
@@ -25,12 +26,14 @@ const WHOLE: &str = "initdata.toml";
 const KATA_AGENT_ENTRIES: [&str; 2] = ["aa.toml", "cdh.toml"];
 
 /// Where verified files go besides `/run/measured-cfg`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Layout {
-    /// Nowhere.
+    /// Nowhere else.
+    #[value(skip)]
     Own,
-    /// To `/run/confidential-containers/initdata`, as Kata's agent leaves them: the document and
-    /// the configurations of the attestation agent and the confidential data hub.
+    /// /run/confidential-containers/initdata
+    // As Kata's agent leaves them: the document, and the configurations of the attestation agent
+    // and of the confidential data hub.
     KataAgent,
 }
 

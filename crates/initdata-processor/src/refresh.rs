@@ -90,10 +90,7 @@ fn work(options: &Options, journal: &mut Journal<'_>) -> Result<Refreshed, Error
     })?;
     let target = settings
         .target(&options.name)
-        .ok_or_else(|| Error::UnknownName {
-            name: options.name.chars().take(64).collect(),
-            known: settings.names().join(", "),
-        })?;
+        .ok_or_else(|| Error::unknown_name(&options.name, &settings.names()))?;
     let insecure = Insecure::open(&paths.run, settings.owner)?;
     // A run at the same time could refuse what is placed here a moment later.
     insecure.lock()?;

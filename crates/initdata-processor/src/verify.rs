@@ -1,7 +1,5 @@
 //! Initdata against what the host announced.
 
-use std::path::Path;
-
 use config_image::{Image, Magic, ReadAt};
 use foreign_text::hex;
 use initdata::Document;
@@ -28,7 +26,7 @@ pub fn announced(
 ) -> Result<Option<Field>, Error> {
     match platform {
         Some(evidence) => Ok(Some(evidence.field()?)),
-        None if is_unverified_allowed(&paths.cmdline) => {
+        None if unverified_allowed(&paths.cmdline) => {
             journal.warn(format_args!(
                 "no TEE, and {ALLOW_UNVERIFIED}: initdata is not verified"
             ));
@@ -36,10 +34,6 @@ pub fn announced(
         }
         None => Err(Error::NoPlatform),
     }
-}
-
-fn is_unverified_allowed(cmdline: &Path) -> bool {
-    unverified_allowed(cmdline).unwrap_or(false)
 }
 
 /// Puts initdata in place if there is one and it is the announced one.

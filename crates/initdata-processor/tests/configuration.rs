@@ -7,12 +7,12 @@ mod machine;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use config_image::MAX_DOCUMENT_BYTES;
+use config_image::{MAX_DOCUMENT_BYTES, Magic};
 use initdata_processor::disk::MAX_BLOCK_DEVICES;
-use initdata_processor::{Configuration, Error, Initdata};
+use initdata_processor::{Configuration, Error};
 use machine::{
-    CONFIGURATION, DOCUMENT, Machine, Platform, UNVERIFIED, configuration, gzip, initdata, puller,
-    raw,
+    CONFIGURATION, DOCUMENT, Machine, Platform, UNVERIFIED, VERIFIED, configuration, gzip, image,
+    initdata, puller, raw,
 };
 
 fn machine() -> Machine {
@@ -31,12 +31,9 @@ fn the_configuration_is_for_root_only() {
         .disk("vda", &initdata(DOCUMENT))
         .disk("vdb", &configuration(CONFIGURATION));
     let outcome = machine.run(Platform::none());
-    assert_eq!(
-        *puller(&outcome).as_ref().unwrap(),
-        Configuration::Placed {
-            size: CONFIGURATION.len()
-        }
-    );
+    let size = CONFIGURATION.len();
+    let placed = Configuration::Placed { size };
+    assert_eq!(*puller(&outcome).as_ref().unwrap(), placed);
     assert_placed(&machine);
     let mode = |path: &str| {
         let metadata = fs::metadata(machine.path().join(path)).unwrap();
@@ -65,8 +62,7 @@ fn no_disk_and_an_empty_document_both_mean_no_configuration() {
 #[test]
 fn the_content_is_not_interpreted() {
     for content in [&b"not toml at all"[..], b"\xff\xfe\0", &[b'x'; 100_000]] {
-        let image = config_image::encode(config_image::Magic::IMAGEPULLER, content).unwrap();
-        let mut machine = machine().disk("vda", &image);
+        let mut machine = machine().disk("vda", &image(Magic::IMAGEPULLER, content));
         assert!(puller(&machine.run(Platform::none())).is_ok());
         let file = machine.path().join("run/insecure-cfg/imagepuller.toml");
         assert_eq!(fs::read(file).unwrap(), content);
@@ -79,67 +75,35 @@ fn the_content_is_not_interpreted() {
 fn hostile_configuration_disks() {
     let good = gzip(CONFIGURATION.as_bytes());
     let length = good.len() as u64;
+    let image = |length: u64| raw(b"imgpullr", length, &good);
     let stream = |payload: &[u8]| raw(b"imgpullr", payload.len() as u64, payload);
+    let trailing = [good.as_slice(), b"x"].concat();
     let bomb = gzip(&vec![0; MAX_DOCUMENT_BYTES + 1]);
-    let rows: Vec<(&str, Vec<u8>, &str)> = vec![
-        (
-            "length 0",
-            raw(b"imgpullr", 0, &good),
-            "length at offset 8 is 0",
-        ),
-        (
-            "length over the end",
-            raw(b"imgpullr", 513, &good),
-            "the disk ends",
-        ),
-        (
-            "length over the limit",
-            raw(b"imgpullr", u64::MAX, &good),
-            "at most 1048576",
-        ),
-        (
-            "truncated",
-            raw(b"imgpullr", length, &good)[..20].to_vec(),
-            "the disk ends",
-        ),
-        (
-            "length one short",
-            raw(b"imgpullr", length - 1, &good),
-            "inflate",
-        ),
-        (
-            "trailing byte",
-            stream(&[good.as_slice(), b"x"].concat()),
-            "before the length",
-        ),
-        ("no gzip", stream(CONFIGURATION.as_bytes()), "inflate"),
-        ("bomb", stream(&bomb), "more than 4194304"),
-    ];
-    for (name, image, expected) in rows {
+    for (image, expected) in [
+        (image(0), "length at offset 8 is 0"),
+        (image(513), "the disk ends"),
+        (image(u64::MAX), "at most 1048576"),
+        (image(length)[..20].to_vec(), "the disk ends"),
+        (image(length - 1), "inflate"),
+        (stream(&trailing), "before the length"),
+        (stream(CONFIGURATION.as_bytes()), "inflate"),
+        (stream(&bomb), "more than 4194304"),
+    ] {
         let mut machine = machine()
             .disk("vda", &initdata(DOCUMENT))
             .disk("vdb", &image);
         let outcome = machine.run(Platform::snp(DOCUMENT));
-        assert_eq!(outcome.exit_code(true), 65, "{name}");
-        assert_eq!(outcome.exit_code(false), 0, "{name}");
-        assert_eq!(
-            outcome.initdata.unwrap(),
-            Initdata::Placed {
-                entries: 2,
-                verified: true
-            },
-            "{name}"
-        );
+        assert_eq!(outcome.exit_code(true), 65, "{expected}");
+        assert_eq!(outcome.exit_code(false), 0, "{expected}");
+        assert_eq!(outcome.initdata.unwrap(), VERIFIED, "{expected}");
         let files = machine.insecure().unwrap();
-        assert_eq!(files.len(), 1, "{name}: {files:?}");
+        assert_eq!(files.len(), 1, "{expected}: {files:?}");
         let reason = &files["imagepuller.error"];
-        assert!(reason.contains(expected), "{name}: {reason}");
-        assert!(
-            reason.contains("disk vdb (\"imgpullr\")"),
-            "{name}: {reason}"
-        );
+        for words in [expected, "disk vdb (\"imgpullr\")"] {
+            assert!(reason.contains(words), "{words}: {reason}");
+        }
         assert_eq!(reason.lines().count(), 1);
-        assert!(machine.log.contains("imagepuller refused"), "{name}");
+        assert!(machine.log.contains("imagepuller refused"), "{expected}");
     }
 }
 
@@ -200,18 +164,13 @@ fn other_block_devices_are_passed_over() {
 fn what_cannot_be_read_is_reported_and_passed_over() {
     let image = configuration(CONFIGURATION);
     let mut machine = machine().disk("vdz", &image);
-    // No node.
-    machine = machine.disk("vda", &image);
-    fs::remove_file(machine.node("vda")).unwrap();
-    // The node is something else: a directory, a FIFO (which must not block), a character device.
-    machine = machine.disk("vdb", &image);
-    fs::remove_file(machine.node("vdb")).unwrap();
+    // No node; a directory, a FIFO (which must not block) and a character device in its place.
+    for name in ["vda", "vdb", "vdc", "vdd"] {
+        machine = machine.disk(name, &image);
+        fs::remove_file(machine.node(name)).unwrap();
+    }
     fs::create_dir(machine.node("vdb")).unwrap();
-    machine = machine.disk("vdc", &image);
-    fs::remove_file(machine.node("vdc")).unwrap();
     rustix::fs::mkfifoat(rustix::fs::CWD, machine.node("vdc"), rustix::fs::Mode::RWXU).unwrap();
-    machine = machine.disk("vdd", &image);
-    fs::remove_file(machine.node("vdd")).unwrap();
     symlink("/dev/zero", machine.node("vdd")).unwrap();
     // sysfs gives a number, so the node must be that block device.
     machine = machine
@@ -265,9 +224,6 @@ fn a_configuration_that_cannot_be_written_is_no_success() {
     let outcome = machine.run(Platform::none());
     assert!(outcome.initdata.is_err());
     assert_eq!(outcome.exit_code(false), 70);
-    assert!(
-        machine
-            .deny_policy()
-            .contains("run/insecure-cfg: Not a directory")
-    );
+    let policy = machine.deny_policy();
+    assert!(policy.contains("run/insecure-cfg: Not a directory"));
 }

@@ -5,10 +5,11 @@ mod machine;
 
 use config_image::MAX_DOCUMENT_BYTES;
 use initdata::Algorithm;
+use initdata_processor::journal::{Journal, Log};
 use initdata_processor::{Configuration, Error, Initdata};
 use machine::{
-    CONFIGURATION, DOCUMENT, Machine, Platform, UNVERIFIED, configuration, gzip, initdata, puller,
-    raw,
+    CONFIGURATION, DOCUMENT, Machine, Platform, UNVERIFIED, VERIFIED, configuration, gzip,
+    initdata, puller, raw,
 };
 
 /// What [`DOCUMENT`] becomes.
@@ -26,19 +27,8 @@ fn the_announced_document_is_placed() {
             let document = DOCUMENT.replace("sha256", &algorithm.to_string());
             let mut machine = Machine::new().disk("vda", &initdata(&document));
             let digest = algorithm.digest(document.as_bytes());
-            let platform = if digest.len() > size {
-                Platform::announces(&digest[..size], size)
-            } else {
-                Platform::announces(&digest, size)
-            };
-            let outcome = machine.run(platform);
-            assert_eq!(
-                outcome.initdata.unwrap(),
-                Initdata::Placed {
-                    entries: 2,
-                    verified: true
-                }
-            );
+            let outcome = machine.run(Platform::announces(&digest, size));
+            assert_eq!(outcome.initdata.unwrap(), VERIFIED);
             assert_placed(&machine);
             assert!(machine.log.contains("vda: initdata verified"));
         }
@@ -79,9 +69,8 @@ fn padding_must_be_zero() {
         field.resize(48, 0);
         field[position] = 1;
         let mut machine = Machine::new().disk("vda", &initdata(DOCUMENT));
-        let outcome = machine.run(Platform::announces(&field, 48));
-        assert!(matches!(outcome.initdata, Err(Error::Mismatch { .. })));
-        machine.deny_policy();
+        let error = machine.refused(Platform::announces(&field, 48)).0;
+        assert!(matches!(error, Error::Mismatch { .. }));
     }
 }
 
@@ -90,12 +79,8 @@ fn the_named_algorithm_must_be_the_one_that_fits() {
     // The document says sha256, the host announced its SHA-384.
     let mut machine = Machine::new().disk("vda", &initdata(DOCUMENT));
     let digest = Algorithm::Sha384.digest(DOCUMENT.as_bytes());
-    let outcome = machine.run(Platform::announces(&digest, 48));
-    assert!(matches!(
-        outcome.initdata,
-        Err(Error::OtherAlgorithm { .. })
-    ));
-    machine.deny_policy();
+    let error = machine.refused(Platform::announces(&digest, 48)).0;
+    assert!(matches!(error, Error::OtherAlgorithm { .. }));
 }
 
 #[test]
@@ -109,14 +94,14 @@ fn no_disk_is_fine_only_where_none_was_announced() {
     }
     // The host took the disk away.
     let mut machine = Machine::new();
-    let outcome = machine.run(Platform::snp(DOCUMENT));
-    assert!(matches!(outcome.initdata, Err(Error::DiskMissing { .. })));
-    assert!(machine.deny_policy().contains("announces initdata"));
+    let (error, policy) = machine.refused(Platform::snp(DOCUMENT));
+    assert!(matches!(error, Error::DiskMissing { .. }));
+    assert!(policy.contains("announces initdata"));
 
     // The host added one that it did not announce.
     let mut machine = Machine::new().disk("vda", &initdata(DOCUMENT));
-    let outcome = machine.run(Platform::announces(&[], 32));
-    assert!(matches!(outcome.initdata, Err(Error::Mismatch { .. })));
+    let error = machine.refused(Platform::announces(&[], 32)).0;
+    assert!(matches!(error, Error::Mismatch { .. }));
 }
 
 #[test]
@@ -129,22 +114,20 @@ fn without_a_tee_only_the_kernel_parameter_lets_it_go_on() {
         let mut machine = Machine::new()
             .cmdline(cmdline)
             .disk("vda", &initdata(DOCUMENT));
-        let outcome = machine.run(Platform::none());
-        assert!(matches!(outcome.initdata, Err(Error::NoPlatform)));
-        assert!(machine.deny_policy().contains("no sign of SNP or TDX"));
+        let (error, policy) = machine.refused(Platform::none());
+        assert!(matches!(error, Error::NoPlatform));
+        assert!(policy.contains("no sign of SNP or TDX"));
     }
 
     let mut machine = Machine::new()
         .cmdline(UNVERIFIED)
         .disk("vda", &initdata(DOCUMENT));
     let outcome = machine.run(Platform::none());
-    assert_eq!(
-        outcome.initdata.unwrap(),
-        Initdata::Placed {
-            entries: 2,
-            verified: false
-        }
-    );
+    let unverified = Initdata::Placed {
+        entries: 2,
+        verified: false,
+    };
+    assert_eq!(outcome.initdata.unwrap(), unverified);
     assert_placed(&machine);
     assert!(machine.log.contains("warning: no TEE"));
     assert!(machine.log.contains("NOT verified"));
@@ -158,8 +141,8 @@ fn without_a_tee_only_the_kernel_parameter_lets_it_go_on() {
     // An unreadable command line is not a permission.
     let mut machine = Machine::new().disk("vda", &initdata(DOCUMENT));
     std::fs::remove_file(&machine.options.paths.cmdline).unwrap();
-    let outcome = machine.run(Platform::none());
-    assert!(matches!(outcome.initdata, Err(Error::NoPlatform)));
+    let error = machine.refused(Platform::none()).0;
+    assert!(matches!(error, Error::NoPlatform));
 }
 
 #[test]
@@ -167,9 +150,8 @@ fn beside_a_tee_the_kernel_parameter_has_no_effect() {
     let mut machine = Machine::new()
         .cmdline(UNVERIFIED)
         .disk("vda", &initdata(DOCUMENT));
-    let outcome = machine.run(Platform::snp("another document"));
-    assert!(matches!(outcome.initdata, Err(Error::Mismatch { .. })));
-    machine.deny_policy();
+    let error = machine.refused(Platform::snp("another document")).0;
+    assert!(matches!(error, Error::Mismatch { .. }));
 
     // A TEE whose driver gives no report is still a TEE: here its node is a plain file.
     let machine = Machine::new()
@@ -177,11 +159,7 @@ fn beside_a_tee_the_kernel_parameter_has_no_effect() {
         .disk("vda", &initdata(DOCUMENT));
     std::fs::write(machine.node("sev-guest"), "").unwrap();
     let mut sink = Vec::new();
-    let mut journal = initdata_processor::journal::Journal::new(
-        &mut sink,
-        initdata_processor::journal::Format::Text,
-        false,
-    );
+    let mut journal = Journal::new(&mut sink, Log::Stderr, false);
     let outcome = initdata_processor::run(&machine.options, &mut journal);
     assert!(matches!(outcome.initdata, Err(Error::Evidence(_))));
     let policy = machine.deny_policy();
@@ -190,22 +168,14 @@ fn beside_a_tee_the_kernel_parameter_has_no_effect() {
 
 #[test]
 fn two_initdata_disks_are_refused_even_if_one_is_right() {
-    let mut machine = Machine::new()
-        .disk("vda", &initdata(DOCUMENT))
-        .disk("sda", &initdata("another"));
-    let outcome = machine.run(Platform::snp(DOCUMENT));
-    assert!(matches!(outcome.initdata, Err(Error::SeveralDisks { .. })));
-    assert!(
-        machine
-            .deny_policy()
-            .contains("sda, vda carry the same magic")
-    );
-
-    let mut twice = Machine::new()
-        .disk("vda", &initdata(DOCUMENT))
-        .disk("vdb", &initdata(DOCUMENT));
-    let outcome = twice.run(Platform::snp(DOCUMENT));
-    assert!(matches!(outcome.initdata, Err(Error::SeveralDisks { .. })));
+    for (name, document) in [("sda", "another"), ("sdb", DOCUMENT)] {
+        let mut machine = Machine::new()
+            .disk("vda", &initdata(DOCUMENT))
+            .disk(name, &initdata(document));
+        let (error, policy) = machine.refused(Platform::snp(DOCUMENT));
+        assert!(matches!(error, Error::SeveralDisks { .. }));
+        assert!(policy.contains(&format!("{name}, vda carry the same magic")));
+    }
 }
 
 /// Disks that a hostile host could attach as initdata; each ends in the deny-all policy, on a TEE
@@ -214,155 +184,63 @@ fn two_initdata_disks_are_refused_even_if_one_is_right() {
 fn hostile_initdata_disks() {
     let good = gzip(DOCUMENT.as_bytes());
     let length = good.len() as u64;
-    let wrong_crc = {
-        let mut bytes = good.clone();
-        let at = bytes.len() - 8;
-        bytes[at] ^= 1;
-        bytes
-    };
+    let mut wrong_crc = good.clone();
+    wrong_crc[good.len() - 8] ^= 1;
     let bomb = gzip(&vec![b' '; 64 << 20]);
     let over = gzip(&vec![b' '; MAX_DOCUMENT_BYTES + 1]);
     let two = [good.as_slice(), &good].concat();
-    let not_toml = gzip(b"\xff\xfe not text");
-    let escape = gzip(
-        DOCUMENT
-            .replace("aa.toml", "../../etc/ld.so.preload")
-            .as_bytes(),
-    );
+    let escape = DOCUMENT.replace("aa.toml", "../../etc/ld.so.preload");
+    let image = |length: u64| raw(b"initdata", length, &good);
     let stream = |payload: &[u8]| raw(b"initdata", payload.len() as u64, payload);
-    let rows: Vec<(&str, Vec<u8>, &str)> = vec![
-        (
-            "length 0",
-            raw(b"initdata", 0, &good),
-            "length at offset 8 is 0",
-        ),
-        (
-            "length 1",
-            raw(b"initdata", 1, &good),
-            "length at offset 8 is 1",
-        ),
-        (
-            "length one short",
-            raw(b"initdata", length - 1, &good),
-            "inflate",
-        ),
-        (
-            "length one long",
-            raw(b"initdata", length + 1, &good),
-            "1 bytes before the length",
-        ),
-        (
-            "length to the end",
-            raw(b"initdata", 496, &good),
-            "before the length",
-        ),
-        (
-            "length over the end",
-            raw(b"initdata", 497, &good),
-            "the disk ends after 512 bytes",
-        ),
-        (
-            "length at the limit",
-            raw(b"initdata", 1 << 20, &good),
-            "the disk ends after 512 bytes",
-        ),
-        (
-            "length over the limit",
-            raw(b"initdata", (1 << 20) + 1, &good),
-            "at most 1048576",
-        ),
-        (
-            "length of 2^31",
-            raw(b"initdata", 1 << 31, &good),
-            "at most 1048576",
-        ),
-        (
-            "length of 2^32",
-            raw(b"initdata", (1 << 32) + length, &good),
-            "at most 1048576",
-        ),
-        (
-            "length of 2^62",
-            raw(b"initdata", 1 << 62, &good),
-            "at most 1048576",
-        ),
-        (
-            "length of 2^63",
-            raw(b"initdata", 1 << 63, &good),
-            "at most 1048576",
-        ),
-        (
-            "length of 2^64 - 1",
-            raw(b"initdata", u64::MAX, &good),
-            "at most 1048576",
-        ),
-        (
-            "big endian length",
-            raw(b"initdata", length.swap_bytes(), &good),
-            "at most 1048576",
-        ),
-        (
-            "truncated",
-            raw(b"initdata", length, &good)[..16 + good.len() / 2].to_vec(),
-            "the disk ends after",
-        ),
-        (
-            "only a header",
-            raw(b"initdata", length, &[])[..16].to_vec(),
-            "the disk ends after 16 bytes",
-        ),
-        ("wrong checksum", stream(&wrong_crc), "inflate"),
-        ("zeroes for a stream", stream(&[0; 64]), "inflate"),
-        (
-            "plain text for a stream",
-            stream(DOCUMENT.as_bytes()),
-            "inflate",
-        ),
-        ("two members", stream(&two), "before the length"),
-        ("bomb", stream(&bomb), "more than 4194304"),
-        (
-            "one byte over the limit",
-            stream(&over),
-            "more than 4194304",
-        ),
+    let document = |text: &[u8]| stream(&gzip(text));
+    let malformed = [
+        (image(0), "length at offset 8 is 0"),
+        (image(1), "length at offset 8 is 1"),
+        (image(length - 1), "inflate"),
+        (image(length + 1), "1 bytes before the length"),
+        (image(496), "before the length"),
+        (image(497), "the disk ends after 512 bytes"),
+        (image(1 << 20), "the disk ends after 512 bytes"),
+        (image((1 << 20) + 1), "at most 1048576"),
+        (image(1 << 31), "at most 1048576"),
+        (image((1 << 32) + length), "at most 1048576"),
+        (image(1 << 62), "at most 1048576"),
+        (image(1 << 63), "at most 1048576"),
+        (image(u64::MAX), "at most 1048576"),
+        (image(length.swap_bytes()), "at most 1048576"),
+        // Cut in the stream, and behind the header.
+        (image(length)[..48].to_vec(), "the disk ends after 48"),
+        (image(length)[..16].to_vec(), "the disk ends after 16"),
+        (stream(&wrong_crc), "inflate"),
+        (stream(&[0; 64]), "inflate"),
+        (stream(DOCUMENT.as_bytes()), "inflate"),
+        (stream(&two), "before the length"),
+        (stream(&bomb), "more than 4194304"),
+        (stream(&over), "more than 4194304"),
     ];
-    let unparsable: Vec<(&str, Vec<u8>, &str)> = vec![
-        ("empty document", stream(&gzip(b"")), "is missing"),
-        ("not text", stream(&not_toml), "it is not UTF-8"),
-        (
-            "a name that leaves the directory",
-            stream(&escape),
-            "it has a slash",
-        ),
-        (
-            "Kata's sample text",
-            stream(&gzip(b"some content")),
-            "line 1",
-        ),
+    let unparsable = [
+        (document(b""), "is missing"),
+        (document(b"\xff\xfe not text"), "it is not UTF-8"),
+        (document(escape.as_bytes()), "it has a slash"),
+        (document(b"some content"), "line 1"),
     ];
-    for (name, image, expected) in rows.iter().chain(&unparsable) {
+    for (image, expected) in malformed.iter().chain(&unparsable) {
         let mut machine = Machine::new().cmdline(UNVERIFIED).disk("vda", image);
-        let outcome = machine.run(Platform::none());
-        assert!(outcome.initdata.is_err(), "{name}");
-        assert!(outcome.unwritten.is_empty(), "{name}");
-        let policy = machine.deny_policy();
-        assert!(policy.contains(expected), "{name}: {policy}");
-        assert!(policy.contains("disk vda"), "{name}: {policy}");
+        let policy = machine.refused(Platform::none()).1;
+        assert!(policy.contains(expected), "{expected}: {policy}");
+        assert!(policy.contains("disk vda"), "{expected}: {policy}");
         assert!(!machine.path().join("etc").exists());
     }
-    for (name, image, expected) in &rows {
+    for (image, expected) in &malformed {
         let mut machine = Machine::new().disk("vda", image);
-        machine.run(Platform::snp(DOCUMENT));
-        assert!(machine.deny_policy().contains(expected), "{name}");
+        let policy = machine.refused(Platform::snp(DOCUMENT)).1;
+        assert!(policy.contains(expected), "{expected}: {policy}");
     }
     // On a TEE nothing of them is even parsed.
-    for (name, image, _) in &unparsable {
+    for (image, expected) in &unparsable {
         let mut machine = Machine::new().disk("vda", image);
-        let outcome = machine.run(Platform::snp(DOCUMENT));
-        assert!(
-            matches!(outcome.initdata, Err(Error::Mismatch { .. })),
-            "{name}"
-        );
+        let error = machine.refused(Platform::snp(DOCUMENT)).0;
+        assert!(matches!(error, Error::Mismatch { .. }), "{expected}");
     }
 }
 
@@ -376,11 +254,8 @@ fn a_magic_elsewhere_is_no_initdata() {
         ("only the magic", b"initdata".to_vec()),
     ] {
         let mut machine = Machine::new().disk("vda", &image);
-        let outcome = machine.run(Platform::snp(DOCUMENT));
-        assert!(
-            matches!(outcome.initdata, Err(Error::DiskMissing { .. })),
-            "{name}"
-        );
+        let error = machine.refused(Platform::snp(DOCUMENT)).0;
+        assert!(matches!(error, Error::DiskMissing { .. }), "{name}");
     }
 }
 
@@ -391,8 +266,7 @@ fn a_failure_replaces_what_an_earlier_run_placed() {
         .disk("vdb", &configuration(CONFIGURATION));
     machine.run(Platform::snp(DOCUMENT)).initdata.unwrap();
     assert!(machine.insecure().unwrap().contains_key("imagepuller.toml"));
-    assert!(machine.run(Platform::snp("other")).initdata.is_err());
-    machine.deny_policy();
+    machine.refused(Platform::snp("other"));
     assert!(!machine.insecure().unwrap().contains_key("imagepuller.toml"));
     machine.run(Platform::snp(DOCUMENT)).initdata.unwrap();
     assert_placed(&machine);
@@ -412,9 +286,8 @@ fn a_refusal_that_cannot_be_written_is_no_success() {
 fn no_list_of_disks_fails_closed() {
     let mut machine = Machine::new().cmdline(UNVERIFIED);
     std::fs::remove_dir(&machine.options.paths.block).unwrap();
-    let outcome = machine.run(Platform::none());
-    assert!(matches!(outcome.initdata, Err(Error::List { .. })));
-    machine.deny_policy();
+    let error = machine.refused(Platform::none()).0;
+    assert!(matches!(error, Error::List { .. }));
     assert!(
         machine
             .insecure()

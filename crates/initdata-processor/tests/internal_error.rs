@@ -14,7 +14,7 @@ use std::process::{Command, Output, Stdio};
 
 use initdata::Field;
 use initdata_processor::evidence::{Evidence, EvidenceError};
-use initdata_processor::journal::{Format, Journal};
+use initdata_processor::journal::{Journal, Log};
 use initdata_processor::{Error, bug, run_on};
 use machine::{CONFIGURATION, DOCUMENT, Machine, UNVERIFIED, configuration, initdata};
 
@@ -39,7 +39,7 @@ fn a_panic_ends_in_the_deny_policy() {
     let outcome = run_on(
         || Ok(Some(Box::new(Broken))),
         &machine.options,
-        &mut Journal::new(&mut sink, Format::Text, true),
+        &mut Journal::new(&mut sink, Log::Stderr, true),
     );
     assert!(matches!(outcome.initdata, Err(Error::Internal { .. })));
     assert_eq!(outcome.exit_code(false), 70);
@@ -92,7 +92,7 @@ fn a_late_panic_takes_back_what_was_placed() {
     let outcome = run_on(
         || Ok(None),
         &machine.options,
-        &mut Journal::new(&mut sink, Format::Text, false),
+        &mut Journal::new(&mut sink, Log::Stderr, false),
     );
     assert!(sink.broken, "both were in place");
     assert_eq!(outcome.exit_code(false), 70);

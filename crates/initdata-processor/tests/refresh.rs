@@ -5,21 +5,12 @@ mod machine;
 
 use std::fs;
 use std::os::unix::fs::FileExt;
-use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use machine::{CONFIGURATION, DOCUMENT, Machine, UNVERIFIED, configuration, initdata};
+use machine::{CONFIGURATION, DOCUMENT, Machine, UNVERIFIED, configuration, initdata, program};
 use rustix::fs::{FlockOperation, flock};
-
-fn program(machine: &Machine, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_initdata-processor"))
-        .args(arguments)
-        .args(["--root", machine.path().to_str().unwrap()])
-        .output()
-        .unwrap()
-}
 
 /// A guest that ran once with [`CONFIGURATION`].
 fn running() -> Machine {
@@ -110,10 +101,8 @@ fn what_cannot_be_used_leaves_the_file_as_it_is() {
     }
     let (code, _, log) = refresh(&machine);
     assert_eq!(code, Some(69), "{log}");
-    assert_eq!(
-        machine.insecure().unwrap()["imagepuller.toml"],
-        CONFIGURATION
-    );
+    let files = machine.insecure().unwrap();
+    assert_eq!(files["imagepuller.toml"], CONFIGURATION);
 }
 
 #[test]

@@ -6,13 +6,13 @@ mod machine;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::process::{Command, Output};
 
-use config_image::{Magic, encode};
+use config_image::Magic;
 use initdata_processor::measured::Layout;
 use initdata_processor::{Configuration, Error};
 use machine::{
-    CONFIGURATION, DOCUMENT, Machine, Platform, UNVERIFIED, configuration, initdata, puller,
+    CONFIGURATION, DOCUMENT, Machine, Platform, UNVERIFIED, configuration, image, initdata,
+    program, puller,
 };
 
 fn with_settings(text: &str) -> Machine {
@@ -23,21 +23,16 @@ fn with_settings(text: &str) -> Machine {
     machine
 }
 
-fn image(magic: &[u8; 8], content: &str) -> Vec<u8> {
-    encode(Magic::new(*magic).unwrap(), content.as_bytes())
-        .unwrap()
-        .to_vec()
-}
-
 #[test]
 fn further_magics_become_further_files_and_one_bad_disk_harms_no_other() {
+    let magic = |magic: &[u8; 8]| Magic::new(*magic).unwrap();
     let mut machine =
         with_settings("[files]\ntimesync = \"ntp.conf\"\nproxyset = \"proxy.toml\"\n")
-            .disk("vda", &image(b"timesync", "server ntp.corp"))
+            .disk("vda", &image(magic(b"timesync"), "server ntp.corp"))
             .disk("vdb", &configuration(CONFIGURATION))
-            .disk("vdc", &image(b"proxyset", "one"))
-            .disk("vdd", &image(b"proxyset", "two"))
-            .disk("vde", &image(b"whatever", "not in the table"));
+            .disk("vdc", &image(magic(b"proxyset"), "one"))
+            .disk("vdd", &image(magic(b"proxyset"), "two"))
+            .disk("vde", &image(magic(b"whatever"), "not in the table"));
     let outcome = machine.run(Platform::none());
     let results: Vec<_> = outcome
         .configurations
@@ -75,19 +70,10 @@ fn a_mistake_in_the_settings_closes_the_guest() {
 #[test]
 fn privileged_another_owner_gets_the_directory_and_the_files() {
     if !rustix::process::geteuid().is_root() {
-        assert!(std::env::var_os("CONFIGDEV_REQUIRE_ALL").is_none());
-        println!("skipped: only root can give files away");
-        return;
+        return machine::skip("only root can give files away");
     }
     let machine =
         with_settings("owner = \"1234:4321\"\n").disk("vda", &configuration(CONFIGURATION));
-    let program = |arguments: &[&str]| -> Output {
-        Command::new(env!("CARGO_BIN_EXE_initdata-processor"))
-            .args(arguments)
-            .args(["--root", machine.path().to_str().unwrap()])
-            .output()
-            .unwrap()
-    };
     let owners = || -> BTreeMap<String, (u32, u32, u32)> {
         let directory = machine.path().join("run/insecure-cfg");
         let entries = fs::read_dir(&directory)
@@ -108,7 +94,7 @@ fn privileged_another_owner_gets_the_directory_and_the_files() {
     // In the sandbox, which leaves it the right to give files away; and a refresh writes as that
     // owner's too.
     for command in [["--strict-exit"].as_slice(), &["refresh", "imagepuller"]] {
-        let output = program(command);
+        let output = program(&machine, command);
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(0), "{text}");
         let expected = [
@@ -130,15 +116,7 @@ fn katas_layout_holds_what_its_components_look_for() {
     let mut machine = Machine::new().disk("vda", &initdata(&whole));
     machine.options.layout = Layout::KataAgent;
     let place = machine.path().join("run/confidential-containers/initdata");
-    let files = || -> BTreeMap<String, String> {
-        let entries = fs::read_dir(&place).unwrap().map(|entry| entry.unwrap());
-        entries
-            .map(|entry| {
-                let content = fs::read_to_string(entry.path()).unwrap();
-                (entry.file_name().into_string().unwrap(), content)
-            })
-            .collect()
-    };
+    let files = || machine::files(&place).unwrap();
     machine.run(Platform::snp(&whole)).initdata.unwrap();
     let expected = [
         ("aa.toml", "x = 1"),
@@ -151,33 +129,16 @@ fn katas_layout_holds_what_its_components_look_for() {
 
     // What stood there from a good run goes with a refusal, and other files beside it stay.
     fs::write(place.parent().unwrap().join("cdh.sock"), "").unwrap();
-    assert!(machine.run(Platform::snp("other")).initdata.is_err());
+    machine.refused(Platform::snp("other"));
     assert_eq!(files().len(), 0);
-    machine.deny_policy();
     assert!(place.parent().unwrap().join("cdh.sock").exists());
 
     // The program itself, in its sandbox.
-    let output = Command::new(env!("CARGO_BIN_EXE_initdata-processor"))
-        .args([
-            "--layout",
-            "kata-agent",
-            "--root",
-            machine.path().to_str().unwrap(),
-        ])
-        .output()
-        .unwrap();
+    let output = program(&machine, &["--layout", "kata-agent"]);
     assert!(output.status.success());
     assert_eq!(files().len(), 0, "refused without evidence");
     let machine = machine.cmdline(UNVERIFIED);
-    let output = Command::new(env!("CARGO_BIN_EXE_initdata-processor"))
-        .args([
-            "--layout",
-            "kata-agent",
-            "--root",
-            machine.path().to_str().unwrap(),
-        ])
-        .output()
-        .unwrap();
+    let output = program(&machine, &["--layout", "kata-agent"]);
     let log = String::from_utf8(output.stderr).unwrap();
     assert_eq!(files().len(), 3, "{log}");
     assert_eq!(

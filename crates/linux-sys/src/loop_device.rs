@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,8 @@ const MAX_ATTEMPTS: u32 = 16;
 /// all that there is to detach.
 #[derive(Debug)]
 pub struct LoopDevice {
-    device: File,
+    /// Only held open.
+    _device: File,
     path: PathBuf,
 }
 
@@ -64,17 +65,15 @@ impl LoopDevice {
         if !metadata.file_type().is_block_device() || !same {
             return Err(io::Error::other("the loop device's node was replaced"));
         }
-        Ok(Self { device: held, path })
+        Ok(Self {
+            _device: held,
+            path,
+        })
     }
 
     /// The device's node, such as `/dev/loop0`.
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// The descriptor alone, read-only and close-on-exec; closing it detaches.
-    pub fn into_descriptor(self) -> OwnedFd {
-        self.device.into()
     }
 }
 

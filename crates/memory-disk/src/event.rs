@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use process_sandbox::files::Enforced;
+
 /// Something happened that an operator may want to read about. `Display` is the log line; it never
 /// holds content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,8 +13,8 @@ pub enum Event {
     /// The process can open no file and make no connection any more; nothing was read from the VMM
     /// yet.
     Sandboxed {
-        /// Whether the kernel has Landlock, the second wall behind the system call filter.
-        landlock: Landlock,
+        /// How much the kernel has of Landlock, the second wall behind the system call filter.
+        landlock: Enforced,
     },
     /// A VMM connected.
     Connected,
@@ -35,17 +37,6 @@ pub enum Event {
     Updated,
     /// The content is zeroed; further reads are refused.
     Dark,
-}
-
-/// Which part of Landlock is in force.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Landlock {
-    /// All that this program asks for.
-    Full,
-    /// What this kernel knows of it.
-    Partial,
-    /// The kernel has none.
-    Absent,
 }
 
 /// How far a driver got that then asked for nothing.
@@ -83,9 +74,9 @@ impl fmt::Display for Event {
                 formatter,
                 "sandboxed: no files, no network, no new programs{}",
                 match landlock {
-                    Landlock::Full => "",
-                    Landlock::Partial => " (this kernel's Landlock knows not all of it)",
-                    Landlock::Absent =>
+                    Enforced::Full => "",
+                    Enforced::Partial => " (this kernel's Landlock knows not all of it)",
+                    Enforced::Absent =>
                         " (this kernel has no Landlock; the system call filter stands alone)",
                 }
             ),

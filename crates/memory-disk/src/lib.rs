@@ -27,5 +27,5 @@ mod vhost_user;
 mod watch;
 
 pub use error::Error;
-pub use event::{Event, Landlock, Silence};
+pub use event::{Event, Silence};
 pub use serve::{Listeners, Options, Served, serve};

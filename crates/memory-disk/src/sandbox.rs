@@ -15,8 +15,6 @@ use process_sandbox::{Error, capabilities};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use rustix::thread::CapabilitySet;
 
-use crate::event::Landlock;
-
 /// The calls that serving takes, beyond those of any program.
 const CALLS: &[libc::c_long] = &[
     libc::SYS_accept4,
@@ -35,17 +33,13 @@ const CALLS: &[libc::c_long] = &[
 /// # Errors
 ///
 /// Where the kernel refuses a step. A kernel without Landlock is no error, but said in the answer.
-pub(crate) fn drop_rights() -> Result<Landlock, Error> {
+pub(crate) fn drop_rights() -> Result<Enforced, Error> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|errno| Error {
         step: "forbid core dumps",
         reason: errno.to_string(),
     })?;
     capabilities::keep_only(CapabilitySet::empty())?;
-    Ok(match confine(&[])? {
-        Enforced::Full => Landlock::Full,
-        Enforced::Partial => Landlock::Partial,
-        Enforced::Absent => Landlock::Absent,
-    })
+    confine(&[])
 }
 
 /// Forbids all threads of the process every system call that serving does not take.

@@ -59,19 +59,13 @@ pub enum EvidenceError {
         /// Why.
         source: io::Error,
     },
-    /// The device is there but is not usable.
+    /// The device is there but is not usable, or is not a character device.
     #[error("open {path}")]
     Open {
         /// The device.
         path: PathBuf,
         /// Why.
         source: io::Error,
-    },
-    /// The node is something else than the driver's character device.
-    #[error("open {path}: it is not a character device")]
-    NotADevice {
-        /// The node.
-        path: PathBuf,
     },
     /// The SNP firmware gave no report.
     #[error("read the SNP report")]
@@ -99,4 +93,18 @@ pub enum EvidenceError {
         /// What stands there.
         found: String,
     },
+}
+
+impl EvidenceError {
+    pub(super) fn malformed(
+        platform: &'static str,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) -> Self {
+        Self::Malformed {
+            platform,
+            expected: expected.into(),
+            found: found.into(),
+        }
+    }
 }

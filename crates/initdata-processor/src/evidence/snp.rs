@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use initdata::Field;
 use linux_sys::sev_guest::{self, RESPONSE_BYTES};
 
-use super::{Evidence, EvidenceError, LABEL, open_device};
+use super::{Evidence, EvidenceError, LABEL, bytes_at, open_device};
 
 /// An SEV-SNP guest, by the report ioctl of the kernel's `sev-guest` driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,11 +59,19 @@ impl Evidence for Snp {
 pub fn report_in(response: &[u8; RESPONSE_BYTES]) -> Result<&[u8], EvidenceError> {
     let status = u32::from_le_bytes(bytes_at(response, STATUS));
     if status != 0 {
-        return Err(malformed("status 0", format!("{status:#x}")));
+        return Err(EvidenceError::malformed(
+            "SNP",
+            "status 0",
+            format!("{status:#x}"),
+        ));
     }
     let size = u32::from_le_bytes(bytes_at(response, REPORT_SIZE));
     if usize::try_from(size) != Ok(REPORT_BYTES) {
-        return Err(malformed("1184 bytes", size.to_string()));
+        return Err(EvidenceError::malformed(
+            "SNP",
+            "1184 bytes",
+            size.to_string(),
+        ));
     }
     Ok(&response[REPORT..REPORT + REPORT_BYTES])
 }
@@ -76,27 +84,23 @@ pub fn report_in(response: &[u8; RESPONSE_BYTES]) -> Result<&[u8], EvidenceError
 pub fn host_data(report: &[u8], user_data: &[u8; 64]) -> Result<[u8; 32], EvidenceError> {
     let report: &[u8; REPORT_BYTES] = report
         .try_into()
-        .map_err(|_| malformed("1184 bytes", report.len().to_string()))?;
+        .map_err(|_| EvidenceError::malformed("SNP", "1184 bytes", report.len().to_string()))?;
     let version = u32::from_le_bytes(bytes_at(report, VERSION));
     if version < MIN_VERSION {
-        return Err(malformed("version 2 or later", version.to_string()));
+        return Err(EvidenceError::malformed(
+            "SNP",
+            "version 2 or later",
+            version.to_string(),
+        ));
     }
     if bytes_at::<64, _>(report, REPORT_DATA) != *user_data {
-        return Err(malformed("the data of our request", "other data".into()));
+        return Err(EvidenceError::malformed(
+            "SNP",
+            "the data of our request",
+            "other data",
+        ));
     }
     Ok(bytes_at(report, HOST_DATA))
-}
-
-fn bytes_at<const N: usize, const M: usize>(bytes: &[u8; M], offset: usize) -> [u8; N] {
-    std::array::from_fn(|index| bytes[offset + index])
-}
-
-fn malformed(expected: &str, found: String) -> EvidenceError {
-    EvidenceError::Malformed {
-        platform: "SNP",
-        expected: expected.to_owned(),
-        found,
-    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use initdata::Field;
 use linux_sys::tdx_guest::{self, TDREPORT_BYTES};
 
-use super::{Evidence, EvidenceError, LABEL, open_device};
+use super::{Evidence, EvidenceError, LABEL, bytes_at, open_device};
 
 /// A TDX guest, by the kernel's `tdx_guest` driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,26 +49,22 @@ pub fn mr_config_id(
     report: &[u8; TDREPORT_BYTES],
     reportdata: &[u8; 64],
 ) -> Result<[u8; 48], EvidenceError> {
-    let malformed = |expected: &str, found| EvidenceError::Malformed {
-        platform: "TDX",
-        expected: str::to_owned(expected),
-        found,
-    };
     let found: [u8; 2] = bytes_at(report, REPORT_TYPE);
     if found != TYPE {
-        return Err(malformed(
+        return Err(EvidenceError::malformed(
+            "TDX",
             "type 0x81, subtype 0",
             format!("{:#x}, {}", found[0], found[1]),
         ));
     }
-    if bytes_at::<64>(report, REPORTDATA) != *reportdata {
-        return Err(malformed("the data of our request", "other data".into()));
+    if bytes_at::<64, _>(report, REPORTDATA) != *reportdata {
+        return Err(EvidenceError::malformed(
+            "TDX",
+            "the data of our request",
+            "other data",
+        ));
     }
     Ok(bytes_at(report, MRCONFIGID))
-}
-
-fn bytes_at<const N: usize>(report: &[u8; TDREPORT_BYTES], offset: usize) -> [u8; N] {
-    std::array::from_fn(|index| report[offset + index])
 }
 
 #[cfg(test)]

@@ -140,7 +140,7 @@ impl Entry {
         let text = String::from_utf8_lossy(&bytes);
         text.trim_end_matches('\n')
             .parse()
-            .map_err(|_| malformed("a number in generation".into(), format!("{text:?}")))
+            .map_err(|_| malformed("a number in generation", format!("{text:?}")))
     }
 
     /// That exactly one write came after `before`: ours.
@@ -163,7 +163,7 @@ impl Entry {
             Ok(bytes) => Ok(bytes),
             Err(ReadError::TooLong { .. }) => Err(malformed(
                 format!("at most {limit} bytes in {attribute}"),
-                "more".into(),
+                "more",
             )),
             Err(error) => Err(EvidenceError::Tsm {
                 action: "read",
@@ -195,12 +195,8 @@ impl Drop for Entry {
     }
 }
 
-fn malformed(expected: String, found: String) -> EvidenceError {
-    EvidenceError::Malformed {
-        platform: "TSM",
-        expected,
-        found,
-    }
+fn malformed(expected: impl Into<String>, found: impl Into<String>) -> EvidenceError {
+    EvidenceError::malformed("TSM", expected, found)
 }
 
 #[cfg(test)]

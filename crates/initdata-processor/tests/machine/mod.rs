@@ -8,9 +8,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 use std::time::Duration;
 
 use config_image::{Magic, encode};
@@ -18,15 +19,22 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use initdata::{Algorithm, Field};
 use initdata_processor::evidence::{Evidence, EvidenceError};
-use initdata_processor::journal::{Format, Journal};
+use initdata_processor::journal::{Journal, Log};
 use initdata_processor::measured::Layout;
 use initdata_processor::paths::Paths;
-use initdata_processor::{Configuration, Error, Options, Outcome, run_on};
+use initdata_processor::{Configuration, Error, Initdata, Options, Outcome, run_on};
 use tempfile::TempDir;
 
+/// `None` in the tests of other rooms.
+const PROGRAM: Option<&str> = option_env!("CARGO_BIN_EXE_initdata-processor");
 pub const UNVERIFIED: &str = "quiet configdev.allow_unverified_initdata=1\n";
 pub const DOCUMENT: &str = "version = \"0.1.0\"\nalgorithm = \"sha256\"\n[data]\n\
                             \"policy.rego\" = \"package agent_policy\"\n\"aa.toml\" = \"x = 1\"\n";
+/// What becomes of [`DOCUMENT`] where it is announced.
+pub const VERIFIED: Initdata = Initdata::Placed {
+    entries: 2,
+    verified: true,
+};
 pub const CONFIGURATION: &str = "[registries.\"registry.corp.\"]\nauth = \"c2VjcmV0\"\n";
 
 pub struct Machine {
@@ -103,11 +111,18 @@ impl Machine {
         let outcome = run_on(
             || Ok(evidence),
             &self.options,
-            &mut Journal::new(&mut sink, Format::Text, true),
+            &mut Journal::new(&mut sink, Log::Stderr, true),
         );
         self.log = String::from_utf8(sink).unwrap();
         assert!(!self.log.contains("c2VjcmV0"), "a secret in the log");
         outcome
+    }
+
+    /// Runs on `platform`, which must end in a refusal: why, and the deny-all policy.
+    pub fn refused(&mut self, platform: Platform) -> (Error, String) {
+        let outcome = self.run(platform);
+        assert!(outcome.unwritten.is_empty());
+        (outcome.initdata.unwrap_err(), self.deny_policy())
     }
 
     /// Names and contents below `run/measured-cfg`; `None` where it does not exist.
@@ -140,6 +155,23 @@ impl Machine {
     }
 }
 
+/// The program, run below the machine's root.
+pub fn program(machine: &Machine, arguments: &[&str]) -> Output {
+    Command::new(PROGRAM.unwrap())
+        .args(arguments)
+        .arg("--root")
+        .arg(machine.path())
+        .output()
+        .unwrap()
+}
+
+/// Says why a test does not run, which is a failure where every test has to.
+pub fn skip(reason: &str) {
+    let must_run = std::env::var_os("CONFIGDEV_REQUIRE_ALL").is_some();
+    assert!(!must_run, "must not be skipped: {reason}");
+    println!("skipped: {reason}");
+}
+
 /// What became of the image puller's configuration.
 pub fn puller(outcome: &Outcome) -> &Result<Configuration, Error> {
     let configured = outcome.configurations.iter();
@@ -147,17 +179,15 @@ pub fn puller(outcome: &Outcome) -> &Result<Configuration, Error> {
     &puller.next().expect("the default").result
 }
 
-fn files(directory: &Path) -> Option<BTreeMap<String, String>> {
+/// Names and contents of the files in a directory.
+pub fn files(directory: &Path) -> Option<BTreeMap<String, String>> {
     let entries = fs::read_dir(directory).ok()?;
-    Some(
-        entries
-            .map(|entry| {
-                let path = entry.unwrap().path();
-                let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-                (name, fs::read_to_string(path).unwrap())
-            })
-            .collect(),
-    )
+    let file = |entry: io::Result<fs::DirEntry>| {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        (name, fs::read_to_string(entry.path()).unwrap())
+    };
+    Some(entries.map(file).collect())
 }
 
 /// What the machine reports: nothing, or a field.
@@ -194,15 +224,15 @@ impl Platform {
 }
 
 pub fn initdata(document: &str) -> Vec<u8> {
-    encode(Magic::INITDATA, document.as_bytes())
-        .unwrap()
-        .to_vec()
+    image(Magic::INITDATA, document)
 }
 
 pub fn configuration(document: &str) -> Vec<u8> {
-    encode(Magic::IMAGEPULLER, document.as_bytes())
-        .unwrap()
-        .to_vec()
+    image(Magic::IMAGEPULLER, document)
+}
+
+pub fn image(magic: Magic, document: impl AsRef<[u8]>) -> Vec<u8> {
+    encode(magic, document.as_ref()).unwrap().to_vec()
 }
 
 pub fn gzip(bytes: &[u8]) -> Vec<u8> {

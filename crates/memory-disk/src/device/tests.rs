@@ -20,6 +20,21 @@ const UNTOUCHED: u8 = 0xee;
 /// Address, length, flags and next of a descriptor.
 type Entry = (u64, u32, u16, u16);
 
+/// A header with a buffer behind it, one with none, and a status that ends a chain.
+const HEAD: Entry = (HEADER, 16, NEXT, 1);
+const LAST: Entry = (HEADER, 16, 0, 0);
+const DONE: Entry = (STATUS, 1, WRITE, 0);
+
+/// Room for data, between header and status.
+const fn data(address: u64, bytes: u32) -> Entry {
+    (address, bytes, NEXT | WRITE, 2)
+}
+
+/// A status that leads to another buffer.
+const fn status_then(next: u16) -> Entry {
+    (STATUS, 1, NEXT | WRITE, next)
+}
+
 /// A guest with a header at [`HEADER`] and room for data and status.
 struct Guest {
     memory: GuestMemoryMmap<()>,
@@ -61,11 +76,7 @@ impl Guest {
 
     /// The usual three buffers.
     fn request(&mut self, data_bytes: u32) -> Answer {
-        self.ask(&[
-            (HEADER, 16, NEXT, 1),
-            (DATA, data_bytes, NEXT | WRITE, 2),
-            (STATUS, 1, WRITE, 0),
-        ])
+        self.ask(&[HEAD, data(DATA, data_bytes), DONE])
     }
 
     fn bytes<const N: usize>(&self, address: u64) -> [u8; N] {
@@ -138,7 +149,7 @@ fn the_serial_is_padded_and_cut_to_fit() {
 #[test]
 fn a_flush_has_nothing_to_do() {
     let mut guest = Guest::new(4, 0);
-    let answer = guest.ask(&[(HEADER, 16, NEXT, 1), (STATUS, 1, WRITE, 0)]);
+    let answer = guest.ask(&[HEAD, DONE]);
     assert_eq!((answer.outcome, answer.used_bytes), (Outcome::Served, 1));
     assert_eq!(guest.status(), 0);
 }
@@ -176,11 +187,7 @@ fn writes_and_unknown_types_are_refused_and_change_nothing() {
         (u32::MAX, 2),
     ] {
         let mut guest = Guest::new(kind, 0);
-        let answer = guest.ask(&[
-            (HEADER, 16, NEXT, 1),
-            (DATA, 512, NEXT, 2),
-            (STATUS, 1, WRITE, 0),
-        ]);
+        let answer = guest.ask(&[HEAD, (DATA, 512, NEXT, 2), DONE]);
         assert_eq!(answer.outcome, Outcome::Refused, "{kind}");
         assert_eq!(guest.status(), status, "{kind}");
         assert_eq!(guest.disk.read(0, 2048).unwrap(), image());
@@ -198,99 +205,38 @@ fn a_dark_disk_answers_errors_and_leaks_nothing() {
 
 #[test]
 fn a_chain_that_is_no_request_is_answered_where_it_can_be() {
-    let end = MEMORY_BYTES as u64;
-    let cases: &[(&str, &[Entry], Option<u8>)] = &[
+    const END: u64 = MEMORY_BYTES as u64;
+    // What is wrong, and whether there is room for a status that says so.
+    let cases: &[(&str, &[Entry], bool)] = &[
+        ("short header", &[(HEADER, 15, NEXT, 1), DONE], true),
+        ("no header", &[DONE], true),
+        ("header outside", &[(END, 16, NEXT, 1), DONE], true),
+        ("header across", &[(END - 8, 16, NEXT, 1), DONE], true),
+        ("data outside", &[HEAD, data(END - 100, 512), DONE], true),
+        ("data overflow", &[HEAD, data(u64::MAX, 512), DONE], true),
+        ("overflow", &[HEAD, (u64::MAX, 513, WRITE, 2)], false),
+        ("status outside", &[HEAD, (END, 1, WRITE, 0)], false),
+        ("no status", &[LAST], false),
+        ("empty status", &[HEAD, (STATUS, 0, WRITE, 0)], false),
         (
-            "short header",
-            &[(HEADER, 15, NEXT, 1), (STATUS, 1, WRITE, 0)],
-            Some(1),
+            "readable last",
+            &[(STATUS, 1, NEXT | WRITE, 1), LAST],
+            false,
         ),
-        ("no header", &[(STATUS, 1, WRITE, 0)], Some(1)),
-        (
-            "header outside",
-            &[(end, 16, NEXT, 1), (STATUS, 1, WRITE, 0)],
-            Some(1),
-        ),
-        (
-            "header across the end",
-            &[(end - 8, 16, NEXT, 1), (STATUS, 1, WRITE, 0)],
-            Some(1),
-        ),
-        (
-            "data outside",
-            &[
-                (HEADER, 16, NEXT, 1),
-                (end - 100, 512, NEXT | WRITE, 2),
-                (STATUS, 1, WRITE, 0),
-            ],
-            Some(1),
-        ),
-        (
-            "address overflow",
-            &[
-                (HEADER, 16, NEXT, 1),
-                (u64::MAX, 512, NEXT | WRITE, 2),
-                (STATUS, 1, WRITE, 0),
-            ],
-            Some(1),
-        ),
-        (
-            "status address overflow",
-            &[(HEADER, 16, NEXT, 1), (u64::MAX, 513, WRITE, 2)],
-            None,
-        ),
-        (
-            "status outside",
-            &[(HEADER, 16, NEXT, 1), (end, 1, WRITE, 0)],
-            None,
-        ),
-        ("no status", &[(HEADER, 16, 0, 0)], None),
-        (
-            "empty status",
-            &[(HEADER, 16, NEXT, 1), (STATUS, 0, WRITE, 0)],
-            None,
-        ),
-        (
-            "readable after writable",
-            &[(STATUS, 1, NEXT | WRITE, 1), (HEADER, 16, 0, 0)],
-            None,
-        ),
-        (
-            "next outside the table",
-            &[
-                (HEADER, 16, NEXT, 1),
-                (STATUS, 1, NEXT | WRITE, QUEUE_ENTRIES),
-            ],
-            None,
-        ),
-        ("loop of readable buffers", &[(HEADER, 16, NEXT, 0)], None),
-        (
-            "loop of writable buffers",
-            &[(HEADER, 16, NEXT, 1), (STATUS, 1, NEXT | WRITE, 1)],
-            None,
-        ),
-        (
-            "more than 4 GiB",
-            &[
-                (HEADER, 16, NEXT, 1),
-                (DATA, u32::MAX, NEXT | WRITE, 2),
-                (STATUS, 1, WRITE, 0),
-            ],
-            None,
-        ),
-        ("indirect table outside", &[(end, 32, INDIRECT, 0)], None),
-        (
-            "indirect table of odd length",
-            &[(DATA, 33, INDIRECT, 0)],
-            None,
-        ),
-        ("huge indirect table", &[(DATA, !15, INDIRECT, 0)], None),
+        ("next outside", &[HEAD, status_then(QUEUE_ENTRIES)], false),
+        ("readable loop", &[(HEADER, 16, NEXT, 0)], false),
+        ("writable loop", &[HEAD, status_then(1)], false),
+        ("over 4 GiB", &[HEAD, data(DATA, u32::MAX), DONE], false),
+        ("indirect outside", &[(END, 32, INDIRECT, 0)], false),
+        ("odd indirect", &[(DATA, 33, INDIRECT, 0)], false),
+        ("huge indirect", &[(DATA, !15, INDIRECT, 0)], false),
     ];
-    for (name, table, status) in cases {
+    for (name, table, has_room) in cases {
         let mut guest = Guest::new(0, 0);
         let answer = guest.ask(table);
         assert_eq!(answer.outcome, Outcome::Malformed, "{name}");
-        assert_eq!(guest.status(), status.unwrap_or(UNTOUCHED), "{name}");
+        let status = if *has_room { 1 } else { UNTOUCHED };
+        assert_eq!(guest.status(), status, "{name}");
         assert!(!guest.disk.is_complete(), "{name}");
         assert!(u64::from(answer.used_bytes) <= 513, "{name}");
     }

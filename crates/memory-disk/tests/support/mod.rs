@@ -153,8 +153,11 @@ impl Disk {
         self.process.wait_for(text)
     }
 
-    pub fn ended(&mut self) -> String {
-        self.process.ended()
+    /// Waits for its end, and requires that it said `text`; gives all of it.
+    pub fn ended_after(&mut self, text: &str) -> String {
+        let output = self.process.ended();
+        assert!(output.contains(text), "{text:?} is missing in {output}");
+        output
     }
 }
 
@@ -163,14 +166,7 @@ fn program() -> PathBuf {
     static BUILT: Once = Once::new();
     BUILT.call_once(|| {
         let status = Command::new(env!("CARGO"))
-            .args([
-                "build",
-                "--quiet",
-                "--package",
-                "memory-disk",
-                "--example",
-                "serve",
-            ])
+            .args("build --quiet --package memory-disk --example serve".split(' '))
             .status()
             .expect("cargo");
         assert!(status.success(), "examples/serve.rs does not build");
