@@ -89,7 +89,7 @@ pub struct Cli {
 
     /// What every command takes.
     #[command(flatten)]
-    pub place: Place,
+    pub common: CommonOptions,
 }
 
 /// What there is besides the run at boot.
@@ -108,13 +108,13 @@ pub enum Command {
 
         /// What every command takes.
         #[command(flatten)]
-        place: Place,
+        common: CommonOptions,
     },
 }
 
 /// What every command takes.
 #[derive(Args, Clone, Debug)]
-pub struct Place {
+pub struct CommonOptions {
     /// Look for sys, dev, proc, etc and run below DIR instead of /
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub root: PathBuf,
@@ -135,10 +135,10 @@ pub struct Place {
 impl Cli {
     /// Where, of whichever command.
     #[must_use]
-    pub fn place(&self) -> &Place {
+    pub fn common(&self) -> &CommonOptions {
         match &self.command {
-            Some(Command::Refresh { place, .. }) => place,
-            None => &self.place,
+            Some(Command::Refresh { common, .. }) => common,
+            None => &self.common,
         }
     }
 
@@ -146,8 +146,8 @@ impl Cli {
     #[must_use]
     pub fn options(&self) -> Options {
         Options {
-            paths: Paths::below(&self.place.root),
-            include_loop: self.place.include_loop,
+            paths: Paths::below(&self.common.root),
+            include_loop: self.common.include_loop,
             expect: self.expect.clone(),
             wait: Duration::from_secs(self.wait.into()),
             layout: self.layout.unwrap_or(Layout::Own),
@@ -156,7 +156,7 @@ impl Cli {
     }
 }
 
-impl Place {
+impl CommonOptions {
     /// What [`refresh::refresh`] needs to know.
     #[must_use]
     pub fn refresh(&self, name: &str) -> refresh::Options {
@@ -192,6 +192,6 @@ mod tests {
             assert!(Cli::try_parse_from(wrong).is_err(), "{wrong:?}");
         }
         let refresh = Cli::parse_from(["x", "refresh", "imagepuller", "--root", "/r"]);
-        assert_eq!(refresh.place().root, PathBuf::from("/r"));
+        assert_eq!(refresh.common().root, PathBuf::from("/r"));
     }
 }

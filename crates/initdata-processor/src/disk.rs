@@ -11,7 +11,7 @@ use config_image::Magic;
 use crate::Error;
 use crate::journal::Journal;
 use crate::paths::Paths;
-use node::{Node, Places};
+use node::{Directories, Node};
 
 /// The most block devices looked at, without partitions.
 ///
@@ -178,14 +178,12 @@ impl Skipped {
 pub fn scan(paths: &Paths, magics: &[Magic], include_loop: bool) -> Result<Scan, Error> {
     let mut scan = Scan::default();
     let names = names(&paths.block)?;
-    let places = Places::open(paths).map_err(|errno| Error::List {
-        path: paths.dev.clone(),
-        source: errno.into(),
-    })?;
+    let directories =
+        Directories::open(paths).map_err(|errno| Error::List(paths.dev.clone(), errno.into()))?;
     for batch in names.chunks(BATCH) {
         let opened: Vec<_> = batch
             .iter()
-            .map(|name| (name, Node::open(&places, name, include_loop)))
+            .map(|name| (name, Node::open(&directories, name, include_loop)))
             .collect();
         for (_, node) in &opened {
             if let Ok(node) = node {
@@ -193,7 +191,7 @@ pub fn scan(paths: &Paths, magics: &[Magic], include_loop: bool) -> Result<Scan,
             }
         }
         for (name, node) in opened {
-            match node.and_then(|node| node.disk(&places, magics)) {
+            match node.and_then(|node| node.disk(&directories, magics)) {
                 Ok(disk) if scan.count(disk.magic) < MAX_SAME => scan.disks.push(disk),
                 Ok(_) => {}
                 Err(reason) => scan.passed_over.push((name.clone(), reason)),
@@ -205,17 +203,12 @@ pub fn scan(paths: &Paths, magics: &[Magic], include_loop: bool) -> Result<Scan,
 
 /// The names of all block devices but partitions, sorted, so that logs of two boots compare.
 fn names(block: &Path) -> Result<Vec<String>, Error> {
-    let failed = |source| Error::List {
-        path: block.to_owned(),
-        source,
-    };
+    let failed = |source| Error::List(block.to_owned(), source);
     let mut names = Vec::new();
     for entry in fs::read_dir(block).map_err(failed)? {
         let name = entry.map_err(failed)?.file_name();
         if names.len() == MAX_BLOCK_DEVICES {
-            return Err(Error::TooManyDisks {
-                limit: MAX_BLOCK_DEVICES,
-            });
+            return Err(Error::TooManyDisks);
         }
         // The kernel's names are ASCII; another one could not be a disk.
         names.extend(name.into_string());

@@ -7,8 +7,9 @@ use std::path::PathBuf;
 
 use config_image::{DecodeError, Magic};
 use foreign_text::shown;
-use initdata::Refusal;
+use initdata::{Algorithm, Refusal};
 
+use crate::disk::MAX_BLOCK_DEVICES;
 use crate::evidence::EvidenceError;
 use crate::kernel_parameter::ALLOW_UNVERIFIED;
 use crate::line::line;
@@ -18,20 +19,12 @@ use crate::settings::SettingsError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The list of block devices cannot be read.
-    #[error("list the disks in {path}")]
-    List {
-        /// The sysfs directory.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// There are more block devices than anybody attaches.
-    #[error("list the disks: more than {limit} block devices")]
-    TooManyDisks {
-        /// [`crate::disk::MAX_BLOCK_DEVICES`].
-        limit: usize,
-    },
+    /// The block devices in this sysfs directory cannot be listed.
+    #[error("list the disks in {0}")]
+    List(PathBuf, #[source] io::Error),
+    /// There are more block devices than [`MAX_BLOCK_DEVICES`].
+    #[error("list the disks: more than {MAX_BLOCK_DEVICES} block devices")]
+    TooManyDisks,
     /// Several disks carry one magic: the host would choose between them.
     #[error(
         "choose the \"{magic}\" disk: {names} carry the same magic, and the host must attach one \
@@ -43,31 +36,24 @@ pub enum Error {
         /// The disks' names.
         names: String,
     },
-    /// A disk with the right magic holds no usable image.
-    #[error("use disk {disk} (\"{magic}\")")]
-    Image {
-        /// The disk's name.
-        disk: String,
-        /// Its magic.
-        magic: Magic,
-        /// What is wrong with it.
-        source: DecodeError,
-    },
+    /// The disk of this name has the right magic and holds no usable image.
+    #[error("use disk {0} (\"{1}\")")]
+    Image(String, Magic, #[source] DecodeError),
     /// The evidence announces initdata, but no disk carries it.
     #[error(
         "find the initdata disk: {field} announces initdata, but none of the disks carries the \
-        magic \"initdata\" ({skipped} disks could not be read)"
+        magic \"initdata\" ({unreadable} disks could not be read)"
     )]
     DiskMissing {
         /// The field that is not zero.
         field: &'static str,
-        /// How many disks were passed over for a fault.
-        skipped: usize,
+        /// How many disks could not be read.
+        unreadable: usize,
     },
-    /// The evidence cannot be had.
+    /// The TEE gives no evidence.
     #[error(transparent)]
     Evidence(#[from] EvidenceError),
-    /// There is no TEE, and nobody allowed going without.
+    /// There is no TEE, and the kernel parameter does not allow that.
     #[error(
         "verify initdata: found no sign of SNP or TDX; on a machine without a TEE the kernel \
         parameter {ALLOW_UNVERIFIED} accepts unverified initdata"
@@ -98,81 +84,57 @@ pub enum Error {
         disk: String,
         /// The evidence's field.
         field: &'static str,
-        /// What the document says.
-        named: initdata::Algorithm,
-        /// What fits.
-        matched: initdata::Algorithm,
+        /// The algorithm that the document names.
+        named: Algorithm,
+        /// The algorithm by which the digest fits.
+        matched: Algorithm,
     },
-    /// The verified document is not initdata.
-    #[error("parse initdata from disk {disk}")]
-    Document {
-        /// The disk's name.
-        disk: String,
-        /// What is wrong with it.
-        source: Refusal,
-    },
-    /// Initdata was refused, so the configuration is not handed out either.
-    #[error("start the guest: initdata was refused: {reason}")]
-    InitdataRefused {
-        /// Why, as one line.
-        reason: String,
-    },
+    /// The document on the disk of this name is not initdata.
+    #[error("parse initdata from disk {0}")]
+    Document(String, #[source] Refusal),
+    /// Initdata was refused for this reason, so the configuration is not handed out either.
+    #[error("start the guest: initdata was refused: {0}")]
+    InitdataRefused(String),
     /// The settings in the guest image have a mistake.
-    #[error("use the settings in {path}")]
-    Settings {
-        /// The file.
-        path: PathBuf,
-        /// The mistake.
-        source: SettingsError,
-    },
-    /// An expected disk has a name that means nothing.
+    #[error("use the settings in {0}")]
+    Settings(PathBuf, #[source] SettingsError),
+    /// An expected disk has an unknown name.
     #[error("look for a disk called \"{name}\": the known ones are {known}")]
     UnknownName {
-        /// The name.
+        /// The name, safe to show.
         name: String,
-        /// What would have been one.
+        /// The known names.
         known: String,
     },
-    /// The rights that reading a hostile disk does not need cannot be given up.
+    /// The kernel refuses to take away the rights that reading a hostile disk does not need.
     #[error(transparent)]
     Sandbox(#[from] process_sandbox::Error),
-    /// What stands in place from the start, and stays if this process is killed.
+    /// The reason that is in place from the start, and stays if this process is killed.
     #[error("finish: initdata-processor was stopped before its end, or is still at work")]
     NotFinished,
-    /// A refresh before the first run.
-    #[error("refresh: {path} does not exist: initdata-processor has not run in this guest")]
-    NotRun {
-        /// The directory.
-        path: PathBuf,
-    },
+    /// A refresh before the first run, which makes this directory.
+    #[error("refresh: {0} does not exist: initdata-processor has not run in this guest")]
+    NotRun(PathBuf),
     /// A refresh where initdata was refused: nothing may be handed out.
     #[error("refresh: initdata was refused, so no configuration is accepted in this guest")]
     RefreshRefused,
     /// A refresh without the disk.
     #[error(
-        "refresh: no disk carries the magic \"{magic}\" any more ({skipped} disks could not be \
+        "refresh: no disk carries the magic \"{magic}\" any more ({unreadable} disks could not be \
         read)"
     )]
     NoDisk {
         /// The magic.
         magic: Magic,
-        /// How many disks were passed over for a fault.
-        skipped: usize,
+        /// How many disks could not be read.
+        unreadable: usize,
     },
-    /// This program has a bug.
-    #[error("finish: internal error at {place}: please report it")]
-    Internal {
-        /// FILE:LINE of the panic; its message may quote content.
-        place: String,
-    },
-    /// A result cannot be written.
-    #[error("write {path}")]
-    Write {
-        /// The file or directory.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    /// A bug: the FILE:LINE of a panic, whose message may quote content.
+    #[error("finish: internal error at {0}: please report it")]
+    Internal(String),
+    /// This file or directory cannot be written.
+    #[error("write {0}")]
+    Write(PathBuf, #[source] io::Error),
 }
 
 impl Error {
@@ -203,10 +165,7 @@ mod tests {
 
     #[test]
     fn causes_are_joined_into_one_line() {
-        let error = Error::Write {
-            path: "/run/x\ny".into(),
-            source: io::Error::from_raw_os_error(28),
-        };
+        let error = Error::Write("/run/x\ny".into(), io::Error::from_raw_os_error(28));
         assert_eq!(
             error.line(),
             "failed to write /run/x y: No space left on device (os error 28)"

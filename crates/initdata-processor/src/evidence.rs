@@ -108,18 +108,12 @@ fn exists(path: &Path) -> Result<bool, EvidenceError> {
     match fs::symlink_metadata(path) {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(source) => Err(EvidenceError::Open {
-            path: path.to_owned(),
-            source,
-        }),
+        Err(source) => Err(EvidenceError::Open(path.to_owned(), source)),
     }
 }
 
 fn open_device(path: &Path) -> Result<File, EvidenceError> {
-    let failed = |source| EvidenceError::Open {
-        path: path.to_owned(),
-        source,
-    };
+    let failed = |source| EvidenceError::Open(path.to_owned(), source);
     // Looked at before the open: opening a FIFO would wait for its other end.
     let metadata = fs::metadata(path).map_err(failed)?;
     if !metadata.file_type().is_char_device() {

@@ -52,7 +52,7 @@ impl Insecure {
         if let Err(source) = DirBuilder::new().mode(0o700).create(&path)
             && source.kind() != ErrorKind::AlreadyExists
         {
-            return Err(Error::Write { path, source });
+            return Err(Error::Write(path, source));
         }
         let opened = open_directory(&path).and_then(|fd| {
             let file = File::from(fd);
@@ -62,7 +62,7 @@ impl Insecure {
         });
         match opened {
             Ok(fd) => Ok(Self { path, fd, owner }),
-            Err(source) => Err(Error::Write { path, source }),
+            Err(source) => Err(Error::Write(path, source)),
         }
     }
 
@@ -75,8 +75,8 @@ impl Insecure {
         let path = run.join(DIRECTORY);
         match open_directory(&path) {
             Ok(fd) => Ok(Self { path, fd, owner }),
-            Err(error) if error.kind() == ErrorKind::NotFound => Err(Error::NotRun { path }),
-            Err(source) => Err(Error::Write { path, source }),
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(Error::NotRun(path)),
+            Err(source) => Err(Error::Write(path, source)),
         }
     }
 
@@ -211,10 +211,7 @@ impl Insecure {
     }
 
     fn failed(&self, name: &str, source: io::Error) -> Error {
-        Error::Write {
-            path: self.path.join(name),
-            source,
-        }
+        Error::Write(self.path.join(name), source)
     }
 }
 

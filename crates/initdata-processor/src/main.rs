@@ -22,9 +22,9 @@ fn main() -> ExitCode {
             return ExitCode::from(code);
         }
     };
-    let place = cli.place();
-    let paths = Paths::below(&place.root);
-    let kmsg = match place.log {
+    let common = cli.common();
+    let paths = Paths::below(&common.root);
+    let kmsg = match common.log {
         Log::Stderr => None,
         Log::Kmsg => Some(OpenOptions::new().write(true).open(&paths.kmsg)),
     };
@@ -32,8 +32,8 @@ fn main() -> ExitCode {
         Some(Ok(kmsg)) => (Box::new(kmsg), Log::Kmsg),
         _ => (Box::new(io::stderr().lock()), Log::Stderr),
     };
-    let mut journal = Journal::new(&mut *sink, log, place.verbose);
-    if log != place.log {
+    let mut journal = Journal::new(&mut *sink, log, common.verbose);
+    if log != common.log {
         journal.warn(format_args!("{} cannot be opened", paths.kmsg.display()));
     }
     // The configuration may hold passwords, which do not belong in a core file.
@@ -51,8 +51,8 @@ fn main() -> ExitCode {
             notifier.tell(&outcome.summary(), code != 70);
             code
         }
-        Some(Command::Refresh { name, place }) => {
-            let outcome = refresh::refresh(&place.refresh(name), &mut journal);
+        Some(Command::Refresh { name, common }) => {
+            let outcome = refresh::refresh(&common.refresh(name), &mut journal);
             if let Ok(refreshed) = outcome {
                 let _ = writeln!(io::stdout(), "{}", refreshed.word());
             }

@@ -62,10 +62,7 @@ impl Measured {
                 let parent = &paths.kata_agent;
                 let made = DirBuilder::new().mode(0o755).recursive(true).create(parent);
                 made.and_then(|()| fs::metadata(parent))
-                    .map_err(|source| Error::Write {
-                        path: parent.clone(),
-                        source,
-                    })?;
+                    .map_err(|source| Error::Write(parent.clone(), source))?;
                 Some(Swap::prepare(parent, KATA_AGENT_DIRECTORY, &[])?)
             }
         };

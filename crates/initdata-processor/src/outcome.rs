@@ -53,7 +53,7 @@ impl Outcome {
     /// after a panic.
     #[must_use]
     pub fn exit_code(&self, strict: bool) -> u8 {
-        let panicked = matches!(self.initdata, Err(Error::Internal { .. }));
+        let panicked = matches!(self.initdata, Err(Error::Internal(_)));
         let refused = |configured: &Configured| configured.result.is_err();
         if panicked || !self.unwritten.is_empty() {
             70

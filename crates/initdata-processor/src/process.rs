@@ -52,8 +52,8 @@ pub fn run_on(
     let (settings, mistake) = match Settings::load(&paths.settings) {
         Ok(settings) => (settings, None),
         Err(source) => {
-            let path = paths.settings.clone();
-            (Settings::default(), Some(Error::Settings { path, source }))
+            let mistake = Error::Settings(paths.settings.clone(), source);
+            (Settings::default(), Some(mistake))
         }
     };
     let results = match Results::prepare(paths, &settings, options.layout, journal) {
@@ -67,7 +67,7 @@ pub fn run_on(
     });
     let outcome = worked.unwrap_or_else(|place| {
         // What was placed before the panic cannot be relied on.
-        results.refuse_all(Error::Internal { place }, journal)
+        results.refuse_all(Error::Internal(place), journal)
     });
     report.finish(journal);
     outcome

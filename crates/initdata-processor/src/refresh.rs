@@ -64,7 +64,7 @@ impl Refreshed {
 /// that spoils the disk could as well have left it alone. Never lifts the refusal of initdata.
 pub fn refresh(options: &Options, journal: &mut Journal<'_>) -> Result<Refreshed, Error> {
     bug::contain(|| work(options, journal))
-        .unwrap_or_else(|place| Err(Error::Internal { place }))
+        .unwrap_or_else(|place| Err(Error::Internal(place)))
         .inspect_err(|error| journal.error(error.line()))
 }
 
@@ -76,7 +76,7 @@ pub fn exit_code(outcome: &Result<Refreshed, Error>) -> u8 {
         Ok(_) => 0,
         Err(Error::UnknownName { .. }) => 64,
         Err(Error::NoDisk { .. }) => 69,
-        Err(Error::Write { .. } | Error::Internal { .. }) => 70,
+        Err(Error::Write(..) | Error::Internal(_)) => 70,
         Err(_) => 65,
     }
 }
@@ -84,10 +84,8 @@ pub fn exit_code(outcome: &Result<Refreshed, Error>) -> u8 {
 fn work(options: &Options, journal: &mut Journal<'_>) -> Result<Refreshed, Error> {
     let paths = &options.paths;
     let mut report = Report::start(paths);
-    let settings = Settings::load(&paths.settings).map_err(|source| Error::Settings {
-        path: paths.settings.clone(),
-        source,
-    })?;
+    let settings = Settings::load(&paths.settings)
+        .map_err(|source| Error::Settings(paths.settings.clone(), source))?;
     let target = settings
         .target(&options.name)
         .ok_or_else(|| Error::unknown_name(&options.name, &settings.names()))?;
@@ -108,7 +106,7 @@ fn work(options: &Options, journal: &mut Journal<'_>) -> Result<Refreshed, Error
     scan.tell(journal);
     let disk = scan.only(target.magic)?.ok_or_else(|| Error::NoDisk {
         magic: target.magic,
-        skipped: scan.unreadable(),
+        unreadable: scan.unreadable(),
     })?;
     report.phase("disks");
     let image = read(disk, target, journal)?;
@@ -141,10 +139,9 @@ fn replace(insecure: &Insecure, target: &Target, document: &[u8]) -> Result<Refr
 /// The image on the disk, read until it makes sense.
 fn read(disk: &Disk, target: &Target, journal: &mut Journal<'_>) -> Result<Image, Error> {
     let end = Instant::now() + PATIENCE;
-    let direct = Direct::open(&disk.node, &disk.file).map_err(|source| Error::Image {
-        disk: disk.name.clone(),
-        magic: target.magic,
-        source: DecodeError::Header(HeaderError::Read(source)),
+    let direct = Direct::open(&disk.node, &disk.file).map_err(|source| {
+        let source = DecodeError::Header(HeaderError::Read(source));
+        Error::Image(disk.name.clone(), target.magic, source)
     })?;
     let mut reads = 1;
     loop {

@@ -35,7 +35,7 @@ impl Results {
         journal: &mut Journal<'_>,
     ) -> Result<Self, Error> {
         let reason = Error::NotFinished.line();
-        let measured = told(Measured::prepare(paths, layout, &reason), journal)?;
+        let measured = logged(Measured::prepare(paths, layout, &reason), journal)?;
         let insecure = Insecure::make(&paths.run, settings.owner).and_then(|insecure| {
             insecure.lock()?;
             insecure.mark_refused()?;
@@ -44,7 +44,7 @@ impl Results {
             }
             Ok(insecure)
         });
-        match told(insecure, journal) {
+        match logged(insecure, journal) {
             Ok(insecure) => Ok(Self {
                 measured,
                 insecure,
@@ -52,7 +52,7 @@ impl Results {
             }),
             Err(error) => {
                 // A guest in which passwords may lie about must not run anything either.
-                let _ = told(measured.refuse(&error.line()), journal);
+                let _ = logged(measured.refuse(&error.line()), journal);
                 Err(error)
             }
         }
@@ -71,18 +71,16 @@ impl Results {
         let line = reason.line();
         journal.error(format_args!("initdata refused: {line}"));
         let mut written = vec![
-            told(self.measured.refuse(&line), journal),
-            told(self.insecure.mark_refused(), journal),
+            logged(self.measured.refuse(&line), journal),
+            logged(self.insecure.mark_refused(), journal),
         ];
         if written[0].is_ok() {
             journal.info("deny-all policy in place: measured-cfg/policy.rego");
         }
-        let follows = || Error::InitdataRefused {
-            reason: line.clone(),
-        };
+        let follows = || Error::InitdataRefused(line.clone());
         for target in &self.targets {
             let put = self.insecure.refuse(target, &follows().line());
-            written.push(told(put, journal));
+            written.push(logged(put, journal));
         }
         let refused = |target: &Target| Configured {
             name: target.name.clone(),
@@ -108,10 +106,10 @@ impl Results {
     ) -> Result<(), Error> {
         let line = reason.line();
         journal.error(format_args!("{} refused: {line}", target.name));
-        told(self.insecure.refuse(target, &line), journal)
+        logged(self.insecure.refuse(target, &line), journal)
     }
 }
 
-fn told<T>(result: Result<T, Error>, journal: &mut Journal<'_>) -> Result<T, Error> {
+fn logged<T>(result: Result<T, Error>, journal: &mut Journal<'_>) -> Result<T, Error> {
     result.inspect_err(|error| journal.error(error.line()))
 }

@@ -161,10 +161,7 @@ fn remove(path: &Path) {
 }
 
 fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, Error> {
-    result.map_err(|source| Error::Write {
-        path: path.to_owned(),
-        source,
-    })
+    result.map_err(|source| Error::Write(path.to_owned(), source))
 }
 
 #[cfg(test)]

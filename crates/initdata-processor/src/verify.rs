@@ -91,7 +91,7 @@ fn absent(
     {
         return Err(Error::DiskMissing {
             field: field.name,
-            skipped: scan.unreadable(),
+            unreadable: scan.unreadable(),
         });
     }
     measured.leave_empty()?;
@@ -105,11 +105,8 @@ fn absent(
 ///
 /// [`Error::Image`].
 pub fn decode(disk: &str, source: &impl ReadAt, magic: Magic) -> Result<Image, Error> {
-    config_image::decode(source, magic).map_err(|source| Error::Image {
-        disk: disk.to_owned(),
-        magic,
-        source,
-    })
+    config_image::decode(source, magic)
+        .map_err(|source| Error::Image(disk.to_owned(), magic, source))
 }
 
 fn verify(disk: &Disk, image: &Image, field: &Field) -> Result<Algorithm, Error> {
@@ -129,10 +126,7 @@ fn verify(disk: &Disk, image: &Image, field: &Field) -> Result<Algorithm, Error>
 }
 
 fn parse(disk: &Disk, image: &Image) -> Result<Document, Error> {
-    Document::parse(&image.document).map_err(|source| Error::Document {
-        disk: disk.name.clone(),
-        source,
-    })
+    Document::parse(&image.document).map_err(|refusal| Error::Document(disk.name.clone(), refusal))
 }
 
 /// The document's own word must fit the algorithm by which it was verified.

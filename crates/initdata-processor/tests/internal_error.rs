@@ -41,7 +41,7 @@ fn a_panic_ends_in_the_deny_policy() {
         &machine.options,
         &mut Journal::new(&mut sink, Log::Stderr, true),
     );
-    assert!(matches!(outcome.initdata, Err(Error::Internal { .. })));
+    assert!(matches!(outcome.initdata, Err(Error::Internal(..))));
     assert_eq!(outcome.exit_code(false), 70);
     assert_eq!(outcome.exit_code(true), 70);
 

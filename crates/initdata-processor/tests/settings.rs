@@ -60,7 +60,7 @@ fn a_mistake_in_the_settings_closes_the_guest() {
         .disk("vda", &initdata(DOCUMENT))
         .disk("vdb", &configuration(CONFIGURATION));
     let outcome = machine.run(Platform::none());
-    assert!(matches!(outcome.initdata, Err(Error::Settings { .. })));
+    assert!(matches!(outcome.initdata, Err(Error::Settings(..))));
     assert!(machine.deny_policy().contains("is the measured document"));
     assert!(puller(&outcome).is_err());
     let files = machine.insecure().unwrap();

@@ -26,15 +26,15 @@ const VIRTUAL: &[u8] = b"devices/virtual/block/";
 /// Room for a link in sysfs, so that it is read at once.
 const LINK_BYTES: usize = 256;
 
-/// Where nodes and their places in sysfs are, open, so that each look-up is a short one.
-pub(super) struct Places<'a> {
+/// Where nodes and their directories in sysfs are, open, so that each look-up is a short one.
+pub(super) struct Directories<'a> {
     paths: &'a Paths,
     dev: OwnedFd,
     /// Missing in a kernel without any block device.
     numbers: Option<OwnedFd>,
 }
 
-impl<'a> Places<'a> {
+impl<'a> Directories<'a> {
     pub(super) fn open(paths: &'a Paths) -> Result<Self, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let open = |path: &Path| openat(CWD, path, flags, Mode::empty());
@@ -77,23 +77,23 @@ pub(super) struct Node {
 impl Node {
     /// Opens the device that sysfs calls `name`.
     pub(super) fn open(
-        places: &Places<'_>,
+        directories: &Directories<'_>,
         name: &str,
         include_loop: bool,
     ) -> Result<Self, Skipped> {
         // Non-blocking: whatever the node is, opening it must not wait.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-        let fd = match openat(&places.dev, node(name), flags, Mode::empty()) {
+        let fd = match openat(&directories.dev, node(name), flags, Mode::empty()) {
             Ok(fd) => fd,
             // Paths of a multipath disk have no node.
-            Err(_) if flag(&places.attribute(name, "hidden")) => return Err(Skipped::Hidden),
+            Err(_) if flag(&directories.attribute(name, "hidden")) => return Err(Skipped::Hidden),
             Err(errno) => return Err(Skipped::Open(errno.into())),
         };
         let stat = fstat(&fd).map_err(|errno| Skipped::Open(errno.into()))?;
         // Nothing else may be read: a character device could do something then.
         let is_readable = match FileType::from_raw_mode(stat.st_mode) {
             FileType::BlockDevice => true,
-            FileType::RegularFile => !places.attribute(name, "dev").exists(),
+            FileType::RegularFile => !directories.attribute(name, "dev").exists(),
             _ => false,
         };
         if !is_readable {
@@ -119,10 +119,14 @@ impl Node {
     /// The disk, if it is one and carries one of `magics`.
     ///
     /// sysfs is asked only about what could matter: most devices carry no magic.
-    pub(super) fn disk(self, places: &Places<'_>, magics: &[Magic]) -> Result<Disk, Skipped> {
+    pub(super) fn disk(
+        self,
+        directories: &Directories<'_>,
+        magics: &[Magic],
+    ) -> Result<Disk, Skipped> {
         let magic = match self.magic() {
             Err(fault @ Skipped::Read(_)) => {
-                self.identify(places)?;
+                self.identify(directories)?;
                 return Err(fault);
             }
             other => other?,
@@ -130,12 +134,12 @@ impl Node {
         if !magics.contains(&magic) {
             return Err(Skipped::OtherMagic(magic));
         }
-        self.identify(places)?;
-        if flag(&places.attribute(&self.name, "removable")) {
+        self.identify(directories)?;
+        if flag(&directories.attribute(&self.name, "removable")) {
             return Err(Skipped::Removable);
         }
         Ok(Disk {
-            node: places.paths.dev.join(node(&self.name)),
+            node: directories.paths.dev.join(node(&self.name)),
             name: self.name,
             magic,
             file: self.file,
@@ -158,8 +162,8 @@ impl Node {
     }
 
     /// Whether the node is the disk that was listed, and hardware.
-    fn identify(&self, places: &Places<'_>) -> Result<(), Skipped> {
-        let place = places.place(&self.name, &self.stat)?;
+    fn identify(&self, directories: &Directories<'_>) -> Result<(), Skipped> {
+        let place = directories.place(&self.name, &self.stat)?;
         let place = place.as_bytes();
         if !self.is_disk && from_root(place).starts_with(VIRTUAL) {
             return Err(Skipped::Virtual);

@@ -52,21 +52,11 @@ pub enum EvidenceError {
         missing: String,
     },
     /// It cannot be told whether this is TDX.
-    #[error("read the processor's flags from {path}")]
-    Flags {
-        /// The kernel's list.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    #[error("read the processor's flags from {0}")]
+    Flags(PathBuf, #[source] io::Error),
     /// The device is there but is not usable, or is not a character device.
-    #[error("open {path}")]
-    Open {
-        /// The device.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    #[error("open {0}")]
+    Open(PathBuf, #[source] io::Error),
     /// The SNP firmware gave no report.
     #[error("read the SNP report")]
     Snp(#[from] ReportError),

@@ -64,10 +64,7 @@ fn snp_device(paths: &Paths) -> PathBuf {
 fn tdx_flag(paths: &Paths) -> Result<bool, EvidenceError> {
     File::open(&paths.cpuinfo)
         .and_then(|file| has_tdx_flag(file.take(MAX_CPUINFO_BYTES)))
-        .map_err(|source| EvidenceError::Flags {
-            path: paths.cpuinfo.clone(),
-            source,
-        })
+        .map_err(|source| EvidenceError::Flags(paths.cpuinfo.clone(), source))
 }
 
 /// Whether the first processor in `cpuinfo` has the flag; without any flag this is not an answer.

@@ -94,11 +94,11 @@ fn a_node_that_is_no_device_is_an_error_and_not_an_absent_tee() {
     fs::remove_file(&node).unwrap();
     symlink("nowhere", &node).unwrap();
     let evidence = platform(&paths).unwrap().unwrap();
-    assert!(matches!(evidence.field(), Err(EvidenceError::Open { .. })));
+    assert!(matches!(evidence.field(), Err(EvidenceError::Open(..))));
 
     paths.dev = paths.cpuinfo.clone();
     assert!(
-        matches!(platform(&paths), Err(EvidenceError::Open { .. })),
+        matches!(platform(&paths), Err(EvidenceError::Open(..))),
         "not a directory is not an answer"
     );
 }

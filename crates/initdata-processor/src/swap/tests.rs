@@ -137,13 +137,13 @@ fn a_failure_leaves_the_old_state() {
     // The same name twice cannot come from a map; here it stands for any write that fails half-way.
     let twice = [("new", "2"), ("new", "3")];
     let error = with(&twice, |files| swap.place(files)).unwrap_err();
-    assert!(matches!(error, Error::Write { .. }));
+    assert!(matches!(error, Error::Write(..)));
     assert_eq!(list(&target), ["old"]);
     // And the way to go on is open.
     with(&[("new", "2")], |files| swap.place(files)).unwrap();
     assert_eq!(list(&target), ["new"]);
     drop(swap);
     let error = prepare(run.path(), &twice).unwrap_err();
-    assert!(matches!(error, Error::Write { .. }));
+    assert!(matches!(error, Error::Write(..)));
     assert_eq!(list(&target), ["new"]);
 }

@@ -4,8 +4,8 @@
 
 use std::path::{Component, Path};
 
-use initdata::document::{MAX_ENTRIES, MAX_NAME_BYTES};
 use initdata::Document;
+use initdata::document::{MAX_ENTRIES, MAX_NAME_BYTES};
 
 fuzzing::target!(|bytes: &[u8]| {
     match Document::parse(bytes) {
