@@ -35,6 +35,7 @@ replay! {
     secret_manifest: "../../credential-sources/fuzz/fuzz_targets/secret_manifest.rs";
     credentials_for: "../../docker-config/fuzz/fuzz_targets/credentials_for.rs";
     json: "../../foreign-text/fuzz/fuzz_targets/json.rs";
+    inflate: "../../inflate/fuzz/fuzz_targets/inflate.rs";
     initdata: "../../initdata/fuzz/fuzz_targets/initdata.rs";
     evidence: "../../initdata-processor/fuzz/fuzz_targets/evidence.rs";
     jwe: "../../jose/fuzz/fuzz_targets/jwe.rs";
@@ -45,7 +46,6 @@ replay! {
     offline: "../../kbs-client/fuzz/fuzz_targets/offline.rs";
     sealed: "../../kbs-client/fuzz/fuzz_targets/sealed.rs";
     archive: "../../layer-unpack/fuzz/fuzz_targets/archive.rs";
-    inflate: "../../layer-unpack/fuzz/fuzz_targets/inflate.rs";
     layer: "../../layer-unpack/fuzz/fuzz_targets/layer.rs";
     request: "../../memory-disk/fuzz/fuzz_targets/request.rs";
     manifest: "../../oci-image/fuzz/fuzz_targets/manifest.rs";

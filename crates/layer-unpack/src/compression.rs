@@ -7,10 +7,9 @@ use std::io::{self, BufRead, Read};
 use std::ops::Range;
 
 use bytes::Bytes;
+use inflate::{Gzip, HISTORY_BYTES};
 
 use super::chunks::Chunks;
-use super::gzip::Gzip;
-use super::inflate::HISTORY_BYTES;
 
 /// The smallest buffer that a decoder fills.
 pub const MIN_BUFFER_BYTES: usize = 2 * HISTORY_BYTES;

@@ -12,7 +12,7 @@
 //! - [`chunks`], `pool`: pieces of a stream, shared instead of copied, in buffers that are used
 //!   again.
 //! - `decryption`: ciphertext made plain, on its way to the decoder.
-//! - [`compression`]: `gzip` (on `inflate` and its tables in `huffman`), zstd or neither.
+//! - [`compression`]: gzip, zstd or neither.
 //! - [`archive`]: the entries of a tar archive, with [`pax`] records.
 //! - [`caller`]: who waits for it, and its end when nobody does.
 //! - [`tree`]: directories resolved below the layer's root and never above it.
@@ -38,9 +38,6 @@ pub mod compression;
 mod confinement;
 mod creation;
 mod decryption;
-mod gzip;
-mod huffman;
-mod inflate;
 mod number;
 pub mod pax;
 mod pipeline;

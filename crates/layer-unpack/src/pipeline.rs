@@ -24,6 +24,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 
 use bytes::Bytes;
+use inflate::HISTORY_BYTES;
 use oci_image::digest::{Digest, Hasher};
 use ocicrypt::{Forged, LayerKey};
 
@@ -31,7 +32,6 @@ use super::archive_error::ArchiveError;
 use super::blob::{Blob, Expected};
 use super::caller::{self, Caller};
 use super::chunks::Chunks;
-use super::inflate::HISTORY_BYTES;
 use super::pool::Pool;
 use super::unpack::{self, Contents};
 use super::unpack_error::UnpackError;

@@ -14,7 +14,7 @@ use meanings::{DISTANCES, LENGTHS, LENGTHS_ORDER, SYMBOLS};
 mod meanings;
 
 /// How far back a copy may reach.
-pub(crate) const HISTORY_BYTES: usize = 32 << 10;
+pub const HISTORY_BYTES: usize = 32 << 10;
 
 /// More than one step of the inner loop writes: three literals, the longest copy, and what is
 /// copied too much.

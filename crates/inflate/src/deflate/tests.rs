@@ -2,21 +2,19 @@
 
 use std::io::Write as _;
 
-use bytes::Bytes;
 use flate2::write::DeflateEncoder;
 use flate2::{Compression, Decompress, FlushDecompress, Status};
 use proptest::prelude::*;
 
 use super::*;
-use crate::chunks::Chunks;
+use std::io::BufReader;
 
 /// The most that a test lets come out.
 const MAX_BYTES: usize = 1 << 20;
 
 /// Decodes with a source in pieces and with buffers of some size.
 fn decode(stream: &[u8], piece: usize, buffer_bytes: usize) -> Result<Vec<u8>, String> {
-    let pieces = stream.chunks(piece).map(Bytes::copy_from_slice);
-    let mut decoder = Inflate::new(Chunks::new(pieces));
+    let mut decoder = Inflate::new(BufReader::with_capacity(piece, stream));
     let (mut plain, mut buffer) = (Vec::new(), vec![0xaa; HISTORY_BYTES + buffer_bytes]);
     while !decoder.is_done() && plain.len() < MAX_BYTES {
         let known = plain.len().min(HISTORY_BYTES);

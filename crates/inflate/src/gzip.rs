@@ -1,10 +1,11 @@
 //! Gzip members (RFC 1952), one after another, inflated into buffers that begin with what came
 //! before.
 
+use std::fmt;
 use std::io::{self, BufRead};
 use std::ops::Range;
 
-use super::inflate::{HISTORY_BYTES, Inflate};
+use super::deflate::{HISTORY_BYTES, Inflate};
 
 /// Flags of a member's header.
 const HEADER_CHECK: u8 = 1 << 1;
@@ -17,7 +18,7 @@ const RESERVED: u8 = 0xe0;
 const DEFLATE: u8 = 8;
 
 /// A stream of members.
-pub(crate) struct Gzip<R> {
+pub struct Gzip<R> {
     inflate: Inflate<R>,
     /// The end of the plain bytes, to be repeated in the next buffer.
     history: Vec<u8>,
@@ -33,8 +34,8 @@ struct Member {
 }
 
 impl<R: BufRead> Gzip<R> {
-    /// A source that begins with a member.
-    pub(crate) fn new(source: R) -> Self {
+    /// Reads from a source that begins with a member.
+    pub fn new(source: R) -> Self {
         Self {
             inflate: Inflate::new(source),
             history: Vec::with_capacity(HISTORY_BYTES),
@@ -44,7 +45,15 @@ impl<R: BufRead> Gzip<R> {
 
     /// Fills a buffer, which has to be much larger than the history, and says where in it the plain
     /// bytes are: nowhere at the end.
-    pub(crate) fn fill(&mut self, buffer: &mut [u8]) -> io::Result<Range<usize>> {
+    ///
+    /// # Errors
+    ///
+    /// A broken member, a checksum that does not hold, or an early end.
+    ///
+    /// # Panics
+    ///
+    /// If the buffer is smaller than [`HISTORY_BYTES`].
+    pub fn fill(&mut self, buffer: &mut [u8]) -> io::Result<Range<usize>> {
         let from = HISTORY_BYTES;
         let mut start = from - self.history.len();
         buffer[start..from].copy_from_slice(&self.history);
@@ -140,6 +149,13 @@ impl<R: BufRead> Gzip<R> {
     fn byte(&mut self) -> io::Result<u8> {
         let byte = self.inflate.byte()?;
         byte.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    }
+}
+
+/// Shows none of the bytes.
+impl<R> fmt::Debug for Gzip<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Gzip")
     }
 }
 
