@@ -151,9 +151,7 @@ mod tests {
     /// Both ways join as many layers as there may be, in the right order.
     #[test]
     fn privileged_both_ways_take_500_layers() {
-        if !vm_harness::is_root("privileged_both_ways_take_500_layers") {
-            return;
-        }
+        vm_harness::needs_root!();
         let maximum = getrlimit(Resource::Nofile).maximum;
         let current = maximum;
         setrlimit(Resource::Nofile, Rlimit { current, maximum }).unwrap();

@@ -9,7 +9,6 @@ use std::path::Path;
 use proptest::prelude::*;
 use tar::{EntryType, Header};
 use vm_harness::archive::Tar;
-use vm_harness::is_root;
 
 use super::blob::Expected;
 use super::caller::Waiting;
@@ -98,9 +97,7 @@ fn xattr(path: &Path, name: &str) -> Option<Vec<u8>> {
 
 #[test]
 fn privileged_nothing_leaves_the_layer() {
-    if !is_root("privileged_nothing_leaves_the_layer") {
-        return;
-    }
+    vm_harness::needs_root!();
     for (tar, expected) in [
         (Tar::default().file("../outside", "x"), ".."),
         (Tar::default().file("a/../../outside", "x"), ".."),
@@ -148,9 +145,7 @@ fn privileged_nothing_leaves_the_layer() {
 
 #[test]
 fn privileged_links_are_followed_only_inside() {
-    if !is_root("privileged_links_are_followed_only_inside") {
-        return;
-    }
+    vm_harness::needs_root!();
     let tar = Tar::default()
         .file("/absolute", "x")
         .directory("real")
@@ -175,9 +170,7 @@ fn privileged_links_are_followed_only_inside() {
 
 #[test]
 fn privileged_everything_about_a_file_is_kept() {
-    if !is_root("privileged_everything_about_a_file_is_kept") {
-        return;
-    }
+    vm_harness::needs_root!();
     let capability =
         b"\x01\x00\x00\x02\x00\x0a\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00";
     let set_uid = |header: &mut Header| {
@@ -186,15 +179,13 @@ fn privileged_everything_about_a_file_is_kept() {
         header.set_gid(2_000_000);
     };
     let tar = Tar::default()
-        .entry_with(EntryType::Directory, "./", "", b"", |header| {
-            header.set_mode(0o711)
-        })
+        .directory_with("./", |header| header.set_mode(0o711))
         .pax(&[
             ("mtime", b"1600000000.123456789"),
             ("SCHILY.xattr.security.capability", capability),
         ])
-        .entry_with(EntryType::Regular, "tool", "", b"content", set_uid)
-        .entry_with(EntryType::Link, "second", "tool", b"", set_uid)
+        .file_with("tool", b"content", set_uid)
+        .hard_link_with("second", "tool", set_uid)
         .pax(&[("uid", b"3000000000"), ("mtime", b"1600000001.5")])
         .directory("late")
         .file("late/child", "x")
@@ -260,9 +251,7 @@ fn privileged_everything_about_a_file_is_kept() {
 
 #[test]
 fn privileged_whiteouts_become_overlayfs_ones() {
-    if !is_root("privileged_whiteouts_become_overlayfs_ones") {
-        return;
-    }
+    vm_harness::needs_root!();
     let tar = Tar::default()
         .directory("opaque")
         .file("opaque/.wh..wh..opq", "")
@@ -298,9 +287,7 @@ fn privileged_whiteouts_become_overlayfs_ones() {
 
 #[test]
 fn privileged_the_last_of_two_entries_holds() {
-    if !is_root("privileged_the_last_of_two_entries_holds") {
-        return;
-    }
+    vm_harness::needs_root!();
     let tar = Tar::default()
         .directory("a")
         .directory("a/b")
@@ -323,14 +310,10 @@ fn privileged_the_last_of_two_entries_holds() {
 /// (CVE-2025-62518).
 #[test]
 fn privileged_an_entry_has_one_size() {
-    if !is_root("privileged_an_entry_has_one_size") {
-        return;
-    }
+    vm_harness::needs_root!();
     let hidden = Tar::default().file("hidden", "").0;
     let tar = Tar::default().pax(&[("size", b"512")]);
-    let tar = tar.entry_with(EntryType::Regular, "shown", "", &hidden, |header| {
-        header.set_size(0)
-    });
+    let tar = tar.file_with("shown", &hidden, |header| header.set_size(0));
     let (directory, result) = tar.unpack();
     assert_eq!(result.unwrap().entries, 2);
     assert_eq!(
@@ -342,11 +325,7 @@ fn privileged_an_entry_has_one_size() {
 
 #[test]
 fn broken_archives_are_refused() {
-    let with_size = |size| {
-        Tar::default().entry_with(EntryType::Regular, "a", "", b"", |header| {
-            header.set_size(size)
-        })
-    };
+    let with_size = |size| Tar::default().file_with("a", b"", |header| header.set_size(size));
     let mut bad_sum = Tar::default().file("a", "x");
     bad_sum.0[0] = b'b';
     let sparse = Tar::default()
@@ -455,9 +434,7 @@ fn digests_and_sizes_must_hold() {
 /// What some builders leave blank or write where no other does, and Go's reader takes.
 #[test]
 fn privileged_careless_headers_are_taken() {
-    if !is_root("privileged_careless_headers_are_taken") {
-        return;
-    }
+    vm_harness::needs_root!();
     let blank = |header: &mut Header| {
         let fields = header.as_old_mut();
         (fields.mode, fields.uid, fields.gid) = ([0; 8], [b' '; 8], [0; 8]);
@@ -465,11 +442,9 @@ fn privileged_careless_headers_are_taken() {
     };
     let old = |header: &mut Header| header.as_old_mut().mtime = [0xff; 12];
     let tar = Tar::default()
-        .entry_with(EntryType::Regular, "blank", "", b"", blank)
-        .entry_with(EntryType::Regular, "old", "", b"", old)
-        .entry_with(EntryType::Directory, "d", "", b"", |header| {
-            header.set_size(4096)
-        })
+        .file_with("blank", b"", blank)
+        .file_with("old", b"", old)
+        .directory_with("d", |header| header.set_size(4096))
         .pax(&[("size", b"4096")])
         .directory("e")
         .file("d/f", "x");
@@ -490,9 +465,7 @@ fn privileged_careless_headers_are_taken() {
 
 #[test]
 fn privileged_a_whiteout_makes_room_for_a_directory_without_an_entry() {
-    if !is_root("privileged_a_whiteout_makes_room_for_a_directory_without_an_entry") {
-        return;
-    }
+    vm_harness::needs_root!();
     let tar = Tar::default()
         .file(".wh.d", "")
         .file("d/e/f", "x")

@@ -10,7 +10,6 @@ use rustix::buffer::spare_capacity;
 use rustix::fs::llistxattr;
 use tar::{EntryType, Header};
 use vm_harness::archive::Tar;
-use vm_harness::is_root;
 
 use support::unpacked;
 
@@ -35,9 +34,7 @@ fn names(path: &Path) -> Vec<String> {
 
 #[test]
 fn privileged_only_some_attributes_come_in() {
-    if !is_root("privileged_only_some_attributes_come_in") {
-        return;
-    }
+    vm_harness::needs_root!();
     let records: &[(&str, &[u8])] = &[
         ("SCHILY.xattr.user.a", b"1"),
         ("SCHILY.xattr.user.overlay.redirect", b"/etc"),
@@ -86,16 +83,14 @@ fn privileged_only_some_attributes_come_in() {
 
 #[test]
 fn privileged_acls_hold_where_they_were_set_and_nowhere_else() {
-    if !is_root("privileged_acls_hold_where_they_were_set_and_nowhere_else") {
-        return;
-    }
+    vm_harness::needs_root!();
     let mode = |mode| move |header: &mut Header| header.set_mode(mode);
     let both: &[(&str, &[u8])] = &[(ACCESS, ACL), (DEFAULT, ACL)];
     let tar = Tar::default()
         .pax(both)
-        .entry_with(EntryType::Directory, "d", "", b"", mode(0o670))
-        .entry_with(EntryType::Regular, "d/file", "", b"x", mode(0o604))
-        .entry_with(EntryType::Directory, "d/directory", "", b"", mode(0o705))
+        .directory_with("d", mode(0o670))
+        .file_with("d/file", b"x", mode(0o604))
+        .directory_with("d/directory", mode(0o705))
         .file("d/implied/file", "x")
         .pax(&[(ACCESS, ACL)])
         .entry_with(EntryType::Fifo, "d/pipe", "", b"", mode(0o670))

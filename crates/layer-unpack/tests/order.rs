@@ -8,7 +8,6 @@ use std::os::unix::fs::MetadataExt as _;
 
 use tar::{EntryType, Header};
 use vm_harness::archive::Tar;
-use vm_harness::is_root;
 
 use support::{Layer, unpacked};
 
@@ -28,24 +27,22 @@ fn seen(layer: &Layer, path: &str) -> (u32, u32) {
 /// and whenever it got that.
 #[test]
 fn privileged_groups_are_those_of_the_entries() {
-    if !is_root("privileged_groups_are_those_of_the_entries") {
-        return;
-    }
+    vm_harness::needs_root!();
     let tar = Tar::default()
         .directory("d")
         .symlink("link", "d")
         .file("link/before", "x")
         .file("d/before-too", "x")
-        .entry_with(EntryType::Directory, "d", "", b"", group(0o2775, 50))
+        .directory_with("d", group(0o2775, 50))
         .file("link/after", "x")
         .file("d/after-too", "x")
         .directory("link/directory")
         .symlink("link/symlink", "x")
         .entry(EntryType::Fifo, "link/pipe", "", b"")
-        .entry_with(EntryType::Regular, "link/own", "", b"x", group(0o2640, 50))
-        .entry_with(EntryType::Directory, "d", "", b"", group(0o755, 0))
-        .entry_with(EntryType::Regular, "link/last", "", b"x", group(0o640, 50))
-        .entry_with(EntryType::Regular, "d/last-too", "", b"x", group(0o604, 0));
+        .file_with("link/own", b"x", group(0o2640, 50))
+        .directory_with("d", group(0o755, 0))
+        .file_with("link/last", b"x", group(0o640, 50))
+        .file_with("d/last-too", b"x", group(0o604, 0));
     let layer = unpacked(tar);
     for name in ["before", "before-too", "after", "after-too", "pipe"] {
         assert_eq!(seen(&layer, &format!("d/{name}")), (0o644, 0), "{name}");
@@ -61,9 +58,7 @@ fn privileged_groups_are_those_of_the_entries() {
 /// What was a way to a directory leads elsewhere later, and what was put there stays there.
 #[test]
 fn privileged_ways_may_change() {
-    if !is_root("privileged_ways_may_change") {
-        return;
-    }
+    vm_harness::needs_root!();
     let tar = Tar::default()
         .directory("a")
         .directory("b")

@@ -10,7 +10,6 @@ use layer_unpack::ArchiveError;
 use layer_unpack::sparse::{MAX_REGIONS, MAX_SPARSE_BYTES, Region};
 use tar::{EntryType, Header};
 use vm_harness::archive::Tar;
-use vm_harness::is_root;
 
 use support::{first, unpacked};
 
@@ -117,9 +116,7 @@ const FORMS: [(&str, Form); 4] = [
 
 #[test]
 fn privileged_holes_stay_holes() {
-    if !is_root("privileged_holes_stay_holes") {
-        return;
-    }
+    vm_harness::needs_root!();
     let many: Vec<_> = (0..100).map(|at| (at * 65_536, 4096)).collect();
     let many: Holes = (&many, 100 << 16, &[b'm'; 409_600]);
     let only_a_hole: Holes = (&[(1 << 20, 0)], 1 << 20, b"");

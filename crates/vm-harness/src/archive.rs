@@ -51,6 +51,31 @@ impl Tar {
         self
     }
 
+    /// Adds a regular file with a header of its own.
+    pub fn file_with(
+        self,
+        name: impl AsRef<[u8]>,
+        content: impl AsRef<[u8]>,
+        change: impl FnOnce(&mut Header),
+    ) -> Self {
+        self.entry_with(EntryType::Regular, name, "", content.as_ref(), change)
+    }
+
+    /// Adds a directory with a header of its own.
+    pub fn directory_with(self, name: impl AsRef<[u8]>, change: impl FnOnce(&mut Header)) -> Self {
+        self.entry_with(EntryType::Directory, name, "", b"", change)
+    }
+
+    /// Adds a hard link with a header of its own.
+    pub fn hard_link_with(
+        self,
+        name: impl AsRef<[u8]>,
+        target: impl AsRef<[u8]>,
+        change: impl FnOnce(&mut Header),
+    ) -> Self {
+        self.entry_with(EntryType::Link, name, target, b"", change)
+    }
+
     /// Adds a regular file.
     pub fn file(self, name: impl AsRef<[u8]>, content: impl AsRef<[u8]>) -> Self {
         self.entry(EntryType::Regular, name, "", content.as_ref())

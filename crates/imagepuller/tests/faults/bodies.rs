@@ -1,199 +1,111 @@
 //! Bodies that are too long, too short, or others than the digests say; headers that lie about
 //! them.
 
+use Bytes::{Endless, Flipped, Longer, Truncated};
 use What::{Config, Index, Layer, Manifest};
 use fault_registry::{Action, Bytes, End, Length, What};
 use imagepuller::error::Kind::{Data, Unreachable};
 
-use crate::row::{Row, harmless, pulled, refused, script};
+use crate::row::{Row, ends, fails, harmless, pulled, refused, script, taken};
 
 const WRONG: &str = "is not the content";
 
 pub fn rows() -> Vec<Row> {
-    let body = |bytes| [Action::Body(bytes)];
-    let length = |length| [Action::Length(length)];
-    let text = |text: &str| Length::Text(text.to_owned());
-    let set = |name, value| [Action::header(name, value)];
-    let other = "sha256:0000000000000000000000000000000000000000000000000000000000000000";
+    let body = Action::Body;
+    let length = Action::Length;
+    let off = |by| Action::Length(Length::Off(by));
+    let text = |text: &str| Action::Length(Length::Text(text.to_owned()));
+    let terabyte = || text("1099511627776");
+    let set = Action::header;
+    let digest = "sha256:0000000000000000000000000000000000000000000000000000000000000000";
+    let other = |name, what, fault: Action| ends(name, what, fault, Data, &[WRONG]);
+    let blob = |name, what, fault: Action| ends(name, what, fault, Data, &["of a blob that has"]);
+    let more = |name, what, fault: Action| ends(name, what, fault, Data, &["more than"]);
+    let unread = |name, what, fault: Action| fails(name, what, fault, Unreachable, &[]);
     vec![
-        refused(
+        ends(
             "another index",
-            script().always(Index, body(Bytes::Flipped)),
+            Index,
+            body(Flipped),
             Data,
             &["manifest", WRONG],
-        )
-        .asks(Index, 1),
-        refused(
+        ),
+        ends(
             "another manifest",
-            script().always(Manifest, body(Bytes::Flipped)),
+            Manifest,
+            body(Flipped),
             Data,
             &["manifest", WRONG],
-        )
-        .asks(Manifest, 1),
-        refused(
+        ),
+        ends(
             "another config",
-            script().always(Config, body(Bytes::Flipped)),
+            Config,
+            body(Flipped),
             Data,
             &["configuration", WRONG],
-        )
-        .asks(Config, 1),
-        refused(
-            "another layer",
-            script().always(Layer(0), body(Bytes::Flipped)),
-            Data,
-            &["layer"],
-        )
-        .asks(Layer(0), 1),
+        ),
+        ends("another layer", Layer(0), body(Flipped), Data, &["layer"]),
         refused(
             "another layer, once",
-            script().once(Layer(1), body(Bytes::Flipped)),
+            script().once(Layer(1), [body(Flipped)]),
             Data,
             &["layer"],
         )
         .asks(Layer(1), 1),
-        refused(
-            "a manifest that ends early",
-            script().always(Manifest, body(Bytes::Truncated(50))),
-            Data,
-            &[WRONG],
-        )
-        .asks(Manifest, 1),
-        refused(
-            "a config that goes on",
-            script().always(Config, body(Bytes::Longer(1))),
-            Data,
-            &[WRONG],
-        )
-        .asks(Config, 1),
-        refused(
-            "an empty config",
-            script().always(Config, body(Bytes::Truncated(0))),
-            Data,
-            &[WRONG],
-        )
-        .asks(Config, 1),
-        refused(
-            "a layer that ends early",
-            script().always(Layer(0), body(Bytes::Truncated(1000))),
-            Data,
-            &["of a blob that has"],
-        )
-        .asks(Layer(0), 1),
-        refused(
-            "a layer that goes on",
-            script().always(Layer(0), body(Bytes::Longer(1))),
-            Data,
-            &["of a blob that has"],
-        )
-        .asks(Layer(0), 1),
+        other("a manifest that ends early", Manifest, body(Truncated(50))),
+        other("a config that goes on", Config, body(Longer(1))),
+        other("an empty config", Config, body(Truncated(0))),
+        blob("a layer that ends early", Layer(0), body(Truncated(1000))),
+        blob("a layer that goes on", Layer(0), body(Longer(1))),
         refused(
             "a layer that goes on without a length",
             {
-                let actions = [
-                    Action::Body(Bytes::Longer(1)),
-                    Action::Length(Length::Missing),
-                ];
+                let actions = [Action::Body(Longer(1)), Action::Length(Length::Missing)];
                 script().always(Layer(0), actions)
             },
             Data,
             &["of a blob that has"],
         )
         .asks(Layer(0), 1),
-        refused(
-            "an endless manifest",
-            script().always(Manifest, body(Bytes::Endless)),
-            Data,
-            &["more than"],
-        )
-        .asks(Manifest, 1),
-        refused(
-            "an endless config",
-            script().always(Config, body(Bytes::Endless)),
-            Data,
-            &["more than"],
-        )
-        .asks(Config, 1),
-        refused(
-            "an endless layer",
-            script().always(Layer(0), body(Bytes::Endless)),
-            Data,
-            &["of a blob that has"],
-        )
-        .asks(Layer(0), 1),
-        refused(
-            "a manifest that announces a terabyte",
-            script().always(Manifest, length(text("1099511627776"))),
-            Data,
-            &["more than"],
-        )
-        .asks(Manifest, 1),
-        refused(
-            "a layer that announces a terabyte",
-            script().always(Layer(0), length(text("1099511627776"))),
-            Data,
-            &["of a blob that has"],
-        )
-        .asks(Layer(0), 1),
-        refused(
-            "a layer that announces more",
-            script().always(Layer(0), length(Length::Off(10))),
-            Data,
-            &["of a blob that has"],
-        )
-        .asks(Layer(0), 1),
-        refused(
-            "a layer that announces less",
-            script().always(Layer(0), length(Length::Off(-10))),
-            Data,
-            &["of a blob that has"],
-        )
-        .asks(Layer(0), 1),
-        refused(
+        more("an endless manifest", Manifest, body(Endless)),
+        more("an endless config", Config, body(Endless)),
+        blob("an endless layer", Layer(0), body(Endless)),
+        more("a manifest that announces a terabyte", Manifest, terabyte()),
+        blob("a layer that announces a terabyte", Layer(0), terabyte()),
+        blob("a layer that announces more", Layer(0), off(10)),
+        blob("a layer that announces less", Layer(0), off(-10)),
+        fails(
             "a manifest that announces more",
-            script().always(Manifest, length(Length::Off(10))),
+            Manifest,
+            off(10),
             Unreachable,
             &["3 attempts"],
         ),
-        refused(
+        fails(
             "a manifest that announces less",
-            script().always(Manifest, length(Length::Off(-10))),
+            Manifest,
+            off(-10),
             Data,
             &[WRONG],
         ),
-        refused(
-            "a negative length",
-            script().always(Layer(0), length(text("-5"))),
-            Unreachable,
-            &[],
-        ),
-        refused(
-            "a length that is no number",
-            script().always(Manifest, length(text("many"))),
-            Unreachable,
-            &[],
-        ),
-        refused(
+        unread("a negative length", Layer(0), text("-5")),
+        unread("a length that is no number", Manifest, text("many")),
+        unread(
             "a length of many digits",
-            script().always(Layer(0), length(text("99999999999999999999999"))),
-            Unreachable,
-            &[],
+            Layer(0),
+            text("99999999999999999999999"),
         ),
-        refused(
-            "two lengths",
-            script().always(Layer(0), length(Length::Twice)),
-            Unreachable,
-            &[],
-        ),
+        unread("two lengths", Layer(0), length(Length::Twice)),
         pulled(
             "a layer without a length",
-            script().always(Layer(0), length(Length::Missing)),
+            script().always(Layer(0), [length(Length::Missing)]),
         )
         .ranges(&[0]),
-        pulled(
+        taken(
             "a manifest without a length",
-            script().always(Manifest, length(Length::Missing)),
-        )
-        .asks(Manifest, 1),
+            Manifest,
+            length(Length::Missing),
+        ),
         pulled("a layer without a length breaks off", {
             let actions = [
                 Action::Length(Length::Missing),
@@ -202,33 +114,33 @@ pub fn rows() -> Vec<Row> {
             script().once(Layer(0), actions)
         })
         .ranges(&[0, 1000]),
-        pulled(
+        taken(
             "headers name another manifest",
-            script().always(Manifest, set("Docker-Content-Digest", other)),
-        )
-        .asks(Manifest, 1),
+            Manifest,
+            set("Docker-Content-Digest", digest),
+        ),
         pulled(
             "headers name another layer",
-            script().always(Layer(0), set("Docker-Content-Digest", other)),
+            script().always(Layer(0), [set("Docker-Content-Digest", digest)]),
         )
         .ranges(&[0]),
         pulled(
             "the right digest for wrong bytes helps nobody",
             script().always(Index, [Action::without("Docker-Content-Digest")]),
         ),
-        pulled(
+        taken(
             "a manifest as a web page",
-            script().always(Manifest, set("Content-Type", "text/html")),
-        )
-        .asks(Manifest, 1),
+            Manifest,
+            set("Content-Type", "text/html"),
+        ),
         pulled(
             "an index as a manifest",
             script().always(
                 Index,
-                set(
+                [set(
                     "Content-Type",
                     "application/vnd.docker.distribution.manifest.v1+prettyjws",
-                ),
+                )],
             ),
         ),
         pulled(
@@ -237,25 +149,13 @@ pub fn rows() -> Vec<Row> {
         ),
         pulled(
             "a type that is none",
-            script().always(Manifest, set("Content-Type", ";;;")),
+            script().always(Manifest, [set("Content-Type", ";;;")]),
         ),
         harmless(
             "a coding that is not there",
-            script().always(Layer(0), set("Content-Encoding", "gzip")),
+            script().always(Layer(0), [set("Content-Encoding", "gzip")]),
         ),
-        refused(
-            "a manifest of the first schema",
-            script().always(Manifest, [Action::Schema1]),
-            Data,
-            &[WRONG],
-        )
-        .asks(Manifest, 1),
-        refused(
-            "an image of the first schema",
-            script().always(Index, [Action::Schema1]),
-            Data,
-            &[WRONG],
-        )
-        .asks(Index, 1),
+        other("a manifest of the first schema", Manifest, Action::Schema1),
+        other("an image of the first schema", Index, Action::Schema1),
     ]
 }

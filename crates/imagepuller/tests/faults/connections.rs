@@ -2,185 +2,128 @@
 
 use std::time::Duration;
 
+use End::{Close, Reset, Stall};
+use Point::{Answer, Body, Head};
 use What::{Config, Index, Layer, Manifest};
 use fault_registry::{Action, End, Point, What};
 use imagepuller::error::Kind::Unreachable;
 
-use crate::row::{Row, SHORT, pulled, refused, script};
+use crate::row::{Row, SHORT, again, fails, pulled, refused, script};
 
 pub fn rows() -> Vec<Row> {
-    let at = |at, how| [Action::Cut { at, how }];
-    let drip = |bytes, pause_ms| [Action::Drip { bytes, pause_ms }];
+    let drip = |bytes, pause_ms| Action::Drip { bytes, pause_ms };
+    let at = |at, how| Action::Cut { at, how };
+    let once = |name, what, point, how| again(name, what, at(point, how));
+    let layer = |name, point, how| pulled(name, script().once(Layer(0), [at(point, how)]));
+    let slow = |name, what, words| {
+        let slowly = fails(name, what, drip(1, 50), Unreachable, words);
+        slowly.patience(|patience| {
+            patience.slow_start = SHORT;
+            patience.slowest_rate = 1 << 20;
+        })
+    };
     vec![
         pulled(
             "the first connection is reset",
-            script().connections(..=1, End::Reset),
+            script().connections(..=1, Reset),
         )
         .asks(Index, 1),
         pulled(
             "the first two connections are closed",
-            script().connections(..=2, End::Close),
+            script().connections(..=2, Close),
         )
         .asks(Index, 1),
         pulled(
             "the first connection stands still",
-            script().connections(..=1, End::Stall),
+            script().connections(..=1, Stall),
         )
         .hasty()
         .asks(Index, 1),
         refused(
             "every connection is reset",
-            script().connections(.., End::Reset),
+            script().connections(.., Reset),
             Unreachable,
             &["3 attempts"],
         ),
         refused(
             "every connection stands still",
-            script().connections(.., End::Stall),
+            script().connections(.., Stall),
             Unreachable,
             &["3 attempts", "no connection"],
         )
         .hasty(),
-        pulled(
-            "reset before the manifest",
-            script().once(Manifest, at(Point::Answer, End::Reset)),
-        )
-        .asks(Manifest, 2),
-        pulled(
-            "reset in the head of the config",
-            script().once(Config, at(Point::Head, End::Reset)),
-        )
-        .asks(Config, 2),
-        pulled(
-            "reset in the config",
-            script().once(Config, at(Point::Body(10), End::Reset)),
-        )
-        .asks(Config, 2),
-        pulled(
-            "the manifest's head stands still",
-            script().once(Manifest, at(Point::Head, End::Stall)),
-        )
-        .hasty()
-        .asks(Manifest, 2),
-        pulled(
-            "closed before a layer",
-            script().once(Layer(0), at(Point::Answer, End::Close)),
-        )
-        .ranges(&[0, 0]),
-        pulled(
-            "closed in the head of a layer",
-            script().once(Layer(0), at(Point::Head, End::Close)),
-        )
-        .ranges(&[0, 0]),
-        pulled(
-            "closed in the manifest",
-            script().once(Manifest, at(Point::Body(10), End::Close)),
-        )
-        .asks(Manifest, 2),
-        pulled(
-            "the manifest stands still",
-            script().once(Manifest, at(Point::Body(10), End::Stall)),
-        )
-        .hasty()
-        .asks(Manifest, 2),
-        pulled(
-            "silence before the index",
-            script().once(Index, at(Point::Answer, End::Stall)),
-        )
-        .hasty()
-        .asks(Index, 2),
-        pulled(
-            "a layer is reset before its first byte",
-            script().once(Layer(0), at(Point::Body(0), End::Reset)),
-        )
-        .ranges(&[0, 0]),
-        pulled(
-            "a layer is reset",
-            script().once(Layer(0), at(Point::Body(1000), End::Reset)),
-        )
-        .ranges(&[0, 1000])
-        .asks(Layer(1), 1),
-        pulled(
-            "a layer is closed",
-            script().once(Layer(0), at(Point::Body(1000), End::Close)),
-        )
-        .ranges(&[0, 1000]),
-        pulled(
-            "a layer stands still",
-            script().once(Layer(0), at(Point::Body(1000), End::Stall)),
-        )
-        .hasty()
-        .ranges(&[0, 1000]),
+        once("reset before the manifest", Manifest, Answer, Reset),
+        once("reset in the head of the config", Config, Head, Reset),
+        once("reset in the config", Config, Body(10), Reset),
+        once("the manifest's head stands still", Manifest, Head, Stall).hasty(),
+        layer("closed before a layer", Answer, Close).ranges(&[0, 0]),
+        layer("closed in the head of a layer", Head, Close).ranges(&[0, 0]),
+        once("closed in the manifest", Manifest, Body(10), Close),
+        once("the manifest stands still", Manifest, Body(10), Stall).hasty(),
+        once("silence before the index", Index, Answer, Stall).hasty(),
+        layer("a layer is reset before its first byte", Body(0), Reset).ranges(&[0, 0]),
+        layer("a layer is reset", Body(1000), Reset)
+            .ranges(&[0, 1000])
+            .asks(Layer(1), 1),
+        layer("a layer is closed", Body(1000), Close).ranges(&[0, 1000]),
+        layer("a layer stands still", Body(1000), Stall)
+            .hasty()
+            .ranges(&[0, 1000]),
         pulled(
             "both layers are closed",
             script()
-                .once(Layer(0), at(Point::Body(500), End::Close))
-                .once(Layer(1), at(Point::Body(700), End::Close)),
+                .once(Layer(0), [at(Body(500), Close)])
+                .once(Layer(1), [at(Body(700), Close)]),
         )
         .asks(Layer(0), 2)
         .asks(Layer(1), 2),
         pulled(
             "a layer is closed again and again, and moves on",
-            script().times(Layer(0), ..=5, at(Point::Body(5000), End::Close)),
+            script().times(Layer(0), ..=5, [at(Body(5000), Close)]),
         )
         .ranges(&[0, 5000, 10_000, 15_000, 20_000, 25_000]),
-        refused(
+        fails(
             "a layer moves on too slowly for the number of attempts",
-            script().always(Layer(0), at(Point::Body(10), End::Close)),
+            Layer(0),
+            at(Body(10), Close),
             Unreachable,
             &["attempts"],
         )
         .patience(|patience| patience.resumptions = 8)
         .asks_about(Layer(0), 8..=12),
-        refused(
+        fails(
             "a layer never begins",
-            script().always(Layer(0), at(Point::Body(0), End::Reset)),
+            Layer(0),
+            at(Body(0), Reset),
             Unreachable,
             &["3 attempts"],
         )
         .ranges(&[0, 0, 0]),
-        refused(
+        fails(
             "a layer always stands still at its beginning",
-            script().always(Layer(0), at(Point::Body(0), End::Stall)),
+            Layer(0),
+            at(Body(0), Stall),
             Unreachable,
             &["3 attempts"],
         )
         .hasty()
         .asks(Layer(0), 3),
-        refused(
+        fails(
             "silence always",
-            script().always(Manifest, at(Point::Answer, End::Stall)),
+            Manifest,
+            at(Answer, Stall),
             Unreachable,
             &["3 attempts", "no answer"],
         )
         .hasty()
         .asks(Manifest, 3),
-        refused(
-            "a layer drips",
-            script().always(Layer(0), drip(1, 50)),
-            Unreachable,
-            &["too slow"],
-        )
-        .patience(|patience| {
-            patience.slow_start = SHORT;
-            patience.slowest_rate = 1 << 20;
-        })
-        .asks_about(Layer(0), 1..=3),
-        refused(
-            "the manifest drips",
-            script().always(Manifest, drip(1, 50)),
-            Unreachable,
-            &["within"],
-        )
-        .patience(|patience| {
-            patience.slow_start = SHORT;
-            patience.slowest_rate = 1 << 20;
-            patience.budget = Duration::from_secs(1);
-        })
-        .asks_about(Manifest, 1..=3),
+        slow("a layer drips", Layer(0), &["too slow"]).asks_about(Layer(0), 1..=3),
+        slow("the manifest drips", Manifest, &["within"])
+            .patience(|patience| patience.budget = Duration::from_secs(1))
+            .asks_about(Manifest, 1..=3),
         pulled(
             "a layer comes in small pieces",
-            script().always(Layer(0), drip(2000, 10)),
+            script().always(Layer(0), [drip(2000, 10)]),
         )
         .ranges(&[0]),
         pulled(

@@ -4,10 +4,11 @@ use What::{Config, Layer, Manifest};
 use fault_registry::{Action, What};
 use imagepuller::error::Kind::{Denied, Unreachable};
 
-use crate::row::{Row, pulled, refused, script};
+use crate::row::{Row, fails, pulled, script, taken};
 
 pub fn rows() -> Vec<Row> {
-    let raw = |text: &str| [Action::Raw(text.to_owned())];
+    let raw = |text: &str| Action::Raw(text.to_owned());
+    let unread = |name, what, fault: Action| fails(name, what, fault, Unreachable, &[]);
     vec![
         pulled(
             "fifty headers more",
@@ -19,81 +20,53 @@ pub fn rows() -> Vec<Row> {
             script().always(Layer(0), [Action::LongHeader(10_000)]),
         )
         .ranges(&[0]),
-        refused(
+        unread(
             "ten thousand headers",
-            script().always(Manifest, [Action::ManyHeaders(10_000)]),
-            Unreachable,
-            &[],
+            Manifest,
+            Action::ManyHeaders(10_000),
         ),
-        refused(
+        unread(
             "a header of a mebibyte",
-            script().always(Layer(0), [Action::LongHeader(1 << 20)]),
-            Unreachable,
-            &[],
+            Layer(0),
+            Action::LongHeader(1 << 20),
         ),
-        refused(
+        unread(
             "a header of four mebibytes",
-            script().always(Config, [Action::LongHeader(4 << 20)]),
-            Unreachable,
-            &[],
+            Config,
+            Action::LongHeader(4 << 20),
         ),
-        refused(
+        unread(
             "the token's header of a mebibyte",
-            script().always(What::Token, [Action::LongHeader(1 << 20)]),
-            Unreachable,
-            &[],
+            What::Token,
+            Action::LongHeader(1 << 20),
         ),
-        pulled(
-            "three interim answers",
-            script().always(Manifest, [Action::Interim(Some(3))]),
-        )
-        .asks(Manifest, 1),
-        refused(
-            "endless interim answers",
-            script().always(Manifest, [Action::Interim(None)]),
-            Unreachable,
-            &[],
-        )
-        .hasty()
-        .patience(|patience| patience.budget = std::time::Duration::from_secs(2)),
-        refused(
+        taken("three interim answers", Manifest, Action::Interim(Some(3))),
+        unread("endless interim answers", Manifest, Action::Interim(None))
+            .hasty()
+            .patience(|patience| patience.budget = std::time::Duration::from_secs(2)),
+        unread(
             "another protocol's greeting",
-            script().always(Manifest, raw("220 mail.example ESMTP\r\n")),
-            Unreachable,
-            &[],
+            Manifest,
+            raw("220 mail.example ESMTP\r\n"),
         ),
-        refused(
+        unread(
             "a web page without a head",
-            script().always(Layer(0), raw("<html></html>\r\n\r\n")),
-            Unreachable,
-            &[],
+            Layer(0),
+            raw("<html></html>\r\n\r\n"),
         ),
-        refused(
+        unread(
             "a status of five digits",
-            script().always(Layer(0), raw("HTTP/1.1 20000 OK\r\n\r\n")),
-            Unreachable,
-            &[],
+            Layer(0),
+            raw("HTTP/1.1 20000 OK\r\n\r\n"),
         ),
-        refused(
-            "nothing but line ends",
-            script().always(Manifest, raw("\r\n\r\n\r\n\r\n")),
-            Unreachable,
-            &[],
-        ),
-        refused(
+        unread("nothing but line ends", Manifest, raw("\r\n\r\n\r\n\r\n")),
+        fails(
             "a switch of protocols",
-            script().always(
-                Manifest,
-                raw("HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"),
-            ),
+            Manifest,
+            raw("HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"),
             Denied,
             &["101"],
         ),
-        refused(
-            "zeros",
-            script().always(Manifest, raw(&"\0".repeat(1 << 20))),
-            Unreachable,
-            &[],
-        ),
+        unread("zeros", Manifest, raw(&"\0".repeat(1 << 20))),
     ]
 }

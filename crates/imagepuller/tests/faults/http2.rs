@@ -5,7 +5,7 @@ use What::{Config, Layer, Manifest};
 use fault_registry::{Action, Bytes, End, Http, Http2Fault, Length, Script, What};
 use imagepuller::error::Kind::{Data, Unreachable};
 
-use crate::row::{Row, pulled, refused, script};
+use crate::row::{Row, again, fails, pulled, refused, script};
 
 pub fn rows() -> Vec<Row> {
     let fault = |fault| [Action::Http2(fault)];
@@ -19,83 +19,78 @@ pub fn rows() -> Vec<Row> {
         pulled("HTTP/2 without faults", script())
             .asks(Manifest, 1)
             .ranges(&[0]),
-        pulled(
-            "the manifest's stream is reset once",
-            script().once(Manifest, reset(8, 0)),
-        )
-        .asks(Manifest, 2),
-        pulled(
+        again("the manifest's stream is reset once", Manifest, reset(8, 0)),
+        again(
             "the manifest's stream is refused once",
-            script().once(Manifest, reset(7, 0)),
-        )
-        .asks(Manifest, 2),
+            Manifest,
+            reset(7, 0),
+        ),
         // A reset may overtake the data before it, so where the layer goes on is not certain.
-        pulled(
-            "a layer's stream is reset once",
-            script().once(Layer(0), reset(2, 1000)),
-        )
-        .asks(Layer(0), 2),
+        again("a layer's stream is reset once", Layer(0), reset(2, 1000)),
         pulled(
             "the server goes away in a layer",
             script().once(Layer(0), away(0, 1000)),
         )
         .asks_about(Layer(0), 2..=3),
-        pulled(
-            "the server goes away in anger",
-            script().once(Config, away(11, 0)),
-        )
-        .asks(Config, 2),
-        pulled(
+        again("the server goes away in anger", Config, away(11, 0)),
+        again(
             "the connection is reset in a layer",
-            script().once(Layer(0), [Action::cut(1000, End::Reset)]),
-        )
-        .asks(Layer(0), 2),
+            Layer(0),
+            [Action::cut(1000, End::Reset)],
+        ),
         pulled(
             "a layer stands still over HTTP/2",
             script().once(Layer(0), [Action::cut(1000, End::Stall)]),
         )
         .hasty()
         .ranges(&[0, 1000]),
-        refused(
+        fails(
             "the manifest's stream is always reset",
-            script().always(Manifest, reset(2, 0)),
+            Manifest,
+            reset(2, 0),
             Unreachable,
             &["3 attempts"],
         )
         .asks(Manifest, 3),
-        refused(
+        fails(
             "another layer over HTTP/2",
-            script().always(Layer(0), [Action::Body(Bytes::Flipped)]),
+            Layer(0),
+            [Action::Body(Bytes::Flipped)],
             Data,
             &["layer"],
         ),
-        refused(
+        fails(
             "more data than announced",
-            script().always(Manifest, [Action::Length(Length::Off(-10))]),
+            Manifest,
+            [Action::Length(Length::Off(-10))],
             Unreachable,
             &["3 attempts"],
         ),
-        refused(
+        fails(
             "less data than announced",
-            script().always(Manifest, [Action::Length(Length::Off(10))]),
+            Manifest,
+            [Action::Length(Length::Off(10))],
             Unreachable,
             &["3 attempts"],
         ),
-        refused(
+        fails(
             "an endless manifest over HTTP/2",
-            script().always(Manifest, [Action::Body(Bytes::Endless)]),
+            Manifest,
+            [Action::Body(Bytes::Endless)],
             Data,
             &["more than"],
         ),
-        refused(
+        fails(
             "ten thousand headers over HTTP/2",
-            script().always(Manifest, [Action::ManyHeaders(10_000)]),
+            Manifest,
+            [Action::ManyHeaders(10_000)],
             Unreachable,
             &[],
         ),
-        refused(
+        fails(
             "a header of a mebibyte over HTTP/2",
-            script().always(Manifest, [Action::LongHeader(1 << 20)]),
+            Manifest,
+            [Action::LongHeader(1 << 20)],
             Unreachable,
             &[],
         ),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use What::{Config, Index, Layer, Manifest};
 use fault_registry::{Action, Bytes, End, Image, Point, Script, What};
 
-use crate::row::{Row, pulled, script};
+use crate::row::{Row, pulled, script, taken};
 use crate::stage::noise;
 
 pub fn rows() -> Vec<Row> {
@@ -33,25 +33,21 @@ pub fn rows() -> Vec<Row> {
             script().always(Index, [Action::status(404)]),
         )
         .other(anonymous(), 1..=5),
-        pulled(
-            "a mirror that lost a layer",
-            script().always(Layer(1), [Action::status(404)]),
-        )
-        .other(anonymous(), 1..=1)
-        .asks(Layer(0), 1)
-        .asks(Layer(1), 1),
-        pulled(
+        taken("a mirror that lost a layer", Layer(1), 404)
+            .other(anonymous(), 1..=1)
+            .asks(Layer(0), 1),
+        taken(
             "a mirror with another manifest",
-            script().always(Manifest, [Action::Body(Bytes::Flipped)]),
+            Manifest,
+            [Action::Body(Bytes::Flipped)],
         )
-        .other(anonymous(), 1..=5)
-        .asks(Manifest, 1),
-        pulled(
+        .other(anonymous(), 1..=5),
+        taken(
             "a mirror with another layer",
-            script().always(Layer(0), [Action::Body(Bytes::Flipped)]),
+            Layer(0),
+            [Action::Body(Bytes::Flipped)],
         )
-        .other(anonymous(), 1..=2)
-        .asks(Layer(0), 1),
+        .other(anonymous(), 1..=2),
         pulled(
             "a mirror that breaks off layers",
             script().always(Layer(0), [Action::cut(0, End::Reset)]),

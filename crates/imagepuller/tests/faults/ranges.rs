@@ -5,7 +5,7 @@ use What::{Config, Layer, Manifest};
 use fault_registry::{Action, End, RangeLie, Script, What};
 use imagepuller::error::Kind::{Data, Denied};
 
-use crate::row::{Row, pulled, refused, script};
+use crate::row::{Row, ends, pulled, refused, script};
 
 pub fn rows() -> Vec<Row> {
     let cut = || script().once(Layer(0), [Action::cut(1000, End::Close)]);
@@ -66,20 +66,20 @@ pub fn rows() -> Vec<Row> {
             &["206"],
         )
         .ranges(&[0]),
-        refused(
+        ends(
             "a part of a manifest",
-            script().always(Manifest, [Action::Range(RangeLie::Unasked)]),
+            Manifest,
+            [Action::Range(RangeLie::Unasked)],
             Denied,
             &["206"],
-        )
-        .asks(Manifest, 1),
-        refused(
+        ),
+        ends(
             "416 for a config",
-            script().always(Config, [Action::Range(RangeLie::Refused)]),
+            Config,
+            [Action::Range(RangeLie::Refused)],
             Denied,
             &["416"],
-        )
-        .asks(Config, 1),
+        ),
     ]
 }
 

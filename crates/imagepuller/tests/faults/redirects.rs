@@ -4,7 +4,7 @@ use What::{Config, Index, Layer, Manifest};
 use fault_registry::{Action, End, Script, What};
 use imagepuller::error::Kind::{Data, Denied, Unreachable};
 
-use crate::row::{Row, pulled, refused, script};
+use crate::row::{Row, again, ends, fails, pulled, refused, script};
 
 pub fn rows() -> Vec<Row> {
     let layer = |to: &str| script().always(Layer(0), [Action::redirect(to)]);
@@ -16,21 +16,21 @@ pub fn rows() -> Vec<Row> {
     let nowhere =
         |name, to: &str, kind, words| refused(name, layer(to), kind, words).asks(Layer(0), 1);
     vec![
-        pulled(
+        again(
             "a path of its own",
-            script().once(Layer(0), [Action::redirect("/hops/0{path}")]),
-        )
-        .asks(Layer(0), 2),
-        pulled(
+            Layer(0),
+            [Action::redirect("/hops/0{path}")],
+        ),
+        again(
             "an address of its own",
-            script().once(Layer(0), [Action::redirect("{base}/hops/0{path}")]),
-        )
-        .asks(Layer(0), 2),
-        pulled(
+            Layer(0),
+            [Action::redirect("{base}/hops/0{path}")],
+        ),
+        again(
             "a chain of three",
-            script().once(Layer(0), [Action::redirect("/hops/3{path}")]),
-        )
-        .asks(Layer(0), 2),
+            Layer(0),
+            [Action::redirect("/hops/3{path}")],
+        ),
         refused(
             "a chain of thirty",
             layer("/hops/30{path}"),
@@ -39,9 +39,10 @@ pub fn rows() -> Vec<Row> {
         )
         .asks_about(What::Unknown, 1..=12),
         refused("a loop", layer("{base}{path}"), Data, &["redirects"]).asks_about(Layer(0), 2..=12),
-        refused(
+        fails(
             "a loop of the index",
-            script().always(Index, [Action::redirect("{path}")]),
+            Index,
+            [Action::redirect("{path}")],
             Data,
             &["redirects"],
         ),
@@ -152,17 +153,12 @@ pub fn rows() -> Vec<Row> {
         ),
         nowhere("no host", "https://", Data, &["no HTTP address"]),
         refused("an empty address", layer(""), Data, &["redirects"]),
-        refused(
-            "no Location",
-            script().always(Layer(0), [Action::status(307)]),
-            Data,
-            &["redirects"],
-        )
-        .asks(Layer(0), 1),
+        ends("no Location", Layer(0), 307, Data, &["redirects"]),
         refused("to a 404", layer("/v2/nothing"), Denied, &["404"]).asks(Layer(0), 1),
-        refused(
+        fails(
             "a config elsewhere, and another one",
-            script().always(Config, [Action::redirect("{other}/v2/x/manifests/latest")]),
+            Config,
+            [Action::redirect("{other}/v2/x/manifests/latest")],
             Data,
             &["configuration"],
         )

@@ -3,9 +3,9 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use fault_registry::{Http, Image, Login, Script, What};
 use imagepuller::error::Kind;
 use registry_client::patience::Patience;
+use fault_registry::{Action, Http, Image, Login, Script, What};
 
 use crate::support::{PASSWORD, USER};
 
@@ -73,6 +73,59 @@ pub fn refused(name: &'static str, script: Script, kind: Kind, words: &[&'static
 /// A row that may end both ways.
 pub fn harmless(name: &'static str, script: Script) -> Row {
     Row::new(name, script, Outcome::Harmless)
+}
+
+/// A row that ends with the image, although one answer for this is faulty: it is asked for twice.
+pub fn again(name: &'static str, what: What, faults: impl Into<Faults>) -> Row {
+    pulled(name, script().once(what.clone(), faults.into().0)).asks(what, 2)
+}
+
+/// A row that ends with the image, although every answer for this is odd: it is asked for once.
+pub fn taken(name: &'static str, what: What, faults: impl Into<Faults>) -> Row {
+    pulled(name, script().always(what.clone(), faults.into().0)).asks(what, 1)
+}
+
+/// A row in which every answer for this is faulty, which ends with an error.
+pub fn fails(
+    name: &'static str,
+    what: What,
+    faults: impl Into<Faults>,
+    kind: Kind,
+    words: &[&'static str],
+) -> Row {
+    refused(name, script().always(what, faults.into().0), kind, words)
+}
+
+/// The same; and this is asked for once, because asking again does not help.
+pub fn ends(
+    name: &'static str,
+    what: What,
+    faults: impl Into<Faults>,
+    kind: Kind,
+    words: &[&'static str],
+) -> Row {
+    fails(name, what.clone(), faults, kind, words).asks(what, 1)
+}
+
+/// What is wrong with an answer: something, several things, or only its status.
+pub struct Faults(Vec<Action>);
+
+impl From<Action> for Faults {
+    fn from(action: Action) -> Self {
+        Self(vec![action])
+    }
+}
+
+impl<const N: usize> From<[Action; N]> for Faults {
+    fn from(actions: [Action; N]) -> Self {
+        Self(actions.into())
+    }
+}
+
+impl From<u16> for Faults {
+    fn from(status: u16) -> Self {
+        Action::status(status).into()
+    }
 }
 
 impl Row {

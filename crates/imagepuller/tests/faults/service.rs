@@ -8,7 +8,7 @@ use fault_registry::{Action, Bytes, End, RangeLie, What};
 use imagepuller::error::Kind;
 use imagepuller::error::Kind::{Data, Denied};
 
-use crate::row::{Outcome, Row, TOKEN, pulled, refused, script};
+use crate::row::{Outcome, Row, TOKEN, fails, pulled, refused, script};
 use crate::stage::{Stage, noise};
 use crate::support::Puller;
 
@@ -19,30 +19,16 @@ fn rows() -> Vec<Row> {
     let endless = [Action::Body(Bytes::Endless)];
     let cut = || [Action::cut(1000, End::Reset)];
     vec![
-        refused(
-            "no manifest",
-            script().always(Manifest, [Action::status(404)]),
-            Denied,
-            &["404"],
-        ),
-        refused(
+        fails("no manifest", Manifest, 404, Denied, &["404"]),
+        fails(
             "another manifest",
-            script().always(Manifest, flipped()),
+            Manifest,
+            flipped(),
             Data,
             &["is not the content"],
         ),
-        refused(
-            "an endless layer",
-            script().always(Layer(0), endless),
-            Data,
-            &["more bytes"],
-        ),
-        refused(
-            "another layer",
-            script().always(Layer(0), flipped()),
-            Data,
-            &["layer"],
-        ),
+        fails("an endless layer", Layer(0), endless, Data, &["more bytes"]),
+        fails("another layer", Layer(0), flipped(), Data, &["layer"]),
         refused(
             "another rest",
             {

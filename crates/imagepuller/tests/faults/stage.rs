@@ -15,7 +15,7 @@ use vm_harness::Scratch;
 use crate::place::Place;
 use crate::row::Row;
 use crate::seen::{Seen, check_other, check_requests, ensure};
-use crate::support::{PASSWORD, USER, entry, is_root};
+use crate::support::{PASSWORD, USER, entry};
 use crate::watch::{Growth, lock, log};
 
 /// How much larger this process may get in a row; everything the registries have is a few hundred
@@ -46,10 +46,8 @@ pub fn alone() -> MutexGuard<'static, ()> {
 
 /// Plays the rows of a table one after another. They are made when it is their turn: some hold
 /// bombs, and making these once let the memory grow in a row of another test.
-pub fn play(test: &str, rows: impl FnOnce() -> Vec<Row>) {
-    if !is_root(test) {
-        return;
-    }
+pub fn play(rows: impl FnOnce() -> Vec<Row>) {
+    vm_harness::needs_root!();
     let _alone = alone();
     let rows = rows();
     let stage = Stage::new();

@@ -4,12 +4,16 @@ use What::{Config, Index, Layer, Manifest};
 use fault_registry::{Action, What};
 use imagepuller::error::Kind::{Data, Denied, Unreachable};
 
-use crate::row::{Row, pulled, refused, script};
+use crate::row::{Row, again, ends, fails, pulled, refused, script};
 
 pub fn rows() -> Vec<Row> {
     let later = |code, when| Action::status_with(code, "Retry-After", when);
     let past = "Wed, 21 Oct 2015 07:28:00 GMT";
     let far = "Fri, 31 Dec 9999 23:59:59 GMT";
+    let thrice = |name, what: What, code: u16, word| {
+        let fails = fails(name, what.clone(), code, Unreachable, &["3 attempts", word]);
+        fails.asks(what, 3)
+    };
     vec![
         pulled("no fault at all", script())
             .asks(Index, 1)
@@ -18,21 +22,9 @@ pub fn rows() -> Vec<Row> {
             .asks(Layer(0), 1)
             .asks(Layer(1), 1)
             .asks(What::Token, 1),
-        pulled(
-            "503 for the index once",
-            script().once(Index, [Action::status(503)]),
-        )
-        .asks(Index, 2),
-        pulled(
-            "502 for the manifest once",
-            script().once(Manifest, [Action::status(502)]),
-        )
-        .asks(Manifest, 2),
-        pulled(
-            "500 for the config once",
-            script().once(Config, [Action::status(500)]),
-        )
-        .asks(Config, 2),
+        again("503 for the index once", Index, 503),
+        again("502 for the manifest once", Manifest, 502),
+        again("500 for the config once", Config, 500),
         pulled(
             "504 for a layer twice",
             script().times(Layer(0), 1..=2, [Action::status(504)]),
@@ -40,71 +32,37 @@ pub fn rows() -> Vec<Row> {
         .asks(Layer(0), 3)
         .asks(Layer(1), 1)
         .ranges(&[0, 0, 0]),
-        pulled("408 once", script().once(Manifest, [Action::status(408)])).asks(Manifest, 2),
-        pulled("429 once", script().once(Manifest, [Action::status(429)])).asks(Manifest, 2),
-        pulled("429 and at once", script().once(Index, [later(429, "0")])).asks(Index, 2),
-        pulled(
-            "429 and in a second",
-            script().once(Index, [later(429, "1")]),
-        )
-        .asks(Index, 2),
-        pulled(
-            "503 and after a past date",
-            script().once(Config, [later(503, past)]),
-        )
-        .asks(Config, 2),
-        pulled(
-            "503 and soon",
-            script().once(Layer(1), [later(503, "soon")]),
-        )
-        .asks(Layer(1), 2),
-        pulled(
-            "503 and before now",
-            script().once(Layer(1), [later(503, "-1")]),
-        )
-        .asks(Layer(1), 2),
-        refused(
+        again("408 once", Manifest, 408),
+        again("429 once", Manifest, 429),
+        again("429 and at once", Index, later(429, "0")),
+        again("429 and in a second", Index, later(429, "1")),
+        again("503 and after a past date", Config, later(503, past)),
+        again("503 and soon", Layer(1), later(503, "soon")),
+        again("503 and before now", Layer(1), later(503, "-1")),
+        ends(
             "429 and in an hour",
-            script().always(Index, [later(429, "3600")]),
+            Index,
+            later(429, "3600"),
             Unreachable,
             &["429", "3600 s"],
-        )
-        .asks(Index, 1),
-        refused(
+        ),
+        ends(
             "503 and in more seconds than there are",
-            script().always(Layer(0), [later(503, "99999999999999999999999")]),
+            Layer(0),
+            later(503, "99999999999999999999999"),
             Unreachable,
             &["503", "tried again in"],
-        )
-        .asks(Layer(0), 1),
-        refused(
+        ),
+        ends(
             "503 and in eight thousand years",
-            script().always(Manifest, [later(503, far)]),
+            Manifest,
+            later(503, far),
             Unreachable,
             &["503"],
-        )
-        .asks(Manifest, 1),
-        refused(
-            "429 always",
-            script().always(Manifest, [Action::status(429)]),
-            Unreachable,
-            &["3 attempts", "429"],
-        )
-        .asks(Manifest, 3),
-        refused(
-            "503 always",
-            script().always(Index, [Action::status(503)]),
-            Unreachable,
-            &["3 attempts", "503"],
-        )
-        .asks(Index, 3),
-        refused(
-            "500 for a layer always",
-            script().always(Layer(1), [Action::status(500)]),
-            Unreachable,
-            &["3 attempts", "500"],
-        )
-        .asks(Layer(1), 3),
+        ),
+        thrice("429 always", Manifest, 429, "429"),
+        thrice("503 always", Index, 503, "503"),
+        thrice("500 for a layer always", Layer(1), 500, "500"),
         refused(
             "408, 502 and 503 in turn",
             script()
@@ -115,75 +73,16 @@ pub fn rows() -> Vec<Row> {
             &["3 attempts", "408", "502", "503"],
         )
         .asks(Manifest, 3),
-        refused(
-            "404 for the manifest",
-            script().always(Manifest, [Action::status(404)]),
-            Denied,
-            &["404"],
-        )
-        .asks(Manifest, 1),
-        refused(
-            "404 for a layer",
-            script().always(Layer(1), [Action::status(404)]),
-            Denied,
-            &["404", "blobs"],
-        )
-        .asks(Layer(1), 1),
-        refused(
-            "403 for the index",
-            script().always(Index, [Action::status(403)]),
-            Denied,
-            &["403"],
-        )
-        .asks(Index, 1),
-        refused(
-            "403 for the config",
-            script().always(Config, [Action::status(403)]),
-            Denied,
-            &["403"],
-        )
-        .asks(Config, 1),
-        refused(
-            "401 in spite of a good token",
-            script().always(Index, [Action::status(401)]),
-            Denied,
-            &["401"],
-        )
-        .asks_about(Index, 1..=2),
-        refused(
-            "501",
-            script().always(Manifest, [Action::status(501)]),
-            Denied,
-            &["501"],
-        )
-        .asks(Manifest, 1),
-        refused(
-            "418",
-            script().always(Config, [Action::status(418)]),
-            Denied,
-            &["418"],
-        )
-        .asks(Config, 1),
-        refused(
-            "204 without content",
-            script().always(Layer(0), [Action::status(204)]),
-            Denied,
-            &["204"],
-        )
-        .asks(Layer(0), 1),
-        refused(
-            "304 for who has nothing",
-            script().always(Manifest, [Action::status(304)]),
-            Denied,
-            &["304"],
-        )
-        .asks(Manifest, 1),
-        refused(
-            "200 without content",
-            script().always(Manifest, [Action::status(200)]),
-            Data,
-            &["manifest"],
-        )
-        .asks(Manifest, 1),
+        ends("404 for the manifest", Manifest, 404, Denied, &["404"]),
+        ends("404 for a layer", Layer(1), 404, Denied, &["404", "blobs"]),
+        ends("403 for the index", Index, 403, Denied, &["403"]),
+        ends("403 for the config", Config, 403, Denied, &["403"]),
+        fails("401 in spite of a good token", Index, 401, Denied, &["401"])
+            .asks_about(Index, 1..=2),
+        ends("501", Manifest, 501, Denied, &["501"]),
+        ends("418", Config, 418, Denied, &["418"]),
+        ends("204 without content", Layer(0), 204, Denied, &["204"]),
+        ends("304 for who has nothing", Manifest, 304, Denied, &["304"]),
+        ends("200 without content", Manifest, 200, Data, &["manifest"]),
     ]
 }

@@ -4,7 +4,7 @@ use What::{Index, Layer, Manifest, Token};
 use fault_registry::{Action, Bytes, End, Login, Rule, Script, What};
 use imagepuller::error::Kind::{Data, Denied, Unreachable};
 
-use crate::row::{Row, TOKEN, pulled, refused, script};
+use crate::row::{Row, TOKEN, again, ends, fails, pulled, refused, script};
 use crate::support::{PASSWORD, USER};
 
 pub fn rows() -> Vec<Row> {
@@ -14,93 +14,67 @@ pub fn rows() -> Vec<Row> {
         script().rule(rule)
     };
     let login = |login| Script::new().login(login);
-    let bearer = || Login::bearer(USER, PASSWORD, TOKEN);
+    let good_for = |uses| {
+        let uses = Some(uses);
+        login(Login {
+            uses,
+            ..Login::bearer(USER, PASSWORD, TOKEN)
+        })
+    };
+    let text = |text: &str| Action::Body(Bytes::Text(text.to_owned()));
+    let challenged = |name, text: &str, words| refused(name, challenge(text), Denied, words);
     vec![
         pulled("a password is enough", login(Login::basic(USER, PASSWORD)))
             .asks(Token, 0)
             .asks(Index, 1),
-        pulled(
-            "500 for the token once",
-            script().once(Token, [Action::status(500)]),
-        )
-        .asks(Token, 2),
-        pulled(
-            "429 for the token once",
-            script().once(Token, [Action::status(429)]),
-        )
-        .asks(Token, 2),
-        pulled(
+        again("500 for the token once", Token, 500),
+        again("429 for the token once", Token, 429),
+        again(
             "the token's connection is reset once",
-            script().once(Token, [Action::cut(3, End::Reset)]),
-        )
-        .asks(Token, 2),
-        refused(
+            Token,
+            Action::cut(3, End::Reset),
+        ),
+        fails(
             "503 for the token always",
-            script().always(Token, [Action::status(503)]),
+            Token,
+            503,
             Unreachable,
             &["503"],
         )
         .asks(Token, 3),
-        refused(
+        ends(
             "401 for the token",
-            script().always(Token, [Action::status(401)]),
+            Token,
+            401,
             Denied,
             &["token server", "401"],
-        )
-        .asks(Token, 1),
-        refused(
-            "404 for the token",
-            script().always(Token, [Action::status(404)]),
-            Data,
-            &["404"],
-        )
-        .asks(Token, 1),
-        refused(
+        ),
+        ends("404 for the token", Token, 404, Data, &["404"]),
+        ends(
             "the token is no JSON",
-            script().always(Token, [Action::Body(Bytes::Text("<html>".to_owned()))]),
-            Data,
-            &["token"],
-        )
-        .asks(Token, 1),
-        refused(
-            "the token is endless",
-            script().always(Token, [Action::Body(Bytes::Endless)]),
-            Data,
-            &["more than"],
-        )
-        .asks(Token, 1),
-        refused(
-            "the token holds a line break",
-            script().always(
-                Token,
-                [Action::Body(Bytes::Text(
-                    r#"{"token": "a\r\nHost: b"}"#.to_owned(),
-                ))],
-            ),
+            Token,
+            text("<html>"),
             Data,
             &["token"],
         ),
-        pulled(
-            "a token is good twice",
-            login(Login {
-                uses: Some(2),
-                ..bearer()
-            }),
-        )
-        .asks(Token, 3),
-        pulled(
-            "a token ends between the layers",
-            login(Login {
-                uses: Some(4),
-                ..bearer()
-            }),
-        )
-        .asks(Token, 2),
+        ends(
+            "the token is endless",
+            Token,
+            [Action::Body(Bytes::Endless)],
+            Data,
+            &["more than"],
+        ),
+        fails(
+            "the token holds a line break",
+            Token,
+            text(r#"{"token": "a\r\nHost: b"}"#),
+            Data,
+            &["token"],
+        ),
+        pulled("a token is good twice", good_for(2)).asks(Token, 3),
+        pulled("a token ends between the layers", good_for(4)).asks(Token, 2),
         pulled("a token ends in the middle of a layer", {
-            let login = login(Login {
-                uses: Some(5),
-                ..bearer()
-            });
+            let login = good_for(5);
             login.once(Layer(0), [Action::cut(1000, End::Reset)])
         })
         .asks(Token, 2)
@@ -112,50 +86,45 @@ pub fn rows() -> Vec<Row> {
             &["401"],
         )
         .asks(Index, 0),
-        refused(
+        challenged(
             "no token server is named",
-            challenge("Bearer service=\"x\""),
-            Denied,
+            "Bearer service=\"x\"",
             &["token server"],
         )
         .asks(Token, 0),
-        refused(
+        challenged(
             "the token server has no address",
-            challenge("Bearer realm=\"not an address\""),
-            Denied,
+            "Bearer realm=\"not an address\"",
             &["address"],
         ),
-        refused(
+        challenged(
             "the token server is a file",
-            challenge("Bearer realm=\"file:///etc/passwd\""),
-            Denied,
+            "Bearer realm=\"file:///etc/passwd\"",
             &["no HTTP address"],
         ),
-        refused(
+        challenged(
             "the token server is plain",
-            challenge("Bearer realm=\"{other}/token\""),
-            Denied,
+            "Bearer realm=\"{other}/token\"",
             &["plain HTTP"],
         )
         .other(Script::new(), 0..=0)
         .plain(),
-        refused(
+        challenged(
             "only an unknown scheme is offered",
-            challenge("Negotiate"),
-            Denied,
+            "Negotiate",
             &["negotiate"],
         )
         .asks(Token, 0),
-        refused(
+        challenged(
             "a challenge without end",
-            challenge(&format!("Bearer {}", "a=b,".repeat(20_000))),
-            Denied,
+            &format!("Bearer {}", "a=b,".repeat(20_000)),
             &["token server"],
         ),
         // The token is asked for with the password, and that stays here.
-        refused(
+        fails(
             "the token server redirects to another host",
-            script().always(Token, [Action::redirect("{other}/token")]),
+            Token,
+            [Action::redirect("{other}/token")],
             Data,
             &["404"],
         )

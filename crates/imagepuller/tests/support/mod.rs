@@ -4,7 +4,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     dead_code,
-    reason = "test code; each test file uses a part of it"
+    reason = "test code; each test program uses a part of it"
 )]
 
 use std::fs;
@@ -12,7 +12,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use rustix::process::{Pid, Signal, kill_process};
 use test_http::pki::Authority;
+use fault_registry::{Content, FaultRegistry, Http, Script, Tls};
+use vm_harness::layout::{self, Layout};
 use vm_harness::{Registry, Scratch};
 
 pub const USER: &str = "puller";
@@ -21,30 +25,86 @@ pub const PASSWORD: &str = "correct horse";
 /// Only a machine that is very busy, or a fault, takes so long.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-pub use vm_harness::is_root;
+/// Waits until something holds; `complaint` is made where it never does.
+pub fn wait_until<C: std::fmt::Display>(
+    complaint: impl Fn() -> C,
+    mut holds: impl FnMut() -> bool,
+) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < LIMIT, "{}", complaint());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The program under test, with nothing to read.
+pub fn imagepuller<A: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = A>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_imagepuller"));
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// Ends a process as a service manager does.
+pub fn signal(process: &Child, signal: Signal) {
+    kill_process(Pid::from_child(process), signal).unwrap();
+}
+
+/// The names in a directory, in order.
+pub fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).unwrap();
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+/// Bytes that do not get smaller by compression.
+pub fn noise(length: usize, seed: u32) -> Vec<u8> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    };
+    (0..length).map(|_| next()).collect()
+}
+
+/// A registry that does as a script says, over TLS as `localhost`, and the document that opens it.
+pub fn misbehaving(content: Content, script: Script) -> (FaultRegistry, String) {
+    let authority = Authority::new("misbehaving").unwrap();
+    let tls = Tls {
+        identity: &authority.sign(&["localhost"]).unwrap(),
+        name: "localhost",
+        http: Http::One,
+    };
+    let registry = FaultRegistry::start(content, script, Some(&tls)).unwrap();
+    let document = entry("localhost", USER, PASSWORD, authority.certificate());
+    (registry, document)
+}
 
 /// A registry with an image, and the document that opens it.
 pub struct Site {
     pub scratch: Scratch,
     pub authority: Authority,
     pub registry: Registry,
-    pub layout: vm_harness::layout::Layout,
+    pub layout: Layout,
 }
 
 impl Site {
+    /// With an image of real files.
     pub fn start() -> Self {
+        let site = Self::with(|path| layout::sample(path).unwrap());
+        site.push(&site.layout);
+        site
+    }
+
+    /// With an image that is not pushed yet.
+    pub fn with(make: impl FnOnce(&Path) -> Layout) -> Self {
         let scratch = Scratch::new().unwrap();
         let authority = Authority::new("test authority").unwrap();
-        let registry = Registry::start(
-            &scratch,
-            &authority,
-            &["localhost", "registry.corp"],
-            USER,
-            PASSWORD,
-        )
-        .unwrap();
-        let layout = vm_harness::layout::sample(&scratch.path().join("layout")).unwrap();
-        registry.push(&scratch, &layout.path, "team/app").unwrap();
+        let names = ["localhost", "registry.corp"];
+        let registry = Registry::start(&scratch, &authority, &names, USER, PASSWORD).unwrap();
+        let layout = make(&scratch.path().join("layout"));
         Self {
             scratch,
             authority,
@@ -53,12 +113,21 @@ impl Site {
         }
     }
 
+    pub fn push(&self, image: &Layout) {
+        let registry = &self.registry;
+        registry
+            .push(&self.scratch, &image.path, "team/app")
+            .unwrap();
+    }
+
     pub fn image(&self) -> String {
-        format!(
-            "localhost:{}/team/app@{}",
-            self.registry.port(),
-            self.layout.manifest
-        )
+        self.image_at("localhost")
+    }
+
+    /// The image, when the registry is called so.
+    pub fn image_at(&self, host: &str) -> String {
+        let (port, digest) = (self.registry.port(), &self.layout.manifest);
+        format!("{host}:{port}/team/app@{digest}")
     }
 
     /// The document that fits, for any name of the registry.
@@ -74,30 +143,47 @@ pub fn entry(name: &str, user: &str, password: &str, ca_certs: &str) -> String {
     )
 }
 
-/// A running `imagepuller serve` with a store of its own on a tmpfs, as in a guest.
+/// A file system in memory, unmounted when dropped.
+pub struct Tmpfs(PathBuf);
+
+impl Tmpfs {
+    pub fn mount(directory: PathBuf, options: &std::ffi::CStr) -> Self {
+        fs::create_dir_all(&directory).unwrap();
+        mount(
+            "tmpfs",
+            &directory,
+            "tmpfs",
+            MountFlags::empty(),
+            Some(options),
+        )
+        .unwrap();
+        Self(directory)
+    }
+}
+
+impl Drop for Tmpfs {
+    fn drop(&mut self) {
+        let _ = unmount(&self.0, UnmountFlags::DETACH);
+    }
+}
+
+/// A running `imagepuller serve`. Ends when dropped, with what it mounted.
 pub struct Puller {
     process: Child,
     directory: PathBuf,
 }
 
 impl Puller {
-    /// Starts it and waits for the socket; no document means no file.
+    /// Starts it with a store of its own on a tmpfs, as in a guest; no document means no file.
     pub fn start(scratch: &Scratch, document: Option<&str>) -> Self {
-        let directory = tempfile::Builder::new()
-            .prefix("puller")
-            .tempdir_in(scratch.path())
-            .unwrap()
-            .keep();
-        let store = directory.join("store");
-        fs::create_dir(&store).unwrap();
-        rustix::mount::mount(
-            "tmpfs",
-            &store,
-            "tmpfs",
-            rustix::mount::MountFlags::empty(),
-            Some(c"mode=700"),
-        )
-        .unwrap();
+        let directory = tempfile::tempdir_in(scratch.path()).unwrap().keep();
+        // Unmounted with all that is below the directory.
+        std::mem::forget(Tmpfs::mount(directory.join("store"), c"mode=700"));
+        Self::start_in(directory, document)
+    }
+
+    /// Starts it with everything below a directory, and waits for the socket.
+    pub fn start_in(directory: PathBuf, document: Option<&str>) -> Self {
         if let Some(document) = document {
             fs::write(directory.join("imagepuller.toml"), document).unwrap();
         }
@@ -120,26 +206,21 @@ impl Puller {
         self.wait();
     }
 
-    /// Where its store is.
-    pub fn store(&self) -> PathBuf {
-        self.directory.join("store/images")
+    /// A file or directory of its store.
+    pub fn store(&self, name: &str) -> PathBuf {
+        self.directory.join("store/images").join(name)
     }
 
     fn wait(&self) {
-        let puller = self;
-        let deadline = Instant::now() + LIMIT;
-        while !puller.socket().exists() {
-            assert!(
-                Instant::now() < deadline,
-                "the service did not listen: {}",
-                puller.log()
-            );
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        wait_until(|| self.log(), || self.socket().exists());
     }
 
     pub fn configure(&self, document: &str) {
-        fs::write(self.directory.join("imagepuller.toml"), document).unwrap();
+        fs::write(self.document(), document).unwrap();
+    }
+
+    pub fn document(&self) -> PathBuf {
+        self.directory.join("imagepuller.toml")
     }
 
     pub fn socket(&self) -> PathBuf {
@@ -154,17 +235,29 @@ impl Puller {
         fs::read_to_string(self.directory.join("log")).unwrap()
     }
 
-    /// Asks for an image with the program's own client.
-    pub fn request(&self, image: &str, bundle: &str) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_imagepuller"))
-            .arg("request")
-            .arg("--socket")
+    /// The program's own client, asking for an image.
+    pub fn client(&self, image: &str, bundle: &str) -> Command {
+        let mut client = imagepuller(["request", "--socket"]);
+        client
             .arg(self.socket())
             .arg(image)
-            .arg(self.directory.join(bundle))
-            .stdin(Stdio::null())
-            .output()
+            .arg(self.directory.join(bundle));
+        client
+    }
+
+    /// The same, started, with nobody to read what it says.
+    pub fn ask(&self, image: &str, bundle: &str) -> Child {
+        let mut client = self.client(image, bundle);
+        client
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
             .unwrap()
+    }
+
+    /// Asks for an image.
+    pub fn request(&self, image: &str, bundle: &str) -> Output {
+        self.client(image, bundle).output().unwrap()
     }
 
     /// Asks for an image that must come; gives the root file system.
@@ -182,7 +275,7 @@ impl Puller {
     pub fn refuse(&self, image: &str, code: i32, words: &[&str]) {
         let count = |name: &str| {
             // The service listens before its store is there.
-            fs::read_dir(self.directory.join("store/images").join(name)).map_or(0, Iterator::count)
+            fs::read_dir(self.store(name)).map_or(0, Iterator::count)
         };
         let containers = count("containers");
         let output = self.request(image, "refused");
@@ -198,45 +291,36 @@ impl Puller {
         );
         assert!(!is_mounted(&self.rootfs("refused")));
         self.wait_for_unfinished();
-        assert_eq!(
-            count("containers"),
-            containers,
-            "a container's directories were left"
-        );
+        assert_eq!(count("containers"), containers, "a container is left");
     }
 
     /// Waits until nothing is unfinished: a layer beside a bad one is given up, and its thread
     /// cleans up when it notices.
     pub fn wait_for_unfinished(&self) {
-        let staging = self.directory.join("store/images/staging");
-        let deadline = Instant::now() + LIMIT;
-        while fs::read_dir(&staging).is_ok_and(|entries| entries.count() > 0) {
-            assert!(Instant::now() < deadline, "an unfinished layer was left");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        let is_clean = || fs::read_dir(self.store("staging")).map_or(0, Iterator::count) == 0;
+        wait_until(|| "an unfinished layer was left", is_clean);
     }
 
     /// Ends it as a service manager does.
     pub fn terminate(&mut self) -> std::process::ExitStatus {
-        let pid = rustix::process::Pid::from_child(&self.process);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        signal(&self.process, Signal::TERM);
         self.process.wait().unwrap()
     }
 }
 
 fn serve(directory: &Path) -> Child {
+    let path = |name: &str| directory.join(name).display().to_string();
     let log = fs::File::options()
         .create(true)
         .append(true)
-        .open(directory.join("log"));
-    Command::new(env!("CARGO_BIN_EXE_imagepuller"))
-        .arg("serve")
-        .arg("--listen")
-        .arg(format!("unix:{}", directory.join("run/socket").display()))
-        .arg("--store")
-        .arg(directory.join("store/images"))
-        .arg("--config")
-        .arg(directory.join("imagepuller.toml"))
+        .open(path("log"));
+    imagepuller(["serve", "--listen", &format!("unix:{}", path("run/socket"))])
+        .args([
+            "--store",
+            &path("store/images"),
+            "--config",
+            &path("imagepuller.toml"),
+        ])
         // What the environment says about proxies must have no effect.
         .env("HTTPS_PROXY", "http://127.0.0.1:1")
         .stderr(log.unwrap())
@@ -249,23 +333,21 @@ impl Drop for Puller {
         let _ = self.process.kill();
         let _ = self.process.wait();
         // Whatever a test mounted below its own directory, deepest first.
-        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-        let ours = self.directory.to_string_lossy().into_owned();
-        let points = mounts.lines().filter_map(|line| line.split(' ').nth(1));
-        for point in points
-            .filter(|point| point.starts_with(&ours))
-            .collect::<Vec<_>>()
-            .into_iter()
-            .rev()
-        {
-            let _ = rustix::mount::unmount(point, rustix::mount::UnmountFlags::DETACH);
+        for point in mount_points().iter().rev() {
+            if Path::new(point).starts_with(&self.directory) {
+                let _ = unmount(point, UnmountFlags::DETACH);
+            }
         }
     }
 }
 
-pub fn is_mounted(path: &Path) -> bool {
+/// Where something is mounted, the first mount first.
+pub fn mount_points() -> Vec<String> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
-    mounts
-        .lines()
-        .any(|line| line.split(' ').nth(1) == path.to_str())
+    let points = mounts.lines().filter_map(|line| line.split(' ').nth(1));
+    points.map(str::to_owned).collect()
+}
+
+pub fn is_mounted(path: &Path) -> bool {
+    mount_points().iter().any(|point| Path::new(point) == path)
 }

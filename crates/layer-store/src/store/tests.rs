@@ -59,10 +59,7 @@ fn a_layer_may_be_published_twice() {
 
 #[test]
 fn privileged_what_cannot_be_removed_does_not_keep_the_service_from_starting() {
-    let name = "privileged_what_cannot_be_removed_does_not_keep_the_service_from_starting";
-    if !vm_harness::is_root(name) {
-        return;
-    }
+    vm_harness::needs_root!();
     let directory = tempfile::tempdir().unwrap();
     drop(Store::open(directory.path()).unwrap());
     let busy = directory.path().join("staging/0");
@@ -90,10 +87,7 @@ fn privileged_what_cannot_be_removed_does_not_keep_the_service_from_starting() {
 /// What was in the way of removing it once lay in `staging` until the next service started.
 #[test]
 fn privileged_what_cannot_be_removed_yet_is_removed_later() {
-    let name = "privileged_what_cannot_be_removed_yet_is_removed_later";
-    if !vm_harness::is_root(name) {
-        return;
-    }
+    vm_harness::needs_root!();
     let directory = tempfile::tempdir().unwrap();
     let store = Store::open(directory.path()).unwrap();
     let (staging, _) = store.stage(&digest()).unwrap();

@@ -17,7 +17,6 @@ use layer_store::mount::overlay;
 use layer_store::store::Store;
 use rustix::mount::{UnmountFlags, unmount};
 use vm_harness::archive::Tar;
-use vm_harness::is_root;
 
 use crate::fixture::{Place, count, digest_of, publish, reopen, try_publish, wait_until};
 
@@ -105,9 +104,7 @@ fn a_handle_keeps_a_layer() {
 
 #[test]
 fn privileged_a_mount_keeps_its_layers_also_across_a_restart() {
-    if !is_root("privileged_a_mount_keeps_its_layers_also_across_a_restart") {
-        return;
-    }
+    vm_harness::needs_root!();
     let site = Site::new();
     let store = site.open();
     let (base, app, other) = (
@@ -141,9 +138,7 @@ fn privileged_a_mount_keeps_its_layers_also_across_a_restart() {
 
 #[test]
 fn privileged_a_mount_counts_in_every_namespace() {
-    if !is_root("privileged_a_mount_counts_in_every_namespace") {
-        return;
-    }
+    vm_harness::needs_root!();
     let site = Site::new();
     let store = site.open();
     let rootfs = site.mount(&store, "rootfs", &[&layer(&store, "one")]);
@@ -164,9 +159,7 @@ fn privileged_a_mount_counts_in_every_namespace() {
 
 #[test]
 fn privileged_the_caretaker_sees_a_mount_go() {
-    if !is_root("privileged_the_caretaker_sees_a_mount_go") {
-        return;
-    }
+    vm_harness::needs_root!();
     let site = Site::new();
     let store = Arc::new(site.open());
     let left = site.path().join("waste/left");
@@ -254,9 +247,7 @@ fn collecting_beside_pulls() {
 
 #[test]
 fn privileged_a_list_says_who_uses_what() {
-    if !is_root("privileged_a_list_says_who_uses_what") {
-        return;
-    }
+    vm_harness::needs_root!();
     let site = Site::new();
     let store = site.open();
     let linked = Tar::default()
@@ -288,9 +279,7 @@ fn privileged_a_list_says_who_uses_what() {
 /// Layers that nobody can tell the users of are all kept.
 #[test]
 fn privileged_a_mount_without_a_list_keeps_everything() {
-    if !is_root("privileged_a_mount_without_a_list_keeps_everything") {
-        return;
-    }
+    vm_harness::needs_root!();
     let site = Site::new();
     let store = site.open();
     let rootfs = site.mount(&store, "rootfs", &[&layer(&store, "one")]);

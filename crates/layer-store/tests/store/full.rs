@@ -8,7 +8,6 @@ use layer_store::Error;
 use layer_store::collect::Keep;
 use layer_store::store::Store;
 use vm_harness::archive::Tar;
-use vm_harness::is_root;
 
 use crate::fixture::{Failed, Small, count, digest_of, publish, try_publish, wait_until};
 
@@ -67,24 +66,20 @@ fn fill(small: &Small) {
 
 #[test]
 fn privileged_a_full_tmpfs() {
-    if is_root("privileged_a_full_tmpfs") {
-        fill(&Small::tmpfs("size=16m"));
-    }
+    vm_harness::needs_root!();
+    fill(&Small::tmpfs("size=16m"));
 }
 
 #[test]
 fn privileged_a_full_ext4() {
-    if is_root("privileged_a_full_ext4") {
-        fill(&Small::ext4(16, "1024"));
-    }
+    vm_harness::needs_root!();
+    fill(&Small::ext4(16, "1024"));
 }
 
 /// As many layers go as must, those that were not used for the longest time.
 #[test]
 fn privileged_room_is_made_of_what_is_longest_unused() {
-    if !is_root("privileged_room_is_made_of_what_is_longest_unused") {
-        return;
-    }
+    vm_harness::needs_root!();
     let small = Small::tmpfs("size=16m");
     let store = Store::open(&small.path.join("store")).unwrap();
     let names = ["a", "b", "c", "d", "e"];
@@ -142,24 +137,20 @@ fn use_up_files(small: &Small) {
 
 #[test]
 fn privileged_a_tmpfs_without_inodes() {
-    if is_root("privileged_a_tmpfs_without_inodes") {
-        use_up_files(&Small::tmpfs("size=16m,nr_inodes=200"));
-    }
+    vm_harness::needs_root!();
+    use_up_files(&Small::tmpfs("size=16m,nr_inodes=200"));
 }
 
 #[test]
 fn privileged_an_ext4_without_inodes() {
-    if is_root("privileged_an_ext4_without_inodes") {
-        use_up_files(&Small::ext4(16, "128"));
-    }
+    vm_harness::needs_root!();
+    use_up_files(&Small::ext4(16, "128"));
 }
 
 /// The kernel's words are those of a full file system, and more memory was recommended for it.
 #[test]
 fn privileged_an_attribute_too_large_for_the_file_system_is_named() {
-    if !is_root("privileged_an_attribute_too_large_for_the_file_system_is_named") {
-        return;
-    }
+    vm_harness::needs_root!();
     let small = Small::ext4(16, "1024");
     let store = Store::open(&small.path.join("store")).unwrap();
     let large = [("SCHILY.xattr.user.large", &[7; 32 << 10][..])];
@@ -175,9 +166,7 @@ fn privileged_an_attribute_too_large_for_the_file_system_is_named() {
 
 #[test]
 fn privileged_an_overlay_is_no_place_for_a_store() {
-    if !is_root("privileged_an_overlay_is_no_place_for_a_store") {
-        return;
-    }
+    vm_harness::needs_root!();
     let small = Small::tmpfs("size=16m");
     let below = Store::open(&small.path.join("below")).unwrap();
     let rootfs = small.path.join("rootfs");

@@ -13,7 +13,6 @@ use layer_store::mount::overlay;
 use layer_store::store::Store;
 use rustix::mount::{UnmountFlags, unmount};
 use vm_harness::archive::Tar;
-use vm_harness::is_root;
 
 use crate::fixture::{Place, count, publish, reopen, wait_until};
 
@@ -78,9 +77,7 @@ fn work() {
 
 #[test]
 fn privileged_killed_at_any_moment() {
-    if !is_root("privileged_killed_at_any_moment") {
-        return;
-    }
+    vm_harness::needs_root!();
     let directory = Place::new();
     let path = directory.path().join("store");
     let mut seen_waste = 0;

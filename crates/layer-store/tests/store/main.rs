@@ -7,6 +7,7 @@
 
 mod collecting;
 mod fixture;
+mod flatten;
 mod full;
 mod killed;
 mod mounts;

@@ -7,17 +7,13 @@ use layer_store::Error;
 use layer_store::mount::{MAX_LAYERS, overlay};
 use layer_store::store::Store;
 use rustix::mount::{UnmountFlags, unmount};
-use tar::EntryType;
 use vm_harness::archive::Tar;
-use vm_harness::is_root;
 
 use crate::fixture::{Place, allow_descriptors, publish};
 
 #[test]
 fn privileged_as_many_layers_as_linux_joins() {
-    if !is_root("privileged_as_many_layers_as_linux_joins") {
-        return;
-    }
+    vm_harness::needs_root!();
     allow_descriptors();
     let directory = Place::new();
     let store = Store::open(&directory.path().join("store")).unwrap();
@@ -57,9 +53,7 @@ fn privileged_as_many_layers_as_linux_joins() {
 
 #[test]
 fn privileged_a_mount_that_nobody_waits_for_is_undone() {
-    if !is_root("privileged_a_mount_that_nobody_waits_for_is_undone") {
-        return;
-    }
+    vm_harness::needs_root!();
     let directory = Place::new();
     let store = Store::open(&directory.path().join("store")).unwrap();
     let layers = ["lower", "upper"].map(|name| {
@@ -104,9 +98,7 @@ fn privileged_a_mount_that_nobody_waits_for_is_undone() {
 /// an entry for them.
 #[test]
 fn privileged_what_layers_say_nothing_about_is_kept() {
-    if !is_root("privileged_what_layers_say_nothing_about_is_kept") {
-        return;
-    }
+    vm_harness::needs_root!();
     let directory = Place::new();
     let store = Store::open(&directory.path().join("store")).unwrap();
     let rootfs = directory.path().join("rootfs");
@@ -130,7 +122,7 @@ fn privileged_what_layers_say_nothing_about_is_kept() {
         paths.iter().map(look).collect()
     };
     let directory = |tar: Tar, path: &str, mode, owner: u64, time: u64| {
-        tar.entry_with(EntryType::Directory, path, "", b"", |header| {
+        tar.directory_with(path, |header| {
             header.set_mode(mode);
             header.set_uid(owner);
             header.set_gid(owner);
@@ -197,9 +189,7 @@ fn privileged_what_layers_say_nothing_about_is_kept() {
 /// inheritance.
 #[test]
 fn privileged_lists_of_directories_without_an_entry() {
-    if !is_root("privileged_lists_of_directories_without_an_entry") {
-        return;
-    }
+    vm_harness::needs_root!();
     let directory = Place::new();
     let store = Store::open(&directory.path().join("store")).unwrap();
     let rootfs = directory.path().join("rootfs");

@@ -7,16 +7,13 @@ use layer_store::flatten::flatten;
 use layer_store::store::Store;
 use rustix::fs::{Dir, FileType};
 use vm_harness::archive::Tar;
-use vm_harness::is_root;
 
 use crate::fixture::{Small, publish};
 
 /// Every directory was taken for a file there, and replaced what lower layers had in it.
 #[test]
 fn privileged_layers_are_flattened_without_types() {
-    if !is_root("privileged_layers_are_flattened_without_types") {
-        return;
-    }
+    vm_harness::needs_root!();
     let small = Small::ext4_with(16, &["-O", "^filetype"]);
     let store = Store::open(&small.path.join("store")).unwrap();
     let listed = Dir::read_from(fs::File::open(&small.path).unwrap()).unwrap();

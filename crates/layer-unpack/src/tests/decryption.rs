@@ -14,17 +14,26 @@ const NONCE: [u8; 16] = *b"0123456789abcdef";
 
 /// Whether layers can be encrypted here. Where every test has to run, a missing program is a
 /// failure.
-pub(super) fn has_openssl(test: &str) -> bool {
+pub(super) fn has_openssl() -> bool {
     let version = Command::new("openssl").arg("version").output();
     let is_there = version.is_ok_and(|output| output.status.success());
     assert!(
         is_there || std::env::var_os("CONFIGDEV_REQUIRE_ALL").is_none(),
-        "{test} needs openssl"
+        "openssl is missing"
     );
     if !is_there {
-        eprintln!("{test}: skipped, there is no openssl");
+        eprintln!("skipped, there is no openssl");
     }
     is_there
+}
+
+/// Ends the test that calls it where there is no openssl.
+macro_rules! needs_openssl {
+    () => {
+        if !has_openssl() {
+            return;
+        }
+    };
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -150,10 +159,8 @@ fn large() -> Vec<u8> {
 
 #[test]
 fn privileged_an_encrypted_layer_is_unpacked_like_a_plain_one() {
-    let test = "privileged_an_encrypted_layer_is_unpacked_like_a_plain_one";
-    if !is_root(test) || !has_openssl(test) {
-        return;
-    }
+    vm_harness::needs_root!();
+    needs_openssl!();
     let archive = large();
     let zstd = zstd::encode_all(&archive[..], 1).unwrap();
     for compressed in [&archive, &gzip(&archive), &zstd] {
@@ -174,9 +181,7 @@ fn privileged_an_encrypted_layer_is_unpacked_like_a_plain_one() {
 
 #[test]
 fn an_empty_layer_is_what_it_is_without_encryption() {
-    if !has_openssl("an_empty_layer_is_what_it_is_without_encryption") {
-        return;
-    }
+    needs_openssl!();
     for archive in [Tar::default().bytes(), Vec::new()] {
         let plain = unpack_blob(&archive, &archive).1;
         let (_directory, result) = Sealed::new(&archive, &archive).unpack();
@@ -192,9 +197,7 @@ fn an_empty_layer_is_what_it_is_without_encryption() {
 /// last one nothing but a check.
 #[test]
 fn changed_ciphertext_is_known_by_its_hmac() {
-    if !has_openssl("changed_ciphertext_is_known_by_its_hmac") {
-        return;
-    }
+    needs_openssl!();
     let archive = large();
     let zstd = zstd::encode_all(&archive[..], 1).unwrap();
     for compressed in [&archive, &gzip(&archive), &zstd] {
@@ -222,9 +225,7 @@ fn changed_ciphertext_is_known_by_its_hmac() {
 /// The HMAC is right, so this takes somebody who had the key, or a mistake of theirs.
 #[test]
 fn what_was_wrapped_with_the_key_must_hold() {
-    if !has_openssl("what_was_wrapped_with_the_key_must_hold") {
-        return;
-    }
+    needs_openssl!();
     let archive = Tar::default().bytes();
     for compressed in [archive.clone(), gzip(&archive)] {
         let sealed = Sealed::new(&compressed, &archive);
@@ -246,9 +247,7 @@ fn what_was_wrapped_with_the_key_must_hold() {
 
 #[test]
 fn the_blob_is_judged_before_its_encryption() {
-    if !has_openssl("the_blob_is_judged_before_its_encryption") {
-        return;
-    }
+    needs_openssl!();
     let archive = large();
     let sealed = Sealed::new(&gzip(&archive), &archive);
     let right = sealed.expected();
@@ -271,9 +270,7 @@ fn the_blob_is_judged_before_its_encryption() {
 /// changed.
 #[test]
 fn ciphertext_is_no_plain_layer() {
-    if !has_openssl("ciphertext_is_no_plain_layer") {
-        return;
-    }
+    needs_openssl!();
     let archive = Tar::default().bytes();
     let sealed = Sealed::new(&archive, &archive);
     let result = unpack_blob(&sealed.ciphertext, &archive).1;
@@ -284,9 +281,7 @@ fn ciphertext_is_no_plain_layer() {
 /// nobody is left waiting.
 #[test]
 fn a_broken_layer_is_told_from_a_forged_one() {
-    if !has_openssl("a_broken_layer_is_told_from_a_forged_one") {
-        return;
-    }
+    needs_openssl!();
     let archive = large();
     let mut compressed = gzip(&archive);
     compressed[10] = 0xff;
@@ -310,9 +305,7 @@ fn a_broken_layer_is_told_from_a_forged_one() {
 
 #[test]
 fn decrypting_ends_when_nobody_waits() {
-    if !has_openssl("decrypting_ends_when_nobody_waits") {
-        return;
-    }
+    needs_openssl!();
     let start = limits::large_file();
     let sealed = Sealed::new(&start, &start);
     let directory = tempfile::tempdir().unwrap();
@@ -335,10 +328,8 @@ fn decrypting_ends_when_nobody_waits() {
 /// What fills the store must be what somebody encrypted, or the room that is missing means nothing.
 #[test]
 fn privileged_only_an_authentic_layer_tells_that_the_store_is_full() {
-    let test = "privileged_only_an_authentic_layer_tells_that_the_store_is_full";
-    if !is_root(test) || !has_openssl(test) {
-        return;
-    }
+    vm_harness::needs_root!();
+    needs_openssl!();
     let archive = large();
     let mut sealed = Sealed::new(&archive, &archive);
     let waiting = Waiting::default();

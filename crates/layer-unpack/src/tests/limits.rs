@@ -6,9 +6,9 @@ use super::decryption::{Sealed, has_openssl};
 use super::*;
 
 /// A blob as it is, and encrypted with its key.
-fn blobs(test: &str, compressed: &[u8], archive: &[u8]) -> Vec<(Vec<u8>, Option<LayerKey>)> {
+fn blobs(compressed: &[u8], archive: &[u8]) -> Vec<(Vec<u8>, Option<LayerKey>)> {
     let mut blobs = vec![(compressed.to_vec(), None)];
-    if has_openssl(test) {
+    if has_openssl() {
         let sealed = Sealed::new(compressed, archive);
         let key = sealed.key();
         blobs.push((sealed.ciphertext, Some(key)));
@@ -20,9 +20,7 @@ fn blobs(test: &str, compressed: &[u8], archive: &[u8]) -> Vec<(Vec<u8>, Option<
 /// last and then 500 more.
 #[test]
 fn privileged_links_do_not_lead_deeper_than_paths() {
-    if !is_root("privileged_links_do_not_lead_deeper_than_paths") {
-        return;
-    }
+    vm_harness::needs_root!();
     let step = vec!["d"; 400].join("/");
     let mut tar = Tar::default();
     let mut base = String::new();
@@ -100,9 +98,7 @@ impl Iterator for Endless<'_> {
 
 pub(super) fn large_file() -> Vec<u8> {
     let large = |header: &mut Header| header.set_size(1 << 40);
-    Tar::default()
-        .entry_with(EntryType::Regular, "large", "", b"", large)
-        .0
+    Tar::default().file_with("large", b"", large).0
 }
 
 pub(super) fn endless() -> Expected {
@@ -144,9 +140,7 @@ pub(super) fn unpack_into_little(
 /// A mirror that lied filled the store, and then no other source was asked.
 #[test]
 fn privileged_only_the_right_blob_tells_that_the_store_is_full() {
-    if !is_root("privileged_only_the_right_blob_tells_that_the_store_is_full") {
-        return;
-    }
+    vm_harness::needs_root!();
     let plain = Tar::default().file("large", vec![7; 8 << 20]).bytes();
     let right = Expected {
         digest: digest_of(&plain),
@@ -206,9 +200,8 @@ fn a_machine_without_threads_is_an_error() {
 /// The threads that there are already end, whichever cannot be started.
 #[test]
 fn each_thread_that_cannot_be_started_is_an_error() {
-    let test = "each_thread_that_cannot_be_started_is_an_error";
     let plain = Tar::default().bytes();
-    for (blob, key) in blobs(test, &plain, &plain) {
+    for (blob, key) in blobs(&plain, &plain) {
         let unpack = |starts| {
             let directory = tempfile::tempdir().unwrap();
             let root = fs::File::open(directory.path()).unwrap().into();
@@ -239,9 +232,7 @@ fn each_thread_that_cannot_be_started_is_an_error() {
 
 #[test]
 fn privileged_a_layer_has_limits() {
-    if !is_root("privileged_a_layer_has_limits") {
-        return;
-    }
+    vm_harness::needs_root!();
     let plain = Tar::default().directory("a").directory("b").bytes();
     let size = plain.len() as u64;
     let expected = Expected {
@@ -306,7 +297,6 @@ fn a_zstd_window_has_a_limit() {
 /// goes away in its own time, and the digest is still what decides.
 #[test]
 fn a_stage_that_ends_early_leaves_nobody_waiting() {
-    let test = "a_stage_that_ends_early_leaves_nobody_waiting";
     let directory = tempfile::tempdir().unwrap();
     let mut plain = vec![0x55; 512];
     plain.resize(16 << 20, 0);
@@ -325,7 +315,7 @@ fn a_stage_that_ends_early_leaves_nobody_waiting() {
     let compressed = [&plain, &gzip, &garbage];
     let blobs = compressed.map(|compressed| {
         let is_garbage = compressed == &garbage;
-        (is_garbage, blobs(test, compressed, &plain))
+        (is_garbage, blobs(compressed, &plain))
     });
     let blobs = blobs.into_iter().flat_map(|(is_garbage, blobs)| {
         blobs
@@ -365,9 +355,8 @@ fn a_stage_that_ends_early_leaves_nobody_waiting() {
 
 #[test]
 fn a_panic_is_not_lost_and_leaves_nobody_waiting() {
-    let test = "a_panic_is_not_lost_and_leaves_nobody_waiting";
     let start = large_file();
-    for (start, key) in blobs(test, &start, &start) {
+    for (start, key) in blobs(&start, &start) {
         let directory = tempfile::tempdir().unwrap();
         let root = fs::File::open(directory.path()).unwrap().into();
         let waiting = Waiting::default();

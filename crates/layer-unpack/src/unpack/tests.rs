@@ -22,9 +22,7 @@ fn unpacker<'a>(root: &std::path::Path, left: usize, caller: &'a Caller) -> Unpa
 /// several times the limit.
 #[test]
 fn privileged_each_directory_counts_with_what_its_place_costs() {
-    if !vm_harness::is_root("privileged_each_directory_counts_with_what_its_place_costs") {
-        return;
-    }
+    vm_harness::needs_root!();
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
     let waiting = Waiting::default();
     let caller = waiting.caller();
@@ -88,9 +86,7 @@ fn unpack_until(archive: Tar, left: usize) -> Result<Contents, UnpackError> {
 /// The last times and ACLs of a layer with very many directories.
 #[test]
 fn privileged_the_end_is_not_reached_for_nobody() {
-    if !vm_harness::is_root("privileged_the_end_is_not_reached_for_nobody") {
-        return;
-    }
+    vm_harness::needs_root!();
     let archive = || Tar::default().directory("a").directory("b");
     assert_eq!(unpack_until(archive(), 0).unwrap().entries, 2);
     // The first of two blocks of zeros is read after the last entry.
@@ -101,9 +97,7 @@ fn privileged_the_end_is_not_reached_for_nobody() {
 /// A file in the place of a tree that takes long to remove.
 #[test]
 fn privileged_a_tree_is_not_replaced_for_nobody() {
-    if !vm_harness::is_root("privileged_a_tree_is_not_replaced_for_nobody") {
-        return;
-    }
+    vm_harness::needs_root!();
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
     fs::create_dir(directory.path().join("a")).unwrap();
     fs::write(directory.path().join("a/file"), "x").unwrap();

@@ -1,0 +1,7 @@
+//! Encrypted images of the real `skopeo` from a real registry: what comes out, and who does not get
+//! it.
+
+mod attacks;
+mod cached;
+mod keys;
+mod place;
