@@ -23,6 +23,9 @@ const STEP_BYTES: usize = 3 + 258 + 16;
 /// More than one step of the inner loop reads.
 const STEP_INPUT_BYTES: usize = 24;
 
+const UNKNOWN: &str = "a symbol is unknown";
+const TOO_FAR: &str = "a copy reaches back too far";
+
 type Symbols = Table<11, 4096>;
 type Distances = Table<8, 1024>;
 
@@ -173,15 +176,14 @@ impl<R: BufRead> Inflate<R> {
         let mut lengths = [0u8; 286 + 30];
         let (mut at, end) = (0, symbols + distances);
         while at < end {
-            let symbol = loop {
-                let entry = table.at(self.bits);
-                let bits = entry.code_bits();
-                if bits <= self.bit_count {
-                    self.drop_bits(bits);
-                    break entry.value();
-                }
+            // No code is long enough for a link.
+            let entry = table.at(self.bits);
+            if entry.code_bits() > self.bit_count {
                 self.more()?;
-            };
+                continue;
+            }
+            self.drop_bits(entry.code_bits());
+            let symbol = entry.value();
             let (length, repeat) = match symbol {
                 16 if at == 0 => {
                     return Err(broken("the first length of a code is a repeated one"));
@@ -298,7 +300,7 @@ impl<R: BufRead> Inflate<R> {
                     if entry.is_end() {
                         self.block = Block::None;
                     } else {
-                        failure = Some("a symbol is unknown");
+                        failure = Some(UNKNOWN);
                     }
                     break;
                 }
@@ -314,7 +316,7 @@ impl<R: BufRead> Inflate<R> {
             }
             let distance = entry.number_in(bits);
             if entry.is_invalid() || distance > at - start {
-                failure = Some("a copy reaches back too far");
+                failure = Some(TOO_FAR);
                 break;
             }
             take!(entry);
@@ -331,49 +333,33 @@ impl<R: BufRead> Inflate<R> {
 
     /// One symbol where the source's piece is near its end.
     fn step(&mut self, out: &mut [u8], at: usize, start: usize) -> io::Result<usize> {
-        let entry = self.symbol(|decoder, link| match link {
-            None => decoder.symbols.at(decoder.bits),
-            Some(link) => decoder
-                .symbols
-                .linked(link, decoder.bits >> link.code_bits()),
-        })?;
+        let entry = self.code(|decoder| decoder.symbols.next(decoder.bits, decoder.bit_count))?;
         if entry.is_literal() {
             out[at] = entry.value() as u8;
             return Ok(at + 1);
         }
+        if entry.is_end() {
+            self.block = Block::None;
+            return Ok(at);
+        }
         if !entry.is_number() {
-            if entry.is_end() {
-                self.block = Block::None;
-                return Ok(at);
-            }
-            return Err(broken("a symbol is unknown"));
+            return Err(broken(UNKNOWN));
         }
         let length = entry.value() + self.take(entry.extra_bits())? as usize;
-        let entry = self.symbol(|decoder, link| match link {
-            None => decoder.distances.at(decoder.bits),
-            Some(link) => decoder
-                .distances
-                .linked(link, decoder.bits >> link.code_bits()),
-        })?;
+        let entry = self.code(|decoder| decoder.distances.next(decoder.bits, decoder.bit_count))?;
         let distance = entry.value() + self.take(entry.extra_bits())? as usize;
         if entry.is_invalid() || distance > at - start {
-            return Err(broken("a copy reaches back too far"));
+            return Err(broken(TOO_FAR));
         }
         copy(out, at, distance, length);
         Ok(at + length)
     }
 
-    /// Takes a code, with no more bits from the source than it has.
-    fn symbol(&mut self, look: impl Fn(&Self, Option<Entry>) -> Entry) -> io::Result<Entry> {
+    /// Takes a code out of a table, with no more bits from the source than it has.
+    #[inline(always)]
+    fn code(&mut self, next: impl Fn(&Self) -> Option<(Entry, u32)>) -> io::Result<Entry> {
         loop {
-            let mut entry = look(self, None);
-            let mut bits = entry.code_bits();
-            if entry.is_link() && bits <= self.bit_count {
-                entry = look(self, Some(entry));
-                bits += entry.code_bits();
-            }
-            // Bits that are not there yet read as zeros, which can only make the code a longer one.
-            if bits <= self.bit_count && !entry.is_link() {
+            if let Some((entry, bits)) = next(self) {
                 self.drop_bits(bits);
                 return Ok(entry);
             }

@@ -130,6 +130,20 @@ impl<const ROOT_BITS: u32, const SIZE: usize> Table<ROOT_BITS, SIZE> {
         self.entries[(link.value() + (bits as usize & mask)) & (SIZE - 1)]
     }
 
+    /// The entry for the next code and how many bits that has, if all of them are among the `count`
+    /// bits that are there.
+    #[inline(always)]
+    pub(crate) fn next(&self, bits: u64, count: u32) -> Option<(Entry, u32)> {
+        let mut entry = self.at(bits);
+        let mut taken = entry.code_bits();
+        if entry.is_link() && taken <= count {
+            entry = self.linked(entry, bits >> taken);
+            taken += entry.code_bits();
+        }
+        // Bits that are not there yet read as zeros, which can only make the code a longer one.
+        (taken <= count && !entry.is_link()).then_some((entry, taken))
+    }
+
     /// Fills the table from the lengths of the codes, where zero means that a symbol does not
     /// occur. `meanings` has an entry for each symbol. `may_be_single` allows a code with one or no
     /// symbol, which leaves bits without a meaning.
