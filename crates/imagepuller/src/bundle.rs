@@ -69,14 +69,13 @@ impl Bundle {
             .mode(0o755)
             .create(&self.path)
             .map_err(layer_store::Error::file("create", &self.path))?;
-        match DirBuilder::new().mode(0o755).create(&rootfs) {
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-                return Err(layer_store::Error::file("create", &rootfs)(error).into());
-            }
-            _ => {}
+        if let Err(error) = DirBuilder::new().mode(0o755).create(&rootfs)
+            && error.kind() != std::io::ErrorKind::AlreadyExists
+        {
+            return Err(layer_store::Error::file("create", &rootfs)(error).into());
         }
-        let found =
-            fs::symlink_metadata(&rootfs).map_err(layer_store::Error::file("examine", &rootfs))?;
+        let found = fs::symlink_metadata(&rootfs);
+        let found = found.map_err(layer_store::Error::file("examine", &rootfs))?;
         if !found.is_dir() {
             return Err(self.refuse("has a \"rootfs\" that is no directory"));
         }

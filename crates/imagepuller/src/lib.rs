@@ -15,9 +15,10 @@
 //!   to the disk; [`mod@bundle`]: where to; [`progress`]: how it goes.
 //! - [`error`]: everything that can go wrong, in the user's words.
 
+mod blocking;
 pub mod bundle;
-pub mod care;
 pub mod cli;
+pub mod collection;
 pub mod error;
 pub mod forward;
 mod notify;

@@ -3,15 +3,22 @@
 use std::sync::Arc;
 
 use oci_image::digest::Digest;
+use serde::{Serialize, Serializer};
 
 /// Something happened. The digests are those of blobs as the manifest names them; sizes are in
-/// bytes.
-#[derive(Clone, Debug)]
+/// bytes. As JSON it is what `imagepuller pull --json` prints.
+#[derive(Clone, Debug, Serialize)]
+#[serde(
+    tag = "event",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase"
+)]
 #[non_exhaustive]
 pub enum Event {
     /// The manifests are verified, so what is left to do is known.
     Resolved {
         /// Digest of this platform's manifest.
+        #[serde(rename = "manifestDigest", serialize_with = "text")]
         manifest: Digest,
         /// Number of layers.
         layers: usize,
@@ -21,6 +28,7 @@ pub enum Event {
     /// The key of an encrypted layer was found.
     Unlocked {
         /// The layer's blob.
+        #[serde(serialize_with = "text")]
         blob: Digest,
         /// With what, in words; no key material.
         how: String,
@@ -28,6 +36,7 @@ pub enum Event {
     /// A layer is in the store already, or somebody else has just put it there.
     Shared {
         /// The layer's blob.
+        #[serde(serialize_with = "text")]
         blob: Digest,
         /// Its size.
         bytes: u64,
@@ -35,6 +44,7 @@ pub enum Event {
     /// A layer is being fetched.
     Started {
         /// The layer's blob.
+        #[serde(serialize_with = "text")]
         blob: Digest,
         /// Its size.
         bytes: u64,
@@ -44,6 +54,7 @@ pub enum Event {
     /// More of a layer came.
     Received {
         /// The layer's blob.
+        #[serde(serialize_with = "text")]
         blob: Digest,
         /// How much of it is there by now.
         received_bytes: u64,
@@ -51,6 +62,7 @@ pub enum Event {
     /// A layer is verified and unpacked.
     Unpacked {
         /// The layer's blob.
+        #[serde(serialize_with = "text")]
         blob: Digest,
         /// Size of its archive.
         plain_bytes: u64,
@@ -64,6 +76,10 @@ pub enum Event {
         /// Why.
         error: String,
     },
+}
+
+fn text<S: Serializer>(digest: &Digest, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(digest)
 }
 
 /// Who is told.

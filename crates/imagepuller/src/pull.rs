@@ -23,8 +23,8 @@ use puller_config::{RegistryHost, Resources};
 use registry_client::Documents;
 use registry_client::Patience;
 use tokio::sync::Semaphore;
-use tokio::task::spawn_blocking;
 
+use crate::blocking::blocking;
 use crate::bundle::Bundle;
 use crate::error::Error;
 use crate::progress::{Event, Progress};
@@ -81,13 +81,6 @@ pub struct Puller {
     mounting: Arc<Mutex<()>>,
 }
 
-/// An image that is there.
-#[derive(Clone, Debug)]
-pub struct Pulled {
-    /// The digest of the manifest of this guest's platform.
-    pub manifest: Digest,
-}
-
 impl Puller {
     /// A puller for a store; the documents are read anew for every pull.
     pub fn new(store: Arc<Store>, documents: Documents, options: Options) -> Self {
@@ -104,13 +97,13 @@ impl Puller {
         }
     }
 
-    /// Pulls an image and mounts it in a bundle. On an error nothing is mounted, nor when the
-    /// future is dropped.
+    /// Pulls an image, mounts it in a bundle and gives the digest of its manifest for this platform.
+    /// On an error nothing is mounted, nor when the future is dropped.
     ///
     /// # Errors
     ///
     /// Any [`Error`].
-    pub async fn pull(&self, image: &str, bundle: &str) -> Result<Pulled, Error> {
+    pub async fn pull(&self, image: &str, bundle: &str) -> Result<Digest, Error> {
         let started = Instant::now();
         let bundle = Bundle::parse(bundle)?;
         let image = ImageReference::parse(image)?;
@@ -147,7 +140,7 @@ impl Puller {
             %image, %manifest, layers = count, rootfs = %rootfs.display(),
             fetched_ms = fetched.as_millis(), total_ms = started.elapsed().as_millis(), "mounted"
         );
-        Ok(Pulled { manifest })
+        Ok(manifest)
     }
 
     /// The hosts that one pull asks, with everything that is given by reference.
@@ -177,13 +170,4 @@ impl Puller {
         let layers = self.layers.fetch(sources, &image, &keys).await?;
         Ok((image, layers))
     }
-}
-
-/// Runs file system work where it may block.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
-) -> Result<T, Error> {
-    spawn_blocking(work)
-        .await
-        .unwrap_or_else(|error| Err(Error::Internal(error.to_string())))
 }

@@ -8,7 +8,8 @@ use imagepuller_api::message::{CollectRequest, ImagePullRequest};
 use ttrpc::Code;
 use ttrpc::r#async::Client;
 
-use crate::care::Collected;
+use crate::collection::Collected;
+use crate::error::Kind;
 
 /// Why a request got no image.
 #[derive(Debug, thiserror::Error)]
@@ -27,10 +28,8 @@ pub enum RequestError {
     Refused {
         /// The service's words.
         message: String,
-        /// Whether the request, an image or a document is wrong, and not a registry out of reach.
-        is_bad_data: bool,
-        /// Whether the service itself failed.
-        is_internal: bool,
+        /// What kind of failure it is.
+        kind: Kind,
     },
     /// The connection ended without an answer.
     #[error("the image puller gave no answer: {0}")]
@@ -38,6 +37,16 @@ pub enum RequestError {
     /// The user did not want to wait any longer.
     #[error("interrupted")]
     Interrupted,
+}
+
+impl RequestError {
+    /// Which kind of failure this is.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Refused { kind, .. } => *kind,
+            Self::Connect { .. } | Self::NoAnswer(_) | Self::Interrupted => Kind::Unreachable,
+        }
+    }
 }
 
 /// Asks the service at a socket for an image; gives the digest of its manifest. Dropping the future
@@ -99,10 +108,13 @@ fn refused(error: ttrpc::Error) -> RequestError {
     let ttrpc::Error::RpcStatus(status) = error else {
         return RequestError::NoAnswer(error.to_string());
     };
-    let code = status.code();
+    let kind = match status.code() {
+        Code::INVALID_ARGUMENT | Code::FAILED_PRECONDITION => Kind::Data,
+        Code::INTERNAL | Code::UNKNOWN => Kind::Internal,
+        _ => Kind::Unreachable,
+    };
     RequestError::Refused {
         message: status.message,
-        is_bad_data: matches!(code, Code::INVALID_ARGUMENT | Code::FAILED_PRECONDITION),
-        is_internal: matches!(code, Code::INTERNAL | Code::UNKNOWN),
+        kind,
     }
 }

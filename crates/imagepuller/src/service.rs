@@ -18,6 +18,8 @@ use tokio::sync::{OnceCell, OwnedRwLockReadGuard, RwLock};
 use ttrpc::Code;
 use ttrpc::r#async::{Server, TtrpcContext};
 
+use crate::blocking::blocking;
+use crate::collection;
 use crate::error::{Error, Kind, chain};
 use crate::forward::Front;
 use crate::notify;
@@ -113,14 +115,11 @@ impl Service {
     async fn open(&self) -> Result<&Open, Error> {
         let open = || async {
             let path = self.settings.store.clone();
-            let opened = tokio::task::spawn_blocking(move || {
+            let opened = blocking(move || {
                 let store = Arc::new(Store::open(&path)?);
                 Ok((store.clone(), Caretaker::start(store)?))
             });
-            let opened: Result<_, layer_store::Error> = opened
-                .await
-                .map_err(|error| Error::Internal(error.to_string()))?;
-            let (store, caretaker) = opened?;
+            let (store, caretaker) = opened.await?;
             let options = Options {
                 resources: self.settings.resources.clone(),
                 ..Options::default()
@@ -136,10 +135,8 @@ impl Service {
 
     async fn pull(&self, request: &ImagePullRequest) -> Result<String, Error> {
         let puller = &self.open().await?.puller;
-        let pulled = puller
-            .pull(&request.image_url, &request.bundle_path)
-            .await?;
-        Ok(pulled.manifest.to_string())
+        let pulled = puller.pull(&request.image_url, &request.bundle_path);
+        Ok(pulled.await?.to_string())
     }
 }
 
@@ -175,7 +172,7 @@ impl ImageStoreService for Service {
         let _running = self.running().await;
         let collected = in_time(context, async {
             let store = self.open().await?.store.clone();
-            crate::care::collect(store, Duration::from_secs(request.unused_for_seconds)).await
+            collection::collect(store, Duration::from_secs(request.unused_for_seconds)).await
         });
         let collected = collected
             .await

@@ -6,23 +6,14 @@
 //! first and its files later, so at whichever step this is stopped, the next run goes on.
 
 use std::fs;
-use std::io::ErrorKind;
-use std::path::PathBuf;
 use std::sync::PoisonError;
 use std::time::{Duration, SystemTime};
 
+use crate::directory::{entries, name_of};
 use crate::error::Error;
 use crate::mountinfo;
-use crate::store::{Store, discard};
-
-/// Which layers stay although nobody uses them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keep {
-    /// None.
-    Used,
-    /// Those that were used in this time.
-    UsedWithin(Duration),
-}
+use crate::store::Store;
+use crate::waste::{discard, is_missing, throw_away};
 
 /// How much was removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,6 +22,13 @@ pub struct Collected {
     pub layers: usize,
     /// Containers whose mount is gone.
     pub containers: usize,
+}
+
+/// Whether something was last used so long ago.
+pub(crate) fn was_unused_for(last_used: SystemTime, time: Duration) -> bool {
+    let age = SystemTime::now().duration_since(last_used);
+    // A time to come is a clock that was set, and says nothing.
+    age.map_or(true, |age| age >= time)
 }
 
 /// Containers that lost their mount.
@@ -43,23 +41,18 @@ pub(crate) struct Swept {
 }
 
 impl Store {
-    /// Removes containers whose mount is gone, and layers that nobody uses. Blocks.
+    /// Removes containers whose mount is gone, and layers that nobody uses and nobody has used for
+    /// some time. Blocks.
     ///
     /// # Errors
     ///
     /// [`Error::File`], also where it cannot be told what is mounted; nothing that may be in use is
     /// removed then.
-    pub fn collect(&self, keep: Keep) -> Result<Collected, Error> {
+    pub fn collect(&self, unused_for: Duration) -> Result<Collected, Error> {
         let swept = self.sweep()?;
         let mut layers = 0;
-        let now = SystemTime::now();
         for (name, used) in self.by_last_use()? {
-            let is_recent = match keep {
-                Keep::Used => false,
-                // A time to come is a clock that was set, and says nothing.
-                Keep::UsedWithin(time) => now.duration_since(used).is_ok_and(|age| age < time),
-            };
-            layers += usize::from(!is_recent && self.give_up(&name)?);
+            layers += usize::from(was_unused_for(used, unused_for) && self.give_up(&name)?);
         }
         self.empty_waste();
         Ok(Collected {
@@ -146,8 +139,8 @@ impl Store {
         let path = self.path().join("containers").join(name);
         // With the lock held, for somebody else may have found the same.
         let mut users = self.users.lock();
-        if fs::symlink_metadata(&path).is_ok() {
-            self.throw_away(&path)?;
+        if !is_missing(&path) {
+            throw_away(self.path(), &path)?;
         }
         for layer in users.end(name) {
             layer.touch();
@@ -162,25 +155,22 @@ impl Store {
             return Ok(false);
         }
         let path = self.path().join("layers").join(name);
-        match fs::symlink_metadata(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-            _ => self.throw_away(&path)?,
+        if is_missing(&path) {
+            return Ok(false);
         }
+        throw_away(self.path(), &path)?;
         users.forget(name);
         Ok(true)
     }
 
     /// Names of all layers, the longest unused first.
     fn by_last_use(&self) -> Result<Vec<(String, SystemTime)>, Error> {
-        let directory = self.path().join("layers");
-        let failed = |error| Error::file("list", &directory)(error);
         let mut layers = Vec::new();
-        for entry in fs::read_dir(&directory).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
+        for path in entries(&self.path().join("layers"))? {
             // One that is gone again has been removed by somebody else.
-            let used = entry.metadata().and_then(|metadata| metadata.modified());
-            if let (Ok(used), Ok(name)) = (used, entry.file_name().into_string()) {
-                layers.push((name, used));
+            let used = fs::metadata(&path).and_then(|metadata| metadata.modified());
+            if let Ok(used) = used {
+                layers.push((name_of(&path), used));
             }
         }
         layers.sort_by_key(|(_, used)| *used);
@@ -189,14 +179,11 @@ impl Store {
 
     fn empty_waste(&self) {
         let _alone = self.cleaning.lock().unwrap_or_else(PoisonError::into_inner);
-        let waste = self.path().join("waste");
-        let listed: Result<Vec<PathBuf>, _> = fs::read_dir(&waste)
-            .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect());
-        match listed {
+        match entries(&self.path().join("waste")) {
             Ok(paths) => paths.iter().for_each(|path| {
                 discard(path);
             }),
-            Err(error) => tracing::warn!(path = %waste.display(), %error, "cannot list"),
+            Err(error) => tracing::warn!(%error, "cannot empty the waste"),
         }
     }
 }

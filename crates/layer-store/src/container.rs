@@ -8,9 +8,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::directory::{make_private, make_public};
 use crate::error::Error;
 use crate::layer::Layer;
-use crate::store::{Users, discard, make_private, make_public};
+use crate::users::Users;
+use crate::waste::discard;
 
 /// The name of the list of layers, one name on each line.
 const LAYERS: &str = "layers";
@@ -37,7 +39,7 @@ impl Container {
         layers: Vec<Layer>,
         users: Arc<Users>,
     ) -> Result<Self, Error> {
-        users.lock().begin(&name, layers.clone());
+        users.lock().note(&name, Some(layers.clone()), true);
         let container = Self {
             path: store.join("containers").join(&name),
             store: store.to_owned(),

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::mount::MAX_LAYERS;
+use crate::limits::MAX_LAYERS;
 use crate::room::Room;
 
 /// Why the store could not do something.
@@ -91,14 +91,13 @@ impl Error {
 
     /// An [`Error::Full`] with what the file system says now. Blocks.
     pub(crate) fn full(store: &Path, needed_bytes: Option<u64>) -> Self {
-        let room = match Room::of(store) {
-            Ok(room) => room,
-            Err(error) => return error,
-        };
-        Self::Full {
-            store: store.to_owned(),
-            needed_bytes,
-            room,
+        match Room::of(store) {
+            Ok(room) => Self::Full {
+                store: store.to_owned(),
+                needed_bytes,
+                room,
+            },
+            Err(error) => Self::file("measure", store)(error),
         }
     }
 }

@@ -5,24 +5,24 @@
 //! up by it.
 
 use std::collections::HashSet;
-use std::ffi::CStr;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use layer_unpack::removal;
-use layer_unpack::tree::{Found, OPAQUE_XATTR, kind_of};
-use rustix::buffer::spare_capacity;
+use layer_unpack::directory::{self, times};
+use layer_unpack::tree::{OPAQUE_XATTR, Occupant, kind_of};
+use layer_unpack::{attributes, removal};
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Timespec, Timestamps, flistxattr,
-    fremovexattr, fstat, futimens, openat2, renameat, statat, unlinkat,
+    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Timestamps, fremovexattr, fstat, futimens,
+    openat2, renameat, statat, unlinkat,
 };
 use rustix::io::Errno;
 
 use crate::error::Error;
-use crate::implied::{MAX_XATTR_BYTES, copy_attributes, is_opaque};
+use crate::implied::{copy_attributes, is_opaque};
 use crate::layer::Layer;
+use crate::mount::topmost_first;
 
 /// Makes a directory, which is not there yet, out of layers, lowest first. Blocks.
 ///
@@ -31,16 +31,7 @@ use crate::layer::Layer;
 /// [`Error::File`]; the directory is unfinished then, and the layers are no longer whole.
 pub fn flatten(layers: &[Layer], target: &Path) -> Result<(), Error> {
     let failed = |error| Error::file("flatten the layers into", target)(error);
-    // Of a layer that comes twice only the upper one counts: what the lower one has or hides, it
-    // does too.
-    let mut seen = HashSet::new();
-    let mut order: Vec<_> = layers
-        .iter()
-        .rev()
-        .filter(|layer| seen.insert(layer.root()))
-        .collect();
-    order.reverse();
-    let mut layers = order.into_iter();
+    let mut layers = topmost_first(layers).into_iter().rev();
     let Some(lowest) = layers.next() else {
         return Err(Error::Internal("an image without layers".to_owned()));
     };
@@ -97,7 +88,7 @@ impl Merge<'_> {
                 }
             }
             if !is_implied {
-                remove_xattrs(&to)?;
+                attributes::clear(&to)?;
                 copy_attributes(&from, &to)?;
             }
             futimens(&to, &times)?;
@@ -108,19 +99,19 @@ impl Merge<'_> {
     /// Moves an entry; whether it is a directory that both have, to be gone into.
     fn entry(&self, from: &OwnedFd, to: &OwnedFd, name: &[u8], kind: FileType) -> io::Result<bool> {
         let below = kind_of(to, name)?;
-        if kind == FileType::CharacterDevice && kind_of(from, name)? == Some(Found::Whiteout) {
+        if kind == FileType::CharacterDevice && kind_of(from, name)? == Some(Occupant::Whiteout) {
             if below.is_some() {
                 removal::remove(to.as_fd(), name)?;
             }
             return Ok(false);
         }
-        if kind == FileType::Directory && below == Some(Found::Directory) {
+        if kind == FileType::Directory && below == Some(Occupant::Directory) {
             if is_opaque(&open(from, name)?)? {
                 empty(&open(to, name)?)?;
             }
             return Ok(true);
         }
-        if below == Some(Found::Directory) || below.is_some() && kind == FileType::Directory {
+        if below == Some(Occupant::Directory) || below.is_some() && kind == FileType::Directory {
             // A file does not replace a directory by a rename, nor the reverse.
             removal::remove(to.as_fd(), name)?;
         }
@@ -153,7 +144,7 @@ fn clean(root: &OwnedFd, path: Vec<u8>) -> io::Result<()> {
             match kind {
                 FileType::Directory => directories.push(join(&path, &name)),
                 FileType::CharacterDevice
-                    if kind_of(&directory, &name)? == Some(Found::Whiteout) =>
+                    if kind_of(&directory, &name)? == Some(Occupant::Whiteout) =>
                 {
                     unlinkat(&directory, &name[..], AtFlags::empty())?;
                     is_changed = true;
@@ -168,43 +159,18 @@ fn clean(root: &OwnedFd, path: Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes the attributes of a directory that another layer describes anew.
-fn remove_xattrs(directory: &OwnedFd) -> io::Result<()> {
-    let mut names = Vec::with_capacity(MAX_XATTR_BYTES);
-    match flistxattr(directory, spare_capacity(&mut names)) {
-        Ok(_) | Err(Errno::OPNOTSUPP) => {}
-        Err(error) => return Err(error.into()),
-    }
-    for name in names.split(|&byte| byte == 0) {
-        if name.starts_with(b"user.") || name.starts_with(b"system.posix_acl") {
-            fremovexattr(directory, name)?;
-        }
-    }
-    Ok(())
-}
-
 fn times_of(directory: &OwnedFd) -> io::Result<Timestamps> {
     let stat = fstat(directory)?;
-    let time = Timespec {
-        tv_sec: stat.st_mtime,
-        tv_nsec: stat.st_mtime_nsec.try_into().unwrap_or_default(),
-    };
-    Ok(Timestamps {
-        last_access: time,
-        last_modification: time,
-    })
+    Ok(times(stat.st_mtime, stat.st_mtime_nsec as i64))
 }
 
 /// The names in a directory and what they are; read whole, because the directory is changed while
 /// they are gone through.
 fn entries(directory: &OwnedFd) -> io::Result<Vec<(Vec<u8>, FileType)>> {
     let mut found = Vec::new();
-    for entry in Dir::read_from(directory)? {
+    for entry in directory::entries(directory)? {
         let entry = entry?;
-        let name: &CStr = entry.file_name();
-        if matches!(name.to_bytes(), b"." | b"..") {
-            continue;
-        }
+        let name = entry.file_name();
         let kind = match entry.file_type() {
             // Not every file system notes it in its directories.
             FileType::Unknown => {

@@ -8,25 +8,20 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use layer_unpack::tree::OPAQUE_XATTR;
+use layer_unpack::{attributes, directory};
 use rustix::buffer::spare_capacity;
 use rustix::fs::{
-    AtFlags, CWD, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags, fchmod, fchown,
-    fgetxattr, flistxattr, fremovexattr, fsetxattr, fstat, mkdirat, openat, utimensat,
+    AtFlags, CWD, Gid, Mode, Timestamps, Uid, XattrFlags, fchmod, fchown, fgetxattr, fremovexattr,
+    fsetxattr, fstat, mkdirat, utimensat,
 };
 use rustix::io::Errno;
 
 use crate::error::Error;
 use crate::layer::Layer;
-use layer_unpack::tree::OPAQUE_XATTR;
-
-/// The most bytes that Linux gives of an attribute, or of all names of attributes.
-pub(crate) const MAX_XATTR_BYTES: usize = 64 << 10;
-
-/// Access control lists, as the kernel names them.
-const ACLS: [&[u8]; 2] = [b"system.posix_acl_access", b"system.posix_acl_default"];
 
 /// A layer as it is looked into here.
 struct Lower {
@@ -35,7 +30,7 @@ struct Lower {
 }
 
 /// What a layer has at a path.
-enum Found {
+enum Lookup {
     /// Nothing, so the layers below it may show.
     Nothing,
     /// Something that hides the layers below it.
@@ -64,7 +59,7 @@ pub(crate) fn prepare(layers: &[&Layer], upper: &Path) -> Result<Vec<OwnedFd>, E
         }
     }
     let failed = |error| Error::file("prepare", upper)(error);
-    let target = open_directory(CWD, upper.as_os_str().as_encoded_bytes())
+    let target = directory::open(CWD, upper.as_os_str().as_encoded_bytes())
         .map_err(io::Error::from)
         .map_err(failed)?;
     complete(&lowers[..visible], &target).map_err(failed)?;
@@ -84,7 +79,7 @@ pub(crate) fn prepare(layers: &[&Layer], upper: &Path) -> Result<Vec<OwnedFd>, E
 impl Lower {
     fn open(layer: &Layer) -> Result<Self, Error> {
         let path = layer.root();
-        let root = open_directory(CWD, path.as_os_str().as_encoded_bytes());
+        let root = directory::open(CWD, path.as_os_str().as_encoded_bytes());
         Ok(Self {
             root: root.map_err(|error| Error::file("open", &path)(error.into()))?,
             implied: layer.implied()?.into_iter().collect(),
@@ -92,20 +87,20 @@ impl Lower {
     }
 
     /// Looks at each component, as overlayfs does.
-    fn find(&self, path: &[u8]) -> io::Result<Found> {
+    fn find(&self, path: &[u8]) -> io::Result<Lookup> {
         let mut is_last = false;
         let mut at: Option<OwnedFd> = None;
         for name in path.split(|&byte| byte == b'/') {
             let directory = at.as_ref().unwrap_or(&self.root);
             is_last |= is_opaque(directory)?;
-            at = Some(match open_directory(directory, name) {
+            at = Some(match directory::open(directory, name) {
                 Ok(below) => below,
-                Err(Errno::NOENT) if !is_last => return Ok(Found::Nothing),
-                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(Found::End),
+                Err(Errno::NOENT) if !is_last => return Ok(Lookup::Nothing),
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(Lookup::End),
                 Err(error) => return Err(error.into()),
             });
         }
-        Ok(at.map_or(Found::Nothing, |handle| Found::Directory {
+        Ok(at.map_or(Lookup::Nothing, |handle| Lookup::Directory {
             handle,
             is_last,
         }))
@@ -141,7 +136,7 @@ fn complete(lowers: &[Lower], upper: &OwnedFd) -> io::Result<()> {
                 continue;
             }
             mkdirat(upper, path, Mode::RWXU)?;
-            let copy = open_directory(upper, path)?;
+            let copy = directory::open(upper, path)?;
             if let Some((source, _)) = explicit(lowers, path)? {
                 times.push((path, copy_attributes(&source, &copy)?));
             }
@@ -159,12 +154,12 @@ fn explicit(lowers: &[Lower], path: &[u8]) -> io::Result<Option<(OwnedFd, bool)>
     let mut uppermost = None;
     for lower in lowers {
         match lower.find(path)? {
-            Found::Nothing => {}
-            Found::End => break,
-            Found::Directory { handle, .. } if !lower.implied.contains(path) => {
+            Lookup::Nothing => {}
+            Lookup::End => break,
+            Lookup::Directory { handle, .. } if !lower.implied.contains(path) => {
                 return Ok(Some((handle, uppermost.is_none())));
             }
-            Found::Directory { handle, is_last } => {
+            Lookup::Directory { handle, is_last } => {
                 uppermost.get_or_insert(handle);
                 if is_last {
                     break;
@@ -182,36 +177,23 @@ pub(crate) fn copy_attributes(from: &OwnedFd, to: &OwnedFd) -> io::Result<Timest
     let owner = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
     fchown(to, Some(owner.0), Some(owner.1))?;
     fchmod(to, Mode::from_raw_mode(stat.st_mode & 0o7777))?;
-    let mut names = Vec::with_capacity(MAX_XATTR_BYTES);
-    match flistxattr(from, spare_capacity(&mut names)) {
-        Ok(_) | Err(Errno::OPNOTSUPP) => {}
-        Err(error) => return Err(error.into()),
-    }
-    for name in names.split(|&byte| byte == 0) {
-        // The others are the kernel's and overlayfs's; see what unpacking takes over.
-        if name.starts_with(b"user.") || ACLS.contains(&name) {
-            let mut value = Vec::with_capacity(MAX_XATTR_BYTES);
-            fgetxattr(from, name, spare_capacity(&mut value))?;
-            fsetxattr(to, name, &value, XattrFlags::empty())?;
-        }
+    let names = directory::xattr_names(from)?;
+    // The others are the kernel's and overlayfs's.
+    for name in names.iter().filter(|name| attributes::is_taken(name)) {
+        let mut value = Vec::with_capacity(directory::MAX_XATTR_BYTES);
+        fgetxattr(from, &name[..], spare_capacity(&mut value))?;
+        fsetxattr(to, &name[..], &value, XattrFlags::empty())?;
     }
     // A directory inherits lists from the one that it is made in.
-    for name in ACLS {
-        if !names.split(|&byte| byte == 0).any(|found| found == name) {
+    for name in [attributes::ACCESS_ACL, attributes::DEFAULT_ACL] {
+        if !names.iter().any(|found| found == name) {
             match fremovexattr(to, name) {
                 Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP) => {}
                 Err(error) => return Err(error.into()),
             }
         }
     }
-    let time = Timespec {
-        tv_sec: stat.st_mtime,
-        tv_nsec: stat.st_mtime_nsec.try_into().unwrap_or_default(),
-    };
-    Ok(Timestamps {
-        last_access: time,
-        last_modification: time,
-    })
+    Ok(directory::times(stat.st_mtime, stat.st_mtime_nsec as i64))
 }
 
 fn set_times(directory: &OwnedFd, path: &[u8], times: &Timestamps) -> io::Result<()> {
@@ -225,9 +207,4 @@ pub(crate) fn is_opaque(directory: &OwnedFd) -> io::Result<bool> {
         Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::RANGE) => Ok(false),
         Err(error) => Err(error.into()),
     }
-}
-
-fn open_directory(at: impl AsFd, path: &[u8]) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    openat(at, path, flags, Mode::empty())
 }

@@ -10,19 +10,21 @@
 //! - [`container`]: the writable part of one mount, and which layers lie below it.
 //! - [`mount`]: layers joined, `overlay` by the kernel, with `implied` directories as lower layers
 //!   have them.
-//! - `users`, `mountinfo`: who uses what. [`collect`]: what nobody uses removed. [`caretaker`]: the
-//!   thread that looks.
+//! - `users`, `mountinfo`: which layers are in use. [`collect`]: layers without users removed.
+//!   [`caretaker`]: the thread that does it when a mount goes. `waste`: how something is removed.
 //! - [`room`]: how much the file system has left. [`listing`]: what is in a store, for people.
-//! - [`flatten`]: layers made into one directory instead.
-//! - [`error`]: what the kernel refused.
+//! - [`flatten`]: layers made into one directory instead of a mount.
+//! - [`error`]: why the store could not do something; [`limits`]: what it does not take.
 
 pub mod caretaker;
 pub mod collect;
 pub mod container;
+mod directory;
 pub mod error;
 pub mod flatten;
 mod implied;
 pub mod layer;
+pub mod limits;
 pub mod listing;
 pub mod mount;
 mod mountinfo;
@@ -32,5 +34,6 @@ pub mod room;
 pub mod staging;
 pub mod store;
 mod users;
+mod waste;
 
 pub use error::Error;

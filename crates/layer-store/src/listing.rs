@@ -6,11 +6,14 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat};
+use layer_unpack::directory;
+use rustix::fs::{AtFlags, CWD, FileType, statat};
 
+use crate::collect::was_unused_for;
 use crate::container;
+use crate::directory::{entries, name_of};
 use crate::error::Error;
 use crate::mountinfo;
 use crate::name::LayerName;
@@ -32,6 +35,13 @@ pub struct Listed {
     pub last_used: SystemTime,
 }
 
+impl Listed {
+    /// Whether [`Store::collect`](crate::store::Store::collect) would remove it.
+    pub fn is_unused_for(&self, time: Duration) -> bool {
+        self.users.is_empty() && was_unused_for(self.last_used, time)
+    }
+}
+
 /// Lists the layers of a store by their names. Blocks.
 ///
 /// # Errors
@@ -42,10 +52,8 @@ pub fn list(store: &Path) -> Result<Vec<Listed>, Error> {
     let directory = store.join("layers");
     let mut layers = Vec::new();
     for path in entries(&directory)? {
-        let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
-            continue;
-        };
-        let Some(called) = LayerName::of_file(name) else {
+        let name = name_of(&path);
+        let Some(called) = LayerName::of_file(&name) else {
             continue;
         };
         let measured = fs::metadata(&path)
@@ -57,7 +65,7 @@ pub fn list(store: &Path) -> Result<Vec<Listed>, Error> {
             other => other.map_err(Error::file("measure", &path))?,
         };
         layers.push(Listed {
-            users: users.get(name).cloned().unwrap_or_default(),
+            users: users.get(&name).cloned().unwrap_or_default(),
             name: called,
             disk_bytes,
             last_used,
@@ -72,8 +80,7 @@ fn users(store: &Path) -> Result<HashMap<String, Vec<PathBuf>>, Error> {
     let mounts = mountinfo::here().map_err(Error::file("read", "/proc/self/mountinfo"))?;
     let mut users: HashMap<String, Vec<PathBuf>> = HashMap::new();
     for container in entries(&store.join("containers"))? {
-        let name = container.file_name().unwrap_or_default().to_string_lossy();
-        let user = mounts.get(&*name).unwrap_or(&container);
+        let user = mounts.get(&name_of(&container)).unwrap_or(&container);
         // Without a list it is in the making, or ends.
         let layers: HashSet<_> = container::recorded(&container)
             .unwrap_or_default()
@@ -86,23 +93,15 @@ fn users(store: &Path) -> Result<HashMap<String, Vec<PathBuf>>, Error> {
     Ok(users)
 }
 
-fn entries(directory: &Path) -> Result<Vec<PathBuf>, Error> {
-    let listed: io::Result<Vec<_>> = fs::read_dir(directory)
-        .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect());
-    let mut paths = listed.map_err(Error::file("list", directory))?;
-    paths.sort();
-    Ok(paths)
-}
-
 /// What a tree takes on disk, however deep it is: names are kept, and two directories are open.
 fn disk_bytes(path: &Path) -> io::Result<u64> {
-    let mut directory = open(CWD, path.as_os_str().as_encoded_bytes())?;
+    let mut directory = directory::open(CWD, path.as_os_str().as_encoded_bytes())?;
     let mut linked = HashSet::new();
     let (mut bytes, below) = measure(&directory, &mut linked)?;
     let mut left = vec![below];
     while let Some(known) = left.last_mut() {
         if let Some(child) = known.pop() {
-            directory = open(&directory, child.as_bytes())?;
+            directory = directory::open(&directory, child.as_bytes())?;
             let (more, below) = measure(&directory, &mut linked)?;
             bytes += more;
             left.push(below);
@@ -110,7 +109,7 @@ fn disk_bytes(path: &Path) -> io::Result<u64> {
         }
         left.pop();
         if !left.is_empty() {
-            directory = open(&directory, b"..")?;
+            directory = directory::open(&directory, b"..")?;
         }
     }
     Ok(bytes)
@@ -120,12 +119,9 @@ fn disk_bytes(path: &Path) -> io::Result<u64> {
 /// directories.
 fn measure(directory: &OwnedFd, linked: &mut HashSet<u64>) -> io::Result<(u64, Vec<CString>)> {
     let (mut bytes, mut below) = (0, Vec::new());
-    for entry in Dir::read_from(directory)? {
+    for entry in directory::entries(directory)? {
         let entry = entry?;
         let name = entry.file_name();
-        if matches!(name.to_bytes(), b"." | b"..") {
-            continue;
-        }
         let stat = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
         let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
         if is_directory {
@@ -136,9 +132,4 @@ fn measure(directory: &OwnedFd, linked: &mut HashSet<u64>) -> io::Result<(u64, V
         bytes += u64::try_from(stat.st_blocks).unwrap_or_default() * BLOCK_BYTES;
     }
     Ok((bytes, below))
-}
-
-fn open(at: impl std::os::fd::AsFd, path: &[u8]) -> io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    Ok(openat(at, path, flags, Mode::empty())?)
 }

@@ -12,10 +12,8 @@ use crate::container::Container;
 use crate::error::Error;
 use crate::implied;
 use crate::layer::Layer;
+use crate::limits::MAX_LAYERS;
 use crate::overlay::{self, Refused, Stack};
-
-/// The most layers of a mount: what overlayfs itself takes, since 4.0 and still in 6.18.
-pub const MAX_LAYERS: usize = 500;
 
 /// A mount whose caller has not been told yet. Dropped before that, because the caller gave up, it
 /// is undone.
@@ -104,7 +102,7 @@ fn open(path: &Path) -> Result<OwnedFd, Error> {
 
 /// The order that overlayfs wants. It takes no directory twice, and some images have a layer twice:
 /// what the lower one shows or hides, the upper one does too.
-fn topmost_first(layers: &[Layer]) -> Vec<&Layer> {
+pub(crate) fn topmost_first(layers: &[Layer]) -> Vec<&Layer> {
     let mut seen = HashSet::new();
     layers
         .iter()

@@ -184,7 +184,7 @@ mod tests {
                     work: make("work"),
                 };
                 let attached = attach(&stack, &open(&target));
-                if count > crate::mount::MAX_LAYERS {
+                if count > crate::limits::MAX_LAYERS {
                     let refused = attached.unwrap_err();
                     assert_eq!(refused.errno, Errno::INVAL);
                     if *way == "new" {

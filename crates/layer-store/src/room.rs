@@ -1,9 +1,8 @@
 //! How much a file system has left.
 
 use std::fmt;
+use std::io;
 use std::path::Path;
-
-use crate::error::Error;
 
 /// What a file system has left for this program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,13 +17,8 @@ pub struct Room {
 
 impl Room {
     /// Asks the file system that `path` is on. Blocks.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::File`].
-    pub fn of(path: &Path) -> Result<Self, Error> {
-        let stat = rustix::fs::statvfs(path);
-        let stat = stat.map_err(|error| Error::file("measure", path)(error.into()))?;
+    pub(crate) fn of(path: &Path) -> io::Result<Self> {
+        let stat = rustix::fs::statvfs(path)?;
         Ok(Self {
             free_bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
             total_bytes: stat.f_blocks.saturating_mul(stat.f_frsize),

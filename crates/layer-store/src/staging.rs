@@ -9,7 +9,8 @@ use layer_unpack::Unpacked;
 
 use crate::error::Error;
 use crate::layer::{HIDES, IMPLIED, Layer, ROOT};
-use crate::store::{Users, discard, throw_away};
+use crate::users::Users;
+use crate::waste::{discard, throw_away};
 
 /// A layer that nobody may use yet. Removed when dropped, unless published.
 #[derive(Debug)]

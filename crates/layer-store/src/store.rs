@@ -25,28 +25,24 @@
 //! here.
 
 use std::collections::HashMap;
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::ErrorKind;
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use layer_unpack::removal;
 use rustix::fs::{FlockOperation, flock, statfs};
-use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::container::{self, Container};
+use crate::directory::{entries, make_private, make_public, name_of, set_mode};
 use crate::error::Error;
 use crate::layer::{Layer, ROOT};
 use crate::name::LayerName;
 use crate::room::Room;
 use crate::staging::Staging;
-pub(crate) use crate::users::Users;
-
-/// The mode of the directory that is the root of a layer without an entry for it.
-const ROOT_MODE: u32 = 0o755;
+use crate::users::Users;
+use crate::waste::{is_missing, throw_away, unused_name};
 
 /// What `statfs(2)` calls an overlay.
 const OVERLAYFS_SUPER_MAGIC: i64 = 0x794c_7630;
@@ -103,8 +99,8 @@ impl Store {
             make_private(&path.join(directory))?;
         }
         let staging = path.join("staging");
-        if fs::symlink_metadata(&staging).is_ok() {
-            store.throw_away(&staging)?;
+        if !is_missing(&staging) {
+            throw_away(path, &staging)?;
         }
         make_private(&staging)?;
         store.resume()?;
@@ -113,13 +109,10 @@ impl Store {
 
     /// Takes over the containers of an earlier service, as far as they are still mounted.
     fn resume(&self) -> Result<(), Error> {
-        let containers = self.path.join("containers");
-        let listed = fs::read_dir(&containers).map_err(Error::file("list", &containers))?;
-        for entry in listed {
-            let entry = entry.map_err(Error::file("list", &containers))?;
-            let name = entry.file_name().to_string_lossy().into_owned();
+        for path in entries(&self.path.join("containers"))? {
+            let name = name_of(&path);
             let mut users = self.users.lock();
-            let layers = match container::recorded(&entry.path()) {
+            let layers = match container::recorded(&path) {
                 Ok(names) => {
                     let pin = |name: &String| users.pin(name, self.path.join("layers").join(name));
                     Some(names.iter().map(pin).collect())
@@ -131,7 +124,7 @@ impl Store {
                     None
                 }
             };
-            users.resume(&name, layers);
+            users.note(&name, layers, false);
         }
         if let Err(error) = self.sweep() {
             tracing::warn!(%error, "cannot tell which containers are still mounted");
@@ -201,7 +194,7 @@ impl Store {
     ///
     /// [`Error::File`].
     pub fn room(&self) -> Result<Room, Error> {
-        Room::of(&self.path)
+        Room::of(&self.path).map_err(Error::file("measure", &self.path))
     }
 
     /// The error for somebody who ran out of room in the store, with what is left of it now.
@@ -214,70 +207,6 @@ impl Store {
     pub fn path(&self) -> &Path {
         &self.path
     }
-
-    /// Takes away the name of something that nobody uses; its bytes go with [`Store::tidy`].
-    pub(crate) fn throw_away(&self, path: &Path) -> Result<(), Error> {
-        throw_away(&self.path, path)
-    }
-}
-
-/// See [`Store::throw_away`].
-pub(crate) fn throw_away(store: &Path, path: &Path) -> Result<(), Error> {
-    let target = store.join("waste").join(unused_name()?);
-    fs::rename(path, target).map_err(Error::file("throw away", path))
-}
-
-/// Removes what nobody uses; says whether it is gone.
-pub(crate) fn discard(path: &Path) -> bool {
-    match removal::remove_path(path) {
-        Ok(()) => true,
-        Err(error) if error.kind() == ErrorKind::NotFound && is_missing(path) => true,
-        Err(error) => {
-            tracing::warn!(path = %path.display(), %error, "cannot remove");
-            false
-        }
-    }
-}
-
-fn is_missing(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound)
-}
-
-/// A name that nothing had before, nor will have.
-fn unused_name() -> Result<String, Error> {
-    let mut bytes = [0; 8];
-    let filled = getrandom(&mut bytes, GetRandomFlags::empty());
-    match filled {
-        Ok(length) if length == bytes.len() => Ok(format!("{:016x}", u64::from_ne_bytes(bytes))),
-        Ok(_) => Err(Error::Internal("too few random bytes".to_owned())),
-        Err(error) => Err(Error::Internal(format!("no random bytes: {error}"))),
-    }
-}
-
-/// Makes a directory that only root may look into, if it is not there.
-pub(crate) fn make_private(path: &Path) -> Result<(), Error> {
-    make_directory(path, 0o700)
-}
-
-/// Makes a directory that is or may become the root of a file system.
-pub(crate) fn make_public(path: &Path) -> Result<(), Error> {
-    make_directory(path, ROOT_MODE)?;
-    // The mode of a root is the same whatever the umask is.
-    set_mode(path, ROOT_MODE)
-}
-
-fn make_directory(path: &Path, mode: u32) -> Result<(), Error> {
-    match DirBuilder::new().mode(mode).create(path) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-            Err(Error::file("create", path)(error))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn set_mode(path: &Path, mode: u32) -> Result<(), Error> {
-    let mode = fs::Permissions::from_mode(mode);
-    fs::set_permissions(path, mode).map_err(Error::file("set the mode of", path))
 }
 
 #[cfg(test)]

@@ -59,20 +59,8 @@ impl Table {
         self.pins.remove(layer);
     }
 
-    /// Notes a container that is about to be mounted.
-    pub(crate) fn begin(&mut self, container: &str, layers: Vec<Layer>) {
-        let layers = Some(layers);
-        let is_mounting = true;
-        let holder = Holder {
-            layers,
-            is_mounting,
-        };
-        self.containers.insert(container.to_owned(), holder);
-    }
-
-    /// Notes a container of an earlier service.
-    pub(crate) fn resume(&mut self, container: &str, layers: Option<Vec<Layer>>) {
-        let is_mounting = false;
+    /// Notes a container that is about to be mounted, or was by an earlier service.
+    pub(crate) fn note(&mut self, container: &str, layers: Option<Vec<Layer>>, is_mounting: bool) {
         let holder = Holder {
             layers,
             is_mounting,

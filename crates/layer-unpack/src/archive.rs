@@ -9,6 +9,7 @@ use std::io::{self, BufRead, Read};
 use tar::{EntryType, Header};
 
 use super::archive_error::ArchiveError;
+use super::chunks::read_full;
 use super::number;
 use super::pax::{self, Records, Time};
 use super::sparse::{self, Sparse, SparseRecords};
@@ -159,17 +160,9 @@ impl<R: Read> Archive<R> {
         let link = link
             .or_else(|| header.link_name_bytes().map(|link| link.into_owned()))
             .unwrap_or_default();
-        for (what, text) in [
-            ("the length of a path", &path),
-            ("the length of a link", &link),
-        ] {
-            if text.len() > MAX_PATH_BYTES {
-                return Err(ArchiveError::Limit {
-                    what,
-                    limit: MAX_PATH_BYTES as u64,
-                });
-            }
-        }
+        let limit = MAX_PATH_BYTES as u64;
+        ArchiveError::check("the length of a path", path.len() as u64, limit)?;
+        ArchiveError::check("the length of a link", link.len() as u64, limit)?;
         let kind = entry_kind(header, &path, link, at)?;
         let size = match header.entry_type() {
             // Some tools write how large the directory was, and no tool expects content there.
@@ -237,12 +230,7 @@ impl<R: Read> Archive<R> {
             return Ok(None);
         }
         self.entries += 1;
-        if self.entries > self.max_entries {
-            return Err(ArchiveError::Limit {
-                what: "the number of entries",
-                limit: self.max_entries,
-            });
-        }
+        ArchiveError::check("the number of entries", self.entries, self.max_entries)?;
         let header = Header::from_byte_slice(&block).clone();
         // The sum counts its own field as eight spaces.
         let sum = |range: &[u8]| range.iter().map(|&byte| u32::from(byte)).sum::<u32>();
@@ -276,9 +264,7 @@ impl<R: Read> Archive<R> {
 
     /// The content of a header that concerns the next entry.
     fn text(&mut self, size: u64, limit: u64, what: &'static str) -> Result<Vec<u8>, ArchiveError> {
-        if size > limit {
-            return Err(ArchiveError::Limit { what, limit });
-        }
+        ArchiveError::check(what, size, limit)?;
         self.expect_content(size);
         let mut text = Vec::new();
         self.read_to_end(&mut text).map_err(ArchiveError::read)?;
@@ -382,18 +368,4 @@ fn entry_kind(
             });
         }
     })
-}
-
-/// Fills a buffer as far as the source goes.
-fn read_full(source: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match source.read(&mut buffer[filled..]) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
 }

@@ -40,6 +40,14 @@ pub enum ArchiveError {
 }
 
 impl ArchiveError {
+    /// Refuses what is larger than a limit; `what` fits before "exceeds the limit".
+    pub(crate) fn check(what: &'static str, found: u64, limit: u64) -> Result<(), Self> {
+        if found > limit {
+            return Err(Self::Limit { what, limit });
+        }
+        Ok(())
+    }
+
     /// A failed read; an end in the middle of an entry has a name of its own.
     pub(crate) fn read(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::UnexpectedEof {

@@ -8,11 +8,11 @@
 
 use std::os::fd::{AsFd, AsRawFd as _};
 
-use rustix::buffer::spare_capacity;
-use rustix::fs::{XattrFlags, flistxattr, fremovexattr, fsetxattr, lsetxattr};
+use rustix::fs::{XattrFlags, fremovexattr, fsetxattr, lsetxattr};
 use rustix::io::Errno;
 
 use super::archive::{Entry, EntryKind};
+use super::directory::xattr_names;
 
 /// Who may do what with a file.
 pub const ACCESS_ACL: &[u8] = b"system.posix_acl_access";
@@ -74,16 +74,11 @@ pub(crate) fn set_default_acl(directory: impl AsFd, value: &[u8]) -> Result<(), 
 }
 
 /// Removes what an earlier entry of the same directory set.
-pub(crate) fn clear(directory: impl AsFd) -> Result<(), Errno> {
-    // The most that Linux gives of names.
-    let mut names = Vec::with_capacity(64 << 10);
-    match flistxattr(&directory, spare_capacity(&mut names)) {
-        Ok(_) => {}
-        Err(Errno::OPNOTSUPP) => return Ok(()),
-        Err(error) => return Err(error),
-    }
-    for name in names.split(|&byte| byte == 0).filter(|name| is_taken(name)) {
-        fremovexattr(&directory, name)?;
+pub fn clear(directory: impl AsFd) -> Result<(), Errno> {
+    for name in xattr_names(&directory)? {
+        if is_taken(&name) {
+            fremovexattr(&directory, &name[..])?;
+        }
     }
     Ok(())
 }

@@ -20,14 +20,6 @@ impl<I: Iterator<Item = Bytes>> Chunks<I> {
         }
     }
 
-    /// Up to `max` bytes, at least one unless the end is reached; shared with where they came from.
-    pub fn take_chunk(&mut self, max: usize) -> Bytes {
-        let current = self.current();
-        let chunk = current.split_to(current.len().min(max));
-        self.release();
-        chunk
-    }
-
     /// Puts bytes back before all others.
     pub fn unread(self, bytes: Bytes) -> Chunks<impl Iterator<Item = Bytes>> {
         let rest = [self.current].into_iter().chain(self.chunks);
@@ -76,6 +68,20 @@ impl<I: Iterator<Item = Bytes>> BufRead for Chunks<I> {
     }
 }
 
+/// Fills a buffer as far as the source goes, and says how far that is.
+pub(crate) fn read_full(source: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match source.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,21 +95,23 @@ mod tests {
         let mut text = String::new();
         chunks().read_to_string(&mut text).unwrap();
         assert_eq!(text, "abcde");
-        let mut lines = chunks();
-        assert_eq!(lines.fill_buf().unwrap(), b"ab");
-        lines.consume(1);
-        assert_eq!(lines.take_chunk(9), "b");
-        assert_eq!(lines.take_chunk(2), "cd");
-        assert_eq!(lines.take_chunk(2), "e");
-        assert_eq!(lines.take_chunk(2), "");
+        let mut chunks = chunks();
+        for (expected, consumed) in [("ab", 1), ("b", 1), ("cde", 2), ("e", 1), ("", 0)] {
+            assert_eq!(chunks.fill_buf().unwrap(), expected.as_bytes());
+            chunks.consume(consumed);
+        }
     }
 
     #[test]
     fn what_is_put_back_comes_first() {
         let mut chunks = chunks();
-        let first = chunks.take_chunk(1);
+        let mut first = [0];
+        chunks.read_exact(&mut first).unwrap();
         let mut text = String::new();
-        chunks.unread(first).read_to_string(&mut text).unwrap();
+        chunks
+            .unread(Bytes::copy_from_slice(&first))
+            .read_to_string(&mut text)
+            .unwrap();
         assert_eq!(text, "abcde");
     }
 }

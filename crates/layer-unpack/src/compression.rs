@@ -9,7 +9,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use inflate::{Gzip, HISTORY_BYTES};
 
-use super::chunks::Chunks;
+use super::chunks::{Chunks, read_full};
 
 /// The smallest buffer that a decoder fills.
 pub const MIN_BUFFER_BYTES: usize = 2 * HISTORY_BYTES;
@@ -88,9 +88,12 @@ impl<R: BufRead> Decoder<R> {
     /// A broken stream, or one that ends too early.
     pub fn fill(&mut self, buffer: &mut [u8]) -> io::Result<Range<usize>> {
         match &mut self.0 {
-            Kind::Plain(source) => read_full(source, buffer),
+            Kind::Plain(source) => read_full(source, buffer).map(|end| 0..end),
             Kind::Gzip(decoder) => decoder.fill(buffer),
-            Kind::Zstd(decoder) => read_full(decoder, buffer).map_err(explain),
+            Kind::Zstd(decoder) => match read_full(decoder, buffer) {
+                Ok(end) => Ok(0..end),
+                Err(error) => Err(explain(error)),
+            },
         }
     }
 }
@@ -105,15 +108,4 @@ fn explain(error: io::Error) -> io::Error {
         "a zstd frame asks for a window of more than {mib} MiB; compress the layer \
         without \"--ultra\" and \"--long\""
     ))
-}
-
-fn read_full(source: &mut impl Read, buffer: &mut [u8]) -> io::Result<Range<usize>> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match source.read(&mut buffer[filled..])? {
-            0 => break,
-            read => filled += read,
-        }
-    }
-    Ok(0..filled)
 }

@@ -21,14 +21,14 @@ const PERMISSIONS: u32 = 0o777;
 
 /// What a file gets that is made in a directory.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Given {
+pub(crate) struct NewFile {
     uid: u32,
     gid: u32,
     /// The permissions that are not taken away.
     mode: u32,
 }
 
-impl Given {
+impl NewFile {
     /// Whether the owner of an entry is what its file gets anyway.
     pub(crate) fn is_owner(&self, entry: &Entry) -> bool {
         (self.uid, self.gid) == (entry.uid, entry.gid)
@@ -39,27 +39,27 @@ impl Given {
 pub(crate) fn create(directory: &Directory, name: &[u8], entry: &Entry) -> Result<Created, Errno> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let create = |mode| openat(directory, name, flags, Mode::from_raw_mode(mode));
-    if let Some(given) = directory.given() {
-        let is_mode = entry.mode & !given.mode == 0;
+    if let Some(new_file) = directory.new_file() {
+        let is_mode = entry.mode & !new_file.mode == 0;
         let file = create(if is_mode { entry.mode } else { 0o600 })?;
         return Ok(Created {
             file: file.into(),
-            is_owner: given.is_owner(entry),
+            is_owner: new_file.is_owner(entry),
             is_mode,
         });
     }
     let file = create(PERMISSIONS)?;
     let stat = fstat(&file)?;
-    let given = Given {
+    let new_file = NewFile {
         uid: stat.st_uid,
         gid: stat.st_gid,
         mode: stat.st_mode & PERMISSIONS,
     };
-    directory.learn(given);
+    directory.learn(new_file);
     Ok(Created {
         file: file.into(),
-        is_owner: given.is_owner(entry),
-        is_mode: entry.mode == given.mode,
+        is_owner: new_file.is_owner(entry),
+        is_mode: entry.mode == new_file.mode,
     })
 }
 

@@ -16,7 +16,7 @@
 //! - [`archive`]: the entries of a tar archive, with [`pax`] records.
 //! - [`caller`]: who waits for it, and its end when nobody does.
 //! - [`tree`]: directories resolved below the layer's root and never above it.
-//! - [`removal`]: trees removed, however deep.
+//! - [`directory`]: open directories; [`removal`]: trees removed, however deep.
 //! - [`mod@unpack`]: entries made into files, with whiteouts in overlayfs's form; `creation`:
 //!   regular files.
 
@@ -30,7 +30,7 @@ use ocicrypt::{Forged, LayerKey};
 
 pub mod archive;
 mod archive_error;
-mod attributes;
+pub mod attributes;
 pub mod blob;
 pub mod caller;
 pub mod chunks;
@@ -38,6 +38,7 @@ pub mod compression;
 mod confinement;
 mod creation;
 mod decryption;
+pub mod directory;
 mod number;
 pub mod pax;
 mod pipeline;

@@ -106,28 +106,18 @@ impl Records {
 
     fn take_xattr(&mut self, name: &[u8], value: &[u8]) -> Result<(), ArchiveError> {
         self.xattrs.retain(|(known, _)| known != name);
-        for (what, found, limit) in [
-            (
-                "the number of extended attributes",
-                self.xattrs.len() + 1,
-                MAX_XATTRS,
-            ),
-            (
-                "the length of an extended attribute's name",
-                name.len(),
-                MAX_XATTR_NAME_BYTES,
-            ),
-            (
-                "the size of an extended attribute",
-                value.len(),
-                MAX_XATTR_BYTES,
-            ),
-        ] {
-            if found > limit {
-                let limit = limit as u64;
-                return Err(ArchiveError::Limit { what, limit });
-            }
-        }
+        let check = |what, found: usize, limit: usize| {
+            ArchiveError::check(what, found as u64, limit as u64)
+        };
+        let count = self.xattrs.len() + 1;
+        check("the number of extended attributes", count, MAX_XATTRS)?;
+        let what = "the length of an extended attribute's name";
+        check(what, name.len(), MAX_XATTR_NAME_BYTES)?;
+        check(
+            "the size of an extended attribute",
+            value.len(),
+            MAX_XATTR_BYTES,
+        )?;
         self.xattrs.push((name.to_vec(), value.to_vec()));
         Ok(())
     }

@@ -92,7 +92,7 @@ pub(crate) fn run(
             inflate(source, limits.plain_bytes, caller, [to_hash, to_unpack])
         })?;
         blob.receive(source, next, caller);
-        Ok::<_, LayerError>(Ended {
+        Ok::<_, LayerError>(Outcomes {
             decrypted: decrypt.map_or(Ok(()), join),
             inflated: join(inflate),
             contents: join(unpack),
@@ -103,14 +103,14 @@ pub(crate) fn run(
 }
 
 /// What came of the stages behind the blob.
-struct Ended {
+struct Outcomes {
     decrypted: Result<(), Forged>,
     inflated: io::Result<()>,
     contents: Result<Contents, UnpackError>,
     plain: (Digest, u64),
 }
 
-impl Ended {
+impl Outcomes {
     /// Several stages may have failed, most of them because of another one. The blob is judged
     /// first: bytes of somebody who lies may fill any store, and say nothing about the room that
     /// the layer needs. So may those that nobody encrypted.
@@ -260,7 +260,7 @@ pub(crate) mod tests {
                 path: "a".to_owned(),
                 source: kind.into(),
             };
-            let ended = Ended {
+            let ended = Outcomes {
                 decrypted: Ok(()),
                 inflated: Err(caller::gone()),
                 contents: Err(failed),

@@ -44,27 +44,27 @@ impl Pool {
 
     /// A part of a buffer, to be read by several. With the last of them the buffer comes back.
     pub fn share(&self, buffer: Vec<u8>, part: Range<usize>) -> Bytes {
-        let lent = Lent {
+        let buffer = PooledBuffer {
             buffer,
             give_back: self.give_back.clone(),
         };
-        Bytes::from_owner(lent).slice(part)
+        Bytes::from_owner(buffer).slice(part)
     }
 }
 
 /// A buffer in use.
-struct Lent {
+struct PooledBuffer {
     buffer: Vec<u8>,
     give_back: mpsc::Sender<Vec<u8>>,
 }
 
-impl AsRef<[u8]> for Lent {
+impl AsRef<[u8]> for PooledBuffer {
     fn as_ref(&self) -> &[u8] {
         &self.buffer
     }
 }
 
-impl Drop for Lent {
+impl Drop for PooledBuffer {
     fn drop(&mut self) {
         // The pool may be gone before its last buffer.
         let _ = self.give_back.send(std::mem::take(&mut self.buffer));

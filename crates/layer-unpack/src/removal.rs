@@ -5,15 +5,17 @@
 //! names are kept, and two directories are open.
 
 use std::ffi::{CString, OsStr};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, openat, unlinkat};
+use rustix::fs::{AtFlags, unlinkat};
 use rustix::io::Errno;
 
 use crate::caller::{self, Caller};
+use crate::directory;
 
 /// How many subdirectories are noted before the first of them is gone into; the others are read
 /// again later.
@@ -32,10 +34,7 @@ pub fn remove_path(path: &Path) -> io::Result<()> {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),
     };
-    remove(
-        open(CWD, parent.as_os_str().as_bytes())?.as_fd(),
-        name.as_bytes(),
-    )
+    remove(File::open(parent)?.as_fd(), name.as_bytes())
 }
 
 /// Removes what has a name in a directory, alone or with everything below it.
@@ -62,7 +61,7 @@ fn remove_while(
         other => return Ok(other?),
     }
     // From here on what is missing was removed by somebody else meanwhile.
-    let Some(mut directory) = there(open_below(parent, name))? else {
+    let Some(mut directory) = there(directory::open(parent, name))? else {
         return Ok(());
     };
     // The way down to `directory`, and on each level of it what is known to be left there.
@@ -70,7 +69,7 @@ fn remove_while(
     let mut left = vec![clear(&directory, is_wanted)?];
     while let Some(known) = left.last_mut() {
         if let Some(child) = known.pop() {
-            if let Some(below) = there(open_below(directory.as_fd(), child.as_bytes()))? {
+            if let Some(below) = there(directory::open(&directory, child.as_bytes()))? {
                 directory = below;
                 way.push(child);
                 left.push(clear(&directory, is_wanted)?);
@@ -84,7 +83,7 @@ fn remove_while(
         left.pop();
         if let Some(child) = way.pop() {
             // The kernel knows the way up from a removed directory too.
-            directory = open(directory.as_fd(), b"..")?;
+            directory = directory::open(&directory, b"..")?;
             there(unlinkat(&directory, child, AtFlags::REMOVEDIR))?;
         }
     }
@@ -104,7 +103,7 @@ fn there<T>(result: Result<T, Errno>) -> io::Result<Option<T>> {
 /// Removes what is no directory; gives some of the directories, and none only if there is none.
 fn clear(directory: &OwnedFd, is_wanted: &dyn Fn() -> bool) -> io::Result<Vec<CString>> {
     let mut found = Vec::new();
-    let Some(entries) = there(Dir::read_from(directory))? else {
+    let Some(entries) = there(directory::entries(directory))? else {
         return Ok(found);
     };
     for entry in entries {
@@ -115,9 +114,6 @@ fn clear(directory: &OwnedFd, is_wanted: &dyn Fn() -> bool) -> io::Result<Vec<CS
             return Err(caller::gone());
         }
         let name = entry.file_name();
-        if matches!(name.to_bytes(), b"." | b"..") {
-            continue;
-        }
         match unlinkat(directory, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(Errno::ISDIR) => found.push(name.to_owned()),
@@ -130,20 +126,10 @@ fn clear(directory: &OwnedFd, is_wanted: &dyn Fn() -> bool) -> io::Result<Vec<CS
     Ok(found)
 }
 
-fn open_below(directory: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    openat(directory, name, flags, Mode::empty())
-}
-
-fn open(directory: BorrowedFd<'_>, path: &[u8]) -> io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    Ok(openat(directory, path, flags, Mode::empty())?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::fs::mkdirat;
+    use rustix::fs::{Mode, mkdirat};
     use std::sync::Barrier;
     use std::{fs, thread};
 
@@ -157,7 +143,7 @@ mod tests {
         let mut deepest: OwnedFd = fs::File::open(&root).unwrap().into();
         for _ in 0..20_000 {
             mkdirat(&deepest, "d", Mode::RWXU).unwrap();
-            deepest = open_below(deepest.as_fd(), b"d").unwrap();
+            deepest = directory::open(&deepest, b"d").unwrap();
         }
         drop(deepest);
         remove_path(&root).unwrap();

@@ -29,6 +29,8 @@ const BLOCK_REGIONS: usize = 21;
 /// Bytes of a region there: offset and length.
 const REGION_BYTES: usize = 24;
 
+const UNREADABLE: ArchiveError = ArchiveError::Sparse("has a number that cannot be read");
+
 /// Where the content of a file with holes belongs. Its regions follow one another, lie inside of
 /// the size, and together are as long as the content.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,12 +51,7 @@ pub struct Region {
 impl Sparse {
     /// Checks a map against the size of the file and of what the archive has of it.
     fn new(size: u64, regions: Vec<Region>, stored: u64) -> Result<Self, ArchiveError> {
-        if size > MAX_SPARSE_BYTES {
-            return Err(ArchiveError::Limit {
-                what: "the size of a file with holes",
-                limit: MAX_SPARSE_BYTES,
-            });
-        }
+        ArchiveError::check("the size of a file with holes", size, MAX_SPARSE_BYTES)?;
         let (mut end, mut sum) = (0, 0u64);
         for region in &regions {
             if region.offset < end {
@@ -100,13 +97,8 @@ impl Map {
 }
 
 fn check_regions(count: u64) -> Result<(), ArchiveError> {
-    if count > MAX_REGIONS as u64 {
-        return Err(ArchiveError::Limit {
-            what: "the number of regions of a file with holes",
-            limit: MAX_REGIONS as u64,
-        });
-    }
-    Ok(())
+    let what = "the number of regions of a file with holes";
+    ArchiveError::check(what, count, MAX_REGIONS as u64)
 }
 
 /// What PAX records say about the holes of a file.
@@ -129,9 +121,7 @@ impl SparseRecords {
     /// Takes one record; `key` is without its prefix.
     pub fn take(&mut self, key: &[u8], value: &[u8]) -> Result<(), ArchiveError> {
         self.is_any = true;
-        let number = || {
-            number::decimal(value).ok_or(ArchiveError::Sparse("has a number that cannot be read"))
-        };
+        let number = || number::decimal(value).ok_or(UNREADABLE);
         match key {
             b"major" => self.major = Some(number()?),
             b"minor" => self.minor = Some(number()?),
@@ -159,12 +149,11 @@ impl SparseRecords {
 
     fn whole_map(&mut self, value: &[u8]) -> Result<(), ArchiveError> {
         (self.map, self.pairs) = (Map::default(), 0);
-        let broken = ArchiveError::Sparse("has a number that cannot be read");
         let mut numbers = value.split(|&byte| byte == b',').map(number::decimal);
         while let Some(offset) = numbers.next() {
             match offset.zip(numbers.next().flatten()) {
                 Some((offset, length)) => self.pair(offset, length)?,
-                None => return Err(broken),
+                None => return Err(UNREADABLE),
             }
         }
         Ok(())
@@ -236,10 +225,10 @@ impl<R: Read> Lines<'_, R> {
             match byte {
                 b'\n' => break,
                 b'0'..=b'9' if digits.len() < 20 => digits.push(byte),
-                _ => return Err(ArchiveError::Sparse("has a number that cannot be read")),
+                _ => return Err(UNREADABLE),
             }
         }
-        number::decimal(&digits).ok_or(ArchiveError::Sparse("has a number that cannot be read"))
+        number::decimal(&digits).ok_or(UNREADABLE)
     }
 }
 
@@ -256,7 +245,7 @@ pub(crate) fn old_gnu(
     let header = header.as_bytes();
     let (regions, rest) = header[386..].split_at(HEADER_REGIONS * REGION_BYTES);
     let (mut goes_on, size) = (rest[0] != 0, number::count(&rest[1..13]));
-    let size = size.ok_or(ArchiveError::Sparse("has a number that cannot be read"))?;
+    let size = size.ok_or(UNREADABLE)?;
     let mut map = Map::default();
     old_regions(regions, &mut map)?;
     let mut block = [0; BLOCK_BYTES];
@@ -281,8 +270,7 @@ fn old_regions(regions: &[u8], map: &mut Map) -> Result<(), ArchiveError> {
         }
         let (offset, length) = region.split_at(REGION_BYTES / 2);
         let pair = number::count(offset).zip(number::count(length));
-        let (offset, length) =
-            pair.ok_or(ArchiveError::Sparse("has a number that cannot be read"))?;
+        let (offset, length) = pair.ok_or(UNREADABLE)?;
         map.push(offset, length)?;
     }
     Ok(())

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
@@ -17,7 +18,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::caller::Caller;
-use crate::creation::Given;
+use crate::creation::NewFile;
 use crate::removal;
 
 /// How deep directories may be nested. The kernel takes paths of 4095 bytes, so 2047 levels; trees
@@ -112,7 +113,7 @@ pub struct Directory {
     handle: OwnedFd,
     /// Where it is, below the root and without symbolic links; empty for the root itself.
     path: Vec<u8>,
-    given: OnceLock<Given>,
+    new_file: OnceLock<NewFile>,
 }
 
 impl Directory {
@@ -126,13 +127,13 @@ impl Directory {
     }
 
     /// What a file gets that is made in it, if that is known.
-    pub(crate) fn given(&self) -> Option<Given> {
-        self.given.get().copied()
+    pub(crate) fn new_file(&self) -> Option<NewFile> {
+        self.new_file.get().copied()
     }
 
     /// Notes what a file got.
-    pub(crate) fn learn(&self, given: Given) {
-        let _ = self.given.set(given);
+    pub(crate) fn learn(&self, new_file: NewFile) {
+        let _ = self.new_file.set(new_file);
     }
 
     fn depth(&self) -> usize {
@@ -201,7 +202,7 @@ impl Tree {
         let directory = Directory {
             handle,
             path: parent.path_of(name),
-            given: OnceLock::new(),
+            new_file: OnceLock::new(),
         };
         self.forget(&directory.path);
         // What is too deep is refused when something is to be made in it.
@@ -229,7 +230,7 @@ impl Tree {
                     // The layer hides what was there below and goes on with a directory of its own.
                     Err(error)
                         if error.kind() == io::ErrorKind::NotADirectory
-                            && kind_of(&directory, name)? == Some(Found::Whiteout) =>
+                            && kind_of(&directory, name)? == Some(Occupant::Whiteout) =>
                     {
                         unlinkat(&directory, name, AtFlags::empty())?;
                         mkdirat(&directory, name, Mode::RWXU)?;
@@ -275,7 +276,7 @@ impl Tree {
         let directory = Directory {
             handle,
             path,
-            given: OnceLock::new(),
+            new_file: OnceLock::new(),
         };
         if directory.depth() > MAX_DEPTH {
             return Err(io::Error::other(format!(
@@ -321,17 +322,17 @@ impl Tree {
         // What was removed may be the way to directories that are kept open.
         self.open.clear();
         let path = directory.path_of(name);
-        let below = [&path[..], b"/"].concat();
-        let after = self.implied.range(below.clone()..);
-        let gone: Vec<_> = after
-            .take_while(|known| known.starts_with(&below))
-            .cloned()
-            .collect();
-        for path in gone.iter().chain([&path]) {
-            self.implied.remove(path);
-        }
+        self.implied.remove(&path);
+        self.implied
+            .extract_if(below(&path), |_| true)
+            .for_each(drop);
         Ok(())
     }
+}
+
+/// The paths that lie below another one, in the order of bytes.
+pub(crate) fn below(path: &[u8]) -> Range<Vec<u8>> {
+    [path, b"/"].concat()..[path, &[b'/' + 1]].concat()
 }
 
 /// Hides what the layers below have in a directory.
@@ -347,12 +348,12 @@ fn path_of(directory: &OwnedFd) -> io::Result<Vec<u8>> {
 }
 
 /// What has a name in a directory, if anything.
-pub fn kind_of(directory: impl AsFd, name: &[u8]) -> io::Result<Option<Found>> {
+pub fn kind_of(directory: impl AsFd, name: &[u8]) -> io::Result<Option<Occupant>> {
     match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(found) => Ok(Some(match FileType::from_raw_mode(found.st_mode) {
-            FileType::Directory => Found::Directory,
-            FileType::CharacterDevice if found.st_rdev == 0 => Found::Whiteout,
-            _ => Found::Other,
+            FileType::Directory => Occupant::Directory,
+            FileType::CharacterDevice if found.st_rdev == 0 => Occupant::Whiteout,
+            _ => Occupant::Other,
         })),
         Err(Errno::NOENT) => Ok(None),
         Err(error) => Err(error.into()),
@@ -361,7 +362,7 @@ pub fn kind_of(directory: impl AsFd, name: &[u8]) -> io::Result<Option<Found>> {
 
 /// The kinds of things that matter to what comes after them in an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum Occupant {
     /// A directory.
     Directory,
     /// A whiteout in overlayfs's form.

@@ -6,8 +6,8 @@ use std::io::{self, BufRead};
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{
-    AtFlags, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid, chmodat, chownat, fchmod,
-    fchown, futimens, linkat, makedev, mkdirat, mknodat, openat, symlinkat, utimensat,
+    AtFlags, FileType, Gid, Mode, Timestamps, Uid, chmodat, chownat, fchmod, fchown, futimens,
+    linkat, makedev, mkdirat, mknodat, symlinkat, utimensat,
 };
 use rustix::io::Errno;
 
@@ -16,10 +16,11 @@ use super::archive_error::ArchiveError;
 use super::attributes;
 use super::caller::{self, Caller};
 use super::creation;
+use super::directory;
 use super::pax::Time;
-use super::tree::{Directory, ENTRY_BYTES, EntryPath, Found, Tree, kind_of, set_opaque};
+use super::tree::{Directory, ENTRY_BYTES, EntryPath, Occupant, Tree, below, kind_of, set_opaque};
 use super::unpack_error::{
-    MAKE_OPAQUE, MAKE_OPAQUE_AROUND, SET_ATTRIBUTE, SET_ENDING, UnpackError, failed, shown,
+    MAKE_OPAQUE, MAKE_OPAQUE_AROUND, SET_ATTRIBUTE, SET_ENDING, UnpackError, broken, failed, shown,
 };
 
 /// The most bytes of directories' paths and default ACLs kept until the end, when these and their
@@ -75,11 +76,7 @@ pub fn unpack(
     while let Some(entry) = archive.next_entry()? {
         // Many entries fit into one read, and each may take a while.
         unpacker.look_at_caller()?;
-        let rule = |rule| UnpackError::Path {
-            path: shown(&entry.path),
-            rule,
-        };
-        let path = EntryPath::parse(&entry.path).map_err(rule)?;
+        let path = EntryPath::parse(&entry.path).map_err(|rule| broken(&entry, rule))?;
         unpacker.unpack(&entry, &path, &mut archive)?;
     }
     Ok(Contents {
@@ -91,7 +88,7 @@ pub fn unpack(
 
 struct Unpacker<'a> {
     tree: Tree,
-    directories: BTreeMap<Vec<u8>, Ending>,
+    directories: BTreeMap<Vec<u8>, Finish>,
     directory_bytes: usize,
     skipped_xattrs: u64,
     hides: bool,
@@ -99,7 +96,7 @@ struct Unpacker<'a> {
 }
 
 /// What a directory gets when nothing more is made in it.
-struct Ending {
+struct Finish {
     mtime: Time,
     default_acl: Option<Vec<u8>>,
 }
@@ -120,10 +117,7 @@ impl Unpacker<'_> {
     ) -> Result<(), UnpackError> {
         if path.is_root() {
             if entry.kind != EntryKind::Directory {
-                return Err(UnpackError::Entry {
-                    path: shown(&entry.path),
-                    rule: "takes the place of the root",
-                });
+                return Err(broken(entry, "takes the place of the root"));
             }
             let root = self.tree.open(b"").map_err(failed("open", entry))?;
             self.tree.make_explicit(b"");
@@ -172,18 +166,8 @@ impl Unpacker<'_> {
 
     fn forget_directories(&mut self, path: &[u8]) {
         self.directories.remove(path);
-        let below = [path, b"/"].concat();
-        let after = self
-            .directories
-            .range(below.clone()..)
-            .map(|(known, _)| known);
-        let gone: Vec<_> = after
-            .take_while(|known| known.starts_with(&below))
-            .cloned()
-            .collect();
-        for path in gone {
-            self.directories.remove(&path);
-        }
+        let below = self.directories.extract_if(below(path), |_, _| true);
+        below.for_each(drop);
     }
 
     fn file(
@@ -220,20 +204,18 @@ impl Unpacker<'_> {
             Ok(()) => None,
             Err(Errno::EXIST) => {
                 let found = kind_of(directory, &path.name).map_err(failed("look for", entry))?;
-                if found != Some(Found::Directory) {
+                if found != Some(Occupant::Directory) {
                     self.make(entry, path, directory, make)?;
                 }
                 found
             }
             Err(error) => return Err(failed("create", entry)(error)),
         };
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let made = openat(directory, &path.name[..], flags, Mode::empty())
-            .map_err(failed("open", entry))?;
-        if found == Some(Found::Directory) {
+        let made = directory::open(directory, &path.name).map_err(failed("open", entry))?;
+        if found == Some(Occupant::Directory) {
             attributes::clear(&made).map_err(failed("clear the attributes of", entry))?;
         }
-        if found == Some(Found::Whiteout) {
+        if found == Some(Occupant::Whiteout) {
             // The layer removed what was there below and made a new directory.
             set_opaque(&made).map_err(failed(MAKE_OPAQUE, entry))?;
         }
@@ -256,16 +238,11 @@ impl Unpacker<'_> {
         let path = path.whole();
         let default_acl = attributes::default_acl(entry).map(<[u8]>::to_vec);
         self.directory_bytes += ENTRY_BYTES + path.len() + default_acl.as_ref().map_or(0, Vec::len);
-        if self.directory_bytes > MAX_DIRECTORY_BYTES {
-            let what = "the size of all directories' paths and ACLs";
-            return Err(ArchiveError::Limit {
-                what,
-                limit: MAX_DIRECTORY_BYTES as u64,
-            }
-            .into());
-        }
+        let what = "the size of all directories' paths and ACLs";
+        let (found, limit) = (self.directory_bytes as u64, MAX_DIRECTORY_BYTES as u64);
+        ArchiveError::check(what, found, limit)?;
         let mtime = entry.mtime;
-        self.directories.insert(path, Ending { mtime, default_acl });
+        self.directories.insert(path, Finish { mtime, default_acl });
         Ok(())
     }
 
@@ -278,10 +255,7 @@ impl Unpacker<'_> {
         directory: &Directory,
         target: &[u8],
     ) -> Result<(), UnpackError> {
-        let broken = |rule| UnpackError::Entry {
-            path: shown(&entry.path),
-            rule,
-        };
+        let broken = |rule| broken(entry, rule);
         let target = EntryPath::parse(target)
             .map_err(|_| broken("is a hard link that leads out of the layer"))?;
         if target.is_root() || target == *path {
@@ -295,8 +269,8 @@ impl Unpacker<'_> {
         };
         match kind_of(&parent, &target.name).map_err(failed("find the target of", entry))? {
             None => return Err(missing()),
-            Some(Found::Other) => {}
-            Some(Found::Directory | Found::Whiteout) => {
+            Some(Occupant::Other) => {}
+            Some(Occupant::Directory | Occupant::Whiteout) => {
                 return Err(broken("is a hard link to what is no file"));
             }
         }
@@ -316,7 +290,7 @@ impl Unpacker<'_> {
     ) -> Result<(), UnpackError> {
         let name = &path.name[..];
         let nofollow = AtFlags::SYMLINK_NOFOLLOW;
-        if !directory.given().is_some_and(|given| given.is_owner(entry)) {
+        if !directory.new_file().is_some_and(|new| new.is_owner(entry)) {
             let owner = (Uid::from_raw(entry.uid), Gid::from_raw(entry.gid));
             chownat(directory, name, Some(owner.0), Some(owner.1), nofollow)
                 .map_err(failed("set the owner of", entry))?;
@@ -349,10 +323,7 @@ impl Unpacker<'_> {
         }
         let hidden = &path.name[WHITEOUT.len()..];
         if matches!(hidden, b"" | b"." | b"..") {
-            return Err(UnpackError::Entry {
-                path: shown(&entry.path),
-                rule: "is a whiteout of nothing",
-            });
+            return Err(broken(entry, "is a whiteout of nothing"));
         }
         match kind_of(directory, hidden).map_err(failed("look for what is hidden by", entry))? {
             None => {
@@ -361,15 +332,13 @@ impl Unpacker<'_> {
                     .map_err(failed("create", entry))
             }
             // A whiteout concerns the layers below; what this layer has of that name stays, alone.
-            Some(Found::Directory) => {
-                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                let made = openat(directory, hidden, flags, Mode::empty())
-                    .map_err(failed("open", entry))?;
+            Some(Occupant::Directory) => {
+                let made = directory::open(directory, hidden).map_err(failed("open", entry))?;
                 // It takes over nothing from below, its owner and mode neither.
                 self.tree.make_explicit(&directory.path_of(hidden));
                 set_opaque(&made).map_err(failed(MAKE_OPAQUE, entry))
             }
-            Some(Found::Whiteout | Found::Other) => Ok(()),
+            Some(Occupant::Whiteout | Occupant::Other) => Ok(()),
         }
     }
 
@@ -429,14 +398,7 @@ fn node(entry: &Entry, path: &EntryPath, directory: &Directory) -> Result<(), Er
 }
 
 fn timestamps(mtime: Time) -> Timestamps {
-    let time = Timespec {
-        tv_sec: mtime.seconds,
-        tv_nsec: mtime.nanoseconds.into(),
-    };
-    Timestamps {
-        last_access: time,
-        last_modification: time,
-    }
+    directory::times(mtime.seconds, mtime.nanoseconds.into())
 }
 
 #[cfg(test)]

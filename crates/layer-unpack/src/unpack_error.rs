@@ -24,15 +24,7 @@ pub enum UnpackError {
     /// The archive itself.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
-    /// An entry's path leads out of the layer or nowhere.
-    #[error("the path of entry {path:?} {rule}")]
-    Path {
-        /// As the archive has it.
-        path: String,
-        /// The rule that it breaks.
-        rule: &'static str,
-    },
-    /// An entry names something impossible.
+    /// An entry's path leads out of the layer or nowhere, or it names something impossible.
     #[error("entry {path:?} {rule}")]
     Entry {
         /// As the archive has it.
@@ -77,6 +69,12 @@ impl UnpackError {
                 Some(Errno::IO | Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::ROFS)
             )
     }
+}
+
+/// An entry breaks a rule.
+pub(crate) fn broken(entry: &Entry, rule: &'static str) -> UnpackError {
+    let path = shown(&entry.path);
+    UnpackError::Entry { path, rule }
 }
 
 /// The kernel refused something about an entry.

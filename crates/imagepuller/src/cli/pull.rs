@@ -17,7 +17,7 @@ use super::{EX_DATAERR, exit_code, fail, print};
 use crate::error::{Error, chain};
 use crate::progress::Progress;
 use crate::pull::Options;
-use crate::pull::output::{Wanted, pull_to};
+use crate::pull::output::{ImageName, pull_to};
 
 mod events;
 pub mod meter;
@@ -101,12 +101,12 @@ impl Pull {
         patience
     }
 
-    fn wanted(&self) -> Result<Wanted, String> {
+    fn wanted(&self) -> Result<ImageName, String> {
         match ImageReference::parse(&self.image) {
-            Ok(image) => Ok(Wanted::Pinned(image)),
+            Ok(image) => Ok(ImageName::Pinned(image)),
             Err(error) if !self.insecure_no_digest => Err(error.to_string()),
             Err(_) => TaggedReference::parse(&self.image)
-                .map(Wanted::Tagged)
+                .map(ImageName::Tagged)
                 .map_err(|error| error.to_string()),
         }
     }
@@ -171,10 +171,10 @@ pub async fn run(arguments: Pull) -> ExitCode {
     };
     drop(meter);
     match pulled {
-        Ok(pulled) => {
+        Ok(manifest) => {
             match &events {
-                Some(events) => events.done(&pulled.manifest, &arguments.output),
-                None => print(&pulled.manifest.to_string()),
+                Some(events) => events.done(&manifest, &arguments.output),
+                None => print(&manifest.to_string()),
             }
             ExitCode::SUCCESS
         }

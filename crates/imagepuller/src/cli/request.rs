@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{EX_DATAERR, EX_SOFTWARE, EX_UNAVAILABLE, fail, print};
+use super::{exit_code, fail, print};
 use crate::request::{RequestError, pull_image};
 
 /// Where the service listens unless told otherwise.
@@ -50,32 +50,18 @@ pub async fn run(arguments: Request) -> ExitCode {
         _ = tokio::signal::ctrl_c() => Err(RequestError::Interrupted),
     };
     match asked {
-        Ok(digest) if json => {
-            print(&serde_json::json!({ "manifestDigest": digest }).to_string());
-            ExitCode::SUCCESS
-        }
         Ok(digest) => {
-            print(&digest);
+            print(&match json {
+                true => serde_json::json!({ "manifestDigest": digest }).to_string(),
+                false => digest,
+            });
             ExitCode::SUCCESS
         }
         Err(error) => {
             if json {
                 print(&serde_json::json!({ "error": error.to_string() }).to_string());
             }
-            fail(&error.to_string(), code(&error))
+            fail(&error.to_string(), exit_code(error.kind()))
         }
-    }
-}
-
-/// The exit code for a request that failed.
-pub fn code(error: &RequestError) -> u8 {
-    match error {
-        RequestError::Refused {
-            is_bad_data: true, ..
-        } => EX_DATAERR,
-        RequestError::Refused {
-            is_internal: true, ..
-        } => EX_SOFTWARE,
-        _ => EX_UNAVAILABLE,
     }
 }

@@ -11,9 +11,9 @@ use layer_store::listing::{self, Listed};
 use layer_store::store::Store;
 use serde_json::json;
 
-use super::request::code;
 use super::{exit_code, fail, print};
-use crate::care::{self, Collected};
+use crate::blocking::blocking;
+use crate::collection::{self, Collected};
 use crate::error::{Error, chain};
 use crate::request;
 
@@ -65,12 +65,12 @@ pub async fn gc(arguments: Gc) -> ExitCode {
     let json = arguments.json;
     if arguments.dry_run {
         let store = arguments.store.unwrap_or_default();
-        return show(&store, json, |layer| is_candidate(layer, unused_for));
+        return show(&store, json, |layer| layer.is_unused_for(unused_for));
     }
     let collected = match (&arguments.store, &arguments.socket) {
         (_, Some(socket)) => request::collect(socket, unused_for, COLLECT_TIMEOUT)
             .await
-            .map_err(|error| (error.to_string(), code(&error))),
+            .map_err(|error| (error.to_string(), exit_code(error.kind()))),
         (store, None) => {
             let store = store.clone().unwrap_or_default();
             let collected = collect_here(store, unused_for).await;
@@ -97,9 +97,8 @@ async fn collect_here(path: PathBuf, unused_for: Duration) -> Result<Collected, 
         let missing = std::io::Error::from(ErrorKind::NotFound);
         return Err(layer_store::Error::file("open", path)(missing).into());
     }
-    let store = tokio::task::spawn_blocking(move || Store::open(&path)).await;
-    let store = store.map_err(|error| Error::Internal(error.to_string()))?;
-    care::collect(Arc::new(store?), unused_for).await
+    let store = blocking(move || Ok(Arc::new(Store::open(&path)?))).await?;
+    collection::collect(store, unused_for).await
 }
 
 /// With the remedy, where a service has the store.
@@ -111,11 +110,6 @@ fn explained(error: &Error) -> String {
         text.push_str("; a running service is asked with --socket PATH");
     }
     text
-}
-
-fn is_candidate(layer: &Listed, unused_for: Duration) -> bool {
-    let age = SystemTime::now().duration_since(layer.last_used);
-    layer.users.is_empty() && (unused_for.is_zero() || age.is_ok_and(|age| age >= unused_for))
 }
 
 fn show(store: &Path, json: bool, which: impl Fn(&Listed) -> bool) -> ExitCode {

@@ -23,9 +23,9 @@ use registry_client::Blob;
 use registry_client::registry::Registry;
 use tokio::sync::Semaphore;
 
-use super::blocking;
 use super::sources::Sources;
 use super::unlock::Keys;
+use crate::blocking::blocking;
 use crate::error::Error;
 use crate::progress::{Event, Progress};
 use crate::received::{self, Received};
@@ -55,11 +55,11 @@ impl Layers {
         image: &Image,
         keys: &Keys,
     ) -> Result<Vec<Layer>, Error> {
-        let wanted: Vec<Wanted> = image
+        let wanted: Vec<ImageLayer> = image
             .layers
             .iter()
             .zip(keys)
-            .map(|((blob, diff_id), key)| Wanted::new(blob, diff_id, key.as_ref()))
+            .map(|((blob, diff_id), key)| ImageLayer::new(blob, diff_id, key.as_ref()))
             .collect::<Result<_, _>>()?;
         let wanted = wanted.as_slice();
         let _kept = self.make_room(wanted).await?;
@@ -78,7 +78,7 @@ impl Layers {
     /// Compressed sizes are the least that the layers will need, so what does not fit is said
     /// before it is fetched, and layers that nobody uses make room for what does. Gives those of
     /// the image that are there already.
-    async fn make_room(&self, wanted: &[Wanted<'_>]) -> Result<Vec<Layer>, Error> {
+    async fn make_room(&self, wanted: &[ImageLayer<'_>]) -> Result<Vec<Layer>, Error> {
         // Once each, for images may have a layer twice.
         let layers: HashMap<_, _> = wanted
             .iter()
@@ -102,7 +102,7 @@ impl Layers {
         .await
     }
 
-    async fn layer(&self, sources: &Sources, wanted: &Wanted<'_>) -> Result<Layer, Error> {
+    async fn layer(&self, sources: &Sources, wanted: &ImageLayer<'_>) -> Result<Layer, Error> {
         let flight = self.store.flight(&wanted.name);
         sources
             .first(|registry| {
@@ -129,7 +129,7 @@ impl Layers {
     async fn fetch_layer(
         &self,
         registry: &Registry,
-        wanted: &Wanted<'_>,
+        wanted: &ImageLayer<'_>,
         alone: impl Send + 'static,
     ) -> Result<Layer, Error> {
         let started = Instant::now();
@@ -144,7 +144,7 @@ impl Layers {
             bytes: blob.size,
             host: host.clone(),
         });
-        let order = Order {
+        let job = UnpackJob {
             expected: Expected {
                 digest: blob.digest.clone(),
                 size: blob.size,
@@ -162,7 +162,7 @@ impl Layers {
             // Dropping this future does not end the thread at once, and until then nobody else is
             // to begin.
             let _held = (alone, place);
-            order.unpack(&store, received, &caller)
+            job.unpack(&store, received, &caller)
         });
         let (fetched, unpacked) =
             tokio::join!(self.transfer(transfer, sender, &blob.digest), unpack);
@@ -218,7 +218,7 @@ impl Layers {
 }
 
 /// A layer of an image.
-struct Wanted<'a> {
+struct ImageLayer<'a> {
     blob: &'a Descriptor,
     diff_id: &'a Digest,
     key: Option<&'a Arc<LayerKey>>,
@@ -226,7 +226,7 @@ struct Wanted<'a> {
     name: LayerName,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> ImageLayer<'a> {
     fn new(
         blob: &'a Descriptor,
         diff_id: &'a Digest,
@@ -251,7 +251,7 @@ impl<'a> Wanted<'a> {
 }
 
 /// What the thread that unpacks has to know.
-struct Order {
+struct UnpackJob {
     expected: Expected,
     name: LayerName,
     diff_id: Digest,
@@ -259,7 +259,7 @@ struct Order {
     host: String,
 }
 
-impl Order {
+impl UnpackJob {
     /// Unpacks what arrives and gives it a name only after it was verified.
     fn unpack(
         self,

@@ -8,18 +8,20 @@ use std::time::Duration;
 
 use layer_store::flatten;
 use layer_store::store::Store;
+use oci_image::digest::Digest;
 use oci_image::reference::{ImageReference, TaggedReference};
 use registry_client::Documents;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use super::{Options, Pulled, Puller, Sources, blocking};
+use super::{Options, Puller, Sources};
+use crate::blocking::blocking;
 use crate::bundle;
 use crate::error::Error;
 
 /// What is asked for.
 #[derive(Clone, Debug)]
-pub enum Wanted {
+pub enum ImageName {
     /// An image whose content its digest names.
     Pinned(ImageReference),
     /// Whatever the registry has under a tag just now. Nothing vouches for it.
@@ -27,32 +29,32 @@ pub enum Wanted {
 }
 
 /// Pulls an image into a directory that is empty or not there, as `DIR/rootfs` and
-/// `DIR/image-config.json`.
+/// `DIR/image-config.json`. Gives the digest of its manifest.
 ///
 /// # Errors
 ///
 /// Any [`Error`]. Nothing is left then; nor, but for a hidden directory that the next attempt
 /// removes, when the future is dropped.
 pub async fn pull_to(
-    wanted: &Wanted,
+    wanted: &ImageName,
     output: &Path,
     documents: Documents,
     options: Options,
-) -> Result<Pulled, Error> {
+) -> Result<Digest, Error> {
     let directory = output.to_owned();
     let prepared = blocking(move || Output::prepare(&directory)).await?;
     let store = prepared.stage.path().join("store");
     let store = blocking(move || Ok(Arc::new(Store::open(&store)?))).await?;
     let puller = Puller::new(store.clone(), documents, options);
     let (registry, repository) = match wanted {
-        Wanted::Pinned(image) => (image.registry(), image.repository()),
-        Wanted::Tagged(image) => (image.registry(), image.repository()),
+        ImageName::Pinned(image) => (image.registry(), image.repository()),
+        ImageName::Tagged(image) => (image.registry(), image.repository()),
     };
     let route = puller.route(registry, repository).await?;
     let sources = Sources::new(&route, repository, &puller.options);
     let digest = match wanted {
-        Wanted::Pinned(image) => image.digest().clone(),
-        Wanted::Tagged(image) => {
+        ImageName::Pinned(image) => image.digest().clone(),
+        ImageName::Tagged(image) => {
             let received = sources
                 .first(|registry| async { Ok(registry.tag(image.tag()).await?) })
                 .await?;
@@ -68,9 +70,7 @@ pub async fn pull_to(
         flatten::flatten(&layers, &rootfs)?;
         bundle::write_configuration(prepared.stage.path(), &image.configuration)?;
         prepared.publish()?;
-        Ok(Pulled {
-            manifest: image.manifest,
-        })
+        Ok(image.manifest)
     })
     .await
 }
@@ -101,15 +101,14 @@ impl Output {
             Err(error) => return Err(layer_store::Error::file("create", directory)(error).into()),
         };
         let failed = |error| layer_store::Error::file("read", directory)(error);
+        let refused = |rule| {
+            let path = directory.to_owned();
+            Err(Error::Output { path, rule })
+        };
         let lock = File::open(directory).map_err(failed)?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => {
-                return Err(Error::Output {
-                    path: directory.to_owned(),
-                    rule: "is being filled by another pull",
-                });
-            }
+            Err(Errno::WOULDBLOCK) => return refused("is being filled by another pull"),
             Err(error) => return Err(failed(error.into()).into()),
         }
         for entry in fs::read_dir(directory).map_err(failed)? {
@@ -120,10 +119,9 @@ impl Output {
             if is_stale {
                 layer_unpack::removal::remove_path(&entry.path()).map_err(failed)?;
             } else if name != "lost+found" {
-                return Err(Error::Output {
-                    path: directory.to_owned(),
-                    rule: "is not empty; an image is unpacked to an empty or a new directory",
-                });
+                return refused(
+                    "is not empty; an image is unpacked to an empty or a new directory",
+                );
             }
         }
         let stage = tempfile::Builder::new()

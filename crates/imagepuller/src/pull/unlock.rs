@@ -20,8 +20,8 @@ use puller_config::{DecryptionKey, ResourceUri};
 use tokio::time::{Instant, timeout_at};
 use zeroize::Zeroizing;
 
-use super::blocking;
 use super::broker::Broker;
+use crate::blocking::blocking;
 use crate::error::{Error, chain};
 use crate::progress::{Event, Progress};
 
@@ -72,14 +72,14 @@ pub async fn unlock(
                     source,
                 })?;
             let encryption = Arc::new(encryption);
-            locked.push(Locked {
+            locked.push(LockedLayer {
                 at,
                 encryption,
                 refused: None,
             });
         }
     }
-    let mut work = Work {
+    let mut work = Unlocking {
         image,
         progress,
         keys: vec![None; image.layers.len()],
@@ -109,7 +109,7 @@ pub async fn unlock(
 }
 
 /// A layer that no key was found for yet.
-struct Locked {
+struct LockedLayer {
     at: usize,
     encryption: Arc<Encryption>,
     /// Why the last keys did not open it.
@@ -127,7 +127,7 @@ impl Drop for Counted {
 }
 
 /// A key as a document holds it.
-struct Given {
+struct DocumentKey {
     key: Zeroizing<Vec<u8>>,
     password: Option<Zeroizing<Vec<u8>>>,
     /// Where that is.
@@ -137,17 +137,17 @@ struct Given {
 /// A private key, and where it came from.
 type Candidate = (PrivateKey, String);
 
-struct Work<'a> {
+struct Unlocking<'a> {
     image: &'a Image,
     progress: &'a Progress,
     keys: Keys,
-    locked: Vec<Locked>,
+    locked: Vec<LockedLayer>,
     effort: Counted,
     /// Why there are no more keys.
     problems: Vec<String>,
 }
 
-impl Work<'_> {
+impl Unlocking<'_> {
     /// Whether a private key may help.
     fn wants_keys(&self) -> bool {
         self.locked
@@ -167,7 +167,7 @@ impl Work<'_> {
             last = Some(origin);
             if let DecryptionKey::Given { key, password } = key {
                 let words = format!("key {number} of [decryption-keys] in {origin}");
-                let given = Given {
+                let given = DocumentKey {
                     key: key.clone(),
                     password: password.clone(),
                     words,
@@ -204,8 +204,8 @@ impl Work<'_> {
 
     /// Reads a key that a document holds. Where it cannot be, another one may do; if none does,
     /// this is part of the reason.
-    async fn read(&mut self, given: Given) -> Result<Option<Candidate>, Error> {
-        let Given {
+    async fn read(&mut self, given: DocumentKey) -> Result<Option<Candidate>, Error> {
+        let DocumentKey {
             key,
             password,
             words,

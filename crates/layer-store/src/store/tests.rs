@@ -1,6 +1,9 @@
 //! Names in a store, and what a service finds that an earlier one left.
 
 use super::*;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
 use layer_unpack::Unpacked;
 use oci_image::digest::Digest;
 

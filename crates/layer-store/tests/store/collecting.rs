@@ -10,7 +10,7 @@ use std::thread::{self, sleep};
 use std::time::Duration;
 
 use layer_store::caretaker::Caretaker;
-use layer_store::collect::{Collected, Keep};
+use layer_store::collect::Collected;
 use layer_store::layer::Layer;
 use layer_store::listing;
 use layer_store::mount::overlay;
@@ -54,7 +54,7 @@ impl Site {
     fn collect_until(&self, store: &Store, containers: usize) -> Collected {
         let sum = Cell::new(Collected::default());
         wait_until(|| {
-            let more = store.collect(Keep::Used).unwrap();
+            let more = store.collect(Duration::ZERO).unwrap();
             let so_far = sum.get();
             sum.set(Collected {
                 layers: so_far.layers + more.layers,
@@ -91,15 +91,14 @@ fn a_handle_keeps_a_layer() {
     drop(one);
     let path = two.path().to_owned();
     drop(two);
-    assert_eq!(store.collect(Keep::Used).unwrap(), removed(1, 0));
+    assert_eq!(store.collect(Duration::ZERO).unwrap(), removed(1, 0));
     assert!(!path.exists());
     assert!(again.root().join("one").exists());
     assert_eq!(count(&site.path().join("waste")), 0);
     drop(again);
-    let hour = Keep::UsedWithin(Duration::from_secs(3600));
+    let hour = Duration::from_secs(3600);
     assert_eq!(store.collect(hour).unwrap(), removed(0, 0));
-    let now = Keep::UsedWithin(Duration::ZERO);
-    assert_eq!(store.collect(now).unwrap(), removed(1, 0));
+    assert_eq!(store.collect(Duration::ZERO).unwrap(), removed(1, 0));
 }
 
 #[test]
@@ -115,14 +114,14 @@ fn privileged_a_mount_keeps_its_layers_also_across_a_restart() {
     let first = site.mount(&store, "first", &[&base, &app]);
     let second = site.mount(&store, "second", &[&base, &other]);
     drop((base, app, other));
-    assert_eq!(store.collect(Keep::Used).unwrap(), removed(0, 0));
+    assert_eq!(store.collect(Duration::ZERO).unwrap(), removed(0, 0));
     fs::write(first.join("written"), "x").unwrap();
 
     release(&second);
     assert_eq!(site.collect_until(&store, 1), removed(1, 1));
     drop(store);
     let store = site.open();
-    assert_eq!(store.collect(Keep::Used).unwrap(), removed(0, 0));
+    assert_eq!(store.collect(Duration::ZERO).unwrap(), removed(0, 0));
     for name in ["base", "app", "written"] {
         assert!(fs::read(first.join(name)).is_ok(), "{name}");
     }
@@ -150,7 +149,7 @@ fn privileged_a_mount_counts_in_every_namespace() {
     wait_until(|| fs::read_to_string(&name).is_ok_and(|name| name == "cat\n"));
     release(&rootfs);
     assert!(store.tidy(), "it is to be looked for again");
-    assert_eq!(store.collect(Keep::Used).unwrap(), removed(0, 0));
+    assert_eq!(store.collect(Duration::ZERO).unwrap(), removed(0, 0));
     assert_eq!(site.containers(), 1);
     drop(inside.stdin.take());
     inside.wait().unwrap();
@@ -235,11 +234,11 @@ fn collecting_beside_pulls() {
         }
         let mut removed = 0;
         while left.load(Ordering::Relaxed) > 0 {
-            removed += store.collect(Keep::Used).unwrap().layers;
+            removed += store.collect(Duration::ZERO).unwrap().layers;
         }
         assert!(removed > 0);
     });
-    store.collect(Keep::Used).unwrap();
+    store.collect(Duration::ZERO).unwrap();
     for name in ["layers", "waste", "staging"] {
         assert_eq!(count(&site.path().join(name)), 0, "{name}");
     }
@@ -289,7 +288,7 @@ fn privileged_a_mount_without_a_list_keeps_everything() {
     let container = container.unwrap().next().unwrap().unwrap().path();
     fs::remove_file(container.join("layers")).unwrap();
     let store = site.open();
-    assert_eq!(store.collect(Keep::Used).unwrap(), removed(0, 0));
+    assert_eq!(store.collect(Duration::ZERO).unwrap(), removed(0, 0));
     assert!(rootfs.join("one").exists());
     release(&rootfs);
     assert_eq!(site.collect_until(&store, 0), removed(2, 1));

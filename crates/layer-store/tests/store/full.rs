@@ -5,7 +5,6 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use layer_store::Error;
-use layer_store::collect::Keep;
 use layer_store::store::Store;
 use vm_harness::archive::Tar;
 
@@ -132,7 +131,7 @@ fn use_up_files(small: &Small) {
     drop(layer);
     store.make_room(0, 0).unwrap();
     wait_until(|| store.room().unwrap().free_files == Some(free));
-    assert_eq!(store.collect(Keep::Used).unwrap().layers, 0);
+    assert_eq!(store.collect(Duration::ZERO).unwrap().layers, 0);
 }
 
 #[test]

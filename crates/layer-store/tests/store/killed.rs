@@ -7,7 +7,6 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use layer_store::collect::Keep;
 use layer_store::layer::Layer;
 use layer_store::mount::overlay;
 use layer_store::store::Store;
@@ -70,7 +69,7 @@ fn work() {
             fs::write(mounted.keep().join("written"), "x").unwrap();
         }
         if number % 2 == 0 {
-            store.collect(Keep::Used).unwrap();
+            store.collect(Duration::ZERO).unwrap();
         }
     }
 }
@@ -137,7 +136,7 @@ fn privileged_killed_at_any_moment() {
 /// Another test may have our mounts in its own mount namespace for a moment.
 fn collect_until(store: &Store, path: &Path, containers: usize) {
     wait_until(|| {
-        store.collect(Keep::Used).unwrap();
+        store.collect(Duration::ZERO).unwrap();
         count(&path.join("containers")) <= containers
     });
     assert_eq!(count(&path.join("containers")), containers);

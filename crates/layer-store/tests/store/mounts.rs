@@ -4,7 +4,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 
 use layer_store::Error;
-use layer_store::mount::{MAX_LAYERS, overlay};
+use layer_store::limits::MAX_LAYERS;
+use layer_store::mount::overlay;
 use layer_store::store::Store;
 use rustix::mount::{UnmountFlags, unmount};
 use vm_harness::archive::Tar;

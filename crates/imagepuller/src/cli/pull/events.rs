@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use oci_image::digest::Digest;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::cli::print;
 use crate::progress::Event;
@@ -29,7 +29,9 @@ impl Events {
                 _ => told.insert(blob.clone(), now),
             };
         }
-        print(&object(event).to_string());
+        if let Ok(line) = serde_json::to_string(event) {
+            print(&line);
+        }
     }
 
     /// The last line of a pull that went well.
@@ -43,42 +45,5 @@ impl Events {
     pub fn failed(&self, message: &str, code: u8) {
         let last = json!({ "event": "failed", "error": message, "exitCode": code });
         print(&last.to_string());
-    }
-}
-
-fn object(event: &Event) -> Value {
-    match event {
-        Event::Resolved {
-            manifest,
-            layers,
-            bytes,
-        } => {
-            json!({ "event": "resolved", "manifestDigest": manifest.to_string(), "layers": layers, "bytes": bytes })
-        }
-        Event::Unlocked { blob, how } => {
-            json!({ "event": "unlocked", "blob": blob.to_string(), "how": how })
-        }
-        Event::Shared { blob, bytes } => {
-            json!({ "event": "shared", "blob": blob.to_string(), "bytes": bytes })
-        }
-        Event::Started { blob, bytes, host } => {
-            json!({ "event": "started", "blob": blob.to_string(), "bytes": bytes, "host": host })
-        }
-        Event::Received {
-            blob,
-            received_bytes,
-        } => {
-            json!({ "event": "received", "blob": blob.to_string(), "receivedBytes": received_bytes })
-        }
-        Event::Unpacked {
-            blob,
-            plain_bytes,
-            entries,
-        } => {
-            json!({ "event": "unpacked", "blob": blob.to_string(), "plainBytes": plain_bytes, "entries": entries })
-        }
-        Event::SourceFailed { source, error } => {
-            json!({ "event": "sourceFailed", "source": source, "error": error })
-        }
     }
 }

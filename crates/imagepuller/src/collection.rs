@@ -1,11 +1,11 @@
-//! Care of the store: what `gc` removes.
+//! Layers and directories that nothing uses, removed: what `imagepuller gc` does.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use layer_store::collect::Keep;
 use layer_store::store::Store;
 
+use crate::blocking::blocking;
 use crate::error::Error;
 
 /// What was removed.
@@ -15,31 +15,25 @@ pub struct Collected {
     pub layers: u64,
     /// Number of containers' directories whose mount is gone.
     pub containers: u64,
-    /// By how many bytes the file system has more room now, whoever else writes there.
+    /// How many bytes more are free on the file system, which others may write to as well.
     pub bytes: u64,
 }
 
-/// Removes what nothing uses, and has not used for some time.
+/// Removes layers that nothing uses and nothing has used for some time, and the directories of
+/// containers that ended.
 ///
 /// # Errors
 ///
 /// [`Error::Store`].
 pub async fn collect(store: Arc<Store>, unused_for: Duration) -> Result<Collected, Error> {
-    let keep = if unused_for.is_zero() {
-        Keep::Used
-    } else {
-        Keep::UsedWithin(unused_for)
-    };
-    let collect = move || {
+    blocking(move || {
         let before = store.room()?.free_bytes;
-        let collected = store.collect(keep)?;
+        let collected = store.collect(unused_for)?;
         Ok(Collected {
             layers: collected.layers as u64,
             containers: collected.containers as u64,
             bytes: store.room()?.free_bytes.saturating_sub(before),
         })
-    };
-    tokio::task::spawn_blocking(collect)
-        .await
-        .unwrap_or_else(|error| Err(Error::Internal(error.to_string())))
+    })
+    .await
 }

@@ -1,0 +1,54 @@
+//! The directories of a store: made, listed and closed to others.
+
+use std::fs::{self, DirBuilder};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
+
+/// The mode of the directory that is the root of a layer without an entry for it.
+const ROOT_MODE: u32 = 0o755;
+
+/// Makes a directory that only root may look into, if it is not there.
+pub(crate) fn make_private(path: &Path) -> Result<(), Error> {
+    make(path, 0o700)
+}
+
+/// Makes a directory that is or may become the root of a file system.
+pub(crate) fn make_public(path: &Path) -> Result<(), Error> {
+    make(path, ROOT_MODE)?;
+    // The mode of a root is the same whatever the umask is.
+    set_mode(path, ROOT_MODE)
+}
+
+fn make(path: &Path, mode: u32) -> Result<(), Error> {
+    match DirBuilder::new().mode(mode).create(path) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            Err(Error::file("create", path)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn set_mode(path: &Path, mode: u32) -> Result<(), Error> {
+    let mode = fs::Permissions::from_mode(mode);
+    fs::set_permissions(path, mode).map_err(Error::file("set the mode of", path))
+}
+
+/// The paths of everything in a directory, in order.
+pub(crate) fn entries(directory: &Path) -> Result<Vec<PathBuf>, Error> {
+    let listed: io::Result<Vec<_>> = fs::read_dir(directory)
+        .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect());
+    let mut paths = listed.map_err(Error::file("list", directory))?;
+    paths.sort();
+    Ok(paths)
+}
+
+/// The name of an entry of a directory; this program's own names are text.
+pub(crate) fn name_of(path: &Path) -> String {
+    path.file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
+}
