@@ -14,9 +14,6 @@ use super::blob::Expected;
 use super::caller::Waiting;
 use super::*;
 
-mod decryption;
-mod limits;
-
 /// What the tests do with an archive.
 trait Unpack {
     /// Unpacks below `DIR/layer`, so that `DIR` is outside.
@@ -38,6 +35,54 @@ fn digest_of(bytes: &[u8]) -> Digest {
     hasher.finish()
 }
 
+/// What a manifest says of these bytes.
+fn expected(bytes: &[u8]) -> Expected {
+    Expected {
+        digest: digest_of(bytes),
+        size: bytes.len() as u64,
+    }
+}
+
+/// Unpacks into a directory for somebody who waits.
+fn unpack_into(
+    directory: &Path,
+    source: impl Iterator<Item = Bytes>,
+    expected: &Expected,
+    key: Option<&LayerKey>,
+    diff_id: &Digest,
+) -> Result<Unpacked, LayerError> {
+    let root = fs::File::open(directory).unwrap().into();
+    let waiting = Waiting::default();
+    unpack(source, expected, key, diff_id, root, &waiting.caller())
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// Bytes that no compression makes smaller.
+fn noise(bytes: usize) -> Vec<u8> {
+    let mut state = 1u32;
+    let mut byte = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    };
+    (0..bytes).map(|_| byte()).collect()
+}
+
+/// Asserts what a value is, and shows it where it is something else.
+macro_rules! assert_is {
+    ($value:expr, $pattern:pat) => {
+        let value = &$value;
+        assert!(matches!(value, $pattern), "{value:?}");
+    };
+}
+
+mod decryption;
+mod limits;
+
 /// As a transfer gives them: cut anywhere.
 fn chunks(bytes: &[u8]) -> impl Iterator<Item = Bytes> {
     bytes.chunks(1000).map(Bytes::copy_from_slice)
@@ -48,22 +93,15 @@ fn unpack_blob(blob: &[u8], plain: &[u8]) -> (tempfile::TempDir, Result<Unpacked
     let root = directory.path().join("layer");
     fs::create_dir(&root).unwrap();
     fs::write(directory.path().join("outside"), "untouched").unwrap();
-    let expected = Expected {
-        digest: digest_of(blob),
-        size: blob.len() as u64,
-    };
-    let result = unpack(
+    let result = unpack_into(
+        &root,
         chunks(blob),
-        &expected,
+        &expected(blob),
         None,
         &digest_of(plain),
-        fs::File::open(&root).unwrap().into(),
-        &Waiting::default().caller(),
     );
-    assert_eq!(
-        fs::read(directory.path().join("outside")).unwrap(),
-        b"untouched"
-    );
+    let outside = fs::read(directory.path().join("outside"));
+    assert_eq!(outside.unwrap(), b"untouched");
     let mut names: Vec<_> = fs::read_dir(directory.path())
         .unwrap()
         .map(|entry| entry.unwrap().file_name())
@@ -375,11 +413,6 @@ fn broken_archives_are_refused() {
 #[test]
 fn every_compression_is_told_by_its_first_bytes() {
     let plain = Tar::default().bytes();
-    let gzip = |bytes: &[u8]| {
-        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        encoder.write_all(bytes).unwrap();
-        encoder.finish().unwrap()
-    };
     let members = [gzip(&plain[..512]), gzip(&plain[512..])].concat();
     let zstd = zstd::encode_all(&plain[..], 3).unwrap();
     // A frame that is to be skipped may come first (RFC 8878, "Skippable Frames").
@@ -392,19 +425,14 @@ fn every_compression_is_told_by_its_first_bytes() {
 #[test]
 fn digests_and_sizes_must_hold() {
     let plain = Tar::default().bytes();
-    assert!(matches!(
-        unpack_blob(&plain, b"another").1,
-        Err(LayerError::DiffId(_))
-    ));
+    let other = unpack_blob(&plain, b"another").1;
+    assert_is!(other, Err(LayerError::DiffId(_)));
     let zstd = zstd::encode_all(&plain[..], 3).unwrap();
     let broken = [&zstd[..zstd.len() - 4], b"????"].concat();
-    assert!(matches!(
-        unpack_blob(&broken, &plain).1,
-        Err(LayerError::Compression(_))
-    ));
+    let other = unpack_blob(&broken, &plain).1;
+    assert_is!(other, Err(LayerError::Compression(_)));
     // Whatever a wrong blob breaks on the way, the wrong blob is what is reported.
     let directory = tempfile::tempdir().unwrap();
-    let handle = || fs::File::open(directory.path()).unwrap().into();
     let size = zstd.len() as u64;
     for (received, size) in [
         (&broken[..], size),
@@ -417,17 +445,9 @@ fn digests_and_sizes_must_hold() {
             digest: digest_of(&zstd),
             size,
         };
-        let waiting = Waiting::default();
-        let plain = digest_of(&plain);
-        let result = unpack(
-            chunks(received),
-            &expected,
-            None,
-            &plain,
-            handle(),
-            &waiting.caller(),
-        );
-        assert!(matches!(result, Err(LayerError::Blob(_))), "{result:?}");
+        let (path, plain) = (directory.path(), digest_of(&plain));
+        let result = unpack_into(path, chunks(received), &expected, None, &plain);
+        assert_is!(result, Err(LayerError::Blob(_)));
     }
 }
 

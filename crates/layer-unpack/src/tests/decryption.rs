@@ -106,25 +106,16 @@ impl Sealed {
     }
 
     fn expected(&self) -> Expected {
-        Expected {
-            digest: digest_of(&self.ciphertext),
-            size: self.ciphertext.len() as u64,
-        }
+        expected(&self.ciphertext)
     }
 
     /// With a digest of whatever the ciphertext became, as somebody who serves another manifest has
     /// it.
     fn unpack(&self) -> (tempfile::TempDir, Result<Unpacked, LayerError>) {
         let directory = tempfile::tempdir().unwrap();
-        let root = fs::File::open(directory.path()).unwrap().into();
-        let result = unpack(
-            chunks(&self.ciphertext),
-            &self.expected(),
-            Some(&self.key()),
-            &self.diff_id,
-            root,
-            &Waiting::default().caller(),
-        );
+        let (path, key) = (directory.path(), self.key());
+        let (source, expected) = (chunks(&self.ciphertext), self.expected());
+        let result = unpack_into(path, source, &expected, Some(&key), &self.diff_id);
         (directory, result)
     }
 
@@ -134,22 +125,6 @@ impl Sealed {
             result => panic!("{result:?}"),
         }
     }
-}
-
-/// Bytes that no compression makes smaller.
-fn noise(bytes: usize) -> Vec<u8> {
-    let mut state = 1u32;
-    let mut byte = || {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (state >> 24) as u8
-    };
-    (0..bytes).map(|_| byte()).collect()
-}
-
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    encoder.write_all(bytes).unwrap();
-    encoder.finish().unwrap()
 }
 
 /// Larger than all buffers together, and no multiple of anything.
@@ -241,7 +216,7 @@ fn what_was_wrapped_with_the_key_must_hold() {
         let mut other_image = sealed.clone();
         other_image.diff_id = digest_of(b"another");
         let result = other_image.unpack().1;
-        assert!(matches!(result, Err(LayerError::DiffId(_))), "{result:?}");
+        assert_is!(result, Err(LayerError::DiffId(_)));
     }
 }
 
@@ -257,12 +232,9 @@ fn the_blob_is_judged_before_its_encryption() {
     let longer = [&sealed.ciphertext[..], b"more"].concat();
     for received in [&changed[..], &sealed.ciphertext[..1000], &longer[..], &[]] {
         let directory = tempfile::tempdir().unwrap();
-        let root = fs::File::open(directory.path()).unwrap().into();
-        let waiting = Waiting::default();
-        let caller = waiting.caller();
-        let (key, diff_id) = (Some(&key), &sealed.diff_id);
-        let result = unpack(chunks(received), &right, key, diff_id, root, &caller);
-        assert!(matches!(result, Err(LayerError::Blob(_))), "{result:?}");
+        let (path, diff_id) = (directory.path(), &sealed.diff_id);
+        let result = unpack_into(path, chunks(received), &right, Some(&key), diff_id);
+        assert_is!(result, Err(LayerError::Blob(_)));
     }
 }
 
@@ -274,7 +246,7 @@ fn ciphertext_is_no_plain_layer() {
     let archive = Tar::default().bytes();
     let sealed = Sealed::new(&archive, &archive);
     let result = unpack_blob(&sealed.ciphertext, &archive).1;
-    assert!(matches!(result, Err(LayerError::Unpack(_))), "{result:?}");
+    assert_is!(result, Err(LayerError::Unpack(_)));
 }
 
 /// An authentic layer may still be a broken one; then the stages behind the cipher leave early, and
@@ -287,15 +259,12 @@ fn a_broken_layer_is_told_from_a_forged_one() {
     compressed[10] = 0xff;
     let sealed = Sealed::new(&compressed, &archive);
     let result = sealed.unpack().1;
-    assert!(
-        matches!(result, Err(LayerError::Compression(_))),
-        "{result:?}"
-    );
+    assert_is!(result, Err(LayerError::Compression(_)));
     let mut no_archive = archive;
     no_archive[0] ^= 1;
     let sealed = Sealed::new(&no_archive, &no_archive);
     let result = sealed.unpack().1;
-    assert!(matches!(result, Err(LayerError::Unpack(_))), "{result:?}");
+    assert_is!(result, Err(LayerError::Unpack(_)));
     // Both at once: somebody without the key is to blame.
     let mut forged = sealed;
     let last = forged.ciphertext.len() - 1;
@@ -322,7 +291,7 @@ fn decrypting_ends_when_nobody_waits() {
         root,
         &caller,
     );
-    assert!(matches!(result, Err(LayerError::GivenUp)), "{result:?}");
+    assert_is!(result, Err(LayerError::GivenUp));
 }
 
 /// What fills the store must be what somebody encrypted, or the room that is missing means nothing.

@@ -34,23 +34,17 @@ fn privileged_links_do_not_lead_deeper_than_paths() {
             .symlink(&link, "x");
         base = format!("{link}/");
     }
-    let (directory, result) = tar.unpack();
+    let (place, result) = tar.unpack();
     let error = result.unwrap_err();
     let source = std::error::Error::source(&error).unwrap().to_string();
     assert!(
         source.contains("more than 512 directories deep"),
         "{source}"
     );
-    let mut at = fs::File::open(directory.path().join("layer"))
-        .unwrap()
-        .into();
+    let layer = place.path().join("layer");
+    let mut at: OwnedFd = fs::File::open(layer).unwrap().into();
     let mut depth = 0;
-    while let Ok(below) = rustix::fs::openat(
-        &at,
-        "d",
-        rustix::fs::OFlags::DIRECTORY,
-        rustix::fs::Mode::empty(),
-    ) {
+    while let Ok(below) = directory::open(&at, b"d") {
         at = below;
         depth += 1;
     }
@@ -117,7 +111,7 @@ fn unpacking_ends_when_nobody_waits() {
     let start = large_file();
     let source = Endless::new(&start, Some(waiting));
     let result = unpack(source, &endless(), None, &digest_of(b""), root, &caller);
-    assert!(matches!(result, Err(LayerError::GivenUp)), "{result:?}");
+    assert_is!(result, Err(LayerError::GivenUp));
 }
 
 /// Unpacks into a file system that is too small.
@@ -142,10 +136,7 @@ pub(super) fn unpack_into_little(
 fn privileged_only_the_right_blob_tells_that_the_store_is_full() {
     vm_harness::needs_root!();
     let plain = Tar::default().file("large", vec![7; 8 << 20]).bytes();
-    let right = Expected {
-        digest: digest_of(&plain),
-        size: plain.len() as u64,
-    };
+    let right = expected(&plain);
     let waiting = Waiting::default();
     let caller = waiting.caller();
     let error = unpack_into_little(chunks(&plain), &right, None, &caller);
@@ -156,15 +147,15 @@ fn privileged_only_the_right_blob_tells_that_the_store_is_full() {
         ..right
     };
     let error = unpack_into_little(chunks(&plain), &other, None, &caller);
-    assert!(matches!(error, LayerError::Blob(_)), "{error:?}");
+    assert_is!(error, LayerError::Blob(_));
     // Nor does it go on for ever.
     let start = large_file();
     let error = unpack_into_little(Endless::new(&start, None), &other, None, &caller);
-    assert!(matches!(error, LayerError::Blob(_)), "{error:?}");
+    assert_is!(error, LayerError::Blob(_));
     // Where it broke off nothing is known.
     let broken = chunks(&plain).take(plain.len() / 2000);
     let error = unpack_into_little(broken, &other, None, &caller);
-    assert!(matches!(error, LayerError::Blob(_)), "{error:?}");
+    assert_is!(error, LayerError::Blob(_));
 }
 
 /// It once ended the whole service with a panic.
@@ -177,23 +168,20 @@ fn a_machine_without_threads_is_an_error() {
     let error = std::thread::spawn(move || {
         confinement::computing();
         let waiting = Waiting::default();
-        let digest = digest_of(&plain);
-        let expected = Expected {
-            digest: digest.clone(),
-            size: plain.len() as u64,
-        };
+        let expected = expected(&plain);
+        let source = chunks(&plain);
         unpack(
-            chunks(&plain),
+            source,
             &expected,
             None,
-            &digest,
+            &expected.digest,
             root,
             &waiting.caller(),
         )
         .unwrap_err()
     });
     let error = error.join().unwrap();
-    assert!(matches!(error, LayerError::Thread(_)), "{error:?}");
+    assert_is!(error, LayerError::Thread(_));
     assert!(error.is_local() && !error.is_no_space());
 }
 
@@ -205,10 +193,7 @@ fn each_thread_that_cannot_be_started_is_an_error() {
         let unpack = |starts| {
             let directory = tempfile::tempdir().unwrap();
             let root = fs::File::open(directory.path()).unwrap().into();
-            let expected = Expected {
-                digest: digest_of(&blob),
-                size: blob.len() as u64,
-            };
+            let expected = expected(&blob);
             let waiting = Waiting::default();
             let (digest, key, caller) = (digest_of(&plain), key.as_ref(), waiting.caller());
             pipeline::tests::with_starts(starts, || {
@@ -234,11 +219,7 @@ fn each_thread_that_cannot_be_started_is_an_error() {
 fn privileged_a_layer_has_limits() {
     vm_harness::needs_root!();
     let plain = Tar::default().directory("a").directory("b").bytes();
-    let size = plain.len() as u64;
-    let expected = Expected {
-        digest: digest_of(&plain),
-        size,
-    };
+    let (size, expected) = (plain.len() as u64, expected(&plain));
     let unpack = |plain_bytes, entries| {
         let directory = tempfile::tempdir().unwrap();
         let root = fs::File::open(directory.path()).unwrap().into();
@@ -260,7 +241,7 @@ fn privileged_a_layer_has_limits() {
     };
     unpack(size, 2).unwrap();
     let error = unpack(size - 1, 2).unwrap_err();
-    assert!(matches!(error, LayerError::Compression(_)), "{error:?}");
+    assert_is!(error, LayerError::Compression(_));
     let error = unpack(size, 1).unwrap_err();
     assert!(
         error.to_string().contains("number of entries exceeds"),
@@ -299,12 +280,7 @@ fn a_zstd_window_has_a_limit() {
 fn a_stage_that_ends_early_leaves_nobody_waiting() {
     let directory = tempfile::tempdir().unwrap();
     let mut plain = vec![0x55; 512];
-    plain.resize(16 << 20, 0);
-    let mut state = 1u32;
-    for byte in &mut plain[512..] {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        *byte = (state >> 24) as u8;
-    }
+    plain.extend(noise((16 << 20) - 512));
     let gzip = {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
         encoder.write_all(&plain).unwrap();
@@ -327,19 +303,9 @@ fn a_stage_that_ends_early_leaves_nobody_waiting() {
             digest,
             size: blob.len() as u64,
         };
-        let waiting = Waiting::default();
         let unpack = |expected: Expected| {
-            let root = fs::File::open(directory.path()).unwrap().into();
-            let source = chunks(&blob);
-            unpack(
-                source,
-                &expected,
-                key.as_ref(),
-                &digest_of(&plain),
-                root,
-                &waiting.caller(),
-            )
-            .unwrap_err()
+            let (path, key, diff_id) = (directory.path(), key.as_ref(), digest_of(&plain));
+            unpack_into(path, chunks(&blob), &expected, key, &diff_id).unwrap_err()
         };
         let error = unpack(expected(digest_of(&blob)));
         let is_expected = match error {
@@ -349,7 +315,7 @@ fn a_stage_that_ends_early_leaves_nobody_waiting() {
         };
         assert!(is_expected, "{error:?}");
         let error = unpack(expected(digest_of(b"")));
-        assert!(matches!(error, LayerError::Blob(_)), "{error:?}");
+        assert_is!(error, LayerError::Blob(_));
     }
 }
 
@@ -358,8 +324,6 @@ fn a_panic_is_not_lost_and_leaves_nobody_waiting() {
     let start = large_file();
     for (start, key) in blobs(&start, &start) {
         let directory = tempfile::tempdir().unwrap();
-        let root = fs::File::open(directory.path()).unwrap().into();
-        let waiting = Waiting::default();
         let source = Endless::new(&start, None).enumerate().map(|(at, chunk)| {
             if at == 100 {
                 panic!("the source broke")
@@ -368,14 +332,8 @@ fn a_panic_is_not_lost_and_leaves_nobody_waiting() {
             }
         });
         let result = catch_unwind(AssertUnwindSafe(|| {
-            unpack(
-                source,
-                &endless(),
-                key.as_ref(),
-                &digest_of(b""),
-                root,
-                &waiting.caller(),
-            )
+            let (path, key, diff_id) = (directory.path(), key.as_ref(), digest_of(b""));
+            unpack_into(path, source, &endless(), key, &diff_id)
         }));
         let panic = result.unwrap_err();
         assert_eq!(panic.downcast_ref(), Some(&"the source broke"));

@@ -1,15 +1,11 @@
 //! Directories that change while there are things in them, and ways to them that change.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
-
-mod support;
-
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 
 use tar::{EntryType, Header};
 use vm_harness::archive::Tar;
 
-use support::{Layer, unpacked};
+use crate::support::{Layer, unpacked};
 
 fn group(mode: u32, gid: u64) -> impl FnOnce(&mut Header) {
     move |header| {

@@ -1,8 +1,4 @@
 //! What an archive may not have more of than the documented limits, and may have just as much of.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
-
-mod support;
-
 use layer_unpack::ArchiveError;
 use layer_unpack::archive::{Archive, EntryKind, MAX_PATH_BYTES, MAX_PAX_BYTES};
 use layer_unpack::pax::{MAX_XATTR_BYTES, MAX_XATTR_NAME_BYTES, MAX_XATTRS};
@@ -10,7 +6,7 @@ use layer_unpack::tree::EntryPath;
 use tar::{EntryType, Header};
 use vm_harness::archive::Tar;
 
-use support::first;
+use crate::support::first;
 
 /// Asserts that the first archive is taken and the second exceeds a limit.
 fn assert_limit(what: &str, at: Tar, over: Tar) {

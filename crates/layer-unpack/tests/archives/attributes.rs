@@ -1,8 +1,4 @@
 //! Extended attributes that layers may set, and those that they may not.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
-
-mod support;
-
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
@@ -11,7 +7,7 @@ use rustix::fs::llistxattr;
 use tar::{EntryType, Header};
 use vm_harness::archive::Tar;
 
-use support::unpacked;
+use crate::support::unpacked;
 
 /// `user::rw-,user:1000:rwx,group::r--,mask::rwx,other::---`
 const ACL: &[u8] = b"\x02\0\0\0\x01\0\x06\0\xff\xff\xff\xff\x02\0\x07\0\xe8\x03\0\0\x04\0\x04\0\xff\xff\xff\xff\x10\0\x07\0\xff\xff\xff\xff\x20\0\0\0\xff\xff\xff\xff";

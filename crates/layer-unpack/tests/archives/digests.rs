@@ -1,16 +1,12 @@
 //! Layers named by SHA-512, alone or together with SHA-256, and streams with something after their
 //! end.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
-
-mod support;
-
 use std::fs;
 use std::io::Write as _;
 
 use layer_unpack::LayerError;
 use vm_harness::archive::Tar;
 
-use support::{sha256, sha512, unpack_blob};
+use crate::support::{sha256, sha512, unpack_blob};
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());

@@ -1,7 +1,5 @@
 //! Layers unpacked through the entry that the program uses.
 
-#![allow(dead_code, reason = "each test file uses a part of it")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -1,8 +1,4 @@
 //! Files with holes, in each form that GNU tar has had for them.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
-
-mod support;
-
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 
@@ -11,7 +7,7 @@ use layer_unpack::sparse::{MAX_REGIONS, MAX_SPARSE_BYTES, Region};
 use tar::{EntryType, Header};
 use vm_harness::archive::Tar;
 
-use support::{first, unpacked};
+use crate::support::{first, unpacked};
 
 /// Offset and length of each region, the size of the file, and its content without the holes.
 type Holes<'a> = (&'a [(u64, u64)], u64, &'a [u8]);
