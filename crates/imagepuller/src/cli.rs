@@ -112,7 +112,7 @@ fn simple_source(text: &str) -> Result<ResourceSource, String> {
     }
 }
 
-/// Prints a line. Whoever reads no further does not want it.
+/// Prints a line. A closed standard output is no failure.
 fn print(line: &str) {
     let _ = writeln!(std::io::stdout().lock(), "{line}");
 }

@@ -44,7 +44,7 @@ pub enum Error {
     Content {
         /// Manifest, configuration.
         what: &'static str,
-        /// Who sent it.
+        /// The host that sent it.
         host: String,
         /// What was expected and what came.
         source: Box<Mismatch>,
@@ -52,11 +52,10 @@ pub enum Error {
     /// A verified manifest or configuration cannot be pulled.
     #[error(transparent)]
     Unusable(#[from] Unusable),
-    /// Nobody hands out what only the guest may see.
+    /// No source gave a secret that only the guest may see.
     #[error("cannot {0}")]
     Confidential(#[from] kbs_client::Error),
-    /// What was fetched is something else than what the document takes it for. Not a byte of it is
-    /// repeated.
+    /// A fetched secret is not what the document says it is. The error repeats none of its bytes.
     #[error("what {what:?} of {authority} names {rule}")]
     Fetched {
         /// The key of the document.
@@ -92,14 +91,13 @@ pub enum Error {
     Layer {
         /// The digest of the blob.
         digest: Digest,
-        /// Who sent it.
+        /// The host that sent it.
         host: String,
         /// What is wrong.
         source: Box<LayerError>,
     },
     /// The mirror failed, and so did the registry behind it.
-    #[error("every source failed: \
-    {}", .0.iter().map(|(source, error)| format!("{source}: {}", chain(error))).collect::<Vec<_>>().join("; "))]
+    #[error("every source failed: {}", each(.0))]
     Sources(Vec<(String, Arc<Error>)>),
     /// A socket cannot be served or asked.
     #[error("socket {path} {rule}", path = .path.display())]
@@ -201,6 +199,14 @@ impl Error {
                 Kind::Request | Kind::Exhausted | Kind::Internal
             )
     }
+}
+
+/// What each source had to say.
+fn each(errors: &[(String, Arc<Error>)]) -> String {
+    let said = errors
+        .iter()
+        .map(|(source, error)| format!("{source}: {}", chain(error)));
+    said.collect::<Vec<_>>().join("; ")
 }
 
 /// How many problems a message lists.

@@ -1,14 +1,13 @@
-//! The sockets, and what happens between them and the services: all calls are answered here, except
-//! on a socket that a stock agent takes for the confidential data hub's, where the hub's other
-//! services belong to somebody else.
+//! The sockets, and the forwarding of calls that belong to another program.
 //!
-//! A stock agent knows one socket for image pulls and for the hub's secrets, mounts and resources.
-//! On that one each frame is looked at: requests for this program's services go to them, every
-//! other frame goes on unchanged, to the program that stands at `upstream`. So services that the
-//! hub gets one day need nothing here. Without an upstream they are answered with a status that
-//! says what is missing.
+//! A stock agent knows one socket for image pulls and for the confidential data hub's secrets,
+//! mounts and resources. A socket of that name is served as the hub's: each frame is looked at,
+//! requests for this program's services are answered here, and every other frame goes to the
+//! program at `upstream`, unchanged. So services that the hub gets one day need no change here.
+//! Without an upstream such calls get a status that says what is missing. On other sockets every
+//! call is answered here.
 //!
-//! - `frame`: where a frame belongs, and statuses as frames.
+//! - `frame`: who a frame is for, and statuses as frames.
 //! - `relay`: one caller; `upstream`: that caller's connection to the other program.
 
 use std::path::{Path, PathBuf};

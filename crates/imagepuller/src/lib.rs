@@ -1,18 +1,20 @@
 //! Guest service: pull images by digest, check every byte, unpack and mount them for the agent.
 //!
-//! Nothing here may be talked into using content that the reference does not name: the
-//! configuration and the network are the host's. Not here: how the configuration got into the guest
+//! The host controls the network and the configuration. Neither can make the puller use content
+//! that the reference does not name. Not here: how the configuration got into the guest
 //! (`initdata-processor`), what it may say (`puller-config`), the wire of the service
 //! (`imagepuller-api`), and the work itself: what images are (`oci-image`), where they come from
 //! (`registry-client`), how a layer is unpacked (`layer-unpack`) and kept (`layer-store`).
 //!
-//! The entry is [`pull::Puller::pull`]; the program around it is [`cli`].
+//! Entries: [`cli::run`] is the program, [`service::serve`] the service, [`pull::Puller::pull`] one
+//! pull into a bundle and [`pull::output::pull_to`] one pull into a directory.
 //!
 //! From the outside inwards:
-//! - [`cli`], [`service`], [`socket`], [`request`]: commands, the ttrpc service, its sockets, its
-//!   client; `notify`: what the service manager is told.
-//! - [`pull`]: one pull from beginning to end, with `received` bytes on their way from the network
-//!   to the disk; [`mod@bundle`]: where to; [`progress`]: how it goes.
+//! - [`cli`]: the commands. [`service`], [`socket`], [`request`]: the ttrpc service, its sockets,
+//!   its client. [`forward`]: calls for the confidential data hub. `notify`: the service manager.
+//! - [`pull`]: one pull. `received`: bytes on their way to the disk. [`mod@bundle`]: where the
+//!   image goes. [`progress`]: how the pull goes.
+//! - [`collection`]: removal of what nothing uses. `blocking`: file system work.
 //! - [`error`]: everything that can go wrong, in the user's words.
 
 mod blocking;

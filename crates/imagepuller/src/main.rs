@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Parser as _;
 use imagepuller::cli::{self, Cli, EX_USAGE};
 
-/// How long threads with file system work may take to notice that nobody waits for them.
+/// How long threads with file system work get to end when the program ends.
 const BLOCKING_TIMEOUT: Duration = Duration::from_secs(2);
 
 fn main() -> ExitCode {

@@ -1,11 +1,12 @@
-//! What the service manager is told, where there is one: systemd's `sd_notify` protocol.
+//! Tells the service manager (systemd) that the service is ready, alive or stopping.
 //!
-//! Without `NOTIFY_SOCKET` in the environment nothing is sent. A manager that does not listen is no
-//! reason not to serve.
+//! Without `NOTIFY_SOCKET` in the environment nothing is sent. A manager that does not listen does
+//! not keep the service from serving.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
+use foreign_text::shown;
 use sd_notify::NotifyState;
 
 /// The sockets listen: what was ordered after this service may connect to them.
@@ -13,7 +14,7 @@ pub fn ready<'a>(sockets: impl Iterator<Item = &'a Path>) {
     let mut status = String::from("listening on");
     for socket in sockets {
         // The name may have line feeds, which would begin another message.
-        let _ = write!(status, " {}", socket.to_string_lossy().escape_debug());
+        let _ = write!(status, " {}", shown(socket.as_os_str().as_encoded_bytes()));
     }
     send(&[NotifyState::Ready, NotifyState::Status(&status)]);
 }

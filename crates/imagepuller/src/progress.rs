@@ -1,4 +1,4 @@
-//! What is told about a pull while it goes on.
+//! The events of a pull, for whoever watches it.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ pub enum Event {
         /// The layer's blob.
         #[serde(serialize_with = "text")]
         blob: Digest,
-        /// How much of it is there by now.
+        /// How much of the layer has arrived.
         received_bytes: u64,
     },
     /// A layer is verified and unpacked.
@@ -82,7 +82,7 @@ fn text<S: Serializer>(digest: &Digest, serializer: S) -> Result<S::Ok, S::Error
     serializer.collect_str(digest)
 }
 
-/// Who is told.
+/// The receiver of events.
 #[derive(Clone)]
 pub struct Progress(Arc<dyn Fn(Event) + Send + Sync>);
 
@@ -92,14 +92,14 @@ impl Progress {
         Self(Arc::new(tell))
     }
 
-    /// Tells an event.
+    /// Passes an event on.
     pub fn tell(&self, event: Event) {
         (self.0)(event);
     }
 }
 
 impl Default for Progress {
-    /// Nobody.
+    /// Drops every event.
     fn default() -> Self {
         Self::new(|_| {})
     }

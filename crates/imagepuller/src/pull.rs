@@ -1,11 +1,12 @@
-//! One pull from beginning to end: configuration, sources, manifests, layers, and what is made of
-//! them.
+//! One pull from beginning to end.
 //!
-//! - `broker`: credentials and roots that only the guest may see; `sources`: mirror and registry in
-//!   order; `resolve`: digests followed down to the layers; `unlock`: the keys of those that are
-//!   encrypted; `layers`: these into the store.
-//! - [`Puller::pull`] mounts them in a bundle for the agent; [`output`] makes one directory of them
-//!   for a person.
+//! - [`Puller::pull`] mounts an image in a bundle, for the agent; [`output`] unpacks one to a
+//!   directory, for a person.
+//! - `broker`: fetches credentials and roots that only the guest may see.
+//! - `sources`: the mirrors and the registry, in order.
+//! - `resolve`: follows digests from the reference down to the layers.
+//! - `unlock`: finds the keys of encrypted layers.
+//! - `layers`: brings the layers into the store.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -51,9 +52,9 @@ pub struct Options {
     pub platform: Platform,
     /// How long a registry is waited for, and how often.
     pub patience: Patience,
-    /// Who is told how it goes.
+    /// The receiver of events.
     pub progress: Progress,
-    /// Who hands out what only the guest may see, unless the measured document says.
+    /// Sources of secrets that only the guest may see, unless the measured document names some.
     pub resources: Resources,
 }
 
@@ -76,8 +77,8 @@ pub struct Puller {
     documents: Documents,
     broker: Broker,
     options: Options,
-    /// Held from the look at a bundle to the mount in it: of two pulls into one bundle the second
-    /// is to see the first.
+    /// Held from the check of a bundle until the image is mounted in it, so that of two pulls into
+    /// one bundle the second one sees the first.
     mounting: Arc<Mutex<()>>,
 }
 
@@ -97,8 +98,8 @@ impl Puller {
         }
     }
 
-    /// Pulls an image, mounts it in a bundle and gives the digest of its manifest for this platform.
-    /// On an error nothing is mounted, nor when the future is dropped.
+    /// Pulls an image, mounts it in a bundle and gives the digest of its manifest for this
+    /// platform. On an error nothing is mounted, nor when the future is dropped.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The way from a transfer, which must not block, to the thread that unpacks, which may.
+//! The queue between a transfer, which must not block, and the thread that unpacks, which may.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub struct Received {
     chunks: mpsc::UnboundedReceiver<(Bytes, OwnedSemaphorePermit)>,
 }
 
-/// Nobody receives any more.
+/// The receiving end is gone.
 #[derive(Clone, Copy, Debug)]
 pub struct Gone;
 
@@ -76,7 +76,7 @@ impl Sender {
         self.send_now(chunk).await
     }
 
-    /// Ends when nobody receives any more.
+    /// Ends when the receiving end is gone.
     pub async fn closed(&self) {
         self.chunks.closed().await;
     }

@@ -1,4 +1,4 @@
-//! The asking side, for people, scripts and tests.
+//! The client of a running service, for people, scripts and tests.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,10 +1,11 @@
-//! The ttrpc services: one call, one pull, and the care of the store.
+//! The ttrpc services: image pulls, and the removal of unused layers.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use foreign_text::shown;
 use imagepuller_api::message::{
     CollectRequest, CollectResponse, ImagePullRequest, ImagePullResponse,
 };
@@ -27,7 +28,7 @@ use crate::pull::{Options, Puller};
 use crate::socket::Listening;
 
 /// The most of an image's name that is repeated in a message.
-const MAX_SHOWN_BYTES: usize = 512;
+const MAX_SHOWN_CHARS: usize = 512;
 
 /// How much of a caller's deadline is kept for the answer, at most.
 const MAX_ANSWER_TIME: Duration = Duration::from_secs(1);
@@ -47,7 +48,7 @@ pub struct Settings {
     pub store: PathBuf,
     /// The documents.
     pub documents: Documents,
-    /// Who hands out what only the guest may see, unless the measured document says.
+    /// Sources of secrets that only the guest may see, unless the measured document names some.
     pub resources: Resources,
     /// Socket of the program that has the other services of a confidential data hub.
     pub upstream: Option<PathBuf>,
@@ -155,8 +156,8 @@ impl ImagePullService for Service {
                 ..Default::default()
             }),
             Err(error) => {
-                let image: String = request.image_url.chars().take(MAX_SHOWN_BYTES).collect();
-                Err(refuse(&format!("pull {}", image.escape_debug()), &error))
+                let image = shown(&request.image_url).up_to(MAX_SHOWN_CHARS);
+                Err(refuse(&format!("pull {image}"), &error))
             }
         }
     }
@@ -268,7 +269,7 @@ pub async fn serve(
     notify::stopping();
     server.stop_listen().await;
     front.stop();
-    // Who comes now is refused at once, instead of waiting for an answer that nobody gives.
+    // New callers are refused at once, instead of waiting for an answer that never comes.
     drop(sockets);
     let idle = tokio::time::timeout(STOP_TIMEOUT, service.idle());
     tokio::select! {

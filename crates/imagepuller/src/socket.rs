@@ -74,7 +74,7 @@ impl Listening {
             made.map_err(failed("given a directory"))?;
         }
         check_free(&path)?;
-        // Bound under another name first: nobody connects before the mode is set, and the rename
+        // Bound under another name first: no caller connects before the mode is set, and the rename
         // replaces in one step.
         let mut temporary = path.clone().into_os_string();
         temporary.push(".new");

@@ -7,8 +7,13 @@
 /// A symbol's meaning and how many bits it takes:
 ///
 /// ```text
-/// bits 0-5 bits of the code and of what follows it | 6 invalid | 7 end | 8-13 bits of the code | 14 link | 15 literal |
-/// 16-31 value
+/// bits 0-5    bits of the code and of what follows it
+///      6      invalid
+///      7      end
+///      8-13   bits of the code
+///      14     link
+///      15     literal
+///      16-31  value
 /// ```
 ///
 /// The two numbers of bits stand where the processor looks for them when it shifts by an entry, and

@@ -1,9 +1,10 @@
-//! What nobody uses, removed.
+//! Removes layers and containers that nothing uses.
 //!
-//! A container ends when its mount is gone from every mount namespace; then its directories go, and
-//! its layers have a user less. Layers without users stay, for the next start of the same
-//! container, until they are asked away or until a pull needs their room. Each thing loses its name
-//! first and its files later, so at whichever step this is stopped, the next run goes on.
+//! A container has ended when its mount is gone from every mount namespace. Then its directories
+//! are removed, and its layers have one user less. Layers without users stay, so that the same
+//! container starts quickly again, until somebody asks for their removal or a pull needs their
+//! room. Everything loses its name first and its files later, so the next run can go on wherever
+//! this one stopped.
 
 use std::fs;
 use std::sync::PoisonError;
@@ -18,7 +19,7 @@ use crate::waste::{discard, is_missing, throw_away};
 /// How much was removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Collected {
-    /// Layers that nobody used.
+    /// Number of unused layers.
     pub layers: usize,
     /// Containers whose mount is gone.
     pub containers: usize,
@@ -41,8 +42,8 @@ pub(crate) struct Swept {
 }
 
 impl Store {
-    /// Removes containers whose mount is gone, and layers that nobody uses and nobody has used for
-    /// some time. Blocks.
+    /// Removes containers whose mount is gone, and layers that have been unused for some time.
+    /// Blocks.
     ///
     /// # Errors
     ///

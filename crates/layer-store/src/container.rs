@@ -1,8 +1,8 @@
-//! The writable part of one mount, and which layers lie below it.
+//! The writable part of one mount, and the list of the layers below it.
 //!
-//! Its name is random and also the mount's source, as `mountinfo` shows it. So a mount is told from
-//! every other one in any mount namespace and after any restart, which neither mount identifiers
-//! nor device numbers promise: both are given anew.
+//! A container's name is random and is also the source of its mount in `mountinfo`. So a mount can
+//! be recognised in any mount namespace and after any restart. Mount identifiers and device numbers
+//! are given anew and promise neither.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -78,7 +78,8 @@ impl Error {
         }
     }
 
-    /// Where the reason is that the store is full, says so with what is left of it. Blocks.
+    /// Turns an error of a full file system into [`Error::Full`], with the room that is left.
+    /// Blocks.
     pub(crate) fn or_full(self, store: &Path) -> Self {
         use io::ErrorKind::{QuotaExceeded, StorageFull};
         match self {

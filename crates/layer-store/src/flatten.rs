@@ -1,8 +1,7 @@
-//! Layers made into one directory, without a mount: by moving, so that no byte of a file is copied.
+//! Makes one directory of several layers, without a mount and without copying a byte of a file.
 //!
-//! The lowest layer becomes the directory; what the others have is moved over it, name by name, and
-//! where the directory has nothing of that name a whole tree is moved at once. The layers are used
-//! up by it.
+//! The lowest layer becomes the directory. The others are moved over it, name by name; where the
+//! directory has nothing of a name, a whole tree is moved at once. The layers are used up.
 
 use std::collections::HashSet;
 use std::fs;

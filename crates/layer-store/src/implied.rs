@@ -1,10 +1,10 @@
 //! Owners and modes of directories that a layer has no entry for.
 //!
-//! A layer with `tmp/x` and without `tmp/` says nothing about `tmp`, but has to have one. Overlayfs
-//! shows the owner and mode of the uppermost directory of a name, so what the layer says nothing
-//! about would replace what a lower one says: a `/tmp` that only root may write to, a private home
-//! that everyone may read. Here such directories are made in the upper directory, before it is
-//! used, with what the uppermost *entry* says.
+//! A layer with `tmp/x` and without `tmp/` says nothing about `tmp`, but its directory has to have
+//! one. Overlayfs shows the owner and mode of the uppermost directory of a name. So this directory
+//! would hide what a lower layer says: a `/tmp` that only root may write to, a private home that
+//! everyone may read. Before the upper directory is used, this module makes such directories in it,
+//! with the owner and mode of the uppermost *entry*.
 
 use std::collections::{BTreeSet, HashSet};
 use std::io;

@@ -1,4 +1,5 @@
-//! What is in a store, for people; beside a running service too, for nothing is locked or changed.
+//! What is in a store, for people. It locks and changes nothing, so it works beside a running
+//! service.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
@@ -75,7 +76,7 @@ pub fn list(store: &Path) -> Result<Vec<Listed>, Error> {
     Ok(layers)
 }
 
-/// Who uses each layer.
+/// The users of each layer.
 fn users(store: &Path) -> Result<HashMap<String, Vec<PathBuf>>, Error> {
     let mounts = mountinfo::here().map_err(Error::file("read", "/proc/self/mountinfo"))?;
     let mut users: HashMap<String, Vec<PathBuf>> = HashMap::new();

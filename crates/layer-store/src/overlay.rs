@@ -1,9 +1,9 @@
 //! The kernel's two ways to mount an overlay.
 //!
-//! Since 6.8 overlayfs takes its layers one by one, and the mount comes to its place in one step
-//! when it is whole. Before, all options together have one page. 500 layers fit even there, named
-//! by nothing but the numbers of their descriptors, when `/proc/self/fd` is the working directory:
-//! not that of the process, but of a thread that ends afterwards.
+//! Since Linux 6.8 overlayfs takes its layers one by one, and a finished mount is moved to its
+//! place in one step. Before, all options together must fit into one page. 500 layers fit even
+//! there: they are named by the numbers of their descriptors, relative to `/proc/self/fd` as the
+//! working directory of a thread that ends afterwards.
 
 use std::fmt::Write as _;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! A layer before it is one.
+//! A layer that is not verified yet.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -12,7 +12,7 @@ use crate::layer::{HIDES, IMPLIED, Layer, ROOT};
 use crate::users::Users;
 use crate::waste::{discard, throw_away};
 
-/// A layer that nobody may use yet. Removed when dropped, unless published.
+/// A layer that must not be used yet. Removed when dropped, unless published.
 #[derive(Debug)]
 pub struct Staging {
     pub(crate) path: PathBuf,
@@ -50,8 +50,7 @@ impl Staging {
 
     fn rename(&mut self) -> Result<Layer, Error> {
         let target = self.store.join("layers").join(&self.name);
-        // Found and kept in one step, or it might be removed in between as a layer that nobody
-        // uses.
+        // Found and kept in one step, or it might be removed in between as an unused layer.
         let mut users = self.users.lock();
         match fs::rename(&self.path, &target) {
             Ok(()) => self.is_published = true,
@@ -71,8 +70,8 @@ impl Drop for Staging {
         if self.is_published || discard(&self.path) {
             return;
         }
-        // Whatever is in the way may go later, and nobody would look for it here before the next
-        // service starts.
+        // What is in the way may go later, and this directory is only cleared when the next service
+        // starts.
         if let Err(error) = throw_away(&self.store, &self.path) {
             tracing::warn!(%error, "an unfinished layer is left");
         }

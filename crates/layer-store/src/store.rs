@@ -3,15 +3,18 @@
 //! ```text
 //! STORE/                    0700: nothing below can be reached by anybody but root
 //! STORE/lock                held while a service uses the store
-//! STORE/layers/sha256-…/    one verified layer, named by the digest of its plain bytes; its time is its last use
+//! STORE/layers/sha256-…/    one verified layer, named by the digest of its plain bytes;
+//!                           the time of this directory is the layer's last use
 //!     root/                 its files
-//!     implied               paths of directories without an entry of their own, each with a zero byte after it
+//!     implied               paths of directories without an entry of their own,
+//!                           each with a zero byte after it
 //! STORE/layers/keyed-…/     the same of a layer that was encrypted, see `LayerName`
-//! STORE/staging/N/          a layer being unpacked, in use by nobody
+//! STORE/staging/N/          a layer being unpacked, not in use
 //! STORE/containers/NAME/    one mount, whose source is imagepuller-NAME
-//!     layers                names of the layers below it, a line each, lowest first; written before it is mounted
+//!     layers                names of the layers below it, a line each, lowest first;
+//!                           written before it is mounted
 //!     upper/ work/          what overlayfs writes
-//! STORE/waste/NAME          to be removed; in use by nobody
+//! STORE/waste/NAME          to be removed, not in use
 //! ```
 //!
 //! Names are given and taken by renames, so each of them can be trusted however the service ended:
@@ -197,8 +200,7 @@ impl Store {
         Room::of(&self.path).map_err(Error::file("measure", &self.path))
     }
 
-    /// The error for somebody who ran out of room in the store, with what is left of it now.
-    /// Blocks.
+    /// The error for a full store, with the room that is left now. Blocks.
     pub fn full(&self) -> Error {
         Error::full(&self.path, None)
     }

@@ -1,7 +1,8 @@
-//! Who uses which layer: pulls that hold a handle of it, and containers.
+//! Which layers are in use: by pulls, which hold a handle, and by containers.
 //!
-//! A container holds handles too, in the service's memory, so there is one rule: a layer is used
-//! while a handle exists. What is on disk about it is read once, when a service opens the store.
+//! Containers hold handles too, in the service's memory, so one rule is enough: a layer is in use
+//! while a handle exists. What the disk says about containers is read once, when a service opens
+//! the store.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -24,7 +25,7 @@ pub(crate) struct Table {
 struct Holder {
     /// None where the list could not be read.
     layers: Option<Vec<Layer>>,
-    /// Whether a mount of it is not there yet, or may be undone still.
+    /// Whether its mount is not there yet, or may still be undone.
     is_mounting: bool,
 }
 

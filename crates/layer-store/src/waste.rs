@@ -1,4 +1,4 @@
-//! What nobody uses any more: it loses its name first, and its files later.
+//! How unused things are removed: they lose their name first, and their files later.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -9,14 +9,14 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::error::Error;
 
-/// Takes away the name of something that nobody uses. Its files go with
+/// Takes away the name of something unused. Its files go with
 /// [`Store::tidy`](crate::store::Store::tidy).
 pub(crate) fn throw_away(store: &Path, path: &Path) -> Result<(), Error> {
     let target = store.join("waste").join(unused_name()?);
     fs::rename(path, target).map_err(Error::file("throw away", path))
 }
 
-/// Removes what nobody uses; says whether it is gone.
+/// Removes something unused; says whether it is gone.
 pub(crate) fn discard(path: &Path) -> bool {
     match removal::remove_path(path) {
         Ok(()) => true,

@@ -1,8 +1,8 @@
 //! The entries of a tar archive (ustar, PAX and GNU long names), one after another.
 //!
-//! Headers are read with the `tar` crate; walking from one to the next is ours, because the records
-//! between them must be bounded and the size that an entry is skipped by must be the one size that
-//! it is unpacked with.
+//! The `tar` crate reads single headers. Walking from one header to the next is this module's own
+//! code, for two reasons: the records between headers must be bounded, and an entry must be skipped
+//! by the same size that it is unpacked with.
 
 use std::io::{self, BufRead, Read};
 
@@ -33,7 +33,7 @@ const BLOCK_BYTES: usize = 512;
 /// Where a header has its type.
 const TYPE_AT: usize = 156;
 
-/// One entry, before any of it is believed: the path is what the archive says.
+/// One entry. Its path is unchecked: it is what the archive says.
 #[derive(Debug)]
 pub struct Entry {
     /// Name, any bytes.
@@ -206,7 +206,7 @@ impl<R: Read> Archive<R> {
         })
     }
 
-    /// The map of a file with holes; what of it precedes the content is read.
+    /// The map of a file with holes. Reads the part of it that precedes the content.
     fn holes(
         &mut self,
         header: &Header,

@@ -14,10 +14,10 @@ use rustix::io::Errno;
 use super::archive::{Entry, EntryKind};
 use super::directory::xattr_names;
 
-/// Who may do what with a file.
+/// The ACL of a file.
 pub const ACCESS_ACL: &[u8] = b"system.posix_acl_access";
 
-/// What everything inherits that is made in a directory.
+/// The ACL that new files in a directory inherit.
 pub const DEFAULT_ACL: &[u8] = b"system.posix_acl_default";
 
 /// Whether a layer may set an attribute.

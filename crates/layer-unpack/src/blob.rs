@@ -1,5 +1,5 @@
-//! A blob on its way from the network to the decoder: hashed, counted, and no longer than its
-//! descriptor says.
+//! A blob on its way from the network to the decoder: hashed, counted, and never longer than the
+//! manifest says.
 
 use std::sync::mpsc::SyncSender;
 
@@ -38,9 +38,9 @@ impl<'a> Blob<'a> {
         }
     }
 
-    /// Takes everything that the source has, but no more than the blob's size and only while the
-    /// caller waits, and hands it on to whoever listens. Also without a listener the rest is taken,
-    /// for its digest: it tells whether the blob is to blame for what made the listener leave.
+    /// Takes everything that the source has, up to the blob's size and while the caller waits, and
+    /// hands it to the next stage. If that stage is gone, the rest is still taken for the digest,
+    /// which tells whether the blob is the reason why the stage failed.
     pub fn receive(
         &mut self,
         source: impl Iterator<Item = Bytes>,

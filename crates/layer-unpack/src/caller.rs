@@ -1,32 +1,32 @@
-//! Whether anybody still waits for a layer. A thread that unpacks one cannot be stopped from
-//! outside; it has to look.
+//! Whether anybody still waits for a layer. A thread cannot be stopped from outside, so it asks
+//! here.
 
 use std::io;
 use std::sync::{Arc, Weak};
 
-/// Held by who waits. Dropped, with the future of a pull for example, it ends the work.
+/// Held by the side that waits. Dropping it, for example with the future of a pull, ends the work.
 #[derive(Debug, Default)]
 pub struct Waiting(Arc<()>);
 
-/// The view of who works.
+/// Held by the side that works.
 #[derive(Clone, Debug)]
 pub struct Caller(Weak<()>);
 
 impl Waiting {
-    /// The view for who works.
+    /// The other side of it.
     pub fn caller(&self) -> Caller {
         Caller(Arc::downgrade(&self.0))
     }
 }
 
 impl Caller {
-    /// Whether nobody waits any more.
+    /// Whether the waiting side is gone.
     pub fn is_gone(&self) -> bool {
         self.0.strong_count() == 0
     }
 }
 
-/// How a read ends that nobody waits for.
+/// The error of a read that was given up.
 pub(crate) fn gone() -> io::Error {
     io::Error::other("nobody waits for it any more")
 }

@@ -1,11 +1,10 @@
-//! What the threads of one layer may still do, for they read bytes of whoever sits in the network
-//! before these are verified.
+//! The rights that the threads of one layer give up, because they read unverified bytes.
 //!
-//! Each confines itself before its first byte, for good: it ends with its layer. The decoder can
-//! compute and talk to its neighbours. The unpacker can make files below the layer's root and
-//! nowhere else, so that a mistake in how paths are resolved is one behind another wall. Where the
-//! kernel lacks one of the walls, or the service manager forbids to build it, the work goes on
-//! behind the others; the log says so once.
+//! Each thread confines itself before it reads its first byte, and ends with its layer. The decoder
+//! may only compute and talk to its neighbours. The unpacker may make files below the layer's root
+//! and nowhere else, so a mistake in path resolution meets a second wall. Where the kernel lacks
+//! one of the walls, or the service manager forbids it, the thread works behind the others, and the
+//! log says so once.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Once;
@@ -14,7 +13,8 @@ use process_sandbox::Error;
 use process_sandbox::calls::Calls;
 use process_sandbox::files::{self, Enforced, Grant};
 
-/// What making files takes, all of it relative to directories that are open. Paths are Landlock's.
+/// The system calls that making files takes, all relative to open directories. Paths are left to
+/// Landlock.
 const UNPACKING: &[libc::c_long] = &[
     libc::SYS_openat,
     libc::SYS_openat2,

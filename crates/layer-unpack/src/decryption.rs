@@ -15,9 +15,8 @@ pub(crate) const BUFFERS: usize = 4;
 /// How much is handed over at once.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// Decrypts everything, and hands it on to whoever listens. Also without a listener the rest is
-/// taken, for its HMAC: it tells whether somebody without the key is to blame for what made the
-/// listener leave.
+/// Decrypts everything and hands it to the next stage. If that stage is gone, the rest is still
+/// taken for the HMAC, which tells whether the ciphertext was forged.
 ///
 /// # Errors
 ///

@@ -1,24 +1,26 @@
-//! One layer: from the stream of a blob to a verified directory. Blocks; runs on threads of its
-//! own.
+//! Turns one layer's blob into a verified directory. Blocks; starts threads of its own.
 //!
-//! The bytes are hashed as they come, decrypted where they have to be, inflated, hashed again and
-//! unpacked in one pass without a temporary file. So files are written *before* it is known whether
-//! they are right: into a staging directory that nothing uses, and that is removed unless
-//! everything holds in the end, which is the digests of the blob and of the plain bytes, and of an
-//! encrypted layer its HMAC and the digest of what was encrypted.
+//! The entry is [`unpack()`]. It hashes the bytes as they come, decrypts them where they are
+//! encrypted, inflates them, hashes them again and unpacks the archive, in one pass and without a
+//! temporary file. So files are written *before* their content is verified. They go to a staging
+//! directory that nothing uses. At the end the digest of the blob and the digest of the plain bytes
+//! must hold, and for an encrypted layer also its HMAC and the digest of what was encrypted;
+//! otherwise the caller removes the directory.
 //!
-//! - `pipeline`: the threads, and what goes from one to the next.
-//! - [`blob`]: the stream, its digest and size.
-//! - [`chunks`], `pool`: pieces of a stream, shared instead of copied, in buffers that are used
-//!   again.
-//! - `decryption`: ciphertext made plain, on its way to the decoder.
-//! - [`compression`]: gzip, zstd or neither.
-//! - [`archive`]: the entries of a tar archive, with [`pax`] records.
-//! - [`caller`]: who waits for it, and its end when nobody does.
-//! - [`tree`]: directories resolved below the layer's root and never above it.
+//! - `pipeline`: the threads, and the queues between them.
+//! - [`blob`]: the received stream, its digest and its size.
+//! - [`chunks`], `pool`: pieces of a stream that are shared instead of copied, and buffers that are
+//!   used again.
+//! - `decryption`: ciphertext decrypted on its way to the decoder.
+//! - [`compression`]: gzip (by the room `inflate`), zstd or neither.
+//! - [`archive`]: the entries of a tar archive, with [`pax`] records, [`sparse`] files and
+//!   `number`s.
+//! - [`caller`]: how a thread learns that nobody waits for its result.
+//! - [`tree`]: paths resolved below the layer's root and never above it.
 //! - [`directory`]: open directories; [`removal`]: trees removed, however deep.
-//! - [`mod@unpack`]: entries made into files, with whiteouts in overlayfs's form; `creation`:
-//!   regular files.
+//! - [`mod@unpack`]: entries made into files, and whiteouts in overlayfs's form; `creation`:
+//!   regular files; [`attributes`]: extended attributes and ACLs.
+//! - `confinement`: the rights that each thread gives up first.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -76,7 +78,7 @@ pub enum LayerError {
     /// The compressed stream is broken.
     #[error("the compressed stream is broken")]
     Compression(#[source] io::Error),
-    /// Nobody waits for it any more.
+    /// The caller no longer waits for the layer.
     #[error("the pull was given up")]
     GivenUp,
     /// This machine has no thread for it.
@@ -121,10 +123,10 @@ const LIMITS: Limits = Limits {
 ///
 /// # Errors
 ///
-/// A blob that is not the one asked for is reported as that, whatever its bytes broke on the way,
-/// and if they filled the store; so the rest of it is taken after any error, up to its size. Next
-/// comes what is wrong with an encrypted layer, for bytes that nobody encrypted break anything.
-/// Only when the caller is gone none of that is waited for. After an error the directory holds
+/// A blob with another digest is reported as that, whatever its bytes broke on the way and even if
+/// they filled the store. So after any error the rest of the blob is still received, up to its
+/// size. Next comes what is wrong with the encryption, because forged bytes may break anything. If
+/// the caller is gone, nothing of that is waited for. After an error the directory may hold
 /// anything and must be removed.
 pub fn unpack(
     source: impl Iterator<Item = Bytes>,

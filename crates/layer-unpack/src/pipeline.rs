@@ -1,20 +1,19 @@
 //! The threads of one layer, so that two cores are busy with one stream.
 //!
 //! ```text
-//! source -> [receive, hash of the blob] -> batches -> [inflate] -+-> shared buffers -> [hash of the plain bytes]
-//!                                                                +-> shared buffers -> [unpack]
+//! source -> [receive, hash blob] -> batches -> [inflate] -+-> shared buffers -> [hash plain bytes]
+//!                                                         +-> shared buffers -> [unpack]
 //! ```
 //!
-//! An encrypted layer has one more:
+//! An encrypted layer has one thread more, before the decoder:
 //!
 //! ```text
-//! [receive, hash of the blob] -> batches -> [HMAC, decrypt, hash of the compressed bytes] -> shared buffers -> [inflate] ...
+//! batches -> [HMAC, decrypt, hash compressed bytes] -> shared buffers -> [inflate] ...
 //! ```
 //!
-//! What every arrow holds is bounded, and every stage either takes what comes or goes away, which
-//! the stages before it notice when they hand over the next piece. So no input makes two of them
-//! wait for each other. No thread outlives the call, and a panic in any of them goes on in the
-//! caller.
+//! Every queue is bounded. A stage that fails goes away instead of waiting, and the stages before
+//! it notice when they hand over the next piece, so no input makes two stages wait for each other.
+//! No thread outlives the call. A panic in a thread goes on in the caller.
 
 use std::io;
 use std::mem;
@@ -112,8 +111,8 @@ struct Outcomes {
 
 impl Outcomes {
     /// Several stages may have failed, most of them because of another one. The blob is judged
-    /// first: bytes of somebody who lies may fill any store, and say nothing about the room that
-    /// the layer needs. So may those that nobody encrypted.
+    /// first, then its decryption: forged bytes may fill any store, and say nothing about the room
+    /// that the layer needs.
     fn judge(
         self,
         blob: Blob<'_>,
@@ -143,7 +142,7 @@ impl Outcomes {
     }
 }
 
-/// Inflates until the end or until nobody wants more.
+/// Inflates until the end, or until no stage takes more.
 fn inflate(
     source: Chunks<impl Iterator<Item = Bytes>>,
     max_bytes: u64,

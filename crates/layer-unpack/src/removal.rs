@@ -21,7 +21,7 @@ use crate::directory;
 /// again later.
 const MAX_NOTED: usize = 64;
 
-/// Removes a tree in which nobody makes anything any more; others may be removing it too. No
+/// Removes a tree to which nothing is added any more; others may be removing it too. No
 /// symbolic link is followed, except on the way to it. Blocks.
 ///
 /// # Errors

@@ -49,7 +49,7 @@ pub struct Region {
 }
 
 impl Sparse {
-    /// Checks a map against the size of the file and of what the archive has of it.
+    /// Checks a map against the size of the file and the size of its content in the archive.
     fn new(size: u64, regions: Vec<Region>, stored: u64) -> Result<Self, ArchiveError> {
         ArchiveError::check("the size of a file with holes", size, MAX_SPARSE_BYTES)?;
         let (mut end, mut sum) = (0, 0u64);

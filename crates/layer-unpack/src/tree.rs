@@ -1,9 +1,9 @@
-//! The directories of a layer while it is unpacked: every path is resolved by the kernel below the
+//! The directories of a layer while it is unpacked. The kernel resolves every path below the
 //! layer's root.
 //!
-//! A symbolic link of the layer is followed in the middle of a path, as in a running container, but
-//! its target is looked up below the same root, absolute or with `..` as it may be. The last
-//! component of a path is never followed.
+//! A symbolic link in the middle of a path is followed, as in a running container, but its target
+//! is looked up below the same root, even if it is absolute or has `..`. The last component of a
+//! path is never followed.
 
 use std::collections::BTreeSet;
 use std::io;

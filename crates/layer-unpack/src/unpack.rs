@@ -1,5 +1,5 @@
-//! Entries made into files, with owners, modes, times and attributes, and with whiteouts as
-//! overlayfs wants them.
+//! Makes files of entries, with owners, modes, times and attributes. Whiteouts get the form that
+//! overlayfs expects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead};
@@ -49,7 +49,7 @@ pub struct Contents {
     pub implied: BTreeSet<Vec<u8>>,
 }
 
-/// Unpacks an archive below a directory that nobody else uses.
+/// Unpacks an archive below a directory that nothing else uses.
 ///
 /// # Errors
 ///
@@ -137,7 +137,7 @@ impl Unpacker<'_> {
             EntryKind::HardLink(target) => self.hard_link(entry, path, &directory, target),
             EntryKind::File => self.file(entry, path, &directory, content),
             _ => {
-                // Overlayfs takes this device for a whiteout, whoever made it.
+                // Overlayfs takes every such device for a whiteout.
                 self.hides |= entry.kind == EntryKind::CharacterDevice(0, 0);
                 self.make(entry, path, &directory, || node(entry, path, &directory))?;
                 self.finish_other(entry, path, &directory)

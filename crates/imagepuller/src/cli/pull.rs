@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use foreign_text::shown;
 use oci_image::platform::Platform;
 use oci_image::reference::{ImageReference, TaggedReference};
 use puller_config::ResourceSource;
@@ -33,9 +34,9 @@ const INTERRUPTED: u8 = 130;
 
 /// Pull one image into a directory, without a service and without a mount.
 ///
-/// DIR is absent or empty; it gets the image's files as DIR/rootfs and its configuration as
-/// DIR/image-config.json, as the image has them, which takes root. If anything goes wrong, or on
-/// Ctrl-C, nothing of it is left.
+/// DIR is absent or empty. The image's files go to DIR/rootfs and its configuration to
+/// DIR/image-config.json, with owners and modes as the image has them, which takes root. If
+/// anything goes wrong, or on Ctrl-C, nothing is left behind.
 ///
 /// A progress bar is shown where standard error is a terminal, otherwise log lines. The digest of
 /// the image's manifest is printed on standard output at the end.
@@ -47,25 +48,26 @@ pub struct Pull {
     /// The configuration; none means no credentials and the web's public CAs
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// A document that somebody vouches for, which comes before --config and may name [resources]
+    /// A measured document; its entries come before those of --config, and it may have [resources]
     #[arg(long, value_name = "FILE")]
     measured: Option<PathBuf>,
-    /// Who hands out credentials and keys that are given by reference: cdh=unix:PATH,
-    /// rest=http://127.0.0.1:PORT or offline=FILE; may be repeated, and is asked in this order
+    /// A source of credentials and keys that are given by reference: cdh=unix:PATH,
+    /// rest=http://127.0.0.1:PORT or offline=FILE; may be repeated, and the sources are asked in
+    /// this order
     #[arg(long, value_name = "SOURCE", value_parser = super::simple_source)]
     resources: Vec<ResourceSource>,
-    /// Where the image goes
+    /// The directory for the image
     #[arg(long, value_name = "DIR")]
     output: PathBuf,
     /// The platform to choose, as os/architecture or os/architecture/variant [default: this
     /// machine's]
     #[arg(long, value_name = "PLATFORM")]
     platform: Option<String>,
-    /// Take an image by its tag, whatever the registry has there. Nothing then vouches for it; the
-    /// digest is printed
+    /// Take whatever image the registry has under a tag. Nothing vouches for that image; its digest
+    /// is printed
     #[arg(long)]
     insecure_no_digest: bool,
-    /// How often the same is asked for before giving up
+    /// How many attempts each request gets
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
     attempts: Option<u32>,
     /// How long a registry may be silent, or a transfer stand still
@@ -112,7 +114,7 @@ impl Pull {
     }
 }
 
-/// Pulls, and shows how it goes.
+/// Pulls, and shows the progress.
 pub async fn run(arguments: Pull) -> ExitCode {
     let platform = arguments.platform.as_deref().map(Platform::parse);
     let platform = match platform.transpose() {
@@ -121,10 +123,7 @@ pub async fn run(arguments: Pull) -> ExitCode {
     };
     let events = arguments.json.then(Events::default);
     let failed = |message: &str, code| {
-        let message = format!(
-            "failed to pull {}: {message}",
-            arguments.image.escape_debug()
-        );
+        let message = format!("failed to pull {}: {message}", shown(&arguments.image));
         if let Some(events) = &events {
             events.failed(&message, code);
         }
@@ -190,7 +189,7 @@ fn code(error: &Error, output: &Path) -> u8 {
     }
 }
 
-/// Waits until the user, or who started this, wants no more.
+/// Waits for SIGINT or SIGTERM.
 async fn stopped() -> std::io::Result<()> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;

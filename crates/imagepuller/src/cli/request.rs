@@ -27,7 +27,12 @@ pub struct Request {
     json: bool,
     /// How long to wait; Kata's agent waits as long by default. The service gives up in time to say
     /// why
-    #[arg(long, value_name = "SECONDS", default_value_t = 1200, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 1200,
+        value_parser = clap::value_parser!(u64).range(1..=86_400),
+    )]
     timeout: u64,
     /// The image by digest, such as registry.corp:5000/team/app@sha256:...
     image: String,

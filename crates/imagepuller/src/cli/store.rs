@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
+use foreign_text::shown;
 use layer_store::listing::{self, Listed};
 use layer_store::store::Store;
 use serde_json::json;
@@ -160,7 +161,7 @@ fn line(layer: &Listed) -> String {
     let users: Vec<_> = layer
         .users
         .iter()
-        .map(|path| path.to_string_lossy().escape_debug().to_string())
+        .map(|path| shown(path.as_os_str().as_encoded_bytes()).to_string())
         .collect();
     let users = if users.is_empty() {
         "unused".to_owned()

@@ -1,6 +1,7 @@
-//! Where a frame belongs. Frames are ttrpc's: a header of ten bytes with the length, a stream and a
-//! type; then a payload.
+//! Who a frame is for. Frames are ttrpc's: a header of ten bytes (length, stream, type, flags),
+//! then a payload.
 
+use foreign_text::shown;
 use ttrpc::proto::{
     Codec as _, FLAG_REMOTE_CLOSED, GenMessage, MESSAGE_TYPE_DATA, MESSAGE_TYPE_REQUEST,
     MESSAGE_TYPE_RESPONSE, MessageHeader,
@@ -13,7 +14,7 @@ const OWN_SERVICES: [&str; 2] = ["api.ImagePullService", "configdev.ImageStoreSe
 /// The most of a caller's name for something that is repeated in a message.
 const MAX_SHOWN_CHARS: usize = 100;
 
-/// Who a frame of a caller is for.
+/// The receiver of a frame that a caller sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Destination {
     /// This program. Also for what cannot be read: its server has an answer to that.
@@ -30,11 +31,8 @@ pub fn destination(frame: &GenMessage) -> Destination {
     match frame.header.type_ {
         MESSAGE_TYPE_REQUEST if is_callers_stream => match Request::decode(&frame.payload) {
             Ok(request) if !OWN_SERVICES.contains(&request.service.as_str()) => {
-                let shown = |name: &str| {
-                    let start: String = name.chars().take(MAX_SHOWN_CHARS).collect();
-                    start.escape_debug().to_string()
-                };
-                let (service, method) = (shown(&request.service), shown(&request.method));
+                let [service, method] = [&request.service, &request.method]
+                    .map(|name| shown(name).up_to(MAX_SHOWN_CHARS));
                 Destination::Other(format!("{service}/{method}"))
             }
             _ => Destination::Own,
@@ -119,7 +117,11 @@ mod tests {
         /// Whatever bytes a caller sends: frames are read or refused, and what names one of this
         /// program's services stays.
         #[test]
-        fn any_bytes_have_a_destination(start: [u8; 10], rest: Vec<u8>, own in 0..OWN_SERVICES.len()) {
+        fn any_bytes_have_a_destination(
+            start: [u8; 10],
+            rest: Vec<u8>,
+            own in 0..OWN_SERVICES.len(),
+        ) {
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
             let whole = request(1, OWN_SERVICES[own]);
             let own = [&Vec::from(whole.header)[..], &whole.payload[..]].concat();

@@ -1,4 +1,4 @@
-//! One caller of a hub's socket, between this program's services and those of another.
+//! One caller of a hub's socket, between this program's services and another program's.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use ttrpc::proto::{GenMessage, GenMessageError};
 use super::frame::{self, Destination};
 use super::upstream::Upstream;
 
-/// How many frames may wait for somebody slow; with the largest frames 16 MiB. Then whoever sends
-/// them has to wait.
+/// How many frames may wait for a slow receiver; with the largest frames 16 MiB. Then their sender
+/// has to wait.
 const QUEUE: usize = 4;
 
 /// How long a caller may take for answers that were given before the services ended.
@@ -45,8 +45,8 @@ pub async fn relay(caller: UnixStream, services: DuplexStream, upstream: Option<
             () = ahead => {}
         }
     }
-    // The services may have ended right after an answer. Who else is connected was told by the end
-    // of the block.
+    // The services may have ended right after an answer. The other connections were closed at the
+    // end of the block.
     drop(answers);
     let _ = tokio::time::timeout(LAST_ANSWERS, sending).await;
 }
@@ -98,7 +98,7 @@ async fn distribute(
     }
 }
 
-/// Writes what was answered, by whomever.
+/// Writes the answers of both programs.
 async fn send(mut answers: Receiver<GenMessage>, mut caller: impl AsyncWrite + Unpin) {
     while let Some(frame) = answers.recv().await {
         if frame.write_to(&mut caller).await.is_err() {

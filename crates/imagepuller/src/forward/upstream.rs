@@ -1,5 +1,5 @@
-//! The other program's services, for one caller. Each caller has a connection of its own, so
-//! streams keep their numbers, and the other program sees when a caller is gone.
+//! The other program's services, for one caller. Each caller has its own connection, so streams
+//! keep their numbers and the other program notices when the caller leaves.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    /// Connects to nobody yet.
+    /// Does not connect yet.
     pub fn new(path: PathBuf) -> Self {
         Self {
             path,

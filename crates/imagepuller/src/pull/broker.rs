@@ -1,4 +1,4 @@
-//! What only the guest may see, asked for by reference: the credentials and the roots of one pull.
+//! Fetches what only the guest may see, by reference: the credentials and the roots of one pull.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,16 +11,16 @@ use zeroize::Zeroizing;
 
 use crate::error::Error;
 
-/// Whom to ask, with the session that earlier pulls had there.
+/// The clients of resource brokers. The last one is kept with its session for later pulls.
 #[derive(Debug)]
 pub struct Broker {
-    /// What holds where the measured document says nothing.
+    /// The brokers to use where the measured document names none.
     otherwise: Resources,
     last: Mutex<Option<(Resources, Arc<Client>)>>,
 }
 
 impl Broker {
-    /// Nobody is asked yet.
+    /// Connects to no broker yet.
     pub fn new(otherwise: Resources) -> Self {
         Self {
             otherwise,
@@ -28,7 +28,7 @@ impl Broker {
         }
     }
 
-    /// Something that a document or a manifest names.
+    /// Fetches what a document names.
     pub async fn fetch(
         &self,
         reference: &SecretReference,
@@ -37,7 +37,7 @@ impl Broker {
         Ok(self.client(settings)?.reference(reference).await?)
     }
 
-    /// A resource.
+    /// Fetches a resource of a key broker.
     pub async fn resource(
         &self,
         uri: &ResourceUri,
@@ -78,8 +78,8 @@ impl Broker {
         let fetched = match plan.credentials_uri() {
             Some(reference) => {
                 let text = self.fetch(reference, &settings).await?;
-                // Not even where it broke off: the host may have chosen another secret, to measure
-                // it.
+                // The error does not even say where parsing stopped: an attacker may have named
+                // another secret in order to measure it.
                 Some(DockerConfig::parse(&text).map_err(|error| {
                     unread(
                         "credentials-uri",

@@ -1,7 +1,8 @@
-//! Layers from the network into the store, several at a time and each of them once.
+//! Brings layers from the network into the store, several at a time and each of them once.
 //!
-//! A layer is called in the store what its plain bytes are; an encrypted one what only those know
-//! who have its key. So nobody gets at one by naming its digest in an image of his own.
+//! The store names a layer by the digest of its plain bytes. An encrypted layer is named by a value
+//! that only owners of its key can compute, so nobody gets such a layer by writing its digest into
+//! an image.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -42,8 +43,8 @@ const USUAL_GROWTH: u64 = 3;
 pub struct Layers {
     pub store: Arc<Store>,
     pub progress: Progress,
-    /// One for each layer that may be unpacked at a time, whoever asked for it: each costs buffers
-    /// and threads.
+    /// One for each layer that may be unpacked at a time, for all pulls together: each costs
+    /// buffers and threads.
     pub places: Arc<Semaphore>,
 }
 
@@ -75,9 +76,9 @@ impl Layers {
         Ok(layers.into_iter().map(|(_, layer)| layer).collect())
     }
 
-    /// Compressed sizes are the least that the layers will need, so what does not fit is said
-    /// before it is fetched, and layers that nobody uses make room for what does. Gives those of
-    /// the image that are there already.
+    /// Makes room by removing unused layers, and refuses an image that cannot fit before it is
+    /// fetched: layers need at least their compressed size. Gives the layers of the image that are
+    /// in the store already.
     async fn make_room(&self, wanted: &[ImageLayer<'_>]) -> Result<Vec<Layer>, Error> {
         // Once each, for images may have a layer twice.
         let layers: HashMap<_, _> = wanted
@@ -159,8 +160,8 @@ impl Layers {
         let waiting = Waiting::default();
         let caller = waiting.caller();
         let unpack = blocking(move || {
-            // Dropping this future does not end the thread at once, and until then nobody else is
-            // to begin.
+            // Dropping this future does not end the thread at once. Until it has ended, no other
+            // attempt may begin.
             let _held = (alone, place);
             job.unpack(&store, received, &caller)
         });
@@ -179,7 +180,8 @@ impl Layers {
             entries: unpacked.entries,
         });
         tracing::info!(
-            blob = %blob.digest, bytes = blob.size, plain_bytes = unpacked.plain_bytes, entries = unpacked.entries,
+            blob = %blob.digest, bytes = blob.size,
+            plain_bytes = unpacked.plain_bytes, entries = unpacked.entries,
             ms = started.elapsed().as_millis(), "layer unpacked"
         );
         Ok(layer)

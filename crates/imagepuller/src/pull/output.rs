@@ -1,4 +1,4 @@
-//! One image unpacked to a directory, without a mount and without anything left over.
+//! Unpacks one image to a directory, without a mount, and leaves nothing behind on a failure.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -138,7 +138,7 @@ impl Output {
     }
 
     fn publish(mut self) -> Result<(), Error> {
-        // The root file system last: who sees it finds the rest.
+        // The root file system comes last: where it is, the rest is too.
         for name in [bundle::CONFIGURATION, "rootfs"] {
             let target = self.directory.join(name);
             fs::rename(self.stage.path().join(name), &target)
@@ -154,8 +154,8 @@ impl Drop for Output {
         let stage = self.stage.path();
         let mut removed = layer_unpack::removal::remove_path(stage);
         for _ in 0..MAX_REMOVALS {
-            // A thread of a layer that nobody waits for any more notices that in a moment, and
-            // cleans up here too.
+            // The thread of a layer that is no longer wanted notices that in a moment, and cleans
+            // up here too.
             if removed.is_ok() || !stage.exists() {
                 break;
             }

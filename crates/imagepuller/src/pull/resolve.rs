@@ -1,5 +1,5 @@
-//! From a reference to the layers: the documents that the search wants, each from the first source
-//! that really has it.
+//! Follows digests from a reference to the layers. Each document comes from the first source that
+//! really has it.
 
 use oci_image::digest::Digest;
 use oci_image::platform::Platform;

@@ -1,5 +1,5 @@
-//! The places that may have an image, asked in order for each content: what one has lost another
-//! may still have.
+//! The places that may have an image. Each content is asked for in order, so one place can make up
+//! for what another has lost.
 
 use std::sync::{Arc, OnceLock};
 

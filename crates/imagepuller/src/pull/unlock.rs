@@ -1,12 +1,11 @@
-//! The keys of encrypted layers, for exactly the manifest that is pulled, and on every pull.
+//! Finds the keys of encrypted layers, for exactly the manifest that is pulled, and on every pull.
 //!
-//! Also where all layers are in the store: having its keys is what allows an image to be used, not
-//! that somebody else had them.
+//! It does so even if all layers are in the store already: an image may be used by those who have
+//! its keys, not by those whose neighbour had them.
 //!
-//! Who made the image and who wrote the document may mean to keep the guest busy, or to learn about
-//! other secrets by naming them: so the work is counted, what has to be fetched has a deadline, and
-//! of something fetched that is no key nothing is said, not how long it is and not what it is
-//! instead.
+//! The author of an image, or of a document, may want to keep the guest busy or to learn about
+//! other secrets by naming them. So operations are counted, fetching has a deadline, and an error
+//! says nothing about a fetched secret that is no key: not its length and not its kind.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -44,7 +43,7 @@ const FETCH_TIME: Duration = Duration::from_secs(90);
 /// The plugin that hands out what was put there, and makes nothing up.
 const RESOURCE: &str = "resource";
 
-/// What everything else than private keys and key encryption keys is called where one was named.
+/// What a fetched secret is called if it is not the key that a document or an image names.
 const NO_PRIVATE_KEY: &str = "is no private key that can be used";
 const NO_KEY_ENCRYPTION_KEY: &str = "is no key of 32 bytes";
 
@@ -283,7 +282,7 @@ impl Unlocking<'_> {
         for kid in kids.into_iter().take(MAX_KEY_ENCRYPTION_KEYS) {
             let uri = match ResourceUri::parse(&kid) {
                 Ok(uri) if uri.plugin() == RESOURCE => uri,
-                // A plugin may make something up on the parameters of whoever made the image.
+                // A plugin may generate something from parameters that the image's author chose.
                 Ok(uri) => {
                     self.problems.push(format!("the key {uri} is no resource"));
                     continue;

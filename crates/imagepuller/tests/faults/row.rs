@@ -3,9 +3,9 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use fault_registry::{Action, Http, Image, Login, Script, What};
 use imagepuller::error::Kind;
 use registry_client::patience::Patience;
-use fault_registry::{Action, Http, Image, Login, Script, What};
 
 use crate::support::{PASSWORD, USER};
 

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use rustix::process::Signal;
 use fault_registry::{Action, Bytes, Content, End, FaultRegistry, Image, Layer, Script, What};
+use rustix::process::Signal;
 
 use crate::support::{imagepuller, misbehaving, names, signal, wait_until};
 

@@ -5,8 +5,8 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::support::{LIMIT, Puller, misbehaving, names, noise, wait_until};
-use vm_harness::Scratch;
 use fault_registry::{Action, Content, FaultRegistry, Image, Layer, Script, What};
+use vm_harness::Scratch;
 
 /// More than answers other than the layer have.
 const MANY: u64 = 100_000;

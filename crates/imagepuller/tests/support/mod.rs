@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use fault_registry::{Content, FaultRegistry, Http, Script, Tls};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use rustix::process::{Pid, Signal, kill_process};
 use test_http::pki::Authority;
-use fault_registry::{Content, FaultRegistry, Http, Script, Tls};
 use vm_harness::layout::{self, Layout};
 use vm_harness::{Registry, Scratch};
 

@@ -36,7 +36,8 @@ fuzzing::target!(|input: &[u8]| {
     }
     let piece = usize::from(piece) + 1;
     // Small pieces and buffers go through the careful loop, the whole stream through the fast one.
-    for (piece, buffer) in [(piece, HISTORY_BYTES + 300 + piece), (member.len(), 8 * HISTORY_BYTES)] {
+    let small = (piece, HISTORY_BYTES + 300 + piece);
+    for (piece, buffer) in [small, (member.len(), 8 * HISTORY_BYTES)] {
         match inflate(&member, piece, buffer) {
             Ok(plain) => assert!(is_taken && plain == expected, "other bytes"),
             Err(error) => {

@@ -76,7 +76,8 @@ proptest! {
 
     #[test]
     fn a_changed_stream_is_taken_or_refused_as_zlib_does(
-        plain in text(), level in 0u32..=9, changes in proptest::collection::vec((any::<usize>(), any::<u8>()), 1..4),
+        plain in text(), level in 0u32..=9,
+        changes in proptest::collection::vec((any::<usize>(), any::<u8>()), 1..4),
         cut in any::<usize>(), piece in 1usize..5000,
     ) {
         let mut stream = deflate(&plain, level);
@@ -92,7 +93,9 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_taken_or_refused_as_zlib_does(stream in proptest::collection::vec(any::<u8>(), 0..300)) {
+    fn any_bytes_are_taken_or_refused_as_zlib_does(
+        stream in proptest::collection::vec(any::<u8>(), 0..300),
+    ) {
         prop_assert_eq!(decode(&stream, 100, 8192).ok(), reference(&stream));
     }
 }

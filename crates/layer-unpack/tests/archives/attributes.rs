@@ -10,7 +10,8 @@ use vm_harness::archive::Tar;
 use crate::support::unpacked;
 
 /// `user::rw-,user:1000:rwx,group::r--,mask::rwx,other::---`
-const ACL: &[u8] = b"\x02\0\0\0\x01\0\x06\0\xff\xff\xff\xff\x02\0\x07\0\xe8\x03\0\0\x04\0\x04\0\xff\xff\xff\xff\x10\0\x07\0\xff\xff\xff\xff\x20\0\0\0\xff\xff\xff\xff";
+const ACL: &[u8] = b"\x02\0\0\0\x01\0\x06\0\xff\xff\xff\xff\x02\0\x07\0\xe8\x03\0\0\
+    \x04\0\x04\0\xff\xff\xff\xff\x10\0\x07\0\xff\xff\xff\xff\x20\0\0\0\xff\xff\xff\xff";
 
 const ACCESS: &str = "SCHILY.xattr.system.posix_acl_access";
 const DEFAULT: &str = "SCHILY.xattr.system.posix_acl_default";

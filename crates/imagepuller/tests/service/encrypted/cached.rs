@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use serde_json::json;
 use confidential_fixtures::encrypted::{KeyKind, Surgery, Which};
+use serde_json::json;
 
 use super::place::{Place, written};
 use crate::support::{Puller, names};

@@ -7,9 +7,9 @@ use std::process::Output;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use vm_harness::archive::Tar;
 use confidential_fixtures::Vault;
 use confidential_fixtures::encrypted::{Encrypted, Key, KeyKind, Which, encrypt};
+use vm_harness::archive::Tar;
 use vm_harness::layout::{self, Compression};
 
 use crate::support::{Site, imagepuller, noise};
