@@ -78,6 +78,29 @@ fn every_link_leads_to_a_file_and_a_heading() -> Result<()> {
 }
 
 #[test]
+fn every_path_of_the_repository_exists() -> Result<()> {
+    for page in pages()? {
+        let text = read(&page)?;
+        let tops = [
+            "crates/",
+            "deploy/",
+            "docs/",
+            "hack/",
+            "qemu-fixtures/",
+            "tests/",
+        ];
+        let paths = text.split('`').filter(|word| {
+            tops.iter().any(|top| word.starts_with(top)) && !word.contains([' ', ':', '\n'])
+        });
+        // ROOM and NAME stand for any.
+        for path in paths.filter(|path| !path.contains("ROOM")) {
+            ensure!(root().join(path).exists(), "{}: no {path}", page.display());
+        }
+    }
+    Ok(())
+}
+
+#[test]
 fn every_entry_function_exists() -> Result<()> {
     let mut count = 0;
     for page in pages()? {
