@@ -70,10 +70,10 @@ impl Login {
 
 /// The tokens given out so far.
 #[derive(Debug, Default)]
-pub(super) struct Tokens(Mutex<Given>);
+pub(super) struct Tokens(Mutex<Issued>);
 
 #[derive(Debug, Default)]
-struct Given {
+struct Issued {
     count: usize,
     /// How often the newest was used; older ones are no longer good.
     used: usize,
