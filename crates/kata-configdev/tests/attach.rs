@@ -3,15 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 mod command;
-#[path = "../src/skip.rs"]
-mod skip;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use command::{Folder, SECRETS, run};
+use command::{Folder, SECRETS, run, run_line, sha256sum};
 use config_image::Magic;
 use serde_json::{Value, json};
 
@@ -72,16 +70,11 @@ fn document_in(path: &Path) -> String {
     String::from_utf8(image.document.to_vec()).unwrap()
 }
 
-fn sha256sum(path: &Path) -> String {
-    let output = Command::new("sha256sum").arg(path).output().unwrap();
-    String::from_utf8(output.stdout).unwrap()[..64].to_owned()
-}
-
 #[test]
 fn a_file_is_attached_and_detached() {
     let folder = node("transport = \"file\"\n");
     let attached = attach(&folder, &[]);
-    assert_eq!((attached.code, attached.stderr.as_str()), (0, ""));
+    attached.succeeds();
     let report = attached.json();
     let path = folder.path("run/kata-containers/shared/initdata/box-1/imagepuller.img");
     assert_eq!(
@@ -109,14 +102,9 @@ fn a_file_is_attached_and_detached() {
 
     let settings = folder.text("settings.toml");
     let detach = || {
-        run(&[
-            "detach",
-            "--sandbox-id",
-            "box-1",
-            "--settings",
-            &settings,
-            "--json",
-        ])
+        run_line(&format!(
+            "detach --sandbox-id box-1 --settings {settings} --json"
+        ))
     };
     let first = detach();
     assert_eq!((first.code, &first.json()["removed"]), (0, &json!(true)));
@@ -141,18 +129,15 @@ fn arguments_win_over_settings() {
             &folder.text("run2"),
         ],
     );
-    assert_eq!(attached.code, 0, "{}", attached.stderr);
+    attached.ends(0);
     let report = attached.json();
     assert_eq!(report["document"], other);
     let path = folder.path("run2/kata-containers/shared/initdata/box-1/imagepuller.img");
     assert_eq!(report["path"], path.to_str().unwrap());
-    let detached = run(&[
-        "detach",
-        "--sandbox-id",
-        "box-1",
-        "--run-root",
-        &folder.text("run2"),
-    ]);
+    let detached = run_line(&format!(
+        "detach --sandbox-id box-1 --run-root {}",
+        folder.text("run2")
+    ));
     assert_eq!(detached.stdout, format!("{}: removed\n", path.display()));
 }
 
@@ -169,19 +154,14 @@ fn the_annotation_chooses_as_for_the_wrapper() {
     );
     annotate(&folder, "");
     let none = attach(&folder, &[]);
-    assert_eq!(none.code, 0);
+    none.ends(0);
     assert_eq!(
         none.json(),
         json!({"sandbox_id": "box-1", "attached": false})
     );
     annotate(&folder, &folder.text("document.toml"));
     let refused = attach(&folder, &[]);
-    assert_eq!((refused.code, refused.stdout.as_str()), (65, ""));
-    assert!(
-        refused.stderr.contains("imagepuller_config"),
-        "{}",
-        refused.stderr
-    );
+    refused.fails(65, &["imagepuller_config"]);
 }
 
 #[test]
@@ -218,16 +198,7 @@ fn what_attach_refuses() {
         ),
     ] {
         let refused = attach(&folder, more);
-        assert_eq!(
-            (refused.code, refused.stdout.as_str()),
-            (code, ""),
-            "{more:?}"
-        );
-        assert!(
-            refused.stderr.contains(part),
-            "{more:?}: {}",
-            refused.stderr
-        );
+        refused.fails(code, &[part]);
     }
     for id in ["", "../box", "a/b", ".", "-x"] {
         let id = format!("--sandbox-id={id}");
@@ -235,7 +206,7 @@ fn what_attach_refuses() {
         let bundle = folder.text("bundle");
         for command in [&["attach", "--bundle", &bundle][..], &["detach"]] {
             let arguments = [command, &[&id, "--settings", &settings]].concat();
-            assert_eq!(run(&arguments).code, 64, "{arguments:?}");
+            run(&arguments).ends(64);
         }
     }
     folder.file(
@@ -243,8 +214,8 @@ fn what_attach_refuses() {
         "[registries.\"a.corp\"]\npassword = \"hunter2-password\"\n",
     );
     let refused = attach(&folder, &["--transport", "file"]);
-    assert_eq!(refused.code, 65);
-    assert_eq!(std::fs::read_dir(folder.path("run")).unwrap().count(), 0);
+    refused.ends(65);
+    assert_eq!(folder.count("run"), 0);
 }
 
 /// A process that holds a disk, and its report.
@@ -302,7 +273,7 @@ fn memory_lives_while_its_holder_does() {
     let path = holder.report["path"].as_str().unwrap().to_owned();
     assert!(path.starts_with(&format!("/proc/{}/fd/", holder.child.id())));
     assert_eq!(document_in(path.as_ref()), DOCUMENT);
-    assert_eq!(holder.report["sha256"], sha256sum(path.as_ref()));
+    assert_eq!(holder.report["sha256"], sha256sum(&path));
     let mut options = std::fs::File::options();
     if let Ok(file) = options.write(true).open(&path) {
         std::os::unix::fs::FileExt::write_at(&file, b"x", 0).unwrap_err();
@@ -314,7 +285,7 @@ fn memory_lives_while_its_holder_does() {
     let mut image = Vec::new();
     open.read_to_end(&mut image).unwrap();
     config_image::decode(image.as_slice(), Magic::IMAGEPULLER).unwrap();
-    assert_eq!(std::fs::read_dir(folder.path("run")).unwrap().count(), 0);
+    assert_eq!(folder.count("run"), 0);
 }
 
 #[test]
@@ -322,7 +293,7 @@ fn privileged_a_loop_device_lives_while_its_holder_does() {
     let folder = node("");
     let holder = match Holder::start(&folder, "loop") {
         Ok(holder) => holder,
-        Err(message) => return skip::skip(&format!("no loop device: {message}")),
+        Err(message) => return test_command::skip(&format!("no loop device: {message}")),
     };
     let path = holder.report["path"].as_str().unwrap().to_owned();
     assert!(path.starts_with("/dev/loop"), "{path}");
@@ -393,12 +364,7 @@ fn sweep_removes_the_dead_and_keeps_the_living() {
     process.wait().unwrap();
     std::fs::remove_dir(folder.path("run/vc/vm").join(name("directory"))).unwrap();
     let last = run(&["sweep", "--run-root", &root, "--min-age", "0"]);
-    assert!(
-        last.stdout
-            .ends_with("2 images removed, 0 kept, 0 failed\n"),
-        "{}",
-        last.stdout
-    );
+    last.prints_last("2 images removed, 0 kept, 0 failed\n");
     assert_eq!(left(), ["others"]);
     // Nothing there at all is nothing to do.
     std::fs::remove_dir_all(folder.path("run/kata-containers")).unwrap();
@@ -421,7 +387,7 @@ fn detach_and_sweep_follow_no_link() {
     .unwrap();
     let root = folder.text("run");
     let refused = run(&["detach", "--sandbox-id", "box-1", "--run-root", &root]);
-    assert_eq!((refused.code, refused.stdout.as_str()), (69, ""));
+    refused.fails(69, &[]);
     let swept = run(&["sweep", "--run-root", &root, "--min-age", "0"]);
     assert_eq!(
         (swept.code, swept.stdout.as_str()),
@@ -449,7 +415,7 @@ fn sweep_goes_on_behind_what_it_cannot_remove() {
     let root = folder.text("run");
     let arguments = ["sweep", "--run-root", &root, "--min-age", "0", "--json"];
     let swept = run(&arguments);
-    assert_eq!(swept.code, 69, "{}", swept.stderr);
+    swept.ends(69);
     let report = swept.json();
     assert_eq!(report["removed"], json!([name("part"), name("whole")]));
     assert_eq!(report["kept"], json!([]));
@@ -458,7 +424,7 @@ fn sweep_goes_on_behind_what_it_cannot_remove() {
         assert_eq!(failure["sandbox_id"], name(kind));
         let error = failure["error"].as_str().unwrap();
         assert!(error.contains(fault), "{error}");
-        assert!(swept.stderr.contains(error), "{}", swept.stderr);
+        swept.says(&[error]);
     }
     assert!(!images.join(name("part")).exists() && !images.join(name("whole")).exists());
     let text = run(&arguments[..5]);
@@ -543,8 +509,7 @@ fn a_vhost_user_device_is_served_to_one_vmm() {
 
     // The path is taken now.
     let again = attach(&folder, &["--socket", &socket]);
-    assert_eq!((again.code, again.stdout.as_str()), (69, ""));
-    assert!(again.stderr.contains("listen at"), "{}", again.stderr);
+    again.fails(69, &["listen at"]);
 }
 
 /// The wrapper with a QEMU that prints its arguments.
@@ -604,7 +569,7 @@ fn the_wrapper_leaves_no_file_without_a_qemu() {
 fn qemu_takes_the_file() {
     let qemu = Path::new("/usr/bin/qemu-system-x86_64");
     if !qemu.exists() {
-        return skip::skip("no QEMU");
+        return test_command::skip("no QEMU");
     }
     let folder = node(&format!("transport = \"file\"\nqemu = {qemu:?}\n"));
     let mut child = Command::new(env!("CARGO_BIN_EXE_kata-configdev-qemu"))

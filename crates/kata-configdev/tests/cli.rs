@@ -2,11 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-use std::os::unix::fs::{MetadataExt, symlink};
-use std::path::Path;
+use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
 
-use command::{Folder, run};
+use command::{Folder, run, run_line, sha256sum};
 use config_image::Magic;
 use puller_config::MAX_PROBLEMS;
 
@@ -47,27 +46,19 @@ fn check_shows_every_problem_with_its_line() {
     let folder = Folder::new();
     let path = folder.file("document.toml", INVALID);
     let text = run(&["check", &path]);
-    assert_eq!(text.code, 65);
+    text.ends(65);
     for place in [
         ":2: registries.\"basic.corp.\".usrname: ",
         ":3: registries.\"basic.corp.\".auth: ",
         ":6: registries.\"token.corp.\".plain-http: ",
         ":7: registries.\"token.corp.\".credentials-uri: ",
     ] {
-        assert!(
-            text.stdout.contains(&format!("{path}{place}")),
-            "{place} in {}",
-            text.stdout
-        );
+        text.prints(&[&format!("{path}{place}")]);
     }
-    assert!(
-        text.stdout.ends_with(": not valid, 4 problems\n"),
-        "{}",
-        text.stdout
-    );
+    text.prints_last(": not valid, 4 problems\n");
 
     let json = run(&["check", "--json", &path]);
-    assert_eq!(json.code, 65);
+    json.ends(65);
     let report = json.json();
     assert_eq!(report["valid"], false);
     assert_eq!(report["problems"].as_array().unwrap().len(), 4);
@@ -90,13 +81,13 @@ sources = [\"cdh=unix:/run/cdh.sock\"]
 ";
     let path = folder.file("document.toml", document);
     let of_host = run(&["check", &path]);
-    assert_eq!(of_host.code, 65);
+    of_host.ends(65);
     let place = format!("{path}:4: resources: belongs in the measured document");
-    assert!(of_host.stdout.contains(&place), "{}", of_host.stdout);
+    of_host.prints(&[&place]);
     // Who may read or write the file on this node does not matter.
     folder.set_mode("document.toml", 0o666);
     let measured = run(&["check", "--measured", &path]);
-    assert_eq!(measured.code, 0, "{}", measured.stdout);
+    measured.ends(0);
     assert_eq!(
         measured.stdout,
         format!(
@@ -132,12 +123,12 @@ fn check_counts_the_problems_it_does_not_list() {
     ] {
         let path = with(count);
         let text = run(&["check", &path]);
-        assert_eq!(text.code, 65);
+        text.ends(65);
         let mut end = format!("{path}: not valid, {count} problems\n");
         if let Some(last) = last {
             end = format!("{path}: {last}\n{end}");
         }
-        assert!(text.stdout.ends_with(&end), "{end}");
+        text.prints_last(&end);
         assert_eq!(text.stdout.lines().count(), listed + 1);
         let report = run(&["check", "--json", &path]).json();
         assert_eq!(report["problem_count"], count);
@@ -150,14 +141,10 @@ fn check_accepts_and_warns() {
     let folder = Folder::new();
     let path = folder.file("document.toml", VALID);
     let text = run(&["check", &path]);
-    assert_eq!((text.code, text.stderr.as_str()), (0, ""));
-    assert!(text.stdout.contains(":3: warning: "), "{}", text.stdout);
-    assert!(text.stdout.contains("FTP_PROXY"), "{}", text.stdout);
-    assert!(
-        text.stdout.ends_with(": valid, 4 registries, 1 warning\n"),
-        "{}",
-        text.stdout
-    );
+    text.succeeds();
+    text.prints(&[":3: warning: "]);
+    text.prints(&["FTP_PROXY"]);
+    text.prints_last(": valid, 4 registries, 1 warning\n");
 
     folder.set_mode("document.toml", 0o646);
     let report = run(&["check", "--json", &path]).json();
@@ -209,8 +196,8 @@ fn check_reads_pipes_but_not_for_ever() {
             .unwrap()
             .contains("more than 1048576 bytes")
     );
-    assert_eq!(run(&["check", "/dev/zero"]).code, 65);
-    assert_eq!(run(&["check", "/"]).code, 65);
+    run(&["check", "/dev/zero"]).ends(65);
+    run(&["check", "/"]).ends(65);
 }
 
 #[test]
@@ -219,15 +206,12 @@ fn pack_and_inspect_round_trip() {
     let config = folder.file("document.toml", VALID);
     let image = folder.text("image");
     let packed = run(&["pack", "--config", &config, "--output", &image, "--json"]);
-    assert_eq!(packed.code, 0, "{}", packed.stderr);
-    assert!(packed.stderr.contains(":3: warning: "), "{}", packed.stderr);
+    packed.ends(0);
+    packed.says(&[":3: warning: "]);
     let packed = packed.json();
 
     let bytes = std::fs::read(&image).unwrap();
-    assert_eq!(
-        folder.path("image").metadata().unwrap().mode() & 0o7777,
-        0o600
-    );
+    assert_eq!(folder.mode("image"), 0o600);
     let decoded = config_image::decode(bytes.as_slice(), Magic::IMAGEPULLER).unwrap();
     assert_eq!(decoded.document.as_slice(), VALID.as_bytes());
     assert_eq!(packed["path"], image);
@@ -240,14 +224,14 @@ fn pack_and_inspect_round_trip() {
     );
 
     let shown = run(&["inspect", &image]);
-    assert_eq!((shown.code, shown.stderr.as_str()), (0, ""));
+    shown.succeeds();
     for part in [
         "imgpullr",
         "basic.corp",
         "[redacted]",
         packed["sha256"].as_str().unwrap(),
     ] {
-        assert!(shown.stdout.contains(part), "{part} in {}", shown.stdout);
+        shown.prints(&[part]);
     }
     let report = run(&["inspect", "--json", &image]).json();
     assert_eq!(report["magic"], "imgpullr");
@@ -264,39 +248,19 @@ fn pack_and_inspect_round_trip() {
 
     // Packing is a function of the document.
     let text = run(&["pack", "--config", &config, "--output", &image]);
-    assert!(
-        text.stdout.contains(packed["sha256"].as_str().unwrap()),
-        "{}",
-        text.stdout
-    );
+    text.prints(&[packed["sha256"].as_str().unwrap()]);
     assert_eq!(std::fs::read(&image).unwrap(), bytes);
-}
-
-fn sha256sum(path: &Path) -> String {
-    let output = Command::new("sha256sum").arg(path).output().unwrap();
-    let line = String::from_utf8(output.stdout).unwrap();
-    line.split(' ').next().unwrap().into()
 }
 
 #[test]
 fn pack_refuses_what_check_refuses_and_writes_nothing() {
     let folder = Folder::new();
     let config = folder.file("document.toml", INVALID);
-    let refused = run(&[
-        "pack",
-        "--config",
-        &config,
-        "--output",
-        &folder.text("image"),
-    ]);
-    assert_eq!((refused.code, refused.stdout.as_str()), (65, ""));
-    assert!(
-        refused
-            .stderr
-            .contains(":2: registries.\"basic.corp.\".usrname: "),
-        "{}",
-        refused.stderr
-    );
+    let refused = run_line(&format!(
+        "pack --config {config} --output {}",
+        folder.text("image")
+    ));
+    refused.fails(65, &[":2: registries.\"basic.corp.\".usrname: "]);
     assert!(!folder.path("image").exists());
 }
 
@@ -315,17 +279,10 @@ fn pack_never_replaces_the_document() {
         (&config, &folder.text("hard-link")),
     ] {
         let refused = run(&["pack", "--config", config, "--output", output]);
-        assert_eq!((refused.code, refused.stdout.as_str()), (64, ""));
-        assert!(
-            refused
-                .stderr
-                .contains(&format!("write {output}: it is the document")),
-            "{}",
-            refused.stderr
-        );
+        refused.fails(64, &[&format!("write {output}: it is the document")]);
         assert_eq!(std::fs::read(config).unwrap(), VALID.as_bytes());
     }
-    let names = std::fs::read_dir(folder.0.path()).unwrap().count();
+    let names = folder.count("");
     assert_eq!(names, 3, "no temporary file");
 }
 
@@ -337,23 +294,16 @@ fn pack_replaces_regular_files_only() {
     folder.file("victim", "untouched");
     symlink("victim", folder.path("link")).unwrap();
     let refused = pack(&folder.text("link"));
-    assert_eq!(refused.code, 65);
-    assert!(
-        refused.stderr.contains("not a regular file"),
-        "{}",
-        refused.stderr
-    );
+    refused.ends(65);
+    refused.says(&["not a regular file"]);
     assert_eq!(std::fs::read(folder.path("victim")).unwrap(), b"untouched");
     assert_eq!(pack("/dev/null").code, 65);
     assert_eq!(pack(&folder.text("absent/image")).code, 69);
 
     folder.set_mode("victim", 0o666);
     assert_eq!(pack(&folder.text("victim")).code, 0);
-    assert_eq!(
-        folder.path("victim").metadata().unwrap().mode() & 0o7777,
-        0o600
-    );
-    let names = std::fs::read_dir(folder.0.path()).unwrap().count();
+    assert_eq!(folder.mode("victim"), 0o600);
+    let names = folder.count("");
     assert_eq!(names, 3, "document, victim, link and no temporary file");
 }
 
@@ -371,14 +321,10 @@ fn help_teaches_and_wrong_arguments_are_told() {
         &["sweep", "--help"],
     ] {
         let help = run(arguments);
-        assert_eq!((help.code, help.stderr.as_str()), (0, ""));
-        assert!(
-            help.stdout.contains("Example"),
-            "{arguments:?}: {}",
-            help.stdout
-        );
+        help.succeeds();
+        help.prints(&["Example"]);
     }
-    assert_eq!(run(&["--version"]).code, 0);
+    run(&["--version"]).ends(0);
     for arguments in [
         &[][..],
         &["chekc"],
@@ -387,20 +333,10 @@ fn help_teaches_and_wrong_arguments_are_told() {
         &["check", "--password", "x"],
     ] {
         let usage = run(arguments);
-        assert_eq!(
-            (usage.code, usage.stdout.as_str()),
-            (64, ""),
-            "{arguments:?}"
-        );
+        usage.fails(64, &[]);
         assert!(!usage.stderr.is_empty());
     }
     let absent = run(&["check", "/nonexistent/document.toml"]);
-    assert_eq!(absent.code, 65);
-    assert!(
-        absent
-            .stderr
-            .contains("/nonexistent/document.toml: No such file"),
-        "{}",
-        absent.stderr
-    );
+    absent.ends(65);
+    absent.says(&["/nonexistent/document.toml: No such file"]);
 }

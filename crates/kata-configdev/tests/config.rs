@@ -34,7 +34,7 @@ fn values_come_with_their_origin() {
     let settings = folder.text("config.toml");
     let drop_in = folder.text("config.d/50-node.toml");
     let shown = run(&["config", "--settings", &settings]);
-    assert_eq!((shown.code, shown.stderr.as_str()), (0, ""));
+    shown.succeeds();
     let pattern = folder.text("host/*/document.toml");
     let document = folder.text("host/a/document.toml");
     assert_eq!(
@@ -79,7 +79,7 @@ fn values_come_with_their_origin() {
     let room = folder.text("config.d/60-room.toml");
     let shown = run(&["config", "--settings", &settings]);
     let line = format!("\ncapacity = 65536 # {room}:1\n");
-    assert!(shown.stdout.contains(&line), "{}", shown.stdout);
+    shown.prints(&[&line]);
     let copied = copy.file("config.toml", &shown.stdout);
     assert_eq!(values(&copied), values(&settings));
     assert_eq!(values(&settings).0[2], json!(65536));
@@ -125,14 +125,14 @@ fn credential_providers_are_merged_by_key_and_looked_at() {
                   env: [{name: A, value: hunter2-password}]}\n";
     folder.file("providers.yaml", listed);
     let shown = run(&["config", "--settings", &settings]);
-    assert_eq!((shown.code, shown.stderr.as_str()), (0, ""));
+    shown.succeeds();
     let expected = format!(
         "\n[credential-providers]\nconfig = \"{listing}\" # {drop_in}:1\nbin-dir = \"/opt/bin\" # \
         {drop_in}:2\n# names ecr\n\
          registries = [\"reg.corp\", \"[::1]:5000\"] # {settings}:2\ndeadline-secs = 9 # \
          {settings}:3\n"
     );
-    assert!(shown.stdout.ends_with(&expected), "{}", shown.stdout);
+    shown.prints_last(&expected);
     let report = run(&["config", "--json", "--settings", &settings]).json();
     let providers = &report["credential-providers"];
     assert_eq!(providers["plugins"], json!(["ecr"]));
@@ -147,20 +147,16 @@ fn credential_providers_are_merged_by_key_and_looked_at() {
         listed.replace("x.corp", "hunter2-password:x"),
     );
     let shown = run(&["config", "--settings", &settings]);
-    assert_eq!(shown.code, 65);
-    assert!(
-        shown.stdout.contains("deadline-secs = 9"),
-        "{}",
-        shown.stdout
-    );
+    shown.ends(65);
+    shown.prints(&["deadline-secs = 9"]);
     let expected = format!("{listing}: provider \"ecr\": an entry of matchImages");
-    assert!(shown.stderr.contains(&expected), "{}", shown.stderr);
+    shown.says(&[&expected]);
     // Registries without anybody to ask are a mistake.
     folder.file("config.d/50-node.toml", "");
     let shown = run(&["config", "--settings", &settings]);
-    assert_eq!(shown.code, 65);
+    shown.ends(65);
     let expected = format!("{settings}:2: credential-providers.registries: config is missing");
-    assert!(shown.stderr.contains(&expected), "{}", shown.stderr);
+    shown.says(&[&expected]);
     // A directory: its files in the order of their names, others left alone.
     std::fs::create_dir(folder.path("listing")).unwrap();
     let directory = folder.text("listing");
@@ -191,13 +187,7 @@ fn credential_providers_are_merged_by_key_and_looked_at() {
     );
     folder.file("listing/e.yaml", listed.replace("ecr", "first"));
     let shown = run(&["config", "--settings", &settings]);
-    assert!(
-        shown
-            .stderr
-            .contains("listing/e.yaml: provider 1 has the name of another one"),
-        "{}",
-        shown.stderr
-    );
+    shown.says(&["listing/e.yaml: provider 1 has the name of another one"]);
     folder.set_mode("listing/e.yaml", 0o622);
     assert!(
         run(&["config", "--settings", &settings])
@@ -214,13 +204,9 @@ fn a_pattern_that_does_not_find_its_document_is_told() {
     folder.file("host/b/document.toml", "");
     for rule in ["more than one file matches", "no file matches"] {
         let shown = run(&["config", "--settings", &settings]);
-        assert_eq!(shown.code, 65);
-        assert!(
-            shown.stdout.contains("\n# matches no single file\n"),
-            "{}",
-            shown.stdout
-        );
-        assert!(shown.stderr.contains(rule), "{}", shown.stderr);
+        shown.ends(65);
+        shown.prints(&["\n# matches no single file\n"]);
+        shown.says(&[rule]);
         let json = run(&["config", "--json", "--settings", &settings]);
         assert_eq!(
             (json.code, &json.json()["document"]["file"]),
@@ -245,8 +231,8 @@ fn a_line_break_in_a_name_makes_no_line() {
         format!("document = {:?}\n", folder.path("*/host/*/document.toml")),
     );
     let shown = run(&["config", "--settings", &settings]);
-    assert_eq!(shown.code, 0, "{}", shown.stderr);
-    assert!(shown.stdout.contains("\n# matches "), "{}", shown.stdout);
+    shown.ends(0);
+    shown.prints(&["\n# matches "]);
     assert!(
         shown
             .stdout
@@ -263,14 +249,10 @@ fn broken_settings_are_told_with_file_and_line() {
     let settings = folder.text("config.toml");
     let drop_in = folder.file("config.d/60-bad.toml", "\n[qemu]\nq53 = \"/x\"\n");
     let refused = run(&["config", "--settings", &settings]);
-    assert_eq!((refused.code, refused.stdout.as_str()), (65, ""));
-    assert!(
-        refused
-            .stderr
-            .contains(&format!("read the settings {drop_in}:3: qemu: \"q53\"")),
-        "{}",
-        refused.stderr
+    refused.fails(
+        65,
+        &[&format!("read the settings {drop_in}:3: qemu: \"q53\"")],
     );
     let absent = run(&["config", "--settings", &folder.text("absent.toml")]);
-    assert_eq!(absent.code, 65);
+    absent.ends(65);
 }

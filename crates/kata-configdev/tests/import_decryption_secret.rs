@@ -8,25 +8,27 @@ use std::process::{Command, Stdio};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use command::{Folder, run};
+use command::{Folder, Run, importer, run};
 use puller_config::{DecryptionKey, Document};
 
 mod command;
-#[path = "../src/skip.rs"]
-mod skip;
 
 const PASSWORD: &str = "hunter2-password";
 
-struct Import {
-    code: i32,
-    document: String,
-    stderr: String,
+struct Import(Run);
+
+impl std::ops::Deref for Import {
+    type Target = Run;
+
+    fn deref(&self) -> &Run {
+        &self.0
+    }
 }
 
 impl Import {
     /// The keys with their passwords.
     fn keys(&self) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
-        let document = Document::parse(self.document.as_bytes()).unwrap().document;
+        let document = Document::parse(self.stdout.as_bytes()).unwrap().document;
         let keys = document.decryption_keys.iter();
         keys.map(|key| match key {
             DecryptionKey::Given { key, password } => (
@@ -42,22 +44,8 @@ impl Import {
 /// Runs the import; its standard error shows no secret, and its standard output none unless it
 /// succeeds.
 fn import(arguments: &[&str], stdin: &str, secrets: &[&[u8]]) -> Import {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_kata-configdev"))
-        .args(["import", "decryption-secret"])
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // The command may end without reading.
-    let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
-    let output = child.wait_with_output().unwrap();
-    let import = Import {
-        code: output.status.code().unwrap(),
-        document: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-    };
+    let arguments = [&["import", "decryption-secret"], arguments].concat();
+    let import = Import(importer(&[PASSWORD]).run_with(&arguments, stdin));
     let mut parts: Vec<String> = vec![PASSWORD.into(), STANDARD.encode(PASSWORD)];
     for secret in secrets {
         let text = String::from_utf8_lossy(secret);
@@ -69,7 +57,7 @@ fn import(arguments: &[&str], stdin: &str, secrets: &[&[u8]]) -> Import {
     for part in parts {
         assert!(!import.stderr.contains(&part), "{}", import.stderr);
         if import.code != 0 {
-            assert!(!import.document.contains(&part), "{}", import.document);
+            assert!(!import.stdout.contains(&part), "{}", import.stdout);
         }
     }
     import
@@ -108,7 +96,7 @@ struct Keys {
 impl Keys {
     fn make() -> Option<Self> {
         if Command::new("openssl").arg("version").output().is_err() {
-            skip::skip("openssl is not installed");
+            test_command::skip("openssl is not installed");
             return None;
         }
         let rsa_pkcs8 = openssl(&["genrsa", "2048"], b"");
@@ -203,7 +191,7 @@ fn keys_of_openssl_become_a_document() {
         (folder.file("list", &list), String::new()),
     ] {
         let import = import(&["--strict", &argument], &stdin, &secrets);
-        assert_eq!(import.code, 0, "{}", import.stderr);
+        import.ends(0);
         assert_eq!(import.keys(), all, "{argument}");
         let told: Vec<_> = import.stderr.lines().collect();
         assert_eq!(told.len(), 5, "{told:?}");
@@ -219,22 +207,19 @@ fn keys_of_openssl_become_a_document() {
     let rsa = folder.file("rsa.pem", &keys.rsa_pkcs8);
     let der = folder.file("p521.der", &keys.p521_der);
     let added = import(&["--into", &own, &rsa, &der], "", &secrets);
-    assert_eq!(added.code, 0, "{}", added.stderr);
+    added.ends(0);
     assert!(
         added
-            .document
+            .stdout
             .starts_with("# mine\n[registries.\"registry.corp\"]\n")
     );
     assert_eq!(added.keys(), [all[0].clone(), all[3].clone()]);
-    let document = folder.file("complete.toml", &added.document);
+    let document = folder.file("complete.toml", &added.stdout);
     let check = run(&["check", &document]);
-    assert_eq!(check.code, 0, "{}", check.stdout);
+    check.ends(0);
     assert!(!check.stdout.contains("opens no image"), "{}", check.stdout);
     let image = folder.text("image");
-    assert_eq!(
-        run(&["pack", "--config", &document, "--output", &image]).code,
-        0
-    );
+    run(&["pack", "--config", &document, "--output", &image]).ends(0);
     let shown = run(&["inspect", &image]).stdout;
     assert!(
         shown.contains("keys = [\"[redacted]\", \"[redacted]\"]"),
@@ -261,7 +246,7 @@ fn what_is_no_key_is_told_one_by_one() {
     );
     let source = format!("{path}: secret apps/image-keys");
     let loose = import(&[&path], "", &secrets);
-    assert_eq!(loose.code, 0, "{}", loose.stderr);
+    loose.ends(0);
     assert_eq!(loose.keys(), [(keys.p384_sec1.clone(), None)]);
     let lines: Vec<_> = loose.stderr.lines().collect();
     for (line, expected) in lines.iter().zip([
@@ -280,12 +265,12 @@ fn what_is_no_key_is_told_one_by_one() {
     assert_eq!(lines.len(), 6);
 
     let strict = import(&["--strict", &path], "", &secrets);
-    assert_eq!((strict.code, strict.document.as_str()), (65, ""));
+    assert_eq!((strict.code, strict.stdout.as_str()), (65, ""));
     assert_eq!(strict.stderr.matches("error: ").count(), 5);
 
     let json = import(&["--strict", "--json", &path], "", &secrets);
     assert_eq!((json.code, json.stderr.as_str()), (65, ""));
-    let report: serde_json::Value = serde_json::from_str(&json.document).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     assert!(report["document"].is_null());
     assert_eq!(
         report["keys"],
@@ -294,9 +279,9 @@ fn what_is_no_key_is_told_one_by_one() {
     assert_eq!(report["findings"][1]["key"], "b-encrypted");
     assert_eq!(report["findings"][1]["loss"], "lost");
     let json = import(&["--json", &path], "", &[]);
-    let report: serde_json::Value = serde_json::from_str(&json.document).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     let document = report["document"].as_str().unwrap();
-    assert_eq!(document, loose.document);
+    assert_eq!(document, loose.stdout);
 }
 
 #[test]
@@ -323,18 +308,18 @@ fn nothing_to_import_is_an_error() {
     ] {
         let import = import(&[&argument], stdin, &[]);
         assert_eq!(
-            (import.code, import.document.as_str()),
+            (import.code, import.stdout.as_str()),
             (65, ""),
             "{}",
             import.stderr
         );
-        assert!(import.stderr.contains(expected), "{}", import.stderr);
+        import.says(&[expected]);
     }
     let missing = import(&[&folder.text("missing")], "", &[]);
-    assert_eq!(missing.code, 65);
+    missing.ends(65);
     let broken = folder.file("broken.toml", "password = \"hunter2-password\"");
     let import = import(&["--into", &broken, "-"], "kbs:///a/b/c", &[]);
-    assert_eq!((import.code, import.document.as_str()), (65, ""));
+    assert_eq!((import.code, import.stdout.as_str()), (65, ""));
     assert!(
         import.stderr.contains("error: ")
             && import.stderr.contains("password: line 1: unknown key"),
@@ -351,11 +336,11 @@ fn keys_that_open_nothing_are_warned_about_by_check() {
         "[decryption-keys]\nkeys = [\"kbs:///a/b/c\", \"aHVudGVyMi1wYXNzd29yZA==\"]\n",
     );
     let check = run(&["check", &path]);
-    assert_eq!(check.code, 0, "{}", check.stdout);
+    check.ends(0);
     let line = format!(
         "{path}: warning: decryption-keys.keys, item 2: opens no image: it is neither PEM nor DER \
         nor JWK"
     );
-    assert!(check.stdout.contains(&line), "{}", check.stdout);
+    check.prints(&[&line]);
     assert!(!check.stdout.contains("item 1"), "{}", check.stdout);
 }

@@ -3,17 +3,14 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-use std::io::Write as _;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use command::{Folder, run};
+use command::{Folder, Run, importer, run};
 use puller_config::{Credentials, Document, Match, RegistryHost};
 
 mod command;
-#[path = "../src/skip.rs"]
-mod skip;
 
 /// In every password of these tests; the second is base64 of "u:hunter2-password".
 const SECRETS: [&str; 3] = ["hunter2", "dTpodW50ZXIyLXBhc3N3b3Jk", "aHVudGVyM"];
@@ -31,16 +28,20 @@ fn config(entries: &[(&str, &str)]) -> String {
     format!("{{\"auths\":{{{}}}}}", entries.join(","))
 }
 
-struct Import {
-    code: i32,
-    document: String,
-    stderr: String,
+struct Import(Run);
+
+impl std::ops::Deref for Import {
+    type Target = Run;
+
+    fn deref(&self) -> &Run {
+        &self.0
+    }
 }
 
 impl Import {
     /// The user that is sent to a host.
     fn user(&self, host: &str) -> Option<String> {
-        let document = Document::parse(self.document.as_bytes()).unwrap().document;
+        let document = Document::parse(self.stdout.as_bytes()).unwrap().document;
         let host = RegistryHost::parse(host).unwrap();
         match document.registries.entry_for(&host) {
             Match::Entry { entry, .. } => match &entry.credentials {
@@ -55,32 +56,10 @@ impl Import {
     }
 }
 
-/// Runs the import; its standard error shows no secret, and its standard output none unless it
-/// succeeds.
+/// Runs the import. No message may hold a secret.
 fn import(arguments: &[&str], stdin: &str) -> Import {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_kata-configdev"))
-        .args(["import", "docker-config"])
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // The command may end without reading.
-    let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
-    let output = child.wait_with_output().unwrap();
-    let import = Import {
-        code: output.status.code().unwrap(),
-        document: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-    };
-    for secret in SECRETS {
-        assert!(!import.stderr.contains(secret), "{}", import.stderr);
-        if import.code != 0 {
-            assert!(!import.document.contains(secret), "{}", import.document);
-        }
-    }
-    import
+    let arguments = [&["import", "docker-config"], arguments].concat();
+    Import(importer(&SECRETS).run_with(&arguments, stdin))
 }
 
 #[test]
@@ -96,25 +75,21 @@ fn a_docker_configuration_becomes_a_document() {
         ]),
     );
     let narrow = import(&[&path], "");
-    assert_eq!(narrow.code, 0, "{}", narrow.stderr);
+    narrow.ends(0);
     assert_eq!(narrow.user("docker.io").as_deref(), Some("hub"));
     assert_eq!(narrow.user("reg.corp:5000").as_deref(), Some("corp"));
     for host in ["reg.corp", "quay.io", "x.azurecr.io"] {
         assert_eq!(narrow.user(host), None, "{host}");
     }
     assert_eq!(narrow.stderr.lines().count(), 2, "{}", narrow.stderr);
-    assert!(
-        narrow
-            .stderr
-            .contains(&format!("warning: {path}: quay.io/team: left out"))
-    );
+    narrow.says(&[&format!("warning: {path}: quay.io/team: left out")]);
 
     let strict = import(&["--strict", &path], "");
-    assert_eq!((strict.code, strict.document.as_str()), (65, ""));
+    assert_eq!((strict.code, strict.stdout.as_str()), (65, ""));
     assert!(strict.stderr.starts_with("error: "), "{}", strict.stderr);
 
     let wide = import(&["--strict", "--allow-widening", &path], "");
-    assert_eq!(wide.code, 0, "{}", wide.stderr);
+    wide.ends(0);
     assert_eq!(wide.user("quay.io").as_deref(), Some("team"));
     assert_eq!(wide.user("a.b.azurecr.io").as_deref(), Some("azure"));
 }
@@ -146,7 +121,7 @@ fn secrets_and_standard_input_are_read() {
     // A placeholder that is not filled yet.
     for input in ["{}", "{\"auths\":{}}", "", "\n"] {
         let import = import(&["--strict", "-"], input);
-        assert_eq!((import.code, import.document.as_str()), (0, ""), "{input}");
+        assert_eq!((import.code, import.stdout.as_str()), (0, ""), "{input}");
     }
 }
 
@@ -163,21 +138,17 @@ fn a_document_is_added_to_and_wins() {
         config(&[("ghcr.io", "g"), ("reg.corp", "c"), ("docker.io", "d")]),
     );
     let merged = import(&["--into", &document, &path], "");
-    assert_eq!(merged.code, 0, "{}", merged.stderr);
-    assert!(merged.document.starts_with(own), "{}", merged.document);
+    merged.ends(0);
+    assert!(merged.stdout.starts_with(own), "{}", merged.stdout);
     assert_eq!(merged.user("ghcr.io").as_deref(), Some("own"));
     assert_eq!(merged.user("reg.corp").as_deref(), Some("c"));
     assert_eq!(merged.user("docker.io"), None);
-    assert!(merged.document.matches("plain-http").count() == 2);
-    assert!(
-        merged.stderr.contains("names a mirror"),
-        "{}",
-        merged.stderr
-    );
+    assert!(merged.stdout.matches("plain-http").count() == 2);
+    merged.says(&["names a mirror"]);
 
     let json = import(&["--json", "--into", &document, &path], "");
-    let report: serde_json::Value = serde_json::from_str(&json.document).unwrap();
-    assert_eq!(report["document"], merged.document);
+    let report: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(report["document"], merged.stdout);
     let winners: Vec<_> = report["decisions"]
         .as_array()
         .unwrap()
@@ -194,8 +165,8 @@ fn a_document_is_added_to_and_wins() {
 
     let broken = folder.file("broken.toml", "[registries.x]\npasword = \"hunter2\"\n");
     let refused = import(&["--into", &broken, &path], "");
-    assert_eq!((refused.code, refused.document.as_str()), (65, ""));
-    assert!(refused.stderr.contains("line 2"), "{}", refused.stderr);
+    assert_eq!((refused.code, refused.stdout.as_str()), (65, ""));
+    refused.says(&["line 2"]);
 }
 
 /// Everything that fails, with the secrets everywhere in it: no output shows them.
@@ -243,14 +214,14 @@ fn no_failure_shows_a_secret() {
         ] {
             let arguments = [&["--strict"][..], extra].concat();
             let failed = import(&arguments, text);
-            assert_eq!(failed.code, 65, "{text} {arguments:?}");
+            failed.ends(65);
         }
     }
     let many = import(
         &["--strict", "-"],
         &format!("{{{}}}", "\"a\":{},".repeat(2000) + "\"b\":{}"),
     );
-    assert_eq!(many.code, 65);
+    many.ends(65);
     assert_eq!(import(&["/nowhere/hunter-2.json"], "").code, 65);
     assert_eq!(import(&[], "").code, 64);
 }
@@ -284,45 +255,27 @@ fn exported_secrets_are_combined_byte_for_byte() {
     folder.file("notes.txt", "hunter2: [");
     folder.file(".hidden.yaml", "hunter2: [");
     let combine = |arguments: &[&str]| {
-        let directory = folder.0.path().to_str().unwrap();
-        run_loud(&[&["secrets", "combine", directory], arguments].concat())
+        let directory = &folder.text("");
+        importer(&SECRETS).run(&[&["secrets", "combine", directory], arguments].concat())
     };
-    let (code, json, stderr) = combine(&[]);
-    assert_eq!(code, 0, "{stderr}");
+    let combined = combine(&[]);
     assert_eq!(
-        json,
+        combined.ends(0).stdout,
         "{\"auths\":{\"a.io\":{\"username\":\"\",\"password\":\"\",\"auth\":\"\"},\
          \"z.io\":{\"username\":\"u\",\"password\":\"hunter2-password\",\"auth\":\"\"}}}"
     );
-    assert_eq!(stderr, "note: combined for kata: secret ns/a\n");
-    let (_, json, _) = combine(&["--namespace", "other"]);
-    assert_eq!(json, "{\"auths\":{}}");
+    assert_eq!(combined.stderr, "note: combined for kata: secret ns/a\n");
+    let other = combine(&["--namespace", "other"]);
+    assert_eq!(other.stdout, "{\"auths\":{}}");
 
     folder.file(
         "c.json",
         PLACEHOLDER.replace("namespace: kata", "namespace: two"),
     );
-    assert_eq!(combine(&[]).0, 64);
+    combine(&[]).ends(64);
     folder.file("d.yaml", "hunter2: [");
-    let (code, json, stderr) = combine(&["--namespace", "kata"]);
-    assert_eq!((code, json.as_str()), (65, ""));
-    assert!(
-        stderr.contains("d.yaml") && !stderr.contains("hunter2"),
-        "{stderr}"
-    );
-    assert_eq!(run(&["secrets", "combine", "/nowhere"]).code, 65);
-}
-
-fn run_loud(arguments: &[&str]) -> (i32, String, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_kata-configdev"))
-        .args(arguments)
-        .output()
-        .unwrap();
-    (
-        output.status.code().unwrap(),
-        String::from_utf8(output.stdout).unwrap(),
-        String::from_utf8(output.stderr).unwrap(),
-    )
+    combine(&["--namespace", "kata"]).fails(65, &["d.yaml"]);
+    run(&["secrets", "combine", "/nowhere"]).ends(65);
 }
 
 /// The user that skopeo would send, by the same file.
@@ -344,7 +297,7 @@ fn skopeo_user(file: &str, registry: &str) -> Option<String> {
 #[test]
 fn skopeo_reads_the_same_users() {
     if Command::new("skopeo").arg("--version").output().is_err() {
-        return skip::skip("there is no skopeo");
+        return test_command::skip("there is no skopeo");
     }
     let folder = Folder::new();
     let keys = [
@@ -392,7 +345,7 @@ fn skopeo_reads_the_same_users() {
     for case in cases {
         let path = folder.file("auth.json", config(&case));
         let import = import(&[&path], "");
-        assert_eq!(import.code, 0, "{}", import.stderr);
+        import.ends(0);
         for registry in registries {
             let theirs = skopeo_user(&path, registry);
             found += usize::from(theirs.is_some());
@@ -406,7 +359,7 @@ fn skopeo_reads_the_same_users() {
 #[test]
 fn skopeo_reads_the_same_auth() {
     if Command::new("skopeo").arg("--version").output().is_err() {
-        return skip::skip("there is no skopeo");
+        return test_command::skip("there is no skopeo");
     }
     let folder = Folder::new();
     for plain in [

@@ -6,74 +6,45 @@
 
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
+use command::{Folder, Run, importer};
 use puller_config::{Document, Match, RegistryHost};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::Value;
-use tempfile::TempDir;
 
-#[path = "../src/skip.rs"]
-mod skip;
+mod command;
 
 /// What the secrets of all inputs contain, plain and in base64.
 const SECRETS: [&str; 2] = ["hunter2", "aHVudGVyMi"];
 
 /// A node's file system.
-struct Node(TempDir);
-
-struct Run {
-    code: i32,
-    stdout: String,
-    stderr: String,
-}
+struct Node(Folder);
 
 impl Node {
     fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
+        Self(Folder::new())
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
+        self.0.path(name)
     }
 
     fn file(&self, name: &str, content: &str) -> &Self {
-        let path = self.path(name);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, content).unwrap();
+        self.0.file(name, content);
         self
     }
 
-    /// Runs an import with this node as root. No message may hold a secret; of standard output, no
-    /// failing run's.
+    /// Runs an import with this node as root.
     fn import(&self, arguments: &[&str]) -> Run {
-        let root = self.0.path().to_str().unwrap();
-        let mut all = vec!["import", arguments[0], "--root", root];
-        all.extend(&arguments[1..]);
-        run(&all, Stdio::null())
+        let root = self.0.text("");
+        run(&[&["import", arguments[0], "--root", &root], &arguments[1..]].concat())
     }
 }
 
-fn run(arguments: &[&str], stdin: Stdio) -> Run {
-    let output = Command::new(env!("CARGO_BIN_EXE_kata-configdev"))
-        .args(arguments)
-        .stdin(stdin)
-        .output()
-        .unwrap();
-    let run = Run {
-        code: output.status.code().unwrap(),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-    };
-    for secret in SECRETS {
-        assert!(!run.stderr.contains(secret), "{secret} in {}", run.stderr);
-        assert!(
-            run.code == 0 || !run.stdout.contains(secret),
-            "{secret} in {}",
-            run.stdout
-        );
-    }
-    run
+/// Runs the program. No message may hold a secret.
+fn run(arguments: &[&str]) -> Run {
+    importer(&SECRETS).run(arguments)
 }
 
 fn certificate(name: &str) -> String {
@@ -124,19 +95,19 @@ fn certs_d_becomes_a_document() {
     );
 
     let plain = node.import(&["certs.d", CERTS_D]);
-    assert_eq!(plain.code, 0, "{}", plain.stderr);
-    assert!(plain.stdout.contains("password = \"hunter2\""));
+    plain.ends(0);
+    plain.prints(&["password = \"hunter2\""]);
     assert_eq!(roots(&plain.stdout, "reg.corp:5000"), 1);
     for told in [
         "warning: /etc/containerd/certs.d/docker.corp:5001: client.key: left out",
         "warning: /etc/containerd/certs.d/reg.corp:5000: left out: reg.corp:5000 is already",
         "--keep-system-roots adds the system's",
     ] {
-        assert!(plain.stderr.contains(told), "{told} in {}", plain.stderr);
+        plain.says(&[told]);
     }
 
     let kept = node.import(&["certs.d", "--keep-system-roots", CERTS_D]);
-    assert_eq!(kept.code, 0, "{}", kept.stderr);
+    kept.ends(0);
     assert_eq!(roots(&kept.stdout, "reg.corp:5000"), 3);
     assert!(
         !kept.stderr.contains("the only ones now"),
@@ -145,12 +116,7 @@ fn certs_d_becomes_a_document() {
     );
 
     let strict = node.import(&["certs.d", "--strict", CERTS_D]);
-    assert_eq!((strict.code, strict.stdout.as_str()), (65, ""));
-    assert!(
-        strict.stderr.contains("error: /etc/containerd"),
-        "{}",
-        strict.stderr
-    );
+    strict.fails(65, &["error: /etc/containerd"]);
 }
 
 #[test]
@@ -171,12 +137,7 @@ fn what_would_break_containerd_is_refused() {
         node.file("secret", "hunter2");
         mknodat(CWD, node.path("pipe"), FileType::Fifo, Mode::RUSR, 0).unwrap();
         let run = node.import(&["certs.d", CERTS_D]);
-        assert_eq!(
-            (run.code, run.stdout.as_str()),
-            (65, ""),
-            "{text}: {}",
-            run.stderr
-        );
+        run.fails(65, &[]);
         assert!(
             run.stderr.contains("error: ") && run.stderr.contains(told),
             "{told} in {}",
@@ -189,13 +150,8 @@ fn what_would_break_containerd_is_refused() {
     }
     let node = Node::new();
     let run = node.import(&["certs.d", CERTS_D]);
-    assert_eq!(run.code, 65);
-    assert!(
-        run.stderr
-            .contains("failed to read /etc/containerd/certs.d: No such file"),
-        "{}",
-        run.stderr
-    );
+    run.ends(65);
+    run.says(&["failed to read /etc/containerd/certs.d: No such file"]);
 }
 
 #[test]
@@ -215,8 +171,7 @@ fn registries_yaml_comes_from_a_file_or_a_pipe() {
     assert!(!report["findings"].to_string().contains("hunter2"));
     assert_eq!(report["findings"][0]["loss"], "lost");
 
-    let file = std::fs::File::open(node.path("etc/rancher/k3s/registries.yaml")).unwrap();
-    let piped = run(&["import", "registries-yaml", "-"], file.into());
+    let piped = importer(&SECRETS).run_with(&["import", "registries-yaml", "-"], text);
     assert_eq!((piped.code, piped.stdout.as_str()), (0, document));
     assert!(
         piped
@@ -235,12 +190,8 @@ fn registries_yaml_comes_from_a_file_or_a_pipe() {
     }
     node.file("long.yaml", &"# hunter2\n".repeat(30_000));
     let long = node.import(&["registries-yaml", "/long.yaml"]);
-    assert_eq!(long.code, 65);
-    assert!(
-        long.stderr.contains("more than 262144 bytes"),
-        "{}",
-        long.stderr
-    );
+    long.ends(65);
+    long.says(&["more than 262144 bytes"]);
 }
 
 /// A password under `configs."*"` once came out as the password of every registry, with exit code 0
@@ -252,16 +203,11 @@ fn a_password_for_all_registries_is_refused_by_strict() {
     {insecure_skip_verify: true}\n";
     node.file("registries.yaml", text);
     let strict = node.import(&["registries-yaml", "--strict", "/registries.yaml"]);
-    assert_eq!((strict.code, strict.stdout.as_str()), (65, ""));
-    assert!(
-        strict.stderr.contains("configs.\"*\".auth: left out: "),
-        "{}",
-        strict.stderr
-    );
+    strict.fails(65, &["configs.\"*\".auth: left out: "]);
     let plain = node.import(&["registries-yaml", "/registries.yaml"]);
-    assert_eq!(plain.code, 0, "{}", plain.stderr);
+    plain.ends(0);
     assert!(!plain.stdout.contains("hunter2"));
-    assert!(plain.stdout.contains("insecure-skip-verify = true"));
+    plain.prints(&["insecure-skip-verify = true"]);
 }
 
 #[test]
@@ -273,11 +219,8 @@ fn registries_conf_forbids_what_is_blocked() {
     true\n\n[[registry]]\nlocation = \"lab.corp:5000\"\ninsecure = true\n",
     );
     let path = node.path("registries.conf");
-    let run = run(
-        &["import", "registries-conf", path.to_str().unwrap()],
-        Stdio::null(),
-    );
-    assert_eq!(run.code, 0, "{}", run.stderr);
+    let run = run(&["import", "registries-conf", path.to_str().unwrap()]);
+    run.ends(0);
     let document = Document::parse(run.stdout.as_bytes()).unwrap().document;
     let entries: Vec<_> = document.registries.iter().collect();
     assert!(entries[0].1.ca_certs.as_ref().unwrap().trusts_nobody());
@@ -306,7 +249,7 @@ blocked = true
     node.file("registries.conf", CONF);
     let path = node.path("registries.conf");
     let path = path.to_str().unwrap();
-    let imported = run(&["import", "registries-conf", path], Stdio::null());
+    let imported = run(&["import", "registries-conf", path]);
     let document = Document::parse(imported.stdout.as_bytes())
         .unwrap()
         .document;
@@ -331,7 +274,7 @@ blocked = true
             ])
             .output();
         let Ok(output) = output else {
-            skip::skip("there is no skopeo");
+            test_command::skip("there is no skopeo");
             return;
         };
         let is_blocked = String::from_utf8_lossy(&output.stderr).contains("is blocked in");
@@ -355,16 +298,11 @@ fn wrong_arguments_are_told_apart() {
         &["import", "certs.d", "--system-roots", "x", "y"],
         &["import", "hunter"],
     ] {
-        assert_eq!(run(arguments, Stdio::null()).code, 64, "{arguments:?}");
+        run(arguments).ends(64);
     }
     for name in ["certs.d", "registries-yaml", "registries-conf"] {
-        let help = run(&["import", name, "--help"], Stdio::null());
-        assert_eq!(help.code, 0);
-        assert!(
-            help.stdout
-                .contains(&format!("kata-configdev import {name} ")),
-            "{}",
-            help.stdout
-        );
+        let help = run(&["import", name, "--help"]);
+        help.ends(0);
+        help.prints(&[&format!("kata-configdev import {name} ")]);
     }
 }

@@ -7,8 +7,6 @@ mod command;
 mod guest;
 #[path = "../../initdata-processor/tests/machine/mod.rs"]
 mod machine;
-#[path = "../src/skip.rs"]
-mod skip;
 
 use std::process::Command;
 
@@ -156,7 +154,9 @@ fn privileged_a_block_device_is_read() {
         .ok()
         .filter(|output| output.status.success());
     let Some(attached) = attached else {
-        skip::skip("losetup cannot attach a loop device (needs root and /dev/loop-control)");
+        test_command::skip(
+            "losetup cannot attach a loop device (needs root and /dev/loop-control)",
+        );
         return;
     };
     let device = String::from_utf8(attached.stdout).unwrap();

@@ -55,18 +55,13 @@ fn settings_that_the_wrapper_would_refuse_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let config = configuration(folder.path(), "qemoo = \"/usr/bin/qemu\"");
     let checked = run(&["install", "--check", "--config", &config]);
-    assert_eq!(checked.code, 65, "{}", checked.stderr);
-    assert!(checked.stderr.contains("qemoo"), "{}", checked.stderr);
+    checked.ends(65);
+    checked.says(&["qemoo"]);
 }
 
 #[test]
 fn privileged_an_installed_wrapper_finds_the_settings_of_its_set() {
-    if !rustix::process::geteuid().is_root() {
-        assert!(
-            std::env::var_os("CONFIGDEV_REQUIRE_ALL").is_none(),
-            "needs root"
-        );
-        eprintln!("skipped: files of a node belong to root");
+    if test_command::skipped_without_root("an installation on a node") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -74,7 +69,7 @@ fn privileged_an_installed_wrapper_finds_the_settings_of_its_set() {
     let settings = format!("qemu = \"{}\"", at("qemu").display());
     let config = configuration(folder.path(), &settings);
     let installed = run(&["install", "--log-format", "json", "--config", &config]);
-    assert_eq!(installed.code, 0, "{}", installed.stderr);
+    installed.ends(0);
     let drop_in = fs::read_to_string(at("handler/config.d/50-configdev.toml")).unwrap();
     let wrapper = at("prefix/team-a/bin/kata-configdev-qemu");
     assert!(
@@ -101,7 +96,7 @@ fn privileged_an_installed_wrapper_finds_the_settings_of_its_set() {
     );
 
     let removed = run(&["uninstall", "--config", &config]);
-    assert_eq!(removed.code, 0, "{}", removed.stderr);
+    removed.ends(0);
     assert!(!wrapper.exists());
     assert!(!at("handler/config.d/50-configdev.toml").exists());
     assert!(at("secret/imagepuller.toml").exists());
@@ -109,12 +104,7 @@ fn privileged_an_installed_wrapper_finds_the_settings_of_its_set() {
 
 #[test]
 fn privileged_docker_configurations_can_be_named_on_the_command_line() {
-    if !rustix::process::geteuid().is_root() {
-        assert!(
-            std::env::var_os("CONFIGDEV_REQUIRE_ALL").is_none(),
-            "needs root"
-        );
-        eprintln!("skipped: files of a node belong to root");
+    if test_command::skipped_without_root("an installation on a node") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -131,7 +121,7 @@ fn privileged_docker_configurations_can_be_named_on_the_command_line() {
     let arguments = ["install", "--config", &config];
     let named = ["--docker-config", &one, "--docker-config", &two];
     let installed = run(&[&arguments[..], &named[..]].concat());
-    assert_eq!(installed.code, 0, "{}", installed.stderr);
+    installed.ends(0);
     assert!(
         !installed.stderr.contains("hunter2"),
         "{}",
@@ -148,13 +138,9 @@ fn privileged_docker_configurations_can_be_named_on_the_command_line() {
     assert!(!document.contains("hunter2-one"));
 
     let refused = run(&[&arguments[..], &["--docker-config", ""]].concat());
-    assert_eq!(refused.code, 64, "{}", refused.stderr);
+    refused.ends(64);
     let many = [&arguments[..], &["--docker-config", &one].repeat(17)].concat();
     let refused = run(&many);
-    assert_eq!(refused.code, 65, "{}", refused.stderr);
-    assert!(
-        refused.stderr.contains("docker-configs: more than 16"),
-        "{}",
-        refused.stderr
-    );
+    refused.ends(65);
+    refused.says(&["docker-configs: more than 16"]);
 }

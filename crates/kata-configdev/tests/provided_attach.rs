@@ -7,14 +7,16 @@ mod command;
 
 use std::process::Command;
 
-use command::{Folder, SECRETS, run};
+use command::{Folder, SECRETS, run_line};
 use config_image::Magic;
 use kata_configdev::attach::{Carrier, Request, attach};
 use kata_configdev::sandbox_id::SandboxId;
 use kata_configdev::settings::Settings;
 use puller_config::Document;
 
-const ANSWER: &str = r#"{"kind":"CredentialProviderResponse","apiVersion":"credentialprovider.kubelet.k8s.io/v1","cacheKeyType":"Registry","auth":{"reg.corp":{"username":"robot","password":"hunter2-token"}}}"#;
+const ANSWER: &str = r#"{"kind":"CredentialProviderResponse",
+"apiVersion":"credentialprovider.kubelet.k8s.io/v1","cacheKeyType":"Registry",
+"auth":{"reg.corp":{"username":"robot","password":"hunter2-token"}}}"#;
 
 /// A node with one good and one bad plugin, and a sandbox's bundle; the path of its settings.
 fn node(folder: &Folder) -> String {
@@ -86,16 +88,10 @@ fn the_command_prints_its_report_and_warns_beside_it() {
     let folder = Folder::new();
     let settings = node(&folder);
     let bundle = folder.text("bundle");
-    let attached = run(&[
-        "attach",
-        "--settings",
-        &settings,
-        "--bundle",
-        &bundle,
-        "--sandbox-id",
-        "s1",
-    ]);
-    assert_eq!(attached.code, 0, "{}", attached.stderr);
+    let attached = run_line(&format!(
+        "attach --settings {settings} --bundle {bundle} --sandbox-id s1"
+    ));
+    attached.ends(0);
     assert_eq!(
         attached.stderr,
         "kata-configdev: sandbox s1: warning: credential provider bad: reg.corp: it failed with \

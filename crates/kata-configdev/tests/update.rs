@@ -3,8 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 mod command;
-#[path = "../src/skip.rs"]
-mod skip;
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -17,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use command::{Folder, Run, SECRETS, run};
+use command::{Folder, Run, SECRETS, run, run_line, sha256sum};
 use config_image::{DecodeError, HeaderError, Magic, ReadAt, decode};
 use serde_json::{Value, json};
 
@@ -61,7 +59,7 @@ fn attach(folder: &Folder, more: &[&str]) -> PathBuf {
     let arguments = ["attach", "--bundle", &bundle, "--settings", &settings];
     let sandbox = ["--sandbox-id", "box-1", "--transport", "file"];
     let attached = run(&[&arguments[..], &sandbox, more].concat());
-    assert_eq!(attached.code, 0, "{}", attached.stderr);
+    attached.ends(0);
     image_path(folder)
 }
 
@@ -74,11 +72,6 @@ fn update(folder: &Folder, more: &[&str]) -> Run {
 fn document_in(image: &[u8]) -> String {
     let image = decode(image, Magic::IMAGEPULLER).unwrap();
     String::from_utf8(image.document.to_vec()).unwrap()
-}
-
-fn sha256sum(path: &Path) -> String {
-    let output = Command::new("sha256sum").arg(path).output().unwrap();
-    String::from_utf8(output.stdout).unwrap()[..64].to_owned()
 }
 
 /// A document of about `bytes` bytes, in which `password` stands many times.
@@ -106,7 +99,7 @@ fn a_file_is_rewritten_in_place() {
     let inode = open.metadata().unwrap().ino();
 
     let updated = update(&folder, &["--config", &folder.text("new.toml"), "--json"]);
-    assert_eq!((updated.code, updated.stderr.as_str()), (0, ""));
+    updated.succeeds();
     assert_eq!(
         updated.json(),
         json!({
@@ -165,12 +158,8 @@ fn nothing_of_a_longer_document_is_left() {
     assert!(!holds("hunter2-password") && holds("hunter2-token"));
 
     let emptied = update(&folder, &["--empty"]);
-    assert_eq!(emptied.code, 0, "{}", emptied.stderr);
-    assert!(
-        emptied
-            .stdout
-            .contains(": updated, 512 of 65536 bytes used")
-    );
+    emptied.ends(0);
+    emptied.prints(&[": updated, 512 of 65536 bytes used"]);
     assert!(!holds("hunter2-token"));
     assert_eq!(document_in(&std::fs::read(&path).unwrap()), "");
 }
@@ -184,9 +173,9 @@ fn the_capacity_bounds_the_document() {
     assert_eq!(path.metadata().unwrap().len(), 4096);
     let before = std::fs::read(&path).unwrap();
     let refused = update(&folder, &["--config", &large]);
-    assert_eq!((refused.code, refused.stdout.as_str()), (65, ""));
+    refused.fails(65, &[]);
     for part in ["has 6144 bytes", "the disk 4096", "larger capacity"] {
-        assert!(refused.stderr.contains(part), "{}", refused.stderr);
+        refused.says(&[part]);
     }
     assert_eq!(std::fs::read(&path).unwrap(), before);
 
@@ -221,8 +210,7 @@ fn what_is_no_document_changes_nothing() {
         ("absent.toml", absent.as_str()),
     ] {
         let refused = update(&folder, &["--config", &folder.text(file)]);
-        assert_eq!((refused.code, refused.stdout.as_str()), (65, ""), "{file}");
-        assert!(refused.stderr.contains(part), "{}", refused.stderr);
+        refused.fails(65, &[part]);
         assert_eq!(std::fs::read(&path).unwrap(), before);
     }
     let new = folder.text("new.toml");
@@ -235,7 +223,7 @@ fn what_is_no_document_changes_nothing() {
     }
     for id in ["", "../box-1", "a/b", ".", "-x"] {
         let id = format!("--sandbox-id={id}");
-        assert_eq!(run(&["update", &id, "--empty"]).code, 64, "{id}");
+        run(&["update", &id, "--empty"]).ends(64);
     }
 }
 
@@ -249,27 +237,18 @@ fn a_sandbox_without_an_image_is_told_why() {
     ] {
         let folder = node(settings);
         let refused = update(&folder, &["--empty"]);
-        assert_eq!((refused.code, refused.stdout.as_str()), (69, ""));
+        refused.fails(69, &[]);
         for part in [part, image_path(&folder).to_str().unwrap()] {
-            assert!(refused.stderr.contains(part), "{}", refused.stderr);
+            refused.says(&[part]);
         }
-        assert_eq!(std::fs::read_dir(folder.path("run")).unwrap().count(), 0);
+        assert_eq!(folder.count("run"), 0);
         // Without the settings all that is known is what it can be.
         let root = folder.text("run");
-        let refused = run(&[
-            "update",
-            "--sandbox-id",
-            "box-1",
-            "--run-root",
-            &root,
-            "--empty",
-        ]);
-        assert_eq!(refused.code, 69);
-        assert!(
-            refused.stderr.contains("\"memory\" and \"loop\" seal"),
-            "{}",
-            refused.stderr
-        );
+        let refused = run_line(&format!(
+            "update --sandbox-id box-1 --run-root {root} --empty"
+        ));
+        refused.ends(69);
+        refused.says(&["\"memory\" and \"loop\" seal"]);
     }
 }
 
@@ -282,12 +261,7 @@ fn no_link_is_followed() {
     symlink(&victim, &path).unwrap();
     let before = std::fs::read(&victim).unwrap();
     let refused = update(&folder, &["--empty"]);
-    assert_eq!((refused.code, refused.stdout.as_str()), (69, ""));
-    assert!(
-        refused.stderr.contains("symbolic link"),
-        "{}",
-        refused.stderr
-    );
+    refused.fails(69, &["symbolic link"]);
     assert_eq!(std::fs::read(&victim).unwrap(), before);
 }
 
@@ -342,7 +316,7 @@ fn a_reader_during_two_hundred_updates_sees_whole_documents_only() {
         });
         for number in 1..=200 {
             let updated = update(&folder, &["--config", &names[number % names.len()]]);
-            assert!(updated.stdout.contains(": updated, "), "{}", updated.stderr);
+            updated.prints(&[": updated, "]);
         }
         stop.store(true, Ordering::Relaxed);
         reader.join().unwrap()
@@ -362,7 +336,7 @@ fn a_killed_update_leaves_no_mixture_and_the_next_one_repairs_it() {
     let mut refused = 0;
     for round in 0..60_u64 {
         let repaired = update(&folder, &["--config", &names[0]]);
-        assert_eq!(repaired.code, 0, "{}", repaired.stderr);
+        repaired.ends(0);
         assert_eq!(document_in(&std::fs::read(&path).unwrap()), documents[0]);
         let mut child = Command::new(env!("CARGO_BIN_EXE_kata-configdev"))
             .args(["update", "--sandbox-id", "box-1", "--settings", &settings])
@@ -399,7 +373,7 @@ fn a_killed_update_leaves_no_mixture_and_the_next_one_repairs_it() {
     disk.write_all_at(&[0; 8], 8).unwrap();
     disk.write_all_at(&[0xff; 100_000], 16).unwrap();
     let repaired = update(&folder, &["--config", &folder.text("new.toml")]);
-    assert_eq!(repaired.code, 0, "{}", repaired.stderr);
+    repaired.ends(0);
     let image = std::fs::read(&path).unwrap();
     assert_eq!(document_in(&image), NEW);
     assert!(image[512..].iter().all(|byte| *byte == 0));
@@ -493,7 +467,7 @@ fn a_served_disk_is_updated_through_its_socket() {
     assert_eq!(socket.metadata().unwrap().mode() & 0o7777, 0o600);
 
     let updated = update(&folder, &["--config", &folder.text("new.toml"), "--json"]);
-    assert_eq!((updated.code, updated.stderr.as_str()), (0, ""));
+    updated.succeeds();
     // Of the same bytes a file would have.
     let same = folder.path("same.img");
     let packed = run(&[
@@ -503,7 +477,7 @@ fn a_served_disk_is_updated_through_its_socket() {
         "--output",
         same.to_str().unwrap(),
     ]);
-    assert_eq!(packed.code, 0);
+    packed.ends(0);
     File::options()
         .write(true)
         .open(&same)
@@ -527,12 +501,7 @@ fn a_served_disk_is_updated_through_its_socket() {
 
     folder.file("large.toml", long_document(70_000, "hunter2-token"));
     let refused = update(&folder, &["--config", &folder.text("large.toml")]);
-    assert_eq!((refused.code, refused.stdout.as_str()), (65, ""));
-    assert!(
-        refused.stderr.contains("the disk 65536"),
-        "{}",
-        refused.stderr
-    );
+    refused.fails(65, &["the disk 65536"]);
 
     // One process for one sandbox.
     let second = Served::start(&folder, "second.sock", &[]);
@@ -552,12 +521,8 @@ fn a_served_disk_is_updated_through_its_socket() {
         "{events}"
     );
     let refused = update(&folder, &["--empty"]);
-    assert_eq!(refused.code, 69);
-    assert!(
-        refused.stderr.contains("no process that serves one"),
-        "{}",
-        refused.stderr
-    );
+    refused.ends(69);
+    refused.says(&["no process that serves one"]);
 
     // What it left does not keep the next one, and goes with detach.
     std::fs::remove_file(folder.path("disk.sock")).unwrap();
@@ -566,14 +531,9 @@ fn a_served_disk_is_updated_through_its_socket() {
     assert_eq!(update(&folder, &["--empty"]).code, 0);
     assert_eq!(next.ended().0, Some(0));
     let settings = folder.text("settings.toml");
-    let detached = run(&[
-        "detach",
-        "--sandbox-id",
-        "box-1",
-        "--settings",
-        &settings,
-        "--json",
-    ]);
+    let detached = run_line(&format!(
+        "detach --sandbox-id box-1 --settings {settings} --json"
+    ));
     assert_eq!(detached.json()["removed"], true);
     assert!(!socket.parent().unwrap().exists());
 }
@@ -585,12 +545,8 @@ fn a_file_and_a_served_disk_are_one_too_many() {
     let path = attach(&folder, &[]);
     let before = std::fs::read(&path).unwrap();
     let refused = update(&folder, &["--empty"]);
-    assert_eq!(refused.code, 69);
-    assert!(
-        refused.stderr.contains("only one is what its guest reads"),
-        "{}",
-        refused.stderr
-    );
+    refused.ends(69);
+    refused.says(&["only one is what its guest reads"]);
     assert_eq!(std::fs::read(&path).unwrap(), before);
     let (_, events) = served.ended();
     assert!(!events.contains("new content"), "{events}");
@@ -604,15 +560,10 @@ fn the_sockets_path_may_be_long() {
     std::fs::create_dir(&long).unwrap();
     let root = long.to_str().unwrap();
     let served = Served::start(&folder, "disk.sock", &["--run-root", root]);
-    let updated = run(&[
-        "update",
-        "--sandbox-id",
-        "box-1",
-        "--run-root",
-        root,
-        "--empty",
-    ]);
-    assert_eq!(updated.code, 0, "{}", updated.stderr);
+    let updated = run_line(&format!(
+        "update --sandbox-id box-1 --run-root {root} --empty"
+    ));
+    updated.ends(0);
     assert_eq!(served.ended().0, Some(0));
 }
 
@@ -733,7 +684,7 @@ impl Qemu {
 fn qemu_reads_what_was_updated() {
     let program = Path::new("/usr/bin/qemu-system-x86_64");
     if !program.exists() {
-        return skip::skip("no QEMU");
+        return test_command::skip("no QEMU");
     }
     let folder = node(&format!("transport = \"file\"\nqemu = {program:?}\n"));
     let mut qemu = Qemu::start(&folder);
@@ -742,7 +693,7 @@ fn qemu_reads_what_was_updated() {
     qemu.read_disk();
     for content in [&["--config", &folder.text("new.toml")][..], &["--empty"]] {
         let updated = update(&folder, content);
-        assert_eq!(updated.code, 0, "{}", updated.stderr);
+        updated.ends(0);
         qemu.read_disk();
     }
     assert_eq!(path.metadata().unwrap().ino(), inode);
@@ -758,16 +709,12 @@ fn qemu_reads_what_was_updated() {
 fn the_wrappers_sealed_image_is_told() {
     let program = Path::new("/usr/bin/qemu-system-x86_64");
     if !program.exists() {
-        return skip::skip("no QEMU");
+        return test_command::skip("no QEMU");
     }
     let folder = node(&format!("qemu = {program:?}\n"));
     let qemu = Qemu::start(&folder);
     let refused = update(&folder, &["--config", &folder.text("new.toml")]);
-    assert_eq!(refused.code, 69);
-    assert!(
-        refused.stderr.contains("\"memory\", seals images"),
-        "{}",
-        refused.stderr
-    );
+    refused.ends(69);
+    refused.says(&["\"memory\", seals images"]);
     assert!(qemu.readings().is_empty());
 }

@@ -109,7 +109,8 @@ fn qemu_gets_everything_the_wrapper_got_and_the_disk_last() {
             "driver=raw,node-name=imagepuller,read-only=on,\
              file.driver=file,file.filename=/dev/fdset/1000000,file.read-only=on",
             "-device",
-            "virtio-blk-pci,id=imagepuller,drive=imagepuller,serial=imagepuller,config-wce=off,num-queues=1,bus=pcie.0",
+            "virtio-blk-pci,id=imagepuller,drive=imagepuller,serial=imagepuller,\
+                 config-wce=off,num-queues=1,bus=pcie.0",
         ]
     );
 

@@ -5,8 +5,6 @@
 
 mod node;
 mod process;
-#[path = "../../src/skip.rs"]
-mod skip;
 
 mod inheritance;
 mod place;

@@ -110,8 +110,9 @@ impl Plugins {
 
 fn answer(kind: &str, key: &str, user: &str) -> String {
     format!(
-        "{{\"kind\":\"CredentialProviderResponse\",\"apiVersion\":\"credentialprovider.kubelet.k8s.io/v1\",\
-         \"cacheKeyType\":\"{kind}\",\"auth\":{{\"{key}\":{{\"username\":\"{user}\",\"password\":\"{SECRET}\"}}}}}}"
+        "{{\"kind\":\"CredentialProviderResponse\",\
+         \"apiVersion\":\"credentialprovider.kubelet.k8s.io/v1\",\"cacheKeyType\":\"{kind}\",\
+         \"auth\":{{\"{key}\":{{\"username\":\"{user}\",\"password\":\"{SECRET}\"}}}}}}"
     )
 }
 
@@ -335,7 +336,7 @@ fn is_in_memory(path: &std::path::Path) -> bool {
 #[test]
 fn an_answer_is_kept_in_memory_as_long_as_it_may_be() {
     let Ok(run) = tempfile::tempdir_in("/dev/shm") else {
-        crate::skip::skip("/dev/shm is no tmpfs");
+        test_command::skip("/dev/shm is no tmpfs");
         return;
     };
     let mut plugins = Plugins::new();
@@ -452,7 +453,7 @@ fn privileged_plugins_run_in_the_network_of_the_machine() {
         .args(SANDBOX)
         .output();
     let Ok(machine) = std::fs::read_to_string(machine) else {
-        crate::skip::skip("making namespaces needs root and unshare");
+        test_command::skip("making namespaces needs root and unshare");
         return;
     };
     let output = output.unwrap();

@@ -11,7 +11,7 @@ use command_fds::{CommandFdExt, FdMapping};
 use serde_json::{Value, json};
 
 use crate::node::Node;
-use crate::skip::skip;
+use test_command::skip;
 
 const QEMU: &str = "/usr/bin/qemu-system-x86_64";
 

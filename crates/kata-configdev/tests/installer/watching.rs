@@ -4,25 +4,13 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::thread;
-use std::time::{Duration, Instant};
 
 use node_installer::health::{Health, Server};
 use node_installer::watch;
+use test_command::wait_until;
 
 use crate::machine::{DOCUMENT, DROP_INS, Machine, SETTINGS, broken, document};
 use crate::process::get;
-
-/// Waits until `condition` holds; a machine that needs longer than this is broken.
-pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(
-            start.elapsed() < Duration::from_secs(60),
-            "not in time: {what}"
-        );
-        thread::sleep(Duration::from_millis(10));
-    }
-}
 
 #[test]
 fn every_change_is_picked_up() {

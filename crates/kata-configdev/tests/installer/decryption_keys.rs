@@ -6,10 +6,10 @@ use std::process::Stdio;
 
 use puller_config::{DecryptionKey, Document};
 use rustix::process::{Pid, Signal, kill_process};
+use test_command::wait_until;
 
 use crate::machine::{DOCUMENT, Machine, PASSWORD, SETTINGS, document, mode};
 use crate::process::{Running, address, get, program, run};
-use crate::watching::wait_until;
 
 /// Made by OpenSSL, one key in two forms and another one.
 const PLAIN: &str = include_str!("../../../credential-sources/tests/data/decryption_keys/p256.pem");

@@ -6,10 +6,10 @@ use std::process::Stdio;
 
 use puller_config::{Credentials, Document, RegistryHost};
 use rustix::process::{Pid, Signal, kill_process};
+use test_command::wait_until;
 
 use crate::machine::{DOCUMENT, Machine, PASSWORD, SETTINGS, broken, document, mode};
 use crate::process::{Running, address, get, program, run};
-use crate::watching::wait_until;
 
 const KEY: &str = ".dockerconfigjson";
 

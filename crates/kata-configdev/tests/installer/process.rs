@@ -1,16 +1,17 @@
-//! The program: its log, its signals, its exit codes, and what it may do.
+//! `kata-configdev install` and `uninstall`: their log, signals and exit codes, and what they may
+//! do.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 
-use rustix::process::{Pid, Signal, geteuid, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
+use test_command::{skipped_without_root, wait_until};
 
 use crate::machine::{DOCUMENT, DROP_INS, Machine, PASSWORD, broken, document};
-use crate::watching::wait_until;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_node-installer");
+const PROGRAM: &str = env!("CARGO_BIN_EXE_kata-configdev");
 
 /// The answer to a request for `path`.
 pub fn get(address: SocketAddr, path: &str) -> String {
@@ -50,10 +51,15 @@ pub fn run(mut command: Command) -> (Option<i32>, String) {
     (output.status.code(), log)
 }
 
+/// The command `install`, `uninstall` or `watch` (which is `install --watch`).
 pub fn program(machine: &Machine, command: &str) -> Command {
     fs::write(machine.path("installer.toml"), machine.configuration()).unwrap();
     let mut program = Command::new(PROGRAM);
-    program.arg(command).arg(machine.path("installer.toml"));
+    match command {
+        "watch" => program.args(["install", "--watch"]),
+        command => program.arg(command),
+    };
+    program.arg("--config").arg(machine.path("installer.toml"));
     program
 }
 
@@ -71,7 +77,7 @@ fn the_program_says_what_it_did() {
 
     machine.mount_document(&broken());
     let mut json = program(&machine, "install");
-    json.arg("json");
+    json.args(["--log-format", "json"]);
     let (code, log) = run(json);
     assert_eq!(code, Some(65), "{log}");
     let events: Vec<serde_json::Value> = log
@@ -138,22 +144,9 @@ fn watching_ends_on_sigterm_and_leaks_nothing() {
     assert!(machine.host(DOCUMENT).exists());
 }
 
-/// Whether `test` cannot run here; where everything has to run, that is a failure.
-fn skipped(test: &str) -> bool {
-    if geteuid().is_root() {
-        return false;
-    }
-    assert!(
-        std::env::var_os("CONFIGDEV_REQUIRE_ALL").is_none(),
-        "{test} needs root"
-    );
-    eprintln!("skipped: {test} needs root");
-    true
-}
-
 #[test]
 fn privileged_root_without_any_capability_is_enough() {
-    if skipped("the installer as the DaemonSet runs it") {
+    if skipped_without_root("the installer as the DaemonSet runs it") {
         return;
     }
     let mut machine = Machine::new();
@@ -178,7 +171,7 @@ fn privileged_root_without_any_capability_is_enough() {
 
 #[test]
 fn privileged_a_mount_whose_directory_was_deleted_asks_for_a_restart() {
-    if skipped("a mount of its own") {
+    if skipped_without_root("a mount of its own") {
         return;
     }
     let mut machine = Machine::new();

@@ -506,7 +506,7 @@ fn what_the_kustomize_manifests_installed_is_taken_over() {
         (
             MANIFEST,
             0o600,
-            include_str!("../data/installed-by-kustomize.json").to_owned(),
+            include_str!("data/installed-by-kustomize.json").to_owned(),
         ),
     ] {
         let path = machine.host(file);

@@ -1,0 +1,67 @@
+//! Tests only: programs run in temporary folders, and what they print is held to what is expected.
+//!
+//! - [`Program`]: a built program, which never may print the secrets of the tests. [`Run`]: how it
+//!   ended, with one assertion for each thing that tests ask.
+//! - [`Folder`]: a temporary folder with files of given modes and programs.
+//! - [`skip`], [`skipped_without_root`], [`wait_until`], [`sha256sum`].
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::missing_panics_doc,
+    reason = "test code: a failed step should stop the test where it is"
+)]
+
+mod folder;
+mod run;
+
+use std::path::Path;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+pub use folder::Folder;
+pub use run::{Program, Run};
+
+/// Only a machine that is very busy, or a fault, takes so long.
+pub const LIMIT: Duration = Duration::from_secs(60);
+
+/// Says why a test does not run. Where every test has to (`hack/test` sets
+/// `CONFIGDEV_REQUIRE_ALL`), that is a failure.
+pub fn skip(reason: &str) {
+    assert!(
+        std::env::var_os("CONFIGDEV_REQUIRE_ALL").is_none(),
+        "must not be skipped: {reason}"
+    );
+    eprintln!("skipped: {reason}");
+}
+
+/// Whether the test has to be [skipped](skip) because it needs root for `what`.
+#[must_use]
+pub fn skipped_without_root(what: &str) -> bool {
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| {
+        use std::os::unix::fs::MetadataExt;
+        own.uid() == 0
+    });
+    if !is_root {
+        skip(&format!("{what} needs root"));
+    }
+    !is_root
+}
+
+/// Waits until `condition` holds, but no longer than [`LIMIT`].
+#[track_caller]
+pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < LIMIT, "not in time: {what}");
+        sleep(Duration::from_millis(10));
+    }
+}
+
+/// The SHA-256 of a file, as coreutils compute it.
+#[must_use]
+pub fn sha256sum(path: impl AsRef<Path>) -> String {
+    let output = Command::new("sha256sum").arg(path.as_ref()).output();
+    String::from_utf8(output.unwrap().stdout).unwrap()[..64].to_owned()
+}
