@@ -56,7 +56,7 @@ fn assert_pulled(closed: &Closed, proxy: &Proxy, report: &Report) -> Result<()> 
     let fetched = closed.registry.statuses(&format!("GET {lost}"));
     assert_eq!(fetched.first(), Some(&401), "{answers:?}");
     assert_eq!(fetched.last(), Some(&200), "{answers:?}");
-    let given = closed.tokens.issued();
+    let given = closed.tokens.given();
     assert_eq!(given.scopes, ["repository:team/app:pull"]);
     let requests = closed.tokens.requests();
     let is_good = |request: &test_http::Request| request.status == 200;
@@ -218,7 +218,7 @@ fn a_registry_whose_authority_is_missing() -> Result<()> {
     );
     assert_tells(&error, &[&closed.lost]);
     assert!(closed.registry.answers().is_empty());
-    assert!(closed.tokens.issued().scopes.is_empty());
+    assert!(closed.tokens.given().scopes.is_empty());
     Ok(())
 }
 

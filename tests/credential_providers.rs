@@ -16,11 +16,9 @@ fn scenario(site: &Site, node: &Scratch, password: &str) -> Result<Scenario> {
     let answer = node.write(
         "answer.json",
         format!(
-            "{{\"kind\":\"CredentialProviderResponse\",\
-             \"apiVersion\":\"credentialprovider.kubelet.k8s.io/v1\",\
+            "{{\"kind\":\"CredentialProviderResponse\",\"apiVersion\":\"credentialprovider.kubelet.k8s.io/v1\",\
              \"cacheKeyType\":\"Registry\",\"cacheDuration\":\"0s\",\
-             \"auth\":{{\"{registry}\":\
-             {{\"username\":\"{USERNAME}\",\"password\":\"{password}\"}}}}}}"
+             \"auth\":{{\"{registry}\":{{\"username\":\"{USERNAME}\",\"password\":\"{password}\"}}}}}}"
         ),
     )?;
     let config = node.write(

@@ -15,11 +15,7 @@ mkdir -p /usr/bin
 mv /job/kata-agent /usr/bin/kata-agent
 chmod 755 /usr/bin/kata-agent
 [ -z "$TEE" ] || insmod /modules/tee_fixture.ko $TEE
-if [ -f /job/processor ]; then
-    rm /bin/initdata-processor
-    mv /job/processor /bin/initdata-processor
-    chmod 755 /bin/initdata-processor
-fi
+[ ! -f /job/processor ] || { rm /bin/initdata-processor; mv /job/processor /bin/initdata-processor; chmod 755 /bin/initdata-processor; }
 umount /run /sys /proc
 exec /bin/busybox sh /job/init-example
 "#;

@@ -37,11 +37,8 @@ try() {
     time -f %M -o /tmp/peak initdata-processor --verbose "$@" 2>/tmp/said
     mark "$name" "exit $?"
     while read -r line; do mark "$name-said" "$line"; done </tmp/said
-    for file in /run/measured-cfg/* /run/insecure-cfg/*; do
-        [ ! -f "$file" ] || mark "$name-file" "$file"
-    done
-    policy=/run/measured-cfg/policy.rego
-    [ ! -f $policy ] || while read -r line; do mark "$name-policy" "$line"; done <$policy
+    for file in /run/measured-cfg/* /run/insecure-cfg/*; do [ ! -f "$file" ] || mark "$name-file" "$file"; done
+    [ ! -f /run/measured-cfg/policy.rego ] || while read -r line; do mark "$name-policy" "$line"; done </run/measured-cfg/policy.rego
     # A failed program adds a line; busybox takes the kernel's KiB for pages of 4 KiB.
     mark "$name-peak" $(($(tail -n 1 /tmp/peak) / 4))
 }
@@ -315,9 +312,7 @@ fn sixty_four_decoys_hide_neither_a_disk_nor_its_double() -> Result<()> {
         ..scenario(
             r#"
 tries=0
-until [ "$(ls /sys/block | grep -c '^sd')" -ge 64 ] || [ $tries -ge 2400 ]; do
-    tries=$((tries + 1)); usleep 50000
-done
+until [ "$(ls /sys/block | grep -c '^sd')" -ge 64 ] || [ $tries -ge 400 ]; do tries=$((tries + 1)); usleep 50000; done
 mark decoys "$(ls /sys/block | grep -c '^sd')"
 try double
 device disk0 >$driver/unbind

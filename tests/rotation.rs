@@ -23,8 +23,7 @@ insmod /modules/tee_fixture.ko $TEE
 initdata-processor
 mark processor "exit $?"
 socket=/run/guest-services/imagepull.socket
-imagepuller serve --listen "unix:$socket" --store /run/image-store \
-    --config /run/insecure-cfg/imagepuller.toml &
+imagepuller serve --listen "unix:$socket" --store /run/image-store --config /run/insecure-cfg/imagepuller.toml &
 service=$!
 tries=0
 until [ -S "$socket" ] || [ $tries -ge 2400 ]; do tries=$((tries + 1)); usleep 50000; done
@@ -37,12 +36,11 @@ pull() {
 pull
 mark first "exit $?"
 mark unchanged "$(initdata-processor refresh imagepuller)"
-until ! pull || [ $number -ge 3000 ]; do usleep 500000; done
+until ! pull || [ $number -ge 300 ]; do usleep 500000; done
 mark expired "$(cat /tmp/error)"
 # The host sees this line, and only then updates the disk.
 tries=0
-refresh() { initdata-processor refresh imagepuller 2>/tmp/log; }
-until [ "$(refresh)" = replaced ] || [ $tries -ge 3000 ]; do
+until [ "$(initdata-processor refresh imagepuller 2>/tmp/log)" = replaced ] || [ $tries -ge 300 ]; do
     tries=$((tries + 1)); usleep 200000
 done
 while read -r line; do mark refresh "$line"; done </tmp/log

@@ -28,14 +28,12 @@ pub const NAMES: [&str; 3] = [REGISTRY_NAME, MIRROR_NAME, TOKEN_SERVER_NAME];
 const PROOF: &str = r#"
 route add default gw 10.0.2.2
 reach() {
-    nc -w 5 "$1" "$2" -e /bin/true 2>/dev/null && reached=open || reached=closed
-    mark reach "$1:$2 $reached"
+    nc -w 5 "$1" "$2" -e /bin/true 2>/dev/null && mark reach "$1:$2 open" || mark reach "$1:$2 closed"
 }
 for port in $PORTS; do reach 10.0.2.2 $port; done
 reach 10.0.2.100 3128
 nslookup -type=a registry.corp 10.0.2.3 >/tmp/dns 2>&1
-silent='no servers could be reached'
-grep -q "$silent" /tmp/dns && mark dns silent || mark dns "$(tr '\n' ' ' </tmp/dns)"
+grep -q 'no servers could be reached' /tmp/dns && mark dns silent || mark dns "$(tr '\n' ' ' </tmp/dns)"
 "#;
 
 /// The servers, each a real one; only a proxy's `/etc/hosts` has their names.
@@ -182,7 +180,7 @@ impl Closed {
             self.proxy_password.clone(),
             self.mirror_password.clone(),
         ];
-        secrets.extend(self.tokens.issued().tokens);
+        secrets.extend(self.tokens.given().tokens);
         for secret in secrets {
             let shows = report.console.contains(&secret);
             assert!(!shows, "a secret shows on: {}", report.console);

@@ -25,42 +25,33 @@ const GUEST: &str = r#"
 import base64, hashlib, json, subprocess, sys
 from jwcrypto import jwk, jwe, jws
 def curl(*more):
-    options = ["--silent", "--show-error", "--include", "--noproxy", "*"]
-    out = subprocess.run(["curl", *options, *more], capture_output=True, text=True)
+    out = subprocess.run(["curl", "--silent", "--show-error", "--include", "--noproxy", "*", *more], capture_output=True, text=True)
     if out.returncode: sys.exit(out.stderr)
     head, body = out.stdout.split("\n\n" if "\r\n" not in out.stdout else "\r\n\r\n", 1)
     return int(head.split()[1]), head, body
 def post(url, value, *more):
-    kind = "Content-Type: application/json"
-    return curl("--header", kind, "--data-binary", json.dumps(value), *more, url)
+    return curl("--header", "Content-Type: application/json", "--data-binary", json.dumps(value), *more, url)
 def canonical(value):
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 job = json.loads(sys.argv[1])
 base, tls = job.get("base"), job.get("tls", [])
 if job["do"] == "fetch":
     key = jwk.JWK.generate(kty="EC", crv="P-256")
-    public = json.loads(key.export_public())
-    public = {n: public[n] for n in ("kty", "crv", "x", "y")}
-    public["alg"] = "ECDH-ES+A256KW"
-    asked = {"version": job.get("version", "0.4.0"), "tee": "sample", "extra-params": {}}
-    status, head, body = post(base + "/kbs/v0/auth", asked, *tls)
+    public = json.loads(key.export_public()); public = {n: public[n] for n in ("kty", "crv", "x", "y")}; public["alg"] = "ECDH-ES+A256KW"
+    status, head, body = post(base + "/kbs/v0/auth", {"version": job.get("version", "0.4.0"), "tee": "sample", "extra-params": {}}, *tls)
     if status != 200: print(status, json.loads(body)["type"].rsplit("/", 1)[1]); sys.exit()
-    cookies = [line for line in head.splitlines() if line.lower().startswith("set-cookie")]
-    cookie = cookies[0].split(": ", 1)[1].split(";")[0]
+    cookie = [line.split(": ", 1)[1].split(";")[0] for line in head.splitlines() if line.lower().startswith("set-cookie")][0]
     challenge = json.loads(body)
     name = challenge["extra-params"].get("selected-hash-algorithm", "sha384")
     bound = {"tee-pubkey": public, "nonce": challenge["nonce"], "additional-evidence": ""}
     if job.get("omit"): del bound[job["omit"]]
     digest = hashlib.new(name, canonical(bound)).digest()
     quote = {"svn": "1", "report_data": base64.b64encode(digest).decode()}
-    attestation = {"init-data": None,
-        "runtime-data": {"nonce": challenge["nonce"], "tee-pubkey": public},
-        "tee-evidence": {"primary_evidence": quote, "additional_evidence": ""}}
-    status, _, body = post(base + "/kbs/v0/attest", attestation, "--cookie", cookie, *tls)
+    status, _, body = post(base + "/kbs/v0/attest", {"init-data": None, "runtime-data": {"nonce": challenge["nonce"], "tee-pubkey": public},
+        "tee-evidence": {"primary_evidence": quote, "additional_evidence": ""}}, "--cookie", cookie, *tls)
     if status != 200: print(status, json.loads(body)["type"].rsplit("/", 1)[1]); sys.exit()
     token = json.loads(body)["token"]
-    bearer = ["--header", "Authorization: Bearer " + token]
-    ways = {"cookie": ["--cookie", cookie], "token": bearer, "none": []}
+    ways = {"cookie": ["--cookie", cookie], "token": ["--header", "Authorization: Bearer " + token], "none": []}
     for way in job["ways"]:
         status, _, body = curl(*ways[way], *tls, base + "/kbs/v0/resource/" + job["path"])
         if status != 200: print(status, json.loads(body)["type"].rsplit("/", 1)[1]); continue
@@ -68,10 +59,8 @@ if job["do"] == "fetch":
         print(status, base64.b64encode(opened.payload).decode())
 elif job["do"] == "token":
     file = json.loads(job["file"])
-    url = base + "/kbs/v0/resource/" + job["path"]
-    status, _, body = curl("--header", "Authorization: Bearer " + file["token"], url)
-    opened = jwe.JWE(algs=["ECDH-ES+A256KW", "A256GCM"])
-    opened.deserialize(body, jwk.JWK.from_pem(file["tee_keypair"].encode()))
+    status, _, body = curl("--header", "Authorization: Bearer " + file["token"], base + "/kbs/v0/resource/" + job["path"])
+    opened = jwe.JWE(algs=["ECDH-ES+A256KW", "A256GCM"]); opened.deserialize(body, jwk.JWK.from_pem(file["tee_keypair"].encode()))
     print(status, base64.b64encode(opened.payload).decode())
 else:
     token = jws.JWS(); token.deserialize(job["jws"])

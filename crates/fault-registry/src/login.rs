@@ -70,10 +70,10 @@ impl Login {
 
 /// The tokens given out so far.
 #[derive(Debug, Default)]
-pub(super) struct Tokens(Mutex<Issued>);
+pub(super) struct Tokens(Mutex<Given>);
 
 #[derive(Debug, Default)]
-struct Issued {
+struct Given {
     count: usize,
     /// How often the newest was used; older ones are no longer good.
     used: usize,

@@ -65,8 +65,7 @@ struct Options {
     #[arg(long, value_name = "NAME", default_value = "localhost")]
     name: String,
     /// The version of HTTP inside TLS: 1, 2 (and nothing else), or both
-    #[arg(long, value_name = "VERSION", default_value = "1", value_parser = http)]
-    #[arg(requires = "tls_cert")]
+    #[arg(long, value_name = "VERSION", default_value = "1", value_parser = http, requires = "tls_cert")]
     http: Http,
 }
 

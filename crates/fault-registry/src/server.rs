@@ -35,11 +35,11 @@ pub(super) struct Shared {
     tokens: Tokens,
     tls: Option<Arc<ServerConfig>>,
     http: Http,
-    asked: Mutex<Record>,
+    asked: Mutex<Asked>,
 }
 
 #[derive(Debug, Default)]
-struct Record {
+struct Asked {
     requests: Vec<Request>,
     /// For each rule, how many requests it looked at.
     counts: Vec<usize>,
@@ -74,7 +74,7 @@ impl FaultRegistry {
             tokens: Tokens::default(),
             tls: tls.map(server_config).transpose()?.map(Arc::new),
             http: tls.map_or(Http::One, |tls| tls.http),
-            asked: Mutex::new(Record {
+            asked: Mutex::new(Asked {
                 requests: Vec::new(),
                 counts,
             }),

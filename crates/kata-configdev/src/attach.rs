@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use credential_sources::Finding;
 use linux_sys::loop_device::LoopDevice;
 use linux_sys::memfd;
-use sha2::Sha256;
 
 use crate::digest;
 use crate::disk::NAME;
+use crate::sandbox_document::SandboxDocument;
 use crate::sandbox_id::SandboxId;
-use crate::sandbox_image::SandboxImage;
-use crate::settings::{Settings, Transport};
+use crate::settings::Settings;
 use crate::shared_image::SharedImageError;
+use crate::transport::Transport;
 use crate::{SandboxError, shared_image};
 
 /// For which sandbox.
@@ -94,13 +94,13 @@ pub enum Carrier {
 /// # Errors
 ///
 /// Every [`SandboxError`] of the spec, the choice, the document, the packing and the transport.
-/// [`SandboxError::ServerNeeded`] for [`Transport::VhostUser`], which only the command `kata-configdev
-/// attach` can do.
+/// [`SandboxError::ServerNeeded`] for [`Transport::VhostUser`], which only the command
+/// `kata-configdev attach` can do.
 pub fn attach(
     settings: &Settings,
     request: &Request<'_>,
 ) -> Result<Option<Attached>, SandboxError> {
-    let Some(chosen) = SandboxImage::choose(settings, request.bundle)? else {
+    let Some(chosen) = SandboxDocument::complete(settings, request.bundle)? else {
         return Ok(None);
     };
     let image = chosen.pack(settings)?;
@@ -122,9 +122,9 @@ pub fn attach(
         carrier,
         serial: NAME,
         size: image.len() as u64,
-        sha256: digest::hex::<Sha256>(&image),
-        document: chosen.document(),
-        warnings: chosen.warnings().to_vec(),
+        sha256: digest::sha256(&image),
+        document: chosen.path.clone(),
+        warnings: chosen.warnings(),
     }))
 }
 

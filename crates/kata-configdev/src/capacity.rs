@@ -8,7 +8,7 @@ use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize};
 use zeroize::Zeroizing;
 
-use crate::settings::Transport;
+use crate::transport::Transport;
 
 /// The largest capacity: no image can need more. Free to change.
 pub const MAX_CAPACITY_BYTES: usize = 2 << 20;

@@ -15,9 +15,9 @@ use crate::settings::Settings;
 /// The longest path in an annotation: what the kernel accepts, without its final zero byte.
 const MAX_PATH_BYTES: usize = 4095;
 
-/// The document chosen for a sandbox: where it stands on the node and what it says, not yet parsed.
+/// The file chosen for a sandbox: where it stands on the node and what it says, not yet parsed.
 #[derive(Debug)]
-pub struct Choice {
+pub struct DocumentFile {
     /// The file's path, for messages.
     pub path: PathBuf,
     /// The file's bytes, zeroed when dropped.
@@ -130,27 +130,7 @@ impl ChoiceError {
     }
 }
 
-impl Choice {
-    /// Chooses the document: the one that `annotation` names, else the node's, else none.
-    ///
-    /// The node's path and the allow-list are the administrator's. The annotation is written by a
-    /// less trusted party: its path must lie below a directory of the allow-list, and the kernel
-    /// resolves it there without following links. An empty annotation asks for no disk.
-    ///
-    /// # Errors
-    ///
-    /// [`ChoiceError`].
-    pub fn make(
-        settings: &Settings,
-        annotation: Option<&str>,
-    ) -> Result<Option<Self>, ChoiceError> {
-        match (annotation, &settings.document) {
-            (Some(""), _) | (None, None) => Ok(None),
-            (Some(value), _) => Self::of_pod(settings, value).map(Some),
-            (None, Some(path)) => Self::of_node(path).map(Some),
-        }
-    }
-
+impl DocumentFile {
     /// A document that says nothing, on whose behalf `path` speaks in messages.
     #[must_use]
     pub fn empty(path: &Path) -> Self {
@@ -159,28 +139,47 @@ impl Choice {
             text: Zeroizing::new(Vec::new()).into(),
         }
     }
+}
 
-    fn of_node(path: &Path) -> Result<Self, ChoiceError> {
-        let path = resolve(path)?;
-        let text = HostFile::open(&path)
-            .and_then(read_document)
-            .map_err(|fault| ChoiceError::NodeFile(fault.at(&path)))?;
-        Ok(Self { path, text })
+/// Chooses the document: the one that `annotation` names, else the node's, else none.
+///
+/// The node's path and the allow-list are the administrator's. The annotation is written by a less
+/// trusted party: its path must lie below a directory of the allow-list, and the kernel resolves it
+/// there without following links. An empty annotation asks for no disk.
+///
+/// # Errors
+///
+/// [`ChoiceError`].
+pub fn choose(
+    settings: &Settings,
+    annotation: Option<&str>,
+) -> Result<Option<DocumentFile>, ChoiceError> {
+    match (annotation, &settings.document) {
+        (Some(""), _) | (None, None) => Ok(None),
+        (Some(value), _) => of_pod(settings, value).map(Some),
+        (None, Some(path)) => of_node(path).map(Some),
     }
+}
 
-    fn of_pod(settings: &Settings, value: &str) -> Result<Self, ChoiceError> {
-        let allowed = &settings.annotation_allow;
-        let (directory, rest) = place(allowed, value)?;
-        let root = Root::open(directory).map_err(|source| ChoiceError::AnnotationDirectory {
-            directory: directory.into(),
-            source,
-        })?;
-        let path = directory.join(rest);
-        let text = HostFile::open_beneath(&root, rest)
-            .and_then(read_document)
-            .map_err(|fault| ChoiceError::AnnotationFile(fault.at(&path)))?;
-        Ok(Self { path, text })
-    }
+fn of_node(path: &Path) -> Result<DocumentFile, ChoiceError> {
+    let path = resolve(path)?;
+    let text = HostFile::open(&path)
+        .and_then(read_document)
+        .map_err(|fault| ChoiceError::NodeFile(fault.at(&path)))?;
+    Ok(DocumentFile { path, text })
+}
+
+fn of_pod(settings: &Settings, value: &str) -> Result<DocumentFile, ChoiceError> {
+    let (directory, rest) = place(&settings.annotation_allow, value)?;
+    let root = Root::open(directory).map_err(|source| ChoiceError::AnnotationDirectory {
+        directory: directory.into(),
+        source,
+    })?;
+    let path = directory.join(rest);
+    let text = HostFile::open_beneath(&root, rest)
+        .and_then(read_document)
+        .map_err(|fault| ChoiceError::AnnotationFile(fault.at(&path)))?;
+    Ok(DocumentFile { path, text })
 }
 
 /// [`document_pattern::resolve`], for the node's document.
@@ -260,8 +259,8 @@ mod tests {
         (dir, settings)
     }
 
-    fn choose(settings: &Settings, annotation: Option<&str>) -> Result<Option<String>, String> {
-        Choice::make(settings, annotation)
+    fn chosen(settings: &Settings, annotation: Option<&str>) -> Result<Option<String>, String> {
+        choose(settings, annotation)
             .map(|choice| choice.map(|choice| String::from_utf8(choice.text.to_vec()).unwrap()))
             .map_err(|error| error.to_string())
     }
@@ -270,23 +269,23 @@ mod tests {
     fn annotation_beats_node_default_and_empty_means_none() {
         let (dir, mut settings) = node();
         let below = |path: &str| format!("{}/{path}", dir.path().display());
-        assert_eq!(choose(&settings, None).unwrap().unwrap(), "node");
-        assert_eq!(choose(&settings, Some("")).unwrap(), None);
+        assert_eq!(chosen(&settings, None).unwrap().unwrap(), "node");
+        assert_eq!(chosen(&settings, Some("")).unwrap(), None);
         for (path, text) in [
             ("allowed/pod.toml", "pod"),
             ("allowed//./team/pod.toml", "team"),
         ] {
             assert_eq!(
-                choose(&settings, Some(&below(path))).unwrap().unwrap(),
+                chosen(&settings, Some(&below(path))).unwrap().unwrap(),
                 text
             );
         }
         settings.document = None;
-        assert_eq!(choose(&settings, None).unwrap(), None);
+        assert_eq!(chosen(&settings, None).unwrap(), None);
         settings.document = Some(below("n*e.toml").into());
-        assert_eq!(choose(&settings, None).unwrap().unwrap(), "node");
+        assert_eq!(chosen(&settings, None).unwrap().unwrap(), "node");
         settings.document = Some(below("absent.toml").into());
-        assert!(choose(&settings, None).unwrap_err().contains("absent.toml"));
+        assert!(chosen(&settings, None).unwrap_err().contains("absent.toml"));
     }
 
     #[test]
@@ -361,7 +360,7 @@ mod tests {
         ];
         for (name, rule) in refused {
             let path = allowed.join(name);
-            let message = choose(&settings, path.to_str()).unwrap_err();
+            let message = chosen(&settings, path.to_str()).unwrap_err();
             assert!(message.contains(rule), "{name}: {message}");
             assert!(
                 message.contains(crate::sandbox_spec::ANNOTATION),
@@ -369,7 +368,7 @@ mod tests {
             );
             assert!(!message.contains("hunter2"), "{message}");
         }
-        choose(&settings, allowed.join("fits.toml").to_str()).unwrap();
+        chosen(&settings, allowed.join("fits.toml").to_str()).unwrap();
     }
 
     #[test]
@@ -386,16 +385,16 @@ mod tests {
         )
         .is_err()
         {
-            crate::skip::skip("making a device node needs root");
+            test_command::skip("making a device node needs root");
             return;
         }
-        let message = choose(&settings, device.to_str()).unwrap_err();
+        let message = chosen(&settings, device.to_str()).unwrap_err();
         assert!(message.contains("not a regular file"), "{message}");
         for path in [allowed.join("pod.toml"), dir.path().join("node.toml")] {
             chown(&path, Some(65534), None).unwrap();
         }
         for annotation in [allowed.join("pod.toml").to_str(), None] {
-            let message = choose(&settings, annotation).unwrap_err();
+            let message = chosen(&settings, annotation).unwrap_err();
             assert!(message.contains("owner is uid 65534"), "{message}");
         }
     }
@@ -420,7 +419,7 @@ mod tests {
             });
             let mut secrets = 0;
             for _ in 0..20_000 {
-                match choose(&settings, annotation.to_str()) {
+                match chosen(&settings, annotation.to_str()) {
                     Ok(Some(text)) if text == "team" => read += 1,
                     Ok(_) => secrets += 1,
                     Err(_) => refused += 1,

@@ -22,10 +22,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
+use foreign_text::one_line;
 
 pub use self::error::{CommandError, UsageError};
 
-use crate::{exit, lines};
+use crate::exit;
 
 /// The program's name in its messages.
 pub const NAME: &str = "kata-configdev";
@@ -205,7 +206,7 @@ fn report(error: &CommandError) -> u8 {
         matches!(error, CommandError::Print(source) if source.kind() == io::ErrorKind::BrokenPipe);
     if !closed {
         let line = format!("{NAME}: failed to {error}: {}", error.remedy());
-        let _ = writeln!(io::stderr(), "{}", lines::on_one_line(&line));
+        let _ = writeln!(io::stderr(), "{}", one_line(&line));
     }
     error.exit_code()
 }

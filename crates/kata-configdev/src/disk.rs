@@ -223,7 +223,8 @@ mod tests {
                 "driver=raw,node-name=imagepuller,read-only=on,\
                  file.driver=file,file.filename=/dev/fdset/1000000,file.read-only=on",
                 "-device",
-                "virtio-blk-pci,id=imagepuller,drive=imagepuller,serial=imagepuller,config-wce=off,num-queues=1,bus=pcie.0",
+                "virtio-blk-pci,id=imagepuller,drive=imagepuller,serial=imagepuller,\
+                 config-wce=off,num-queues=1,bus=pcie.0",
             ]
         );
     }
@@ -240,7 +241,8 @@ mod tests {
                 "driver=raw,node-name=imagepuller,read-only=on,\
                  file.driver=file,file.filename=/run/a,,b/image,file.read-only=on",
                 "-device",
-                "virtio-blk-device,id=imagepuller,drive=imagepuller,serial=imagepuller,config-wce=off,num-queues=1",
+                "virtio-blk-device,id=imagepuller,drive=imagepuller,serial=imagepuller,\
+                 config-wce=off,num-queues=1",
             ]
         );
     }

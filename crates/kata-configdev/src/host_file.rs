@@ -3,10 +3,10 @@
 mod fault;
 
 use std::fs::{File, Metadata};
-use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
+use foreign_text::bounded::{read_file, read_stream};
 use linux_sys::rooted::Root;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::process::geteuid;
@@ -77,10 +77,7 @@ impl HostFile {
     ///
     /// [`FileFault::TooLong`], [`FileFault::Io`].
     pub fn read(self, limit: usize) -> Result<Zeroizing<Vec<u8>>, FileFault> {
-        // The size only says how much to reserve; a file that grows meanwhile still ends at the
-        // limit.
-        let size = usize::try_from(self.metadata.len()).unwrap_or(usize::MAX);
-        read_bounded(self.file, size, limit)
+        Ok(read_file(self.file, limit)?)
     }
 }
 
@@ -101,27 +98,37 @@ pub fn require_administered(metadata: &Metadata) -> Result<(), FileFault> {
     Ok(())
 }
 
-/// Reads `source` to its end, of which `size` bytes are expected and `limit` are accepted.
+/// Reads what a person at a terminal named: a file of any kind, because a pipe keeps secrets off
+/// the disk, or standard input for "-".
 ///
 /// # Errors
 ///
-/// [`FileFault::TooLong`], [`FileFault::Io`].
-pub fn read_bounded(
-    source: impl Read,
-    size: usize,
-    limit: usize,
-) -> Result<Zeroizing<Vec<u8>>, FileFault> {
-    if size > limit {
-        return Err(FileFault::TooLong(limit));
+/// [`FileError`].
+pub fn read_named(path: &Path, limit: usize) -> Result<Zeroizing<Vec<u8>>, FileError> {
+    if path == Path::new("-") {
+        let read = read_stream(std::io::stdin().lock(), limit);
+        return read.map_err(|error| FileFault::from(error).at(path));
     }
-    // One byte more than expected, so that the end is seen without growing: a vector that grows
-    // leaves a copy of its content in freed memory.
-    let mut content = Zeroizing::new(Vec::with_capacity(size + 1));
-    source.take(limit as u64 + 1).read_to_end(&mut content)?;
-    if content.len() > limit {
-        return Err(FileFault::TooLong(limit));
-    }
-    Ok(content)
+    read_any(path, limit).map(|(content, _)| content)
+}
+
+/// Reads a file of any kind, and looks at what was read.
+///
+/// # Errors
+///
+/// [`FileError`].
+pub fn read_any(path: &Path, limit: usize) -> Result<(Zeroizing<Vec<u8>>, Metadata), FileError> {
+    let read = || -> Result<_, FileFault> {
+        let file = File::open(path)?;
+        let metadata = file.metadata()?;
+        let content = if metadata.is_file() {
+            read_file(file, limit)
+        } else {
+            read_stream(file, limit)
+        };
+        Ok((content?, metadata))
+    };
+    read().map_err(|fault| fault.at(path))
 }
 
 #[cfg(test)]
@@ -172,7 +179,7 @@ mod tests {
     fn privileged_a_file_of_somebody_else_is_refused() {
         let file = tempfile::NamedTempFile::new().unwrap();
         if chown(file.path(), Some(65534), None).is_err() {
-            crate::skip::skip("giving a file away needs root");
+            test_command::skip("giving a file away needs root");
             return;
         }
         assert_eq!(fault(file.path()), "its owner is uid 65534, not root");
@@ -194,14 +201,5 @@ mod tests {
                 path.display()
             );
         }
-    }
-
-    #[test]
-    fn a_stream_without_a_size_ends_at_the_limit() {
-        assert!(matches!(
-            read_bounded(std::io::repeat(b'x'), 0, 10),
-            Err(FileFault::TooLong(10))
-        ));
-        assert_eq!(read_bounded(&b"0123456789"[..], 0, 10).unwrap().len(), 10);
     }
 }

@@ -213,7 +213,7 @@ mod tests {
     fn the_installed_qemu_agrees_about_options_without_value() {
         const QEMU: &str = "qemu-system-x86_64";
         let Ok(help) = Command::new(QEMU).arg("-help").output() else {
-            crate::skip::skip(&format!("{QEMU} is not installed"));
+            test_command::skip(&format!("{QEMU} is not installed"));
             return;
         };
         let help = String::from_utf8(help.stdout).unwrap();

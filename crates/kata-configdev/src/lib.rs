@@ -18,12 +18,12 @@
 //!   [`option_list`]): what Kata's command line says.
 //! - [`sandbox_spec`]: the pod's annotation. [`choice`]: which document it gets. [`host_file`]: how
 //!   a file is opened.
-//! - [`providers`]: what the kubelet's credential providers add to it. [`sandbox_image`]: the
-//!   result, packed. [`disk`]: QEMU's arguments for it. [`wrapper`]: all of it in sequence.
+//! - [`providers`]: what the kubelet's credential providers add to it. [`sandbox_document`]:
+//!   the result, packed. [`disk`]: QEMU's arguments for it. [`wrapper`]: all of it in sequence.
 //!
 //! For runtimes:
-//! - [`attach`]: the disk by any transport. [`sandbox_id`]: its name in paths. [`shared_image`]:
-//!   the transport `file`.
+//! - [`attach`]: the disk by any [`transport`]. [`sandbox_id`]: its name in paths.
+//!   [`shared_image`]: the transport `file`.
 //! - [`capacity`]: how much room it has. [`update`]: new content while the VM runs.
 //! - [`sweep`], with [`living`]: what is left of sandboxes that are gone.
 //!
@@ -31,7 +31,7 @@
 //! - [`cli`] with one module per command. [`image_file`]: an image on disk, opened without hanging
 //!   and replaced as a whole.
 //!
-//! For both: [`SandboxError`], the [`exit`] codes, [`lines`], [`panic_message`]. Each command adds
+//! For both: [`SandboxError`], the [`exit`] codes, [`panic_message`]. Each command adds
 //! what can go wrong in it: [`update::UpdateError`], [`cli::CommandError`].
 
 pub mod attach;
@@ -46,19 +46,17 @@ pub mod exit;
 pub mod host_file;
 pub mod image_file;
 pub mod invocation;
-pub mod lines;
 pub mod living;
 pub mod option_list;
 pub mod panic_message;
 pub mod providers;
+pub mod sandbox_document;
 pub mod sandbox_id;
-pub mod sandbox_image;
 pub mod sandbox_spec;
 pub mod settings;
 pub mod shared_image;
-#[cfg(test)]
-mod skip;
 pub mod sweep;
+pub mod transport;
 pub mod update;
 pub mod wrapper;
 

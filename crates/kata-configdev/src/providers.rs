@@ -23,7 +23,7 @@ use credential_sources::kubelet::probe;
 use credential_sources::kubelet::protocol::Response;
 use credential_sources::kubelet::run::{Question, ask, program};
 use credential_sources::{Finding, Loss, Offer, merge};
-use puller_config::RegistryHost;
+use puller_config::{Document, RegistryHost};
 
 use self::cache::Cache;
 use self::fingerprint::Fingerprint;
@@ -53,55 +53,52 @@ pub struct Provided {
 
 impl Provided {
     fn lose(&mut self, source: &str, text: String) {
-        self.findings.push(Finding {
-            source: source.into(),
-            key: String::new(),
-            loss: Loss::Lost,
-            text,
-        });
+        self.findings
+            .push(Finding::new(source, "", Loss::Lost, text));
     }
 }
 
-/// `document` with what the node's plugins offer below it, and what they did. Only where `settings`
-/// name registries.
+/// `document` with what the node's plugins offer below it, where they offer anything, and what they
+/// did.
 #[must_use]
-pub fn add(settings: &Settings, document: DocumentText) -> (DocumentText, Contribution) {
+pub fn add(
+    settings: &Settings,
+    document: &DocumentText,
+) -> (Option<(DocumentText, Document)>, Contribution) {
     let Some(Provided {
         offers,
         asked,
-        findings,
+        mut findings,
     }) = provided(settings)
     else {
-        return (document, Contribution::default());
+        return (None, Contribution::default());
     };
-    let mut contribution = Contribution {
+    let mut merged = None;
+    let (mut exposed, mut decisions) = (Vec::new(), Vec::new());
+    if !offers.is_empty() {
+        match merge(document, &offers) {
+            Ok(result) => {
+                exposed = contribution::exposed(&result);
+                decisions = result.decisions;
+                merged = Some((result.text.into(), result.document));
+            }
+            // The document was valid before; its problems may name lines of what was added, so they
+            // are not repeated.
+            Err(_) => findings.push(Finding::new(
+                ALL,
+                "",
+                Loss::Lost,
+                "with their answers the document would not be valid; it is used without",
+            )),
+        }
+    }
+    let contribution = Contribution {
         asked,
-        decisions: Vec::new(),
+        decisions,
         findings,
-        exposed: Vec::new(),
+        exposed,
     };
-    if offers.is_empty() {
-        return (document, contribution);
-    }
-    match merge(&document, &offers) {
-        Ok(merged) => {
-            contribution.exposed = contribution::exposed(&merged);
-            contribution.decisions = merged.decisions;
-            (merged.text.into(), contribution)
-        }
-        // The document was valid before; its problems may name lines of what was added, so they are
-        // not repeated.
-        Err(_) => {
-            contribution.findings.push(Finding {
-                source: ALL.into(),
-                key: String::new(),
-                loss: Loss::Lost,
-                text: "with their answers the document would not be valid; it is used without"
-                    .into(),
-            });
-            (document, contribution)
-        }
-    }
+    (merged, contribution)
 }
 
 /// Forgets the kept answers that have expired; nothing where none are kept.
@@ -126,15 +123,19 @@ pub fn provided(settings: &Settings) -> Option<Provided> {
     };
     let hosts = &settings.credential_providers.registries;
     let plugins = usable(listed.list(), sources, &mut provided);
-    let questions = questions(&plugins, hosts, &mut provided);
-    answer(
-        settings,
-        &questions,
-        hosts,
-        deadline,
-        sources,
-        &mut provided,
-    );
+    let mut questions = questions(&plugins, hosts, sources, &mut provided);
+    if !questions.is_empty() {
+        let cache = Cache::open(&settings.run_root);
+        answer(&mut questions, sources, deadline, cache, &mut provided);
+    }
+    // The questions about one registry stand together.
+    for of_host in questions.chunk_by(|one, next| one.host == next.host) {
+        let answers: Vec<_> = of_host.iter().filter_map(Inquiry::answer).collect();
+        let (mut offers, mut findings) = offers(of_host[0].host, &answers);
+        provided.offers.append(&mut offers);
+        provided.findings.append(&mut findings);
+    }
+    provided.asked = questions.into_iter().map(Inquiry::into_asked).collect();
     Some(provided)
 }
 
@@ -174,17 +175,36 @@ fn usable<'a>(
     plugins
 }
 
-/// One plugin to be asked about one registry.
-struct Pending<'a> {
+/// One plugin that is asked about one registry, and what comes of it.
+struct Inquiry<'a> {
     plugin: &'a Plugin<'a>,
     host: &'a RegistryHost,
+    fingerprint: Fingerprint,
+    outcome: Outcome,
+    response: Option<Response>,
+}
+
+impl Inquiry<'_> {
+    /// The plugin's name with its answer, where there is one.
+    fn answer(&self) -> Option<(&str, &Response)> {
+        Some((self.plugin.provider.name.as_str(), self.response.as_ref()?))
+    }
+
+    fn into_asked(self) -> Asked {
+        Asked {
+            source: source(&self.plugin.provider.name),
+            host: self.host.clone(),
+            outcome: self.outcome,
+        }
+    }
 }
 
 fn questions<'a>(
     plugins: &'a [Plugin<'a>],
     hosts: &'a [RegistryHost],
+    sources: Sources<'_>,
     provided: &mut Provided,
-) -> Vec<Pending<'a>> {
+) -> Vec<Inquiry<'a>> {
     let mut pending = Vec::new();
     let mut told = BTreeSet::new();
     for host in hosts {
@@ -221,7 +241,13 @@ fn questions<'a>(
                 let text = "there are too many plugins for too many registries; it is not asked";
                 provided.findings.push(about(&source, host, text));
             } else {
-                pending.push(Pending { plugin, host });
+                pending.push(Inquiry {
+                    plugin,
+                    host,
+                    fingerprint: Fingerprint::of(provider, sources.bin_dir, &plugin.program),
+                    outcome: Outcome::Failed,
+                    response: None,
+                });
             }
         }
     }
@@ -229,88 +255,50 @@ fn questions<'a>(
 }
 
 fn about(source: &str, host: &RegistryHost, text: &str) -> Finding {
-    Finding {
-        source: source.into(),
-        key: host.to_string(),
-        loss: Loss::Lost,
-        text: text.into(),
-    }
+    Finding::new(source, &host.to_string(), Loss::Lost, text)
 }
 
-/// Answers `pending` from the cache, else by the plugins, and makes offers of it.
+/// Answers the questions from the cache, else by the plugins, all at once.
 fn answer(
-    settings: &Settings,
-    pending: &[Pending<'_>],
-    hosts: &[RegistryHost],
-    deadline: Instant,
+    questions: &mut [Inquiry<'_>],
     sources: Sources<'_>,
+    deadline: Instant,
+    mut cache: Option<Cache>,
     provided: &mut Provided,
 ) {
-    let mut cache = None;
-    let fingerprints: Vec<_> = pending
-        .iter()
-        .map(|one| Fingerprint::of(one.plugin.provider, sources.bin_dir, &one.plugin.program))
-        .collect();
-    let mut answers: Vec<Option<Response>> = Vec::with_capacity(pending.len());
-    let mut outcomes = Vec::with_capacity(pending.len());
-    if !pending.is_empty() {
-        cache = Cache::open(&settings.run_root);
-    }
-    for (one, fingerprint) in pending.iter().zip(&fingerprints) {
+    for one in &mut *questions {
         let version = one.plugin.provider.version;
-        let cached = cache
-            .as_ref()
-            .and_then(|cache| cache.find(fingerprint, one.host, version));
-        let left = cached.as_ref().map(|found| found.left);
-        outcomes.push(left.map_or(Outcome::Failed, |left| Outcome::Kept { left }));
-        answers.push(cached.map(|found| found.response));
+        let cache = cache.as_ref();
+        if let Some(found) = cache.and_then(|it| it.find(&one.fingerprint, one.host, version)) {
+            one.outcome = Outcome::Kept { left: found.left };
+            one.response = Some(found.response);
+        }
     }
-    let missing: Vec<usize> = (0..pending.len())
-        .filter(|&index| answers[index].is_none())
-        .collect();
-    let questions: Vec<_> = missing
+    let open = questions.iter_mut().filter(|one| one.response.is_none());
+    let mut open: Vec<_> = open.collect();
+    let asked: Vec<_> = open
         .iter()
-        .map(|&index| Question {
-            provider: pending[index].plugin.provider,
-            image: probe(pending[index].host),
+        .map(|one| Question {
+            provider: one.plugin.provider,
+            image: probe(one.host),
         })
         .collect();
-    for (index, result) in missing
-        .iter()
-        .zip(ask(sources.bin_dir, &questions, deadline))
-    {
-        let (one, fingerprint) = (&pending[*index], &fingerprints[*index]);
+    let results = ask(sources.bin_dir, &asked, deadline);
+    for (one, result) in open.iter_mut().zip(results) {
         let provider = one.plugin.provider;
         match result {
             Ok(answer) => {
-                let kept_for = cache.as_mut().and_then(|cache| {
-                    cache.keep(fingerprint, one.host, &answer, provider.default_cache)
-                });
-                outcomes[*index] = Outcome::Fresh { kept_for };
-                answers[*index] = Some(answer.response);
+                let cache = cache.as_mut();
+                let default = provider.default_cache;
+                let kept_for =
+                    cache.and_then(|it| it.keep(&one.fingerprint, one.host, &answer, default));
+                one.outcome = Outcome::Fresh { kept_for };
+                one.response = Some(answer.response);
             }
             Err(error) => {
                 let finding = about(&source(&provider.name), one.host, &error.to_string());
                 provided.findings.push(finding);
             }
         }
-    }
-    for (one, outcome) in pending.iter().zip(outcomes) {
-        provided.asked.push(Asked {
-            source: source(&one.plugin.provider.name),
-            host: one.host.clone(),
-            outcome,
-        });
-    }
-    for host in hosts {
-        let of_host: Vec<(&str, &Response)> = pending
-            .iter()
-            .zip(&answers)
-            .filter(|(one, _)| std::ptr::eq(one.host, host))
-            .filter_map(|(one, answer)| Some((one.plugin.provider.name.as_str(), answer.as_ref()?)))
-            .collect();
-        let (mut offers, mut findings) = offers(host, &of_host);
-        provided.offers.append(&mut offers);
-        provided.findings.append(&mut findings);
     }
 }

@@ -105,7 +105,8 @@ mod tests {
                 None,
             ),
             (
-                r#"{"ociVersion":"1.1","annotations":{"a":"b","io.katacontainers.config.runtime.imagepuller_config":"/x"}}"#,
+                r#"{"ociVersion":"1.1","annotations":{"a":"b",
+                "io.katacontainers.config.runtime.imagepuller_config":"/x"}}"#,
                 Some("/x"),
             ),
             (

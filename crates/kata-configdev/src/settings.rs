@@ -1,9 +1,11 @@
 //! The administrator's settings: one file, and the drop-ins beside it.
 
+mod at_line;
 mod credential_providers;
 mod drop_ins;
 mod effective;
 mod error;
+mod layer_file;
 mod qemu;
 mod text;
 
@@ -14,10 +16,9 @@ pub use credential_providers::{CredentialProviders, MAX_DEADLINE, MAX_REGISTRIES
 pub use effective::{Effective, Origin, Origins};
 pub use error::SettingsError;
 pub use qemu::Qemu;
-use serde::{Deserialize, Serialize};
 
 use crate::capacity::Capacity;
-use crate::host_file::HostFile;
+use crate::transport::Transport;
 
 /// Where the settings are unless [`SETTINGS_VARIABLE`] names another file.
 pub const DEFAULT_PATH: &str = "/etc/kata-configdev/config.toml";
@@ -29,9 +30,6 @@ pub const SETTINGS_VARIABLE: &str = "KATA_CONFIGDEV_CONFIG";
 
 /// Where Kata keeps what lives as long as a sandbox, unless the settings say otherwise.
 pub const DEFAULT_RUN_ROOT: &str = "/run";
-
-/// The longest settings file; far more than the keys need. Free to change.
-const MAX_SETTINGS_BYTES: usize = 64 << 10;
 
 /// What holds for every sandbox of the node. `docs/configuration.md` describes the keys.
 ///
@@ -67,36 +65,6 @@ impl Default for Settings {
             capacity: None,
             run_root: DEFAULT_RUN_ROOT.into(),
             credential_providers: CredentialProviders::default(),
-        }
-    }
-}
-
-/// How the image gets to the hypervisor.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum Transport {
-    /// A sealed anonymous file, handed over as a descriptor. Nothing to clean up.
-    #[default]
-    Memory,
-    /// A file below `/run` that goes away with `detach` or `sweep`.
-    File,
-    /// A read-only loop device over the sealed anonymous file; the kernel removes it with its last
-    /// user.
-    Loop,
-    /// A vhost-user device, served by a process of its own.
-    VhostUser,
-}
-
-impl Transport {
-    /// The transport's name in settings, arguments and output.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Memory => "memory",
-            Self::File => "file",
-            Self::Loop => "loop",
-            Self::VhostUser => "vhost-user",
         }
     }
 }
@@ -158,19 +126,6 @@ impl Settings {
     }
 }
 
-/// Reads and parses one settings file.
-fn read_layer(path: &Path, file: HostFile) -> Result<text::Layer, SettingsError> {
-    let text = file
-        .require_administered()
-        .and_then(|file| file.read(MAX_SETTINGS_BYTES))
-        .map_err(|fault| fault.at(path))?;
-    text::Layer::parse(&text).map_err(|(line, rule)| SettingsError::Text {
-        path: path.into(),
-        line,
-        rule,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -198,18 +153,5 @@ mod tests {
         Settings::check_text("document = \"/x\"\n").unwrap();
         let rule = Settings::check_text("\ndocument = \"x\"\n").unwrap_err();
         assert_eq!(rule, "line 2: document: not an absolute path");
-    }
-
-    #[test]
-    fn transports_have_one_name() {
-        for transport in [
-            Transport::Memory,
-            Transport::File,
-            Transport::Loop,
-            Transport::VhostUser,
-        ] {
-            let shown = serde_json::to_value(transport).unwrap();
-            assert_eq!(shown, transport.name());
-        }
     }
 }

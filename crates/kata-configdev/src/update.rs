@@ -4,12 +4,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use memory_disk::update::Client;
-use sha2::Sha256;
 use zeroize::Zeroizing;
 
 use crate::sandbox_id::SandboxId;
-use crate::settings::Transport;
 use crate::shared_image::{self, InPlace, OpenError, SharedImageError, socket};
+use crate::transport::Transport;
 use crate::{capacity, digest, exit};
 
 /// What was done.
@@ -194,7 +193,7 @@ pub fn update(
         path,
         size: image.len(),
         used,
-        sha256: digest::hex::<Sha256>(&image),
+        sha256: digest::sha256(&image),
         changed,
     })
 }

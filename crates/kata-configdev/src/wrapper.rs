@@ -9,13 +9,15 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use credential_sources::Finding;
+use foreign_text::one_line;
 
 use crate::disk::{Device, Disk};
 use crate::invocation::Invocation;
+use crate::sandbox_document::SandboxDocument;
 use crate::sandbox_id::SandboxId;
-use crate::sandbox_image::SandboxImage;
-use crate::settings::{Settings, Transport};
-use crate::{SandboxError, lines, shared_image};
+use crate::settings::Settings;
+use crate::transport::Transport;
+use crate::{SandboxError, shared_image};
 
 /// The program's name in its messages.
 pub const NAME: &str = "kata-configdev-qemu";
@@ -43,7 +45,7 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
         .unwrap_or_default();
     let line = format!("{NAME}: {sandbox}failed to {error}: {}", error.remedy());
     // Without a standard error the exit code is all that can be said.
-    let _ = writeln!(std::io::stderr(), "{}", lines::on_one_line(&line));
+    let _ = writeln!(std::io::stderr(), "{}", one_line(&line));
     ExitCode::from(error.exit_code())
 }
 
@@ -57,7 +59,7 @@ fn become_qemu(
     let mut warn = |warning: &Finding| {
         let sandbox = invocation.sandbox.as_deref().unwrap_or_default();
         let line = format!("{NAME}: sandbox {sandbox}: warning: {warning}");
-        let _ = writeln!(std::io::stderr(), "{}", lines::on_one_line(&line));
+        let _ = writeln!(std::io::stderr(), "{}", one_line(&line));
     };
     let disk = disk(&settings, invocation, Path::new("."), &mut warn)?;
     let Err(error) = execute(qemu, arguments, disk.as_ref());
@@ -114,7 +116,7 @@ pub fn disk(
     else {
         return Ok(None);
     };
-    let Some(chosen) = SandboxImage::choose(settings, bundle)? else {
+    let Some(chosen) = SandboxDocument::complete(settings, bundle)? else {
         return Ok(None);
     };
     chosen.warnings().iter().for_each(warn);

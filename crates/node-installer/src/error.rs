@@ -8,8 +8,7 @@ use credential_sources::merge::MergeError;
 use puller_config::Problems;
 
 use crate::HostPath;
-use crate::node::MAX_WRAPPER_BYTES;
-use crate::options::MAX_OPTIONS_BYTES;
+use crate::limits::{MAX_OPTIONS_BYTES, MAX_WRAPPER_BYTES};
 
 /// The exit codes of a program that ends with an [`Error`].
 pub mod exit {

@@ -14,6 +14,7 @@
 //! - [`options`]: what the administrator wants. `host_path`: a path on the node.
 //! - `secret`: what the kubelet mounted. `docker_config`: that in docker's form. `decryption_keys`:
 //!   that with keys of images. `document`: what a set's secrets make together.
+//! - [`limits`]: how much of anything is taken in.
 //! - `plan`: the files that follow from all that.
 //! - `node`: directories and files of the node, none reached through a link. `manifest`: which of
 //!   them are ours.
@@ -26,6 +27,7 @@ mod document;
 mod error;
 pub mod health;
 mod host_path;
+pub mod limits;
 pub mod log;
 mod manifest;
 mod node;

@@ -62,7 +62,7 @@ impl Manifest {
         Ok(Self {
             prefix: prefix.clone(),
             listed,
-            stored: text.as_deref().map(digest),
+            stored: text.as_deref().map(|text| digest(text)),
         })
     }
 

@@ -9,16 +9,16 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
+use foreign_text::bounded::{if_there, read_in};
+use foreign_text::hex;
 use linux_sys::rooted::Root;
 use rustix::fs::{AtFlags, Mode, OFlags, fchmod, fsync, mkdirat, openat, renameat, unlinkat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
+use zeroize::Zeroizing;
 
+use crate::limits::MAX_WRAPPER_BYTES;
 use crate::{Error, HostPath};
-
-/// The largest wrapper; a static program has a few MiB. Larger files are never ours. Free to
-/// change.
-pub(crate) const MAX_WRAPPER_BYTES: usize = 64 << 20;
 
 /// The node's directories as they are mounted in the container.
 #[derive(Debug)]
@@ -179,19 +179,8 @@ impl Directory {
     }
 
     /// Reads the file `name` of at most `limit` bytes; `None` if it is not there.
-    pub(crate) fn read(&self, name: &str, limit: usize) -> io::Result<Option<Vec<u8>>> {
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file: File = match openat(&self.file, name, flags, Mode::empty()) {
-            Ok(file) => file.into(),
-            Err(Errno::NOENT) => return Ok(None),
-            Err(errno) => return Err(errno.into()),
-        };
-        let mut content = Vec::new();
-        file.take(limit as u64 + 1).read_to_end(&mut content)?;
-        if content.len() > limit {
-            return Err(io::Error::other(format!("it has more than {limit} bytes")));
-        }
-        Ok(Some(content))
+    pub(crate) fn read(&self, name: &str, limit: usize) -> io::Result<Option<Zeroizing<Vec<u8>>>> {
+        Ok(if_there(read_in(&self.file, name, limit))?)
     }
 
     /// Gives `name` the content and the mode, entirely or not at all.
@@ -270,7 +259,7 @@ fn digest_of(file: File) -> io::Result<Option<String>> {
     let mut hash = Sha256::new();
     let mut content = file.take(MAX_WRAPPER_BYTES as u64 + 1);
     let length = io::copy(&mut content, &mut Hashing(&mut hash))?;
-    Ok((length <= MAX_WRAPPER_BYTES as u64).then(|| hex(&hash.finalize())))
+    Ok((length <= MAX_WRAPPER_BYTES as u64).then(|| hex::encode(&hash.finalize())))
 }
 
 struct Hashing<'a>(&'a mut Sha256);
@@ -288,11 +277,7 @@ impl Write for Hashing<'_> {
 
 /// The SHA-256 of `bytes` in hexadecimal.
 pub(crate) fn digest(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(&Sha256::digest(bytes))
 }
 
 fn failed(action: &'static str, path: &HostPath, source: io::Error) -> Error {

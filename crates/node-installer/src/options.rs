@@ -1,29 +1,17 @@
 //! What the administrator wants on the node: the installer's configuration file.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use foreign_text::bounded::{ReadError, read_path};
+use foreign_text::position::line_of;
 use serde::Deserialize;
 
+use crate::limits::{
+    MAX_DECRYPTION_SECRETS, MAX_DOCKER_CONFIGS, MAX_HANDLERS, MAX_OPTIONS_BYTES, MAX_SETS,
+};
 use crate::{Error, HostPath, plan};
-
-/// The longest configuration file; far more than [`MAX_SETS`] sets need. Free to change.
-pub const MAX_OPTIONS_BYTES: usize = 256 << 10;
-
-/// The most sets; a node has one runtime class or a few. Free to change.
-pub const MAX_SETS: usize = 64;
-
-/// The most handlers of one set; Kata has some twenty. Free to change.
-pub const MAX_HANDLERS: usize = 64;
-
-/// The most docker configurations of one set: what one pass has in memory. Free to change.
-pub const MAX_DOCKER_CONFIGS: usize = 16;
-
-/// The most secrets with decryption keys of one set: what one pass has in memory. Free to change.
-pub const MAX_DECRYPTION_SECRETS: usize = 16;
 
 /// The longest name of a set and of a secret's key: Kubernetes' own limit for keys.
 const MAX_NAME_BYTES: usize = 253;
@@ -107,19 +95,13 @@ impl Options {
         path: &Path,
         check_settings: impl Fn(&str) -> Result<(), String>,
     ) -> Result<Self, Error> {
-        let mut text = Vec::new();
-        File::open(path)
-            .and_then(|file| {
-                file.take(MAX_OPTIONS_BYTES as u64 + 1)
-                    .read_to_end(&mut text)
-            })
-            .map_err(|source| Error::OptionsFile {
+        let text = read_path(path, MAX_OPTIONS_BYTES).map_err(|error| match error {
+            ReadError::TooLong { .. } => Error::OptionsLength { path: path.into() },
+            other => Error::OptionsFile {
                 path: path.into(),
-                source,
-            })?;
-        if text.len() > MAX_OPTIONS_BYTES {
-            return Err(Error::OptionsLength { path: path.into() });
-        }
+                source: other.into(),
+            },
+        })?;
         Self::parse(&text, check_settings)
     }
 
@@ -253,14 +235,6 @@ fn is_name(text: &str) -> bool {
         && text.len() <= MAX_NAME_BYTES
         && !text.starts_with('.')
         && text.bytes().all(known)
-}
-
-fn line_of(text: &[u8], offset: usize) -> usize {
-    1 + text
-        .iter()
-        .take(offset)
-        .filter(|byte| **byte == b'\n')
-        .count()
 }
 
 #[cfg(test)]

@@ -1,18 +1,19 @@
 //! From the plan to the node: one pass that changes what is not as it should be, and nothing else.
 
 use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
+use foreign_text::bounded::{ReadError, read_path};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::geteuid;
 use tracing::info;
 use zeroize::Zeroizing;
 
+use crate::limits::MAX_WRAPPER_BYTES;
 use crate::manifest::Manifest;
-use crate::node::{Directory, Found, MAX_WRAPPER_BYTES, Node, digest};
+use crate::node::{Directory, Found, Node, digest};
 use crate::plan::{self, Wanted};
 use crate::{Error, HostPath, Options, document};
 
@@ -326,21 +327,15 @@ fn not_ours(file: &Wanted) -> Error {
 }
 
 fn read_wrapper(options: &Options) -> Result<Zeroizing<Vec<u8>>, Error> {
-    let path = &options.wrapper;
-    let mut content = Vec::new();
-    File::open(path)
-        .and_then(|file| {
-            file.take(MAX_WRAPPER_BYTES as u64 + 1)
-                .read_to_end(&mut content)
-        })
-        .map_err(|source| Error::Wrapper {
-            path: path.clone(),
-            source,
-        })?;
-    if content.is_empty() || content.len() > MAX_WRAPPER_BYTES {
-        return Err(Error::WrapperLength { path: path.clone() });
+    let path = || options.wrapper.clone();
+    match read_path(&options.wrapper, MAX_WRAPPER_BYTES) {
+        Ok(content) if !content.is_empty() => Ok(content),
+        Ok(_) | Err(ReadError::TooLong { .. }) => Err(Error::WrapperLength { path: path() }),
+        Err(error) => Err(Error::Wrapper {
+            path: path(),
+            source: error.into(),
+        }),
     }
-    Ok(content.into())
 }
 
 /// Keeps other installers with the same prefix away until the answer is dropped.

@@ -4,13 +4,13 @@
 //! which the keys' own links lead through: opening a key once gives one version of it, never a
 //! mixture. The mount is the kubelet's, so that links are followed.
 
-use std::fs::{File, read_dir};
-use std::io::{self, Read};
+use std::fs::read_dir;
+use std::io;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags, open};
+use foreign_text::bounded::{ReadError, if_there, read_path};
 use zeroize::Zeroizing;
 
 /// How many other keys are named in a message.
@@ -43,19 +43,18 @@ impl Secret {
 
 /// Reads a file of at most `limit` bytes; `None` if it is not there.
 pub(crate) fn read_file(path: &Path, limit: usize) -> io::Result<Option<Zeroizing<Vec<u8>>>> {
-    // A FIFO must not hang the reader; on regular files O_NONBLOCK has no effect.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-    let opened = look_up(path, || Ok(open(path, flags, Mode::empty())?.into()))?;
-    opened.map(|file| read_bounded(file, limit)).transpose()
+    look_up(path, || read_path(path, limit))
 }
 
-/// Opens the key at `path`, with a fresh lookup as long as there is a key that leads nowhere;
+/// Reads the key at `path`, with a fresh lookup as long as there is a key that leads nowhere;
 /// `None` if there is none.
-fn look_up(path: &Path, mut open: impl FnMut() -> io::Result<File>) -> io::Result<Option<File>> {
+fn look_up<T>(
+    path: &Path,
+    mut read: impl FnMut() -> Result<T, ReadError>,
+) -> io::Result<Option<T>> {
     for attempt in 1..=LOOKUPS {
-        match open() {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            opened => return opened.map(Some),
+        if let Some(found) = if_there(read())? {
+            return Ok(Some(found));
         }
         // The old version may have been deleted while this lookup was on its way through it. Only
         // the key's own link says whether there is a key: the kubelet keeps it as long as there is.
@@ -65,25 +64,6 @@ fn look_up(path: &Path, mut open: impl FnMut() -> io::Result<File>) -> io::Resul
         sleep(LOOKUP_PAUSE);
     }
     Ok(None)
-}
-
-fn read_bounded(file: File, limit: usize) -> io::Result<Zeroizing<Vec<u8>>> {
-    let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
-    }
-    // One byte more than allowed, reserved at once: a vector that grows leaves copies in freed
-    // memory.
-    let most = limit + 1;
-    let size =
-        usize::try_from(metadata.len()).map_or(most, |size| most.min(size.saturating_add(1)));
-    let mut text = Zeroizing::new(Vec::with_capacity(size));
-    file.take(most as u64).read_to_end(&mut text)?;
-    if text.len() == most {
-        let rule = format!("it has more than {limit} bytes");
-        return Err(io::Error::other(rule));
-    }
-    Ok(text)
 }
 
 /// The keys in the directory `secret`; none where it cannot be read, because they only serve a
@@ -104,9 +84,9 @@ fn other_keys(secret: &Path) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     use std::os::unix::fs::symlink;
+
+    use super::*;
 
     #[test]
     fn an_exchange_is_no_absence() {
@@ -119,9 +99,9 @@ mod tests {
         let opened = look_up(&key, || {
             if exchanges > 0 {
                 exchanges -= 1;
-                return Err(io::ErrorKind::NotFound.into());
+                return Err(ReadError::NotThere(io::ErrorKind::NotFound.into()));
             }
-            File::open("/dev/null")
+            Ok(())
         });
         assert!(opened.unwrap().is_some());
     }

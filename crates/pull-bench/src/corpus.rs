@@ -132,14 +132,9 @@ fn image(name: &str, format: Format) -> Result<Image> {
         .into_iter()
         .map(|plain| layer(plain, format))
         .collect::<Result<Vec<_>>>()?;
-    let diff_ids: Vec<&str> = layers
-        .iter()
-        .map(|layer| layer.facts.diff_id.as_str())
-        .collect();
     let config = serde_json::to_vec(&json!({
-        "architecture": "amd64", "os": "linux", "config": {"Cmd": ["/bin/sh"]},
-        "created": "2023-11-14T22:13:20Z",
-        "rootfs": {"type": "layers", "diff_ids": diff_ids},
+        "architecture": "amd64", "os": "linux", "config": {"Cmd": ["/bin/sh"]}, "created": "2023-11-14T22:13:20Z",
+        "rootfs": {"type": "layers", "diff_ids": layers.iter().map(|layer| &layer.facts.diff_id).collect::<Vec<_>>()},
     }))?;
     let descriptors: Vec<Value> = layers
         .iter()
@@ -152,12 +147,8 @@ fn image(name: &str, format: Format) -> Result<Image> {
         })
         .collect();
     let manifest = serde_json::to_vec(&json!({
-        "schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
-        "layers": descriptors,
-        "config": {
-            "mediaType": "application/vnd.oci.image.config.v1+json",
-            "digest": digest(&config), "size": config.len(),
-        },
+        "schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "layers": descriptors,
+        "config": {"mediaType": "application/vnd.oci.image.config.v1+json", "digest": digest(&config), "size": config.len()},
     }))?;
     Ok(Image {
         name: name.to_owned(),
@@ -308,8 +299,7 @@ fn write_layout(image: &Image, layout: &Path) -> Result<()> {
         r#"{"imageLayoutVersion":"1.0.0"}"#,
     )?;
     let index = json!({"schemaVersion": 2, "manifests": [{
-        "mediaType": "application/vnd.oci.image.manifest.v1+json", "digest": image.digest,
-        "size": image.manifest.len(),
+        "mediaType": "application/vnd.oci.image.manifest.v1+json", "digest": image.digest, "size": image.manifest.len(),
     }]});
     fs::write(layout.join("index.json"), index.to_string())?;
     Ok(())

@@ -165,10 +165,7 @@ fn disks(sandbox: &Sandbox, list: &mut Arguments) {
         list.pair(
             "-device",
             match number % 3 {
-                0 => format!(
-                    "virtio-blk-pci,disable-modern=false,drive={id},config-wce=off,share-rw=on,\
-                     serial={id}"
-                ),
+                0 => format!("virtio-blk-pci,disable-modern=false,drive={id},config-wce=off,share-rw=on,serial={id}"),
                 1 => format!("scsi-hd,drive={id},bus=scsi0.0"),
                 _ => format!("nvme,drive={id},serial={id}"),
             },

@@ -1,5 +1,5 @@
-//! Real proxies: Debian's `squid`, `tinyproxy` and `microsocks`, with a password. Certain names
-//! mean this machine to them and to no other program.
+//! Real proxies: Debian's `squid`, `tinyproxy` and `microsocks`, with a password. Certain names mean
+//! this machine to them and to no other program.
 
 use std::fs::{self, Permissions};
 use std::net::TcpStream;

@@ -41,8 +41,8 @@ impl Qmp {
         )?;
         self.execute(
             "device_add",
-            json!({"driver": "virtio-blk-pci", "id": format!("{serial}-disk"), "drive": serial,
-                "serial": serial, "bus": bus, "disable-legacy": "on"}),
+            json!({"driver": "virtio-blk-pci", "id": format!("{serial}-disk"), "drive": serial, "serial": serial,
+                "bus": bus, "disable-legacy": "on"}),
         )
     }
 

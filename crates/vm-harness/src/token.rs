@@ -7,7 +7,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use serde_json::json;
 
 use crate::Scratch;
 use crate::process::{run_checked, run_with_input};
@@ -67,13 +66,13 @@ impl TokenSigner {
         let pem = fs::read_to_string(self.certificate())?;
         let certificate: String = pem.lines().filter(|line| !line.starts_with('-')).collect();
         let header = format!(r#"{{"typ":"JWT","alg":"RS256","x5c":["{certificate}"]}}"#);
-        let claims = json!({
-            "iss": ISSUER, "aud": SERVICE, "sub": "puller", "jti": "1",
-            "iat": now, "nbf": now - 600, "exp": seconds(end - LEEWAY)?,
-            "access": [{"type": "repository", "name": repository, "actions": ["pull"]}],
-        });
+        let claims = format!(
+            r#"{{"iss":"{ISSUER}","aud":"{SERVICE}","sub":"puller","jti":"1","iat":{now},"nbf":{},"exp":{},"access":[{{"type":"repository","name":"{repository}","actions":["pull"]}}]}}"#,
+            now - 600,
+            seconds(end - LEEWAY)?,
+        );
         let part = |text: String| URL_SAFE_NO_PAD.encode(text);
-        let signed = format!("{}.{}", part(header), part(claims.to_string()));
+        let signed = format!("{}.{}", part(header), part(claims));
         let input = self.scratch.write("token.signed", &signed)?;
         let key = self.scratch.path().join("token.key");
         let key = key.to_str().context("a path that is not UTF-8")?;

@@ -34,12 +34,12 @@ struct Tokens {
     /// The value of `Authorization` that gets a token.
     authorization: String,
     /// Also lets in one request at a time: the signer writes a file of one name.
-    issued: Mutex<Issued>,
+    given: Mutex<Given>,
 }
 
-/// What the server issued so far.
+/// What came of the requests so far.
 #[derive(Clone, Debug, Default)]
-pub struct Issued {
+pub struct Given {
     /// The scopes that tokens were given for.
     pub scopes: Vec<String>,
     /// The tokens.
@@ -63,7 +63,7 @@ impl TokenServer {
         let tokens = Arc::new(Tokens {
             signer: TokenSigner::new(scratch)?,
             authorization: format!("Basic {login}"),
-            issued: Mutex::default(),
+            given: Mutex::default(),
         });
         let (giving, tls) = (tokens.clone(), authority.server_config(&[name])?);
         let answer = move |request: &Request| giving.answer(request);
@@ -99,11 +99,11 @@ impl TokenServer {
         self.server.requests()
     }
 
-    /// What it issued so far.
+    /// What it gave so far.
     #[must_use]
-    pub fn issued(&self) -> Issued {
-        let issued = self.tokens.issued.lock();
-        issued.unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn given(&self) -> Given {
+        let given = self.tokens.given.lock();
+        given.unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -119,14 +119,14 @@ impl Tokens {
         let Some((scope, repository)) = asked_scope(request).filter(|_| is_known) else {
             return head("401 Unauthorized", "");
         };
-        let mut issued = self.issued.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         let end = SystemTime::now() + LIFETIME;
         let token = match self.signer.sign(&repository, end) {
             Ok(token) => token,
             Err(_) => return head("500 No Token", ""),
         };
-        issued.scopes.push(scope);
-        issued.tokens.push(token.clone());
+        given.scopes.push(scope);
+        given.tokens.push(token.clone());
         let member = if is_refresh { "access_token" } else { "token" };
         ok(&json!({member: token, "expires_in": LIFETIME.as_secs()}).to_string())
     }

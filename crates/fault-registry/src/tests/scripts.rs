@@ -42,14 +42,10 @@ fn scripts_are_json() {
             "login": {"username": "u", "password": "p", "token": "t"},
             "connections": [{"first": 1, "last": 1, "how": "reset"}],
             "rules": [
-                {"what": {"layer": 0}, "method": "GET", "last": 1,
-                    "do": [{"cut": {"at": {"body": 1000}, "how": "close"}}]},
-                {"what": "any", "before-login": true,
-                    "do": ["schema1", {"http2": {"go-away": {"code": 0, "after": 0}}}]},
-                {"what": {"path": "/x"},
-                    "do": [{"body": "endless"}, {"interim": null}, {"range": "other-start"}]},
-                {"what": "token",
-                    "do": [{"status": {"code": 500}}, {"header": {"name": "A", "value": null}}]}
+                {"what": {"layer": 0}, "method": "GET", "last": 1, "do": [{"cut": {"at": {"body": 1000}, "how": "close"}}]},
+                {"what": "any", "before-login": true, "do": ["schema1", {"http2": {"go-away": {"code": 0, "after": 0}}}]},
+                {"what": {"path": "/x"}, "do": [{"body": "endless"}, {"interim": null}, {"range": "other-start"}]},
+                {"what": "token", "do": [{"status": {"code": 500}}, {"header": {"name": "A", "value": null}}]}
             ]
         }"#,
     )

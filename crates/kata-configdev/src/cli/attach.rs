@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use credential_sources::Finding;
+use foreign_text::one_line;
 use serde::Serialize;
 
 use super::NAME;
@@ -15,9 +16,9 @@ use super::config::SettingsFile;
 use crate::attach::{Attached, Carrier, Request, attach, detach};
 use crate::capacity::Capacity;
 use crate::cli::{CommandError, UsageError};
-use crate::lines;
 use crate::sandbox_id::SandboxId;
-use crate::settings::{Settings, Transport};
+use crate::settings::Settings;
+use crate::transport::Transport;
 
 /// Packs the document of a sandbox and prints what a block device for it needs, as JSON.
 ///
@@ -86,7 +87,7 @@ pub struct Arguments {
 
 impl ValueEnum for Transport {
     fn value_variants<'a>() -> &'a [Self] {
-        &[Self::Memory, Self::File, Self::Loop, Self::VhostUser]
+        &Self::ALL
     }
 
     fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
@@ -167,7 +168,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
 fn warn(sandbox: &SandboxId, warnings: &[Finding]) {
     for warning in warnings {
         let line = format!("{NAME}: sandbox {sandbox}: warning: {warning}");
-        let _ = writeln!(std::io::stderr(), "{}", lines::on_one_line(&line));
+        let _ = writeln!(std::io::stderr(), "{}", one_line(&line));
     }
 }
 

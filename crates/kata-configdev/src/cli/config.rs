@@ -1,16 +1,16 @@
 //! `kata-configdev config`.
 
-use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use foreign_text::one_line;
 use serde::{Serialize, Serializer};
+use serde_json::{Map, Value, json};
 
-use crate::capacity::Capacity;
 use crate::cli::CommandError;
 use crate::providers::ListingFault;
-use crate::settings::{Effective, Origin, Settings};
+use crate::settings::{Effective, Origin, Origins, Qemu, Settings};
 use crate::{choice, document_pattern, providers};
 
 /// Shows the settings that hold on this node, and where each value came from.
@@ -51,47 +51,6 @@ impl SettingsFile {
     }
 }
 
-/// The settings, as `--json` prints them.
-#[derive(Serialize)]
-#[serde(rename_all = "kebab-case")]
-struct Report<'a> {
-    files: &'a [PathBuf],
-    qemu: BTreeMap<&'a str, Value<'a, &'a Path>>,
-    document: DocumentReport<'a>,
-    annotation_allow: Value<'a, &'a [PathBuf]>,
-    transport: Value<'a, &'static str>,
-    capacity: Value<'a, Option<Capacity>>,
-    run_root: Value<'a, &'a Path>,
-    credential_providers: ProvidersReport<'a>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "kebab-case")]
-struct ProvidersReport<'a> {
-    config: Value<'a, Option<&'a Path>>,
-    bin_dir: Value<'a, Option<&'a Path>>,
-    registries: Value<'a, Vec<String>>,
-    deadline_secs: Value<'a, u64>,
-    /// The names of the plugins that the configuration has now; `None` where none is asked or it
-    /// cannot be used.
-    plugins: Option<Vec<String>>,
-}
-
-#[derive(Serialize)]
-struct Value<'a, T> {
-    value: T,
-    source: &'a Origin,
-}
-
-#[derive(Serialize)]
-struct DocumentReport<'a> {
-    value: Option<&'a Path>,
-    source: &'a Origin,
-    /// The file that a sandbox would get now; `None` where there is none, or a pattern does not
-    /// match one file.
-    file: Option<PathBuf>,
-}
-
 /// As an object with path and line; `null` for what is built in.
 impl Serialize for Origin {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -112,19 +71,15 @@ impl Serialize for Origin {
 /// everything was printed.
 pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
     let effective = Effective::load(&arguments.settings.path())?;
-    let found = effective
-        .settings
-        .document
-        .as_deref()
-        .map(choice::resolve)
-        .transpose();
-    let file = found.as_ref().ok().cloned().flatten();
+    let document = effective.settings.document.as_deref();
+    let found = document.map(choice::resolve).transpose();
     let listed = plugins(&effective.settings).transpose();
-    let plugins = listed.as_ref().ok().cloned().flatten();
+    let file = found.as_ref().map_or(None, Option::as_deref);
+    let plugins = listed.as_ref().map_or(None, Option::as_deref);
     if arguments.json {
-        super::print_json(out, &Report::of(&effective, file, plugins))?;
+        super::print_json(out, &report(&effective, file, plugins))?;
     } else {
-        print(&effective, file.as_deref(), plugins.as_deref(), out)?;
+        print(&effective, file, plugins, out)?;
     }
     found?;
     listed?;
@@ -142,185 +97,140 @@ fn plugins(settings: &Settings) -> Option<Result<Vec<String>, ListingFault>> {
     Some(names)
 }
 
-impl<'a> Report<'a> {
-    fn of(effective: &'a Effective, file: Option<PathBuf>, plugins: Option<Vec<String>>) -> Self {
-        let Effective {
-            settings,
-            files,
-            origins,
-        } = effective;
-        Self {
-            files,
-            qemu: binaries(effective)
-                .map(|(machine, value, source)| (machine, Value { value, source }))
-                .collect(),
-            document: DocumentReport {
-                value: settings.document.as_deref(),
-                source: &origins.document,
-                file,
-            },
-            annotation_allow: Value {
-                value: &settings.annotation_allow,
-                source: &origins.annotation_allow,
-            },
-            transport: Value {
-                value: settings.transport.name(),
-                source: &origins.transport,
-            },
-            capacity: Value {
-                value: settings.capacity,
-                source: &origins.capacity,
-            },
-            run_root: Value {
-                value: &settings.run_root,
-                source: &origins.run_root,
-            },
-            credential_providers: ProvidersReport::of(effective, plugins),
-        }
-    }
-}
-
-impl<'a> ProvidersReport<'a> {
-    fn of(effective: &'a Effective, plugins: Option<Vec<String>>) -> Self {
-        let providers = &effective.settings.credential_providers;
-        let origins = &effective.origins.credential_providers;
-        Self {
-            config: Value {
-                value: providers.config.as_deref(),
-                source: &origins.config,
-            },
-            bin_dir: Value {
-                value: providers.bin_dir.as_deref(),
-                source: &origins.bin_dir,
-            },
-            registries: Value {
-                value: providers
-                    .registries
-                    .iter()
-                    .map(ToString::to_string)
-                    .collect(),
-                source: &origins.registries,
-            },
-            deadline_secs: Value {
-                value: providers.deadline.as_secs(),
-                source: &origins.deadline,
-            },
-            plugins,
-        }
-    }
-}
-
-/// The QEMU binaries by machine type, with their origins.
-fn binaries(effective: &Effective) -> impl Iterator<Item = (&str, &Path, &Origin)> {
-    let qemu = &effective.settings.qemu;
-    effective.origins.qemu.iter().map(|(machine, origin)| {
-        let path = qemu.by_machine.get(machine).unwrap_or(&qemu.default);
-        (machine.as_str(), path.as_path(), origin)
+/// The settings, as `--json` prints them.
+fn report(effective: &Effective, file: Option<&Path>, plugins: Option<&[String]>) -> Value {
+    let Effective {
+        settings, origins, ..
+    } = effective;
+    let providers = &settings.credential_providers;
+    let value = |key: &str, value: Value| json!({"value": value, "source": origins.of(key)});
+    let of_providers = |key, found| value(&format!("credential-providers.{key}"), found);
+    let qemu = binaries(settings).map(|(machine, path)| {
+        (
+            machine.into(),
+            value(&format!("qemu.{machine}"), json!(path)),
+        )
+    });
+    json!({
+        "files": effective.files,
+        "qemu": qemu.collect::<Map<_, _>>(),
+        "document": {
+            "value": settings.document,
+            "source": origins.of("document"),
+            // The file that a sandbox would get now, if there is exactly one.
+            "file": file,
+        },
+        "annotation-allow": value("annotation-allow", json!(settings.annotation_allow)),
+        "transport": value("transport", json!(settings.transport)),
+        "capacity": value("capacity", json!(settings.capacity)),
+        "run-root": value("run-root", json!(settings.run_root)),
+        "credential-providers": {
+            "config": of_providers("config", json!(providers.config)),
+            "bin-dir": of_providers("bin-dir", json!(providers.bin_dir)),
+            "registries": of_providers("registries", json!(registries(settings))),
+            "deadline-secs": of_providers("deadline-secs", json!(providers.deadline.as_secs())),
+            "plugins": plugins,
+        },
     })
 }
 
+/// The QEMU binaries by machine type.
+fn binaries(settings: &Settings) -> impl Iterator<Item = (&str, &PathBuf)> {
+    let Qemu {
+        default,
+        by_machine,
+    } = &settings.qemu;
+    let of_machines = by_machine.iter().map(|(name, path)| (name.as_str(), path));
+    std::iter::once(("default", default)).chain(of_machines)
+}
+
+fn registries(settings: &Settings) -> Vec<String> {
+    let registries = &settings.credential_providers.registries;
+    registries.iter().map(ToString::to_string).collect()
+}
+
+/// Prints the settings as a settings file.
 fn print(
     effective: &Effective,
     file: Option<&Path>,
     plugins: Option<&[String]>,
     out: &mut impl Write,
-) -> Result<(), CommandError> {
+) -> io::Result<()> {
     let Effective {
         settings,
         files,
         origins,
     } = effective;
+    let mut text = SettingsText {
+        out,
+        origins,
+        table: String::new(),
+    };
     for path in files {
-        comment(out, &path.display().to_string())?;
+        text.comment(&path.display().to_string())?;
     }
     match &settings.document {
         Some(document) => {
-            line(out, "document", &quoted(document), &origins.document)?;
+            text.line("document", document)?;
             if document_pattern::is_pattern(document) {
                 let file = file.map_or("no single file".into(), |file| file.display().to_string());
-                comment(out, &format!("matches {file}"))?;
+                text.comment(&format!("matches {file}"))?;
             }
         }
-        None => writeln!(
-            out,
-            "# document: none, so sandboxes without the annotation get no disk"
-        )?,
+        None => text.comment("document: none, so sandboxes without the annotation get no disk")?,
     }
-    let allowed: Vec<String> = settings
-        .annotation_allow
-        .iter()
-        .map(|path| quoted(path))
-        .collect();
-    let allowed = format!("[{}]", allowed.join(", "));
-    line(out, "annotation-allow", &allowed, &origins.annotation_allow)?;
-    let transport = format!("\"{}\"", settings.transport.name());
-    line(out, "transport", &transport, &origins.transport)?;
+    text.line("annotation-allow", &settings.annotation_allow)?;
+    text.line("transport", &settings.transport)?;
     match settings.capacity {
-        Some(capacity) => line(
-            out,
-            "capacity",
-            &capacity.bytes().to_string(),
-            &origins.capacity,
-        )?,
-        None => writeln!(out, "# capacity: what the transport has by itself")?,
+        Some(capacity) => text.line("capacity", &capacity)?,
+        None => text.comment("capacity: what the transport has by itself")?,
     }
-    line(
-        out,
-        "run-root",
-        &quoted(&settings.run_root),
-        &origins.run_root,
-    )?;
-    writeln!(out, "\n[qemu]")?;
-    for (machine, path, origin) in binaries(effective) {
-        line(out, machine, &quoted(path), origin)?;
+    text.line("run-root", &settings.run_root)?;
+    text.begin("qemu")?;
+    for (machine, path) in binaries(settings) {
+        text.line(machine, path)?;
     }
-    print_providers(effective, plugins, out)
-}
-
-fn print_providers(
-    effective: &Effective,
-    plugins: Option<&[String]>,
-    out: &mut impl Write,
-) -> Result<(), CommandError> {
-    let providers = &effective.settings.credential_providers;
-    let origins = &effective.origins.credential_providers;
-    writeln!(out, "\n[credential-providers]")?;
-    for (key, path, origin) in [
-        ("config", &providers.config, &origins.config),
-        ("bin-dir", &providers.bin_dir, &origins.bin_dir),
+    text.begin("credential-providers")?;
+    let providers = &settings.credential_providers;
+    for (key, path) in [
+        ("config", &providers.config),
+        ("bin-dir", &providers.bin_dir),
     ] {
         match path {
-            Some(path) => line(out, key, &quoted(path), origin)?,
-            None => writeln!(out, "# {key}: none")?,
+            Some(path) => text.line(key, path)?,
+            None => text.comment(&format!("{key}: none"))?,
         }
     }
     if let Some(plugins) = plugins {
-        comment(out, &format!("names {}", plugins.join(", ")))?;
+        text.comment(&format!("names {}", plugins.join(", ")))?;
     }
-    // Hosts hold nothing that a text of TOML would have to escape.
-    let registries: Vec<_> = providers
-        .registries
-        .iter()
-        .map(|host| format!("\"{host}\""))
-        .collect();
-    let registries = format!("[{}]", registries.join(", "));
-    line(out, "registries", &registries, &origins.registries)?;
-    let seconds = providers.deadline.as_secs().to_string();
-    line(out, "deadline-secs", &seconds, &origins.deadline)
+    text.line("registries", &registries(settings))?;
+    text.line("deadline-secs", &providers.deadline.as_secs())
 }
 
-fn comment(out: &mut impl Write, text: &str) -> Result<(), CommandError> {
-    // As in `line`.
-    Ok(writeln!(out, "# {}", crate::lines::on_one_line(text))?)
+/// A settings file that is being printed. A path may hold what would be a line of its own, so that
+/// each line is made one.
+struct SettingsText<'a, W> {
+    out: &'a mut W,
+    origins: &'a Origins,
+    /// The table that the lines belong to, with a dot behind it.
+    table: String,
 }
 
-fn line(out: &mut impl Write, key: &str, value: &str, origin: &Origin) -> Result<(), CommandError> {
-    // A path may hold what would be a line of its own.
-    let text = format!("{key} = {value} # {origin}");
-    Ok(writeln!(out, "{}", crate::lines::on_one_line(&text))?)
-}
+impl<W: Write> SettingsText<'_, W> {
+    fn begin(&mut self, table: &str) -> io::Result<()> {
+        self.table = format!("{table}.");
+        writeln!(self.out, "\n[{table}]")
+    }
 
-/// A path as TOML writes it. Paths of settings are text, because TOML is.
-fn quoted(path: &Path) -> String {
-    toml::Value::from(path.to_string_lossy().into_owned()).to_string()
+    fn comment(&mut self, text: &str) -> io::Result<()> {
+        writeln!(self.out, "# {}", one_line(text))
+    }
+
+    fn line(&mut self, key: &str, value: &impl Serialize) -> io::Result<()> {
+        let origin = self.origins.of(&format!("{}{key}", self.table));
+        let value = toml::Value::try_from(value).map_err(io::Error::other)?;
+        let text = format!("{key} = {value} # {origin}");
+        writeln!(self.out, "{}", one_line(&text))
+    }
 }

@@ -9,14 +9,14 @@ use clap::Args;
 use credential_sources::kubelet::protocol::{
     CacheKeyType, MAX_MESSAGE_BYTES, Pair, Request, Response,
 };
+use foreign_text::bounded::read_stream;
 use puller_config::{Credentials, Document, Match, Registries, Registry, RegistryHost};
 use zeroize::Zeroizing;
 
 use super::config::SettingsFile;
 use crate::SandboxError;
-use crate::choice::Choice;
+use crate::choice::{self, DocumentFile};
 use crate::cli::CommandError;
-use crate::host_file::read_bounded;
 use crate::settings::Settings;
 
 /// Answers the kubelet as one of its credential-provider plugins, from the document of this node.
@@ -61,8 +61,8 @@ pub struct Arguments {
 /// Reads the question and prints the answer.
 pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
     let refused = |rule: &dyn std::fmt::Display| CommandError::ProviderRequest(rule.to_string());
-    let text = read_bounded(io::stdin().lock(), MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES)
-        .map_err(|fault| refused(&fault))?;
+    let text =
+        read_stream(io::stdin().lock(), MAX_MESSAGE_BYTES).map_err(|fault| refused(&fault))?;
     let request = Request::parse(&text).map_err(|error| refused(&error))?;
     let registries = registries(arguments)?;
     let response = answer(&request.image, &registries);
@@ -78,7 +78,7 @@ fn registries(arguments: &Arguments) -> Result<Registries, CommandError> {
         },
         None => Settings::load(&arguments.settings.path())?,
     };
-    let Some(Choice { path, text }) = Choice::make(&settings, None)? else {
+    let Some(DocumentFile { path, text }) = choice::choose(&settings, None)? else {
         return Ok(Registries::default());
     };
     let checked =

@@ -9,8 +9,9 @@ use serde::Serialize;
 use super::config::SettingsFile;
 use crate::cli::CommandError;
 use crate::sandbox_id::SandboxId;
-use crate::settings::{Settings, SettingsError, Transport};
+use crate::settings::{Settings, SettingsError};
 use crate::shared_image;
+use crate::transport::Transport;
 
 /// Removes what attach left for a sandbox.
 ///

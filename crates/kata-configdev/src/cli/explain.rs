@@ -9,6 +9,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use foreign_text::one_line;
 use puller_config::{Document, Match, RegistryName};
 use serde::Serialize;
 
@@ -17,7 +18,7 @@ use self::image::Image;
 use self::reason::Loser;
 use super::finding::{self, Input};
 use crate::cli::{CommandError, UsageError};
-use crate::{exit, lines};
+use crate::exit;
 
 /// What the first line says where no entry holds.
 const DEFAULTS: &str = "(defaults)";
@@ -170,7 +171,7 @@ type Row = (&'static str, String);
 fn print_rows(rows: &[Row], out: &mut impl Write) -> Result<(), CommandError> {
     for (label, text) in rows {
         let line = format!("{label:<12}{text}");
-        writeln!(out, "{}", lines::on_one_line(&line))?;
+        writeln!(out, "{}", one_line(&line))?;
     }
     Ok(())
 }

@@ -1,11 +1,12 @@
 //! Problems and warnings as the commands show them.
 
-use std::fs::{File, Metadata};
+use std::fs::Metadata;
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use credential_sources::decryption_secret;
+use foreign_text::one_line;
 use puller_config::{
     Checked, Credentials, DecryptionKey, Document, MAX_DOCUMENT_BYTES, Problems, Warning,
 };
@@ -13,7 +14,7 @@ use serde::Serialize;
 
 use crate::choice::DocumentText;
 use crate::cli::CommandError;
-use crate::host_file::{FileFault, read_bounded};
+use crate::host_file::read_any;
 
 /// One thing to say about a document. Never holds a value of it.
 #[derive(Debug, Serialize)]
@@ -37,18 +38,9 @@ impl Input {
     /// Reads the document `path`, whatever kind of file it is: the person at the terminal chose it,
     /// and a pipe keeps a decrypted document off the disk.
     pub fn read(path: &Path) -> Result<Self, CommandError> {
-        let read = || -> Result<Self, FileFault> {
-            let file = File::open(path)?;
-            let metadata = file.metadata()?;
-            let size = if metadata.is_file() {
-                usize::try_from(metadata.len()).unwrap_or(usize::MAX)
-            } else {
-                MAX_DOCUMENT_BYTES
-            };
-            let text = read_bounded(file, size, MAX_DOCUMENT_BYTES)?.into();
-            Ok(Self { text, metadata })
-        };
-        Ok(read().map_err(|fault| fault.at(path))?)
+        let (text, metadata) = read_any(path, MAX_DOCUMENT_BYTES)?;
+        let text = text.into();
+        Ok(Self { text, metadata })
     }
 
     /// Whether `other` describes the very file that was read.
@@ -214,7 +206,7 @@ pub fn print(
             format!("{}: ", finding.key)
         };
         let text = format!("{}{line}: {kind}{key}{}", path.display(), finding.message);
-        writeln!(out, "{}", crate::lines::on_one_line(&text))?;
+        writeln!(out, "{}", one_line(&text))?;
     }
     Ok(())
 }

@@ -4,10 +4,10 @@ mod certs_d;
 mod decryption_secret;
 mod docker_config;
 mod node_root;
+mod outcome;
 mod registries_conf;
 mod registries_yaml;
 mod registry_file;
-mod told;
 
 use std::io::Write;
 

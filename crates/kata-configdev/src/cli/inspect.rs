@@ -9,7 +9,6 @@ use std::path::Path;
 
 use config_image::{Header, Image, Magic, ReadAt};
 use serde::Serialize;
-use sha2::Sha256;
 
 use crate::cli::CommandError;
 use crate::digest;
@@ -91,7 +90,7 @@ fn image_digest(file: &File, header: Header, source_bytes: u64) -> std::io::Resu
     let length = header.image_len().min(held);
     let mut image = zeroize::Zeroizing::new(vec![0; length]);
     ReadAt::read_exact_at(file, &mut image, 0)?;
-    Ok(digest::hex::<Sha256>(&image))
+    Ok(digest::sha256(&image))
 }
 
 fn print(report: &Report, path: &Path, out: &mut impl Write) -> Result<(), CommandError> {

@@ -5,7 +5,6 @@ use std::path::Path;
 
 use config_image::Magic;
 use serde::Serialize;
-use sha2::Sha256;
 
 use super::finding::{self, Input};
 use crate::cli::{CommandError, UsageError};
@@ -60,10 +59,10 @@ pub fn run(
     let report = Report {
         path: output.to_string_lossy().into_owned(),
         bytes: image.len(),
-        sha256: digest::hex::<Sha256>(&image),
+        sha256: digest::sha256(&image),
         document: DocumentReport {
             bytes: input.text.len(),
-            sha256: digest::hex::<Sha256>(&input.text),
+            sha256: digest::sha256(&input.text),
         },
     };
     if json {

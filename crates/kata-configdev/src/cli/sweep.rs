@@ -4,6 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use clap::Args;
+use foreign_text::one_line;
 use serde::Serialize;
 
 use super::NAME;
@@ -12,7 +13,7 @@ use super::finding::counted;
 use crate::cli::CommandError;
 use crate::sandbox_id::SandboxId;
 use crate::shared_image::SharedImageError;
-use crate::{exit, lines, sweep};
+use crate::{exit, sweep};
 
 /// Removes the images of sandboxes that no longer exist.
 ///
@@ -63,7 +64,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
     for (sandbox, error) in &swept.failed {
         let line = format!("{NAME}: sandbox {sandbox}: failed to {error}");
         // Without a standard error the exit code tells.
-        let _ = writeln!(err, "{}", lines::on_one_line(&line));
+        let _ = writeln!(err, "{}", one_line(&line));
     }
     let code = if swept.failed.is_empty() {
         0

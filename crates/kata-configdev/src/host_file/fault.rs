@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
+use foreign_text::bounded::ReadError;
 use rustix::io::Errno;
 
 /// Why a file of the host is not used. Says nothing of its content.
@@ -47,6 +48,16 @@ pub enum FileFault {
 impl From<io::Error> for FileFault {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
+    }
+}
+
+impl From<ReadError> for FileFault {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::NotRegular => Self::NotRegular,
+            ReadError::TooLong { limit } => Self::TooLong(limit),
+            other => Self::Io(other.into()),
+        }
     }
 }
 

@@ -55,11 +55,8 @@ impl Contribution {
         let mut warnings = self.findings.clone();
         for decision in &self.decisions {
             let lost = decision.losers.iter().filter(|loser| loser.lost);
-            warnings.extend(lost.map(|loser| Finding {
-                source: loser.source.clone(),
-                key: decision.name.clone(),
-                loss: Loss::Lost,
-                text: loser.why.clone(),
+            warnings.extend(lost.map(|loser| {
+                Finding::new(&loser.source, &decision.name, Loss::Lost, loser.why.clone())
             }));
             if let (Winner::Offer(source), Some(change)) = (&decision.winner, decision.change) {
                 warnings.push(note(source, &decision.name, change.into()));
@@ -102,10 +99,5 @@ pub(super) fn exposed(merged: &Merged) -> Vec<Finding> {
 }
 
 fn note(source: &str, name: &str, text: String) -> Finding {
-    Finding {
-        source: source.into(),
-        key: name.into(),
-        loss: Loss::Note,
-        text,
-    }
+    Finding::new(source, name, Loss::Note, text)
 }

@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use credential_sources::kubelet::config::Provider;
+use foreign_text::hex;
 use sha2::{Digest, Sha256};
 
 /// A hash of all that makes a plugin.
@@ -44,8 +45,7 @@ impl Fingerprint {
     pub fn name(&self, key: &str) -> String {
         let mut hash = self.clone();
         hash.put(key.as_bytes());
-        let digest = hash.0.finalize();
-        digest.iter().map(|byte| format!("{byte:02x}")).collect()
+        hex::encode(&hash.0.finalize())
     }
 
     /// Adds a part with its length before it, so that no two lists of parts are one.

@@ -8,7 +8,7 @@ use puller_config::RegistryHost;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::text::{AtLine, Broken, Lines, absolute};
+use super::at_line::{AtLine, Broken, Lines};
 
 /// The longest time that a sandbox may wait for plugins: the kubelet itself waits no longer.
 pub const MAX_DEADLINE: Duration = Duration::from_secs(60);
@@ -97,8 +97,12 @@ impl ProvidersLayer {
             return Ok(Self::default());
         };
         let path = |key: &str, path: Option<Spanned<PathBuf>>| {
-            path.map(|path| absolute(&format!("credential-providers.{key}"), lines.at(path)))
-                .transpose()
+            path.map(|path| {
+                lines
+                    .at(path)
+                    .absolute(&format!("credential-providers.{key}"))
+            })
+            .transpose()
         };
         Ok(Self {
             config: path("config", raw.config)?,

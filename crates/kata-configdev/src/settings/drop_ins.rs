@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use linux_sys::rooted::Root;
 use rustix::fs::OFlags;
 
-use super::SettingsError;
 use super::text::Layer;
+use super::{SettingsError, layer_file};
 use crate::host_file::{FileFault, HostFile, require_administered};
 
 /// The directory's name.
@@ -36,7 +36,7 @@ pub fn read(settings: &Path) -> Result<Vec<(PathBuf, Layer)>, SettingsError> {
     for name in names {
         let path = directory.join(&name);
         let file = HostFile::open_beneath(&root, name.as_ref()).map_err(|fault| fault.at(&path))?;
-        let layer = super::read_layer(&path, file)?;
+        let layer = layer_file::read(&path, file)?;
         layers.push((path, layer));
     }
     Ok(layers)

@@ -5,10 +5,13 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use super::credential_providers::ProvidersLayer;
-use super::text::{AtLine, Layer, QemuLayer};
-use super::{Settings, SettingsError, drop_ins, read_layer};
+use super::at_line::AtLine;
+use super::text::{Layer, QemuLayer};
+use super::{Qemu, Settings, SettingsError, drop_ins, layer_file};
 use crate::host_file::HostFile;
+
+/// The key whose registries need the other keys of its table.
+const REGISTRIES: &str = "credential-providers.registries";
 
 /// The settings of a node with the origin of each.
 #[derive(Clone, Debug)]
@@ -21,36 +24,17 @@ pub struct Effective {
     pub origins: Origins,
 }
 
-/// Where each value of [`Settings`] came from.
+/// Where each value of [`Settings`] came from, by its key: `document`, `qemu.q35`,
+/// `credential-providers.config`. Keys that no file has are not in it.
 #[derive(Clone, Debug, Default)]
-pub struct Origins {
-    /// `qemu`: by machine type, with `default` among them.
-    pub qemu: BTreeMap<String, Origin>,
-    /// `document`.
-    pub document: Origin,
-    /// `annotation-allow`.
-    pub annotation_allow: Origin,
-    /// `transport`.
-    pub transport: Origin,
-    /// `capacity`.
-    pub capacity: Origin,
-    /// `run-root`.
-    pub run_root: Origin,
-    /// `credential-providers`.
-    pub credential_providers: ProvidersOrigins,
-}
+pub struct Origins(BTreeMap<String, Origin>);
 
-/// Where each value of `credential-providers` came from.
-#[derive(Clone, Debug, Default)]
-pub struct ProvidersOrigins {
-    /// `config`.
-    pub config: Origin,
-    /// `bin-dir`.
-    pub bin_dir: Origin,
-    /// `registries`.
-    pub registries: Origin,
-    /// `deadline-secs`.
-    pub deadline: Origin,
+impl Origins {
+    /// Where the value of `key` came from.
+    #[must_use]
+    pub fn of(&self, key: &str) -> &Origin {
+        self.0.get(key).unwrap_or(&Origin::BuiltIn)
+    }
 }
 
 /// Where one value came from.
@@ -85,17 +69,13 @@ impl Effective {
     /// [`SettingsError`].
     pub fn load(path: &Path) -> Result<Self, SettingsError> {
         let file = HostFile::open(path).map_err(|fault| fault.at(path))?;
-        let mut layers = vec![(path.to_owned(), read_layer(path, file)?)];
+        let mut layers = vec![(path.to_owned(), layer_file::read(path, file)?)];
         layers.extend(drop_ins::read(path)?);
         let mut effective = Self {
             settings: Settings::default(),
             files: Vec::new(),
             origins: Origins::default(),
         };
-        effective
-            .origins
-            .qemu
-            .insert("default".into(), Origin::BuiltIn);
         for (path, layer) in layers {
             effective.put(&path, layer);
             effective.files.push(path);
@@ -104,46 +84,44 @@ impl Effective {
         Ok(effective)
     }
 
-    /// Lets `layer` win in every key that it has.
+    /// Lets `layer`, of the file `path`, win in every key that it has.
     fn put(&mut self, path: &Path, layer: Layer) {
-        let path: Rc<Path> = path.into();
-        let Self {
-            settings, origins, ..
-        } = self;
+        let settings = &mut self.settings;
+        let mut values = Values {
+            path: path.into(),
+            origins: &mut self.origins.0,
+        };
         if let Some(qemu) = layer.qemu {
-            put_qemu(settings, origins, qemu, &path);
+            values.put_qemu(&mut settings.qemu, qemu);
         }
-        put_value(
-            layer.document.map(AtLine::some),
-            &mut settings.document,
-            &mut origins.document,
-            &path,
+        let document = layer.document.map(AtLine::some);
+        values.put("document", document, &mut settings.document);
+        let allowed = layer.annotation_allow;
+        values.put("annotation-allow", allowed, &mut settings.annotation_allow);
+        values.put("transport", layer.transport, &mut settings.transport);
+        let capacity = layer.capacity.map(AtLine::some);
+        values.put("capacity", capacity, &mut settings.capacity);
+        values.put("run-root", layer.run_root, &mut settings.run_root);
+        let (found, providers) = (
+            layer.credential_providers,
+            &mut settings.credential_providers,
         );
-        put_value(
-            layer.annotation_allow,
-            &mut settings.annotation_allow,
-            &mut origins.annotation_allow,
-            &path,
+        let config = found.config.map(AtLine::some);
+        values.put("credential-providers.config", config, &mut providers.config);
+        let bin_dir = found.bin_dir.map(AtLine::some);
+        values.put(
+            "credential-providers.bin-dir",
+            bin_dir,
+            &mut providers.bin_dir,
         );
-        put_value(
-            layer.transport,
-            &mut settings.transport,
-            &mut origins.transport,
-            &path,
+        let registries = found.registries;
+        values.put(REGISTRIES, registries, &mut providers.registries);
+        let deadline = found.deadline;
+        values.put(
+            "credential-providers.deadline-secs",
+            deadline,
+            &mut providers.deadline,
         );
-        put_value(
-            layer.capacity.map(AtLine::some),
-            &mut settings.capacity,
-            &mut origins.capacity,
-            &path,
-        );
-        put_value(
-            layer.run_root,
-            &mut settings.run_root,
-            &mut origins.run_root,
-            &path,
-        );
-        put_providers(settings, origins, layer.credential_providers, &path);
     }
 
     /// Requires that registries are named together with whom to ask about them, whichever files do
@@ -153,87 +131,53 @@ impl Effective {
         let Some(missing) = providers.missing() else {
             return Ok(());
         };
-        let rule = format!("credential-providers.registries: {missing} is missing");
-        Err(match &self.origins.credential_providers.registries {
-            Origin::File { path, line } => SettingsError::Text {
-                path: path.to_path_buf(),
-                line: *line,
-                rule,
-            },
-            Origin::BuiltIn => SettingsError::Text {
-                path: self.files.first().cloned().unwrap_or_default(),
-                line: 0,
-                rule,
-            },
-        })
-    }
-}
-
-fn put_providers(
-    settings: &mut Settings,
-    origins: &mut Origins,
-    layer: ProvidersLayer,
-    path: &Rc<Path>,
-) {
-    let values = &mut settings.credential_providers;
-    let origins = &mut origins.credential_providers;
-    put_value(
-        layer.config.map(AtLine::some),
-        &mut values.config,
-        &mut origins.config,
-        path,
-    );
-    put_value(
-        layer.bin_dir.map(AtLine::some),
-        &mut values.bin_dir,
-        &mut origins.bin_dir,
-        path,
-    );
-    put_value(
-        layer.registries,
-        &mut values.registries,
-        &mut origins.registries,
-        path,
-    );
-    put_value(
-        layer.deadline,
-        &mut values.deadline,
-        &mut origins.deadline,
-        path,
-    );
-}
-
-fn put_value<T>(layer: Option<AtLine<T>>, value: &mut T, origin: &mut Origin, path: &Rc<Path>) {
-    if let Some(found) = layer {
-        *value = found.value;
-        *origin = Origin::File {
-            path: Rc::clone(path),
-            line: found.line,
+        let (path, line) = match self.origins.of(REGISTRIES) {
+            Origin::File { path, line } => (path.to_path_buf(), *line),
+            Origin::BuiltIn => (self.files.first().cloned().unwrap_or_default(), 0),
         };
+        let rule = format!("{REGISTRIES}: {missing} is missing");
+        Err(SettingsError::Text { path, line, rule })
     }
 }
 
-/// A path replaces what earlier files said about every machine type; a table only the types that it
-/// has.
-fn put_qemu(settings: &mut Settings, origins: &mut Origins, layer: QemuLayer, path: &Rc<Path>) {
-    let entries = match layer {
-        QemuLayer::All(found) => {
-            settings.qemu.by_machine.clear();
-            origins.qemu.clear();
-            [("default".to_owned(), found)].into()
+/// The values of one file on their way into the settings.
+struct Values<'a> {
+    path: Rc<Path>,
+    origins: &'a mut BTreeMap<String, Origin>,
+}
+
+impl Values<'_> {
+    fn put<T>(&mut self, key: &str, found: Option<AtLine<T>>, value: &mut T) {
+        if let Some(found) = found {
+            *value = found.value;
+            let path = Rc::clone(&self.path);
+            let line = found.line;
+            self.origins.insert(key.into(), Origin::File { path, line });
         }
-        QemuLayer::ByMachine(entries) => entries,
-    };
-    for (machine, AtLine { line, value }) in entries {
-        let origin = Origin::File {
-            path: Rc::clone(path),
-            line,
+    }
+
+    /// A path replaces what earlier files said about every machine type; a table only the types
+    /// that it has.
+    fn put_qemu(&mut self, qemu: &mut Qemu, layer: QemuLayer) {
+        let entries = match layer {
+            QemuLayer::All(found) => {
+                qemu.by_machine.clear();
+                self.origins.retain(|key, _| !key.starts_with("qemu."));
+                [("default".to_owned(), found)].into()
+            }
+            QemuLayer::ByMachine(entries) => entries,
         };
-        origins.qemu.insert(machine.clone(), origin);
-        if machine == "default" {
-            settings.qemu.default = value;
-        } else {
-            settings.qemu.by_machine.insert(machine, value);
+        for (machine, found) in entries {
+            let key = format!("qemu.{machine}");
+            if machine == "default" {
+                self.put(&key, Some(found), &mut qemu.default);
+            } else {
+                self.put(
+                    &key,
+                    Some(found),
+                    qemu.by_machine.entry(machine).or_default(),
+                );
+            }
         }
     }
 }
@@ -245,7 +189,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::settings::{Qemu, Transport};
+    use crate::transport::Transport;
 
     fn write(dir: &TempDir, name: &str, text: &str) {
         let path = dir.path().join(name);
@@ -299,7 +243,7 @@ mod tests {
         assert_eq!(none.settings, Settings::default());
         assert_eq!(none.settings.run_root, Path::new("/run"));
         assert_eq!(none.settings.qemu, qemu("/usr/bin/qemu-system-x86_64", &[]));
-        assert_eq!(none.origins.qemu["default"], Origin::BuiltIn);
+        assert_eq!(*none.origins.of("qemu.default"), Origin::BuiltIn);
     }
 
     #[test]
@@ -344,14 +288,14 @@ mod tests {
             let place = dir.path().to_str().unwrap();
             shown.strip_prefix(place).unwrap_or(&shown).to_owned()
         };
-        let origins = &effective.origins;
-        assert_eq!(origin(&origins.document), "/config.d/90-last.toml:1");
-        assert_eq!(
-            origin(&origins.annotation_allow),
-            "/config.d/10-first.toml:3"
-        );
-        assert_eq!(origin(&origins.transport), "/config.toml:2");
-        assert_eq!(origin(&origins.qemu["default"]), "built in");
+        for (key, expected) in [
+            ("document", "/config.d/90-last.toml:1"),
+            ("annotation-allow", "/config.d/10-first.toml:3"),
+            ("transport", "/config.toml:2"),
+            ("qemu.default", "built in"),
+        ] {
+            assert_eq!(origin(effective.origins.of(key)), expected, "{key}");
+        }
     }
 
     #[test]
@@ -400,11 +344,14 @@ mod tests {
                 .collect();
             let effective = load(&node(main, &files)).unwrap();
             assert_eq!(effective.settings.qemu, expected, "{main} {drop_ins:?}");
-            let origins: Vec<_> = effective.origins.qemu.keys().map(String::as_str).collect();
-            let mut machines: Vec<_> = expected.by_machine.keys().map(String::as_str).collect();
-            machines.push("default");
-            machines.sort_unstable();
-            assert_eq!(origins, machines);
+            for machine in expected.by_machine.keys() {
+                let origin = effective.origins.of(&format!("qemu.{machine}"));
+                assert_ne!(*origin, Origin::BuiltIn, "{machine}");
+            }
+            assert_eq!(
+                effective.origins.0.len() - expected.by_machine.len(),
+                usize::from(expected.default != Path::new("/usr/bin/qemu-system-x86_64"))
+            );
         }
     }
 

@@ -2,17 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::{Component, Path, PathBuf};
+use std::path::PathBuf;
 
+use foreign_text::position::line_of;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
-use super::Transport;
+use super::at_line::{AtLine, Broken, Lines};
 use super::credential_providers::{ProvidersLayer, RawProviders};
 use crate::capacity::Capacity;
 use crate::disk::Device;
-use crate::{document_pattern, lines};
+use crate::document_pattern;
+use crate::transport::Transport;
 
 /// What one file says, with the line of each value. Keys that it does not have are `None`.
 #[derive(Debug, Default)]
@@ -26,23 +28,6 @@ pub struct Layer {
     pub credential_providers: ProvidersLayer,
 }
 
-/// A value and the line that it stands on.
-#[derive(Debug)]
-pub struct AtLine<T> {
-    pub line: usize,
-    pub value: T,
-}
-
-impl<T> AtLine<T> {
-    /// For a value that need not be there.
-    pub fn some(self) -> AtLine<Option<T>> {
-        AtLine {
-            line: self.line,
-            value: Some(self.value),
-        }
-    }
-}
-
 /// `qemu` as one file has it.
 #[derive(Debug)]
 pub enum QemuLayer {
@@ -51,9 +36,6 @@ pub enum QemuLayer {
     /// A table by machine type, `default` among them.
     ByMachine(BTreeMap<String, AtLine<PathBuf>>),
 }
-
-/// A line and the rule that is broken there.
-pub(super) type Broken = (usize, String);
 
 /// The file as it stands, before its paths are checked.
 #[derive(Deserialize)]
@@ -105,15 +87,11 @@ impl<'de> Deserialize<'de> for RawQemu {
 impl Layer {
     /// Parses the text of a settings file.
     pub fn parse(text: &[u8]) -> Result<Self, Broken> {
-        let utf8 = str::from_utf8(text).map_err(|error| {
-            (
-                lines::line_of(text, error.valid_up_to()),
-                "not UTF-8".into(),
-            )
-        })?;
+        let utf8 = str::from_utf8(text)
+            .map_err(|error| (line_of(text, error.valid_up_to()), "not UTF-8".into()))?;
         let raw: RawLayer = toml::from_str(utf8).map_err(|error| {
             let start = error.span().map_or(0, |span| span.start);
-            (lines::line_of(text, start), error.message().to_owned())
+            (line_of(text, start), error.message().to_owned())
         })?;
         Self::check(raw, Lines(text))
     }
@@ -121,14 +99,19 @@ impl Layer {
     fn check(raw: RawLayer, lines: Lines<'_>) -> Result<Self, Broken> {
         let qemu = raw.qemu.map(|qemu| QemuLayer::check(qemu, lines));
         let document = raw.document.map(|path| {
-            let path = absolute("document", lines.at(path))?;
+            let path = lines.at(path).absolute("document")?;
             document_pattern::check(&path.value)
                 .map_err(|rule| (path.line, format!("document: {rule}")))?;
             Ok(path)
         });
         let annotation_allow = raw.annotation_allow.map(|list| {
             let AtLine { line, value } = lines.at(list);
-            let plain = |path| plain("annotation-allow", lines.at(path)).map(|path| path.value);
+            let plain = |path| {
+                lines
+                    .at(path)
+                    .plain("annotation-allow")
+                    .map(|path| path.value)
+            };
             let value = value.into_iter().map(plain).collect::<Result<_, _>>()?;
             Ok(AtLine { line, value })
         });
@@ -140,7 +123,7 @@ impl Layer {
             capacity: raw.capacity.map(|capacity| lines.at(capacity)),
             run_root: raw
                 .run_root
-                .map(|path| plain("run-root", lines.at(path)))
+                .map(|path| lines.at(path).plain("run-root"))
                 .transpose()?,
             credential_providers: ProvidersLayer::check(raw.credential_providers, lines)?,
         })
@@ -152,7 +135,7 @@ impl QemuLayer {
         let AtLine { line, value } = lines.at(raw);
         let table = match value {
             RawQemu::All(value) => {
-                return absolute("qemu", AtLine { line, value }).map(Self::All);
+                return AtLine { line, value }.absolute("qemu").map(Self::All);
             }
             RawQemu::ByMachine(table) => table,
         };
@@ -167,44 +150,11 @@ impl QemuLayer {
                 let rule = format!("qemu: {machine:?} is none of default, {known}");
                 return Err((line, rule));
             }
-            let path = absolute(&format!("qemu.{machine}"), lines.at(path))?;
+            let path = lines.at(path).absolute(&format!("qemu.{machine}"))?;
             by_machine.insert(machine, path);
         }
         Ok(Self::ByMachine(by_machine))
     }
-}
-
-#[derive(Clone, Copy)]
-pub(super) struct Lines<'a>(&'a [u8]);
-
-impl Lines<'_> {
-    pub(super) fn at<T>(self, value: Spanned<T>) -> AtLine<T> {
-        AtLine {
-            line: lines::line_of(self.0, value.span().start),
-            value: value.into_inner(),
-        }
-    }
-}
-
-pub(super) fn absolute(key: &str, path: AtLine<PathBuf>) -> Result<AtLine<PathBuf>, Broken> {
-    if path.value.is_absolute() {
-        Ok(path)
-    } else {
-        Err((path.line, format!("{key}: not an absolute path")))
-    }
-}
-
-/// Requires a path that says where it leads: absolute and without `..`.
-fn plain(key: &str, path: AtLine<PathBuf>) -> Result<AtLine<PathBuf>, Broken> {
-    let path = absolute(key, path)?;
-    if has_parent(&path.value) {
-        return Err((path.line, format!("{key}: a directory has \"..\" in it")));
-    }
-    Ok(path)
-}
-
-fn has_parent(path: &Path) -> bool {
-    path.components().any(|part| part == Component::ParentDir)
 }
 
 #[cfg(test)]

@@ -32,7 +32,11 @@ pub enum OpenError {
     #[error(transparent)]
     Image(#[from] SharedImageError),
     /// Another update holds the lock.
-    #[error("update {}: another update is still running after {} s", path.display(), within.as_secs())]
+    #[error(
+        "update {}: another update is still running after {} s",
+        path.display(),
+        within.as_secs()
+    )]
     Busy {
         /// The image.
         path: PathBuf,

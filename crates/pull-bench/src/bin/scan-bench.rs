@@ -21,9 +21,7 @@ const JOB: &str = r#"
 insmod /modules/tee_fixture.ko $TEE
 chmod 755 /bin/agent-loop
 tries=0
-until [ "$(ls /sys/block | grep -c '^[sv]d')" -ge "$DECOYS" ] || [ $tries -ge 2400 ]; do
-    tries=$((tries + 1)); usleep 50000
-done
+until [ "$(ls /sys/block | grep -c '^[sv]d')" -ge "$DECOYS" ] || [ $tries -ge 400 ]; do tries=$((tries + 1)); usleep 50000; done
 mark disks "$(ls /sys/block | wc -l)"
 once() {
     [ "$1" = warm ] || echo 3 >/proc/sys/vm/drop_caches

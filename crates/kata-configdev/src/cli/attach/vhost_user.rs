@@ -3,17 +3,18 @@
 use std::io::Write;
 use std::time::Duration;
 
+use foreign_text::one_line;
 use memory_disk::{Listeners, Options, serve};
-use sha2::Sha256;
 
 use super::{Arguments, DiskReport, Report, print};
 use crate::cli::{CommandError, NAME, UsageError};
+use crate::digest;
 use crate::disk;
+use crate::sandbox_document::SandboxDocument;
 use crate::sandbox_id::SandboxId;
-use crate::sandbox_image::SandboxImage;
-use crate::settings::{Settings, Transport};
+use crate::settings::Settings;
 use crate::shared_image::socket;
-use crate::{digest, lines};
+use crate::transport::Transport;
 
 /// How long a VMM is waited for. A runtime that failed meanwhile must not leave a process with
 /// credentials behind.
@@ -27,7 +28,7 @@ pub fn run(
     out: &mut impl Write,
 ) -> Result<u8, CommandError> {
     let path = arguments.socket.as_ref().ok_or(UsageError::SocketNeeded)?;
-    let chosen = SandboxImage::choose(settings, &arguments.bundle)?;
+    let chosen = SandboxDocument::complete(settings, &arguments.bundle)?;
     let mut report = Report {
         sandbox_id: sandbox.as_str(),
         attached: chosen.is_some(),
@@ -37,9 +38,9 @@ pub fn run(
         crate::cli::print_json(out, &report)?;
         return Ok(0);
     };
-    super::warn(sandbox, chosen.warnings());
+    super::warn(sandbox, &chosen.warnings());
     let image = chosen.pack(settings)?;
-    let (sha256, document) = (digest::hex::<Sha256>(&image), chosen.document());
+    let (sha256, document) = (digest::sha256(&image), chosen.path.clone());
     drop(chosen);
     let listener = socket::bind_private(path).map_err(|source| CommandError::Socket {
         path: path.clone(),
@@ -79,7 +80,7 @@ pub fn run(
     serve(listeners, image, &options, |event| {
         let line = format!("{NAME}: sandbox {sandbox}: {event}");
         // Without a standard error the guest gets its disk all the same.
-        let _ = writeln!(err, "{}", lines::on_one_line(&line));
+        let _ = writeln!(err, "{}", one_line(&line));
     })
     .map(|_| 0)
     .map_err(CommandError::Serve)

@@ -11,17 +11,16 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use credential_sources::Finding;
+use foreign_text::one_line;
 use puller_config::Document;
 use serde::Serialize;
 
 use self::place::Places;
 use self::registry::{Registries, Registry};
 use super::{Arguments, Image, Report, Row, print_rows};
-use crate::SandboxError;
 use crate::cli::CommandError;
 use crate::host_file::FileFault;
-use crate::lines;
-use crate::sandbox_image::{Chosen, ChosenBy};
+use crate::sandbox_document::{ChosenBy, SandboxDocument};
 use crate::sandbox_spec;
 use crate::settings::{CredentialProviders, Settings};
 
@@ -74,8 +73,8 @@ pub fn run(
     // A sandbox without a spec is legal, so a mistyped directory would be one.
     require_directory(bundle)?;
     let (settings, providers) = settings(arguments)?;
-    let answer = match Chosen::make(&settings, bundle)? {
-        Some(chosen) => Answer::of(&settings, bundle, chosen, image, providers)?,
+    let answer = match SandboxDocument::choose(&settings, bundle)? {
+        Some(chosen) => Answer::of(&settings, bundle, chosen, image, providers),
         None => Answer::without_disk(bundle, image, providers)?,
     };
     if arguments.json {
@@ -123,35 +122,30 @@ impl<'a> Answer<'a> {
     fn of(
         settings: &Settings,
         bundle: &'a Path,
-        chosen: Chosen,
+        chosen: SandboxDocument,
         image: Option<Image>,
         providers: &'static str,
-    ) -> Result<Self, CommandError> {
-        let chosen_by = chosen.chosen_by();
-        let places = Places::of(chosen.text());
+    ) -> Self {
+        let chosen_by = chosen.chosen_by;
+        let places = Places::of(&chosen.text);
         let complete = chosen.provide(settings);
-        let path = (chosen_by != ChosenBy::Providers).then(|| complete.document());
-        let checked =
-            Document::parse(complete.text()).map_err(|problems| SandboxError::Document {
-                path: complete.document(),
-                problems,
-            })?;
+        let path = (chosen_by != ChosenBy::Providers).then(|| complete.path.clone());
         let registries = Registries {
-            document: &checked.document,
+            document: &complete.document,
             file: path.clone().unwrap_or_default(),
             places,
-            contribution: complete.contribution(),
+            contribution: &complete.contribution,
             asked: &settings.credential_providers.registries,
         };
-        let findings = &complete.contribution().findings;
+        let findings = &complete.contribution.findings;
         let shown = match &image {
             Some(image) => registries.of_host(&image.host).into_iter().collect(),
             None => registries.all(),
         };
         let is_offered = |name: &_| registries.is_offered(name);
-        let explanation = image.map(|image| Report::of(&checked.document, image, &is_offered));
+        let explanation = image.map(|image| Report::of(&complete.document, image, &is_offered));
         let (chosen_by, why) = reason(chosen_by);
-        Ok(Self {
+        Self {
             bundle,
             document: Some(DocumentReport { path, chosen_by }),
             why,
@@ -163,7 +157,7 @@ impl<'a> Answer<'a> {
                 .collect(),
             registries: shown,
             explanation,
-        })
+        }
     }
 
     fn without_disk(
@@ -198,7 +192,7 @@ impl<'a> Answer<'a> {
         }
         print_rows(&self.rows(), out)?;
         for registry in &self.registries {
-            writeln!(out, "\n{}", lines::on_one_line(&registry.registry))?;
+            writeln!(out, "\n{}", one_line(&registry.registry))?;
             print_rows(&registry.rows(), out)?;
         }
         Ok(())

@@ -5,20 +5,19 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use credential_sources::Loss;
 use credential_sources::decryption_secret::{
     Imported, MAX_VALUE_BYTES, MAX_VALUES, Source, Values, WithKeys, import, put_below,
 };
-use credential_sources::merge::MergeError;
-use serde::Serialize;
+use credential_sources::secret_manifest::MAX_MANIFEST_BYTES;
+use credential_sources::{Finding, Loss};
+use foreign_text::bounded::read_file;
+use serde_json::json;
 use zeroize::Zeroizing;
 
-use super::super::finding::Input;
-use super::docker_config::{faults, finding, label, read};
-use super::told;
+use super::outcome::{self, Outcome, Printed, label};
 use crate::cli::CommandError;
-use crate::host_file::{FileFault, read_bounded};
-use crate::{exit, lines};
+use crate::cli::finding::Input;
+use crate::host_file::{FileFault, read_named};
 
 /// Makes a document of the keys that encrypted images are opened with.
 ///
@@ -38,8 +37,10 @@ use crate::{exit, lines};
 Examples:
   umask 077
   kata-configdev import decryption-secret image-key.pem > imagepuller.toml
-  kubectl get secret image-keys -o yaml | kata-configdev import decryption-secret - > imagepuller.toml
-  kata-configdev import decryption-secret --into imagepuller.toml --strict /run/secrets/image-keys > new.toml"
+  kubectl get secret image-keys -o yaml |
+    kata-configdev import decryption-secret - > imagepuller.toml
+  kata-configdev import decryption-secret --into imagepuller.toml --strict \\
+    /run/secrets/image-keys > new.toml"
 )]
 pub struct Arguments {
     /// The files and directories, or "-" for standard input.
@@ -54,17 +55,6 @@ pub struct Arguments {
     /// Print one JSON object: document, keys, findings, faults.
     #[arg(long)]
     json: bool,
-}
-
-/// The outcome, as `--json` prints it.
-#[derive(Serialize)]
-struct Report<'a> {
-    /// `None` where there are faults, or with `--strict` losses.
-    document: Option<&'a str>,
-    /// Where each key comes from.
-    keys: Vec<&'a str>,
-    findings: Vec<told::Item<'a>>,
-    faults: Vec<told::Item<'a>>,
 }
 
 /// What was read from one place.
@@ -86,42 +76,34 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
     });
     let mut imported = import(&sources.collect::<Vec<_>>());
     if imported.keys.is_empty() && imported.faults.is_empty() {
-        let text = "there is no decryption key in it that could be used".to_owned();
+        let text = "there is no decryption key in it that could be used";
         let names = contents.iter().map(|(name, _)| name.as_str());
         let names = names.collect::<Vec<_>>().join(", ");
-        imported.faults.push(finding(&names, "", Loss::Lost, text));
+        imported
+            .faults
+            .push(Finding::new(&names, "", Loss::Lost, text));
     }
     let complete = match &arguments.into {
         Some(path) => complete(&Input::read(path)?.text, &label(path), &mut imported),
         None => complete(&[], "the document", &mut imported),
     };
-    let is_lossy = told::is_lossy(&imported.findings);
-    let document = complete
-        .as_ref()
-        .filter(|_| imported.faults.is_empty() && !(arguments.strict && is_lossy))
-        .and_then(|complete| std::str::from_utf8(&complete.text).ok());
-    if arguments.json {
-        let report = Report {
-            document,
-            keys: imported
-                .keys
-                .iter()
-                .map(|key| key.source.as_str())
-                .collect(),
-            findings: told::items(&imported.findings),
-            faults: told::items(&imported.faults),
-        };
-        super::super::print_json(out, &report)?;
-    } else {
-        told::tell(&imported.findings, &imported.faults, arguments.strict)?;
-        out.write_all(document.unwrap_or_default().as_bytes())?;
-    }
-    Ok(if document.is_some() { 0 } else { exit::DATA })
+    let keys = imported.keys.iter().map(|key| key.source.as_str());
+    let outcome = Outcome {
+        document: complete
+            .as_ref()
+            .and_then(|complete| std::str::from_utf8(&complete.text).ok()),
+        findings: &imported.findings,
+        faults: &imported.faults,
+        unlisted: 0,
+        more: json!({"keys": keys.collect::<Vec<_>>()}),
+    };
+    let Arguments { strict, json, .. } = *arguments;
+    outcome.finish(Printed { strict, json }, out)
 }
 
 fn content(path: &Path) -> Result<Content, CommandError> {
     if !path.is_dir() {
-        return read(path).map(Content::File);
+        return Ok(Content::File(read_named(path, MAX_MANIFEST_BYTES)?));
     }
     let values = directory(path).map_err(|fault| fault.at(path))?;
     Ok(Content::Directory(values))
@@ -144,9 +126,7 @@ fn directory(path: &Path) -> Result<Values, FileFault> {
         if values.len() == 2 * MAX_VALUES {
             return Err(FileFault::TooManyEntries(2 * MAX_VALUES));
         }
-        let file = File::open(file)?;
-        let size = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
-        let value = read_bounded(file, size, MAX_VALUE_BYTES)?;
+        let value = read_file(File::open(file)?, MAX_VALUE_BYTES)?;
         values.insert(name.into_owned(), value);
     }
     Ok(values)
@@ -154,23 +134,9 @@ fn directory(path: &Path) -> Result<Values, FileFault> {
 
 /// Adds the keys to a document. What is wrong with it becomes a fault.
 fn complete(document: &[u8], name: &str, imported: &mut Imported) -> Option<WithKeys> {
-    let complete = match put_below(document, &imported.keys) {
-        Ok(complete) => complete,
-        Err(MergeError::Document(problems)) => {
-            imported.faults.extend(faults(name, &problems));
-            return None;
-        }
-        Err(error) => {
-            let text = lines::on_one_line(&error.to_string());
-            imported.faults.push(finding(name, "", Loss::Lost, text));
-            return None;
-        }
-    };
+    let complete = put_below(document, &imported.keys);
+    let complete = outcome::added(complete, name, &mut imported.faults)?;
     imported.findings.extend_from_slice(&complete.findings);
-    for warning in &complete.warnings {
-        let text = format!("line {}: {}", warning.line, warning.effect);
-        let note = finding("the new document", &warning.key, Loss::Note, text);
-        imported.findings.push(note);
-    }
+    imported.findings.extend(outcome::notes(&complete.warnings));
     Some(complete)
 }

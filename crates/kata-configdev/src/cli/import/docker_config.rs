@@ -1,24 +1,20 @@
 //! `kata-configdev import docker-config`.
 
-use std::fs::File;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::PathBuf;
 
 use clap::Args;
 use credential_sources::docker_config::Widening;
-use credential_sources::merge::{Decision, Loser, MergeError, Merged, Winner, merge};
+use credential_sources::merge::{Decision, Merged, Winner, merge};
 use credential_sources::secret_manifest::MAX_MANIFEST_BYTES;
 use credential_sources::secretgen::{Imported, SourceFile, import};
 use credential_sources::{Finding, Loss};
-use puller_config::Problems;
-use serde::Serialize;
-use zeroize::Zeroizing;
+use serde_json::{Value, json};
 
-use super::super::finding::Input;
-use super::told;
+use super::outcome::{self, Outcome, Printed, label};
 use crate::cli::CommandError;
-use crate::host_file::{FileFault, read_bounded};
-use crate::{exit, lines};
+use crate::cli::finding::Input;
+use crate::host_file::read_named;
 
 /// Makes a document of the credentials for image pulls that docker, podman and Kubernetes keep.
 ///
@@ -66,38 +62,12 @@ pub struct Arguments {
     json: bool,
 }
 
-/// The outcome, as `--json` prints it.
-#[derive(Serialize)]
-struct Report<'a> {
-    /// `None` where there are faults, or with `--strict` losses.
-    document: Option<&'a str>,
-    findings: Vec<told::Item<'a>>,
-    faults: Vec<told::Item<'a>>,
-    /// For each registry which source wins and why.
-    decisions: Vec<Verdict<'a>>,
-}
-
-#[derive(Serialize)]
-struct Verdict<'a> {
-    registry: &'a str,
-    /// `None` where nothing could be taken.
-    winner: Option<&'a str>,
-    why: &'a str,
-    losers: Vec<Other<'a>>,
-}
-
-#[derive(Serialize)]
-struct Other<'a> {
-    source: &'a str,
-    why: &'a str,
-}
-
 /// Imports `arguments.files`.
 pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
     let files: Vec<_> = arguments
         .files
         .iter()
-        .map(|path| Ok((label(path), read(path)?)))
+        .map(|path| Ok((label(path), read_named(path, MAX_MANIFEST_BYTES)?)))
         .collect::<Result<_, CommandError>>()?;
     let files: Vec<_> = files
         .iter()
@@ -113,129 +83,52 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         Some(path) => merged(&Input::read(path)?.text, &label(path), &mut imported),
         None => merged(&[], "the document", &mut imported),
     };
-    let is_lossy = told::is_lossy(&imported.findings);
     let merged = merged.filter(|_| imported.faults.is_empty());
-    let document = merged
-        .as_ref()
-        .filter(|_| !(arguments.strict && is_lossy))
-        .and_then(|merged| std::str::from_utf8(&merged.text).ok());
-    if arguments.json {
-        let report = report(&imported, merged.as_ref(), document);
-        super::super::print_json(out, &report)?;
-    } else {
-        told::tell(&imported.findings, &imported.faults, arguments.strict)?;
-        out.write_all(document.unwrap_or_default().as_bytes())?;
-    }
-    Ok(if document.is_some() { 0 } else { exit::DATA })
-}
-
-pub(super) fn label(path: &Path) -> String {
-    if path == Path::new("-") {
-        return "standard input".into();
-    }
-    path.to_string_lossy().into_owned()
-}
-
-/// Reads a file, whatever kind it is: the person at the terminal chose it, and a pipe keeps secrets
-/// off the disk.
-pub(super) fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, CommandError> {
-    let read = || -> Result<_, FileFault> {
-        if path == Path::new("-") {
-            let stdin = io::stdin().lock();
-            return read_bounded(stdin, MAX_MANIFEST_BYTES, MAX_MANIFEST_BYTES);
-        }
-        let file = File::open(path)?;
-        let metadata = file.metadata()?;
-        let size = if metadata.is_file() {
-            usize::try_from(metadata.len()).unwrap_or(usize::MAX)
-        } else {
-            MAX_MANIFEST_BYTES
-        };
-        read_bounded(file, size, MAX_MANIFEST_BYTES)
+    let decisions = merged.iter().flat_map(|merged| &merged.decisions);
+    let outcome = Outcome {
+        document: merged
+            .as_ref()
+            .and_then(|merged| std::str::from_utf8(&merged.text).ok()),
+        findings: &imported.findings,
+        faults: &imported.faults,
+        unlisted: 0,
+        more: json!({"decisions": decisions.map(verdict).collect::<Vec<_>>()}),
     };
-    Ok(read().map_err(|fault| fault.at(path))?)
+    let Arguments { strict, json, .. } = *arguments;
+    outcome.finish(Printed { strict, json }, out)
 }
 
 /// Puts the offers below a document. What is lost by that becomes a finding, what is wrong a fault.
 fn merged(document: &[u8], name: &str, imported: &mut Imported) -> Option<Merged> {
-    let merged = match merge(document, &imported.offers) {
-        Ok(merged) => merged,
-        Err(MergeError::Document(problems)) => {
-            imported.faults.extend(faults(name, &problems));
-            return None;
-        }
-        Err(error) => {
-            let fault = finding(name, "", Loss::Lost, lines::on_one_line(&error.to_string()));
-            imported.faults.push(fault);
-            return None;
-        }
-    };
+    let merged = merge(document, &imported.offers);
+    let merged = outcome::added(merged, name, &mut imported.faults)?;
+    let findings = &mut imported.findings;
     for decision in &merged.decisions {
-        let tell = |loser: &Loser| {
+        findings.extend(decision.losers.iter().map(|loser| {
             let loss = if loser.lost { Loss::Lost } else { Loss::Note };
             let text = format!("left out: {}", loser.why);
-            finding(&loser.source, &decision.name, loss, text)
-        };
-        imported.findings.extend(decision.losers.iter().map(tell));
-        let note = |text: &str| finding(name, &decision.name, Loss::Note, text.to_owned());
-        imported.findings.extend(decision.change.map(note));
+            Finding::new(&loser.source, &decision.name, loss, text)
+        }));
+        let note = |text| Finding::new(name, &decision.name, Loss::Note, text);
+        findings.extend(decision.change.map(note));
     }
-    for warning in &merged.warnings {
-        let text = format!("line {}: {}", warning.line, warning.effect);
-        let note = finding("the new document", &warning.key, Loss::Note, text);
-        imported.findings.push(note);
-    }
+    findings.extend(outcome::notes(&merged.warnings));
     Some(merged)
 }
 
-pub(super) fn faults(name: &str, problems: &Problems) -> Vec<Finding> {
-    let fault = |problem: &puller_config::Problem| {
-        let text = format!("line {}: {}", problem.line, problem.rule);
-        finding(name, &problem.key, Loss::Lost, text)
-    };
-    problems.iter().map(fault).collect()
-}
-
-pub(super) fn finding(source: &str, key: &str, loss: Loss, text: String) -> Finding {
-    Finding {
-        source: source.to_owned(),
-        key: key.to_owned(),
-        loss,
-        text,
-    }
-}
-
-fn report<'a>(
-    imported: &'a Imported,
-    merged: Option<&'a Merged>,
-    document: Option<&'a str>,
-) -> Report<'a> {
-    Report {
-        document,
-        findings: told::items(&imported.findings),
-        faults: told::items(&imported.faults),
-        decisions: merged
-            .map(|merged| merged.decisions.iter().map(verdict).collect())
-            .unwrap_or_default(),
-    }
-}
-
-fn verdict(decision: &Decision) -> Verdict<'_> {
-    Verdict {
-        registry: &decision.name,
-        winner: match &decision.winner {
+/// Which source wins for a registry and why, as `--json` prints it.
+fn verdict(decision: &Decision) -> Value {
+    let losers = decision.losers.iter();
+    let losers = losers.map(|loser| json!({"source": loser.source, "why": loser.why}));
+    json!({
+        "registry": decision.name,
+        // `null` where nothing could be taken.
+        "winner": match &decision.winner {
             Winner::Document(_) => Some("the document"),
-            Winner::Offer(source) => Some(source),
+            Winner::Offer(source) => Some(source.as_str()),
             _ => None,
         },
-        why: &decision.why,
-        losers: decision.losers.iter().map(other).collect(),
-    }
-}
-
-fn other(loser: &Loser) -> Other<'_> {
-    Other {
-        source: &loser.source,
-        why: &loser.why,
-    }
+        "why": decision.why,
+        "losers": losers.collect::<Vec<_>>(),
+    })
 }

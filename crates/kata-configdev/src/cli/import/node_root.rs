@@ -5,11 +5,12 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use foreign_text::bounded::read_file;
 use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, open, openat2};
 use zeroize::Zeroizing;
 
 use crate::cli::CommandError;
-use crate::host_file::{FileFault, read_bounded};
+use crate::host_file::FileFault;
 
 /// The most entries of a directory that are looked at: four times as many registries as a document
 /// has.
@@ -48,12 +49,7 @@ impl NodeRoot {
     pub fn read(&self, path: &Path, limit: usize) -> Result<Zeroizing<Vec<u8>>, FileFault> {
         // A FIFO without a writer must not hang the caller.
         let file = File::from(self.resolve(path, OFlags::RDONLY | OFlags::NONBLOCK)?);
-        let metadata = file.metadata()?;
-        if !metadata.is_file() {
-            return Err(FileFault::NotRegular);
-        }
-        let size = usize::try_from(metadata.len()).unwrap_or(usize::MAX);
-        read_bounded(file, size, limit)
+        Ok(read_file(file, limit)?)
     }
 
     /// The entries of a directory by name. Hidden ones are left out: a Kubernetes volume keeps its

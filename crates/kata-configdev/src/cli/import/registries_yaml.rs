@@ -21,7 +21,7 @@ use crate::cli::CommandError;
     after_help = "\
 Examples:
   kata-configdev import registries-yaml /etc/rancher/k3s/registries.yaml > imagepuller.toml
-  kata-configdev import registries-yaml --strict /etc/rancher/rke2/registries.yaml > imagepuller.toml
+  kata-configdev import registries-yaml --strict /etc/rancher/rke2/registries.yaml > new.toml
   decrypt-my-registries | kata-configdev import registries-yaml -"
 )]
 pub struct Arguments {

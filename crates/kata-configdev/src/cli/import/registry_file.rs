@@ -1,21 +1,19 @@
 //! What the imports of registry files have in common: options, the system's roots, the outcome.
 
-use std::io::{self, Read as _, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use credential_sources::registry_file::{
-    Certificates, Import, MAX_CA_FILE_BYTES, Roots, Skipped, Written,
-};
+use credential_sources::registry_file::{Certificates, Import, MAX_CA_FILE_BYTES, Roots, Skipped};
 use credential_sources::{Finding, Loss};
-use serde::Serialize;
+use foreign_text::bounded::read_stream;
+use serde_json::json;
 use zeroize::Zeroizing;
 
 use super::node_root::NodeRoot;
-use super::told;
+use super::outcome::{Outcome, Printed};
 use crate::cli::CommandError;
-use crate::exit;
-use crate::host_file::{FileFault, read_bounded};
+use crate::host_file::FileFault;
 
 /// The options of every import of registry files.
 #[derive(Args, Debug)]
@@ -43,16 +41,6 @@ pub struct Options {
     json: bool,
 }
 
-/// The outcome, as `--json` prints it.
-#[derive(Serialize)]
-struct Report<'a> {
-    /// `None` where there are faults, or with `--strict` losses.
-    document: Option<&'a str>,
-    findings: Vec<told::Item<'a>>,
-    faults: Vec<told::Item<'a>>,
-    unlisted: usize,
-}
-
 /// Reads `path`, or standard input for `-`.
 pub fn input(
     path: &Path,
@@ -60,7 +48,7 @@ pub fn input(
     limit: usize,
 ) -> Result<Zeroizing<Vec<u8>>, CommandError> {
     let content = if path == Path::new("-") {
-        read_bounded(io::stdin().lock().by_ref(), limit, limit)
+        read_stream(io::stdin().lock(), limit).map_err(FileFault::from)
     } else {
         root.read(path, limit)
     };
@@ -92,20 +80,15 @@ pub fn finish(
         None
     };
     let written = import.write(system_roots.as_ref());
-    let is_lossy = written.report.unlisted > 0 || told::is_lossy(&written.report.findings);
-    let document = written
-        .document
-        .as_ref()
-        .filter(|_| !(options.strict && is_lossy));
-    let document = document.map(|document| document.expose());
-    if options.json {
-        let report = report(&written, document);
-        super::super::print_json(out, &report)?;
-    } else {
-        tell(&written, options.strict)?;
-        out.write_all(document.unwrap_or_default().as_bytes())?;
-    }
-    Ok(if document.is_some() { 0 } else { exit::DATA })
+    let outcome = Outcome {
+        document: written.document.as_ref().map(|document| document.expose()),
+        findings: &written.report.findings,
+        faults: &written.report.faults,
+        unlisted: written.report.unlisted,
+        more: json!({"unlisted": written.report.unlisted}),
+    };
+    let Options { strict, json, .. } = *options;
+    outcome.finish(Printed { strict, json }, out)
 }
 
 /// The system's certificates; what is wrong with them is a fault of the import.
@@ -117,38 +100,19 @@ fn system_roots(
     let bytes = root
         .read(path, MAX_CA_FILE_BYTES)
         .map_err(|fault| fault.at(path))?;
-    let finding = |loss, text| Finding::new(&path.to_string_lossy(), "", loss, text);
+    let source = path.to_string_lossy();
     match Certificates::of_file(&bytes) {
         Ok((certificates, Skipped(0))) => Ok(certificates),
         Ok((certificates, Skipped(count))) => {
             let text = format!("what is no certificate is left out: {count} of its blocks");
-            import.report.findings.push(finding(Loss::Note, text));
+            let note = Finding::new(&source, "", Loss::Note, text);
+            import.report.findings.push(note);
             Ok(certificates)
         }
         Err(reason) => {
-            import
-                .report
-                .faults
-                .push(finding(Loss::Lost, reason.to_owned()));
+            let fault = Finding::new(&source, "", Loss::Lost, reason.to_owned());
+            import.report.faults.push(fault);
             Ok(Certificates::default())
         }
-    }
-}
-
-/// To people.
-fn tell(written: &Written, is_strict: bool) -> io::Result<()> {
-    told::tell(&written.report.findings, &written.report.faults, is_strict)?;
-    if written.report.unlisted > 0 {
-        writeln!(io::stderr(), "and {} more", written.report.unlisted)?;
-    }
-    Ok(())
-}
-
-fn report<'a>(written: &'a Written, document: Option<&'a str>) -> Report<'a> {
-    Report {
-        document,
-        findings: told::items(&written.report.findings),
-        faults: told::items(&written.report.faults),
-        unlisted: written.report.unlisted,
     }
 }

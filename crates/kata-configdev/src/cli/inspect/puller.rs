@@ -5,7 +5,6 @@ use std::path::Path;
 
 use puller_config::Document;
 use serde::Serialize;
-use sha2::Sha256;
 
 use crate::cli::CommandError;
 use crate::cli::finding::{self, Finding};
@@ -31,7 +30,7 @@ impl Report {
         };
         Self {
             bytes: document.len(),
-            sha256: digest::hex::<Sha256>(document),
+            sha256: digest::sha256(document),
             valid: content.is_some(),
             problems,
             content,

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use credential_sources::secret_manifest::{self, MAX_MANIFEST_BYTES, Object};
 use credential_sources::secretgen::{combine, placeholder_namespaces};
+use foreign_text::one_line;
 
 use crate::cli::{CommandError, UsageError};
 use crate::host_file::{FileFault, HostFile};
-use crate::lines;
 
 /// The most bytes of all files together. Free to change.
 const MAX_BYTES: usize = 8 * MAX_MANIFEST_BYTES;
@@ -70,7 +70,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
     let mut err = io::stderr().lock();
     for name in &combined.secret_names {
         let line = format!("note: combined for {namespace}: secret {name}");
-        writeln!(err, "{}", lines::on_one_line(&line))?;
+        writeln!(err, "{}", one_line(&line))?;
     }
     out.write_all(&combined.json)?;
     Ok(0)

@@ -16,7 +16,7 @@ fn in_memory() -> Option<TempDir> {
     let dir = tempfile::Builder::new().tempdir_in("/dev/shm").ok();
     let usable = dir.filter(|dir| Cache::open(dir.path()).is_some());
     if usable.is_none() {
-        crate::skip::skip("/dev/shm is no tmpfs");
+        test_command::skip("/dev/shm is no tmpfs");
     }
     usable
 }
@@ -24,8 +24,9 @@ fn in_memory() -> Option<TempDir> {
 fn fingerprint(argument: &str) -> Fingerprint {
     let mut providers = Providers::default();
     let text = format!(
-        r#"{{"kind":"CredentialProviderConfig","apiVersion":"kubelet.config.k8s.io/v1","providers":[{{"name":"x",
-        "matchImages":["*.corp"],"defaultCacheDuration":"1m","apiVersion":"credentialprovider.kubelet.k8s.io/v1",
+        r#"{{"kind":"CredentialProviderConfig","apiVersion":"kubelet.config.k8s.io/v1",
+        "providers":[{{"name":"x","matchImages":["*.corp"],"defaultCacheDuration":"1m",
+        "apiVersion":"credentialprovider.kubelet.k8s.io/v1",
         "args":["{argument}"]}}]}}"#
     );
     providers.add(text.as_bytes()).unwrap();
@@ -35,8 +36,10 @@ fn fingerprint(argument: &str) -> Fingerprint {
 
 fn answer(kind: &str, duration: &str) -> Answer {
     let text = format!(
-        "{{\"kind\":\"CredentialProviderResponse\",\"apiVersion\":\"credentialprovider.kubelet.k8s.io/v1\",\
-         \"cacheKeyType\":\"{kind}\",{duration}\"auth\":{{\"*.corp\":{{\"username\":\"u\",\"password\":\"{SECRET}\"}}}}}}"
+        "{{\"kind\":\"CredentialProviderResponse\",\
+         \"apiVersion\":\"credentialprovider.kubelet.k8s.io/v1\",\
+         \"cacheKeyType\":\"{kind}\",{duration}\
+         \"auth\":{{\"*.corp\":{{\"username\":\"u\",\"password\":\"{SECRET}\"}}}}}}"
     );
     let text = Zeroizing::new(text.into_bytes());
     let response = Response::parse(&text, Version::V1).unwrap();

@@ -8,7 +8,6 @@ use toml::de::{DeTable, DeValue};
 use zeroize::Zeroize;
 
 use crate::choice::DocumentText;
-use crate::lines;
 
 /// The line of each entry.
 pub struct Places(BTreeMap<RegistryName, usize>);
@@ -26,7 +25,10 @@ impl Places {
             {
                 for key in registries.keys() {
                     if let Ok(name) = RegistryName::parse(key.get_ref()) {
-                        places.insert(name, lines::line_of(text, key.span().start));
+                        places.insert(
+                            name,
+                            foreign_text::position::line_of(text, key.span().start),
+                        );
                     }
                 }
             }

@@ -1,0 +1,116 @@
+//! The document of one sandbox, from the choice to the packed image, whatever way that then takes
+//! to the hypervisor.
+
+use std::path::{Path, PathBuf};
+
+use config_image::Magic;
+use credential_sources::Finding;
+use puller_config::Document;
+use zeroize::Zeroizing;
+
+use crate::choice::{DocumentFile, DocumentText};
+use crate::providers::Contribution;
+use crate::settings::Settings;
+use crate::{SandboxError, capacity, choice, providers, sandbox_spec};
+
+/// The document of a sandbox: chosen, valid, and parsed once.
+#[derive(Debug)]
+pub struct SandboxDocument {
+    /// Its file on the node; where nobody names one, the configuration of the credential providers.
+    pub path: PathBuf,
+    /// Who chose it.
+    pub chosen_by: ChosenBy,
+    /// Its bytes.
+    pub text: DocumentText,
+    /// What the bytes say.
+    pub document: Document,
+    /// What credential providers did to it. Empty before [`SandboxDocument::provide`].
+    pub contribution: Contribution,
+}
+
+/// Who chose the document of a sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChosenBy {
+    /// The pod, by its annotation.
+    Pod,
+    /// The node's settings.
+    Node,
+    /// Nobody: it is empty but for what credential providers offer.
+    Providers,
+}
+
+impl SandboxDocument {
+    /// [`SandboxDocument::choose`], then [`SandboxDocument::provide`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`SandboxDocument::choose`].
+    pub fn complete(settings: &Settings, bundle: &Path) -> Result<Option<Self>, SandboxError> {
+        let chosen = Self::choose(settings, bundle)?;
+        Ok(chosen.map(|chosen| chosen.provide(settings)))
+    }
+
+    /// Chooses the document by the annotation in the spec of `bundle` and the node's settings, and
+    /// requires that it is valid. `None` where the sandbox gets no disk.
+    ///
+    /// Where nobody names a document but the settings name registries for credential providers, the
+    /// document is what those offer.
+    ///
+    /// # Errors
+    ///
+    /// Every [`SandboxError`] of the spec, the choice and the document.
+    pub fn choose(settings: &Settings, bundle: &Path) -> Result<Option<Self>, SandboxError> {
+        let annotation = sandbox_spec::annotation(bundle)?;
+        let chosen = choice::choose(settings, annotation.as_deref())?;
+        let (DocumentFile { path, text }, chosen_by) = match (chosen, &annotation) {
+            (Some(file), Some(_)) => (file, ChosenBy::Pod),
+            (Some(file), None) => (file, ChosenBy::Node),
+            (None, None) => match settings.credential_providers.sources() {
+                Some(sources) => (DocumentFile::empty(sources.config), ChosenBy::Providers),
+                None => return Ok(None),
+            },
+            (None, Some(_)) => return Ok(None),
+        };
+        match Document::parse(&text) {
+            Ok(checked) => Ok(Some(Self {
+                path,
+                chosen_by,
+                text,
+                document: checked.document,
+                contribution: Contribution::default(),
+            })),
+            Err(problems) => Err(SandboxError::Document { path, problems }),
+        }
+    }
+
+    /// Puts what the node's credential providers offer below the document.
+    #[must_use]
+    pub fn provide(mut self, settings: &Settings) -> Self {
+        let (merged, contribution) = providers::add(settings, &self.text);
+        if let Some((text, document)) = merged {
+            self.text = text;
+            self.document = document;
+        }
+        self.contribution = contribution;
+        self
+    }
+
+    /// What credential providers did not contribute, and why. Nobody waits for these before the
+    /// sandbox starts.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<Finding> {
+        self.contribution.warnings()
+    }
+
+    /// The image's bytes, with the room that `settings` reserve. The encoder's copy is zeroed when
+    /// dropped; the compressor's own window is not.
+    ///
+    /// # Errors
+    ///
+    /// [`SandboxError::Pack`].
+    pub fn pack(&self, settings: &Settings) -> Result<Zeroizing<Vec<u8>>, SandboxError> {
+        let image = config_image::encode(Magic::IMAGEPULLER, &self.text)?;
+        let size = capacity::size(settings.capacity, settings.transport, image.len());
+        Ok(capacity::pad(image, size))
+    }
+}

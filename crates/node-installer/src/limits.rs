@@ -1,0 +1,19 @@
+//! How much of anything the installer takes in. All are free to change.
+
+/// The longest configuration file; far more than [`MAX_SETS`] sets need.
+pub const MAX_OPTIONS_BYTES: usize = 256 << 10;
+
+/// The most sets; a node has one runtime class or a few.
+pub const MAX_SETS: usize = 64;
+
+/// The most handlers of one set; Kata has some twenty.
+pub const MAX_HANDLERS: usize = 64;
+
+/// The most docker configurations of one set: what one pass has in memory.
+pub const MAX_DOCKER_CONFIGS: usize = 16;
+
+/// The most secrets with decryption keys of one set: what one pass has in memory.
+pub const MAX_DECRYPTION_SECRETS: usize = 16;
+
+/// The largest wrapper; a static program has a few MiB. The installer never wrote a larger file.
+pub const MAX_WRAPPER_BYTES: usize = 64 << 20;
