@@ -38,7 +38,7 @@ impl Direct {
         if (now.dev(), now.ino(), now.rdev()) != (then.dev(), then.ino(), then.rdev()) {
             return Err(io::Error::other("the node has become another device"));
         }
-        // Where direct reads are not to be had, what is cached is at least given back.
+        // Where direct reads do not work, this drops at least what is cached.
         let _ = fadvise(&file, 0, None, Advice::DontNeed);
         Ok(Self(file))
     }

@@ -55,7 +55,7 @@ pub trait Evidence: fmt::Debug {
 
 /// Sent with each request; the report must carry it.
 ///
-/// Not a nonce: nobody but this process sees the report, and the channel to the firmware is
+/// Not a nonce: only this process sees the report, and the channel to the firmware is
 /// sequenced. It shows that the report is where the layout says it is.
 pub const LABEL: &[u8; 64] = b"initdata-processor: the field that the host announced at launch.";
 
@@ -66,9 +66,9 @@ pub const LABEL: &[u8; 64] = b"initdata-processor: the field that the host annou
 ///
 /// # Errors
 ///
-/// [`EvidenceError`]: a contradiction, a driver that is not there, or something whose existence
-/// cannot be told. "No TEE" is an answer only where it is certain, since the kernel parameter then
-/// lets unverified initdata pass.
+/// [`EvidenceError`]: a contradiction, a missing driver, or a file that cannot be looked at. "No
+/// TEE" is answered only where it is certain, because the kernel parameter then lets unverified
+/// initdata pass.
 pub fn platform(paths: &Paths) -> Result<Option<Box<dyn Evidence>>, EvidenceError> {
     let signs = sign::all(paths)?;
     let mut drivers = Vec::new();

@@ -1,4 +1,4 @@
-//! Waiting for the disks that somebody expects.
+//! The search for disks, and the wait for those that are expected and come late.
 
 use std::time::{Duration, Instant};
 
@@ -91,8 +91,8 @@ impl Search {
         match Uevents::open() {
             Ok(events) => self.events = Some(events),
             Err(error) => journal.warn(format_args!(
-                "the kernel's announcements of devices cannot be had, so late disks are not waited \
-                for: {error}"
+                "cannot listen to the kernel's announcements of devices, so late disks are not \
+                waited for: {error}"
             )),
         }
     }

@@ -114,7 +114,7 @@ impl Insecure {
         self.remove(REFUSED)
     }
 
-    /// Whether the note is there, or whether that cannot be told.
+    /// Whether the note is there. An error counts as yes.
     pub fn is_refused(&self) -> bool {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         !matches!(
@@ -182,7 +182,7 @@ impl Insecure {
             .map_err(io::Error::from)
             .and_then(|fd| {
                 let mut file = File::from(fd);
-                // Set explicitly, so that an odd umask has no say.
+                // Set explicitly, because the umask may be odd.
                 file.set_permissions(Permissions::from_mode(0o600))?;
                 give(&file, self.owner)?;
                 file.write_all(content)

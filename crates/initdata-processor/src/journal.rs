@@ -59,7 +59,7 @@ impl<'a> Journal<'a> {
         self.line(6, "", &text);
     }
 
-    /// What only somebody who is looking for a fault wants to read.
+    /// A detail that helps to find a fault.
     pub fn detail(&mut self, text: impl fmt::Display) {
         if self.verbose {
             self.line(7, "detail: ", &text);

@@ -24,7 +24,7 @@ pub fn unverified_allowed(path: &Path) -> bool {
     read(path).is_ok_and(|cmdline| allows(&cmdline))
 }
 
-/// What stands behind `key`, such as `configdev.expect=`, in each word of the command line in
+/// The values of `key`, such as `configdev.expect=`: the rest of each word of the command line in
 /// `path` that begins with it.
 ///
 /// # Errors

@@ -15,7 +15,7 @@
 //! Deliberately not here: the image format (`config-image`), the initdata document and its digest
 //! (`initdata`), the content of the configuration (`puller-config`, in the image puller), the
 //! ioctls themselves (`linux-sys`), and any check of the report's signature: the report comes from
-//! the local kernel, over a channel the host cannot write to, and is meant for nobody else.
+//! the local kernel, over a channel that the host cannot write to, and only this program reads it.
 //!
 //! Entry: [`run`] with [`Options`], and [`refresh::refresh`] later; `main.rs` only parses arguments
 //! ([`cli`]).

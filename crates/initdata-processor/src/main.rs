@@ -47,7 +47,8 @@ fn main() -> ExitCode {
             let notifier = Notifier::from_environment(&mut journal);
             let outcome = run(&cli.options(), &mut journal);
             let code = outcome.exit_code(cli.strict_exit);
-            // Without a verdict nobody must go on because of us, whatever the type of the unit.
+            // Without a verdict no unit may start because of this one, whatever the type of this
+            // unit.
             notifier.tell(&outcome.summary(), code != 70);
             code
         }

@@ -16,8 +16,8 @@ use crate::journal::Journal;
 pub struct Notifier(Option<UnixDatagram>);
 
 impl Notifier {
-    /// Connects to what the environment names; without a name, and where that fails, nobody is
-    /// told.
+    /// Connects to the socket that the environment names. Without a name, or where connecting
+    /// fails, [`Notifier::tell`] does nothing.
     pub fn from_environment(journal: &mut Journal<'_>) -> Self {
         let Some(socket) = std::env::var_os("NOTIFY_SOCKET") else {
             return Self::default();
@@ -41,7 +41,7 @@ impl Notifier {
         };
         let datagrams = UnixDatagram::unbound()?;
         datagrams.connect_addr(&address)?;
-        // Whoever listens must not be able to stop the verification.
+        // A listener that does not read must not stop the verification.
         datagrams.set_nonblocking(true)?;
         Ok(Self(Some(datagrams)))
     }

@@ -44,7 +44,7 @@ pub struct Outcome {
     pub initdata: Result<Initdata, Error>,
     /// The configurations.
     pub configurations: Vec<Configured>,
-    /// What could not be written although it had to be: a refusal that nobody will read.
+    /// Refusals that could not be written, so that the agent and the image puller miss them.
     pub unwritten: Vec<Error>,
 }
 

@@ -16,7 +16,7 @@ use crate::settings::{Settings, Target};
 use crate::verify::announced;
 use crate::{Error, bug, disk, sandbox, verify};
 
-/// What to do it with.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Where the kernel's interfaces and the results are.

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How long the host is given between two reads.
 const PAUSE: Duration = Duration::from_millis(70);
 
-/// What to do it with.
+/// The options of a refresh.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Where the kernel's interfaces and the results are.
@@ -60,8 +60,8 @@ impl Refreshed {
 ///
 /// # Errors
 ///
-/// Then the file stays as it is: credentials that still work are worth more than none, and a host
-/// that spoils the disk could as well have left it alone. Never lifts the refusal of initdata.
+/// After an error the file is unchanged: credentials that still work are worth more than none, and
+/// a host that spoils the disk could as well have left it alone. A refusal of initdata stays.
 pub fn refresh(options: &Options, journal: &mut Journal<'_>) -> Result<Refreshed, Error> {
     bug::contain(|| work(options, journal))
         .unwrap_or_else(|place| Err(Error::Internal(place)))

@@ -65,8 +65,8 @@ impl Results {
         grants
     }
 
-    /// Refuses all because of `reason`: whoever holds a password in a guest that may run nothing
-    /// can only lose it.
+    /// Refuses initdata and all configurations because of `reason`. A guest that may run nothing
+    /// gets no password either.
     pub fn refuse_all(&self, reason: Error, journal: &mut Journal<'_>) -> Outcome {
         let line = reason.line();
         journal.error(format_args!("initdata refused: {line}"));

@@ -35,8 +35,8 @@ const CALLS: &[libc::c_long] = &[
     libc::SYS_renameat2,
 ];
 
-/// The modes of results and of their directories. The files' wall has no say in modes, so the list
-/// has.
+/// The modes of results and of their directories. Landlock does not restrict modes, so the list of
+/// calls does.
 const MODES: [u64; 4] = [0o600, 0o644, 0o700, 0o755];
 
 /// The calls, with what their arguments must be.
@@ -63,8 +63,8 @@ fn allowed(owner: Option<Owner>) -> Result<Calls, process_sandbox::Error> {
 ///
 /// # Errors
 ///
-/// [`Error::Sandbox`]: the kernel refused a step. A kernel without Landlock is not an error, but
-/// told.
+/// [`Error::Sandbox`]: the kernel refused a step. A kernel without Landlock is not an error, but a
+/// warning.
 pub fn enter(
     paths: &Paths,
     settings: &Settings,
@@ -92,8 +92,8 @@ pub fn enter(
     Ok(())
 }
 
-/// Files of somebody else take the right to give them away and to write where only that somebody
-/// may.
+/// Files of another owner need two capabilities: to change the owner, and to write into the owner's
+/// directory.
 fn capabilities_for(owner: Option<Owner>) -> CapabilitySet {
     match owner {
         Some(Owner { user, group }) if (user, group) != (0, 0) => {

@@ -70,7 +70,7 @@ pub enum SettingsError {
     #[error("[files]: expected a magic of eight visible ASCII characters, found \"{0}\"")]
     Magic(String),
     /// The measured document's own magic.
-    #[error("[files]: \"initdata\" is the measured document, which this table has no say in")]
+    #[error("[files]: \"initdata\" is the measured document, whose files are fixed")]
     Initdata,
     /// A value in `[files]` cannot be the file's name.
     #[error("[files]: \"{0}\" cannot be the name of a file below /run/insecure-cfg: {1}")]

@@ -147,7 +147,7 @@ fn write(directory: &File, name: &FileName, content: &[u8]) -> io::Result<()> {
     let fd = openat(directory, name.as_str(), flags, Mode::RUSR | Mode::WUSR)?;
     let mut file = File::from(fd);
     file.write_all(content)?;
-    // Set afterwards, so that the umask has no say.
+    // Set afterwards, because the umask may be odd.
     file.set_permissions(Permissions::from_mode(0o644))
 }
 

@@ -43,9 +43,9 @@ pub struct Document {
     pub data: BTreeMap<FileName, String>,
     /// Top-level keys that have no meaning here, safe to show.
     ///
-    /// They are tolerated: whoever wrote the document had it measured, the specification does not
-    /// forbid further keys, and Kata's own readers ignore them. A document that is good for them
-    /// must not be bad here.
+    /// They are tolerated: the document is measured, the specification does not forbid further
+    /// keys, and Kata's own readers ignore them. A document that is good for those readers must not
+    /// be bad here.
     pub unknown_keys: Vec<String>,
 }
 
@@ -100,14 +100,14 @@ impl FileName {
     }
 }
 
-/// What can be read of any bytes, good or bad, for somebody who looks for a fault.
+/// Everything that can be read of a document, good or bad.
 #[derive(Debug)]
 pub struct Reading {
-    /// The string `version` as it is written.
+    /// The string `version`, unchecked; `None` where there is none.
     pub version: Option<String>,
-    /// The string `algorithm` as it is written.
+    /// The string `algorithm`, unchecked; `None` where there is none.
     pub algorithm: Option<String>,
-    /// The names of the strings in `[data]` as they are written, and their lengths in bytes.
+    /// The names of the strings in `[data]`, unchecked, and their lengths in bytes.
     pub lengths: BTreeMap<String, usize>,
     /// What the guest makes of the bytes.
     pub document: Result<Document, Refusal>,
@@ -139,8 +139,8 @@ struct Reader {
 
 impl Reader {
     fn document(&mut self, bytes: &[u8]) -> Option<Document> {
-        // Looks at one token at a time, in constant memory; the parser keeps them all. What is not
-        // text has none, and is not TOML either.
+        // The lexer needs constant memory, the parser keeps every token. Bytes that are not text
+        // have no token; the parser refuses them.
         let text = str::from_utf8(bytes).unwrap_or_default();
         if let Some(token) = Source::new(text).lex().nth(MAX_TOKENS) {
             let line = line_of(bytes, token.span().start());

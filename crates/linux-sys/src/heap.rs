@@ -1,7 +1,7 @@
-//! The C library's heap, told to keep less than it likes to.
+//! The C library's heap, made to keep less free memory.
 //!
-//! glibc gives threads arenas of their own, and keeps what is freed in them. In a guest that memory
-//! is the pod's.
+//! glibc gives threads arenas of their own, and keeps freed memory in them. In a guest that memory
+//! is missing to the pod.
 
 #![expect(unsafe_code, reason = "functions of the C library")]
 

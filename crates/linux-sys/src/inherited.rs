@@ -16,13 +16,13 @@ use rustix::net::{AddressFamily, SocketType};
 /// Whether the descriptors have an owner already.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// The unix sockets that `LISTEN_FDS` of the environment counts, if `LISTEN_PID` says that this
-/// process is meant. They are given once; whoever asks again gets none.
+/// The unix sockets that `LISTEN_FDS` counts, if `LISTEN_PID` is this process. Only the first call
+/// gets them.
 ///
 /// # Errors
 ///
-/// `InvalidInput` for numbers that are none, and for a descriptor that is not a unix stream socket
-/// that listens.
+/// `InvalidInput` where a variable is not a number, and for a descriptor that is not a listening
+/// unix stream socket.
 pub fn unix_listeners() -> io::Result<Vec<UnixListener>> {
     let numbers = sd_notify::listen_fds()?;
     if TAKEN.swap(true, Ordering::Relaxed) {
@@ -42,7 +42,7 @@ fn take(number: RawFd) -> io::Result<UnixListener> {
     if !is_fit {
         return Err(io::Error::new(
             ErrorKind::InvalidInput,
-            format!("descriptor {number} is no unix stream socket that listens"),
+            format!("descriptor {number} is not a listening unix stream socket"),
         ));
     }
     Ok(socket.into())

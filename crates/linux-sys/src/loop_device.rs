@@ -15,9 +15,9 @@ const MAX_ATTEMPTS: u32 = 16;
 
 /// A loop device held open.
 ///
-/// It is auto-clearing: the kernel unbinds it from its file when nobody has it open any more, so
-/// this value, and whoever opened [`LoopDevice::path`] meanwhile, keep it. Dropping the value is
-/// all that there is to detach.
+/// It is auto-clearing: the kernel unbinds it from its file when the last descriptor is closed,
+/// this value's or one that another process has of [`LoopDevice::path`]. So dropping the value
+/// detaches the device.
 #[derive(Debug)]
 pub struct LoopDevice {
     /// Only held open.

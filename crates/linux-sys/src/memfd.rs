@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags, fcntl_add_seals, memfd_create, open};
 
-/// Copies `bytes` into an anonymous file that nobody can change any more, and opens it read-only.
+/// Copies `bytes` into an anonymous file, seals it against changes, and opens it read-only.
 ///
 /// The content lives in memory only and goes away with the last descriptor. All seals are set
 /// (write, grow, shrink, seal), so that neither a holder of another descriptor nor a guest behind a

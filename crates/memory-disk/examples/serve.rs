@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use memory_disk::{Event, Listeners, Options, Served, serve};
+use memory_disk::{Event, Listeners, Options, Totals, serve};
 use zeroize::Zeroizing;
 
 fn main() -> ExitCode {
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run() -> Result<Served, Box<dyn std::error::Error>> {
+fn run() -> Result<Totals, Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let (Some(socket), Some(image)) = (arguments.next(), arguments.next()) else {
         return Err("read the arguments: SOCKET IMAGE".into());

@@ -1,12 +1,12 @@
-//! What the device has to tell while it serves.
+//! The events of a disk that is being served.
 
 use std::fmt;
 use std::time::Duration;
 
 use process_sandbox::files::Enforced;
 
-/// Something happened that an operator may want to read about. `Display` is the log line; it never
-/// holds content.
+/// An event that an operator may want to know of. `Display` gives the log line, which never holds
+/// content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {

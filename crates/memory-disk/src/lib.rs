@@ -2,8 +2,8 @@
 //!
 //! The configuration image never reaches a file system: it lies in locked memory of one process,
 //! which hands it to one VM's guest, counts what is read, and can go dark after that. The guest's
-//! RAM has to be shared with this process; where it is not, one line says so within seconds instead
-//! of the guest hanging silently.
+//! RAM has to be shared with this process. Where it is not, the guest hangs; then one log line
+//! gives the reason within seconds.
 //!
 //! Not here: what is in the image and how it is packed, the VMM's command line, sockets on a path,
 //! and starting a process to call this in.
@@ -12,10 +12,10 @@
 //!
 //! - [`device`]: the disk and its requests, without any transport.
 //! - `vhost_user`: the wire.
-//! - `watch`: when to speak up and when to go dark.
+//! - `watch`: when to log an event and when to go dark.
 //! - `sandbox`: no files, no network, no programs.
 //! - [`update`]: new content through a socket of its own.
-//! - [`Event`]: what is told meanwhile.
+//! - [`Event`]: what is logged meanwhile.
 
 pub mod device;
 mod error;
@@ -28,4 +28,4 @@ mod watch;
 
 pub use error::Error;
 pub use event::{Event, Silence};
-pub use serve::{Listeners, Options, Served, serve};
+pub use serve::{Listeners, Options, Totals, serve};

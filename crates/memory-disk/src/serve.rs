@@ -23,16 +23,15 @@ use crate::watch::Watch;
 /// How a disk is served.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Whether the disk goes dark after the guest has read all of it: so long after the last read.
+    /// If set, the disk goes dark this long after the last read, once the guest has read all of it.
     ///
-    /// Not at once in practice: Linux reads the first pages itself when it looks for partitions,
-    /// which completes a small image, and drops them again before a program gets to read. Zero is
-    /// for a guest that does no such thing.
+    /// Zero is for guests that do not look for partitions. Linux does: it reads the first pages,
+    /// which completes a small image, and drops them before a program reads them.
     pub once: Option<Duration>,
-    /// How long after a driver took the device its first request is waited for, before
-    /// [`Event::Silent`] is told.
+    /// How long a driver that took the device may take for its first request before
+    /// [`Event::Silent`] is logged.
     pub first_request_within: Duration,
-    /// How long a VMM is waited for; without a limit where none is set.
+    /// How long a VMM may take to connect; `None` for no limit.
     pub connect_within: Option<Duration>,
 }
 
@@ -62,9 +61,9 @@ impl From<UnixListener> for Listeners {
     }
 }
 
-/// What was served.
+/// Counters of a disk's whole life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Served {
+pub struct Totals {
     /// Requests of any kind.
     pub requests: u64,
     /// Those of them that were answered with an error.
@@ -90,9 +89,9 @@ pub struct Served {
 ///
 /// # Errors
 ///
-/// Where the image is none, the sandbox cannot be put up, no VMM connects in time, or the VMM
-/// breaks the protocol or hands over guest memory that cannot be mapped. A VMM that goes away is no
-/// error, however it does.
+/// The image has an invalid length, the sandbox cannot be entered, no VMM connects in time, the VMM
+/// breaks the protocol, or its guest memory cannot be mapped. A VMM that goes away is not an error,
+/// in whatever way it goes.
 ///
 /// ```no_run
 /// use std::os::unix::net::UnixListener;
@@ -119,7 +118,7 @@ pub fn serve(
     image: Zeroizing<Vec<u8>>,
     options: &Options,
     mut log: impl FnMut(&Event),
-) -> Result<Served, Error> {
+) -> Result<Totals, Error> {
     let Listeners {
         vmm: listener,
         updates,
@@ -172,7 +171,7 @@ pub fn serve(
         .map_err(|reason| Error::Protocol { reason })
 }
 
-/// Tells what happens, and darkens the disk when it is time, until the connection ends.
+/// Logs events, and darkens the disk when it is time, until the connection ends.
 fn watch(device: &Device, options: &Options, log: &mut impl FnMut(&Event)) -> Result<(), String> {
     let mut watch = Watch::default();
     loop {

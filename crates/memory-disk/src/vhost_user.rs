@@ -20,7 +20,7 @@ use vmm_sys_util::event::{
     EventConsumer, EventFlag, EventNotifier, new_event_consumer_and_notifier,
 };
 
-use crate::Served;
+use crate::Totals;
 use crate::device::{Disk, Exchange, FEATURES, Outcome, QUEUE_ENTRIES, answer, configuration};
 use crate::watch::Progress;
 
@@ -48,7 +48,7 @@ pub(crate) struct Device {
 pub(crate) struct State {
     pub(crate) disk: Disk,
     pub(crate) progress: Progress,
-    pub(crate) served: Served,
+    pub(crate) served: Totals,
     /// How the connection ended, once it has.
     pub(crate) ended: Option<Result<(), String>>,
 }
@@ -95,7 +95,7 @@ impl Device {
             state: Mutex::new(State {
                 disk,
                 progress: Progress::default(),
-                served: Served::default(),
+                served: Totals::default(),
                 ended: None,
             }),
             changed: Condvar::new(),

@@ -1,11 +1,11 @@
-//! When to speak up and when to go dark: a clockwork without threads, fed with what was counted.
+//! When to log an event and when to go dark, computed from counters, without threads and clocks.
 
 use std::time::{Duration, Instant};
 
 use crate::Options;
 use crate::event::{Event, Silence};
 
-/// How many drivers are told of: a few, for firmware and reboots. A guest can take the device as
+/// How many drivers are logged: a few, for firmware and reboots. A guest can take the device as
 /// often as it likes, and must not fill the host's log that way.
 const MAX_DRIVERS_TOLD: u32 = 8;
 
@@ -33,7 +33,7 @@ pub(crate) struct Progress {
     pub(crate) is_dark: bool,
 }
 
-/// What was said already.
+/// What was logged already.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     negotiated: Option<Instant>,
@@ -54,7 +54,7 @@ pub(crate) struct Step {
 }
 
 impl Watch {
-    /// Compares `progress` with what was said before.
+    /// Compares `progress` with what was logged before.
     pub(crate) fn step(&mut self, now: Instant, progress: &Progress, options: &Options) -> Step {
         let mut step = Step::default();
         if let Some(since) = progress.negotiated {
@@ -115,7 +115,7 @@ impl Watch {
         step
     }
 
-    /// What is still to be said when the VMM has gone: QEMU hangs up where it finds that memory
+    /// The last event when the VMM has gone: QEMU hangs up where it finds that memory
     /// cannot be shared.
     pub(crate) fn last_words(&self, now: Instant, progress: &Progress) -> Option<Event> {
         let since = progress.negotiated?;

@@ -43,9 +43,8 @@ const BASE: &[c_long] = &[
 
 /// A list of allowed system calls.
 ///
-/// A call that is not on it fails with `EPERM` instead of ending the process: a refusal that can
-/// still be written down is worth more than a process that is gone, and something optional that a C
-/// library tries shall not end the work.
+/// A call that is not on it fails with `EPERM` instead of ending the process, so that the program
+/// can still log the reason, and so that an optional call of a C library does not end it.
 #[derive(Clone, Debug)]
 pub struct Calls(BTreeMap<i64, Vec<SeccompRule>>);
 

@@ -77,10 +77,10 @@ impl fmt::Display for Enforced {
     }
 }
 
-/// Forbids everything with files, sockets and other processes' abstract sockets and signals, but
-/// what `grants` says.
+/// Forbids access to files, TCP sockets, and other processes' abstract sockets and signals, except
+/// for `grants`.
 ///
-/// What is open already stays usable. A grant follows its directory, not the name: it holds after a
+/// Descriptors that are open stay usable. A grant follows its directory, so it holds after a
 /// rename.
 ///
 /// The first Landlock cannot allow links from one directory to another. There, a [`Grant::Tree`]
@@ -88,7 +88,7 @@ impl fmt::Display for Enforced {
 ///
 /// # Errors
 ///
-/// Where the kernel refuses a step. A kernel without Landlock is no error, but said in the answer.
+/// The kernel refuses a step. A kernel without Landlock is not an error; the result says so.
 pub fn confine(grants: &[(BorrowedFd<'_>, Grant)]) -> Result<Enforced, Error> {
     if grants.iter().any(|(_, grant)| *grant == Grant::Tree) && !knows_links() {
         return Ok(Enforced::Absent);

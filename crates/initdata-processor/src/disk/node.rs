@@ -191,7 +191,7 @@ fn node(name: &str) -> String {
     name.replace('!', "/")
 }
 
-/// Whether a sysfs attribute says yes; an attribute that a driver lacks says no.
+/// Whether a sysfs attribute is `1`; a missing attribute is not.
 fn flag(path: &Path) -> bool {
     fs::read_to_string(path).is_ok_and(|text| text.trim_end() == "1")
 }

@@ -11,7 +11,7 @@ use super::{Driver, Sign};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EvidenceError {
-    /// Two platforms at once: one of them is not what it says.
+    /// There are signs of two platforms, and one of them must be false.
     #[error("identify the platform: {first}, but {second}")]
     TwoPlatforms {
         /// One sign.
@@ -51,7 +51,8 @@ pub enum EvidenceError {
         /// What was looked for.
         missing: String,
     },
-    /// It cannot be told whether this is TDX.
+    /// The list of processors at this path cannot be read, so TDX can be neither seen nor ruled
+    /// out.
     #[error("read the processor's flags from {0}")]
     Flags(PathBuf, #[source] io::Error),
     /// The device is there but is not usable, or is not a character device.

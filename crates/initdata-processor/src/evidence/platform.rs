@@ -50,9 +50,9 @@ impl fmt::Display for Platform {
 /// What the kernel shows about what it runs on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sign {
-    /// What it tells of.
+    /// The platform that shows it.
     pub platform: Platform,
-    /// What it is, for people.
+    /// Its description in messages.
     pub source: String,
 }
 
@@ -65,11 +65,11 @@ impl fmt::Display for Sign {
 /// A driver of the report, by its device node or as the TSM's provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Driver {
-    /// What it serves; nothing where that is unknown here, such as Arm's CCA.
+    /// The platform whose reports it makes; `None` for one that is unknown here, such as Arm's CCA.
     pub platform: Option<Platform>,
     /// Whether it is a device node.
     pub is_device: bool,
-    /// What it is, for people.
+    /// Its description in messages.
     pub source: String,
 }
 

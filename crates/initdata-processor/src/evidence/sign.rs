@@ -1,6 +1,6 @@
 //! What the kernel knows about its TEE, whether or not the driver of the report is loaded.
 //!
-//! Both signs stand there from boot on, in every kernel that runs in such a guest. A host can
+//! Every kernel that runs in such a guest shows its sign from boot on. A host can
 //! pretend them, which ends in a refusal, but not take them away.
 
 use std::fs::File;

@@ -85,7 +85,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// Makes one that nobody else uses: its name ends in the number of this process.
+    /// Makes an entry of this process alone: its name ends in the process's number.
     fn create(reports: &Path) -> Result<Self, EvidenceError> {
         let path = reports.join(format!("initdata-processor.{}", process::id()));
         let mut made = fs::create_dir(&path);
@@ -189,8 +189,7 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        // What stays where this fails is a request that nobody reads, and that keeps the driver
-        // from being loaded anew.
+        // Where this fails a request stays that keeps the driver from being unloaded.
         let _ = fs::remove_dir(&self.path);
     }
 }
