@@ -54,7 +54,7 @@ pub fn magics() -> Vec<Row> {
                 packed(INITDATA, CONFIGURATION.as_bytes()),
                 packed(IMGPULLR, DOCUMENT.as_bytes()),
             ],
-            Expected::refused(&["parse initdata", "the key \"version\" is missing"]),
+            Expected::refused(&["parse initdata", "version: the key is missing"]),
             follows(),
         )
         .in_guests(),

@@ -182,17 +182,17 @@ fn forms() -> Vec<(&'static str, Vec<u8>, Outcome)> {
         (
             "document: empty",
             Vec::new(),
-            Err("the key \"version\" is missing"),
+            Err("version: the key is missing"),
         ),
         (
             "document: only a comment",
             format!("# {SECRET}").into_bytes(),
-            Err("the key \"version\" is missing"),
+            Err("version: the key is missing"),
         ),
         (
             "document: not UTF-8",
             [&good[..], b"b = \"\xff\xfe\"\n"].concat(),
-            Err("expected UTF-8, found another byte at offset"),
+            Err("not TOML: it is not UTF-8"),
         ),
         (
             "document: NUL bytes",
@@ -218,63 +218,63 @@ fn forms() -> Vec<(&'static str, Vec<u8>, Outcome)> {
         (
             "document: the configuration",
             crate::table::CONFIGURATION.as_bytes().to_vec(),
-            Err("the key \"version\" is missing"),
+            Err("version: the key is missing"),
         ),
         (
             "document: another version",
             text.replace("0.1.0", "0.2.0").into_bytes(),
-            Err("expected version \"0.1.0\", found \"0.2.0\""),
+            Err("version: expected \"0.1.0\", found \"0.2.0\""),
         ),
         (
             "document: a version that is a number",
             text.replace("\"0.1.0\"", "0.1").into_bytes(),
-            Err("expected a string for \"version\""),
+            Err("version: expected string"),
         ),
         (
             "document: no version",
             text.replace("version", "revision").into_bytes(),
-            Err("the key \"version\" is missing"),
+            Err("version: the key is missing"),
         ),
         (
             "document: no algorithm",
             text.replace("algorithm", "digest").into_bytes(),
-            Err("the key \"algorithm\" is missing"),
+            Err("algorithm: the key is missing"),
         ),
         (
             "document: weak algorithm",
             text.replace("sha256", "md5").into_bytes(),
-            Err("expected algorithm sha256, sha384 or sha512, found \"md5\""),
+            Err("algorithm: expected sha256, sha384 or sha512, found \"md5\""),
         ),
         (
             "document: algorithm with an escape sequence",
             text.replace("sha256", "\\u001b[2J\\n").into_bytes(),
-            Err("found \"?[2J?\""),
+            Err("found \"\\u{1b}[2J\\n\""),
         ),
         (
             "document: no data",
             text.replace("[data]", "[date]").into_bytes(),
-            Err("the key \"data\" is missing"),
+            Err("data: the key is missing"),
         ),
         (
             "document: data is a string",
             format!("version = \"0.1.0\"\nalgorithm = \"sha256\"\ndata = \"{SECRET}\"\n")
                 .into_bytes(),
-            Err("expected a table for \"data\""),
+            Err("data: expected table"),
         ),
         (
             "document: data is a list",
             text.replace("[data]", "[[data]]").into_bytes(),
-            Err("expected a table for \"data\""),
+            Err("data: expected table"),
         ),
         (
             "document: a value is a number",
             data("a = 1\n"),
-            Err("expected a string for \"a\", found integer"),
+            Err("data.a: expected string, found integer"),
         ),
         (
             "document: a value is a list",
             data(format!("a = [\"{SECRET}\"]\n")),
-            Err("expected a string for \"a\", found array"),
+            Err("data.a: expected string, found array"),
         ),
         (
             "document: further keys",

@@ -1,14 +1,25 @@
 //! A message in a place that holds one line of limited length: a log, a policy, an error file.
 
+use std::fmt::Write as _;
+
 use foreign_text::one_line;
 
-/// `text` on one line, safe to show, of at most `max_bytes`.
+/// `text` on one line of printable ASCII, of at most `max_bytes`.
 ///
-/// Everything that may quote a disk goes through this.
+/// Everything that may quote a disk goes through this. It is shown as the host shows it, and
+/// letters beyond ASCII are escaped too: the kernel's log and serial consoles know no others.
 #[must_use]
 pub fn line(text: &str, max_bytes: usize) -> String {
-    let mut line = one_line(text).to_string();
-    line.truncate(line.floor_char_boundary(max_bytes));
+    let mut line = String::new();
+    for character in one_line(text).to_string().chars() {
+        match character {
+            ' '..='~' => line.push(character),
+            '…' => line.push_str("..."),
+            // Writing to a string cannot fail.
+            _ => _ = write!(line, "{}", character.escape_unicode()),
+        }
+    }
+    line.truncate(max_bytes);
     line
 }
 
@@ -17,13 +28,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_line_that_ends_between_two_characters() {
-        assert_eq!(
-            line("a\nb\u{1b}[2J \u{202e}", 99),
-            "a b\\u{1b}[2J \\u{202e}"
-        );
-        for (max_bytes, expected) in [(0, ""), (1, "a"), (2, "a"), (3, "a\u{e9}"), (9, "a\u{e9}")] {
-            assert_eq!(line("a\u{e9}", max_bytes), expected);
+    fn one_line_of_printable_ascii() {
+        for (text, max_bytes, expected) in [
+            ("a\nb\u{1b}[2J \u{202e}", 99, "a b\\u{1b}[2J \\u{202e}"),
+            ("caf\u{e9} and more…", 99, "caf\\u{e9} and more..."),
+            ("caf\u{e9}", 4, "caf\\"),
+            ("", 0, ""),
+        ] {
+            assert_eq!(line(text, max_bytes), expected);
         }
     }
 }

@@ -34,6 +34,10 @@ pub const MAX_NAME_BYTES: usize = 255;
 /// How many unknown top-level keys are kept; a warning does not need more.
 const MAX_UNKNOWN_KEYS: usize = 8;
 
+/// How much of a key stands in a fault, in characters: a log and a policy cut the end of the line,
+/// and there is the rule.
+const MAX_KEY_CHARS: usize = 40;
+
 /// A document whose every entry can become a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
@@ -237,7 +241,7 @@ impl Reader {
     }
 
     fn refuse<T>(&mut self, line: Option<usize>, key: &str, rule: Rule) -> Option<T> {
-        let key = key.to_owned();
+        let key = shown(key).up_to(MAX_KEY_CHARS).to_string();
         self.faults.push(Fault { line, key, rule });
         None
     }

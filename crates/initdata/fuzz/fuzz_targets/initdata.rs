@@ -23,7 +23,7 @@ fuzzing::target!(|bytes: &[u8]| {
         Err(error) => {
             let text = error.to_string();
             // What reaches the policy is one line of printable text.
-            assert!(text.len() < 4096);
+            assert!(text.len() < 1024);
             assert_eq!(foreign_text::one_line(&text).to_string(), text);
         }
     }

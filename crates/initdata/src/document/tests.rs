@@ -178,7 +178,7 @@ fn entries_that_cannot_be_files() {
         let error = data(lines).unwrap_err().to_string();
         assert!(error.contains(expected), "{lines:.80}: {error}");
         let is_safe = foreign_text::one_line(&error).to_string() == error;
-        assert!(is_safe && error.len() < 400, "{error}");
+        assert!(is_safe && error.len() < 200, "{error}");
     }
     let longest = format!("\"{}\" = \"x\"", "n".repeat(MAX_NAME_BYTES));
     assert_eq!(data(&longest).unwrap().data.len(), 1);

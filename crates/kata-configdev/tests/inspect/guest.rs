@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use config_image::MAX_DOCUMENT_BYTES;
 use initdata::document::{MAX_ENTRIES, MAX_TOKENS};
-use initdata_processor::{Error, Initdata};
+use initdata_processor::{Error, Initdata, line};
 use proptest::prelude::*;
 
 use crate::inspect;
@@ -76,7 +76,8 @@ fn host(disk: &[u8]) -> Answer {
     let message = part("message");
     let printed = format!("/image{}: {key}{message}\n", number.unwrap_or_default());
     assert!(text.stdout.contains(&printed), "{printed}{}", text.stdout);
-    Err(format!("{place}{message}"))
+    // The guest's log and policy know ASCII only.
+    Err(line::line(&format!("{place}{message}"), usize::MAX))
 }
 
 #[track_caller]
@@ -202,7 +203,7 @@ fn digests() {
     }
 }
 
-fn line(key: &'static str, values: &'static [&'static str]) -> impl Strategy<Value = String> {
+fn setting(key: &'static str, values: &'static [&'static str]) -> impl Strategy<Value = String> {
     // Mostly the good one, so that what comes behind it is looked at.
     let values = prop_oneof![8 => Just(values[0]), 1 => prop::sample::select(values)];
     values.prop_map(move |value| match value {
@@ -246,9 +247,9 @@ proptest! {
 
     #[test]
     fn generated_documents(
-        version in line("version", &["\"0.1.0\"", "\"0.1\"", "1", ""]),
-        algorithm in line("algorithm", &["\"sha256\"", "\"sha-512\"", "\"md5\"", "[]", ""]),
-        more in line("more", &["", "{ a.b = 1 }", "nonsense"]),
+        version in setting("version", &["\"0.1.0\"", "\"0.1\"", "1", ""]),
+        algorithm in setting("algorithm", &["\"sha256\"", "\"sha-512\"", "\"md5\"", "[]", ""]),
+        more in setting("more", &["", "{ a.b = 1 }", "nonsense"]),
         header in prop_oneof![8 => Just("[data]\n"), 1 => Just("data = 1\n"), 1 => Just("")],
         entries in prop::collection::vec(entry(), 0..6),
     ) {
