@@ -54,7 +54,7 @@ fn file(text: &str) -> (String, String) {
 fn plugin(auth: &str) -> (String, String) {
     let text = format!(
         "{{\"kind\":\"CredentialProviderResponse\",\"cacheKeyType\":\"Registry\",\
-        \"apiVersion\":\"credentialprovider.kubelet.k8s.io/v1\",\"auth\":{{{auth}}}}}"
+        \"apiVersion\":\"credentialprovider.kubelet.k8s.io/v1\",\"auth\":{auth}}}"
     );
     let response = Response::parse(text.as_bytes(), Version::V1).unwrap();
     let host = RegistryHost::parse("reg.corp").unwrap();
@@ -94,41 +94,25 @@ fn containerd(authorization: &str) -> (String, String) {
 fn no_source_loses_it() {
     for password in PASSWORDS {
         let base64 = STANDARD.encode(format!("u:{password}"));
-        let keys = format!("\"username\":\"u\",\"password\":\"{password}\"");
-        let config = format!("{{\"auths\":{{\"reg.corp\":{{{keys}}}}}}}");
-        let secret = |kind: &str, key: &str, text: &str| {
+        let entry = format!("{{\"reg.corp\":{{\"username\":\"u\",\"password\":\"{password}\"}}}}");
+        let config = format!("{{\"auths\":{entry}}}");
+        let with_auth = format!("{{\"auths\":{{\"reg.corp\":{{\"auth\":\"{base64}\"}}}}}}");
+        let secret = |kind: &str, text: &str| {
             format!(
                 "apiVersion: v1\nkind: Secret\nmetadata: {{name: s}}\ntype: kubernetes.io/{kind}\n\
-                data: {{{key}: {}}}\n",
+                data: {{.{kind}: {}}}\n",
                 STANDARD.encode(text)
             )
         };
+        let pair = format!("username: u, password: \"{password}\"");
         for (source, found) in [
             ("config.json", file(&config)),
-            (
-                "config.json with auth",
-                file(&format!(
-                    "{{\"auths\":{{\"reg.corp\":{{\"auth\":\"{base64}\"}}}}}}"
-                )),
-            ),
-            (".dockercfg", file(&format!("{{\"reg.corp\":{{{keys}}}}}"))),
-            (
-                "dockerconfigjson",
-                file(&secret("dockerconfigjson", ".dockerconfigjson", &config)),
-            ),
-            (
-                "dockercfg",
-                file(&secret(
-                    "dockercfg",
-                    ".dockercfg",
-                    &format!("{{\"reg.corp\":{{{keys}}}}}"),
-                )),
-            ),
-            ("plugin", plugin(&format!("\"reg.corp\":{{{keys}}}"))),
-            (
-                "registries.yaml",
-                k3s(&format!("username: u, password: \"{password}\"")),
-            ),
+            ("config.json with auth", file(&with_auth)),
+            (".dockercfg", file(&entry)),
+            ("a secret", file(&secret("dockerconfigjson", &config))),
+            ("an old secret", file(&secret("dockercfg", &entry))),
+            ("plugin", plugin(&entry)),
+            ("registries.yaml", k3s(&pair)),
             ("registries.yaml with auth", k3s(&format!("auth: {base64}"))),
             ("hosts.toml", containerd(&format!("Basic {base64}"))),
         ] {
