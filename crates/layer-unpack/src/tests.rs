@@ -260,10 +260,8 @@ fn privileged_everything_about_a_file_is_kept() {
         capability[..2]
     );
     let late = stat("late");
-    assert_eq!(
-        (late.uid(), late.mtime(), late.mtime_nsec()),
-        (3_000_000_000, 1_600_000_001, 500_000_000)
-    );
+    let late = (late.uid(), late.mtime(), late.mtime_nsec());
+    assert_eq!(late, (3_000_000_000, 1_600_000_001, 500_000_000));
     assert_eq!(
         xattr(&root.join("\u{e9}\n"), "trusted.overlay.redirect"),
         None
@@ -278,13 +276,8 @@ fn privileged_everything_about_a_file_is_kept() {
         (stat("link").mtime(), stat("link").mtime_nsec()),
         (1_600_000_002, 250_000_000)
     );
-    assert_eq!(
-        fs::read_link(root.join("link"))
-            .unwrap()
-            .as_os_str()
-            .as_bytes(),
-        b"tool"
-    );
+    let target = fs::read_link(root.join("link")).unwrap();
+    assert_eq!(target.as_os_str().as_bytes(), b"tool");
 }
 
 #[test]
@@ -354,10 +347,8 @@ fn privileged_an_entry_has_one_size() {
     let tar = tar.file_with("shown", &hidden, |header| header.set_size(0));
     let (directory, result) = tar.unpack();
     assert_eq!(result.unwrap().entries, 2);
-    assert_eq!(
-        fs::read(directory.path().join("layer/shown")).unwrap(),
-        hidden
-    );
+    let shown = fs::read(directory.path().join("layer/shown"));
+    assert_eq!(shown.unwrap(), hidden);
     assert!(!directory.path().join("layer/hidden").exists());
 }
 
@@ -475,10 +466,8 @@ fn privileged_careless_headers_are_taken() {
         path.symlink_metadata().unwrap()
     };
     let blank = stat("blank");
-    assert_eq!(
-        (blank.mode() & 0o7777, blank.uid(), blank.mtime()),
-        (0, 0, 0)
-    );
+    let blank = (blank.mode() & 0o7777, blank.uid(), blank.mtime());
+    assert_eq!(blank, (0, 0, 0));
     assert_eq!(stat("old").mtime(), -1);
     assert!(stat("d/f").is_file() && stat("e").is_dir());
 }

@@ -38,13 +38,15 @@ pub fn unpack_blob(
         digest,
         size: blob.len() as u64,
     };
+    let (source, waiting) = (Bytes::copy_from_slice(blob), Waiting::default());
+    let root = fs::File::open(root).unwrap().into();
     unpack(
-        [Bytes::copy_from_slice(blob)].into_iter(),
+        [source].into_iter(),
         &expected,
         None,
         diff_id,
-        fs::File::open(root).unwrap().into(),
-        &Waiting::default().caller(),
+        root,
+        &waiting.caller(),
     )
 }
 
