@@ -163,9 +163,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version are errors to clap, but not to whoever asked for them.
+            // Help and version are errors to clap, but not to the user.
             let code = if error.use_stderr() { exit::USAGE } else { 0 };
-            // A closed output leaves nobody to tell.
+            // Where the output is closed there is no place left to report that.
             let _ = error.print();
             return code.into();
         }

@@ -31,7 +31,7 @@ use crate::choice::DocumentText;
 use crate::host_file::{FileFault, require_administered};
 use crate::settings::{Settings, Sources};
 
-pub use self::contribution::{Asked, Contribution, Outcome};
+pub use self::contribution::{AskedPlugin, Contribution, Outcome};
 pub use self::listing::{ListingFault, read as read_listing};
 
 /// The most programs that are started for one sandbox, all at once. Free to change.
@@ -46,7 +46,7 @@ pub struct Provided {
     /// The offers, those of one registry in the order in which the kubelet would try them.
     pub offers: Vec<Offer>,
     /// Who was asked.
-    pub asked: Vec<Asked>,
+    pub asked: Vec<AskedPlugin>,
     /// What did not work, and what no document can express.
     pub findings: Vec<Finding>,
 }
@@ -190,8 +190,8 @@ impl Inquiry<'_> {
         Some((self.plugin.provider.name.as_str(), self.response.as_ref()?))
     }
 
-    fn into_asked(self) -> Asked {
-        Asked {
+    fn into_asked(self) -> AskedPlugin {
+        AskedPlugin {
             source: source(&self.plugin.provider.name),
             host: self.host.clone(),
             outcome: self.outcome,

@@ -16,7 +16,8 @@ use crate::{SandboxError, capacity, choice, providers, sandbox_spec};
 /// The document of a sandbox: chosen, valid, and parsed once.
 #[derive(Debug)]
 pub struct SandboxDocument {
-    /// Its file on the node; where nobody names one, the configuration of the credential providers.
+    /// Its file on the node. Where neither pod nor settings name one: the configuration of the
+    /// credential providers.
     pub path: PathBuf,
     /// Who chose it.
     pub chosen_by: ChosenBy,
@@ -35,7 +36,7 @@ pub enum ChosenBy {
     Pod,
     /// The node's settings.
     Node,
-    /// Nobody: it is empty but for what credential providers offer.
+    /// Neither: the document is empty but for what credential providers offer.
     Providers,
 }
 
@@ -53,8 +54,8 @@ impl SandboxDocument {
     /// Chooses the document by the annotation in the spec of `bundle` and the node's settings, and
     /// requires that it is valid. `None` where the sandbox gets no disk.
     ///
-    /// Where nobody names a document but the settings name registries for credential providers, the
-    /// document is what those offer.
+    /// Where neither names a document, but the settings name registries for credential providers,
+    /// the document is what those offer.
     ///
     /// # Errors
     ///
@@ -95,8 +96,7 @@ impl SandboxDocument {
         self
     }
 
-    /// What credential providers did not contribute, and why. Nobody waits for these before the
-    /// sandbox starts.
+    /// What credential providers did not contribute, and why. The sandbox starts all the same.
     #[must_use]
     pub fn warnings(&self) -> Vec<Finding> {
         self.contribution.warnings()

@@ -25,7 +25,7 @@ pub const DEFAULT_PATH: &str = "/etc/kata-configdev/config.toml";
 
 /// The environment variable that names another settings file, for tests and unusual installations.
 ///
-/// Whoever sets the environment of Kata's shim starts programs as root anyway.
+/// A user who sets the environment of Kata's shim can start programs as root anyway.
 pub const SETTINGS_VARIABLE: &str = "KATA_CONFIGDEV_CONFIG";
 
 /// Where Kata keeps what lives as long as a sandbox, unless the settings say otherwise.
@@ -103,8 +103,7 @@ impl Settings {
     }
 
     /// Reads the settings file and its drop-ins. An empty file is valid; a missing one is not,
-    /// because a node whose settings got lost would otherwise pull anonymously and nobody would
-    /// know why.
+    /// because a node whose settings got lost would otherwise pull anonymously without a message.
     ///
     /// # Errors
     ///

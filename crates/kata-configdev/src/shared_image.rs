@@ -73,8 +73,8 @@ fn parent(run_root: &Path) -> PathBuf {
 /// path.
 ///
 /// Directories that are missing are made; the sandbox's gets mode 0700. No directory below
-/// `run_root` may be a link, belong to somebody else or be writable for others: whoever could
-/// exchange one could read the credentials.
+/// `run_root` may be a link, belong to another user or be writable for others: a user who can
+/// exchange one can read the credentials.
 ///
 /// # Errors
 ///
@@ -125,7 +125,7 @@ fn remove_if_empty(parents: &OwnedFd, sandbox: &SandboxId) -> Result<(), Errno> 
 
 /// A sandbox that has an image, or what a killed process left of one.
 #[derive(Debug)]
-pub struct Kept {
+pub struct KeptImage {
     /// Whose.
     pub sandbox: SandboxId,
     /// How long ago the newest of its files was written, `None` where the clock was set back since;
@@ -139,14 +139,14 @@ pub struct Kept {
 /// # Errors
 ///
 /// [`SharedImageError`] where the sandboxes cannot be listed.
-pub fn all(run_root: &Path) -> Result<Vec<Kept>, SharedImageError> {
+pub fn all(run_root: &Path) -> Result<Vec<KeptImage>, SharedImageError> {
     let parents = match open_parents(run_root, Missing::Refuse) {
         Ok(parents) => parents,
         Err(error) if error.0.fault.is_absent() => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
     let names = names(&parents).map_err(|fault| failed(&parent(run_root), fault))?;
-    let mut kept: Vec<Kept> = names
+    let mut kept: Vec<KeptImage> = names
         .iter()
         .filter_map(|name| SandboxId::parse(name).ok())
         .filter_map(|sandbox| {
@@ -156,7 +156,7 @@ pub fn all(run_root: &Path) -> Result<Vec<Kept>, SharedImageError> {
                 Ok(written) => Ok(written?.elapsed().ok()),
                 Err(fault) => Err(failed(&path, fault)),
             };
-            Some(Kept { sandbox, age })
+            Some(KeptImage { sandbox, age })
         })
         .collect();
     kept.sort_by(|one, other| one.sandbox.cmp(&other.sandbox));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::living::Living;
 use crate::sandbox_id::SandboxId;
-use crate::shared_image::{self, Kept, SharedImageError};
+use crate::shared_image::{self, KeptImage, SharedImageError};
 use crate::{exit, providers};
 
 /// How old an image must be at least. Between `attach` and the start of the hypervisor there may be
@@ -77,7 +77,7 @@ pub fn sweep(run_root: &Path, min_age: Duration) -> Result<Swept, SweepError> {
         return Ok(swept);
     }
     let living = Living::look(run_root).map_err(SweepError::Living)?;
-    for Kept { sandbox, age } in images {
+    for KeptImage { sandbox, age } in images {
         let is_old = age.map(|age| age.is_some_and(|age| age >= min_age));
         let removed = is_old.and_then(|is_old| {
             let is_dead = is_old && !living.has(&sandbox);

@@ -20,11 +20,11 @@ use crate::secret::{Secret, read_file};
 const KEYS: [&str; 2] = [".dockerconfigjson", ".dockercfg"];
 
 /// What is at one place.
-pub(crate) enum Found {
+pub(crate) enum SecretContent {
     /// Nothing yet.
-    Nothing,
+    Absent,
     /// A secret without such a key, and the keys that it does have.
-    Others(Vec<String>),
+    OtherKeys(Vec<String>),
     /// A configuration.
     Config(Input),
 }
@@ -38,26 +38,26 @@ pub(crate) enum Fault {
 }
 
 /// Reads the configuration at `place`, the directory of a secret or a file.
-pub(crate) fn read(place: &Path) -> Result<Found, Fault> {
+pub(crate) fn read(place: &Path) -> Result<SecretContent, Fault> {
     let (path, text) = if place.is_dir() {
         match read_secret(place)? {
             Ok(found) => found,
-            Err(others) if others.is_empty() => return Ok(Found::Nothing),
-            Err(others) => return Ok(Found::Others(others)),
+            Err(others) if others.is_empty() => return Ok(SecretContent::Absent),
+            Err(others) => return Ok(SecretContent::OtherKeys(others)),
         }
     } else {
         let unreadable = |error| Fault::Unreadable(place.into(), error);
         match read_file(place, MAX_CONFIG_BYTES).map_err(unreadable)? {
             Some(text) => (place.to_owned(), text),
-            None => return Ok(Found::Nothing),
+            None => return Ok(SecretContent::Absent),
         }
     };
     match parse(&text) {
-        Ok(Some(config)) => Ok(Found::Config(Input {
+        Ok(Some(config)) => Ok(SecretContent::Config(Input {
             source: path.display().to_string(),
             config,
         })),
-        Ok(None) => Ok(Found::Nothing),
+        Ok(None) => Ok(SecretContent::Absent),
         Err(rule) => Err(Fault::Unacceptable(path, rule)),
     }
 }

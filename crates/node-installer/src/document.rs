@@ -1,5 +1,5 @@
-//! What a set's secrets make together: the document, with the credentials of docker configurations
-//! below what it says itself, and with decryption keys.
+//! The document that the secrets of a set make together: the administrator's own, with the
+//! credentials of docker configurations below what it says, and with decryption keys.
 
 use std::fmt::Display;
 
@@ -10,17 +10,17 @@ use credential_sources::{Finding, Loss};
 use puller_config::{Document as Parsed, MAX_DOCUMENT_BYTES, Warning};
 
 use crate::decryption_keys;
-use crate::docker_config::{self, Fault, Found};
+use crate::docker_config::{self, Fault, SecretContent};
 use crate::plan::Document;
 use crate::secret::Secret;
 use crate::{Error, Set};
 
 /// How many warnings and how many notes about docker configurations and keys are logged: a hostile
 /// one can have thousands.
-const MAX_TOLD: usize = 64;
+const MAX_LOGGED: usize = 64;
 
 /// A set's document, and what there is to say about it.
-pub(crate) struct Made {
+pub(crate) struct MadeDocument {
     pub(crate) document: Document,
     pub(crate) problems: Vec<Error>,
     pub(crate) warnings: Vec<String>,
@@ -29,8 +29,8 @@ pub(crate) struct Made {
 
 /// Makes the document of the set `name`. `kept` says whether an earlier one stays in place where
 /// this one is unusable.
-pub(crate) fn make(name: &str, set: &Set, kept: bool) -> Made {
-    let mut making = Making {
+pub(crate) fn make(name: &str, set: &Set, kept: bool) -> MadeDocument {
+    let mut making = DocumentMaker {
         name,
         set,
         kept,
@@ -51,7 +51,7 @@ pub(crate) fn make(name: &str, set: &Set, kept: bool) -> Made {
     making.finish(document)
 }
 
-struct Making<'s> {
+struct DocumentMaker<'s> {
     name: &'s str,
     set: &'s Set,
     kept: bool,
@@ -60,7 +60,7 @@ struct Making<'s> {
     findings: Vec<Finding>,
 }
 
-impl Making<'_> {
+impl DocumentMaker<'_> {
     /// The document of the administrator, with what its author may not have meant.
     fn own(&mut self) -> (Document, Vec<Warning>) {
         let Set { secret, key, .. } = self.set;
@@ -122,12 +122,12 @@ impl Making<'_> {
         let mut usable = true;
         for place in &self.set.docker_configs {
             match docker_config::read(place) {
-                Ok(Found::Config(input)) => inputs.push(input),
-                Ok(Found::Nothing) => {
+                Ok(SecretContent::Config(input)) => inputs.push(input),
+                Ok(SecretContent::Absent) => {
                     let text = "nothing is there yet".to_owned();
                     self.find(place.display(), "", Loss::Note, text);
                 }
-                Ok(Found::Others(others)) => {
+                Ok(SecretContent::OtherKeys(others)) => {
                     let text = format!(
                         "it has no key .dockerconfigjson or .dockercfg, but {}",
                         others.join(", ")
@@ -269,7 +269,7 @@ impl Making<'_> {
             .warnings
             .iter()
             .filter(|warning| !is_told(warning))
-            .take(MAX_TOLD)
+            .take(MAX_LOGGED)
         {
             self.warn("combined document", warning);
         }
@@ -289,14 +289,14 @@ impl Making<'_> {
         });
     }
 
-    fn finish(mut self, document: Document) -> Made {
+    fn finish(mut self, document: Document) -> MadeDocument {
         let about = format!("secrets of the set {}", self.name);
         let (notes, losses): (Vec<_>, Vec<_>) = self
             .findings
             .iter()
             .partition(|finding| finding.loss == Loss::Note);
         self.warnings.extend(lines(&about, &losses));
-        Made {
+        MadeDocument {
             document,
             problems: self.problems,
             warnings: self.warnings,
@@ -305,11 +305,11 @@ impl Making<'_> {
     }
 }
 
-/// The findings as lines for a log, at most [`MAX_TOLD`] and one that counts the others.
+/// The findings as lines for a log, at most [`MAX_LOGGED`] and one that counts the others.
 fn lines(about: &str, findings: &[&Finding]) -> Vec<String> {
     let line = |finding: &&Finding| format!("{about}: {finding}");
-    let mut lines: Vec<String> = findings.iter().take(MAX_TOLD).map(line).collect();
-    let more = findings.len().saturating_sub(MAX_TOLD);
+    let mut lines: Vec<String> = findings.iter().take(MAX_LOGGED).map(line).collect();
+    let more = findings.len().saturating_sub(MAX_LOGGED);
     if more > 0 {
         lines.push(format!("{about}: {more} more like these"));
     }

@@ -4,8 +4,8 @@
 //! 200 while the node is as it should be, else 503. The answers are for everyone who reaches the
 //! address, so that they never say what is wrong: the log does.
 //!
-//! A client gets [`MAX_REQUEST_BYTES`] and [`MAX_DURATION`], and [`MAX_CLIENTS`] are served at
-//! once; one more takes the place of the oldest, so that connections which say nothing keep nobody
+//! A client may send [`MAX_REQUEST_BYTES`] and take [`MAX_DURATION`]. [`MAX_CLIENTS`] are served
+//! at once. One more takes the place of the oldest, so silent connections keep no other client
 //! out.
 
 use std::collections::VecDeque;
@@ -156,7 +156,7 @@ fn serve(listener: &TcpListener, stop: &OwnedFd, health: &Health) {
         if !waiting[0].revents().is_empty() {
             return;
         }
-        // Whoever has asked is answered before anybody has to make room.
+        // Clients whose request is complete get their answer before one has to make room.
         clients.retain_mut(|client| client.go_on(health));
         match listener.accept() {
             Ok((stream, _)) if stream.set_nonblocking(true).is_ok() => {
@@ -204,8 +204,8 @@ impl Client {
             self.request.extend_from_slice(&part[..length]);
             let complete = self.request.windows(4).any(|end| end == b"\r\n\r\n");
             if length == 0 || complete || self.request.len() >= MAX_REQUEST_BYTES {
-                // The answer fits into the kernel's buffer. A client that does not listen to it
-                // harms nobody but itself.
+                // The answer fits into the kernel's buffer. A client that does not read it harms
+                // only itself.
                 let _ = self
                     .stream
                     .write_all(answer(&self.request, health).as_bytes());

@@ -2,23 +2,25 @@
 //! removes them.
 //!
 //! A DaemonSet runs this as root, with a few directories of the node mounted below one directory
-//! ([`Options::host`]). It turns the wish ([`Options`] and the secrets) into files, touches only
-//! files that it wrote itself, and does nothing where nothing changed.
+//! ([`Options::host`]). The installer turns its configuration ([`Options`]) and the mounted secrets
+//! into files. It changes only files that it wrote itself, and does nothing where nothing changed.
 //!
-//! Not here: the meaning of the wrapper's settings and the command line (`kata-configdev`, which
-//! calls this), the Kubernetes API (the kubelet mounts the secret, and that is all this needs), and
-//! the restart of pods: a document holds for sandboxes created later.
+//! Not here: the meaning of the wrapper's settings and the command line (`kata-configdev` has
+//! both), the Kubernetes API (the kubelet mounts the secrets, and the installer needs nothing
+//! else), and the restart of pods: a document holds for sandboxes that start later.
 //!
-//! Entry points: [`install`] for one pass, [`watch()`] to keep at it, [`uninstall`].
+//! Entry points: [`install`] makes one pass, [`watch()`] makes one after each change, [`uninstall`]
+//! removes everything.
 //!
-//! - [`options`]: what the administrator wants. `host_path`: a path on the node.
-//! - `secret`: what the kubelet mounted. `docker_config`: that in docker's form. `decryption_keys`:
-//!   that with keys of images. `document`: what a set's secrets make together.
-//! - [`limits`]: how much of anything is taken in.
-//! - `plan`: the files that follow from all that.
-//! - `node`: directories and files of the node, none reached through a link. `manifest`: which of
-//!   them are ours.
-//! - `pass`: from the plan to the node. [`mod@watch`]: passes whenever something changed.
+//! - [`options`]: the installer's configuration. `host_path`: a path on the node. [`limits`]: how
+//!   much of anything is read.
+//! - `secret`: a secret as the kubelet mounts it. `docker_config`: one with docker's credentials.
+//!   `decryption_keys`: one with keys of encrypted images. `document`: the document that the
+//!   secrets of a set make together.
+//! - `plan`: the files that should be on the node.
+//! - `node`: directories and files of the node, none reached through a link. `manifest`: the list
+//!   of those that the installer made.
+//! - `pass`: writes and removes what the plan asks for. [`mod@watch`]: a pass after each change.
 //! - [`health`]: the two questions that the kubelet asks. [`log`]: how events are printed.
 
 mod decryption_keys;

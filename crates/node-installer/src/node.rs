@@ -32,15 +32,15 @@ pub(crate) struct Directory {
 }
 
 /// What has a name in a directory.
-pub(crate) enum Found {
-    Nothing,
+pub(crate) enum DirectoryEntry {
+    Absent,
     /// A link, a directory, a device, or more bytes than anything of ours has.
     Foreign,
-    File(Seen),
+    File(FileState),
 }
 
 /// A regular file, as far as it matters whether it has to be written.
-pub(crate) struct Seen {
+pub(crate) struct FileState {
     /// SHA-256 in hexadecimal.
     pub(crate) digest: String,
     pub(crate) mode: u32,
@@ -148,8 +148,8 @@ impl Directory {
     }
 
     /// Looks at what has the name `name`, without following a link.
-    pub(crate) fn find(&self, name: &str) -> Result<Found, Error> {
-        let find = || -> io::Result<Found> {
+    pub(crate) fn find(&self, name: &str) -> Result<DirectoryEntry, Error> {
+        let find = || -> io::Result<DirectoryEntry> {
             let flags = OFlags::RDONLY
                 | OFlags::NONBLOCK
                 | OFlags::NOFOLLOW
@@ -157,19 +157,19 @@ impl Directory {
                 | OFlags::NOCTTY;
             let file: File = match openat(&self.file, name, flags, Mode::empty()) {
                 Ok(file) => file.into(),
-                Err(Errno::NOENT) => return Ok(Found::Nothing),
+                Err(Errno::NOENT) => return Ok(DirectoryEntry::Absent),
                 // A symbolic link, or a socket.
-                Err(Errno::LOOP | Errno::NXIO) => return Ok(Found::Foreign),
+                Err(Errno::LOOP | Errno::NXIO) => return Ok(DirectoryEntry::Foreign),
                 Err(errno) => return Err(errno.into()),
             };
             let metadata = file.metadata()?;
             if !metadata.is_file() {
-                return Ok(Found::Foreign);
+                return Ok(DirectoryEntry::Foreign);
             }
             let Some(digest) = digest_of(file)? else {
-                return Ok(Found::Foreign);
+                return Ok(DirectoryEntry::Foreign);
             };
-            Ok(Found::File(Seen {
+            Ok(DirectoryEntry::File(FileState {
                 digest,
                 mode: metadata.permissions().mode() & 0o7777,
                 uid: metadata.uid(),
@@ -321,7 +321,10 @@ mod tests {
             )
             .unwrap();
         }
-        assert!(matches!(directory.find("file").unwrap(), Found::Foreign));
+        assert!(matches!(
+            directory.find("file").unwrap(),
+            DirectoryEntry::Foreign
+        ));
         directory
             .replace("file", &directory, b"new", 0o600)
             .unwrap();

@@ -54,8 +54,8 @@ pub struct Set {
     /// mounted at, or a file, and need not be there.
     #[serde(default)]
     pub docker_configs: Vec<PathBuf>,
-    /// Whether entries of theirs are taken that a document can only have for more hosts or
-    /// repositories than they name.
+    /// Whether the docker configurations' entries for some repositories, or with a wildcard, are
+    /// taken although a document can only have them for more hosts or repositories.
     #[serde(default)]
     pub allow_widening: bool,
     /// Secrets of the container with keys of encrypted images, which are added to those of the

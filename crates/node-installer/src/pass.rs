@@ -13,8 +13,8 @@ use zeroize::Zeroizing;
 
 use crate::limits::MAX_WRAPPER_BYTES;
 use crate::manifest::Manifest;
-use crate::node::{Directory, Found, Node, digest};
-use crate::plan::{self, Wanted};
+use crate::node::{Directory, DirectoryEntry, Node, digest};
+use crate::plan::{self, PlannedFile};
 use crate::{Error, HostPath, Options, document};
 
 /// How often the lock is tried, and how long between: a pass takes milliseconds, and a stuck one
@@ -180,7 +180,7 @@ impl Pass {
     }
 
     /// Writes `file` unless it is as it should be.
-    fn put(&mut self, file: &Wanted) -> Result<(), Error> {
+    fn put(&mut self, file: &PlannedFile) -> Result<(), Error> {
         let Some(content) = &file.content else {
             return Ok(());
         };
@@ -188,8 +188,8 @@ impl Pass {
         let name = file.path.split().1;
         let digest = digest(content);
         let replaces = match directory.find(name)? {
-            Found::Nothing => false,
-            Found::File(seen) => {
+            DirectoryEntry::Absent => false,
+            DirectoryEntry::File(seen) => {
                 let private = seen.uid == geteuid().as_raw() && seen.mode == file.mode;
                 if seen.digest == digest && private {
                     // Also where somebody else put it there: then it is as wished, but not ours to
@@ -202,7 +202,7 @@ impl Pass {
                 }
                 true
             }
-            Found::Foreign => return Err(not_ours(file)),
+            DirectoryEntry::Foreign => return Err(not_ours(file)),
         };
         self.manifest.intend(&file.path, &digest);
         self.manifest.store(&self.node)?;
@@ -222,7 +222,7 @@ impl Pass {
 
     /// The directory of `file`, made where it is not Kata's, and the one to prepare it in if that
     /// is another.
-    fn directories(&mut self, file: &Wanted) -> Result<(Directory, Option<Directory>), Error> {
+    fn directories(&mut self, file: &PlannedFile) -> Result<(Directory, Option<Directory>), Error> {
         let Some(path) = file.path.split().0 else {
             return Err(not_ours(file));
         };
@@ -293,10 +293,12 @@ impl Pass {
         };
         let left = || Error::LeftBehind { path: path.clone() };
         match directory.find(name)? {
-            Found::Nothing => return Ok(false),
-            Found::Foreign => return Err(left()),
-            Found::File(seen) if !self.manifest.wrote(path, &seen.digest) => return Err(left()),
-            Found::File(_) => {}
+            DirectoryEntry::Absent => return Ok(false),
+            DirectoryEntry::Foreign => return Err(left()),
+            DirectoryEntry::File(seen) if !self.manifest.wrote(path, &seen.digest) => {
+                return Err(left());
+            }
+            DirectoryEntry::File(_) => {}
         }
         directory.remove(name)?;
         Ok(true)
@@ -319,7 +321,7 @@ impl Pass {
     }
 }
 
-fn not_ours(file: &Wanted) -> Error {
+fn not_ours(file: &PlannedFile) -> Error {
     Error::NotOurs {
         what: file.what,
         path: file.path.clone(),

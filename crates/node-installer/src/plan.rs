@@ -19,7 +19,7 @@ const OWN_SETTINGS: &str = "etc/kata-configdev/config.toml";
 const DROP_IN: &str = "50-configdev.toml";
 
 /// A file that should be on the node.
-pub(crate) struct Wanted {
+pub(crate) struct PlannedFile {
     /// What it is for, in messages.
     pub(crate) what: &'static str,
     pub(crate) path: HostPath,
@@ -59,8 +59,8 @@ pub(crate) fn files(
     set: &Set,
     wrapper: &Zeroizing<Vec<u8>>,
     document: Document,
-) -> Vec<Wanted> {
-    let wanted = |what, path, mode, content: Option<Zeroizing<Vec<u8>>>| Wanted {
+) -> Vec<PlannedFile> {
+    let wanted = |what, path, mode, content: Option<Zeroizing<Vec<u8>>>| PlannedFile {
         what,
         path,
         mode,
@@ -99,7 +99,7 @@ pub(crate) fn files(
         text(settings),
     ));
     let drop_in = drop_in_text(options, name);
-    files.extend(set.handlers.iter().map(|handler| Wanted {
+    files.extend(set.handlers.iter().map(|handler| PlannedFile {
         in_handler: true,
         ..wanted(
             "drop-in",

@@ -26,11 +26,15 @@ use crate::transport::Transport;
 /// for those that do not. The document is chosen as there: the annotation in the bundle's
 /// config.json, else the node's.
 ///
-/// Transports: file a file below /run, mode 0600, until detach or sweep memory with --hold: an
-/// anonymous file, at /proc/PID/fd/N while this process lives loop with --hold: a read-only loop
-/// device, while this process lives or anybody has it open vhost-user with --socket: a device that
-/// this process serves to the first VMM that connects, until it disconnects; events go to standard
-/// error. The guest's memory must be shared
+/// Transports:
+///   file    a file below /run, mode 0600, until detach or sweep
+///   memory  with --hold: an anonymous file, at /proc/PID/fd/N while this process lives
+///   loop    with --hold: a read-only loop device, while this process lives or another
+///           process has it open
+///   vhost-user
+///           with --socket: a device that this process serves to the first VMM that
+///           connects, until it disconnects; events go to standard error. The guest's
+///           memory must be shared
 ///
 /// With --hold the process goes on after the JSON until its standard input is closed or it is
 /// killed. A runtime keeps the other end of that pipe until the hypervisor has opened the path;
@@ -153,7 +157,8 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
     };
     let printed = print(&report, out);
     if printed.is_err() && settings.transport == Transport::File && attached.is_some() {
-        // Nobody was told of it. The failure to tell is the one to report; sweep tries again.
+        // The caller does not know of the file. The failure to print is the one to report; sweep
+        // tries again.
         let _ = detach(&settings, sandbox);
     }
     printed?;

@@ -9,9 +9,9 @@
 //!
 //! Everything is below `RUN-ROOT/kata-configdev/credential-providers`, mode 0700, and only used
 //! where that is a tmpfs or ramfs: on no disk. Each answer is a file of mode 0600 that appears as a
-//! whole or not at all. It is believed no longer than its plugin said, by a clock that nobody can
-//! set, and no more than a plugin: it is parsed again, and can offer a user and a password. A file
-//! that is anything else is as good as none. Nothing here ever fails.
+//! whole or not at all. It holds as long as its plugin said, by a clock that cannot be set. It is
+//! trusted as little as a plugin: it is parsed again, and can offer a user and a password only. A
+//! file with anything else counts as none. No function here fails.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -58,7 +58,7 @@ const TMPFS: FsWord = 0x0102_1994;
 const RAMFS: FsWord = 0x8584_58f6;
 
 /// An answer from the cache.
-pub struct Found {
+pub struct KeptAnswer {
     pub response: Response,
     /// How long it still holds.
     pub left: Duration,
@@ -118,7 +118,7 @@ impl Cache {
         fingerprint: &Fingerprint,
         host: &RegistryHost,
         version: Version,
-    ) -> Option<Found> {
+    ) -> Option<KeptAnswer> {
         [CacheKeyType::Registry, CacheKeyType::Global]
             .into_iter()
             .find_map(|kind| {
@@ -129,7 +129,7 @@ impl Cache {
                     // What a plugin said about everything when it was asked about another registry
                     // need not be all that it knows.
                     && (kind == CacheKeyType::Registry || has_pair_for(host, &response));
-                holds.then_some(Found { response, left })
+                holds.then_some(KeptAnswer { response, left })
             })
     }
 

@@ -10,7 +10,7 @@ use puller_config::{Effect, RegistryHost, RegistryName};
 #[derive(Clone, Debug, Default)]
 pub struct Contribution {
     /// Every plugin that was asked, once for each registry.
-    pub asked: Vec<Asked>,
+    pub asked: Vec<AskedPlugin>,
     /// Who won, for each registry that something was offered for.
     pub decisions: Vec<Decision>,
     /// What did not work, and what no document can express.
@@ -21,7 +21,7 @@ pub struct Contribution {
 
 /// One plugin that was asked about one registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct AskedPlugin {
     /// How messages call the plugin.
     pub source: String,
     /// The registry.

@@ -124,8 +124,8 @@ impl Effective {
         );
     }
 
-    /// Requires that registries are named together with whom to ask about them, whichever files do
-    /// so.
+    /// Requires that the files together name the credential providers to ask where they name
+    /// registries.
     fn check_providers(&self) -> Result<(), SettingsError> {
         let providers = &self.settings.credential_providers;
         let Some(missing) = providers.missing() else {

@@ -136,7 +136,7 @@ impl InPlace {
         if image.len() != self.capacity {
             return Err(io::Error::other("another length than the disk's"));
         }
-        // The hypervisor has it open; nobody else needs to.
+        // The hypervisor has it open; no other process needs to open it.
         fchmod(&self.file, Mode::RUSR | Mode::WUSR)?;
         let mut before = Zeroizing::new(vec![0; self.capacity]);
         self.file.read_exact_at(&mut before, 0)?;
@@ -156,9 +156,9 @@ impl InPlace {
 /// A guest may read at any time and takes any time between two reads, and this program may be
 /// killed anywhere. What it decodes has to be the old document or the new one:
 ///
-/// 1. The length becomes 0, which every reader refuses. Whoever begins to read from now on gets an
-///    error, and so does everybody for as long as it takes if this program ends here: a length is
-///    the last thing that is written. The magic stays: without it the disk would be no
+/// 1. The length becomes 0, which every reader refuses. A guest that begins to read from now on gets
+///    an error. If this program ends here, that stays so until a later update: the length is the
+///    last thing that is written. The magic stays: without it the disk would be no
 ///    configuration disk, and "none" is an answer (pull anonymously) where "try again" is meant.
 /// 2. Everything behind the header: the new stream, and zeroes to the end, so that nothing of a
 ///    longer old document is left.

@@ -14,7 +14,8 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 
-{{- /* The docker-config secrets of .set, the last of which counts most, as a list in an object; .placeholder is placeholderSecret. */ -}}
+{{- /* The docker-config secrets of .set, the last of which counts most, as a list in an object;
+.placeholder is placeholderSecret. */ -}}
 {{- define "kata-configdev.dockerConfigs" -}}
 {{- $names := .set.dockerConfigSecrets | default list -}}
 {{- if and .placeholder.create (not (has .placeholder.name $names)) -}}
@@ -23,7 +24,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- dict "names" $names | toJson -}}
 {{- end -}}
 
-{{- /* The node's directories outside the prefix that are written, as a map of path to hostPath type. */ -}}
+{{- /* The node's directories outside the prefix that are written, as a map of path to hostPath
+type. */ -}}
 {{- define "kata-configdev.directories" -}}
 {{- $directories := dict -}}
 {{- range .Values.formerDirectories -}}

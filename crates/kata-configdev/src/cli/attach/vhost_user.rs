@@ -60,9 +60,9 @@ pub fn run(
         sha256: &sha256,
         document: &document,
     });
-    // The socket exists: whoever reads this can connect.
+    // The socket exists: a reader of the report can connect.
     if let Err(error) = print(&report, out) {
-        // Nobody was told of it, and it would be in the way of the next attempt.
+        // The caller does not know of it, and it would be in the way of the next attempt.
         let _ = std::fs::remove_file(path);
         socket::discard(&settings.run_root, sandbox);
         return Err(error);

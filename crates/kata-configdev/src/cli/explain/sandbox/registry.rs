@@ -10,7 +10,7 @@ use super::super::Row;
 use super::super::consequence::Account;
 use super::Item;
 use super::place::Places;
-use super::source::{Asked, Source};
+use super::source::{AskedPlugin, Source};
 use crate::providers::Contribution;
 
 /// One registry, as `--json` prints it.
@@ -25,7 +25,7 @@ pub struct Registry {
     /// What else the winner changes, where it does.
     change: Option<&'static str>,
     losers: Vec<Loser>,
-    asked: Vec<Asked>,
+    asked: Vec<AskedPlugin>,
     findings: Vec<Item>,
 }
 
@@ -158,7 +158,7 @@ impl Registries<'_> {
             asked: asked
                 .iter()
                 .filter(|asked| name_of(&asked.host).as_ref() == Some(name))
-                .map(Asked::from)
+                .map(AskedPlugin::from)
                 .collect(),
             findings: findings
                 .iter()

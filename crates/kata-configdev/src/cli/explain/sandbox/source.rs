@@ -28,7 +28,7 @@ pub enum Source {
 
 /// One plugin that was asked.
 #[derive(Serialize)]
-pub struct Asked {
+pub struct AskedPlugin {
     pub source: String,
     #[serde(flatten)]
     pub answer: Answer,
@@ -58,14 +58,14 @@ impl Source {
     }
 }
 
-impl Asked {
+impl AskedPlugin {
     pub fn text(&self) -> String {
         format!("{}: {}", self.source, self.answer.text())
     }
 }
 
-impl From<&providers::Asked> for Asked {
-    fn from(asked: &providers::Asked) -> Self {
+impl From<&providers::AskedPlugin> for AskedPlugin {
+    fn from(asked: &providers::AskedPlugin) -> Self {
         Self {
             source: asked.source.clone(),
             answer: asked.outcome.into(),
