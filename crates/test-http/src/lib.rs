@@ -23,6 +23,9 @@ mod request;
 mod server;
 mod tunnel;
 
+#[cfg(test)]
+mod tests;
+
 pub use answer::{Answer, End, SILENCE, head, ok, reply};
 pub use listener::{Listener, Ticket};
 pub use recorder::Recorder;
