@@ -56,7 +56,7 @@ fn explain(document: &str, image: &str) -> (String, Value) {
     assert_eq!((text.code, text.stderr.as_str()), (0, ""), "{image}");
     let json = run(&["explain", "--json", "--config", &path, image]);
     assert_eq!((json.code, json.stderr.as_str()), (0, ""), "{image}");
-    (text.stdout.clone(), json.json())
+    (text.stdout.replace(&path, "document.toml"), json.json())
 }
 
 #[test]
@@ -161,17 +161,17 @@ fn what_follows_is_told_without_secrets() {
         (
             "other.org/app",
             "credentials",
-            "none, the pull is anonymous",
+            "none, the pull is anonymous: no entry of document.toml matches this host",
         ),
         (
             "other.org/app",
             "roots",
-            "the web's certificate authorities",
+            "the web's public roots: no entry of document.toml matches this host",
         ),
         (
             "192.0.2.1/app",
             "roots",
-            "none: nobody is trusted, so the pull is forbidden",
+            "none: \"ca-certs\" of entry \"192.0.2.1\" holds no certificate and so forbids the host",
         ),
         ("other.org/app", "TLS", "required and verified"),
         (
@@ -191,21 +191,23 @@ fn what_follows_is_told_without_secrets() {
             "mirror",
             "https://mirror.example/hub is asked first, with what is lent by the \
             entry \"index.docker.io\": \
-             credentials user name and password, user \"hub\"; roots the web's certificate \
-             authorities",
+             credentials user name and password, user \"hub\"; roots the web's public roots: \
+             entry \"docker.io.\" has no \"ca-certs\"",
         ),
         (
             "alpine",
             "registry",
             "asked where the mirror fails (mirror-fallback): credentials none, the pull is \
-            anonymous",
+            anonymous: entry \"docker.io.\" lends its credentials to the mirror mirror.example, \
+            so none are left for the registry itself",
         ),
         (
             "quay.io/team/app",
             "mirror",
-            "http://mirror.corp:5000/ is asked first, in plain HTTP, by its own \
-            entry \"mirror.corp:5000\": \
-             credentials none, the pull is anonymous; roots the web's certificate authorities",
+            "http://mirror.corp:5000 is asked first, in plain HTTP, by its own \
+            entry \"mirror.corp:5000\": credentials none, the pull is anonymous: \
+            entry \"mirror.corp:5000\" has no credentials; roots the web's public roots: \
+            entry \"mirror.corp:5000\" has no \"ca-certs\"",
         ),
         (
             "quay.io/team/app",
@@ -282,6 +284,7 @@ fn json_has_the_same_facts() {
     assert_eq!(
         json["mirror"],
         json!({
+            "asked": true,
             "url": "https://mirror.example/hub",
             "entry": "index.docker.io",
             "own_entry": false,
@@ -290,11 +293,23 @@ fn json_has_the_same_facts() {
             "roots": null,
             "insecure_skip_verify": false,
             "plain_http": false,
+            "proxy": "http://[redacted]@proxy.corp:3128",
+            "proxy_in_clear": null,
+            "reasons": [
+                "trusted roots: the web's public roots: entry \"docker.io.\" has no \"ca-certs\"",
+                "through the proxy http://[redacted]@proxy.corp:3128 of [extra-env]",
+            ],
         })
     );
+    assert_eq!(json["registry"]["asked"], true);
     assert_eq!(
-        json["registry"],
-        json!({"asked": true, "credentials": {"kind": "anonymous", "username": null}})
+        json["registry"]["credentials"],
+        json!({"kind": "anonymous", "username": null})
+    );
+    assert_eq!(
+        json["registry"]["reasons"][0],
+        "entry \"docker.io.\" lends its credentials to the mirror mirror.example, so none are left \
+        for the registry itself"
     );
     assert_eq!(json["proxy"]["https"], "http://[redacted]@proxy.corp:3128");
     let (_, json) = explain(DOCUMENT, "192.0.2.1/app");
@@ -353,8 +368,8 @@ plain-http = true
     for line in [
         "credentials what the docker configuration kbs:///default/credential/registry has for this \
         registry; the guest gets it where the host cannot see it\n",
-        "roots       the certificates that the guest gets by sealed.[redacted], instead of the \
-        web's\n",
+        "roots       only those that \"ca-certs-uri\" of entry \"registry.corp.\" names, \
+        sealed.[redacted]\n",
         "TLS         required and verified\n",
         "mirror      none\n",
     ] {

@@ -150,7 +150,7 @@ fn privileged_what_is_wrong_is_said_and_nothing_is_mounted() {
     );
 
     puller.configure(&entry("localhost", USER, PASSWORD, ""));
-    puller.refuse(&image, 69, &["forbids localhost", "trusts nobody"]);
+    puller.refuse(&image, 69, &["is forbidden", "holds no certificate"]);
 
     puller.configure("[registries.\"localhost\"]\npasword = \"correct horse\"\n");
     puller.refuse(&image, 65, &["is not valid", "line 2", "pasword"]);

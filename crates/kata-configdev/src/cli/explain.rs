@@ -7,10 +7,12 @@ mod sandbox;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
 use foreign_text::one_line;
-use puller_config::{Document, Match, RegistryName};
+use pull_route::{PlacedDocument, Reason, Settings};
+use puller_config::{Document, Problems, RegistryName};
 use serde::Serialize;
 
 use self::consequence::Consequences;
@@ -26,8 +28,12 @@ const DEFAULTS: &str = "(defaults)";
 /// Says which entry of a document holds for an image, why, and what follows from it; or,
 /// with --sandbox, which source wins for each registry of a sandbox.
 ///
-/// With --config alone the document is that file, which must be valid, as for `check`. The first
-/// line is the name of the entry exactly as the document has it, or "(defaults)" where none holds.
+/// With --config the document is that file, which must be valid, as for `check`; with --measured
+/// besides, that file is the measured document of the guest. The first line is the name of the
+/// entry exactly as the document has it, or "(defaults)" where none holds.
+///
+/// The guest plans its pulls with the same code. Where it refuses every pull of the image, the
+/// reason is printed and the exit code is 65.
 ///
 /// With --sandbox the document is chosen and completed as when a sandbox starts, by the same code:
 /// the annotation in the bundle's config.json, else the node's document; and below it what the
@@ -53,6 +59,14 @@ pub struct Arguments {
     /// settings.
     #[arg(long, value_name = "FILE", required_unless_present = "sandbox")]
     config: Option<PathBuf>,
+    /// The measured document, imagepuller.toml of the initdata, which comes before --config.
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "config",
+        conflicts_with = "sandbox"
+    )]
+    measured: Option<PathBuf>,
     /// The sandbox's bundle: the directory with its config.json.
     #[arg(long, value_name = "BUNDLE")]
     sandbox: Option<PathBuf>,
@@ -83,7 +97,10 @@ struct Report {
     /// The other entries that match, the most specific first.
     also_matching: Vec<Loser>,
     #[serde(flatten)]
-    consequences: Consequences,
+    consequences: Option<Consequences>,
+    /// Why every pull of the image fails before a host is asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<String>,
 }
 
 /// Explains `arguments.image` by the document `arguments.config`, or the sandbox
@@ -93,58 +110,91 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
     let image = image.map_err(UsageError::ImageReference)?;
     match (&arguments.sandbox, &arguments.config, image) {
         (Some(bundle), _, image) => sandbox::run(arguments, bundle, image, out),
-        (None, Some(config), Some(image)) => of_file(config, image, arguments.json, out),
+        (None, Some(config), Some(image)) => of_files(arguments, config, image, out),
         // The command line does not let this happen.
         (None, ..) => Ok(exit::USAGE),
     }
 }
 
-fn of_file(
+fn of_files(
+    arguments: &Arguments,
     config: &Path,
     image: Image,
-    json: bool,
     out: &mut impl Write,
 ) -> Result<u8, CommandError> {
-    let document = match Input::read(config)?.parse() {
-        Ok((document, _)) => document,
-        Err(problems) => {
-            let mut err = std::io::stderr();
-            finding::print(&mut err, config, "", &finding::of_problems(&problems))?;
-            writeln!(
-                err,
-                "{}: not valid, every pull would fail",
-                config.display()
-            )?;
-            return Ok(exit::DATA);
-        }
+    let input = Input::read(config)?;
+    let Some(configuration) = placed(config, input.parse())? else {
+        return Ok(exit::DATA);
     };
-    let report = Report::of(&document, image, &|_| false);
-    if json {
+    let measured = match &arguments.measured {
+        Some(path) => placed(path, Input::read(path)?.parse_measured())?,
+        None => Some(PlacedDocument::default()),
+    };
+    let Some(measured) = measured else {
+        return Ok(exit::DATA);
+    };
+    let settings = Settings::new(measured, configuration);
+    let report = Report::of(&settings, image, &|_| false);
+    if arguments.json {
         super::print_json(out, &report)?;
     } else {
         writeln!(out, "{}", report.first_line())?;
         print_rows(&report.rows(), out)?;
     }
-    Ok(0)
+    Ok(report.code())
+}
+
+/// A document of the command line; `None` if it is not valid, which is printed.
+fn placed(
+    path: &Path,
+    parsed: Result<(Document, Vec<finding::Finding>), Problems>,
+) -> Result<Option<PlacedDocument>, CommandError> {
+    match parsed {
+        Ok((document, _)) => Ok(Some(PlacedDocument {
+            document: Arc::new(document),
+            path: path.into(),
+            is_present: true,
+        })),
+        Err(problems) => {
+            let mut err = std::io::stderr();
+            finding::print(&mut err, path, "", &finding::of_problems(&problems))?;
+            writeln!(err, "{}: not valid, every pull would fail", path.display())?;
+            Ok(None)
+        }
+    }
 }
 
 impl Report {
-    /// What `document` says of `image`; of entries whose credentials were offered no user name.
-    fn of(document: &Document, image: Image, is_offered: &dyn Fn(&RegistryName) -> bool) -> Self {
-        let found = document.registries.entry_for(&image.host);
-        let key = match found {
-            Match::Entry { key, .. } => Some(key.written()),
-            Match::Defaults => None,
+    /// What the documents say of `image`; of entries whose credentials were offered no user name.
+    fn of(settings: &Settings, image: Image, is_offered: &dyn Fn(&RegistryName) -> bool) -> Self {
+        let mut matches = settings.matches(&image.host);
+        let winner = matches.next();
+        let name = winner.map(|(_, name)| name);
+        let host = image.host.clone();
+        let reason = match name.cloned() {
+            Some(name) => Reason::InCharge { name, host },
+            None => Reason::NoEntry(host),
         };
-        let mut matches = document.registries.matches(&image.host);
-        let winner = matches.next().map(|(key, _)| key);
+        let plan = settings.plan(&image.host);
         Self {
-            key,
-            rule: reason::rule(winner),
-            reason: reason::why(winner, &image.host),
-            also_matching: matches.map(|(key, _)| Loser::of(key)).collect(),
-            consequences: Consequences::of(document, &image.host, found, is_offered),
+            key: name.map(RegistryName::written),
+            rule: reason::rule(name),
+            reason: reason.to_string(),
+            also_matching: matches
+                .map(|entry| Loser::of(entry, winner.map(|(origin, _)| origin)))
+                .collect(),
+            refused: plan.as_ref().err().map(ToString::to_string),
+            consequences: plan.ok().map(|plan| Consequences::of(&plan, is_offered)),
             image,
+        }
+    }
+
+    /// The exit code: whether a pull can work at all.
+    fn code(&self) -> u8 {
+        if self.refused.is_some() {
+            exit::DATA
+        } else {
+            0
         }
     }
 
@@ -160,7 +210,8 @@ impl Report {
         for loser in &self.also_matching {
             rows.push(("loses", format!("\"{}\": {}", loser.key, loser.reason)));
         }
-        rows.extend(self.consequences.rows());
+        rows.extend(self.consequences.iter().flat_map(Consequences::rows));
+        rows.extend(self.refused.iter().map(|rule| ("refused", rule.clone())));
         rows
     }
 }

@@ -1,25 +1,21 @@
-//! What follows from an entry for a pull; nothing here holds a secret.
+//! What follows from the documents for a pull, as the guest plans it. Nothing here decides
+//! anything, and nothing here holds a secret.
 
-use puller_config::{
-    Credentials, Document, ExtraEnv, Match, Mirror, Registry, RegistryHost, RegistryName,
-};
+use pull_route::{EntryName, Plan, Proxies, Step};
+use puller_config::{Credentials, ExtraEnv, Registry, RegistryName};
 use serde::Serialize;
 
-/// Everything that the guest's puller does because of the entry.
+/// Everything that the guest's puller does for an image.
 #[derive(Debug, Serialize)]
 pub struct Consequences {
+    /// Who the entry says that the puller is.
     credentials: Account,
-    /// How many certificates replace the web's; `None` where they are the web's, or those of
-    /// `roots_uri`.
-    roots: Option<usize>,
-    /// Where the guest gets the certificates that replace the web's.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    roots_uri: Option<String>,
-    insecure_skip_verify: bool,
-    plain_http: bool,
-    mirror: Option<MirrorReport>,
-    /// Whether the registry itself is asked, and as whom.
-    registry: RegistryReport,
+    #[serde(flatten)]
+    trust: Trust,
+    /// Asked first.
+    mirror: Option<Source>,
+    /// The registry itself.
+    registry: Source,
     proxy: ProxyReport,
 }
 
@@ -31,33 +27,51 @@ pub struct Account {
     /// Where the guest gets the docker configuration that says who it is; only where it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     uri: Option<String>,
+    /// Why it is nobody, or not certain.
+    #[serde(skip)]
+    why: Option<String>,
 }
 
+/// Whom the puller trusts, and by which protocol it asks.
 #[derive(Debug, Serialize)]
-struct MirrorReport {
-    url: String,
-    /// The entry whose credentials, roots and flags hold for the mirror, as the document has its
-    /// name.
-    entry: String,
-    /// Whether that is an entry of the mirror's own, not the one that names the mirror.
-    own_entry: bool,
-    credentials: Account,
-    /// Whether credentials stay here because the mirror is asked in clear and its own entry does
-    /// not say `plain-http`.
-    credentials_withheld: bool,
+struct Trust {
+    /// How many certificates replace the web's; `None` where they are the web's, or those of
+    /// `roots_uri`.
     roots: Option<usize>,
-    /// Always false where the entry is lent: that one speaks of the registry's certificate only.
+    /// Where the guest gets the certificates that replace the web's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    roots_uri: Option<String>,
+    /// Which roots are trusted, and by which entry.
+    #[serde(skip)]
+    roots_text: String,
     insecure_skip_verify: bool,
     plain_http: bool,
 }
 
+/// A host that may be asked.
 #[derive(Debug, Serialize)]
-struct RegistryReport {
+struct Source {
     asked: bool,
+    url: String,
+    /// The entry whose credentials, roots and flags hold, as the document has its name.
+    entry: Option<String>,
+    /// Whether that is an entry of the host's own. Otherwise the entry that names the mirror lends
+    /// what it has.
+    own_entry: bool,
     credentials: Account,
+    /// Whether credentials are kept back where the host is asked in clear.
+    credentials_withheld: bool,
+    #[serde(flatten)]
+    trust: Trust,
+    /// The proxy on the way, without user name and password; `None` where it is asked directly.
+    proxy: Option<String>,
+    /// The same where the host does not speak TLS and is asked over plain HTTP.
+    proxy_in_clear: Option<String>,
+    /// Why this is so, in the words that the guest's errors have.
+    reasons: Vec<String>,
 }
 
-/// The document's proxies. Addresses are shown without user name and password.
+/// The documents' proxies. Addresses are shown without user name and password.
 #[derive(Debug, Serialize)]
 struct ProxyReport {
     https: Option<String>,
@@ -68,41 +82,23 @@ struct ProxyReport {
 impl Consequences {
     /// `is_offered` says whether an entry has its credentials from elsewhere: then not even their
     /// user name is shown.
-    pub fn of(
-        document: &Document,
-        host: &RegistryHost,
-        found: Match<'_>,
-        is_offered: &dyn Fn(&RegistryName) -> bool,
-    ) -> Self {
-        let defaults = Registry::default();
-        let (key, entry, offered) = match found {
-            Match::Entry { key, entry, .. } => (key.written(), entry, is_offered(key)),
-            Match::Defaults => (host.to_string(), &defaults, false),
-        };
-        let heard = heard(entry);
-        let entry = heard.as_ref().unwrap_or(entry);
-        let lender = (key.as_str(), entry, offered);
-        let mirror = entry
-            .mirror
-            .as_ref()
-            .map(|mirror| MirrorReport::of(document, mirror, lender, is_offered));
-        let lent = mirror.as_ref().is_some_and(|mirror| !mirror.own_entry);
+    pub fn of(plan: &Plan, is_offered: &dyn Fn(&RegistryName) -> bool) -> Self {
+        let proxies = plan.settings().proxies();
+        let source = |step: &Step, asked| Source::of(plan, step, asked, is_offered);
+        let authority = plan.authority();
+        let is_offered = is_nameless(&authority.name, is_offered);
+        let mut credentials = Account::of(&authority.registry, is_offered);
+        if let (None, pull_route::Account::Anonymous(reason)) =
+            (plan.mirror(), plan.registry().account())
+        {
+            credentials.why = Some(reason.to_string());
+        }
         Self {
-            credentials: Account::of(entry, offered),
-            roots: roots(entry),
-            roots_uri: entry.ca_certs_uri.as_ref().map(ToString::to_string),
-            insecure_skip_verify: entry.insecure_skip_verify,
-            plain_http: entry.plain_http,
-            registry: RegistryReport {
-                asked: mirror.is_none() || entry.mirror_fallback,
-                credentials: if lent {
-                    Account::anonymous()
-                } else {
-                    Account::of(entry, offered)
-                },
-            },
-            mirror,
-            proxy: ProxyReport::of(&document.extra_env),
+            credentials,
+            trust: Trust::of(authority),
+            mirror: plan.mirror().map(|mirror| source(mirror, true)),
+            registry: source(plan.registry(), plan.is_registry_asked()),
+            proxy: ProxyReport::of(proxies),
         }
     }
 
@@ -110,31 +106,22 @@ impl Consequences {
     pub fn rows(&self) -> Vec<(&'static str, String)> {
         let mut rows = vec![
             ("credentials", self.credentials.text()),
-            ("roots", self.roots_text()),
+            ("roots", self.trust.roots_text.clone()),
             ("TLS", self.tls_text().into()),
         ];
         match &self.mirror {
             None => rows.push(("mirror", "none".into())),
             Some(mirror) => {
-                rows.push(("mirror", mirror.text()));
-                rows.push(("registry", self.registry.text()));
+                rows.push(("mirror", mirror.mirror_text()));
+                rows.push(("registry", self.registry.fallback_text()));
             }
         }
         rows.push(("proxy", self.proxy.text()));
         rows
     }
 
-    fn roots_text(&self) -> String {
-        match &self.roots_uri {
-            Some(uri) => {
-                format!("the certificates that the guest gets by {uri}, instead of the web's")
-            }
-            None => roots_text(self.roots),
-        }
-    }
-
     fn tls_text(&self) -> &'static str {
-        match (self.insecure_skip_verify, self.plain_http) {
+        match (self.trust.insecure_skip_verify, self.trust.plain_http) {
             (false, false) => "required and verified",
             (true, false) => {
                 "tried first, the registry's certificate is NOT verified; else plain HTTP without \
@@ -157,85 +144,143 @@ impl Account {
 
     /// Who the puller is by this entry. `nameless`: without the user name.
     pub fn of(entry: &Registry, nameless: bool) -> Self {
-        let credentials = &entry.credentials;
-        let uri = entry.credentials_uri.as_ref().map(ToString::to_string);
+        match &entry.credentials_uri {
+            Some(uri) => Self::fetched(uri.to_string()),
+            None => Self::given(&entry.credentials, nameless),
+        }
+    }
+
+    fn fetched(uri: String) -> Self {
+        Self {
+            kind: "credentials-uri",
+            username: None,
+            uri: Some(uri),
+            why: None,
+        }
+    }
+
+    fn given(credentials: &Credentials, nameless: bool) -> Self {
         let kind = match credentials {
-            _ if uri.is_some() => "credentials-uri",
             Credentials::Anonymous => "anonymous",
             Credentials::Basic { .. } => "basic",
             Credentials::RegistryToken(_) => "registrytoken",
             Credentials::IdentityToken { .. } => "identitytoken",
         };
+        let username = credentials.shown_username().filter(|_| !nameless);
         Self {
             kind,
-            username: credentials
-                .shown_username()
-                .filter(|_| !nameless)
-                .map(Into::into),
-            uri,
+            username: username.map(Into::into),
+            uri: None,
+            why: None,
+        }
+    }
+
+    /// Who the puller is to a source of a plan.
+    fn at(plan: &Plan, step: &Step, nameless: bool) -> Self {
+        match step.account() {
+            pull_route::Account::Given(credentials) => Self::given(credentials, nameless),
+            pull_route::Account::Anonymous(reason) => Self {
+                why: Some(reason.to_string()),
+                ..Self::anonymous()
+            },
+            pull_route::Account::Fetched { is_required, .. } => Self {
+                why: (!is_required).then(|| "without an entry there, anonymously".to_owned()),
+                ..Self::fetched(
+                    plan.credentials_uri()
+                        .map(ToString::to_string)
+                        .unwrap_or_default(),
+                )
+            },
         }
     }
 
     pub fn text(&self) -> String {
-        let kind = match self.kind {
-            "basic" => "user name and password",
-            "registrytoken" => "bearer token (registrytoken)",
-            "identitytoken" => "OAuth2 refresh token (identitytoken)",
-            _ => "none, the pull is anonymous",
-        };
-        if let Some(uri) = &self.uri {
-            return format!(
+        let mut text = match (self.kind, &self.uri) {
+            (_, Some(uri)) => format!(
                 "what the docker configuration {uri} has for this registry; the guest gets it \
                 where the host cannot see it"
-            );
+            ),
+            ("basic", _) => "user name and password".to_owned(),
+            ("registrytoken", _) => "bearer token (registrytoken)".to_owned(),
+            ("identitytoken", _) => "OAuth2 refresh token (identitytoken)".to_owned(),
+            _ => "none, the pull is anonymous".to_owned(),
+        };
+        if let Some(username) = &self.username {
+            text.push_str(&format!(", user {username:?}"));
         }
-        match &self.username {
-            Some(username) => format!("{kind}, user {username:?}"),
-            None => kind.into(),
+        if let Some(why) = &self.why {
+            text.push_str(&format!(": {why}"));
+        }
+        text
+    }
+}
+
+impl Trust {
+    fn of(authority: &pull_route::Authority) -> Self {
+        let registry = &authority.registry;
+        let roots_uri = registry.ca_certs_uri.as_ref().map(ToString::to_string);
+        let uri = roots_uri.as_ref().map(|uri| format!(", {uri}"));
+        Self {
+            roots: registry
+                .ca_certs
+                .as_ref()
+                .map(|roots| roots.certificates().len()),
+            roots_text: format!("{}{}", authority.roots(), uri.unwrap_or_default()),
+            roots_uri,
+            insecure_skip_verify: registry.insecure_skip_verify,
+            plain_http: registry.plain_http,
         }
     }
 }
 
-impl MirrorReport {
+impl Source {
     fn of(
-        document: &Document,
-        mirror: &Mirror,
-        (key, lender, offered): (&str, &Registry, bool),
+        plan: &Plan,
+        step: &Step,
+        asked: bool,
         is_offered: &dyn Fn(&RegistryName) -> bool,
     ) -> Self {
-        let own = document.registries.literal_entry_for(mirror.host());
-        let (entry, name, nameless) = match own {
-            Some((name, own)) => (own, name.written(), is_offered(name)),
-            None => (lender, key.to_owned(), offered),
-        };
+        let authority = step.authority();
+        let proxies = Proxies::new(plan.settings().proxies());
+        let credentials = Account::at(plan, step, is_nameless(&authority.name, is_offered));
+        let trust = Trust::of(authority);
+        let kept_back = step.kept_back();
+        let mut in_clear = step.url().clone();
+        // Between http and https the scheme may always be changed.
+        let _ = in_clear.set_scheme("http");
+        let reasons = [
+            credentials.why.clone(),
+            Some(format!("trusted roots: {}", trust.roots_text)),
+            kept_back.as_ref().map(ToString::to_string),
+            Some(proxies.reason(step.url()).to_string()),
+        ];
         Self {
-            url: mirror.url().to_string(),
-            entry: name,
-            own_entry: own.is_some(),
-            credentials: Account::of(entry, nameless),
-            credentials_withheld: mirror.is_plain_http()
-                && !entry.plain_http
-                && !matches!(entry.credentials, Credentials::Anonymous),
-            roots: roots(entry),
-            insecure_skip_verify: own.is_some_and(|(_, own)| own.insecure_skip_verify),
-            plain_http: mirror.is_plain_http(),
+            asked,
+            url: step.url().as_str().trim_end_matches('/').to_owned(),
+            entry: match &authority.name {
+                EntryName::Entry(name, _) => Some(name.written()),
+                _ => None,
+            },
+            own_entry: step.is_own_entry(),
+            credentials,
+            credentials_withheld: kept_back.is_some(),
+            trust,
+            proxy: proxies.for_url(step.url()).map(ToString::to_string),
+            proxy_in_clear: proxies.for_url(&in_clear).map(ToString::to_string),
+            reasons: reasons.into_iter().flatten().collect(),
         }
     }
 
-    fn text(&self) -> String {
-        let Self {
-            url,
-            entry,
-            credentials,
-            roots,
-            ..
-        } = self;
+    fn mirror_text(&self) -> String {
         let whose = if self.own_entry {
             "by its own entry"
         } else {
             "with what is lent by the entry"
         };
-        let protocol = match (self.plain_http, self.insecure_skip_verify) {
+        let protocol = match (
+            self.url.starts_with("http:"),
+            self.trust.insecure_skip_verify,
+        ) {
             (true, _) => ", in plain HTTP",
             (false, true) => ", its certificate NOT verified",
             (false, false) => "",
@@ -246,16 +291,15 @@ impl MirrorReport {
             ""
         };
         format!(
-            "{url} is asked first{protocol}, {whose} \"{entry}\": credentials {}{withheld}; roots \
-            {}",
-            credentials.text(),
-            roots_text(*roots)
+            "{} is asked first{protocol}, {whose} \"{}\": credentials {}{withheld}; roots {}",
+            self.url,
+            self.entry.as_deref().unwrap_or_default(),
+            self.credentials.text(),
+            self.trust.roots_text
         )
     }
-}
 
-impl RegistryReport {
-    fn text(&self) -> String {
+    fn fallback_text(&self) -> String {
         if self.asked {
             let account = self.credentials.text();
             format!("asked where the mirror fails (mirror-fallback): credentials {account}")
@@ -294,28 +338,10 @@ impl ProxyReport {
     }
 }
 
-/// What the guest takes from an entry with `credentials-uri` that the host wrote; `None` for any
-/// other entry, of which it takes everything.
-fn heard(entry: &Registry) -> Option<Registry> {
-    entry.credentials_uri.as_ref().map(|uri| Registry {
-        credentials_uri: Some(uri.clone()),
-        ca_certs_uri: entry.ca_certs_uri.clone(),
-        ..Registry::default()
-    })
-}
-
-fn roots(entry: &Registry) -> Option<usize> {
-    entry
-        .ca_certs
-        .as_ref()
-        .map(|roots| roots.certificates().len())
-}
-
-fn roots_text(roots: Option<usize>) -> String {
-    match roots {
-        None => "the web's certificate authorities".into(),
-        Some(0) => "none: nobody is trusted, so the pull is forbidden".into(),
-        Some(1) => "1 certificate of ca-certs instead of the web's".into(),
-        Some(count) => format!("{count} certificates of ca-certs instead of the web's"),
+/// Whether an entry's user name is hidden: a plugin offered its credentials.
+fn is_nameless(entry: &EntryName, is_offered: &dyn Fn(&RegistryName) -> bool) -> bool {
+    match entry {
+        EntryName::Entry(name, puller_config::Origin::Host) => is_offered(name),
+        _ => false,
     }
 }

@@ -1,13 +1,10 @@
-//! The image in question: its registry, as the guest's puller would read it.
+//! The image in question, read as the guest reads it.
 
 use std::fmt;
 
-use oci_spec::distribution::Reference;
+use oci_image::reference::{ImageReference, InvalidReference, TaggedReference};
 use puller_config::RegistryHost;
 use serde::Serialize;
-
-/// The longest reference that is looked at, as in the guest.
-const MAX_REFERENCE_BYTES: usize = 1024;
 
 /// An image's reference, taken apart.
 #[derive(Debug, Serialize)]
@@ -15,6 +12,7 @@ pub struct Image {
     #[serde(serialize_with = "shown")]
     pub host: RegistryHost,
     repository: String,
+    /// `None` beside a digest, where it has no meaning.
     tag: Option<String>,
     digest: Option<String>,
 }
@@ -27,25 +25,24 @@ impl Image {
     /// Reads `registry.corp:5000/team/app:tag@sha256:...`; the error is the broken rule, and does
     /// not repeat the text.
     pub fn parse(text: &str) -> Result<Self, String> {
-        if text.len() > MAX_REFERENCE_BYTES {
-            return Err(format!("it has more than {MAX_REFERENCE_BYTES} bytes"));
+        match ImageReference::parse(text) {
+            Ok(image) => Ok(Self {
+                host: image.registry().clone(),
+                repository: image.repository().to_owned(),
+                tag: None,
+                digest: Some(image.digest().to_string()),
+            }),
+            Err(InvalidReference::NoDigest { .. }) => {
+                let image = TaggedReference::parse(text).map_err(|rule| rule.to_string())?;
+                Ok(Self {
+                    host: image.registry().clone(),
+                    repository: image.repository().to_owned(),
+                    tag: Some(image.tag().to_owned()),
+                    digest: None,
+                })
+            }
+            Err(rule) => Err(rule.to_string()),
         }
-        let reference: Reference = text
-            .parse()
-            .map_err(|error: oci_spec::distribution::ParseError| error.to_string())?;
-        let host = RegistryHost::parse(reference.registry()).map_err(|rule| rule.to_string())?;
-        let repository = reference.repository().to_owned();
-        // The parser takes "A/b" for a repository of Docker Hub, though no repository has
-        // upper-case letters.
-        if repository.bytes().any(|byte| byte.is_ascii_uppercase()) {
-            return Err("the name of a repository is lower-case".into());
-        }
-        Ok(Self {
-            host,
-            repository,
-            tag: reference.tag().map(Into::into),
-            digest: reference.digest().map(Into::into),
-        })
     }
 }
 
@@ -57,7 +54,7 @@ impl fmt::Display for Image {
             (None, tag) => write!(
                 f,
                 ", tag {:?} without a digest: the guest pulls by digest only",
-                tag.as_deref().unwrap_or("latest")
+                tag.as_deref().unwrap_or_default()
             ),
         }
     }
@@ -76,6 +73,7 @@ mod tests {
             ("localhost/app", "localhost", "app"),
             ("localhost:5000/app", "localhost:5000", "app"),
             ("192.0.2.1/app", "192.0.2.1", "app"),
+            ("[::1]:5000/app", "[::1]:5000", "app"),
             ("Registry.Corp/app", "registry.corp", "app"),
         ] {
             let image = Image::parse(text).unwrap_or_else(|rule| panic!("{text}: {rule}"));
@@ -97,8 +95,7 @@ mod tests {
             "registry.corp/App",
             "App/hunter2",
             "registry..corp/app",
-            // No reference has an IPv6 address; the guest cannot read one either.
-            "[::1]:5000/app",
+            "[::1/app",
             "registry.corp/app@sha256:hunter2",
             "registry.corp/app:hunter2\n",
             &long,

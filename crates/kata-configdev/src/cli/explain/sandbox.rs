@@ -9,9 +9,11 @@ mod source;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use credential_sources::Finding;
 use foreign_text::one_line;
+use pull_route::PlacedDocument;
 use puller_config::Document;
 use serde::Serialize;
 
@@ -82,7 +84,7 @@ pub fn run(
     } else {
         answer.print(out)?;
     }
-    Ok(0)
+    Ok(answer.explanation.as_ref().map_or(0, Report::code))
 }
 
 fn require_directory(bundle: &Path) -> Result<(), CommandError> {
@@ -143,7 +145,13 @@ impl<'a> Answer<'a> {
             None => registries.all(),
         };
         let is_offered = |name: &_| registries.is_offered(name);
-        let explanation = image.map(|image| Report::of(&complete.document, image, &is_offered));
+        let configuration = PlacedDocument {
+            document: Arc::new(complete.document.clone()),
+            path: path.clone().unwrap_or_default(),
+            is_present: true,
+        };
+        let settings = pull_route::Settings::new(PlacedDocument::default(), configuration);
+        let explanation = image.map(|image| Report::of(&settings, image, &is_offered));
         let (chosen_by, why) = reason(chosen_by);
         Self {
             bundle,
@@ -166,7 +174,8 @@ impl<'a> Answer<'a> {
         providers: &'static str,
     ) -> Result<Self, CommandError> {
         let is_refused = sandbox_spec::annotation(bundle)?.is_some();
-        let empty = Document::default();
+        let none = PlacedDocument::default();
+        let settings = pull_route::Settings::new(none.clone(), none);
         Ok(Self {
             bundle,
             document: None,
@@ -178,7 +187,7 @@ impl<'a> Answer<'a> {
             providers,
             findings: Vec::new(),
             registries: Vec::new(),
-            explanation: image.map(|image| Report::of(&empty, image, &|_| false)),
+            explanation: image.map(|image| Report::of(&settings, image, &|_| false)),
         })
     }
 

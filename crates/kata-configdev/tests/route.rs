@@ -1,0 +1,154 @@
+//! "explain cannot lie": what the host's `explain --json` prints of a pull is compared with whom
+//! recording servers are asked by the guest's own pull.
+//!
+//! The host's side is the built program. The guest's side is `imagepuller::pull::output::pull_to`,
+//! the call behind `imagepuller pull`: a process for each case would be too slow.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
+
+mod command;
+#[path = "route/documents.rs"]
+mod documents;
+#[path = "route/forecast.rs"]
+mod forecast;
+#[path = "route/world.rs"]
+mod world;
+
+use command::run;
+use documents::Case;
+use oci_image::reference::ImageReference;
+use world::World;
+
+/// How many documents are made up. Each costs about a tenth of a second.
+const CASES: u64 = 100;
+
+/// The digest of nothing that any server has.
+fn reference(image: &str) -> String {
+    format!("{image}/team/app@sha256:{}", "0".repeat(64))
+}
+
+#[test]
+fn explain_and_a_pull_never_disagree() {
+    let world = World::start();
+    let mut seen = forecast::Coverage::default();
+    for seed in 0..CASES {
+        let case = Case::make(seed, &world);
+        let files = world.write(&case);
+        let explained = run(&[
+            "explain",
+            "--json",
+            "--config",
+            &files.configuration,
+            "--measured",
+            &files.measured,
+            &reference(&case.image),
+        ]);
+        let (asked, error) = world.pull(&files, &reference(&case.image));
+        let about = || format!("seed {seed}, {}\n{case}\n{}", case.image, explained.stdout);
+        let Ok(json) = serde_json::from_str(&explained.stdout) else {
+            // No document to explain: the guest refuses it too.
+            assert_eq!((explained.code, asked.len()), (65, 0), "{}", about());
+            assert!(error.contains("is not valid"), "{error}\n{}", about());
+            seen.invalid += 1;
+            continue;
+        };
+        if let Some(refused) = forecast::refused(&json) {
+            assert_eq!((explained.code, asked.len()), (65, 0), "{}", about());
+            assert!(error.contains(&refused), "{error}\n{}", about());
+            seen.refused += 1;
+            continue;
+        }
+        let expected = forecast::visits(&json, &case, &world, &mut seen);
+        assert_eq!(asked, expected, "{error}\n{}", about());
+    }
+    seen.assert_complete();
+}
+
+/// `check` once called this document valid and `explain` a way that works, and every pull failed.
+#[test]
+fn a_mirror_with_a_reference_is_refused_by_both() {
+    let world = World::start();
+    let port = world.servers[0].port;
+    for key in ["credentials-uri", "ca-certs-uri"] {
+        let document = format!(
+            "[registries.\"a.corp\"]\nmirror = \"https://localhost:{port}\"\n\
+             [registries.\"localhost:{port}\"]\n{key} = \"kbs:///default/ca/test\"\n"
+        );
+        let files = world.write_texts(&document, "");
+        let checked = run(&["check", "--json", &files.configuration]);
+        let rule = format!("the mirror's own entry has \"{key}\"");
+        assert_eq!(checked.code, 65, "{}", checked.stdout);
+        let message = &checked.json()["problems"][0]["message"];
+        assert!(message.as_str().unwrap().starts_with(&rule), "{message}");
+        let explained = run(&["explain", "--config", &files.configuration, "a.corp/app"]);
+        assert_eq!(explained.code, 65);
+        let (asked, error) = world.pull(&files, &reference("a.corp"));
+        assert!(asked.is_empty() && error.contains(&rule), "{error}");
+    }
+}
+
+/// `explain` once read references with another grammar than the guest.
+#[test]
+fn references_are_read_alike() {
+    let world = World::start();
+    let files = world.write_texts("", "");
+    let zeros = "0".repeat(64);
+    for (image, is_read) in [
+        (format!("[fd00::1]:5000/team/app@sha256:{zeros}"), true),
+        (format!("[::1]/app@sha256:{zeros}"), true),
+        (format!("a.corp/app@sha384:{}", "0".repeat(96)), false),
+        (format!("a.corp/app@sha512:{}", "0".repeat(128)), true),
+        (format!("a.corp/app:tag@sha256:{zeros}"), true),
+        (format!("a.corp/app@sha256:{}", "A".repeat(64)), false),
+        (format!("a.corp/app@sha1:{}", "0".repeat(40)), false),
+        (format!("[fd00::1/app@sha256:{zeros}"), false),
+        (format!("a.corp/App@sha256:{zeros}"), false),
+    ] {
+        let by_guest = ImageReference::parse(&image);
+        let arguments = [
+            "explain",
+            "--json",
+            "--config",
+            &files.configuration,
+            &image,
+        ];
+        let by_host = run(&arguments);
+        assert_eq!(by_guest.is_ok(), by_host.code == 0, "{image}");
+        assert_eq!(by_guest.is_ok(), is_read, "{image}: {by_guest:?}");
+        if let Ok(reference) = by_guest {
+            let json = by_host.json();
+            assert_eq!(json["image"]["host"], reference.registry().to_string());
+            assert_eq!(json["image"]["digest"], reference.digest().to_string());
+        }
+    }
+}
+
+/// `explain` once told the web's roots, and the mirror was spoken to with the fetched ones.
+#[test]
+fn a_mirror_borrows_the_fetched_roots() {
+    let world = World::start();
+    let port = world.servers[0].port;
+    let document = format!(
+        "[registries.\"a.corp\"]\nca-certs-uri = \"kbs:///default/ca/test\"\n\
+         mirror = \"https://localhost:{port}/cache\"\n"
+    );
+    let files = world.write_texts(&document, "");
+    let image = reference("a.corp");
+    let explained = run(&[
+        "explain",
+        "--json",
+        "--config",
+        &files.configuration,
+        &image,
+    ]);
+    let mirror = &explained.json()["mirror"];
+    assert_eq!(mirror["roots_uri"], "kbs:///default/ca/test", "{mirror}");
+    let text = run(&["explain", "--config", &files.configuration, &image]).stdout;
+    assert!(
+        text.contains("roots only those that \"ca-certs-uri\" of"),
+        "{text}"
+    );
+    let (asked, error) = world.pull(&files, &image);
+    assert_eq!(asked.len(), 1, "the handshake succeeds: {error}");
+    assert_eq!(asked[0].path, "/cache");
+}

@@ -1,0 +1,204 @@
+//! Documents made up from a seed, and what their author knows of each entry.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+
+use fastrand::Rng;
+
+use super::world::{HOSTS, World};
+
+/// What the author of an entry knows and `explain` does not show.
+#[derive(Clone, Debug, Default)]
+pub struct Secret {
+    /// The user name or token that servers see.
+    pub who: Option<String>,
+    /// The authorities that are trusted; `None` for the web's.
+    pub roots: Option<Vec<usize>>,
+}
+
+#[derive(Debug, Default)]
+pub struct Text {
+    pub text: String,
+    /// By the entry's name as it is written.
+    pub secrets: BTreeMap<String, Secret>,
+}
+
+#[derive(Debug)]
+pub struct Case {
+    pub configuration: Text,
+    pub measured: Text,
+    /// Registry and port of the image.
+    pub image: String,
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let without_roots = |text: &str| {
+            let lines = text.lines().filter(|line| {
+                let is_base64 = line.len() > 50 && !line.contains(' ');
+                !is_base64 && !line.starts_with("-----")
+            });
+            lines.collect::<Vec<_>>().join("\n")
+        };
+        let [host, owner] = [&self.configuration, &self.measured];
+        write!(
+            f,
+            "# host\n{}\n# owner\n{}",
+            without_roots(&host.text),
+            without_roots(&owner.text)
+        )
+    }
+}
+
+impl Case {
+    pub fn make(seed: u64, world: &World) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let image = address(&mut rng, world);
+        let configuration = document(&mut rng, world, &image, false);
+        let measured = match rng.u8(..3) {
+            0 => document(&mut rng, world, &image, true),
+            _ => Text::default(),
+        };
+        Self {
+            configuration,
+            measured,
+            image,
+        }
+    }
+
+    /// What the entry's author knows; the owner writes names in another way.
+    pub fn secret(&self, entry: &str) -> Secret {
+        let [host, owner] = [&self.configuration, &self.measured];
+        let found = host.secrets.get(entry).or_else(|| owner.secrets.get(entry));
+        found.cloned().unwrap_or_default()
+    }
+}
+
+fn host(rng: &mut Rng) -> &'static str {
+    HOSTS[rng.usize(..HOSTS.len())]
+}
+
+fn address(rng: &mut Rng, world: &World) -> String {
+    let port = world.servers[rng.usize(..world.servers.len())].port;
+    format!("{}:{port}", host(rng))
+}
+
+fn document(rng: &mut Rng, world: &World, image: &str, is_measured: bool) -> Text {
+    let mut made = Text::default();
+    if rng.u8(..20) < if is_measured { 6 } else { 19 } {
+        made.text.push_str("[extra-env]\n");
+        for variable in ["HTTP_PROXY", "HTTPS_PROXY"] {
+            if rng.u8(..20) < 19 {
+                let port = world.proxies[rng.usize(..2)];
+                writeln!(made.text, "{variable} = \"http://127.0.0.1:{port}\"").unwrap();
+            }
+        }
+        let excepted = [
+            "",
+            ".team.corp",
+            "b.team.corp",
+            "x.corp,a.corp:1",
+            "127.0.0.0/8",
+        ];
+        let excepted = excepted[rng.usize(..excepted.len())];
+        writeln!(made.text, "NO_PROXY = \"{excepted}\"").unwrap();
+    }
+    let mirrors = [address(rng, world), address(rng, world)];
+    let without_port = |address: &str| address.split(':').next().unwrap().to_owned();
+    let names = [
+        image.to_owned(),
+        without_port(image),
+        mirrors[0].clone(),
+        without_port(&mirrors[1]),
+        ".corp".to_owned(),
+        ".team.corp".to_owned(),
+        ".".to_owned(),
+    ];
+    for (index, name) in names.into_iter().enumerate() {
+        // The image's own entry more often than others.
+        let is_there = rng.u8(..10) < if index == 0 { 8 } else { 3 };
+        let name = spelled(&name, is_measured);
+        if is_there && !made.secrets.contains_key(&name) {
+            let is_image = index != 2 && index != 3;
+            let mirror = is_image.then(|| mirrors[rng.usize(..2)].as_str());
+            let secret = entry(rng, world, &name, mirror, &mut made.text);
+            made.secrets.insert(name, secret);
+        }
+    }
+    made
+}
+
+/// Names of the owner end in a dot, so that `explain` tells which document an entry is in.
+fn spelled(name: &str, is_measured: bool) -> String {
+    match name.split_once(':') {
+        _ if !is_measured || name == "." => name.to_owned(),
+        Some((host, port)) => format!("{host}.:{port}"),
+        None => format!("{name}."),
+    }
+}
+
+fn entry(
+    rng: &mut Rng,
+    world: &World,
+    name: &str,
+    mirror: Option<&str>,
+    text: &mut String,
+) -> Secret {
+    let mut secret = Secret::default();
+    writeln!(text, "[registries.\"{name}\"]").unwrap();
+    let who = format!("w{}", rng.u32(..));
+    let credentials = rng.u8(..12);
+    match credentials {
+        0..=3 => writeln!(text, "username = \"{who}\"\npassword = \"x\"").unwrap(),
+        4..=5 => writeln!(text, "registrytoken = \"{who}\"").unwrap(),
+        6..=7 => writeln!(text, "identitytoken = \"{who}\"").unwrap(),
+        8..=9 => writeln!(text, "credentials-uri = \"kbs:///default/credential/test\"").unwrap(),
+        _ => {}
+    }
+    secret.who = Some(who);
+    let roots = match rng.u8(..16) {
+        // What is fetched is sent over TLS that fetched roots vouch for.
+        _ if credentials == 8 => None,
+        0..=4 => Some(vec![0]),
+        5..=8 => Some(vec![1]),
+        9..=12 => Some(vec![0, 1]),
+        13 => Some(Vec::new()),
+        _ => None,
+    };
+    if roots.is_none() && (credentials == 8 || rng.u8(..3) == 0) {
+        writeln!(text, "ca-certs-uri = \"kbs:///default/ca/test\"").unwrap();
+    }
+    if let Some(roots) = &roots {
+        let certificates = roots
+            .iter()
+            .map(|index| world.authorities[*index].certificate());
+        let certificates = certificates.collect::<String>();
+        writeln!(text, "ca-certs = \"\"\"\n{certificates}\"\"\"").unwrap();
+    }
+    secret.roots = roots;
+    let weakness = rng.u8(..12);
+    if weakness < 4 {
+        writeln!(text, "insecure-skip-verify = true").unwrap();
+    }
+    let mirror = mirror.filter(|_| rng.bool());
+    let is_plain = |mirror: &str| {
+        let mut plain = world
+            .servers
+            .iter()
+            .filter(|place| place.authority.is_none());
+        plain.any(|place| mirror.ends_with(&format!(":{}", place.port)))
+    };
+    let is_plain = mirror.is_some_and(is_plain) && rng.u8(..4) > 0;
+    if (3..7).contains(&weakness) || is_plain && rng.u8(..4) > 0 {
+        writeln!(text, "plain-http = true").unwrap();
+    }
+    if let Some(mirror) = mirror {
+        let scheme = if is_plain { "http" } else { "https" };
+        let path = ["", "/cache", "/cache/"][rng.usize(..3)];
+        writeln!(text, "mirror = \"{scheme}://{mirror}{path}\"").unwrap();
+        if rng.u8(..3) > 0 {
+            writeln!(text, "mirror-fallback = true").unwrap();
+        }
+    }
+    secret
+}

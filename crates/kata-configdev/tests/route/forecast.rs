@@ -1,0 +1,140 @@
+//! Whom servers should see, by what `explain --json` prints.
+
+use serde_json::Value;
+
+use super::documents::Case;
+use super::world::{Visit, World, fetched_user};
+
+/// What the cases had in them: a test that never meets a rule says nothing about it.
+#[derive(Debug, Default)]
+pub struct Coverage {
+    pub invalid: u32,
+    pub refused: u32,
+    by_mirror: u32,
+    by_fallback: u32,
+    lent: u32,
+    fetched: u32,
+    fetched_roots: u32,
+    proxied: u32,
+    plain: u32,
+    withheld: u32,
+    anonymous: u32,
+    measured: u32,
+}
+
+impl Coverage {
+    pub fn assert_complete(&self) {
+        let counts = [
+            self.invalid,
+            self.by_mirror,
+            self.by_fallback,
+            self.lent,
+            self.fetched,
+            self.fetched_roots,
+            self.proxied,
+            self.plain,
+            self.withheld,
+            self.anonymous,
+            self.measured,
+        ];
+        assert!(counts.iter().all(|count| *count > 0), "{self:?}");
+    }
+}
+
+/// Why every pull of the image fails before a host is asked.
+pub fn refused(json: &Value) -> Option<String> {
+    json["refused"].as_str().map(ToOwned::to_owned)
+}
+
+/// The sources that are asked, in order.
+pub fn visits(json: &Value, case: &Case, world: &World, seen: &mut Coverage) -> Vec<Visit> {
+    let mut visits = Vec::new();
+    for role in ["mirror", "registry"] {
+        let source = &json[role];
+        if source["asked"] != true {
+            continue;
+        }
+        let Some(visit) = visit(source, role, case, world) else {
+            continue;
+        };
+        seen.by_mirror += u32::from(role == "mirror");
+        seen.by_fallback += u32::from(role == "registry" && json["mirror"].is_object());
+        seen.lent += u32::from(source["own_entry"] == false && visit.who.is_some());
+        seen.fetched += u32::from(source["credentials"]["kind"] == "credentials-uri");
+        seen.fetched_roots += u32::from(source["roots_uri"].is_string() && visit.is_tls);
+        seen.proxied += u32::from(visit.proxy.is_some());
+        seen.plain += u32::from(!visit.is_tls);
+        seen.withheld += u32::from(source["credentials_withheld"] == true && !visit.is_tls);
+        seen.anonymous += u32::from(visit.who.is_none());
+        let entry = source["entry"].as_str().unwrap_or_default();
+        seen.measured += u32::from(case.measured.secrets.contains_key(entry));
+        visits.push(visit);
+    }
+    visits
+}
+
+fn visit(source: &Value, role: &str, case: &Case, world: &World) -> Option<Visit> {
+    let (scheme, rest) = source["url"].as_str()?.split_once("://")?;
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let port: u16 = host.rsplit(':').next()?.parse().ok()?;
+    let place = world.servers.iter().find(|place| place.port == port)?;
+    let is_on = |key: &str| source[key] == true;
+    let secret = case.secret(source["entry"].as_str().unwrap_or_default());
+    if source["roots"] == 0 {
+        return None;
+    }
+    // The web's authorities vouch for none of these servers.
+    let roots = match (&source["roots_uri"], &source["roots"]) {
+        (Value::String(_), _) => vec![0],
+        (_, Value::Number(count)) => {
+            let roots = secret.roots.clone().unwrap_or_default();
+            assert_eq!(count.as_u64(), u64::try_from(roots.len()).ok(), "{source}");
+            roots
+        }
+        _ => Vec::new(),
+    };
+    let may_be_plain = is_on("plain_http") || is_on("insecure_skip_verify");
+    let is_tls = match place.authority {
+        Some(authority) if scheme == "https" => {
+            let is_trusted = is_on("insecure_skip_verify") || roots.contains(&authority);
+            is_trusted.then_some(true)?
+        }
+        None if scheme == "http" || role == "registry" && may_be_plain => false,
+        _ => return None,
+    };
+    let proxy = match is_tls || scheme == "http" {
+        true => &source["proxy"],
+        false => &source["proxy_in_clear"],
+    };
+    let proxy: Option<u16> = proxy.as_str().map(|url| {
+        let port = url.rsplit(':').next().unwrap();
+        port.parse().unwrap()
+    });
+    // Names below `corp` mean nothing without a proxy. HTTPS is tried first.
+    let is_here = host.starts_with("localhost:") || host.starts_with("127.0.0.1:");
+    let is_found = is_here || proxy.is_some();
+    let is_tried = is_here || is_tls || scheme == "http" || source["proxy"].is_string();
+    if !is_found || !is_tried {
+        return None;
+    }
+    let is_kept_back = is_on("credentials_withheld") && !is_tls;
+    let who = match source["credentials"]["kind"].as_str()? {
+        _ if is_kept_back => None,
+        "anonymous" => None,
+        "credentials-uri" => Some(fetched_user(host)),
+        _ => secret.who,
+    };
+    let namespace = (role == "mirror").then(|| case.image.clone());
+    Some(Visit {
+        host: host.to_owned(),
+        is_tls,
+        path: if path.is_empty() {
+            String::new()
+        } else {
+            format!("/{path}")
+        },
+        namespace,
+        proxy,
+        who,
+    })
+}

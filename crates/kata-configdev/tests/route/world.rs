@@ -1,0 +1,322 @@
+//! Recording registries and proxies of this machine, and a pull that meets them.
+
+use std::fmt::Write as _;
+use std::io::{Read, Write as _};
+use std::net::TcpStream;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use imagepuller::error::chain;
+use imagepuller::pull::Options;
+use imagepuller::pull::output::{ImageName, pull_to};
+use oci_image::reference::ImageReference;
+use puller_config::{ResourceSource, Resources};
+use registry_client::{Documents, Patience};
+use tempfile::TempDir;
+use test_http::pki::Authority;
+use test_http::{Incoming, Listener, Request, Server, head, ok};
+
+use super::documents::Case;
+
+/// The hosts of registries and mirrors. Those below `corp` are found by proxies only.
+pub const HOSTS: [&str; 4] = ["localhost", "127.0.0.1", "a.corp", "b.team.corp"];
+
+/// The token that every token server gives.
+const ISSUED: &str = "issued";
+
+/// One source that was asked.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Visit {
+    pub host: String,
+    pub is_tls: bool,
+    /// What stands before `/v2/`.
+    pub path: String,
+    /// The registry that a mirror is to answer for.
+    pub namespace: Option<String>,
+    /// The port of the proxy on the way.
+    pub proxy: Option<u16>,
+    /// Who the puller said that it is.
+    pub who: Option<String>,
+}
+
+#[derive(Debug)]
+enum Event {
+    Asked {
+        is_tls: bool,
+        request: Request,
+    },
+    Passed {
+        proxy: u16,
+        is_tunnel: bool,
+        target: String,
+    },
+}
+
+type Log = Arc<Mutex<Vec<Event>>>;
+
+pub struct Place {
+    pub port: u16,
+    /// Whose certificate it shows, or that it speaks no TLS.
+    pub authority: Option<usize>,
+    _server: Server,
+}
+
+pub struct World {
+    pub authorities: [Authority; 2],
+    pub servers: Vec<Place>,
+    pub proxies: [u16; 2],
+    folder: TempDir,
+    log: Log,
+    _listeners: Vec<Listener>,
+}
+
+pub struct Files {
+    pub configuration: String,
+    pub measured: String,
+}
+
+impl World {
+    pub fn start() -> Self {
+        let log = Log::default();
+        let authorities = ["first", "second"].map(|name| Authority::new(name).unwrap());
+        let servers = [Some(0), Some(0), Some(1), None, None].map(|authority: Option<usize>| {
+            let tls = authority.map(|index| authorities[index].server_config(&HOSTS).unwrap());
+            let (log, is_tls) = (log.clone(), tls.is_some());
+            let server = Server::start_with(tls, move |request: &Request| {
+                let answer = answer(request, is_tls);
+                let request = request.clone();
+                log.lock().unwrap().push(Event::Asked { is_tls, request });
+                answer
+            });
+            Place {
+                port: server.port,
+                authority,
+                _server: server,
+            }
+        });
+        let listeners = [(), ()].map(|()| proxy(&log));
+        let world = Self {
+            proxies: [0, 1].map(|index: usize| listeners[index].address().port()),
+            folder: tempfile::tempdir().unwrap(),
+            authorities,
+            servers: servers.into(),
+            log,
+            _listeners: listeners.into(),
+        };
+        world.write_resources();
+        world
+    }
+
+    /// A docker configuration that names every host, and the roots of the first authority.
+    fn write_resources(&self) {
+        let mut entries = Vec::new();
+        for name in self.servers.iter().flat_map(|place| names(place.port)) {
+            let auth = BASE64_STANDARD.encode(format!("{}:x", fetched_user(&name)));
+            entries.push(format!("\"{name}\":{{\"auth\":\"{auth}\"}}"));
+        }
+        let config = format!("{{\"auths\":{{{}}}}}", entries.join(","));
+        let resources = serde_json::json!({
+            "default/credential/test": BASE64_STANDARD.encode(config),
+            "default/ca/test": BASE64_STANDARD.encode(self.authorities[0].certificate()),
+        });
+        std::fs::write(self.folder.path().join("resources"), resources.to_string()).unwrap();
+    }
+
+    pub fn write(&self, case: &Case) -> Files {
+        self.write_texts(&case.configuration.text, &case.measured.text)
+    }
+
+    pub fn write_texts(&self, configuration: &str, measured: &str) -> Files {
+        let write = |name: &str, text: &str| {
+            let path = self.folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path.to_str().unwrap().to_owned()
+        };
+        Files {
+            configuration: write("imagepuller.toml", configuration),
+            measured: write("measured.toml", measured),
+        }
+    }
+
+    /// Whom the guest asks, and how its pull ends.
+    pub fn pull(&self, files: &Files, image: &str) -> (Vec<Visit>, String) {
+        self.log.lock().unwrap().clear();
+        let source = format!("offline={}", self.folder.path().join("resources").display());
+        let options = Options {
+            patience: Patience {
+                attempts: 1,
+                connect: Duration::from_secs(5),
+                ..Patience::default()
+            },
+            resources: Resources {
+                sources: vec![ResourceSource::parse(&source).unwrap()],
+                ..Resources::default()
+            },
+            ..Options::default()
+        };
+        let documents = Documents {
+            configuration: files.configuration.clone().into(),
+            measured: Some(files.measured.clone().into()),
+        };
+        let wanted = ImageName::Pinned(ImageReference::parse(image).unwrap());
+        let output = self.folder.path().join("output");
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let pulled = runtime.block_on(pull_to(&wanted, &output, documents, options));
+        let error = chain(&pulled.expect_err("no server has the image"));
+        (visits(&self.log.lock().unwrap()), error)
+    }
+}
+
+/// The user name that the fetched docker configuration has for a host and port.
+pub fn fetched_user(name: &str) -> String {
+    let mut user = "fetched-".to_owned();
+    write!(user, "{}", name.replace(':', "-")).unwrap();
+    user
+}
+
+fn names(port: u16) -> impl Iterator<Item = String> {
+    HOSTS.iter().map(move |host| format!("{host}:{port}"))
+}
+
+/// A registry that wants a token, gives one to everyone, and has no image.
+fn answer(request: &Request, is_tls: bool) -> String {
+    let scheme = if is_tls { "https" } else { "http" };
+    let host = request.header("host").unwrap_or_default();
+    if request.target.contains("/token") {
+        return ok(&format!("{{\"token\":\"{ISSUED}\"}}"));
+    }
+    match request.header("authorization") {
+        Some(_) => head("404 Not Found", ""),
+        None => head(
+            "401 Unauthorized",
+            &format!("WWW-Authenticate: Bearer realm=\"{scheme}://{host}/token\"\r\n"),
+        ),
+    }
+}
+
+/// A proxy to which every name means this machine.
+fn proxy(log: &Log) -> Listener {
+    let log = log.clone();
+    Listener::start(([127, 0, 0, 1], 0).into(), move |mut client, _ticket| {
+        let Ok(Incoming::Request(request)) = Request::read(&mut client) else {
+            return;
+        };
+        let is_tunnel = request.method == "CONNECT";
+        let proxy = client.local_addr().unwrap().port();
+        let target = request.target.trim_start_matches("http://");
+        let target = target.split('/').next().unwrap_or_default().to_owned();
+        let port = target.rsplit(':').next().map(str::parse);
+        let port: u16 = port.and_then(Result::ok).unwrap_or_default();
+        log.lock().unwrap().push(Event::Passed {
+            proxy,
+            is_tunnel,
+            target,
+        });
+        let Ok(mut server) = TcpStream::connect(("127.0.0.1", port)) else {
+            return;
+        };
+        let begun = match is_tunnel {
+            true => client.write_all(b"HTTP/1.1 200 OK\r\n\r\n"),
+            false => server.write_all(request.as_bytes()),
+        };
+        if begun.is_ok() {
+            let (up, down) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+            let upwards = std::thread::spawn(move || pass(up, down));
+            pass(server, client);
+            let _ = upwards.join();
+        }
+    })
+    .unwrap()
+}
+
+fn pass(mut from: TcpStream, mut to: TcpStream) {
+    let mut buffer = [0; 4096];
+    while let Ok(read @ 1..) = from.read(&mut buffer) {
+        if to.write_all(&buffer[..read]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(std::net::Shutdown::Both);
+    let _ = from.shutdown(std::net::Shutdown::Both);
+}
+
+/// What was recorded, as one visit for each source.
+fn visits(log: &[Event]) -> Vec<Visit> {
+    let mut visits: Vec<Visit> = Vec::new();
+    let mut passed = None;
+    for event in log {
+        let (is_tls, request) = match event {
+            Event::Passed {
+                proxy,
+                is_tunnel,
+                target,
+            } => {
+                passed = Some((*proxy, (*is_tunnel, target.as_str())));
+                continue;
+            }
+            Event::Asked { is_tls, request } => (*is_tls, request),
+        };
+        // What the puller did not trust is passed and not asked.
+        let here = (is_tls, request.header("host").unwrap_or_default());
+        let way = passed.take().filter(|(_, there)| *there == here);
+        let proxy = way.map(|(port, _)| port);
+        if let Some(visit) = visits
+            .last_mut()
+            .filter(|_| request.target.contains("/token"))
+        {
+            assert_eq!(visit.proxy, proxy, "the way to the token server");
+            visit.who = account(request);
+            continue;
+        }
+        let target = request.target.split("://").last().unwrap_or_default();
+        let target = &target[target.find('/').unwrap_or_default()..];
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let namespace = query
+            .strip_prefix("ns=")
+            .map(|name| name.replace("%3A", ":"));
+        let visit = Visit {
+            host: request.header("host").unwrap_or_default().to_owned(),
+            is_tls,
+            path: path.split("/v2/").next().unwrap_or_default().to_owned(),
+            namespace,
+            proxy,
+            who: None,
+        };
+        // The second request of a source has what was earned by the first one.
+        let is_second = request
+            .header("authorization")
+            .is_some_and(|header| header == format!("Bearer {ISSUED}"));
+        match visits.last_mut().filter(|_| is_second) {
+            Some(last) => {
+                let who = last.who.take();
+                assert_eq!(*last, visit);
+                last.who = who;
+            }
+            None => visits.push(Visit {
+                who: account(request),
+                ..visit
+            }),
+        }
+    }
+    visits
+}
+
+/// Who a request says that it is from.
+fn account(request: &Request) -> Option<String> {
+    let header = request.header("authorization").unwrap_or_default();
+    if let Some(token) = header.strip_prefix("Bearer ") {
+        return Some(token.to_owned());
+    }
+    if let Some(pair) = header.strip_prefix("Basic ") {
+        let pair = String::from_utf8(BASE64_STANDARD.decode(pair).unwrap()).unwrap();
+        return Some(pair.split(':').next().unwrap().to_owned());
+    }
+    let mut fields = request.body.split('&');
+    let token = fields.find_map(|field| field.strip_prefix("refresh_token="));
+    token.map(ToOwned::to_owned)
+}
