@@ -1,7 +1,8 @@
 //! What is sent along to prove who the puller is: kept while it is good, renewed before it expires
 //! and when it is refused.
 
-use pull_route::{Source, quoted};
+use foreign_text::shown;
+use pull_route::Source;
 use puller_config::Credentials;
 use reqwest::header::HeaderValue;
 use tokio::sync::Mutex;
@@ -156,8 +157,8 @@ fn misfit(challenges: &[Challenge], source: &Source) -> Error {
                 .map(|challenge| challenge.scheme.as_str())
                 .collect();
             format!(
-                "offers no way to authenticate that is known here ({:?})",
-                quoted(&offered.join(", "))
+                "offers no way to authenticate that is known here ({})",
+                shown(&offered.join(", ")).quoted()
             )
         }
     };

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use foreign_text::shown;
 use rustls_pki_types::{CertificateDer, UnixTime};
 use time::OffsetDateTime;
 use x509_parser::extensions::GeneralName;
@@ -49,19 +50,15 @@ impl Portrait {
 
 impl fmt::Display for Portrait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.subject)?;
+        f.write_str(&self.subject)?;
         for (at, name) in self.names.iter().take(MAX_NAMES).enumerate() {
-            write!(f, "{}{name:?}", if at == 0 { " for " } else { ", " })?;
+            write!(f, "{}{name}", if at == 0 { " for " } else { ", " })?;
         }
         if self.names.len() > MAX_NAMES {
             write!(f, " and {} more names", self.names.len() - MAX_NAMES)?;
         }
         let (from, to) = (self.valid.0.date(), self.valid.1.date());
-        write!(
-            f,
-            ", issued by {:?}, valid from {from} to {to}",
-            self.issuer
-        )
+        write!(f, ", issued by {}, valid from {from} to {to}", self.issuer)
     }
 }
 
@@ -86,23 +83,16 @@ fn alternative(name: &GeneralName<'_>) -> String {
         GeneralName::DNSName(name) => printable(name),
         GeneralName::IPAddress(bytes) => {
             match (<[u8; 4]>::try_from(*bytes), <[u8; 16]>::try_from(*bytes)) {
-                (Ok(bytes), _) => std::net::Ipv4Addr::from(bytes).to_string(),
-                (_, Ok(bytes)) => std::net::Ipv6Addr::from(bytes).to_string(),
-                _ => "an address of no known kind".to_owned(),
+                (Ok(bytes), _) => printable(&std::net::Ipv4Addr::from(bytes).to_string()),
+                (_, Ok(bytes)) => printable(&std::net::Ipv6Addr::from(bytes).to_string()),
+                _ => printable("an address of no known kind"),
             }
         }
         other => printable(&other.to_string()),
     }
 }
 
-/// One line that a terminal shows as it is.
+/// In quotes, on one line, as a terminal may show it.
 fn printable(text: &str) -> String {
-    let shown = |c: char| {
-        if c.is_ascii_graphic() || c == ' ' {
-            c
-        } else {
-            '?'
-        }
-    };
-    text.chars().take(MAX_NAME_CHARS).map(shown).collect()
+    shown(text).up_to(MAX_NAME_CHARS).quoted().to_string()
 }
