@@ -2,13 +2,10 @@
 
 use zeroize::Zeroizing;
 
+use crate::limits::MAX_CREDENTIAL_BYTES;
 use crate::problem::{Findings, Origin, Place};
 use crate::section::{Field, Section};
 use crate::{Credentials, Effect, Rule, Secret, SecretReference, standard_base64};
-
-/// The longest user name, password or token: more than any registry takes in a request header, and
-/// above the longest identity tokens of cloud registries.
-pub const MAX_CREDENTIAL_BYTES: usize = 16 << 10;
 
 /// A key that is present; its value is `None` if it broke a rule, which has been reported.
 type Text = Field<Option<Zeroizing<String>>>;

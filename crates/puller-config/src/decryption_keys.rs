@@ -4,19 +4,11 @@ use std::fmt;
 
 use zeroize::Zeroizing;
 
+use crate::limits::{MAX_DECRYPTION_KEY_BYTES, MAX_DECRYPTION_KEYS, MAX_KEY_PASSWORD_BYTES};
 use crate::problem::{Findings, Origin};
 use crate::secret::REDACTED;
 use crate::section::{Field, Section};
 use crate::{Effect, Rule, SecretReference, standard_base64};
-
-/// The most keys; each may be tried for each recipient of each layer.
-pub const MAX_DECRYPTION_KEYS: usize = 64;
-
-/// The longest key, decoded: well above an RSA key of 8192 bits in any container.
-pub const MAX_DECRYPTION_KEY_BYTES: usize = 64 << 10;
-
-/// The longest password of a key, decoded.
-pub const MAX_KEY_PASSWORD_BYTES: usize = 4 << 10;
 
 /// The key of the table.
 const KEYS: &str = "keys";

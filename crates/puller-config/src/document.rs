@@ -4,23 +4,12 @@ use toml::de::DeTable;
 use toml_parser::Source;
 use toml_parser::lexer::{Token, TokenKind};
 
+use crate::limits::{MAX_DOCUMENT_BYTES, MAX_ELEMENTS};
 use crate::problem::{Findings, Origin, Place};
 use crate::section::{Lines, Section, Tree};
 use crate::{
     DecryptionKey, ExtraEnv, Problems, Registries, Resources, Rule, Warning, decryption_keys, entry,
 };
-
-/// The longest document, as plain text. Larger than any real one by far. Part of the format: host
-/// and guest refuse what is longer.
-pub const MAX_DOCUMENT_BYTES: usize = 1 << 20;
-
-/// The most dots, equal signs, commas and opening brackets outside of strings and comments: more
-/// than [`MAX_REGISTRIES`](crate::MAX_REGISTRIES) entries with every key need.
-///
-/// Each may make the TOML parser build a table, about a kilobyte for two bytes of text. Without
-/// this limit a hostile document of the greatest length takes over half a gigabyte; with it, less
-/// than [`MAX_DOCUMENT_BYTES`] times 64.
-pub const MAX_ELEMENTS: usize = 32 << 10;
 
 /// The tables of a document, for suggestions.
 const TABLES: [&str; 4] = ["extra-env", "registries", "decryption-keys", "resources"];

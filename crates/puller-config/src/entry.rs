@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::credential_keys::{CredentialKeys, Identity, take_reference};
+use crate::limits::MAX_REGISTRIES;
 use crate::problem::{Findings, Origin, Place};
-use crate::registry::MAX_REGISTRIES;
 use crate::section::{Field, Section};
 use crate::{Effect, Mirror, Registries, Registry, RegistryName, Roots, Rule};
 

@@ -2,15 +2,10 @@
 
 use zeroize::Zeroizing;
 
+use crate::limits::{MAX_NO_PROXY_BYTES, MAX_VARIABLES};
 use crate::problem::Findings;
 use crate::section::{Field, Section};
 use crate::{Effect, ProxyUrl, Rule};
-
-/// The longest list of exceptions; each of its items is compared with each host of a pull.
-pub const MAX_NO_PROXY_BYTES: usize = 16 << 10;
-
-/// The most variables. All but six have no effect and give a warning each.
-pub const MAX_VARIABLES: usize = 256;
 
 /// The variables of `[extra-env]` that have an effect.
 #[derive(Clone, Debug, Default)]

@@ -5,9 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use thiserror::Error;
 
-/// The longest name that DNS can resolve, without the trailing dot (RFC 1035, section 2.3.4). Part
-/// of the document format.
-pub const MAX_HOST_BYTES: usize = 253;
+use crate::limits::MAX_HOST_BYTES;
 
 /// The longest label of such a name (RFC 1035, section 2.3.4).
 const MAX_LABEL_BYTES: usize = 63;

@@ -15,6 +15,7 @@
 //!   [`Registries::entry_for`], the matcher;
 //! - `credentials`, `roots`, `mirror`, `extra_env`, `proxy_url`, `secret`: what an entry and
 //!   `[extra-env]` consist of;
+//! - `limits`: how large each part may be;
 //! - `problem`, `rule`: [`Problems`], everything that is wrong, and [`Warning`], what is legal but
 //!   perhaps not meant.
 //!
@@ -39,6 +40,7 @@ mod entry;
 mod extra_env;
 mod host;
 mod host_name;
+mod limits;
 mod mirror;
 mod name;
 mod problem;
@@ -55,25 +57,28 @@ mod secret_reference;
 mod section;
 mod standard_base64;
 
-pub use credential_keys::MAX_CREDENTIAL_BYTES;
 pub use credentials::Credentials;
-pub use decryption_keys::{
-    DecryptionKey, MAX_DECRYPTION_KEY_BYTES, MAX_DECRYPTION_KEYS, MAX_KEY_PASSWORD_BYTES,
-};
-pub use document::{Checked, Document, MAX_DOCUMENT_BYTES, MAX_ELEMENTS};
-pub use extra_env::{ExtraEnv, MAX_NO_PROXY_BYTES, MAX_VARIABLES};
+pub use decryption_keys::DecryptionKey;
+pub use document::{Checked, Document};
+pub use extra_env::ExtraEnv;
 pub use host::RegistryHost;
-pub use host_name::{InvalidName, MAX_HOST_BYTES};
-pub use mirror::{MAX_MIRROR_BYTES, Mirror};
+pub use host_name::InvalidName;
+pub use limits::{
+    MAX_CERTIFICATES, MAX_CREDENTIAL_BYTES, MAX_DECRYPTION_KEY_BYTES, MAX_DECRYPTION_KEYS,
+    MAX_DOCUMENT_BYTES, MAX_ELEMENTS, MAX_HOST_BYTES, MAX_KEY_PASSWORD_BYTES, MAX_MIRROR_BYTES,
+    MAX_NO_PROXY_BYTES, MAX_PROBLEMS, MAX_REGISTRIES, MAX_RESOURCE_SOURCE_BYTES,
+    MAX_RESOURCE_SOURCES, MAX_RESOURCE_URI_BYTES, MAX_SEALED_BYTES, MAX_VARIABLES,
+};
+pub use mirror::Mirror;
 pub use name::RegistryName;
-pub use problem::{MAX_PROBLEMS, Origin, Problem, Problems, Warning};
+pub use problem::{Origin, Problem, Problems, Warning};
 pub use proxy_url::ProxyUrl;
-pub use registry::{MAX_REGISTRIES, Match, Registries, Registry};
-pub use resource_source::{InvalidResourceSource, MAX_RESOURCE_SOURCE_BYTES, ResourceSource};
-pub use resource_uri::{InvalidResourceUri, MAX_RESOURCE_URI_BYTES, ResourceUri};
-pub use resources::{AttesterKind, MAX_RESOURCE_SOURCES, Resources};
-pub use roots::{MAX_CERTIFICATES, Roots};
+pub use registry::{Match, Registries, Registry};
+pub use resource_source::{InvalidResourceSource, ResourceSource};
+pub use resource_uri::{InvalidResourceUri, ResourceUri};
+pub use resources::{AttesterKind, Resources};
+pub use roots::Roots;
 pub use rule::{Effect, Rule};
 pub use secret::Secret;
-pub use secret_reference::{InvalidSecretReference, MAX_SEALED_BYTES, SecretReference};
+pub use secret_reference::{InvalidSecretReference, SecretReference};
 pub use standard_base64::decode as decode_base64;

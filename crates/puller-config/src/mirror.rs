@@ -2,10 +2,8 @@
 
 use url::Url;
 
+use crate::limits::MAX_MIRROR_BYTES;
 use crate::{RegistryHost, Rule};
-
-/// The longest URL of a mirror; its path is put in front of every path that is requested.
-pub const MAX_MIRROR_BYTES: usize = 2048;
 
 /// The address of a registry's mirror: `http` or `https`, host, optional port and path; no user, no
 /// query, no fragment.

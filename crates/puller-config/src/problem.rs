@@ -4,11 +4,8 @@ use std::fmt;
 
 use thiserror::Error;
 
+use crate::limits::MAX_PROBLEMS;
 use crate::{Effect, Rule};
-
-/// How many problems of one document are kept; a hostile document of the greatest size has half a
-/// million.
-pub const MAX_PROBLEMS: usize = 1000;
 
 /// A rule that a document breaks, and where.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 use zeroize::Zeroizing;
 
-use crate::credential_keys::MAX_CREDENTIAL_BYTES;
+use crate::limits::MAX_CREDENTIAL_BYTES;
 use crate::secret::REDACTED;
 use crate::{RegistryHost, Rule, Secret};
 

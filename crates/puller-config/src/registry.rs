@@ -8,10 +8,6 @@ use crate::{
     Credentials, Effect, Mirror, Origin, RegistryHost, RegistryName, Roots, Rule, SecretReference,
 };
 
-/// The most entries of a document; an entry costs memory in the guest whatever its length in the
-/// document is.
-pub const MAX_REGISTRIES: usize = 1024;
-
 /// One entry of the document: how the registries that its name stands for are reached.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {

@@ -8,9 +8,7 @@ use thiserror::Error;
 use url::{Host, Url};
 
 use crate::RegistryHost;
-
-/// The longest source; what Linux opens has at most as many bytes.
-pub const MAX_RESOURCE_SOURCE_BYTES: usize = 4096;
+use crate::limits::MAX_RESOURCE_SOURCE_BYTES;
 
 /// The longest path of a unix socket (`sun_path`, less its end).
 const MAX_SOCKET_PATH_BYTES: usize = 107;

@@ -5,10 +5,7 @@ use std::fmt;
 use thiserror::Error;
 
 use crate::RegistryHost;
-
-/// The longest resource URI; it becomes a path of an HTTP request, and three names of a hundred
-/// letters fit three times.
-pub const MAX_RESOURCE_URI_BYTES: usize = 1024;
+use crate::limits::MAX_RESOURCE_URI_BYTES;
 
 /// The plugin of the broker that is meant when a URI names none.
 pub(crate) const RESOURCE_PLUGIN: &str = "resource";

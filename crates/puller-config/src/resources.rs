@@ -6,13 +6,11 @@ use std::path::PathBuf;
 
 use serde::{Serialize, Serializer};
 
+use crate::limits::MAX_RESOURCE_SOURCES;
 use crate::problem::{Findings, Place};
 use crate::resource_source::parse_path;
 use crate::section::{Field, Section};
 use crate::{Effect, ResourceSource, Roots, Rule};
-
-/// The most sources; each may be asked for each reference.
-pub const MAX_RESOURCE_SOURCES: usize = 8;
 
 /// The keys of the table, for suggestions.
 const KEYS: [&str; 4] = ["sources", "kbs-ca-certs", "kbs-token-file", "kbs-attester"];

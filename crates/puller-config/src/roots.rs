@@ -4,11 +4,9 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 
 use crate::Rule;
+use crate::limits::MAX_CERTIFICATES;
 use crate::problem::Findings;
 use crate::section::{Field, Section};
-
-/// The most certificates of one entry: three times what the web's root programs have.
-pub const MAX_CERTIFICATES: usize = 512;
 
 /// The roots that replace the web's for a pull. None at all means that nobody is trusted, which
 /// forbids the registry.

@@ -3,12 +3,12 @@
 
 use thiserror::Error;
 
-use crate::{
-    InvalidName, InvalidResourceSource, InvalidSecretReference, MAX_CERTIFICATES,
-    MAX_CREDENTIAL_BYTES, MAX_DECRYPTION_KEY_BYTES, MAX_DECRYPTION_KEYS, MAX_DOCUMENT_BYTES,
-    MAX_ELEMENTS, MAX_KEY_PASSWORD_BYTES, MAX_MIRROR_BYTES, MAX_NO_PROXY_BYTES, MAX_REGISTRIES,
-    MAX_RESOURCE_SOURCES, MAX_VARIABLES,
+use crate::limits::{
+    MAX_CERTIFICATES, MAX_CREDENTIAL_BYTES, MAX_DECRYPTION_KEY_BYTES, MAX_DECRYPTION_KEYS,
+    MAX_DOCUMENT_BYTES, MAX_ELEMENTS, MAX_KEY_PASSWORD_BYTES, MAX_MIRROR_BYTES, MAX_NO_PROXY_BYTES,
+    MAX_REGISTRIES, MAX_RESOURCE_SOURCES, MAX_VARIABLES,
 };
+use crate::{InvalidName, InvalidResourceSource, InvalidSecretReference};
 
 /// A rule of the document, worded for whoever broke it. No variant carries a value of the document,
 /// but that of a resource URI with two slashes shows the one with three.

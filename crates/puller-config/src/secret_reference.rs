@@ -7,13 +7,11 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
+use crate::limits::MAX_SEALED_BYTES;
 use crate::problem::Origin;
 use crate::resource_uri::RESOURCE_PLUGIN;
 use crate::secret::REDACTED;
 use crate::{InvalidResourceUri, ResourceUri, Rule, Secret};
-
-/// The longest sealed secret. Part of the format.
-pub const MAX_SEALED_BYTES: usize = 64 << 10;
 
 /// What a sealed secret begins with.
 const SEALED: &str = "sealed.";

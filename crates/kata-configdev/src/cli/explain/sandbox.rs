@@ -14,7 +14,6 @@ use std::sync::Arc;
 use credential_sources::Finding;
 use foreign_text::one_line;
 use pull_route::PlacedDocument;
-use puller_config::Document;
 use serde::Serialize;
 
 use self::place::Places;

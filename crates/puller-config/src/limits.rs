@@ -1,0 +1,63 @@
+//! The limits of a document. Host and guest refuse what exceeds one, so each is part of the format.
+
+/// The longest user name, password or token: more than any registry takes in a request header, and
+/// above the longest identity tokens of cloud registries.
+pub const MAX_CREDENTIAL_BYTES: usize = 16 << 10;
+
+/// The most keys; each may be tried for each recipient of each layer.
+pub const MAX_DECRYPTION_KEYS: usize = 64;
+
+/// The longest key, decoded: well above an RSA key of 8192 bits in any container.
+pub const MAX_DECRYPTION_KEY_BYTES: usize = 64 << 10;
+
+/// The longest password of a key, decoded.
+pub const MAX_KEY_PASSWORD_BYTES: usize = 4 << 10;
+
+/// The longest document, as plain text. Larger than any real one by far. Part of the format: host
+/// and guest refuse what is longer.
+pub const MAX_DOCUMENT_BYTES: usize = 1 << 20;
+
+/// The most dots, equal signs, commas and opening brackets outside of strings and comments: more
+/// than [`MAX_REGISTRIES`](crate::MAX_REGISTRIES) entries with every key need.
+///
+/// Each may make the TOML parser build a table, about a kilobyte for two bytes of text. Without
+/// this limit a hostile document of the greatest length takes over half a gigabyte; with it, less
+/// than [`MAX_DOCUMENT_BYTES`] times 64.
+pub const MAX_ELEMENTS: usize = 32 << 10;
+
+/// The longest list of exceptions; each of its items is compared with each host of a pull.
+pub const MAX_NO_PROXY_BYTES: usize = 16 << 10;
+
+/// The most variables. All but six have no effect and give a warning each.
+pub const MAX_VARIABLES: usize = 256;
+
+/// The longest name that DNS can resolve, without the trailing dot (RFC 1035, section 2.3.4). Part
+/// of the document format.
+pub const MAX_HOST_BYTES: usize = 253;
+
+/// The longest URL of a mirror; its path is put in front of every path that is requested.
+pub const MAX_MIRROR_BYTES: usize = 2048;
+
+/// How many problems of one document are kept; a hostile document of the greatest size has half a
+/// million.
+pub const MAX_PROBLEMS: usize = 1000;
+
+/// The most entries of a document; an entry costs memory in the guest whatever its length in the
+/// document is.
+pub const MAX_REGISTRIES: usize = 1024;
+
+/// The longest source; what Linux opens has at most as many bytes.
+pub const MAX_RESOURCE_SOURCE_BYTES: usize = 4096;
+
+/// The longest resource URI; it becomes a path of an HTTP request, and three names of a hundred
+/// letters fit three times.
+pub const MAX_RESOURCE_URI_BYTES: usize = 1024;
+
+/// The most sources; each may be asked for each reference.
+pub const MAX_RESOURCE_SOURCES: usize = 8;
+
+/// The most certificates of one entry: three times what the web's root programs have.
+pub const MAX_CERTIFICATES: usize = 512;
+
+/// The longest sealed secret. Part of the format.
+pub const MAX_SEALED_BYTES: usize = 64 << 10;
