@@ -217,6 +217,22 @@ fn print_json(out: &mut impl Write, value: &impl serde::Serialize) -> Result<(),
     Ok(writeln!(out)?)
 }
 
+/// Prints the members as an indented JSON object, in their order.
+fn print_object<const N: usize>(
+    out: &mut impl Write,
+    members: [(&str, serde_json::Value); N],
+) -> Result<(), CommandError> {
+    struct Members<'a>(&'a [(&'a str, serde_json::Value)]);
+
+    impl serde::Serialize for Members<'_> {
+        fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            serializer.collect_map(self.0.iter().map(|(key, value)| (key, value)))
+        }
+    }
+
+    print_json(out, &Members(&members))
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;

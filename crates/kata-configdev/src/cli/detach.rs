@@ -1,10 +1,10 @@
 //! `kata-configdev detach`.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
-use serde::Serialize;
+use serde_json::json;
 
 use super::config::SettingsFile;
 use crate::cli::CommandError;
@@ -65,13 +65,6 @@ impl RunRoot {
     }
 }
 
-#[derive(Serialize)]
-struct Report<'a> {
-    sandbox_id: &'a str,
-    path: &'a Path,
-    removed: bool,
-}
-
 /// Removes the image of the sandbox.
 pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
     let sandbox = &arguments.sandbox_id;
@@ -79,12 +72,12 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
     let path = shared_image::path(&run_root, sandbox);
     let removed = shared_image::remove(&run_root, sandbox)?;
     if arguments.json {
-        let report = Report {
-            sandbox_id: sandbox.as_str(),
-            path: &path,
-            removed,
-        };
-        super::print_json(out, &report)?;
+        let members = [
+            ("sandbox_id", json!(sandbox.as_str())),
+            ("path", json!(path)),
+            ("removed", json!(removed)),
+        ];
+        super::print_object(out, members)?;
     } else if removed {
         writeln!(out, "{}: removed", path.display())?;
     } else {

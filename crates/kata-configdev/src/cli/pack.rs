@@ -4,28 +4,13 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use config_image::Magic;
-use serde::Serialize;
+use serde_json::json;
 
 use super::finding::{self, Input};
 use crate::cli::{CommandError, UsageError};
 use crate::digest;
 use crate::host_file::FileFault;
 use crate::{SandboxError, exit, image_file};
-
-/// The outcome, as `--json` prints it.
-#[derive(Serialize)]
-struct Report {
-    path: String,
-    bytes: usize,
-    sha256: String,
-    document: DocumentReport,
-}
-
-#[derive(Serialize)]
-struct DocumentReport {
-    bytes: usize,
-    sha256: String,
-}
 
 /// Packs the document `config` into the image `output`. A document that is not valid is refused as
 /// by `check`, and nothing is written. The document itself is refused as output: it may be the only
@@ -56,24 +41,22 @@ pub fn run(
         FileFault::NotRegular => CommandError::OutputNotRegular(error.path),
         _ => CommandError::Output(error),
     })?;
-    let report = Report {
-        path: output.to_string_lossy().into_owned(),
-        bytes: image.len(),
-        sha256: digest::sha256(&image),
-        document: DocumentReport {
-            bytes: input.text.len(),
-            sha256: digest::sha256(&input.text),
-        },
-    };
+    let (path, bytes, sha256) = (
+        output.to_string_lossy(),
+        image.len(),
+        digest::sha256(&image),
+    );
     if json {
-        super::print_json(out, &report)?;
+        let text = &input.text;
+        let document = json!({"bytes": text.len(), "sha256": digest::sha256(text)});
+        let members = [
+            ("path", json!(path)),
+            ("bytes", json!(bytes)),
+            ("sha256", json!(sha256)),
+            ("document", document),
+        ];
+        super::print_object(out, members)?;
     } else {
-        let Report {
-            path,
-            bytes,
-            sha256,
-            ..
-        } = report;
         writeln!(out, "{path}: {bytes} bytes, sha256 {sha256}")?;
     }
     Ok(0)

@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use clap::Args;
 use foreign_text::one_line;
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::NAME;
 use super::detach::RunRoot;
 use super::finding::counted;
 use crate::cli::CommandError;
 use crate::sandbox_id::SandboxId;
-use crate::shared_image::SharedImageError;
 use crate::{exit, sweep};
 
 /// Removes the images of sandboxes that no longer exist.
@@ -43,19 +42,6 @@ pub struct Arguments {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct Report<'a> {
-    removed: Vec<&'a str>,
-    kept: Vec<&'a str>,
-    failed: Vec<Failure<'a>>,
-}
-
-#[derive(Serialize)]
-struct Failure<'a> {
-    sandbox_id: &'a str,
-    error: String,
-}
-
 /// Sweeps once.
 pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
     let run_root = arguments.run_root.resolve()?;
@@ -72,12 +58,18 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         exit::UNAVAILABLE
     };
     if arguments.json {
-        let report = Report {
-            removed: swept.removed.iter().map(SandboxId::as_str).collect(),
-            kept: swept.kept.iter().map(SandboxId::as_str).collect(),
-            failed: swept.failed.iter().map(Failure::of).collect(),
+        let ids = |sandboxes: &[SandboxId]| -> Value {
+            sandboxes.iter().map(SandboxId::as_str).collect()
         };
-        super::print_json(out, &report)?;
+        let failed = swept.failed.iter().map(
+            |(sandbox, error)| json!({"sandbox_id": sandbox.as_str(), "error": error.to_string()}),
+        );
+        let members = [
+            ("removed", ids(&swept.removed)),
+            ("kept", ids(&swept.kept)),
+            ("failed", failed.collect()),
+        ];
+        super::print_object(out, members)?;
         return Ok(code);
     }
     for sandbox in &swept.removed {
@@ -91,13 +83,4 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         swept.failed.len()
     )?;
     Ok(code)
-}
-
-impl<'a> Failure<'a> {
-    fn of((sandbox, error): &'a (SandboxId, SharedImageError)) -> Self {
-        Self {
-            sandbox_id: sandbox.as_str(),
-            error: error.to_string(),
-        }
-    }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use config_image::Magic;
-use serde::Serialize;
+use serde_json::json;
 use zeroize::Zeroizing;
 
 use super::detach::RunRoot;
@@ -57,17 +57,6 @@ struct Content {
     empty: bool,
 }
 
-#[derive(Serialize)]
-struct Report<'a> {
-    sandbox_id: &'a str,
-    transport: &'static str,
-    path: &'a Path,
-    size: usize,
-    used: usize,
-    sha256: &'a str,
-    changed: bool,
-}
-
 /// Updates, and prints what became of it.
 pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
     let sandbox = &arguments.sandbox_id;
@@ -80,18 +69,27 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         UpdateError::Nothing { path, .. } => UpdateError::Nothing { path, transport },
         other => other,
     })?;
-    if arguments.json {
-        super::print_json(out, &Report::of(sandbox, &updated))?;
-        return Ok(0);
-    }
     let Updated {
+        transport,
         path,
         size,
         used,
         sha256,
         changed,
-        ..
     } = updated;
+    if arguments.json {
+        let members = [
+            ("sandbox_id", json!(sandbox.as_str())),
+            ("transport", json!(transport)),
+            ("path", json!(path)),
+            ("size", json!(size)),
+            ("used", json!(used)),
+            ("sha256", json!(sha256)),
+            ("changed", json!(changed)),
+        ];
+        super::print_object(out, members)?;
+        return Ok(0);
+    }
     let outcome = if changed { "updated" } else { "unchanged" };
     writeln!(
         out,
@@ -126,18 +124,4 @@ fn image(config: Option<&Path>) -> Result<Option<Zeroizing<Vec<u8>>>, CommandErr
 
 fn pack(document: &[u8]) -> Result<Zeroizing<Vec<u8>>, CommandError> {
     Ok(config_image::encode(Magic::IMAGEPULLER, document).map_err(SandboxError::from)?)
-}
-
-impl<'a> Report<'a> {
-    fn of(sandbox: &'a SandboxId, updated: &'a Updated) -> Self {
-        Self {
-            sandbox_id: sandbox.as_str(),
-            transport: updated.transport.name(),
-            path: &updated.path,
-            size: updated.size,
-            used: updated.used,
-            sha256: &updated.sha256,
-            changed: updated.changed,
-        }
-    }
 }
