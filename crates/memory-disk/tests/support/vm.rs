@@ -67,7 +67,7 @@ impl Guest {
         let folder = TempDir::new().expect("a folder");
         disk.wait_for("info: sandboxed");
         let initrd = folder.path().join("initrd");
-        fs::write(&initrd, initramfs(&fixture, job)).expect("an initramfs");
+        fs::write(&initrd, initramfs(fixture, job)).expect("an initramfs");
         // On a busy machine an emulated timer is late, and Linux gives up where it tests it.
         let append = "console=ttyS0 quiet panic=-1 no_timer_check ".to_owned() + shape.kernel;
         let chardev = format!("socket,id=disk,path={}", disk.socket().display());
