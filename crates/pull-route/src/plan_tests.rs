@@ -124,7 +124,8 @@ fn the_fetched_document_names_the_registry() {
     for json in [
         "{\"auths\":{\"registry.corp\":{}}}",
         "{\"auths\":{\"registry.corp\":{\"auth\":\"hunter2\"}}}",
-        "{\"auths\":{\"registry.corp\":{\"registrytoken\":\"a\"},\"registry.corp/\":{\"registrytoken\":\"b\"}}}",
+        "{\"auths\":{\"registry.corp\":{\"registrytoken\":\"a\"},\
+        \"registry.corp/\":{\"registrytoken\":\"b\"}}}",
     ] {
         let config = DockerConfig::parse(json.as_bytes()).unwrap();
         let settings = settings("", &document);

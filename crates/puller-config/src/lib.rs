@@ -25,9 +25,11 @@
 //! ```
 //! use puller_config::{Document, Match, RegistryHost};
 //!
-//! let checked = Document::parse(b"[registries.\".corp\"]\nusername = \"robot\"\npassword = \"example\"\n")?;
+//! let text = "[registries.\".corp\"]\nusername = \"robot\"\npassword = \"example\"\n";
+//! let checked = Document::parse(text.as_bytes())?;
 //! let host = RegistryHost::parse("registry.corp:5000")?;
-//! assert!(matches!(checked.document.registries.entry_for(&host), Match::Entry { literal: false, .. }));
+//! let found = checked.document.registries.entry_for(&host);
+//! assert!(matches!(found, Match::Entry { literal: false, .. }));
 //! assert!(!checked.document.redacted().contains("example"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -37,7 +37,8 @@ pub enum InvalidResourceSource {
     TooLong,
     /// No kind, or one that is not known.
     #[error(
-        "a source is one of \"cdh=unix:/PATH\", \"rest=http://127.0.0.1:PORT\", \"kbs=https://HOST\" and \"offline=/PATH\""
+        "a source is one of \"cdh=unix:/PATH\", \"rest=http://127.0.0.1:PORT\", \
+        \"kbs=https://HOST\" and \"offline=/PATH\""
     )]
     Kind,
     /// A path that is none.

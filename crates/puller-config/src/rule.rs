@@ -28,7 +28,7 @@ pub enum Rule {
     #[error("not TOML: {0}")]
     Syntax(String),
     /// A key that means nothing here.
-    #[error("unknown key{}", suggestion.map(|known| format!("; did you mean \"{known}\"?")).unwrap_or_default())]
+    #[error("unknown key{}", did_you_mean(*suggestion))]
     UnknownKey {
         /// A key of the same letters.
         suggestion: Option<&'static str>,
@@ -329,4 +329,9 @@ pub enum Effect {
     /// The suffix that does not match Docker Hub.
     #[error("does not match Docker Hub itself, whose name is \"docker.io\" in all its spellings")]
     NotDockerHub,
+}
+
+fn did_you_mean(suggestion: Option<&str>) -> String {
+    let ask = |known| format!("; did you mean \"{known}\"?");
+    suggestion.map(ask).unwrap_or_default()
 }

@@ -134,9 +134,10 @@ mod tests {
             assert!(!format!("{reference:?}").contains("aHVudGVyMg"));
         }
         let sealed = SecretReference::parse("sealed.YQ.aHVudGVyMg.Yw").unwrap();
-        assert!(
-            matches!(&sealed, SecretReference::Sealed(text) if text.expose() == "sealed.YQ.aHVudGVyMg.Yw")
-        );
+        let SecretReference::Sealed(text) = &sealed else {
+            panic!("{sealed}");
+        };
+        assert_eq!(text.expose(), "sealed.YQ.aHVudGVyMg.Yw");
     }
 
     #[test]

@@ -12,7 +12,8 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Decodes base64 with or without padding; `None` if it is not base64, line ends and spaces included.
+/// Decodes base64 with or without padding; `None` if it is not base64, line ends and spaces
+/// included.
 pub fn decode(text: &str) -> Option<Zeroizing<Vec<u8>>> {
     // Long enough for any input, so that the buffer never moves.
     let mut bytes = Zeroizing::new(vec![0; base64::decoded_len_estimate(text.len())]);
