@@ -52,7 +52,7 @@ pub enum Error {
         /// The mirror's own entry.
         authority: String,
         /// What is wrong with the reference.
-        rule: Rule,
+        rule: Box<Rule>,
     },
     /// The entry trusts nobody.
     #[error("{host} is forbidden; trusted roots: {reason}")]

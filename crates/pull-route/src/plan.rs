@@ -147,7 +147,7 @@ impl Settings {
             return Err(Error::MirrorReference {
                 mirror: mirror.host().to_string(),
                 authority: own.to_string(),
-                rule: Rule::MirrorReference { key },
+                rule: Box::new(Rule::MirrorReference { key }),
             });
         }
         let is_own_entry = own.is_some();

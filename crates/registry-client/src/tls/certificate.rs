@@ -1,13 +1,14 @@
 //! The portrait of a certificate that nobody vouches for, so every word of it may be a lie.
 
 use std::fmt;
+use std::time::Duration;
 
+use der::{DateTime, Decode as _};
 use foreign_text::shown;
 use rustls_pki_types::{CertificateDer, UnixTime};
-use time::OffsetDateTime;
-use x509_parser::extensions::GeneralName;
-use x509_parser::prelude::{FromDer as _, X509Certificate};
-use x509_parser::x509::X509Name;
+use x509_cert::Certificate;
+use x509_cert::ext::pkix::SubjectAltName;
+use x509_cert::ext::pkix::name::GeneralName;
 
 /// The most characters of a name that are shown; real ones have a few dozen.
 const MAX_NAME_CHARS: usize = 120;
@@ -21,23 +22,24 @@ pub(super) struct Portrait {
     pub(super) subject: String,
     pub(super) issuer: String,
     names: Vec<String>,
-    valid: (OffsetDateTime, OffsetDateTime),
+    valid: (DateTime, DateTime),
 }
 
 impl Portrait {
     /// Reads it, if that can be done at all.
     pub(super) fn of(certificate: &CertificateDer<'_>) -> Option<Self> {
-        let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
-        let extension = certificate.subject_alternative_name().ok().flatten();
-        let names = extension.map_or(&[][..], |extension| &extension.value.general_names);
+        let certificate = Certificate::from_der(certificate).ok()?;
+        let certificate = certificate.tbs_certificate();
+        let names = certificate.get_extension::<SubjectAltName>().ok().flatten();
+        let names = names.map_or_else(Vec::new, |(_, names)| names.0);
         let validity = certificate.validity();
         Some(Self {
-            subject: distinguished(certificate.subject()),
-            issuer: distinguished(certificate.issuer()),
+            subject: printable(&certificate.subject().to_string()),
+            issuer: printable(&certificate.issuer().to_string()),
             names: names.iter().map(alternative).collect(),
             valid: (
-                validity.not_before.to_datetime(),
-                validity.not_after.to_datetime(),
+                validity.not_before.to_date_time(),
+                validity.not_after.to_date_time(),
             ),
         })
     }
@@ -57,7 +59,7 @@ impl fmt::Display for Portrait {
         if self.names.len() > MAX_NAMES {
             write!(f, " and {} more names", self.names.len() - MAX_NAMES)?;
         }
-        let (from, to) = (self.valid.0.date(), self.valid.1.date());
+        let (from, to) = (date(self.valid.0), date(self.valid.1));
         write!(f, ", issued by {}, valid from {from} to {to}", self.issuer)
     }
 }
@@ -67,28 +69,29 @@ pub(super) fn day(now: UnixTime) -> String {
     let Some(now) = moment(now) else {
         return "no time at all".to_owned();
     };
-    format!("{} {:02}:{:02} UTC", now.date(), now.hour(), now.minute())
+    let (hour, minute) = (now.hour(), now.minutes());
+    format!("{} {hour:02}:{minute:02} UTC", date(now))
 }
 
-fn moment(now: UnixTime) -> Option<OffsetDateTime> {
-    OffsetDateTime::from_unix_timestamp(i64::try_from(now.as_secs()).ok()?).ok()
+fn moment(now: UnixTime) -> Option<DateTime> {
+    DateTime::from_unix_duration(Duration::from_secs(now.as_secs())).ok()
 }
 
-fn distinguished(name: &X509Name<'_>) -> String {
-    printable(&name.to_string())
+fn date(moment: DateTime) -> String {
+    let (year, month, day) = (moment.year(), moment.month(), moment.day());
+    format!("{year:04}-{month:02}-{day:02}")
 }
 
-fn alternative(name: &GeneralName<'_>) -> String {
-    match name {
-        GeneralName::DNSName(name) => printable(name),
-        GeneralName::IPAddress(bytes) => {
-            match (<[u8; 4]>::try_from(*bytes), <[u8; 16]>::try_from(*bytes)) {
-                (Ok(bytes), _) => printable(&std::net::Ipv4Addr::from(bytes).to_string()),
-                (_, Ok(bytes)) => printable(&std::net::Ipv6Addr::from(bytes).to_string()),
-                _ => printable("an address of no known kind"),
-            }
-        }
-        other => printable(&other.to_string()),
+fn alternative(name: &GeneralName) -> String {
+    let bytes = match name {
+        GeneralName::DnsName(name) => return printable(name.as_str()),
+        GeneralName::IpAddress(address) => address.as_bytes(),
+        _ => return printable("a name that is neither a host nor an address"),
+    };
+    match (<[u8; 4]>::try_from(bytes), <[u8; 16]>::try_from(bytes)) {
+        (Ok(bytes), _) => printable(&std::net::Ipv4Addr::from(bytes).to_string()),
+        (_, Ok(bytes)) => printable(&std::net::Ipv6Addr::from(bytes).to_string()),
+        _ => printable("an address of no known kind"),
     }
 }
 

@@ -181,7 +181,7 @@ mod tests {
         let good = chain((2020, 2030), (2020, 2030));
         assert_eq!(
             told(CertificateError::UnknownIssuer, &good[..2]),
-            "it was issued by an unknown authority, \"CN=Root\" (it is \"CN=a\\nserver\" \
+            "it was issued by an unknown authority, \"CN=Root\" (it is \"CN=a\\\\0aserver\" \
             for \"registry.corp\", issued by \"CN=Middle\", valid from 2020-01-01 to 2030-01-01; \
             expected was one for \"registry.corp\")"
         );
@@ -203,7 +203,7 @@ mod tests {
             "{text}"
         );
         let old = chain((2019, 2020), (2020, 2030));
-        assert!(told(CertificateError::Expired, &old[..2]).contains("it is \"CN=a\\nserver\""));
+        assert!(told(CertificateError::Expired, &old[..2]).contains("it is \"CN=a\\\\0aserver\""));
         let nonsense = [CertificateDer::from(vec![1, 2, 3])];
         assert!(told(CertificateError::BadEncoding, &nonsense).contains("cannot be read"));
     }
