@@ -217,10 +217,10 @@ fn pack_and_inspect_round_trip() {
     assert_eq!(packed["path"], image);
     assert_eq!(packed["bytes"], bytes.len());
     assert_eq!(packed["document"]["bytes"], VALID.len());
-    assert_eq!(packed["sha256"], sha256sum(&folder.path("image")));
+    assert_eq!(packed["sha256"], sha256sum(folder.path("image")));
     assert_eq!(
         packed["document"]["sha256"],
-        sha256sum(&folder.path("document.toml"))
+        sha256sum(folder.path("document.toml"))
     );
 
     let shown = run(&["inspect", &image]);

@@ -5,11 +5,10 @@
 use kbs_client::fuzz::{Challenge, error_kind, token_of};
 
 fuzzing::target!(|bytes: &[u8]| {
-    for fault in [Challenge::parse(bytes).err(), token_of(bytes).err()] {
-        if let Some(fault) = fault {
-            let text = fault.to_string();
-            assert!(text.starts_with("answered with something that "), "{text}");
-        }
+    let faults = [Challenge::parse(bytes).err(), token_of(bytes).err()];
+    for fault in faults.into_iter().flatten() {
+        let text = fault.to_string();
+        assert!(text.starts_with("answered with something that "), "{text}");
     }
     if let Some(kind) = error_kind(bytes).kind {
         assert!(!kind.is_empty() && kind.len() <= 100);

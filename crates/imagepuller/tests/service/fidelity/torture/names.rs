@@ -73,7 +73,7 @@ pub fn names() -> Vec<u8> {
         .file("forms/slash/", "")
         .file_with("forms/gnu", b"x", gnu)
         .pax(&[("size", b"1000")])
-        .file_with("forms/pax-size", &[b'p'; 1000], |header| header.set_size(3))
+        .file_with("forms/pax-size", [b'p'; 1000], |header| header.set_size(3))
         .pax(&[
             ("comment", b"nothing"),
             ("atime", b"1.5"),
