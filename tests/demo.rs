@@ -12,10 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use vm_harness::Scratch;
 
 fn start(temporary: &Path) -> Result<Child> {
-    let program = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../target/x86_64-unknown-linux-gnu/release/demo");
-    ensure!(program.exists(), "run hack/build first");
-    Ok(Command::new(program)
+    Ok(Command::new(vm_harness::program("demo")?)
         .env("TMPDIR", temporary)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -18,7 +18,7 @@ use vm_harness::{Report, Scratch, Site};
 ///
 /// # Errors
 ///
-/// Where a program is missing; `hack/packages test` and `hack/build` make them.
+/// Where a program is missing; `hack/packages test` installs it, or cargo builds it.
 pub fn site() -> Result<Site> {
     Site::start(&Scratch::new()?)
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail, ensure};
 use clap::{Args, Parser, ValueEnum};
 use serde::Serialize;
+use vm_harness::Program;
 
 use crate::peer::{Ours, Peer};
 use crate::stage;
@@ -159,17 +160,10 @@ impl Options {
     }
 
     fn ours(&self) -> Result<Vec<Peer>> {
-        let default = [format!(
-            "ours={}",
-            workspace()
-                .join("target/x86_64-unknown-linux-gnu/release/imagepuller")
-                .display()
-        )];
-        let named = if self.ours.is_empty() {
-            &default[..]
-        } else {
-            &self.ours
-        };
+        let mut named = self.ours.clone();
+        if named.is_empty() {
+            named.push(format!("ours={}", Program::Imagepuller.path()?.display()));
+        }
         let mut builds = Vec::new();
         for text in named {
             let Some((name, program)) = text.split_once('=') else {

@@ -50,7 +50,7 @@ pub use guest::{Crash, Evidence, Guest, Scenario, despite_crash, run};
 pub use kata::Network;
 pub use port::Port;
 pub use process::Background;
-pub use program::Program;
+pub use program::{Program, program};
 pub use proxy::Proxy;
 pub use qmp::Qmp;
 pub use registry::Registry;

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
-/// A program of this workspace, built static for release by `hack/build`.
+/// A program of this workspace, built static by `hack/build`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
     /// The host's command line.
@@ -35,22 +35,36 @@ impl Program {
         }
     }
 
-    /// Where it is.
+    /// Where it is: with the programs that were built as the one that runs was.
     ///
     /// # Errors
     ///
     /// Where it was not built.
     pub fn path(self) -> Result<PathBuf> {
-        let path = workspace()
-            .join("target/x86_64-unknown-linux-gnu/release")
-            .join(self.name());
-        ensure!(
-            path.is_file(),
-            "{} is missing: run hack/build first",
-            path.display()
-        );
-        Ok(path)
+        program(self.name())
     }
+}
+
+/// The program of a name that lies beside the one that runs, or above it where that is a test in
+/// `deps`.
+///
+/// # Errors
+///
+/// Where it was not built.
+pub fn program(name: &str) -> Result<PathBuf> {
+    let running = std::env::current_exe()?;
+    let folder = running.parent().context("this program lies nowhere")?;
+    let folder = match folder.file_name() {
+        Some(last) if last == "deps" => folder.parent().unwrap_or(folder),
+        _ => folder,
+    };
+    let path = folder.join(name);
+    ensure!(
+        path.is_file(),
+        "{} is missing: run cargo build --workspace --bins first",
+        path.display()
+    );
+    Ok(path)
 }
 
 /// The checkout this crate was built from.

@@ -166,7 +166,8 @@ fn program() -> PathBuf {
     static BUILT: Once = Once::new();
     BUILT.call_once(|| {
         let status = Command::new(env!("CARGO"))
-            .args("build --quiet --package memory-disk --example serve".split(' '))
+            // With the features that all tests need together, so that nothing is built twice.
+            .args("build --quiet --workspace --example serve".split(' '))
             .status()
             .expect("cargo");
         assert!(status.success(), "examples/serve.rs does not build");
