@@ -6,7 +6,7 @@
 //! - `hex`: bytes as hexadecimal digits.
 //! - [`json`]: JSON that no two readers read differently.
 //! - [`position`]: the line and column of a byte.
-//! - [`shown`]: foreign words in a message, without control characters and not endless.
+//! - [`shown()`]: foreign words in a message, without control characters and not endless.
 //! - `toml` (feature `toml`): a TOML file taken key by key; what is left over has a line.
 //!
 //! The feature `file` adds the functions of [`bounded`] that open a path.
