@@ -169,7 +169,7 @@ fn a_shell_script_gets_exactly_what_the_kubelet_would_send() {
     node.program(
         "script",
         &format!(
-            "cat > {}\necho \"$# $2 $COLOUR $HOME $(pwd) ${{CARGO_PKG_NAME}}\" > {}\n\
+            "cat > {}\necho \"$# $2 $COLOUR $HOME $(pwd) $(printenv PATH)\" > {}\n\
              for n in /proc/$$/fd/*; do echo ${{n##*/}}; done >> {}\n\
              echo '{{\"kind\":\"CredentialProviderResponse\",\
              \"apiVersion\":\"credentialprovider.kubelet.k8s.io/v1\",\"cacheKeyType\":\"Global\",\
@@ -194,7 +194,8 @@ fn a_shell_script_gets_exactly_what_the_kubelet_would_send() {
     let mut lines = environment.lines();
     // The environment of this process is there, and later entries win over it and over earlier
     // ones.
-    assert_eq!(lines.next(), Some("2 a b green /x / credential-sources"));
+    let path = std::env::var("PATH").unwrap();
+    assert_eq!(lines.next(), Some(&*format!("2 a b green /x / {path}")));
     let descriptors: Vec<_> = lines.collect();
     let foreign = std::os::fd::AsRawFd::as_raw_fd(&foreign).to_string();
     assert!(!descriptors.contains(&foreign.as_str()), "{descriptors:?}");
