@@ -15,7 +15,7 @@ use crate::sandbox_id::SandboxId;
 use crate::settings::Settings;
 use crate::shared_image::SharedImageError;
 use crate::transport::Transport;
-use crate::{SandboxError, shared_image};
+use crate::{SandboxError, sandbox_spec, shared_image};
 
 /// For which sandbox.
 #[derive(Clone, Copy, Debug)]
@@ -100,7 +100,8 @@ pub fn attach(
     settings: &Settings,
     request: &Request<'_>,
 ) -> Result<Option<Attached>, SandboxError> {
-    let Some(chosen) = SandboxDocument::complete(settings, request.bundle)? else {
+    let annotation = sandbox_spec::annotation(request.bundle)?;
+    let Some(chosen) = SandboxDocument::complete(settings, annotation.as_deref())? else {
         return Ok(None);
     };
     let image = chosen.pack(settings)?;

@@ -1,7 +1,7 @@
 //! The document of one sandbox, from the choice to the packed image, whatever way that then takes
 //! to the hypervisor.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use config_image::Magic;
 use credential_sources::Finding;
@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 use crate::choice::{DocumentFile, DocumentText};
 use crate::providers::Contribution;
 use crate::settings::Settings;
-use crate::{SandboxError, capacity, choice, providers, sandbox_spec};
+use crate::{SandboxError, capacity, choice, providers};
 
 /// The document of a sandbox: chosen, valid, and parsed once.
 #[derive(Debug)]
@@ -46,24 +46,29 @@ impl SandboxDocument {
     /// # Errors
     ///
     /// Those of [`SandboxDocument::choose`].
-    pub fn complete(settings: &Settings, bundle: &Path) -> Result<Option<Self>, SandboxError> {
-        let chosen = Self::choose(settings, bundle)?;
+    pub fn complete(
+        settings: &Settings,
+        annotation: Option<&str>,
+    ) -> Result<Option<Self>, SandboxError> {
+        let chosen = Self::choose(settings, annotation)?;
         Ok(chosen.map(|chosen| chosen.provide(settings)))
     }
 
-    /// Chooses the document by the annotation in the spec of `bundle` and the node's settings, and
-    /// requires that it is valid. `None` where the sandbox gets no disk.
+    /// Chooses the document by the pod's `annotation` and the node's settings, and requires that it
+    /// is valid. `None` where the sandbox gets no disk.
     ///
     /// Where neither names a document, but the settings name registries for credential providers,
     /// the document is what those offer.
     ///
     /// # Errors
     ///
-    /// Every [`SandboxError`] of the spec, the choice and the document.
-    pub fn choose(settings: &Settings, bundle: &Path) -> Result<Option<Self>, SandboxError> {
-        let annotation = sandbox_spec::annotation(bundle)?;
-        let chosen = choice::choose(settings, annotation.as_deref())?;
-        let (DocumentFile { path, text }, chosen_by) = match (chosen, &annotation) {
+    /// Every [`SandboxError`] of the choice and the document.
+    pub fn choose(
+        settings: &Settings,
+        annotation: Option<&str>,
+    ) -> Result<Option<Self>, SandboxError> {
+        let chosen = choice::choose(settings, annotation)?;
+        let (DocumentFile { path, text }, chosen_by) = match (chosen, annotation) {
             (Some(file), Some(_)) => (file, ChosenBy::Pod),
             (Some(file), None) => (file, ChosenBy::Node),
             (None, None) => match settings.credential_providers.sources() {

@@ -1,10 +1,11 @@
 //! What the OCI spec of a sandbox says about its configuration document.
 
+use std::io;
 use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::host_file::{FileFault, HostFile};
+use crate::host_file::{FileError, HostFile};
 
 /// The annotation by which a pod names its own document: a path on the node; empty for no disk.
 ///
@@ -24,8 +25,8 @@ const MAX_SPEC_BYTES: usize = 8 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum SpecError {
     /// It cannot be read.
-    #[error("read the sandbox's {FILE_NAME}: {0}")]
-    File(FileFault),
+    #[error("read the sandbox's {0}")]
+    File(FileError),
     /// It is no OCI spec.
     #[error("read the sandbox's {FILE_NAME}: not an OCI spec at line {line}, column {column}")]
     Text {
@@ -39,8 +40,12 @@ pub enum SpecError {
 impl SpecError {
     /// What the reader can do about it.
     #[must_use]
-    pub const fn remedy(&self) -> &'static str {
+    pub fn remedy(&self) -> &'static str {
         match self {
+            Self::File(error) if error.fault.is_absent() => {
+                "name the sandbox's bundle, the directory with the config.json that the container \
+                engine writes"
+            }
             Self::File(_) | Self::Text { .. } => {
                 "the container engine writes this file; look at its log"
             }
@@ -60,22 +65,28 @@ struct Annotations {
     document: Option<String>,
 }
 
-/// Reads the value of [`ANNOTATION`] from the spec in `bundle`.
-///
-/// `None` where the spec does not have it, and where there is no spec: a shim that speaks
-/// containerd's sandbox API leaves none.
+/// Whether there is a spec in `bundle`. One that cannot be looked at is there: reading it gives the
+/// better message.
+#[must_use]
+pub fn exists(bundle: &Path) -> bool {
+    !matches!(std::fs::metadata(bundle.join(FILE_NAME)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound)
+}
+
+/// Reads the value of [`ANNOTATION`] from the spec in `bundle`; `None` where the spec does not have
+/// it.
 ///
 /// The spec is written by the container engine; the annotation in it by the pod's author.
 ///
 /// # Errors
 ///
-/// [`SpecError`].
+/// [`SpecError`], also where there is no spec.
 pub fn annotation(bundle: &Path) -> Result<Option<String>, SpecError> {
-    match HostFile::open(&bundle.join(FILE_NAME)).and_then(|file| file.read(MAX_SPEC_BYTES)) {
-        Ok(text) => parse(&text),
-        Err(fault) if fault.is_absent() => Ok(None),
-        Err(fault) => Err(SpecError::File(fault)),
-    }
+    let path = bundle.join(FILE_NAME);
+    let text = HostFile::open(&path)
+        .and_then(|file| file.read(MAX_SPEC_BYTES))
+        .map_err(|fault| SpecError::File(fault.at(path)))?;
+    parse(&text)
 }
 
 fn parse(text: &[u8]) -> Result<Option<String>, SpecError> {
@@ -146,10 +157,14 @@ mod tests {
     }
 
     #[test]
-    fn a_bundle_without_a_spec_names_no_document() {
+    fn a_spec_is_there_absent_or_unusable() {
         let bundle = tempfile::tempdir().unwrap();
-        assert_eq!(annotation(bundle.path()).unwrap(), None);
+        let fault = || match annotation(bundle.path()) {
+            Err(SpecError::File(error)) => error.fault,
+            other => panic!("{other:?}"),
+        };
+        assert!(!exists(bundle.path()) && fault().is_absent());
         std::fs::create_dir(bundle.path().join(FILE_NAME)).unwrap();
-        assert!(matches!(annotation(bundle.path()), Err(SpecError::File(_))));
+        assert!(exists(bundle.path()) && !fault().is_absent());
     }
 }

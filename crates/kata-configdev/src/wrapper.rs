@@ -17,7 +17,7 @@ use crate::sandbox_document::SandboxDocument;
 use crate::sandbox_id::SandboxId;
 use crate::settings::Settings;
 use crate::transport::Transport;
-use crate::{SandboxError, shared_image};
+use crate::{SandboxError, sandbox_spec, shared_image};
 
 /// The program's name in its messages.
 pub const NAME: &str = "kata-configdev-qemu";
@@ -116,7 +116,12 @@ pub fn disk(
     else {
         return Ok(None);
     };
-    let Some(chosen) = SandboxDocument::complete(settings, bundle)? else {
+    let annotation = if sandbox_spec::exists(bundle) {
+        sandbox_spec::annotation(bundle)?
+    } else {
+        None
+    };
+    let Some(chosen) = SandboxDocument::complete(settings, annotation.as_deref())? else {
         return Ok(None);
     };
     chosen.warnings().iter().for_each(warn);

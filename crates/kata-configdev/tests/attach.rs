@@ -23,6 +23,7 @@ fn node(settings: &str) -> Folder {
         std::fs::create_dir(folder.path(name)).unwrap();
     }
     folder.file("document.toml", DOCUMENT);
+    folder.file("bundle/config.json", "{}");
     folder.file(
         "settings.toml",
         format!(
@@ -215,6 +216,23 @@ fn what_attach_refuses() {
     );
     let refused = attach(&folder, &["--transport", "file"]);
     refused.ends(65);
+    assert_eq!(folder.count("run"), 0);
+}
+
+/// A typing error in --bundle once gave the node's document to a pod that asked for none.
+#[test]
+fn a_bundle_without_a_spec_is_refused() {
+    let folder = node("");
+    let (settings, socket) = (folder.text("settings.toml"), folder.text("disk.sock"));
+    let fixed = ["--sandbox-id", "box-1", "--settings", &settings];
+    for bundle in ["absent", "run", "document.toml"].map(|name| folder.text(name)) {
+        for transport in [&["file"][..], &["vhost-user", "--socket", &socket]] {
+            let call = ["attach", "--bundle", &bundle, "--transport"];
+            let refused = run(&[&call, transport, &fixed].concat());
+            refused.fails(65, &["the sandbox's", &bundle, "config.json"]);
+        }
+        run(&["explain", "--settings", &settings, "--sandbox", &bundle]).fails(65, &[&bundle]);
+    }
     assert_eq!(folder.count("run"), 0);
 }
 

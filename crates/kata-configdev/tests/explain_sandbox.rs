@@ -513,25 +513,6 @@ fn an_answer_is_kept_for_the_next_sandbox() {
 #[test]
 fn what_would_fail_the_sandbox_fails_the_command() {
     let node = Node::full();
-    let absent = node.folder.text("absent");
-    let gone = run(&[
-        "explain",
-        "--settings",
-        &node.settings(),
-        "--sandbox",
-        &absent,
-    ]);
-    assert_eq!(gone.code, 65);
-    assert!(gone.stderr.contains("absent"), "{}", gone.stderr);
-    let document = node.folder.text("document.toml");
-    let file = run(&[
-        "explain",
-        "--settings",
-        &node.settings(),
-        "--sandbox",
-        &document,
-    ]);
-    assert_eq!(file.code, 65);
     node.annotate("/etc/shadow");
     let refused = node.explain(&[]);
     assert_eq!((refused.code, refused.stdout.as_str()), (65, ""));

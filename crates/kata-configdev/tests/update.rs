@@ -32,6 +32,7 @@ fn node(settings: &str) -> Folder {
     for name in ["bundle", "run"] {
         std::fs::create_dir(folder.path(name)).unwrap();
     }
+    folder.file("bundle/config.json", "{}");
     folder.file("old.toml", OLD);
     folder.file("new.toml", NEW);
     folder.file(

@@ -12,6 +12,7 @@ use crate::digest;
 use crate::disk;
 use crate::sandbox_document::SandboxDocument;
 use crate::sandbox_id::SandboxId;
+use crate::sandbox_spec;
 use crate::settings::Settings;
 use crate::shared_image::socket;
 use crate::transport::Transport;
@@ -28,7 +29,8 @@ pub fn run(
     out: &mut impl Write,
 ) -> Result<u8, CommandError> {
     let path = arguments.socket.as_ref().ok_or(UsageError::SocketNeeded)?;
-    let chosen = SandboxDocument::complete(settings, &arguments.bundle)?;
+    let annotation = sandbox_spec::annotation(&arguments.bundle)?;
+    let chosen = SandboxDocument::complete(settings, annotation.as_deref())?;
     let mut report = Report {
         sandbox_id: sandbox.as_str(),
         attached: chosen.is_some(),

@@ -20,7 +20,6 @@ use self::place::Places;
 use self::registry::{Registries, Registry};
 use super::{Arguments, Image, Report, Row, print_rows};
 use crate::cli::CommandError;
-use crate::host_file::FileFault;
 use crate::sandbox_document::{ChosenBy, SandboxDocument};
 use crate::sandbox_spec;
 use crate::settings::{CredentialProviders, Settings};
@@ -71,12 +70,11 @@ pub fn run(
     image: Option<Image>,
     out: &mut impl Write,
 ) -> Result<u8, CommandError> {
-    // A sandbox without a spec is legal, so a mistyped directory would be one.
-    require_directory(bundle)?;
+    let annotation = sandbox_spec::annotation(bundle)?;
     let (settings, providers) = settings(arguments)?;
-    let answer = match SandboxDocument::choose(&settings, bundle)? {
+    let answer = match SandboxDocument::choose(&settings, annotation.as_deref())? {
         Some(chosen) => Answer::of(&settings, bundle, chosen, image, providers),
-        None => Answer::without_disk(bundle, image, providers)?,
+        None => Answer::without_disk(bundle, image, providers, annotation.is_some()),
     };
     if arguments.json {
         crate::cli::print_json(out, &answer)?;
@@ -84,16 +82,6 @@ pub fn run(
         answer.print(out)?;
     }
     Ok(answer.explanation.as_ref().map_or(0, Report::code))
-}
-
-fn require_directory(bundle: &Path) -> Result<(), CommandError> {
-    let unusable = |error| FileFault::Io(error).at(bundle);
-    let metadata = std::fs::metadata(bundle).map_err(unusable)?;
-    if metadata.is_dir() {
-        Ok(())
-    } else {
-        Err(unusable(std::io::ErrorKind::NotADirectory.into()).into())
-    }
 }
 
 /// The node's settings with what the arguments say instead, and what that means for credential
@@ -171,11 +159,11 @@ impl<'a> Answer<'a> {
         bundle: &'a Path,
         image: Option<Image>,
         providers: &'static str,
-    ) -> Result<Self, CommandError> {
-        let is_refused = sandbox_spec::annotation(bundle)?.is_some();
+        is_refused: bool,
+    ) -> Self {
         let none = PlacedDocument::default();
         let settings = pull_route::Settings::new(none.clone(), none);
-        Ok(Self {
+        Self {
             bundle,
             document: None,
             why: if is_refused {
@@ -187,7 +175,7 @@ impl<'a> Answer<'a> {
             findings: Vec::new(),
             registries: Vec::new(),
             explanation: image.map(|image| Report::of(&settings, image, &|_| false)),
-        })
+        }
     }
 
     fn print(&self, out: &mut impl Write) -> Result<(), CommandError> {
