@@ -26,6 +26,9 @@ pub enum SandboxError {
     /// The sandbox's spec cannot be used.
     #[error(transparent)]
     Spec(#[from] SpecError),
+    /// The sandbox has no spec, and the settings do not say what that means; with the directory.
+    #[error("find what the pod wants: {} has no config.json", .0.display())]
+    NoSpec(PathBuf),
     /// No document can be chosen.
     #[error(transparent)]
     Choice(#[from] ChoiceError),
@@ -79,6 +82,7 @@ impl SandboxError {
             Self::Settings(_)
             | Self::QemuIsWrapper(_)
             | Self::Spec(_)
+            | Self::NoSpec(_)
             | Self::Choice(_)
             | Self::Document { .. }
             | Self::Machine(_)
@@ -100,6 +104,10 @@ impl SandboxError {
                 "set qemu in the wrapper's settings to the real QEMU binary"
             }
             Self::Spec(error) => error.remedy(),
+            Self::NoSpec(_) => {
+                "set without-spec to \"node\" or \"none\" in the wrapper's settings if the container \
+                engine writes none"
+            }
             Self::Choice(error) => error.remedy(),
             Self::Document { .. } => {
                 "correct the document; kata-configdev check shows every problem, docs/document.md \

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::host_file::{FileError, HostFile};
 
@@ -51,6 +51,19 @@ impl SpecError {
             }
         }
     }
+}
+
+/// What it means for the wrapper that a sandbox has no spec, so that nobody knows what its pod
+/// wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WithoutSpec {
+    /// The same as a spec without the annotation.
+    Node,
+    /// The same as an empty annotation.
+    None,
+    /// The sandbox does not start.
+    Fail,
 }
 
 /// The one thing of the spec that matters here; the rest is skipped, not kept.

@@ -18,6 +18,7 @@ pub use error::SettingsError;
 pub use qemu::Qemu;
 
 use crate::capacity::Capacity;
+use crate::sandbox_spec::WithoutSpec;
 use crate::transport::Transport;
 
 /// Where the settings are unless [`SETTINGS_VARIABLE`] names another file.
@@ -44,6 +45,9 @@ pub struct Settings {
     pub document: Option<PathBuf>,
     /// Directories whose documents a pod may name. Empty: pods may name none.
     pub annotation_allow: Vec<PathBuf>,
+    /// What the wrapper makes of a sandbox without a spec; `None` leaves it to
+    /// [`Settings::without_spec`].
+    pub without_spec: Option<WithoutSpec>,
     /// How the image gets to the hypervisor.
     pub transport: Transport,
     /// How large images are at least; `None` leaves it to the transport, see
@@ -61,6 +65,7 @@ impl Default for Settings {
             qemu: Qemu::default(),
             document: None,
             annotation_allow: Vec::new(),
+            without_spec: None,
             transport: Transport::default(),
             capacity: None,
             run_root: DEFAULT_RUN_ROOT.into(),
@@ -100,6 +105,18 @@ impl Settings {
                 || DEFAULT_PATH.into(),
                 |directory| directory.join("config.toml"),
             )
+    }
+
+    /// What the wrapper makes of a sandbox without a spec. By itself it fails one whose pod might
+    /// have chosen for itself.
+    #[must_use]
+    pub fn without_spec(&self) -> WithoutSpec {
+        self.without_spec
+            .unwrap_or(if self.annotation_allow.is_empty() {
+                WithoutSpec::Node
+            } else {
+                WithoutSpec::Fail
+            })
     }
 
     /// Reads the settings file and its drop-ins. An empty file is valid; a missing one is not,

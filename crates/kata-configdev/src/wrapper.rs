@@ -15,6 +15,7 @@ use crate::disk::{Device, Disk};
 use crate::invocation::Invocation;
 use crate::sandbox_document::SandboxDocument;
 use crate::sandbox_id::SandboxId;
+use crate::sandbox_spec::WithoutSpec;
 use crate::settings::Settings;
 use crate::transport::Transport;
 use crate::{SandboxError, sandbox_spec, shared_image};
@@ -116,11 +117,7 @@ pub fn disk(
     else {
         return Ok(None);
     };
-    let annotation = if sandbox_spec::exists(bundle) {
-        sandbox_spec::annotation(bundle)?
-    } else {
-        None
-    };
+    let annotation = annotation(settings, bundle)?;
     let Some(chosen) = SandboxDocument::complete(settings, annotation.as_deref())? else {
         return Ok(None);
     };
@@ -142,6 +139,22 @@ pub fn disk(
         // sharing the guest's memory.
         Transport::Loop | Transport::VhostUser => {
             Err(SandboxError::WrapperTransport(settings.transport.name()))
+        }
+    }
+}
+
+/// The annotation of the sandbox in `bundle`, or what the settings put in the place of a spec that
+/// is not there.
+fn annotation(settings: &Settings, bundle: &Path) -> Result<Option<String>, SandboxError> {
+    if sandbox_spec::exists(bundle) {
+        return Ok(sandbox_spec::annotation(bundle)?);
+    }
+    match settings.without_spec() {
+        WithoutSpec::Node => Ok(None),
+        WithoutSpec::None => Ok(Some(String::new())),
+        WithoutSpec::Fail => {
+            let bundle = std::path::absolute(bundle).unwrap_or_else(|_| bundle.into());
+            Err(SandboxError::NoSpec(bundle))
         }
     }
 }

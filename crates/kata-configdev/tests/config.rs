@@ -43,6 +43,7 @@ fn values_come_with_their_origin() {
             "# {settings}\n# {drop_in}\n\
              document = \"{pattern}\" # {settings}:2\n# matches {document}\n\
              annotation-allow = [] # built in\n\
+             without-spec = \"node\" # built in\n\
              transport = \"file\" # {settings}:3\n\
              # capacity: what the transport has by itself\n\
              run-root = \"/run\" # built in\n\n\
@@ -67,6 +68,7 @@ fn values_come_with_their_origin() {
             "capacity",
             "annotation-allow",
             "run-root",
+            "without-spec",
         ];
         let values = names.map(|name| report[name]["value"].clone());
         let qemu = ["default", "microvm"].map(|name| report["qemu"][name]["value"].clone());
@@ -75,6 +77,9 @@ fn values_come_with_their_origin() {
     assert_eq!(values(&copied), values(&settings));
 
     assert_eq!(values(&settings).0[2], json!(null));
+    let allow = folder.file("config.d/55-allow.toml", "annotation-allow = [\"/a\"]\n");
+    assert_eq!(values(&settings).0[5], "fail");
+    std::fs::remove_file(allow).unwrap();
     folder.file("config.d/60-room.toml", "capacity = \"64K\"\n");
     let room = folder.text("config.d/60-room.toml");
     let shown = run(&["config", "--settings", &settings]);

@@ -121,6 +121,7 @@ fn report(effective: &Effective, file: Option<&Path>, plugins: Option<&[String]>
             "file": file,
         },
         "annotation-allow": value("annotation-allow", json!(settings.annotation_allow)),
+        "without-spec": value("without-spec", json!(settings.without_spec())),
         "transport": value("transport", json!(settings.transport)),
         "capacity": value("capacity", json!(settings.capacity)),
         "run-root": value("run-root", json!(settings.run_root)),
@@ -180,6 +181,7 @@ fn print(
         None => text.comment("document: none, so sandboxes without the annotation get no disk")?,
     }
     text.line("annotation-allow", &settings.annotation_allow)?;
+    text.line("without-spec", &settings.without_spec())?;
     text.line("transport", &settings.transport)?;
     match settings.capacity {
         Some(capacity) => text.line("capacity", &capacity)?,

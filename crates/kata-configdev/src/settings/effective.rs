@@ -98,6 +98,8 @@ impl Effective {
         values.put("document", document, &mut settings.document);
         let allowed = layer.annotation_allow;
         values.put("annotation-allow", allowed, &mut settings.annotation_allow);
+        let without_spec = layer.without_spec.map(AtLine::some);
+        values.put("without-spec", without_spec, &mut settings.without_spec);
         values.put("transport", layer.transport, &mut settings.transport);
         let capacity = layer.capacity.map(AtLine::some);
         values.put("capacity", capacity, &mut settings.capacity);
@@ -189,6 +191,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
+    use crate::sandbox_spec::WithoutSpec;
     use crate::transport::Transport;
 
     fn write(dir: &TempDir, name: &str, text: &str) {
@@ -226,7 +229,7 @@ mod tests {
     fn all_keys_and_their_defaults() {
         let all = "qemu = \"/opt/kata/bin/qemu\"\ndocument = \"/etc/d.toml\"\n\
                    annotation-allow = [\"/etc/a\", \"/etc/b/\"]\ntransport = \"file\"\n\
-                   capacity = \"64K\"\nrun-root = \"/x\"\n";
+                   capacity = \"64K\"\nrun-root = \"/x\"\nwithout-spec = \"none\"\n";
         assert_eq!(
             load(&node(all, &[])).unwrap().settings,
             Settings {
@@ -236,6 +239,7 @@ mod tests {
                 transport: Transport::File,
                 capacity: "65536".parse().ok(),
                 run_root: "/x".into(),
+                without_spec: Some(WithoutSpec::None),
                 ..Settings::default()
             }
         );

@@ -14,6 +14,7 @@ use super::credential_providers::{ProvidersLayer, RawProviders};
 use crate::capacity::Capacity;
 use crate::disk::Device;
 use crate::document_pattern;
+use crate::sandbox_spec::WithoutSpec;
 use crate::transport::Transport;
 
 /// What one file says, with the line of each value. Keys that it does not have are `None`.
@@ -22,6 +23,7 @@ pub struct Layer {
     pub qemu: Option<QemuLayer>,
     pub document: Option<AtLine<PathBuf>>,
     pub annotation_allow: Option<AtLine<Vec<PathBuf>>>,
+    pub without_spec: Option<AtLine<WithoutSpec>>,
     pub transport: Option<AtLine<Transport>>,
     pub capacity: Option<AtLine<Capacity>>,
     pub run_root: Option<AtLine<PathBuf>>,
@@ -44,6 +46,7 @@ struct RawLayer {
     qemu: Option<Spanned<RawQemu>>,
     document: Option<Spanned<PathBuf>>,
     annotation_allow: Option<Spanned<Vec<Spanned<PathBuf>>>>,
+    without_spec: Option<Spanned<WithoutSpec>>,
     transport: Option<Spanned<Transport>>,
     capacity: Option<Spanned<Capacity>>,
     run_root: Option<Spanned<PathBuf>>,
@@ -119,6 +122,7 @@ impl Layer {
             qemu: qemu.transpose()?,
             document: document.transpose()?,
             annotation_allow: annotation_allow.transpose()?,
+            without_spec: raw.without_spec.map(|meaning| lines.at(meaning)),
             transport: raw.transport.map(|transport| lines.at(transport)),
             capacity: raw.capacity.map(|capacity| lines.at(capacity)),
             run_root: raw
@@ -163,7 +167,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_refused_with_their_line() {
-        let cases: [(&[u8], usize, &str); 23] = [
+        let cases: [(&[u8], usize, &str); 24] = [
             (b"\ndocumnet = \"/x\"\n", 2, "unknown field `documnet`"),
             (b"annotation_allow = []\n", 1, "unknown field"),
             (b"# x\nqemu = 7\n", 2, "expected a path or a table of paths"),
@@ -199,6 +203,7 @@ mod tests {
                 3,
                 "annotation-allow: a directory has",
             ),
+            (b"without-spec = \"\"\n", 1, "unknown variant ``"),
             (b"transport = \"usb\"\n", 1, "unknown variant `usb`"),
             (b"transport = \"Memory\"\n", 1, "unknown variant"),
             (

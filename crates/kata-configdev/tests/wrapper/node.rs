@@ -26,6 +26,7 @@ impl Node {
         for folder in ["bundle", "allowed", "forbidden"] {
             std::fs::create_dir(node.path(folder)).unwrap();
         }
+        node.write("bundle/config.json", "{}");
         node.write("document.toml", node.document());
         node.set_qemu(qemu);
         node

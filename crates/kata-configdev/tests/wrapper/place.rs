@@ -18,14 +18,22 @@ fn node() -> Node {
 }
 
 /// How many arguments the wrapper adds when `command` starts it.
-fn added(mut command: Command) -> usize {
-    command.args(SANDBOX);
+fn added(command: Command) -> usize {
+    added_to(command, &SANDBOX)
+}
+
+fn added_to(mut command: Command, sandbox: &[&str]) -> usize {
+    command.args(sandbox);
     let waiting = Waiting::start(command);
     let found = waiting.arguments();
     let (status, stderr) = waiting.finish();
     assert_eq!((status.code(), stderr.as_str()), (Some(7), ""));
-    assert_eq!(found[..SANDBOX.len()], SANDBOX.map(OsString::from));
-    found.len() - SANDBOX.len()
+    let (theirs, ours) = found.split_at(sandbox.len());
+    assert_eq!(
+        theirs,
+        sandbox.iter().map(OsString::from).collect::<Vec<_>>()
+    );
+    ours.len()
 }
 
 /// Nothing depends on the name by which the wrapper is called: Kata resolves links in the path, and
@@ -63,16 +71,37 @@ fn the_wrapper_behind_a_link_is_not_taken_for_qemu() {
     assert!(stderr.contains("this wrapper itself"), "{stderr}");
 }
 
-/// A shim that speaks containerd's sandbox API leaves no spec, and Kata's Rust runtime may stand in
-/// `/`.
+/// What containerd's sandbox API leaves: a directory without a spec, and an id of 64 digits.
 #[test]
-fn without_a_spec_the_node_decides() {
+fn without_a_spec_the_settings_decide() {
     let node = node();
-    assert!(!node.path("bundle/config.json").exists());
-    assert_eq!(added(node.wrapper()), 6);
-    let mut elsewhere = node.wrapper();
-    elsewhere.current_dir("/");
-    assert_eq!(added(elsewhere), 6);
+    std::fs::remove_file(node.path("bundle/config.json")).unwrap();
+    let settings = std::fs::read_to_string(node.path("settings.toml")).unwrap();
+    let nobody_chooses = settings.replace("annotation-allow", "# ");
+    let id = format!("sandbox-{}", "59f688fcc63406ed".repeat(4));
+    let sandbox = ["-name", &id, "-machine", "q35"];
+    for (settings, meaning, expected) in [
+        (&settings, "", None),
+        (&nobody_chooses, "", Some(6)),
+        (&nobody_chooses, "fail", None),
+        (&settings, "node", Some(6)),
+        (&settings, "none", Some(0)),
+    ] {
+        let line = format!("without-spec = {meaning:?}\n");
+        let line = if meaning.is_empty() { "" } else { &line };
+        node.write("settings.toml", format!("{settings}{line}"));
+        let mut command = node.wrapper();
+        if let Some(expected) = expected {
+            assert_eq!(added_to(command, &sandbox), expected, "{line}");
+            continue;
+        }
+        let output = command.args(sandbox).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(65), "{stderr}");
+        let bundle = node.path("bundle").canonicalize().unwrap();
+        let words = format!("{} has no config.json: set without-spec", bundle.display());
+        assert!(stderr.contains(&words), "{stderr}");
+    }
 }
 
 #[test]
@@ -87,10 +116,11 @@ fn a_spec_is_found_through_links_and_only_in_the_bundle() {
     assert_eq!(added(linked), 0);
     std::fs::create_dir(node.path("bundle/inner")).unwrap();
     let mut inner = node.wrapper();
-    inner.current_dir(node.path("bundle/inner"));
+    inner.args(SANDBOX).current_dir(node.path("bundle/inner"));
+    let status = inner.output().unwrap().status;
     assert_eq!(
-        added(inner),
-        6,
+        status.code(),
+        Some(65),
         "a spec above the bundle is not the sandbox's"
     );
     // Other annotations do not matter, whatever they say.
