@@ -7,6 +7,7 @@ use puller_config::Problems;
 
 use crate::choice::ChoiceError;
 use crate::exit;
+use crate::sandbox_document::ChosenBy;
 use crate::sandbox_id::InvalidSandboxId;
 use crate::sandbox_spec::SpecError;
 use crate::settings::SettingsError;
@@ -29,6 +30,18 @@ pub enum SandboxError {
     /// The sandbox has no spec, and the settings do not say what that means; with the directory.
     #[error("find what the pod wants: {} has no config.json", .0.display())]
     NoSpec(PathBuf),
+    /// The VM is a copy of another, and somebody names a document for its pod.
+    #[error(
+        "attach the configuration disk: the VM is a copy of one that has no such disk (-incoming), \
+        but {0} for its pod"
+    )]
+    Copy(ChosenBy),
+    /// The VM is started for whatever pod takes it, and pods have documents on this node.
+    #[error(
+        "attach the configuration disk: the VM is started before its pod is known, as for a cache, \
+        but the settings name a document or let pods name one"
+    )]
+    Cache,
     /// No document can be chosen.
     #[error(transparent)]
     Choice(#[from] ChoiceError),
@@ -83,6 +96,8 @@ impl SandboxError {
             | Self::QemuIsWrapper(_)
             | Self::Spec(_)
             | Self::NoSpec(_)
+            | Self::Copy(_)
+            | Self::Cache
             | Self::Choice(_)
             | Self::Document { .. }
             | Self::Machine(_)
@@ -105,8 +120,16 @@ impl SandboxError {
             }
             Self::Spec(error) => error.remedy(),
             Self::NoSpec(_) => {
-                "set without-spec to \"node\" or \"none\" in the wrapper's settings if the container \
-                engine writes none"
+                "set without-spec to \"node\" or \"none\" in the wrapper's settings if the \
+                container engine writes none"
+            }
+            Self::Copy(_) => {
+                "give the pod a runtime class without VM templates, or an empty annotation \
+                io.katacontainers.config.runtime.imagepuller_config for no configuration"
+            }
+            Self::Cache => {
+                "turn the cache off (vm_cache_number = 0 in Kata's configuration), or let another \
+                runtime class than the cache's have this wrapper"
             }
             Self::Choice(error) => error.remedy(),
             Self::Document { .. } => {

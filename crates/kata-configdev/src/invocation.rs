@@ -1,7 +1,8 @@
 //! What a command line for QEMU says about the sandbox it starts.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 use crate::option_list::value_of;
 
@@ -57,6 +58,13 @@ pub struct Invocation {
     pub machine: Option<String>,
     /// `-incoming` is present: the VM's devices must equal those of the VM it is a copy of.
     pub incoming: bool,
+    /// The file of `-pidfile`, which Kata's Go runtime always has and its Rust runtime never.
+    pub pidfile: Option<PathBuf>,
+    /// The guest's memory is this file, and other VMs see what is written there: `mem-path` of a
+    /// `memory-backend-file` with `share=on`.
+    pub shared_memory: Option<PathBuf>,
+    /// `-netdev` is present.
+    pub network: bool,
 }
 
 impl Invocation {
@@ -100,9 +108,23 @@ impl Invocation {
                 }
             }
             b"incoming" => self.incoming = true,
+            b"pidfile" => self.pidfile = Some(path(value)),
+            b"object" => {
+                let of = |key| value_of(value, "qom-type", key);
+                if of("qom-type").as_deref() == Some(b"memory-backend-file")
+                    && of("share").as_deref() == Some(b"on")
+                {
+                    self.shared_memory = of("mem-path").as_deref().map(path);
+                }
+            }
+            b"netdev" => self.network = true,
             _ => {}
         }
     }
+}
+
+fn path(bytes: &[u8]) -> PathBuf {
+    OsStr::from_bytes(bytes).into()
 }
 
 /// The option's name where `argument` is one: QEMU accepts one dash or two.

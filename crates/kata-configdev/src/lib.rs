@@ -15,7 +15,7 @@
 //!
 //! In the wrapper's order:
 //! - [`settings`]: the administrator's files, with [`document_pattern`]. [`invocation`] (with
-//!   [`option_list`]): what Kata's command line says.
+//!   [`option_list`]): what Kata's command line says. [`purpose`]: what the VM is for.
 //! - [`sandbox_spec`]: the pod's annotation. [`choice`]: which document it gets. [`host_file`]: how
 //!   a file is opened.
 //! - [`providers`]: what the kubelet's credential providers add to it. [`sandbox_document`]:
@@ -50,6 +50,7 @@ pub mod living;
 pub mod option_list;
 pub mod panic_message;
 pub mod providers;
+pub mod purpose;
 pub mod sandbox_document;
 pub mod sandbox_id;
 pub mod sandbox_spec;

@@ -1,7 +1,8 @@
 //! The document of one sandbox, from the choice to the packed image, whatever way that then takes
 //! to the hypervisor.
 
-use std::path::PathBuf;
+use std::fmt;
+use std::path::{Path, PathBuf};
 
 use config_image::Magic;
 use credential_sources::Finding;
@@ -40,6 +41,33 @@ pub enum ChosenBy {
     Providers,
 }
 
+impl ChosenBy {
+    /// Who names the document of a sandbox with this `annotation`; `None` where it gets no disk.
+    #[must_use]
+    pub fn of(settings: &Settings, annotation: Option<&str>) -> Option<Self> {
+        match annotation {
+            Some("") => None,
+            Some(_) => Some(Self::Pod),
+            None if settings.document.is_some() => Some(Self::Node),
+            None => settings
+                .credential_providers
+                .sources()
+                .map(|_| Self::Providers),
+        }
+    }
+}
+
+/// As a phrase: who does what.
+impl fmt::Display for ChosenBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Pod => "the annotation names a document",
+            Self::Node => "the settings name a document",
+            Self::Providers => "the settings ask credential providers",
+        })
+    }
+}
+
 impl SandboxDocument {
     /// [`SandboxDocument::choose`], then [`SandboxDocument::provide`].
     ///
@@ -67,16 +95,14 @@ impl SandboxDocument {
         settings: &Settings,
         annotation: Option<&str>,
     ) -> Result<Option<Self>, SandboxError> {
-        let chosen = choice::choose(settings, annotation)?;
-        let (DocumentFile { path, text }, chosen_by) = match (chosen, annotation) {
-            (Some(file), Some(_)) => (file, ChosenBy::Pod),
-            (Some(file), None) => (file, ChosenBy::Node),
-            (None, None) => match settings.credential_providers.sources() {
-                Some(sources) => (DocumentFile::empty(sources.config), ChosenBy::Providers),
-                None => return Ok(None),
-            },
-            (None, Some(_)) => return Ok(None),
+        let Some(chosen_by) = ChosenBy::of(settings, annotation) else {
+            return Ok(None);
         };
+        let chosen = choice::choose(settings, annotation)?;
+        let DocumentFile { path, text } = chosen.unwrap_or_else(|| {
+            let listing = settings.credential_providers.config.as_deref();
+            DocumentFile::empty(listing.unwrap_or(Path::new("")))
+        });
         match Document::parse(&text) {
             Ok(checked) => Ok(Some(Self {
                 path,

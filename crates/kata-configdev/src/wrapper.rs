@@ -2,18 +2,19 @@
 
 use std::convert::Infallible;
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use credential_sources::Finding;
 use foreign_text::one_line;
 
 use crate::disk::{Device, Disk};
 use crate::invocation::Invocation;
-use crate::sandbox_document::SandboxDocument;
+use crate::purpose::Purpose;
+use crate::sandbox_document::{ChosenBy, SandboxDocument};
 use crate::sandbox_id::SandboxId;
 use crate::sandbox_spec::WithoutSpec;
 use crate::settings::Settings;
@@ -23,13 +24,17 @@ use crate::{SandboxError, sandbox_spec, shared_image};
 /// The program's name in its messages.
 pub const NAME: &str = "kata-configdev-qemu";
 
+/// Why a template has no disk, and what follows.
+const TEMPLATE: &str = "this VM is a template and gets no configuration disk: no pod for which the \
+    annotation or the settings name a document can be started from it";
+
 /// Becomes QEMU with `arguments`, and with the configuration disk behind them where the sandbox
 /// gets one.
 ///
 /// Returns only where that fails: then one line stands on standard error, which Kata's runtimes
 /// log, and the exit code is one of [`crate::exit`]. In the good case nothing is printed, because
-/// they log every line as an error. A credential provider that does not work is a line, too, and
-/// QEMU starts all the same.
+/// they log every line. A credential provider that does not work, and a template that gets no
+/// disk, are a warning each, and QEMU starts all the same.
 ///
 /// What QEMU inherits is what this process inherited: process id, environment, directory, blocked
 /// and ignored signals, and every descriptor with its flags; files opened here are close-on-exec.
@@ -57,7 +62,7 @@ fn become_qemu(
     let settings = Settings::load(&Settings::own_path())?;
     let qemu = settings.qemu.of_machine(invocation.machine.as_deref());
     refuse_self(qemu)?;
-    let mut warn = |warning: &Finding| {
+    let mut warn = |warning: &dyn Display| {
         let sandbox = invocation.sandbox.as_deref().unwrap_or_default();
         let line = format!("{NAME}: sandbox {sandbox}: warning: {warning}");
         let _ = writeln!(std::io::stderr(), "{}", one_line(&line));
@@ -97,31 +102,33 @@ fn discard(settings: &Settings, invocation: &Invocation) {
 
 /// The disk of the sandbox that `invocation` starts in the bundle `bundle`, if it gets one.
 ///
-/// A call that starts no sandbox gets none, nor does one with `-incoming`: a VM that is made from a
-/// template or migrated must have the devices of the VM it came from. `warn` gets what credential
-/// providers did not contribute.
+/// Only a sandbox gets one ([`Purpose`]). A template starts without, because its clones would share
+/// what stands on it. A clone, as every other copy, must have the devices of its original, which
+/// has no such disk; a cache's VM is started before anybody knows what its pod may have. Where a
+/// document could be meant for the pod, these two are refused, so that no pod loses it unheard.
+///
+/// `warn` gets what credential providers did not contribute, and the reason where a VM has no disk
+/// although pods on this node have documents. It gets nothing where nobody named one: Kata's
+/// runtimes log every line.
 ///
 /// # Errors
 ///
-/// Every [`SandboxError`] of the choice, the document, the packing and the transport.
+/// Every [`SandboxError`] of the purpose, the choice, the document, the packing and the transport.
 pub fn disk(
     settings: &Settings,
     invocation: &Invocation,
     bundle: &Path,
-    warn: &mut dyn FnMut(&Finding),
+    warn: &mut dyn FnMut(&dyn Display),
 ) -> Result<Option<Disk>, SandboxError> {
-    let Some(sandbox) = invocation
-        .sandbox
-        .as_deref()
-        .filter(|_| !invocation.incoming)
-    else {
+    let Some(sandbox) = invocation.sandbox.as_deref() else {
         return Ok(None);
     };
-    let annotation = annotation(settings, bundle)?;
-    let Some(chosen) = SandboxDocument::complete(settings, annotation.as_deref())? else {
+    let Some(chosen) = document(settings, invocation, bundle, warn)? else {
         return Ok(None);
     };
-    chosen.warnings().iter().for_each(warn);
+    for warning in chosen.warnings() {
+        warn(&warning);
+    }
     let device = invocation
         .machine
         .as_deref()
@@ -140,6 +147,33 @@ pub fn disk(
         Transport::Loop | Transport::VhostUser => {
             Err(SandboxError::WrapperTransport(settings.transport.name()))
         }
+    }
+}
+
+/// The document for the VM of `invocation`, if it gets one.
+fn document(
+    settings: &Settings,
+    invocation: &Invocation,
+    bundle: &Path,
+    warn: &mut dyn FnMut(&dyn Display),
+) -> Result<Option<SandboxDocument>, SandboxError> {
+    let offers = ChosenBy::of(settings, None).is_some() || !settings.annotation_allow.is_empty();
+    match Purpose::of(invocation, bundle) {
+        Purpose::Sandbox => {
+            let annotation = annotation(settings, bundle)?;
+            SandboxDocument::complete(settings, annotation.as_deref())
+        }
+        Purpose::Copy => {
+            let annotation = sandbox_spec::annotation(bundle)?;
+            let named = ChosenBy::of(settings, annotation.as_deref());
+            named.map_or(Ok(None), |by| Err(SandboxError::Copy(by)))
+        }
+        Purpose::Cache if offers => Err(SandboxError::Cache),
+        Purpose::Template if offers => {
+            warn(&TEMPLATE);
+            Ok(None)
+        }
+        Purpose::Cache | Purpose::Template => Ok(None),
     }
 }
 

@@ -232,8 +232,6 @@ fn calls_that_get_no_disk_pass_untouched() {
     let sandbox = sandbox_arguments();
     assert_eq!(added(&node, &sandbox).len(), 6, "the twin with a disk");
 
-    let incoming = [sandbox.clone(), vec!["-incoming".into(), "defer".into()]].concat();
-    assert!(added(&node, &incoming).is_empty());
     let no_sandbox: Vec<OsString> = ["-name", "other", "-machine", "q35"]
         .map(OsString::from)
         .into();

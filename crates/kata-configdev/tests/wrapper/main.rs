@@ -6,7 +6,9 @@
 mod node;
 mod process;
 
+mod factory;
 mod inheritance;
+mod migration;
 mod place;
 mod providers;
 mod qemu;

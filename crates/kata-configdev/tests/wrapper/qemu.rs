@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use crate::node::Node;
 use test_command::skip;
 
-const QEMU: &str = "/usr/bin/qemu-system-x86_64";
+pub const QEMU: &str = "/usr/bin/qemu-system-x86_64";
 
 /// Whether QEMU is there; says so where a test must be skipped.
-fn installed() -> bool {
+pub fn installed() -> bool {
     let found = Path::new(QEMU).exists();
     if !found {
         skip(&format!("{QEMU} is not installed"));
@@ -25,12 +25,12 @@ fn installed() -> bool {
 }
 
 /// A QMP session. Events are skipped.
-struct Qmp {
+pub struct Qmp {
     lines: BufReader<UnixStream>,
 }
 
 impl Qmp {
-    fn connect(socket: &Path) -> Self {
+    pub fn connect(socket: &Path) -> Self {
         let mut session = Self {
             lines: BufReader::new(UnixStream::connect(socket).unwrap()),
         };
@@ -45,7 +45,7 @@ impl Qmp {
         serde_json::from_str(&line).expect("QEMU closed its monitor")
     }
 
-    fn ask(&mut self, command: &str, arguments: Value) -> Value {
+    pub fn ask(&mut self, command: &str, arguments: Value) -> Value {
         let request = json!({"execute": command, "arguments": arguments}).to_string();
         // In one write: QEMU obeys "quit" at its last brace, and there would be nobody to write a
         // line end to.
@@ -60,33 +60,13 @@ impl Qmp {
     }
 }
 
-/// Starts QEMU through the wrapper as Kata's Go runtime does: the QMP listener is descriptor 3.
-fn start(node: &Node, machine: &str) -> (Child, Qmp) {
-    let socket = node.path("qmp.sock");
-    let listener = UnixListener::bind(&socket).unwrap();
-    let mut command = node.wrapper();
+/// Starts `command` as Kata's Go runtime does: the QMP listener is descriptor 3.
+pub fn start(mut command: Command, socket: &Path) -> (Child, Qmp) {
+    let listener = UnixListener::bind(socket).unwrap();
     command
-        .args(["-name", "sandbox-0123,debug-threads=on"])
-        .args(["-machine", machine, "-cpu", "max", "-m", "64M"])
         .args(["-qmp", "unix:fd=3,server=on,wait=off"])
-        .args([
-            "-vga",
-            "none",
-            "-no-user-config",
-            "-nodefaults",
-            "-nographic",
-            "--no-reboot",
-            "-S",
-        ])
-        .args([
-            "-sandbox",
-            "on,obsolete=deny,spawn=deny,resourcecontrol=deny",
-        ])
-        .arg("-pidfile")
-        .arg(node.path("pid"))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
         .fd_mappings(vec![FdMapping {
             parent_fd: OwnedFd::from(listener),
             child_fd: 3,
@@ -96,12 +76,22 @@ fn start(node: &Node, machine: &str) -> (Child, Qmp) {
     // The socket listens already, so the connection waits for QEMU; it is reset where QEMU ends
     // before.
     drop(command);
-    (child, Qmp::connect(&socket))
+    (child, Qmp::connect(socket))
 }
 
 fn assert_disk(machine: &str) {
     let node = Node::new(QEMU);
-    let (child, mut qmp) = start(&node, machine);
+    let mut command = node.wrapper();
+    command
+        .args(["-name", "sandbox-0123,debug-threads=on"])
+        .args(["-machine", machine, "-cpu", "max", "-m", "64M"])
+        .args(["-vga", "none", "-no-user-config", "-nodefaults"])
+        .args(["-nographic", "--no-reboot", "-S", "-sandbox"])
+        .arg("on,obsolete=deny,spawn=deny,resourcecontrol=deny")
+        .arg("-pidfile")
+        .arg(node.path("pid"))
+        .stderr(Stdio::piped());
+    let (child, mut qmp) = start(command, &node.path("qmp.sock"));
     let pid = child.id();
 
     assert_eq!(

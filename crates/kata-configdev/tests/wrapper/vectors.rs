@@ -169,15 +169,9 @@ fn the_vectors_are_what_they_claim_to_be() {
         let arguments = vector(name);
         let invocation =
             Invocation::read(&arguments.iter().map(OsString::from).collect::<Vec<_>>());
-        assert_eq!(
-            invocation,
-            Invocation {
-                sandbox: Some(SANDBOX.into()),
-                machine: Some("q35".into()),
-                incoming: false,
-            },
-            "{name}"
-        );
+        assert_eq!(invocation.sandbox.as_deref(), Some(SANDBOX), "{name}");
+        assert_eq!(invocation.machine.as_deref(), Some("q35"), "{name}");
+        assert!(!invocation.incoming, "{name}");
         let machine = values(&arguments, "-machine")[0];
         let (runtime, guest) = name.rsplit_once('-').unwrap();
         assert_eq!(
@@ -290,19 +284,6 @@ fn a_vector_gets_its_image_as_a_file() {
             "{path}"
         );
         assert!(names(&theirs).is_disjoint(&names(ours)), "{name}");
-    }
-}
-
-/// A VM from a template, or one that is migrated, must have the devices of the VM it comes from.
-#[test]
-fn a_vector_with_incoming_gets_no_disk() {
-    let node = node();
-    for name in VECTORS {
-        let mut theirs = vector(name);
-        // Kata's Go runtime has it before -pidfile.
-        let place = theirs.len() - 2;
-        theirs.splice(place..place, ["-incoming".into(), "defer".into()]);
-        assert_eq!(handed_on(&node, &theirs), theirs, "{name}");
     }
 }
 
