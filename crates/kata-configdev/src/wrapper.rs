@@ -64,7 +64,8 @@ fn become_qemu(
     refuse_self(qemu)?;
     let mut warn = |warning: &dyn Display| {
         let sandbox = invocation.sandbox.as_deref().unwrap_or_default();
-        let line = format!("{NAME}: sandbox {sandbox}: warning: {warning}");
+        // In this order Kata's Go runtime logs a warning, and otherwise an error.
+        let line = format!("{NAME}: warning: sandbox {sandbox}: {warning}");
         let _ = writeln!(std::io::stderr(), "{}", one_line(&line));
     };
     let disk = disk(&settings, invocation, Path::new("."), &mut warn)?;

@@ -188,9 +188,8 @@ fn what_an_added_entry_changes_is_told() {
     plugins.add("one", "", &answer("Registry", "reg.corp", "one"));
     let (_, stderr) = plugins.start();
     assert!(
-        stderr.contains(
-            "warning: credential provider one: reg.corp.: with an entry of its own it is trusted"
-        ),
+        stderr
+            .contains("credential provider one: reg.corp.: with an entry of its own it is trusted"),
         "{stderr}"
     );
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
@@ -249,7 +248,8 @@ fn no_plugin_fails_or_delays_a_sandbox() {
     let (document, stderr) = plugins.start();
     assert_eq!(user(&document, "reg.corp").as_deref(), Some("good"));
     for words in [
-        "sandbox 0123: warning: credential provider bad-exit: reg.corp: it failed with exit code 3",
+        "kata-configdev-qemu: warning: sandbox 0123: credential provider bad-exit: reg.corp: it \
+         failed with exit code 3",
         "credential provider bad-junk: reg.corp: its answer is not usable",
         "credential provider bad-image: reg.corp: its answer is for a single image",
         "credential provider bad-path: reg.corp: 1 keys of its answer are for a part",
