@@ -1,6 +1,6 @@
 //! Why the documents allow no way to a registry, or to a host that it sends the puller to.
 
-use puller_config::Rule;
+use puller_config::{NodeError, Rule};
 use thiserror::Error;
 
 use crate::reason::Reason;
@@ -8,6 +8,11 @@ use crate::reason::Reason;
 /// A rule that ends a pull before a host is asked. The messages hold no secret.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Error {
+    /// The node has a reason instead of a document. It counts for every image, also where the
+    /// measured document says all that a pull needs: a guest that pulls some of its images would
+    /// hide from its owner that the node failed.
+    #[error("the node has no configuration and nothing is pulled without it; the node says: {0}")]
+    NodeError(NodeError),
     /// What was fetched confidentially is not for this pull. Says nothing of what is in it: the
     /// message is the host's to read, and the host may have named another secret than the one that
     /// was meant.

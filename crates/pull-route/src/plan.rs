@@ -80,9 +80,13 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// [`Error::MirrorReference`] and [`Error::ConfidedPlain`] for mirrors that cannot be asked as
-    /// the documents want, [`Error::Address`] for a registry that no URL can name.
+    /// [`Error::NodeError`] where the node has no document; [`Error::MirrorReference`] and
+    /// [`Error::ConfidedPlain`] for mirrors that cannot be asked as the documents want,
+    /// [`Error::Address`] for a registry that no URL can name.
     pub fn plan(&self, host: &RegistryHost) -> Result<Plan, Error> {
+        if let Some(reason) = &self.configuration.document.node_error {
+            return Err(Error::NodeError(reason.clone()));
+        }
         let entry = self.registry(host);
         let is_confidential = entry.registry.credentials_uri.is_some();
         let mut settings = self.clone();

@@ -337,6 +337,20 @@ fn fetched_cas_replace_all_others() {
     assert!(same.registry.ca_certs_uri.is_none());
 }
 
+#[test]
+fn where_the_node_has_no_document_nothing_is_planned() {
+    let measured = entry(".", &login("owner"));
+    for measured in ["", &measured] {
+        let settings = settings(measured, "node-error = \"no such file\\u001b\"");
+        let error = settings.plan(&host("registry.corp")).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the node has no configuration and nothing is pulled without it; the node says: no \
+            such file\\u{1b}"
+        );
+    }
+}
+
 /// A reference that nobody fetched once meant no credentials, and so an anonymous pull.
 #[test]
 fn a_reference_that_was_not_fetched_is_an_error() {

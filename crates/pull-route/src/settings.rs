@@ -34,7 +34,7 @@ pub struct PlacedDocument {
 #[derive(Clone, Debug)]
 pub struct Settings {
     measured: PlacedDocument,
-    configuration: PlacedDocument,
+    pub(crate) configuration: PlacedDocument,
     /// Whether the credentials of the pull are fetched, so that no entry of the host counts.
     pub(crate) is_confidential: bool,
     /// The roots that were fetched in another pull, and the registry that they are for.

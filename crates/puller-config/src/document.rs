@@ -8,11 +8,18 @@ use crate::limits::{MAX_DOCUMENT_BYTES, MAX_ELEMENTS};
 use crate::problem::{Findings, Origin, Place};
 use crate::section::{Lines, Section, Tree};
 use crate::{
-    DecryptionKey, ExtraEnv, Problems, Registries, Resources, Rule, Warning, decryption_keys, entry,
+    DecryptionKey, Effect, ExtraEnv, NodeError, Problems, Registries, Resources, Rule, Warning,
+    decryption_keys, entry, node_error,
 };
 
-/// The tables of a document, for suggestions.
-const TABLES: [&str; 4] = ["extra-env", "registries", "decryption-keys", "resources"];
+/// The keys at the top of a document, for suggestions.
+const KEYS: [&str; 5] = [
+    "extra-env",
+    "registries",
+    "decryption-keys",
+    "resources",
+    node_error::KEY,
+];
 
 /// A registry configuration. The default is that of a guest without one: the web's roots, no
 /// credentials, no proxies.
@@ -30,6 +37,9 @@ pub struct Document {
     /// Where the guest gets what the document and images refer to; never there in a document of the
     /// host.
     pub resources: Option<Resources>,
+    /// Why the node has no document. Then all else is the default and counts for nothing: every
+    /// pull is refused, and nothing is added. Only ever there in a document of the host.
+    pub node_error: Option<NodeError>,
 }
 
 /// A document without problems.
@@ -63,9 +73,9 @@ impl Document {
         Self::parse_from(Origin::Host, text)
     }
 
-    /// Reads the measured document, the word of the guest's owner. It has the same keys, and
-    /// `[resources]`, which says whom the guest asks for secrets and so is not the host's to say.
-    /// Otherwise as [`Document::parse`].
+    /// Reads the measured document, the word of the guest's owner. It has the same keys less
+    /// `node-error`, and `[resources]`, which says whom the guest asks for secrets and so is not
+    /// the host's to say. Otherwise as [`Document::parse`].
     ///
     /// # Errors
     ///
@@ -105,13 +115,23 @@ fn read(text: &[u8], origin: Origin, findings: &mut Findings) -> Option<Document
         root: root.into_inner(),
     };
     let mut section = Section::new(Place::document(), &mut tree.root, &lines);
+    if let Some(field) = section.take_string(node_error::KEY, findings) {
+        if origin == Origin::Host {
+            findings.warning(&field.place, Effect::RefusesEveryPull);
+            return Some(Document {
+                node_error: NodeError::read(field, section, findings),
+                ..Document::default()
+            });
+        }
+        findings.problem(&field.place, Rule::NodeErrorOfOwner);
+    }
     let extra_env = section.take_table("extra-env", findings);
     let registries = section.take_table("registries", findings);
     let decryption_keys = section.take_table("decryption-keys", findings);
     let resources = section
         .take_table("resources", findings)
         .filter(|section| is_place_for_resources(section, origin, findings));
-    section.refuse_rest(&TABLES, &Rule::UnknownKey { suggestion: None }, findings);
+    section.refuse_rest(&KEYS, &Rule::UnknownKey { suggestion: None }, findings);
     Some(Document {
         has_extra_env: extra_env.is_some(),
         extra_env: extra_env
@@ -124,6 +144,7 @@ fn read(text: &[u8], origin: Origin, findings: &mut Findings) -> Option<Document
             .map(|section| decryption_keys::read(section, origin, findings))
             .unwrap_or_default(),
         resources: resources.map(|section| Resources::read(section, findings)),
+        node_error: None,
     })
 }
 

@@ -17,6 +17,7 @@
 //!   `[extra-env]` consist of;
 //! - `secret_reference`, `resource_uri`, `resources`, `decryption_keys`: secrets by reference, where
 //!   the guest asks for them, and the keys of encrypted images;
+//! - `node_error`: [`NodeError`], what a node says that has no document to give;
 //! - `limits`: how large each part may be;
 //! - `problem`, `rule`: [`Problems`], everything that is wrong, and [`Warning`], what is legal but
 //!   perhaps not meant.
@@ -47,6 +48,7 @@ mod host_name;
 mod limits;
 mod mirror;
 mod name;
+mod node_error;
 mod problem;
 mod proxy_url;
 mod redacted;
@@ -70,11 +72,13 @@ pub use host_name::InvalidName;
 pub use limits::{
     MAX_CERTIFICATES, MAX_CREDENTIAL_BYTES, MAX_DECRYPTION_KEY_BYTES, MAX_DECRYPTION_KEYS,
     MAX_DOCUMENT_BYTES, MAX_ELEMENTS, MAX_HOST_BYTES, MAX_KEY_PASSWORD_BYTES, MAX_MIRROR_BYTES,
-    MAX_NO_PROXY_BYTES, MAX_PROBLEMS, MAX_REGISTRIES, MAX_RESOURCE_SOURCE_BYTES,
-    MAX_RESOURCE_SOURCES, MAX_RESOURCE_URI_BYTES, MAX_SEALED_BYTES, MAX_VARIABLES,
+    MAX_NO_PROXY_BYTES, MAX_NODE_ERROR_BYTES, MAX_PROBLEMS, MAX_REGISTRIES,
+    MAX_RESOURCE_SOURCE_BYTES, MAX_RESOURCE_SOURCES, MAX_RESOURCE_URI_BYTES, MAX_SEALED_BYTES,
+    MAX_VARIABLES,
 };
 pub use mirror::Mirror;
 pub use name::RegistryName;
+pub use node_error::NodeError;
 pub use problem::{Origin, Problem, Problems, Warning};
 pub use proxy_url::ProxyUrl;
 pub use registry::{Match, Registries, Registry};

@@ -35,6 +35,10 @@ pub const MAX_VARIABLES: usize = 256;
 /// of the document format.
 pub const MAX_HOST_BYTES: usize = 253;
 
+/// The longest reason of a node that has no document: a pod's events hold about a kilobyte. Part of
+/// the format.
+pub const MAX_NODE_ERROR_BYTES: usize = 1024;
+
 /// The longest URL of a mirror; its path is put in front of every path that is requested.
 pub const MAX_MIRROR_BYTES: usize = 2048;
 

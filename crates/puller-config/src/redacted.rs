@@ -9,13 +9,15 @@ use serde::{Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
 use crate::{
-    AttesterKind, Credentials, DecryptionKey, Document, ProxyUrl, Registry, ResourceSource,
-    Resources, Roots, Secret, SecretReference,
+    AttesterKind, Credentials, DecryptionKey, Document, NodeError, ProxyUrl, Registry,
+    ResourceSource, Resources, Roots, Secret, SecretReference,
 };
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct ShownDocument<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node_error: Option<&'a NodeError>,
     extra_env: ShownEnv<'a>,
     registries: BTreeMap<String, ShownRegistry<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -96,6 +98,7 @@ impl Serialize for Document {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let registries = self.registries.iter();
         let shown = ShownDocument {
+            node_error: self.node_error.as_ref(),
             extra_env: ShownEnv {
                 http_proxy: self.extra_env.http_proxy.as_ref(),
                 https_proxy: self.extra_env.https_proxy.as_ref(),

@@ -6,7 +6,7 @@ use thiserror::Error;
 use crate::limits::{
     MAX_CERTIFICATES, MAX_CREDENTIAL_BYTES, MAX_DECRYPTION_KEY_BYTES, MAX_DECRYPTION_KEYS,
     MAX_DOCUMENT_BYTES, MAX_ELEMENTS, MAX_KEY_PASSWORD_BYTES, MAX_MIRROR_BYTES, MAX_NO_PROXY_BYTES,
-    MAX_REGISTRIES, MAX_RESOURCE_SOURCES, MAX_VARIABLES,
+    MAX_NODE_ERROR_BYTES, MAX_REGISTRIES, MAX_RESOURCE_SOURCES, MAX_VARIABLES,
 };
 use crate::{InvalidName, InvalidResourceSource, InvalidSecretReference};
 
@@ -71,6 +71,18 @@ pub enum Rule {
         choose whom the guest asks for secrets"
     )]
     ResourcesOfHost,
+    /// A reason of the node in the owner's document.
+    #[error("belongs in the node's document: it says why the node has no other")]
+    NodeErrorOfOwner,
+    /// Anything beside a reason of the node.
+    #[error("stands beside \"node-error\", which is alone in its document; remove one of the two")]
+    BesideNodeError,
+    /// A reason without a word.
+    #[error("must not be empty: every pull is answered with it")]
+    EmptyNodeError,
+    /// A reason longer than [`MAX_NODE_ERROR_BYTES`].
+    #[error("has at most {MAX_NODE_ERROR_BYTES} bytes")]
+    NodeErrorTooLong,
     /// A source that is none.
     #[error(transparent)]
     ResourceSource(#[from] InvalidResourceSource),
@@ -281,6 +293,9 @@ pub enum Rule {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Effect {
+    /// A reason instead of a document.
+    #[error("makes the guest refuse every pull with this text as the reason")]
+    RefusesEveryPull,
     /// A variable that the puller does not know.
     #[error("has no effect: only HTTP_PROXY, HTTPS_PROXY and NO_PROXY do, in upper or lower case")]
     UnknownVariable,

@@ -126,7 +126,7 @@ impl<'t, 'i> Section<'t, 'i> {
     }
 
     /// The keys that are left with their values, in the document's order.
-    fn into_fields(self) -> impl Iterator<Item = (&'t str, Field<&'t mut DeValue<'i>>)> {
+    pub(crate) fn into_fields(self) -> impl Iterator<Item = (&'t str, Field<&'t mut DeValue<'i>>)> {
         let Self {
             place,
             lines,

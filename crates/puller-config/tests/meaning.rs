@@ -383,6 +383,26 @@ mirror-fallback = false
 }
 
 #[test]
+fn reason_of_the_node_is_all_that_its_document_says() {
+    let text = "\n# why\nnode-error = \"line 2:\\u001b[2J\\n\\u202e \\\"ä\\\"\"\n";
+    let Checked {
+        document, warnings, ..
+    } = checked(text);
+    assert_eq!(
+        warnings[0].to_string(),
+        "line 3: node-error: makes the guest refuse every pull with this text as the reason"
+    );
+    let shown = "line 2:\\u{1b}[2J\\n\\u{202e} \"ä\"";
+    assert_eq!(document.node_error.as_ref().unwrap().to_string(), shown);
+    let redacted = document.redacted();
+    assert!(
+        redacted.starts_with(&format!("node-error = '{shown}'\n")),
+        "{redacted}"
+    );
+    assert!(document.registries.is_empty() && !document.has_extra_env);
+}
+
+#[test]
 fn entry_for_every_host_is_warned_about_only_with_credentials() {
     assert!(
         checked("[registries.\".\"]\nplain-http = true")
@@ -406,6 +426,11 @@ fn fuzz_seeds_are_what_their_names_say() {
         .document;
     assert_eq!(measured.decryption_keys.len(), 3);
     assert_eq!(measured.resources.unwrap().sources.len(), 4);
+    let reason = checked(include_str!("../fuzz/seeds/document/node-error.toml"));
+    assert!(reason.document.node_error.is_some());
+    let beside = include_str!("../fuzz/seeds/document/node-error-beside.toml");
+    let beside = Document::parse(beside.as_bytes()).unwrap_err();
+    assert_eq!(beside.iter().count(), 2);
     let mistakes = include_str!("../fuzz/seeds/document/every-mistake.toml");
     assert_eq!(
         Document::parse(mistakes.as_bytes())
@@ -436,5 +461,5 @@ fn examples_of_the_reference_are_documents() {
         }
         checked(&example)
     });
-    assert_eq!(parsed.count(), 6);
+    assert_eq!(parsed.count(), 7);
 }

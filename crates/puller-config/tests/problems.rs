@@ -483,6 +483,49 @@ fn variables_are_checked_by_key() {
 }
 
 #[test]
+fn a_reason_of_the_node_is_alone_in_its_document() {
+    let beside = "stands beside \"node-error\", which is alone in its document; remove one of the \
+    two";
+    for (text, expected) in [
+        (
+            "node-error = 7".to_owned(),
+            "line 1: node-error: expected string, found integer".to_owned(),
+        ),
+        (
+            "[node-error]".to_owned(),
+            "line 1: node-error: expected string, found table".to_owned(),
+        ),
+        (
+            "node-error = \"\"".to_owned(),
+            "line 1: node-error: must not be empty: every pull is answered with it".to_owned(),
+        ),
+        (
+            format!("node-error = \"{}\"", "é".repeat(513)),
+            "line 1: node-error: has at most 1024 bytes".to_owned(),
+        ),
+        (
+            "node_error = \"hunter2\"".to_owned(),
+            "line 1: node_error: unknown key; did you mean \"node-error\"?".to_owned(),
+        ),
+        (
+            "node-error = \"hunter2\"\nversion = 1\n[extra-env]\n[registries.a]\n[registries.b]\n"
+                .to_owned(),
+            format!(
+                "line 2: version: {beside}\nline 3: extra-env: {beside}\nline 4: registries: \
+                {beside}"
+            ),
+        ),
+    ] {
+        assert_eq!(problems(text.as_bytes()), expected, "{text}");
+    }
+    let measured = Document::parse_measured(b"\nnode-error = \"hunter2\"\n[registries.r]\n");
+    assert_eq!(
+        measured.unwrap_err().to_string(),
+        "line 2: node-error: belongs in the node's document: it says why the node has no other"
+    );
+}
+
+#[test]
 fn numbers_are_bounded_by_their_limits() {
     let registries = |count| {
         (0..count)

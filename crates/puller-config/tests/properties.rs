@@ -3,11 +3,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 use proptest::prelude::*;
-use puller_config::{Document, Match, RegistryHost, RegistryName, ResourceSource, ResourceUri};
+use puller_config::{
+    Document, MAX_NODE_ERROR_BYTES, Match, NodeError, RegistryHost, RegistryName, ResourceSource,
+    ResourceUri,
+};
 use url::Url;
 
 /// Pieces of documents, so that random text gets past the TOML parser.
-const PIECES: [&str; 44] = [
+const PIECES: [&str; 45] = [
     "[",
     "]",
     "{",
@@ -51,6 +54,7 @@ const PIECES: [&str; 44] = [
     "[resources]\n",
     "sources=[\"kbs=https://k\",\"offline=/a\"]\n",
     "kbs-attester=\"sample\"\n",
+    "node-error=\"a\"\n",
     "\u{e9}",
 ];
 
@@ -189,6 +193,24 @@ proptest! {
     fn any_source_has_one_form(text in "(cdh=unix:|rest=http://|kbs=https?://|offline=)[a-c0-9.:/@\\[\\]]{0,16}") {
         if let Ok(source) = ResourceSource::parse(&text) {
             prop_assert_eq!(ResourceSource::parse(&source.to_string()), Ok(source));
+        }
+    }
+
+    #[test]
+    fn any_reason_of_a_node_is_read_back(reason in proptest::collection::vec(any::<char>(), 0..2048)) {
+        let reason = String::from_iter(reason);
+        let written = NodeError::new(&reason);
+        let text = written.to_document();
+        let read = Document::parse(text.as_bytes()).unwrap().document.node_error;
+        prop_assert_eq!(read.as_ref(), Some(&written));
+        prop_assert!(!written.to_string().contains(char::is_control));
+        let table: toml::Table = text.parse().unwrap();
+        let kept = table["node-error"].as_str().unwrap();
+        if reason.len() <= MAX_NODE_ERROR_BYTES {
+            prop_assert!(kept == reason || reason.is_empty());
+        } else {
+            let start = kept.strip_suffix('…').unwrap();
+            prop_assert!(reason.starts_with(start) && kept.len() + 3 >= MAX_NODE_ERROR_BYTES);
         }
     }
 

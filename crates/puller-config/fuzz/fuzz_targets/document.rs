@@ -1,17 +1,25 @@
 //! Invariant: any bytes are a document whose literal names match themselves, or problems on lines
-//! that exist, in plain text; what the host may say, the guest's owner may say too.
+//! that exist, in plain text; what the host may say, the guest's owner may say too, but for why the
+//! node has no document, which a node says in exactly these words again.
 #![cfg_attr(fuzzing, no_main)]
 
 use puller_config::{Checked, Document, Match, Problems, RegistryHost, RegistryName};
 
 fuzzing::target!(|bytes: &[u8]| {
     let measured = check(bytes, Document::parse_measured(bytes));
-    let unmeasured = check(bytes, Document::parse(bytes));
-    assert!(measured || !unmeasured);
+    let Some(unmeasured) = check(bytes, Document::parse(bytes)) else {
+        return;
+    };
+    assert_eq!(measured.is_some(), unmeasured.node_error.is_none());
+    if let Some(reason) = unmeasured.node_error {
+        assert!(!reason.to_string().contains(char::is_control));
+        let again = Document::parse(reason.to_document().as_bytes()).expect("a document");
+        assert_eq!(again.document.node_error, Some(reason));
+    }
 });
 
-/// Whether the bytes are a document.
-fn check(bytes: &[u8], parsed: Result<Checked, Problems>) -> bool {
+/// The document, if the bytes are one.
+fn check(bytes: &[u8], parsed: Result<Checked, Problems>) -> Option<Document> {
     let checked = match parsed {
         Ok(checked) => checked,
         Err(problems) => {
@@ -21,7 +29,7 @@ fn check(bytes: &[u8], parsed: Result<Checked, Problems>) -> bool {
                 assert!(problem.line <= lines);
                 assert!(!problem.to_string().contains(char::is_control));
             }
-            return false;
+            return None;
         }
     };
     assert!(
@@ -45,5 +53,5 @@ fn check(bytes: &[u8], parsed: Result<Checked, Problems>) -> bool {
         }
     }
     assert!(!checked.document.redacted().is_empty());
-    true
+    Some(checked.document)
 }

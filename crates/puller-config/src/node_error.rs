@@ -1,0 +1,79 @@
+//! `node-error`: why the node has no document for a guest, in the place of one.
+
+use std::fmt;
+
+use foreign_text::shown;
+use serde::{Serialize, Serializer};
+use zeroize::Zeroizing;
+
+use crate::Rule;
+use crate::limits::MAX_NODE_ERROR_BYTES;
+use crate::problem::Findings;
+use crate::section::{Field, Section};
+
+/// The key, alone in its document.
+pub(crate) const KEY: &str = "node-error";
+
+/// What ends a reason that was cut.
+const ELLIPSIS: char = '…';
+
+/// The node's own words on why it has no document. Nobody vouches for them: they are shown as
+/// foreign words are, on one line.
+#[derive(Clone, PartialEq, Eq)]
+pub struct NodeError(String);
+
+impl NodeError {
+    /// A reason, cut to [`MAX_NODE_ERROR_BYTES`] where it is longer.
+    pub fn new(reason: &str) -> Self {
+        if reason.is_empty() {
+            return Self("it gives no reason".to_owned());
+        }
+        if reason.len() <= MAX_NODE_ERROR_BYTES {
+            return Self(reason.to_owned());
+        }
+        let end = reason.floor_char_boundary(MAX_NODE_ERROR_BYTES - ELLIPSIS.len_utf8());
+        Self(format!("{}{ELLIPSIS}", &reason[..end]))
+    }
+
+    /// The document that consists of it.
+    pub fn to_document(&self) -> String {
+        format!("{KEY} = {}\n", toml::Value::from(self.0.as_str()))
+    }
+
+    /// Reads the value and refuses everything beside it.
+    pub(crate) fn read(
+        field: Field<Option<Zeroizing<String>>>,
+        rest: Section<'_, '_>,
+        findings: &mut Findings,
+    ) -> Option<Self> {
+        for (_, other) in rest.into_fields() {
+            findings.problem(&other.place, Rule::BesideNodeError);
+        }
+        let Field { place, value } = field;
+        let rule = match value?.as_str() {
+            "" => Rule::EmptyNodeError,
+            reason if reason.len() > MAX_NODE_ERROR_BYTES => Rule::NodeErrorTooLong,
+            reason => return Some(Self(reason.to_owned())),
+        };
+        findings.problem(&place, rule);
+        None
+    }
+}
+
+impl fmt::Display for NodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        shown(&self.0).up_to(MAX_NODE_ERROR_BYTES).fmt(f)
+    }
+}
+
+impl fmt::Debug for NodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{self}\"")
+    }
+}
+
+impl Serialize for NodeError {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
