@@ -98,6 +98,9 @@ pub enum MergeError {
     /// The document itself is not valid.
     #[error("the document is not valid:\n{0}")]
     Document(Problems),
+    /// The document is a reason why the node has none, and refuses every pull.
+    #[error("the document is a \"node-error\", beside which nothing stands; remove that key first")]
+    NodeError,
     /// The document is valid but would not be with what was added.
     #[error("with what was offered the document would not be valid:\n{0}")]
     Result(Problems),
@@ -114,10 +117,11 @@ pub enum MergeError {
 ///
 /// # Errors
 ///
-/// [`MergeError::Document`] if `document` is not valid. The others mean that an offer has brought a
+/// [`MergeError::Document`] if `document` is not valid, [`MergeError::NodeError`] if something is
+/// offered to one that takes nothing. The others mean that an offer has brought a
 /// document to its limits, or a fault; the document without offers is as good as before.
 pub fn merge(document: &[u8], offers: &[Offer]) -> Result<Merged, MergeError> {
-    let checked = Document::parse(document).map_err(MergeError::Document)?;
+    let checked = read(document, offers.is_empty())?;
     let text = std::str::from_utf8(document).map_err(|_| MergeError::Edit)?;
     let mut plan = Plan::new(&checked.document.registries);
     for offer in offers {
@@ -139,6 +143,15 @@ pub fn merge(document: &[u8], offers: &[Offer]) -> Result<Merged, MergeError> {
     let text = editor.finish();
     let checked = Document::parse(&text).map_err(MergeError::Result)?;
     Ok(Merged::new(text, checked, decisions))
+}
+
+/// Reads a document that something is added to, unless there is nothing to add.
+pub(crate) fn read(document: &[u8], is_done: bool) -> Result<Checked, MergeError> {
+    let checked = Document::parse(document).map_err(MergeError::Document)?;
+    if checked.document.node_error.is_some() && !is_done {
+        return Err(MergeError::NodeError);
+    }
+    Ok(checked)
 }
 
 impl Merged {

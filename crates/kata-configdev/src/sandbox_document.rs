@@ -115,9 +115,13 @@ impl SandboxDocument {
         }
     }
 
-    /// Puts what the node's credential providers offer below the document.
+    /// Puts what the node's credential providers offer below the document. Nobody is asked where
+    /// the document refuses every pull.
     #[must_use]
     pub fn provide(mut self, settings: &Settings) -> Self {
+        if self.document.node_error.is_some() {
+            return self;
+        }
         let (merged, contribution) = providers::add(settings, &self.text);
         if let Some((text, document)) = merged {
             self.text = text;

@@ -253,6 +253,43 @@ fn pack_and_inspect_round_trip() {
 }
 
 #[test]
+fn a_reason_of_the_node_is_valid_and_told() {
+    let folder = Folder::new();
+    let config = folder.file("document.toml", "node-error = \"no such file\\u001b[2J\"\n");
+    let warning = format!(
+        "{config}:1: warning: node-error: makes the guest refuse every pull with this text as the \
+        reason\n"
+    );
+    let check = run(&["check", &config]);
+    check.succeeds();
+    check.prints(&[&warning]);
+    check.prints_last(": valid, 0 registries, 1 warning\n");
+    let image = folder.text("image");
+    let packed = run(&["pack", "--config", &config, "--output", &image]);
+    packed.ends(0);
+    packed.says(&[&warning]);
+    let shown = run(&["inspect", &image]);
+    shown.succeeds();
+    shown.prints(&["node-error = 'no such file\\u{1b}[2J'\n"]);
+    let report = run(&["inspect", "--json", &image]).json();
+    assert_eq!(
+        report["document"]["content"]["node-error"],
+        "no such file\\u{1b}[2J"
+    );
+    for extra in [
+        &[][..],
+        &["--measured", &folder.file("measured.toml", VALID)],
+    ] {
+        let explained = run(&[&["explain", "--config", &config, "basic.corp/app"], extra].concat());
+        explained.ends(65);
+        explained.prints(&[
+            "refused     the node has no configuration and nothing is pulled \
+            without it; the node says: no such file\\u{1b}[2J\n",
+        ]);
+    }
+}
+
+#[test]
 fn pack_refuses_what_check_refuses_and_writes_nothing() {
     let folder = Folder::new();
     let config = folder.file("document.toml", INVALID);

@@ -145,7 +145,8 @@ fn what_cannot_be_answered_is_an_error_without_secrets() {
         "\"image\"",
         &format!("\"serviceToken\":\"{token}\",\"image\""),
     );
-    let cases: [(&str, &str, &str); 10] = [
+    let reason = folder.file("reason.toml", "node-error = \"no such file\"\n");
+    let cases: [(&str, &str, &str); 11] = [
         (&good, "", "kubelet's question"),
         (&good, token, "kubelet's question"),
         (&good, &unknown, "kubelet's question"),
@@ -164,6 +165,8 @@ fn what_cannot_be_answered_is_an_error_without_secrets() {
         (&broken, &asked, "accept the document"),
         (&absent, &asked, "No such file"),
         (&shared, &asked, "mode 0666"),
+        // No account would mean an anonymous pull of the node's.
+        (&reason, &asked, "the node says: no such file"),
     ];
     for (document, question, words) in cases {
         let output = ask(&["--config", document], question.as_bytes());

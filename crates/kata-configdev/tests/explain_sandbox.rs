@@ -444,6 +444,29 @@ fn the_pod_chooses() {
 }
 
 #[test]
+fn where_the_node_has_no_document_nobody_is_asked() {
+    let node = Node::full();
+    node.folder
+        .file("document.toml", "node-error = \"no such file\"\n");
+    let says = "the node has no configuration and nothing is pulled without it; the node says: no \
+    such file";
+    let text = node.explain(&[]);
+    assert_eq!((text.code, text.stderr.as_str()), (65, ""));
+    assert_eq!(
+        text.stdout.split_once("providers ").unwrap().1,
+        format!("  not asked, because every pull is refused\nrefused     {says}\n")
+    );
+    let json = node.explain(&["--json"]);
+    json.ends(65);
+    assert_eq!(json.json()["registries"], json!([]));
+    assert_eq!(json.json()["refused"], says);
+    let image = node.explain(&["--json", "reg.example/app"]);
+    image.ends(65);
+    assert_eq!(image.json()["registries"], json!([]));
+    assert_eq!(image.json()["explanation"]["refused"], says);
+}
+
+#[test]
 fn providers_alone_make_a_document_unless_left_out() {
     let mut node = Node::full();
     node.document = None;

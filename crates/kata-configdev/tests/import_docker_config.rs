@@ -167,6 +167,10 @@ fn a_document_is_added_to_and_wins() {
     let refused = import(&["--into", &broken, &path], "");
     assert_eq!((refused.code, refused.stdout.as_str()), (65, ""));
     refused.says(&["line 2"]);
+    let reason = folder.file("reason.toml", "node-error = \"no such file\"\n");
+    let refused = import(&["--into", &reason, &path], "");
+    assert_eq!((refused.code, refused.stdout.as_str()), (65, ""));
+    refused.says(&["the document is a \"node-error\", beside which nothing stands"]);
 }
 
 /// Everything that fails, with the secrets everywhere in it: no output shows them.

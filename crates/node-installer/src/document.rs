@@ -7,7 +7,7 @@ use credential_sources::decryption_secret::{Imported, import, put_below};
 use credential_sources::docker_config::{Input, Widening, offers};
 use credential_sources::merge::{Merged, merge};
 use credential_sources::{Finding, Loss};
-use puller_config::{Document as Parsed, MAX_DOCUMENT_BYTES, Warning};
+use puller_config::{Document as Parsed, Effect, MAX_DOCUMENT_BYTES, Warning};
 
 use crate::decryption_keys;
 use crate::docker_config::{self, Fault, SecretContent};
@@ -42,6 +42,10 @@ pub(crate) fn make(name: &str, set: &Set, kept: bool) -> MadeDocument {
     // Also where the document itself is unusable: everything that has to be corrected is told at
     // once.
     let inputs = making.inputs();
+    let mut warnings_of_own = warnings.iter();
+    if warnings_of_own.any(|warning| warning.effect == Effect::RefusesEveryPull) {
+        return making.finish(own);
+    }
     let document = match (own, inputs) {
         (own, _) if set.docker_configs.is_empty() => own,
         (Document::Unusable, _) | (_, None) => Document::Unusable,

@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 use zeroize::Zeroizing;
 
 use super::Key;
-use crate::merge::MergeError;
+use crate::merge::{self, MergeError};
 use crate::{Finding, Loss};
 
 /// A document with keys in it.
@@ -43,7 +43,7 @@ impl fmt::Debug for WithKeys {
 ///
 /// As those of [`merge`](crate::merge()).
 pub fn put_below(document: &[u8], keys: &[Key]) -> Result<WithKeys, MergeError> {
-    let checked = Document::parse(document).map_err(MergeError::Document)?;
+    let checked = merge::read(document, keys.is_empty())?;
     let mut findings = Vec::new();
     let mut added: Vec<&str> = Vec::new();
     let own = &checked.document.decryption_keys;

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use puller_config::{DecryptionKey, Document, MAX_DECRYPTION_KEYS};
 
 use super::*;
+use crate::merge::MergeError;
 
 const PEM: &[u8] = include_bytes!("../../tests/data/decryption_keys/p256.pem");
 const DER: &[u8] = include_bytes!("../../tests/data/decryption_keys/p384.der");
@@ -462,6 +463,8 @@ fn a_document_that_is_full_or_broken_gets_no_keys() {
             .contains("line 1: decryption-keys.keys, item 1: neither"),
         "{error}"
     );
+    let error = put_below(b"node-error = 'no such file'", &keys).unwrap_err();
+    assert!(matches!(error, MergeError::NodeError), "{error}");
     let long = format!("#{}\n", "a".repeat(puller_config::MAX_DOCUMENT_BYTES - 10));
     let error = put_below(long.as_bytes(), &keys).unwrap_err();
     assert!(

@@ -335,6 +335,14 @@ fn a_document_that_is_not_valid_is_refused_without_its_values() {
     assert!(!format!("{error}{error:?}").contains("hunter2"));
 }
 
+#[test]
+fn nothing_is_added_where_the_node_has_no_document() {
+    let document = b"node-error = \"no such file\"\n";
+    let error = merge(document, &[offer("a.corp", "a", "A")]).unwrap_err();
+    assert!(matches!(error, MergeError::NodeError), "{error}");
+    assert_eq!(*merge(document, &[]).unwrap().text, document);
+}
+
 /// A token server trusted by its registry's `ca-certs` was offered credentials, and no token could
 /// be had any more.
 #[test]

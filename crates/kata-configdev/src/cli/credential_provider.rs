@@ -81,9 +81,15 @@ fn registries(arguments: &Arguments) -> Result<Registries, CommandError> {
     let Some(DocumentFile { path, text }) = choice::choose(&settings, None)? else {
         return Ok(Registries::default());
     };
-    let checked =
-        Document::parse(&text).map_err(|problems| SandboxError::Document { path, problems })?;
-    Ok(checked.document.registries)
+    let document = match Document::parse(&text) {
+        Ok(checked) => checked.document,
+        Err(problems) => return Err(SandboxError::Document { path, problems }.into()),
+    };
+    // An empty answer would make the kubelet pull anonymously.
+    match document.node_error {
+        Some(reason) => Err(CommandError::NodeError { path, reason }),
+        None => Ok(document.registries),
+    }
 }
 
 /// What the document says about the registry of `image`, for every image of that registry. Not to

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use credential_sources::secretgen::CombineError;
+use puller_config::NodeError;
 
 use crate::choice::ChoiceError;
 use crate::host_file::FileError;
@@ -40,6 +41,14 @@ pub enum CommandError {
     /// The kubelet's question is not understood; with the broken rule.
     #[error("understand the kubelet's question: {0}")]
     ProviderRequest(String),
+    /// The node's document is a reason why there is none.
+    #[error("answer from {}: the node says: {reason}", path.display())]
+    NodeError {
+        /// The document.
+        path: PathBuf,
+        /// The node's words.
+        reason: NodeError,
+    },
     /// The socket of a vhost-user device cannot be made.
     #[error("listen at {}: {source}", path.display())]
     Socket {
@@ -151,6 +160,7 @@ impl CommandError {
             Self::UpdateEmpty(_)
             | Self::ProviderListing(_)
             | Self::ProviderRequest(_)
+            | Self::NodeError { .. }
             | Self::Input(_)
             | Self::Manifest { .. }
             | Self::Combine(_)
@@ -179,6 +189,7 @@ impl CommandError {
             Self::ProviderRequest(_) => {
                 "write a CredentialProviderRequest to standard input, as the kubelet does"
             }
+            Self::NodeError { .. } => "put a document with registries in its place",
             Self::Socket { .. } => {
                 "give --socket a path in an existing directory at which nothing is yet"
             }

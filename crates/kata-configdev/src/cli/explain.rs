@@ -80,8 +80,8 @@ pub struct Arguments {
     #[arg(required_unless_present = "sandbox")]
     image: Option<String>,
     /// Print one JSON object. Of an image: key, rule, image, also_matching, credentials, roots and
-    /// so on. Of a sandbox: bundle, document, providers, findings, registries, and of an image
-    /// explanation.
+    /// so on. Of a sandbox: bundle, document, providers, findings, registries, refused, and of an
+    /// image explanation.
     #[arg(long)]
     json: bool,
 }
@@ -189,13 +189,8 @@ impl Report {
         }
     }
 
-    /// The exit code: whether a pull can work at all.
     fn code(&self) -> u8 {
-        if self.refused.is_some() {
-            exit::DATA
-        } else {
-            0
-        }
+        code(self.refused.as_ref())
     }
 
     fn first_line(&self) -> &str {
@@ -214,6 +209,11 @@ impl Report {
         rows.extend(self.refused.iter().map(|rule| ("refused", rule.clone())));
         rows
     }
+}
+
+/// The exit code: whether a pull can work at all.
+fn code(refused: Option<&String>) -> u8 {
+    refused.map_or(0, |_| exit::DATA)
 }
 
 /// Label and text of a line that people get.

@@ -144,6 +144,27 @@ fn the_document_always_wins() {
     assert_eq!(machine.read(DOCUMENT), own);
 }
 
+/// Whoever stops the pods of a node with a reason stops them, whatever the other secrets hold.
+#[test]
+fn a_reason_of_the_node_is_installed_alone() {
+    let mut machine = machine(&["docker", "broken"]);
+    machine.more += &format!("decryption-keys = [{:?}]\n", machine.path("keys"));
+    machine.mount_document(&document("a"));
+    machine.mount_other("docker", &[(KEY, &config(&[("b.corp", "yes")]))]);
+    machine.mount_other("keys", &[("keys", "kbs:///default/key/1")]);
+    assert_eq!(installed(&machine).0, Some(0));
+    let reason = "node-error = \"the registry moves\"\n";
+    machine.mount_document(reason);
+    let (code, log) = installed(&machine);
+    assert_eq!(code, Some(0), "{log}");
+    assert!(log.contains("refuse every pull"), "{log}");
+    assert_eq!(machine.read(DOCUMENT), reason);
+    machine.mount_other("broken", &[(KEY, "]")]);
+    let (code, log) = installed(&machine);
+    assert_eq!(code, Some(65), "{log}");
+    assert_eq!(machine.read(DOCUMENT), reason);
+}
+
 #[test]
 fn placeholders_are_valid_and_make_no_document() {
     let mut machine = machine(&["docker", "docker/missing"]);

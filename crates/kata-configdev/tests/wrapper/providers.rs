@@ -144,6 +144,23 @@ fn answers_go_below_the_document_and_nothing_is_said() {
     assert_eq!(document.registries.len(), 3);
 }
 
+#[test]
+fn nobody_is_asked_for_a_node_without_a_document() {
+    let mut plugins = Plugins::new();
+    let text = "node-error = \"no such file\"\n";
+    plugins.node.write("document.toml", text);
+    let asked = plugins.node.path("asked");
+    let first = format!("touch {}", asked.display());
+    plugins.add("one", &first, &answer("Registry", "*.corp", "one"));
+    let (document, stderr) = plugins.start();
+    assert_eq!(stderr, "");
+    assert_eq!(
+        document.node_error.map(|reason| reason.to_document()),
+        Some(text.to_owned())
+    );
+    assert!(!asked.exists());
+}
+
 /// A document allows plain HTTP for a registry and skips the check of another's certificate. A
 /// plugin's password joined both entries without a word, while `import` had warned of the same
 /// document. A third registry stood in the settings, and nobody said that no plugin is for it.

@@ -24,6 +24,9 @@ use crate::sandbox_document::{ChosenBy, SandboxDocument};
 use crate::sandbox_spec;
 use crate::settings::{CredentialProviders, Settings};
 
+/// What becomes of credential providers where the settings name some.
+const ASKED: &str = "asked";
+
 /// The answer, as `--json` prints it.
 #[derive(Serialize)]
 struct Answer<'a> {
@@ -36,6 +39,9 @@ struct Answer<'a> {
     /// What is not about one registry.
     findings: Vec<Item>,
     registries: Vec<Registry>,
+    /// Why every pull fails; of an image, its explanation says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     explanation: Option<Report>,
 }
@@ -81,7 +87,10 @@ pub fn run(
     } else {
         answer.print(out)?;
     }
-    Ok(answer.explanation.as_ref().map_or(0, Report::code))
+    Ok(match &answer.explanation {
+        Some(explanation) => explanation.code(),
+        None => super::code(answer.refused.as_ref()),
+    })
 }
 
 /// The node's settings with what the arguments say instead, and what that means for credential
@@ -99,7 +108,7 @@ fn settings(arguments: &Arguments) -> Result<(Settings, &'static str), CommandEr
     let providers = match (is_asked, arguments.no_providers) {
         (false, _) => "not in the settings",
         (true, true) => "left out",
-        (true, false) => "asked",
+        (true, false) => ASKED,
     };
     if arguments.no_providers {
         settings.credential_providers = CredentialProviders::default();
@@ -127,7 +136,9 @@ impl<'a> Answer<'a> {
             asked: &settings.credential_providers.registries,
         };
         let findings = &complete.contribution.findings;
+        let refused = complete.document.node_error.clone();
         let shown = match &image {
+            _ if refused.is_some() => Vec::new(),
             Some(image) => registries.of_host(&image.host).into_iter().collect(),
             None => registries.all(),
         };
@@ -138,6 +149,11 @@ impl<'a> Answer<'a> {
             is_present: true,
         };
         let settings = pull_route::Settings::new(PlacedDocument::default(), configuration);
+        let providers = match refused {
+            Some(_) if providers == ASKED => "not asked, because every pull is refused",
+            _ => providers,
+        };
+        let refused = refused.filter(|_| image.is_none());
         let explanation = image.map(|image| Report::of(&settings, image, &is_offered));
         let (chosen_by, why) = reason(chosen_by);
         Self {
@@ -151,6 +167,7 @@ impl<'a> Answer<'a> {
                 .map(Item::from)
                 .collect(),
             registries: shown,
+            refused: refused.map(|reason| pull_route::Error::NodeError(reason).to_string()),
             explanation,
         }
     }
@@ -174,6 +191,7 @@ impl<'a> Answer<'a> {
             providers,
             findings: Vec::new(),
             registries: Vec::new(),
+            refused: None,
             explanation: image.map(|image| Report::of(&settings, image, &|_| false)),
         }
     }
@@ -212,6 +230,7 @@ impl<'a> Answer<'a> {
         ];
         let findings = self.findings.iter();
         rows.extend(findings.map(|item| ("skipped", format!("{}: {}", item.source, item.text))));
+        rows.extend(self.refused.iter().map(|rule| ("refused", rule.clone())));
         rows
     }
 }
