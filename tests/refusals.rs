@@ -24,9 +24,10 @@ fn flip(path: &Path) -> Result<()> {
     Ok(blob.write_all_at(&[byte[0] ^ 1], middle)?)
 }
 
-/// Four pulls in one guest: a wrong password, a wrong authority, a flipped byte, no digest.
+/// Five pulls in one guest: a node without a document, a wrong password, a wrong authority, a
+/// flipped byte, no digest.
 #[test]
-fn what_the_registry_or_the_reference_gets_wrong() -> Result<()> {
+fn what_the_node_the_registry_or_the_reference_gets_wrong() -> Result<()> {
     let site = site()?;
     let scratch = site.scratch();
     let wrong = "not-the-password";
@@ -54,9 +55,13 @@ fn what_the_registry_or_the_reference_gets_wrong() -> Result<()> {
     );
 
     let tagged = format!("{}:1", site.repository());
+    let reason = r#"node-error = "imagepuller.toml: no such file: put it there\u001b""#;
+    let refused = Site::document_with(wrong, site.authority.certificate());
     let report = run(&Scenario {
-        document: Some(Site::document_with(wrong, site.authority.certificate())),
+        document: Some(reason.to_owned()),
+        image: unproven_image.clone(),
         files: further_pulls(&[
+            (Some(&refused), &site.image()),
             (Some(&other), &unproven_image),
             (Some(&site.document()), &damaged_image),
             (None, &tagged),
@@ -64,21 +69,31 @@ fn what_the_registry_or_the_reference_gets_wrong() -> Result<()> {
         ..site.scenario()
     })?;
 
-    assert_tells(&refusal(&report)?, &["registry.corp", "401", "password"]);
-    assert!(!report.console.contains(wrong) && !report.console.contains(&Site::auth(wrong)));
+    let says = "the node says: imagepuller.toml: no such file: put it there\\u{1b}";
+    assert_tells(&refusal(&report)?, &["nothing is pulled", says]);
+    assert_untouched_policy(&report);
     let error = nth_refusal(&report, "1")?;
+    assert_tells(&error, &["registry.corp", "401", "password"]);
+    assert!(!report.console.contains(wrong) && !report.console.contains(&Site::auth(wrong)));
+    let error = nth_refusal(&report, "2")?;
     assert_tells(&error, &["registry.corp", "certificate", "ca-certs"]);
     assert_eq!(
         unproven.requests(),
         0,
-        "a server that cannot prove its name is asked for nothing"
+        "neither without a document nor where a server cannot prove its name is anything asked"
     );
-    let error = nth_refusal(&report, "2")?;
-    assert_tells(&error, &["team/damaged", layer.as_str()]);
     let error = nth_refusal(&report, "3")?;
+    assert_tells(&error, &["team/damaged", layer.as_str()]);
+    let error = nth_refusal(&report, "4")?;
     assert_tells(&error, &["team/app:1", "digest", "@sha256:"]);
     assert_no_secret(&site, &report.console);
     Ok(())
+}
+
+/// Measured configuration does not suffer from what is wrong with the other.
+fn assert_untouched_policy(report: &Report) {
+    let rule = "AllowRequestsFailingPolicy := true";
+    assert!(report.values("policy").any(|line| line.contains(rule)));
 }
 
 /// The policy that denies everything is in place and says why.
@@ -183,9 +198,7 @@ fn no_configuration_disk_and_two_of_them() -> Result<()> {
         assert_tells(&refusal(&report)?, words);
         let has_document = |line: &str| line.ends_with("/imagepuller.toml");
         assert!(!report.values("config").any(has_document));
-        // Measured configuration does not suffer from it.
-        let rule = "AllowRequestsFailingPolicy := true";
-        assert!(report.values("policy").any(|line| line.contains(rule)));
+        assert_untouched_policy(&report);
         Ok(())
     })
 }

@@ -1,11 +1,11 @@
 //! Rotated credentials reach a running guest: a token ends, the host rewrites the disk, the guest
-//! reads it again.
+//! reads it again. Before it has a new token, the host says why it has none.
 
 use std::cell::RefCell;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use end_to_end::{assert_tells, site};
 use vm_harness::site::REGISTRY_NAME;
 use vm_harness::{Guest, Program, Scenario, Scratch, Site, TokenSigner, despite_crash};
@@ -37,12 +37,18 @@ pull
 mark first "exit $?"
 mark unchanged "$(initdata-processor refresh imagepuller)"
 until ! pull || [ $number -ge 300 ]; do usleep 500000; done
+# The host sees these lines, and only then updates the disk.
+refreshed() {
+    tries=0
+    until [ "$(initdata-processor refresh imagepuller 2>/tmp/log)" = replaced ] || [ $tries -ge 300 ]; do
+        tries=$((tries + 1)); usleep 200000
+    done
+}
 mark expired "$(cat /tmp/error)"
-# The host sees this line, and only then updates the disk.
-tries=0
-until [ "$(initdata-processor refresh imagepuller 2>/tmp/log)" = replaced ] || [ $tries -ge 300 ]; do
-    tries=$((tries + 1)); usleep 200000
-done
+refreshed
+pull
+mark stopped "$(cat /tmp/error)"
+refreshed
 while read -r line; do mark refresh "$line"; done </tmp/log
 pull
 mark second "exit $?"
@@ -95,8 +101,8 @@ fn rotated(site: &Site, lifetime: Duration) -> Result<bool> {
         job: Some(JOB.to_owned()),
         ..site.scenario()
     };
-    let update = || -> Result<()> {
-        let file = scratch.write("rotated.toml", document(&tokens[1]))?;
+    let update = |document: String| -> Result<()> {
+        let file = scratch.write("rotated.toml", document)?;
         let output = Command::new(Program::KataConfigdev.path()?)
             .args(["update", "--sandbox-id", &scenario.id, "--json", "--config"])
             .arg(file)
@@ -110,19 +116,30 @@ fn rotated(site: &Site, lifetime: Duration) -> Result<bool> {
         assert!(tokens.iter().all(|token| !told.contains(token)));
         Ok(())
     };
-    let updated = RefCell::new(None);
+    let updates = RefCell::new(Vec::new());
     let report = Guest::boot(&scenario)?.finish(|console| {
-        if console.contains(" expired ") && updated.borrow().is_none() {
-            *updated.borrow_mut() = Some(update());
+        let mut updates = updates.borrow_mut();
+        match updates.len() {
+            0 if console.contains(" expired ") => {
+                updates.push(update("node-error = 'no token yet'".to_owned()));
+            }
+            1 if console.contains(" stopped ") => updates.push(update(document(&tokens[1]))),
+            _ => (),
         }
     })?;
-    updated.into_inner().context("the token never ended")??;
+    let updates: Vec<()> = updates.into_inner().into_iter().collect::<Result<_>>()?;
+    ensure!(updates.len() == 2, "the token never ended");
     let expired = report.value("expired").unwrap_or_default();
     assert_tells(expired, &["401", REGISTRY_NAME]);
     if report.value("first") != Some("exit 0") {
         return Ok(false);
     }
     assert_eq!(report.value("unchanged"), Some("unchanged"));
+    let stopped = report.value("stopped").unwrap_or_default();
+    assert_tells(
+        stopped,
+        &["nothing is pulled", "the node says: no token yet"],
+    );
     let log: Vec<_> = report.values("refresh").collect();
     assert_tells(&log.join(" "), &["insecure-cfg/imagepuller.toml replaced"]);
     assert_eq!(report.value("second"), Some("exit 0"), "{}", report.console);

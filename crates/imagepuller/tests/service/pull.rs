@@ -155,6 +155,15 @@ fn privileged_what_is_wrong_is_said_and_nothing_is_mounted() {
     puller.configure("[registries.\"localhost\"]\npasword = \"correct horse\"\n");
     puller.refuse(&image, 65, &["is not valid", "line 2", "pasword"]);
 
+    // A key of a later version: whatever it says, the pull must not go without it.
+    let later = format!("made-up-key = \"x\"\n{}", site.document("localhost"));
+    puller.configure(&later);
+    puller.refuse(&image, 65, &["is not valid", "line 1: made-up-key"]);
+
+    puller.configure("node-error = \"no such file\\u001b\\n\"\n");
+    let says = "nothing is pulled without it; the node says: no such file\\u{1b}\\n";
+    puller.refuse(&image, 65, &["the node has no configuration", says]);
+
     // Corrected without a restart.
     puller.configure(&site.document("localhost"));
     let missing = format!("{host}/team/app@sha256:{}", "0".repeat(64));
