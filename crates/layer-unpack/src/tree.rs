@@ -11,8 +11,9 @@ use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
+use linux_sys::rooted::open_scoped;
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, ResolveFlags, XattrFlags, fchmod, fsetxattr, mkdirat, openat2,
+    AtFlags, FileType, Mode, OFlags, ResolveFlags, XattrFlags, fchmod, fsetxattr, mkdirat,
     readlink, statat, unlinkat,
 };
 use rustix::io::Errno;
@@ -38,9 +39,6 @@ const MAX_IMPLIED_BYTES: usize = 16 << 20;
 
 /// Overlayfs's mark of a directory that hides those of its name below.
 pub const OPAQUE_XATTR: &str = "trusted.overlay.opaque";
-
-/// How often the kernel may ask to repeat a lookup with `..` that a rename elsewhere raced with.
-const MAX_LOOKUPS: usize = 256;
 
 /// The path of an entry, clean: relative, without empty, `.` and `..` components.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -298,16 +296,10 @@ impl Tree {
 
     /// Opens a directory that is there.
     pub fn open(&self, path: &[u8]) -> io::Result<OwnedFd> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_XDEV;
         let path = if path.is_empty() { b"." } else { path };
-        for _ in 0..MAX_LOOKUPS {
-            match openat2(&self.root, path, flags, Mode::empty(), resolve) {
-                Err(Errno::AGAIN | Errno::INTR) => {}
-                opened => return Ok(opened?),
-            }
-        }
-        Err(io::ErrorKind::ResourceBusy.into())
+        open_scoped(&self.root, path, flags, resolve)
     }
 
     /// Removes what has a name, a whole directory too, and follows nothing. It ends early when the

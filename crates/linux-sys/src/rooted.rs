@@ -6,6 +6,35 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat2};
+use rustix::io::Errno;
+use rustix::path::Arg;
+
+/// How often a lookup is repeated.
+const MAX_LOOKUPS: usize = 256;
+
+/// Opens `path` below `directory` by `openat2(2)`. `O_CLOEXEC` is always added.
+///
+/// The kernel gives up a lookup with `..`, also in a link, while anything on the machine is renamed
+/// (`EAGAIN`), and leaves it to the caller to try again; this does, up to 256 times.
+///
+/// # Errors
+///
+/// Those of `openat2(2)`.
+pub fn open_scoped(
+    directory: impl AsFd,
+    path: impl Arg + Copy,
+    flags: OFlags,
+    resolve: ResolveFlags,
+) -> io::Result<OwnedFd> {
+    let (directory, flags) = (directory.as_fd(), flags | OFlags::CLOEXEC);
+    for _ in 0..MAX_LOOKUPS {
+        match openat2(directory, path, flags, Mode::empty(), resolve) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            opened => return Ok(opened?),
+        }
+    }
+    Err(io::ErrorKind::ResourceBusy.into())
+}
 
 /// A directory held open, below which untrusted relative paths may be opened.
 ///
@@ -43,14 +72,10 @@ impl Root {
     /// `EXDEV` where the path is absolute or leads out of the root, `ELOOP` where it meets a
     /// symbolic link, and those of `openat2(2)`.
     pub fn open_file(&self, path: impl AsRef<Path>, flags: OFlags) -> io::Result<File> {
-        let file = openat2(
-            &self.directory,
-            path.as_ref(),
-            flags | OFlags::CLOEXEC | OFlags::NOCTTY,
-            Mode::empty(),
-            ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS,
-        )?;
-        Ok(File::from(file))
+        let resolve =
+            ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        let flags = flags | OFlags::NOCTTY;
+        open_scoped(&self.directory, path.as_ref(), flags, resolve).map(File::from)
     }
 }
 
@@ -64,8 +89,7 @@ impl AsFd for Root {
 mod tests {
     use std::io::Read;
     use std::os::unix::fs::symlink;
-
-    use rustix::io::Errno;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
 
@@ -102,6 +126,33 @@ mod tests {
             let error = root.open_file(path, OFlags::RDONLY).unwrap_err();
             assert_eq!(error.raw_os_error(), Some(errno.raw_os_error()), "{path}");
         }
+    }
+
+    /// The kernel does not care where the renames are.
+    #[test]
+    fn renames_elsewhere_do_not_fail_a_lookup() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("sub")).unwrap();
+        std::fs::write(dir.path().join("sub/file"), "").unwrap();
+        let root = Root::open(dir.path()).unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        let names = ["one", "other"].map(|name| elsewhere.path().join(name));
+        std::fs::write(&names[0], "").unwrap();
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    std::fs::rename(&names[0], &names[1]).unwrap();
+                    std::fs::rename(&names[1], &names[0]).unwrap();
+                }
+            });
+            let path = "sub/../".repeat(3) + "sub/file";
+            let failed: Vec<_> = (0..5000)
+                .filter_map(|_| root.open_file(&path, OFlags::RDONLY).err())
+                .collect();
+            done.store(true, Ordering::Relaxed);
+            assert!(failed.is_empty(), "{} times: {:?}", failed.len(), failed[0]);
+        });
     }
 
     #[test]

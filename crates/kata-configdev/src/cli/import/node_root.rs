@@ -6,7 +6,8 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use foreign_text::bounded::read_file;
-use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, open, openat2};
+use linux_sys::rooted::open_scoped;
+use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, open};
 use zeroize::Zeroizing;
 
 use crate::cli::CommandError;
@@ -88,15 +89,9 @@ impl NodeRoot {
         } else {
             path
         };
-        let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
+        let flags = flags | OFlags::NOCTTY;
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-        Ok(openat2(
-            &self.directory,
-            path,
-            flags,
-            Mode::empty(),
-            resolve,
-        )?)
+        Ok(open_scoped(&self.directory, path, flags, resolve)?)
     }
 }
 
