@@ -20,6 +20,7 @@
 //!   a file is opened.
 //! - [`providers`]: what the kubelet's credential providers add to it. [`sandbox_document`]:
 //!   the result, packed. [`disk`]: QEMU's arguments for it. [`wrapper`]: all of it in sequence.
+//! - [`refusal`]: what becomes of a sandbox that must not start.
 //!
 //! For runtimes:
 //! - [`attach`]: the disk by any [`transport`]. [`sandbox_id`]: its name in paths.
@@ -51,6 +52,7 @@ pub mod option_list;
 pub mod panic_message;
 pub mod providers;
 pub mod purpose;
+pub mod refusal;
 pub mod sandbox_document;
 pub mod sandbox_id;
 pub mod sandbox_spec;

@@ -18,6 +18,7 @@ pub use error::SettingsError;
 pub use qemu::Qemu;
 
 use crate::capacity::Capacity;
+use crate::refusal::Refuse;
 use crate::sandbox_spec::WithoutSpec;
 use crate::transport::Transport;
 
@@ -57,6 +58,11 @@ pub struct Settings {
     pub run_root: PathBuf,
     /// Which of the kubelet's credential providers are asked, and for what.
     pub credential_providers: CredentialProviders,
+    /// How a sandbox that must not start is refused.
+    pub refuse: Refuse,
+    /// The guests of this node pull their images themselves, so that somebody reads a refusal that
+    /// stands on a disk.
+    pub guest_pull: bool,
 }
 
 impl Default for Settings {
@@ -70,6 +76,8 @@ impl Default for Settings {
             capacity: None,
             run_root: DEFAULT_RUN_ROOT.into(),
             credential_providers: CredentialProviders::default(),
+            refuse: Refuse::default(),
+            guest_pull: false,
         }
     }
 }

@@ -20,7 +20,8 @@ fn node() -> Folder {
             folder.path("host/*/document.toml")
         ),
     );
-    folder.file("config.d/50-node.toml", "qemu.microvm = \"/opt/small\"\n");
+    let drop_in = "qemu.microvm = \"/opt/small\"\nguest-pull = true\n";
+    folder.file("config.d/50-node.toml", drop_in);
     folder.file(
         "host/a/document.toml",
         "[registries.\"a.corp\"]\npassword = \"hunter2-password\"\nusername = \"x\"\n",
@@ -46,7 +47,9 @@ fn values_come_with_their_origin() {
              without-spec = \"node\" # built in\n\
              transport = \"file\" # {settings}:3\n\
              # capacity: what the transport has by itself\n\
-             run-root = \"/run\" # built in\n\n\
+             run-root = \"/run\" # built in\n\
+             refuse = \"auto\" # built in\n\
+             guest-pull = true # {drop_in}:2\n\n\
              [qemu]\n\
              default = \"/opt/qemu\" # {settings}:1\n\
              microvm = \"/opt/small\" # {drop_in}:1\n\n\
@@ -69,6 +72,8 @@ fn values_come_with_their_origin() {
             "annotation-allow",
             "run-root",
             "without-spec",
+            "refuse",
+            "guest-pull",
         ];
         let values = names.map(|name| report[name]["value"].clone());
         let qemu = ["default", "microvm"].map(|name| report["qemu"][name]["value"].clone());

@@ -125,6 +125,8 @@ fn report(effective: &Effective, file: Option<&Path>, plugins: Option<&[String]>
         "transport": value("transport", json!(settings.transport)),
         "capacity": value("capacity", json!(settings.capacity)),
         "run-root": value("run-root", json!(settings.run_root)),
+        "refuse": value("refuse", json!(settings.refuse)),
+        "guest-pull": value("guest-pull", json!(settings.guest_pull)),
         "credential-providers": {
             "config": of_providers("config", json!(providers.config)),
             "bin-dir": of_providers("bin-dir", json!(providers.bin_dir)),
@@ -188,6 +190,8 @@ fn print(
         None => text.comment("capacity: what the transport has by itself")?,
     }
     text.line("run-root", &settings.run_root)?;
+    text.line("refuse", &settings.refuse)?;
+    text.line("guest-pull", &settings.guest_pull)?;
     text.begin("qemu")?;
     for (machine, path) in binaries(settings) {
         text.line(machine, path)?;

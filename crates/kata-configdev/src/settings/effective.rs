@@ -104,6 +104,8 @@ impl Effective {
         let capacity = layer.capacity.map(AtLine::some);
         values.put("capacity", capacity, &mut settings.capacity);
         values.put("run-root", layer.run_root, &mut settings.run_root);
+        values.put("refuse", layer.refuse, &mut settings.refuse);
+        values.put("guest-pull", layer.guest_pull, &mut settings.guest_pull);
         let (found, providers) = (
             layer.credential_providers,
             &mut settings.credential_providers,
@@ -191,6 +193,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
+    use crate::refusal::Refuse;
     use crate::sandbox_spec::WithoutSpec;
     use crate::transport::Transport;
 
@@ -229,7 +232,8 @@ mod tests {
     fn all_keys_and_their_defaults() {
         let all = "qemu = \"/opt/kata/bin/qemu\"\ndocument = \"/etc/d.toml\"\n\
                    annotation-allow = [\"/etc/a\", \"/etc/b/\"]\ntransport = \"file\"\n\
-                   capacity = \"64K\"\nrun-root = \"/x\"\nwithout-spec = \"none\"\n";
+                   capacity = \"64K\"\nrun-root = \"/x\"\nwithout-spec = \"none\"\n\
+                   refuse = \"disk\"\nguest-pull = true\n";
         assert_eq!(
             load(&node(all, &[])).unwrap().settings,
             Settings {
@@ -240,6 +244,8 @@ mod tests {
                 capacity: "65536".parse().ok(),
                 run_root: "/x".into(),
                 without_spec: Some(WithoutSpec::None),
+                refuse: Refuse::Disk,
+                guest_pull: true,
                 ..Settings::default()
             }
         );

@@ -14,6 +14,7 @@ use super::credential_providers::{ProvidersLayer, RawProviders};
 use crate::capacity::Capacity;
 use crate::disk::Device;
 use crate::document_pattern;
+use crate::refusal::Refuse;
 use crate::sandbox_spec::WithoutSpec;
 use crate::transport::Transport;
 
@@ -28,6 +29,8 @@ pub struct Layer {
     pub capacity: Option<AtLine<Capacity>>,
     pub run_root: Option<AtLine<PathBuf>>,
     pub credential_providers: ProvidersLayer,
+    pub refuse: Option<AtLine<Refuse>>,
+    pub guest_pull: Option<AtLine<bool>>,
 }
 
 /// `qemu` as one file has it.
@@ -51,6 +54,8 @@ struct RawLayer {
     capacity: Option<Spanned<Capacity>>,
     run_root: Option<Spanned<PathBuf>>,
     credential_providers: Option<RawProviders>,
+    refuse: Option<Spanned<Refuse>>,
+    guest_pull: Option<Spanned<bool>>,
 }
 
 enum RawQemu {
@@ -130,6 +135,8 @@ impl Layer {
                 .map(|path| lines.at(path).plain("run-root"))
                 .transpose()?,
             credential_providers: ProvidersLayer::check(raw.credential_providers, lines)?,
+            refuse: raw.refuse.map(|refuse| lines.at(refuse)),
+            guest_pull: raw.guest_pull.map(|pull| lines.at(pull)),
         })
     }
 }
@@ -167,7 +174,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_refused_with_their_line() {
-        let cases: [(&[u8], usize, &str); 24] = [
+        let cases: [(&[u8], usize, &str); 26] = [
             (b"\ndocumnet = \"/x\"\n", 2, "unknown field `documnet`"),
             (b"annotation_allow = []\n", 1, "unknown field"),
             (b"# x\nqemu = 7\n", 2, "expected a path or a table of paths"),
@@ -206,6 +213,8 @@ mod tests {
             (b"without-spec = \"\"\n", 1, "unknown variant ``"),
             (b"transport = \"usb\"\n", 1, "unknown variant `usb`"),
             (b"transport = \"Memory\"\n", 1, "unknown variant"),
+            (b"\nrefuse = \"loud\"\n", 2, "unknown variant `loud`"),
+            (b"guest-pull = \"yes\"\n", 1, "expected a boolean"),
             (
                 b"\ncapacity = \"64k\"\n",
                 2,
