@@ -3,7 +3,8 @@
 //!
 //! The programs take turns, so that whatever else the machine does meets all of them. `hack/bench`
 //! runs this with the wrapper as it is shipped. Times are wall clock from `spawn` to the end, and
-//! user plus system time of the child.
+//! user plus system time of the child. Last, the time from a start to the answer that refuses the
+//! sandbox on the monitor; the goal is 50 ms.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark")]
 
@@ -16,8 +17,12 @@ use nix::sys::resource::{UsageWho, getrusage};
 #[path = "../tests/wrapper/node.rs"]
 #[allow(dead_code, reason = "shared with the tests")]
 mod node;
+#[path = "../tests/wrapper/shims.rs"]
+#[allow(dead_code, reason = "shared with the tests")]
+mod shims;
 
 use node::Node;
+use shims::{GoShim, Heard, PATIENCE};
 
 /// How often every program runs unless the environment's `BENCH_ROUNDS` says otherwise.
 const ROUNDS: usize = 1000;
@@ -101,6 +106,15 @@ fn document(bytes: usize) -> String {
     text
 }
 
+/// Milliseconds from the start of `wrapper` to its answer, whose document is not valid.
+fn refusal(node: &Node, wrapper: Command) -> f64 {
+    let mut shim = GoShim::start(node, wrapper);
+    assert!(matches!(shim.waits(PATIENCE), Heard::Error(_)));
+    let answered = shim.started.elapsed().as_secs_f64() * 1e3;
+    shim.ends();
+    answered
+}
+
 fn main() {
     let rounds = std::env::var("BENCH_ROUNDS").map_or(ROUNDS, |rounds| rounds.parse().unwrap());
     let nodes =
@@ -134,10 +148,16 @@ fn main() {
     for (name, node) in &nodes {
         contestants.push(Contestant::new(name, wrapper(node)));
     }
+    let refused = Node::new(NOTHING);
+    refused.write("document.toml", "no-such-key = 1\n");
+    let mut answers = Vec::new();
     for _ in 0..rounds {
         for contestant in &mut contestants {
             contestant.run();
         }
+        let mut command = wrapper(&refused);
+        command.args(["-name", "sandbox-0123", "-machine", "q35"]);
+        answers.push(refusal(&refused, command));
     }
 
     println!("medians of {rounds} runs, in turns; ms");
@@ -159,4 +179,8 @@ fn main() {
             cpu - direct_cpu
         );
     }
+    println!(
+        "refusal: answered on the monitor after {:.3}",
+        median(&mut answers)
+    );
 }

@@ -1,6 +1,7 @@
 //! What a command line for QEMU says about the sandbox it starts.
 
 use std::ffi::{OsStr, OsString};
+use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -9,6 +10,9 @@ use crate::option_list::value_of;
 /// Kata's runtimes name every VM `sandbox-` and the sandbox's id; a call without such a name asks
 /// QEMU about itself.
 const NAME_PREFIX: &[u8] = b"sandbox-";
+
+/// What Kata's Rust runtime calls the guest's memory: this, or this and `-share`.
+const WHOLE_MEMORY: &[u8] = b"entire-guest-memory";
 
 /// QEMU's options that take no value (7.2 to 11); every other option's value is the argument behind
 /// it.
@@ -65,6 +69,13 @@ pub struct Invocation {
     pub shared_memory: Option<PathBuf>,
     /// `-netdev` is present.
     pub network: bool,
+    /// The inherited socket that the runtime waits on: the number in the first `-qmp unix:fd=N`. A
+    /// monitor with a path is for people.
+    pub monitor: Option<RawFd>,
+    /// Kata's Rust runtime asks: its `-machine` always names the guest's memory in the same way,
+    /// and there is no `-pidfile`. Devices, fd sets and numbers of descriptors do not count,
+    /// because they depend on what is configured.
+    pub rust_runtime: bool,
 }
 
 impl Invocation {
@@ -87,6 +98,7 @@ impl Invocation {
             let Some(value) = rest.next() else { break };
             invocation.take(option, value.as_bytes());
         }
+        invocation.rust_runtime &= invocation.pidfile.is_none();
         invocation
     }
 
@@ -106,7 +118,10 @@ impl Invocation {
                 if let Some(machine) = value_of(value, "type", "type") {
                     self.machine = Some(String::from_utf8_lossy(&machine).into_owned());
                 }
+                self.rust_runtime |= value_of(value, "type", "memory-backend")
+                    .is_some_and(|name| name.starts_with(WHOLE_MEMORY));
             }
+            b"qmp" if self.monitor.is_none() => self.monitor = inherited(value),
             b"incoming" => self.incoming = true,
             b"pidfile" => self.pidfile = Some(path(value)),
             b"object" => {
@@ -125,6 +140,12 @@ impl Invocation {
 
 fn path(bytes: &[u8]) -> PathBuf {
     OsStr::from_bytes(bytes).into()
+}
+
+/// The number in `unix:fd=NUMBER,...`.
+fn inherited(monitor: &[u8]) -> Option<RawFd> {
+    let number = value_of(monitor.strip_prefix(b"unix:")?, "path", "fd")?;
+    str::from_utf8(&number).ok()?.parse().ok()
 }
 
 /// The option's name where `argument` is one: QEMU accepts one dash or two.
@@ -188,6 +209,24 @@ mod tests {
         }
         assert!(read(&["-no-reboot", "-incoming", "defer"]).incoming);
         assert!(read(&["--incoming", "tcp:0:1"]).incoming);
+    }
+
+    #[test]
+    fn the_monitor_is_the_first_inherited_one() {
+        let path = "unix:path=/extra.sock,server=on";
+        let cases: [(&[&str], Option<RawFd>); 8] = [
+            (&["-qmp", "unix:fd=3,server=on,wait=off"], Some(3)),
+            (&["--qmp", "unix:server=on,fd=13"], Some(13)),
+            (&["-qmp", path, "-qmp", "unix:fd=4"], Some(4)),
+            (&["-qmp", "unix:fd=3", "-qmp", "unix:fd=4"], Some(3)),
+            (&["-append", "-qmp", "unix:fd=4"], None),
+            (&["-qmp", path], None),
+            (&["-qmp", "unix:fd=three"], None),
+            (&["-qmp", "tcp:fd=3"], None),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(read(line).monitor, expected, "{line:?}");
+        }
     }
 
     #[test]

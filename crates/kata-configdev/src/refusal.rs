@@ -1,6 +1,19 @@
 //! What becomes of a sandbox that must not start.
+//!
+//! - [`Refusal`]: the line for its owner. [`Refuse`]: the way that the line takes.
+//! - [`monitor`], with [`command`]: an error in QEMU's place.
 
+pub mod command;
+pub mod monitor;
+
+use std::io::{self, Write};
+
+use foreign_text::one_line;
 use serde::{Deserialize, Serialize};
+
+use crate::invocation::Invocation;
+use crate::wrapper::NAME;
+use crate::{SandboxError, exit};
 
 /// How the sandbox's owner gets to know that it was refused, and why. The line on standard error
 /// and the exit code are the same each time.
@@ -16,4 +29,57 @@ pub enum Refuse {
     Disk,
     /// Not at all: the wrapper ends.
     Exit,
+}
+
+impl Refuse {
+    /// What is left where no VM can start.
+    ///
+    /// Kata's Rust runtime takes an answer on the monitor for a QEMU that is not ready, and asks on
+    /// until its own time is up. Every other runtime is answered, also one that nobody knows.
+    #[must_use]
+    pub const fn without_disk(self, invocation: &Invocation) -> Self {
+        match self {
+            Self::Auto | Self::Disk if invocation.rust_runtime => Self::Exit,
+            Self::Auto | Self::Disk => Self::Monitor,
+            Self::Monitor | Self::Exit => self,
+        }
+    }
+}
+
+/// A sandbox that must not start.
+#[derive(Debug)]
+pub struct Refusal {
+    /// What stands on standard error and is shown to the sandbox's owner: one line in plain
+    /// characters, without a secret.
+    pub line: String,
+    /// How the wrapper ends, one of [`exit`].
+    pub exit_code: u8,
+}
+
+impl Refusal {
+    /// Writes why `invocation` starts no sandbox to standard error.
+    #[must_use]
+    pub fn told(error: &SandboxError, invocation: &Invocation) -> Self {
+        let sandbox = invocation.sandbox.as_ref();
+        let sandbox = sandbox.map(|id| format!("sandbox {id}: "));
+        let line = format!(
+            "{NAME}: {}failed to {error}: {}",
+            sandbox.unwrap_or_default(),
+            error.remedy()
+        );
+        let line = one_line(&line).to_string();
+        // Without a standard error the exit code is all that can be said.
+        let _ = writeln!(io::stderr(), "{line}");
+        let exit_code = error.exit_code();
+        Self { line, exit_code }
+    }
+
+    /// A bug, which has said this already.
+    #[must_use]
+    pub fn of_panic(said: &str) -> Self {
+        Self {
+            line: one_line(said).to_string(),
+            exit_code: exit::INTERNAL,
+        }
+    }
 }

@@ -14,12 +14,13 @@ use foreign_text::one_line;
 use crate::disk::{Device, Disk};
 use crate::invocation::Invocation;
 use crate::purpose::Purpose;
+use crate::refusal::{Refusal, Refuse, monitor};
 use crate::sandbox_document::{ChosenBy, SandboxDocument};
 use crate::sandbox_id::SandboxId;
 use crate::sandbox_spec::WithoutSpec;
 use crate::settings::Settings;
 use crate::transport::Transport;
-use crate::{SandboxError, sandbox_spec, shared_image};
+use crate::{SandboxError, panic_message, sandbox_spec, shared_image};
 
 /// The program's name in its messages.
 pub const NAME: &str = "kata-configdev-qemu";
@@ -32,9 +33,10 @@ const TEMPLATE: &str = "this VM is a template and gets no configuration disk: no
 /// gets one.
 ///
 /// Returns only where that fails: then one line stands on standard error, which Kata's runtimes
-/// log, and the exit code is one of [`crate::exit`]. In the good case nothing is printed, because
-/// they log every line. A credential provider that does not work, and a template that gets no
-/// disk, are a warning each, and QEMU starts all the same.
+/// log, the runtime that waits has been answered as the settings' [`Refuse`] says, and the exit
+/// code is one of [`crate::exit`]. In the good case nothing is printed, because they log every
+/// line. A credential provider that does not work, and a template that gets no disk, are a warning
+/// each, and QEMU starts all the same.
 ///
 /// What QEMU inherits is what this process inherited: process id, environment, directory, blocked
 /// and ignored signals, and every descriptor with its flags; files opened here are close-on-exec.
@@ -44,22 +46,28 @@ const TEMPLATE: &str = "this VM is a template and gets no configuration disk: no
 #[must_use]
 pub fn run(arguments: &[OsString]) -> ExitCode {
     let invocation = Invocation::read(arguments);
-    let Err(error) = become_qemu(arguments, &invocation);
-    let sandbox = invocation
-        .sandbox
-        .map(|id| format!("sandbox {id}: "))
-        .unwrap_or_default();
-    let line = format!("{NAME}: {sandbox}failed to {error}: {}", error.remedy());
-    // Without a standard error the exit code is all that can be said.
-    let _ = writeln!(std::io::stderr(), "{}", one_line(&line));
-    ExitCode::from(error.exit_code())
+    let mut settings = Settings::default();
+    let refusal = match panic_message::catch(|| become_qemu(arguments, &invocation, &mut settings))
+    {
+        Ok(Err(error)) => Refusal::told(&error, &invocation),
+        Err(said) => Refusal::of_panic(said),
+    };
+    // An error that nobody hears of at the other end is as good as none: the line is written.
+    if let (Refuse::Monitor, Some(number)) = (
+        settings.refuse.without_disk(&invocation),
+        invocation.monitor,
+    ) {
+        let _ = monitor::answer(number, &refusal.line);
+    }
+    refusal.exit_code.into()
 }
 
 fn become_qemu(
     arguments: &[OsString],
     invocation: &Invocation,
+    settings: &mut Settings,
 ) -> Result<Infallible, SandboxError> {
-    let settings = Settings::load(&Settings::own_path())?;
+    *settings = Settings::load(&Settings::own_path())?;
     let qemu = settings.qemu.of_machine(invocation.machine.as_deref());
     refuse_self(qemu)?;
     let mut warn = |warning: &dyn Display| {
@@ -68,10 +76,10 @@ fn become_qemu(
         let line = format!("{NAME}: warning: sandbox {sandbox}: {warning}");
         let _ = writeln!(std::io::stderr(), "{}", one_line(&line));
     };
-    let disk = disk(&settings, invocation, Path::new("."), &mut warn)?;
+    let disk = disk(settings, invocation, Path::new("."), &mut warn)?;
     let Err(error) = execute(qemu, arguments, disk.as_ref());
     if disk.is_some() && settings.transport == Transport::File {
-        discard(&settings, invocation);
+        discard(settings, invocation);
     }
     Err(error)
 }

@@ -1,4 +1,5 @@
-//! Sockets that a service manager made, listens on and hands over: systemd's socket activation.
+//! Sockets that the parent process made, listens on and hands over: systemd's socket activation,
+//! and the monitor that Kata's runtimes give their hypervisor.
 
 #![expect(
     unsafe_code,
@@ -36,6 +37,28 @@ fn take(number: RawFd) -> io::Result<UnixListener> {
     // so when this process began, so nothing in here opened it under this number. `TAKEN` sees to
     // it that nobody else gets to own it.
     let socket = unsafe { OwnedFd::from_raw_fd(number) };
+    listener(socket, number)
+}
+
+/// A second descriptor for the unix socket that the parent process listens on and handed over under
+/// this number. The number itself stays open, whoever it belongs to.
+///
+/// # Errors
+///
+/// Those of `fcntl(2)` where nothing is open, and `InvalidInput` as for [`unix_listeners`].
+pub fn unix_listener(number: RawFd) -> io::Result<UnixListener> {
+    // SAFETY: the call takes any number, and answers with an error where nothing is open.
+    let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) };
+    if copy < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just made this descriptor, and nobody else knows of it.
+    let socket = unsafe { OwnedFd::from_raw_fd(copy) };
+    listener(socket, number)
+}
+
+/// The socket that was handed over under this number, if it is one to accept connections from.
+fn listener(socket: OwnedFd, number: RawFd) -> io::Result<UnixListener> {
     let is_fit = socket_domain(&socket)? == AddressFamily::UNIX
         && socket_type(&socket)? == SocketType::STREAM
         && socket_acceptconn(&socket)?;
@@ -52,6 +75,7 @@ fn take(number: RawFd) -> io::Result<UnixListener> {
 mod tests {
     use super::*;
     use std::os::fd::AsRawFd as _;
+    use std::os::unix::net::UnixStream;
     use std::process::Command;
 
     /// Runs one of the ignored tests in a process whose descriptor 3 is the one given, as a service
@@ -99,5 +123,19 @@ mod tests {
         assert!(!run_with(file.as_raw_fd(), "child_takes_its_socket_once"));
         // Not in this process: it was not started with any.
         assert!(unix_listeners().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_number_is_a_listener_or_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let socket = UnixListener::bind(&path).unwrap();
+        drop(unix_listener(socket.as_raw_fd()).unwrap());
+        let client = UnixStream::connect(&path).unwrap();
+        socket.accept().expect("still open, and still listening");
+        let file = tempfile::tempfile().unwrap();
+        for other in [client.as_raw_fd(), file.as_raw_fd(), 1 << 20, -1] {
+            assert!(unix_listener(other).is_err(), "{other}");
+        }
     }
 }

@@ -7,7 +7,7 @@
 //! what was read.
 //!
 //! - [`heap`]: the C library's memory, given back.
-//! - `inherited` (feature `inherited-sockets`): sockets that a service manager made.
+//! - `inherited` (feature `inherited-sockets`): sockets that the parent process listens on.
 //! - [`locked`]: memory for a secret, never swapped and zeroed before it is given back.
 //! - `loop_device` (feature `loop-device`): a read-only block device that removes itself.
 //! - [`memfd`]: a sealed, read-only anonymous file, the carrier of the configuration image.

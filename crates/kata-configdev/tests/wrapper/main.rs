@@ -13,4 +13,5 @@ mod place;
 mod providers;
 mod qemu;
 mod refusal;
+mod shims;
 mod vectors;

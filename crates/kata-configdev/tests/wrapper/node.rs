@@ -45,6 +45,12 @@ impl Node {
         );
     }
 
+    /// Adds to the settings.
+    pub fn add_settings(&self, text: &str) {
+        let settings = std::fs::read_to_string(self.path("settings.toml")).unwrap();
+        self.write("settings.toml", settings + text);
+    }
+
     pub fn document(&self) -> String {
         format!(
             "[registries.\"registry.corp.\"]\nusername = \"puller\"\npassword = \"{PASSWORD}\"\n"
