@@ -8,9 +8,12 @@ pub mod monitor;
 
 use std::io::{self, Write};
 
+use config_image::Magic;
 use foreign_text::one_line;
+use puller_config::NodeError;
 use serde::{Deserialize, Serialize};
 
+use crate::disk::{Device, Disk};
 use crate::invocation::Invocation;
 use crate::wrapper::NAME;
 use crate::{SandboxError, exit};
@@ -32,6 +35,17 @@ pub enum Refuse {
 }
 
 impl Refuse {
+    /// Whether the VM of `invocation` starts with the reason on its disk, if it can have one. Where
+    /// the guest does not pull, nobody would read it.
+    #[must_use]
+    pub const fn is_by_disk(self, invocation: &Invocation, guest_pull: bool) -> bool {
+        match self {
+            Self::Auto => invocation.rust_runtime && guest_pull,
+            Self::Disk => true,
+            Self::Monitor | Self::Exit => false,
+        }
+    }
+
     /// What is left where no VM can start.
     ///
     /// Kata's Rust runtime takes an answer on the monitor for a QEMU that is not ready, and asks on
@@ -57,9 +71,9 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// Writes why `invocation` starts no sandbox to standard error.
+    /// Why `invocation` starts no sandbox.
     #[must_use]
-    pub fn told(error: &SandboxError, invocation: &Invocation) -> Self {
+    pub fn new(error: &SandboxError, invocation: &Invocation) -> Self {
         let sandbox = invocation.sandbox.as_ref();
         let sandbox = sandbox.map(|id| format!("sandbox {id}: "));
         let line = format!(
@@ -67,11 +81,10 @@ impl Refusal {
             sandbox.unwrap_or_default(),
             error.remedy()
         );
-        let line = one_line(&line).to_string();
-        // Without a standard error the exit code is all that can be said.
-        let _ = writeln!(io::stderr(), "{line}");
-        let exit_code = error.exit_code();
-        Self { line, exit_code }
+        Self {
+            line: one_line(&line).to_string(),
+            exit_code: error.exit_code(),
+        }
     }
 
     /// A bug, which has said this already.
@@ -81,5 +94,21 @@ impl Refusal {
             line: one_line(said).to_string(),
             exit_code: exit::INTERNAL,
         }
+    }
+
+    /// Writes the line to standard error. Without one the exit code is all that can be said.
+    pub fn tell(&self) {
+        let _ = writeln!(io::stderr(), "{}", self.line);
+    }
+
+    /// A disk that has the line in the place of a document.
+    ///
+    /// # Errors
+    ///
+    /// [`SandboxError::Pack`] and [`SandboxError::Memory`].
+    pub fn disk(&self, device: Device) -> Result<Disk, SandboxError> {
+        let document = NodeError::new(&self.line).to_document();
+        let image = config_image::encode(Magic::IMAGEPULLER, document.as_bytes())?;
+        Disk::in_memory(&image, device)
     }
 }

@@ -49,7 +49,11 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
     let mut settings = Settings::default();
     let refusal = match panic_message::catch(|| become_qemu(arguments, &invocation, &mut settings))
     {
-        Ok(Err(error)) => Refusal::told(&error, &invocation),
+        Ok(Err(error)) => {
+            let refusal = Refusal::new(&error, &invocation);
+            refusal.tell();
+            refusal
+        }
         Err(said) => Refusal::of_panic(said),
     };
     // An error that nobody hears of at the other end is as good as none: the line is written.
@@ -76,12 +80,31 @@ fn become_qemu(
         let line = format!("{NAME}: warning: sandbox {sandbox}: {warning}");
         let _ = writeln!(std::io::stderr(), "{}", one_line(&line));
     };
-    let disk = disk(settings, invocation, Path::new("."), &mut warn)?;
+    let bundle = Path::new(".");
+    let disk = match disk(settings, invocation, bundle, &mut warn) {
+        // A copy has the disks of its original, and nobody pulls in a template.
+        Err(error)
+            if settings.refuse.is_by_disk(invocation, settings.guest_pull)
+                && Purpose::of(invocation, bundle) == Purpose::Sandbox =>
+        {
+            Some(disk_instead(error, invocation)?)
+        }
+        disk => disk?,
+    };
     let Err(error) = execute(qemu, arguments, disk.as_ref());
     if disk.is_some() && settings.transport == Transport::File {
         discard(settings, invocation);
     }
     Err(error)
+}
+
+/// A disk that says why there is no other; the error where there cannot be one.
+fn disk_instead(error: SandboxError, invocation: &Invocation) -> Result<Disk, SandboxError> {
+    let refusal = Refusal::new(&error, invocation);
+    let disk = device(invocation).and_then(|device| refusal.disk(device));
+    let disk = disk.map_err(|_| error)?;
+    refusal.tell();
+    Ok(disk)
 }
 
 fn execute(
@@ -138,11 +161,7 @@ pub fn disk(
     for warning in chosen.warnings() {
         warn(&warning);
     }
-    let device = invocation
-        .machine
-        .as_deref()
-        .and_then(Device::of_machine)
-        .ok_or_else(|| SandboxError::Machine(invocation.machine.clone()))?;
+    let device = device(invocation)?;
     match settings.transport {
         Transport::Memory => Disk::in_memory(&chosen.pack(settings)?, device).map(Some),
         Transport::File => {
@@ -200,6 +219,13 @@ fn annotation(settings: &Settings, bundle: &Path) -> Result<Option<String>, Sand
             Err(SandboxError::NoSpec(bundle))
         }
     }
+}
+
+fn device(invocation: &Invocation) -> Result<Device, SandboxError> {
+    let machine = invocation.machine.as_deref();
+    machine
+        .and_then(Device::of_machine)
+        .ok_or_else(|| SandboxError::Machine(invocation.machine.clone()))
 }
 
 /// Refuses to execute this very program: it would call itself until the argument list is full.

@@ -13,5 +13,6 @@ mod place;
 mod providers;
 mod qemu;
 mod refusal;
+mod runtimes;
 mod shims;
 mod vectors;

@@ -1,26 +1,14 @@
 //! Sandboxes that must not start: one line says why, and QEMU is never reached.
 
-use std::ffi::OsString;
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
-
-use kata_configdev::invocation::Invocation;
 
 use crate::node::{ANNOTATION, Node, PASSWORD};
-use crate::shims::{GoShim, Heard, PATIENCE, rust_shim};
+use crate::shims::{GoShim, Heard, PATIENCE};
 
-const SANDBOX: [&str; 4] = ["-name", "sandbox-0123", "-machine", "q35,accel=tcg"];
-
-/// What tells the Rust runtime's command lines from all others.
-const RUST_SANDBOX: [&str; 4] = [
-    "-name",
-    "sandbox-0123",
-    "-machine",
-    "q35,accel=tcg,memory-backend=entire-guest-memory",
-];
+pub const SANDBOX: [&str; 4] = ["-name", "sandbox-0123", "-machine", "q35,accel=tcg"];
 
 /// Runs the wrapper, whose QEMU would leave a trace on standard output.
-fn run(node: &Node, arguments: &[&str]) -> Output {
+pub fn run(node: &Node, arguments: &[&str]) -> Output {
     node.wrapper()
         .args(arguments)
         .stdin(Stdio::null())
@@ -29,7 +17,7 @@ fn run(node: &Node, arguments: &[&str]) -> Output {
 }
 
 /// The wrapper, started for a sandbox with the usual arguments.
-fn sandbox(node: &Node) -> Command {
+pub fn sandbox(node: &Node) -> Command {
     let mut command = node.wrapper();
     command.args(SANDBOX);
     command
@@ -44,7 +32,7 @@ fn assert_refused(node: &Node, arguments: &[&str], code: i32, parts: &[&str]) {
 
 /// Requires exit code `code` and exactly one line that begins with the program and the sandbox and
 /// has all of `parts`: on standard error, and as the error that the Go runtime gets.
-fn assert_refusal(node: &Node, command: Command, code: i32, parts: &[&str]) {
+pub fn assert_refusal(node: &Node, command: Command, code: i32, parts: &[&str]) {
     let mut shim = GoShim::start(node, command);
     let heard = shim.waits(PATIENCE);
     let (after, output) = shim.ends();
@@ -199,6 +187,8 @@ fn a_qemu_that_is_absent_or_the_wrapper_itself() {
         69,
         &["/nonexistent/qemu", "No such file", "set qemu"],
     );
+    absent.add_settings("refuse = \"disk\"\n");
+    assert_refused(&absent, &SANDBOX, 69, &["set qemu"]);
     let itself = Node::new(env!("CARGO_BIN_EXE_kata-configdev-qemu"));
     assert_refused(&itself, &SANDBOX, 65, &["this wrapper itself"]);
 }
@@ -213,7 +203,7 @@ fn machines_without_a_known_disk() {
 
 /// What the tests above leave out of the causes that a wrapper can have.
 #[test]
-fn transports_ids_and_memory() {
+fn transports_ids_copies_and_memory() {
     let cases = [
         (
             "transport = \"loop\"\n",
@@ -240,130 +230,18 @@ fn transports_ids_and_memory() {
         let name = format!("sandbox-{id}");
         assert_refused(&node, &["-name", &name, "-machine", "q35"], code, &[part]);
     }
-    // No room for the image, and the wrapper lives to tell it.
     let node = node();
+    let incoming = [&SANDBOX[..], &["-incoming", "defer"]].concat();
+    assert_refused(&node, &incoming, 65, &["the VM is a copy"]);
+    std::fs::remove_file(node.path("bundle/config.json")).unwrap();
+    assert_refused(&node, &incoming, 65, &["before its pod is known"]);
+    assert_refused(&node, &SANDBOX, 65, &["has no config.json"]);
+    // No room for the image, and the wrapper lives to tell it.
+    node.write("bundle/config.json", "{}");
     let wrapper = node.wrapper();
     let mut command = Command::new("/bin/sh");
     node.place(&mut command);
     command.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\""]);
     command.arg(wrapper.get_program()).args(SANDBOX);
     assert_refusal(&node, command, 70, &["into memory", "File too large"]);
-}
-
-/// Without an answer the Go runtime waits on: it holds the listener that its connection is in the
-/// queue of.
-#[test]
-fn exit_leaves_the_go_runtime_waiting() {
-    let node = node();
-    node.add_settings("refuse = \"exit\"\n");
-    node.write("document.toml", "x = 1\n");
-    let mut shim = GoShim::start(&node, sandbox(&node));
-    assert_eq!(shim.waits(Duration::from_secs(1)), Heard::Nothing);
-    assert_eq!(shim.ends().1.status.code(), Some(65));
-}
-
-/// The second monitor has a path and is for people: nobody waits for an answer there.
-#[test]
-fn a_monitor_with_a_path_is_not_answered() {
-    const EXTRA: [&str; 2] = [
-        "-qmp",
-        "unix:path=/nonexistent/extra.sock,server=on,wait=off",
-    ];
-    let node = Node::new("/nonexistent/qemu");
-    let mut command = sandbox(&node);
-    command.args(EXTRA);
-    assert_refusal(&node, command, 69, &["set qemu"]);
-    let output = run(&node, &[&SANDBOX[..], &EXTRA].concat());
-    assert_eq!(output.status.code(), Some(69));
-}
-
-/// Whatever a client does, the wrapper ends with its exit code, and in seconds. A client that goes
-/// leaves its place to the next one.
-#[test]
-fn clients_that_do_not_ask() {
-    // QEMU cannot be executed: SIGPIPE has its default action again.
-    let node = Node::new("/nonexistent/qemu");
-    let endless = vec![b'{'; 100_000];
-    let cases: [(&str, Option<&[u8]>, bool); 5] = [
-        ("is silent", Some(b""), false),
-        ("hangs up", None, true),
-        ("does not end", Some(&endless), true),
-        ("does not make sense", Some(b"{\"execute\":7}\r\n"), true),
-        (
-            "asks something else first",
-            Some(b"{\"execute\":\"stop\"}"),
-            false,
-        ),
-    ];
-    for (name, says, is_next_answered) in cases {
-        let mut shim = GoShim::start(&node, sandbox(&node));
-        shim.says(says);
-        shim.dials();
-        // In the queue until the wrapper ends, and after that.
-        let patience = if is_next_answered {
-            PATIENCE
-        } else {
-            Duration::from_secs(1)
-        };
-        let heard = shim.waits(patience);
-        assert_eq!(
-            matches!(heard, Heard::Error(_)),
-            is_next_answered,
-            "{name}: {heard:?}"
-        );
-        let (after, output) = shim.ends();
-        assert_eq!(output.status.code(), Some(69), "{name}");
-        assert!(after < Duration::from_secs(10), "{name}: {after:?}");
-    }
-}
-
-/// The Rust runtime asks on whatever it is answered, so that only a VM that starts helps it. By
-/// itself it is not kept waiting for an answer.
-#[test]
-fn the_rust_runtime_takes_no_error_for_an_answer() {
-    let node = Node::new("/nonexistent/qemu");
-    for (refuse, answered) in [("auto", false), ("disk", false), ("monitor", true)] {
-        let text =
-            format!("qemu = \"/nonexistent/qemu\"\nrefuse = {refuse:?}\nguest-pull = true\n");
-        node.write("settings.toml", text);
-        let mut command = node.wrapper();
-        command.args(RUST_SANDBOX);
-        let ([first, last], child) = rust_shim(&node, command, Duration::from_secs(1));
-        assert_eq!(
-            matches!(first, Heard::Error(_)),
-            answered,
-            "{refuse}: {first:?}"
-        );
-        assert_eq!(last, Heard::Lost, "{refuse}");
-        let output = child.wait_with_output().unwrap();
-        assert_eq!(output.status.code(), Some(69), "{refuse}");
-        assert_eq!(
-            output.stderr.iter().filter(|byte| **byte == b'\n').count(),
-            1
-        );
-    }
-}
-
-/// Every recorded command line is known as its runtime's, and its monitor is found.
-#[test]
-fn the_runtimes_are_told_apart() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../qemu-fixtures/arguments");
-    let mut read = 0;
-    for file in std::fs::read_dir(folder).unwrap() {
-        let path = file.unwrap().path();
-        let name = path.file_name().unwrap().to_str().unwrap();
-        let text = std::fs::read_to_string(&path).unwrap();
-        if text.starts_with("-name\nsandbox-") {
-            let arguments: Vec<OsString> = text.lines().map(OsString::from).collect();
-            let invocation = Invocation::read(&arguments);
-            assert_eq!(
-                invocation.rust_runtime,
-                name.starts_with("runtime-rs"),
-                "{name}"
-            );
-            assert!(invocation.monitor.is_some(), "{name}");
-            read += 1;
-        }
-    }
-    assert!(read >= 9, "{read}");
 }

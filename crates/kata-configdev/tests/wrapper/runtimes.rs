@@ -1,0 +1,197 @@
+//! What Kata's runtimes hear of a sandbox that is refused, whatever they do.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::time::Duration;
+
+use config_image::Magic;
+use kata_configdev::invocation::Invocation;
+use puller_config::Document;
+
+use crate::node::Node;
+use crate::qemu::{QEMU, installed};
+use crate::refusal::{SANDBOX, assert_refusal, run, sandbox};
+use crate::shims::{GoShim, Heard, PATIENCE, rust_shim};
+
+/// What tells the Rust runtime's command lines from all others.
+const RUST_SANDBOX: [&str; 4] = [
+    "-name",
+    "sandbox-0123",
+    "-machine",
+    "q35,accel=tcg,memory-backend=entire-guest-memory",
+];
+
+/// Without an answer the Go runtime waits on: it holds the listener that its connection is in the
+/// queue of.
+#[test]
+fn exit_leaves_the_go_runtime_waiting() {
+    let node = Node::new("/bin/echo");
+    node.add_settings("refuse = \"exit\"\n");
+    node.write("document.toml", "x = 1\n");
+    let mut shim = GoShim::start(&node, sandbox(&node));
+    assert_eq!(shim.waits(Duration::from_secs(1)), Heard::Nothing);
+    assert_eq!(shim.ends().1.status.code(), Some(65));
+}
+
+/// The second monitor has a path and is for people: nobody waits for an answer there.
+#[test]
+fn a_monitor_with_a_path_is_not_answered() {
+    const EXTRA: [&str; 2] = [
+        "-qmp",
+        "unix:path=/nonexistent/extra.sock,server=on,wait=off",
+    ];
+    let node = Node::new("/nonexistent/qemu");
+    let mut command = sandbox(&node);
+    command.args(EXTRA);
+    assert_refusal(&node, command, 69, &["set qemu"]);
+    let output = run(&node, &[&SANDBOX[..], &EXTRA].concat());
+    assert_eq!(output.status.code(), Some(69));
+}
+
+/// Whatever a client does, the wrapper ends with its exit code, and in seconds. A client that goes
+/// leaves its place to the next one.
+#[test]
+fn clients_that_do_not_ask() {
+    // QEMU cannot be executed: SIGPIPE has its default action again.
+    let node = Node::new("/nonexistent/qemu");
+    let endless = vec![b'{'; 100_000];
+    let cases: [(&str, Option<&[u8]>, bool); 5] = [
+        ("is silent", Some(b""), false),
+        ("hangs up", None, true),
+        ("does not end", Some(&endless), true),
+        ("does not make sense", Some(b"{\"execute\":7}\r\n"), true),
+        (
+            "asks something else first",
+            Some(b"{\"execute\":\"stop\"}"),
+            false,
+        ),
+    ];
+    for (name, says, is_next_answered) in cases {
+        let mut shim = GoShim::start(&node, sandbox(&node));
+        shim.says(says);
+        shim.dials();
+        // In the queue until the wrapper ends, and after that.
+        let patience = if is_next_answered {
+            PATIENCE
+        } else {
+            Duration::from_secs(1)
+        };
+        let heard = shim.waits(patience);
+        assert_eq!(
+            matches!(heard, Heard::Error(_)),
+            is_next_answered,
+            "{name}: {heard:?}"
+        );
+        let (after, output) = shim.ends();
+        assert_eq!(output.status.code(), Some(69), "{name}");
+        assert!(after < Duration::from_secs(10), "{name}: {after:?}");
+    }
+}
+
+/// The Rust runtime gets a VM that starts, with the line on its disk. Without somebody in the guest
+/// who reads it, or without a place for the disk, the wrapper ends.
+#[test]
+fn the_rust_runtime_gets_the_reason_on_a_disk() {
+    if !installed() {
+        return;
+    }
+    let node = Node::new(QEMU);
+    let settings = std::fs::read_to_string(node.path("settings.toml")).unwrap();
+    node.annotate("/nowhere");
+    let cases = [
+        ("guest-pull = true\n", "q35", "-S", true),
+        ("refuse = \"disk\"\n", "q35", "-S", true),
+        ("guest-pull = false\n", "q35", "-S", false),
+        ("guest-pull = true\n", "isapc", "-S", false),
+        ("guest-pull = true\n", "q35", "-incoming", false),
+    ];
+    for (added, machine, option, starts) in cases {
+        node.write("settings.toml", format!("{settings}{added}"));
+        let machine = format!("{machine},accel=tcg,memory-backend=entire-guest-memory");
+        let memory = "memory-backend-ram,id=entire-guest-memory,size=64M";
+        let mut command = node.wrapper();
+        command.args(["-name", "sandbox-0123", "-machine", &machine, "-m", "64M"]);
+        command.args(["-object", memory, "-nodefaults", "-nographic", option]);
+        command.args((option == "-incoming").then_some("defer"));
+        let ([_, heard], mut child) = rust_shim(&node, command, Duration::from_secs(2));
+        let read = (heard == Heard::Ready).then(|| node_error(child.id()));
+        let _ = child.kill();
+        let output = child.wait_with_output().unwrap();
+        let line = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(line.lines().count(), 1, "{line}");
+        if starts {
+            assert_eq!(read.as_deref(), Some(line.trim_end()), "{added}");
+        } else {
+            assert_eq!(
+                (heard, output.status.code()),
+                (Heard::Lost, Some(65)),
+                "{line}"
+            );
+        }
+    }
+}
+
+/// What the disk of a process says in the place of a document.
+fn node_error(pid: u32) -> String {
+    let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    let mut paths = descriptors.map(|entry| entry.unwrap().path());
+    let image = paths.find(|path| {
+        let target = std::fs::read_link(path).unwrap();
+        target.starts_with("/memfd:imagepuller (deleted)")
+    });
+    let image = File::open(image.expect("a disk in memory")).unwrap();
+    let decoded = config_image::decode(&image, Magic::IMAGEPULLER).unwrap();
+    let read = Document::parse(&decoded.document).unwrap();
+    read.document.node_error.expect("a node-error").to_string()
+}
+
+/// The Rust runtime asks on whatever it is answered, so that only a VM that starts helps it. By
+/// itself it is not kept waiting for an answer.
+#[test]
+fn the_rust_runtime_takes_no_error_for_an_answer() {
+    let node = Node::new("/nonexistent/qemu");
+    for (refuse, answered) in [("auto", false), ("disk", false), ("monitor", true)] {
+        let text =
+            format!("qemu = \"/nonexistent/qemu\"\nrefuse = {refuse:?}\nguest-pull = true\n");
+        node.write("settings.toml", text);
+        let mut command = node.wrapper();
+        command.args(RUST_SANDBOX);
+        let ([first, last], child) = rust_shim(&node, command, Duration::from_secs(1));
+        assert_eq!(
+            matches!(first, Heard::Error(_)),
+            answered,
+            "{refuse}: {first:?}"
+        );
+        assert_eq!(last, Heard::Lost, "{refuse}");
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(69), "{refuse}");
+        assert_eq!(
+            output.stderr.iter().filter(|byte| **byte == b'\n').count(),
+            1
+        );
+    }
+}
+
+/// Every recorded command line is known as its runtime's, and its monitor is found.
+#[test]
+fn the_runtimes_are_told_apart() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../qemu-fixtures/arguments");
+    let mut read = 0;
+    for file in std::fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        if text.starts_with("-name\nsandbox-") {
+            let arguments: Vec<OsString> = text.lines().map(OsString::from).collect();
+            let invocation = Invocation::read(&arguments);
+            assert_eq!(
+                invocation.rust_runtime,
+                name.starts_with("runtime-rs"),
+                "{name}"
+            );
+            assert!(invocation.monitor.is_some(), "{name}");
+            read += 1;
+        }
+    }
+    assert!(read >= 9, "{read}");
+}
