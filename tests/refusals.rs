@@ -24,7 +24,7 @@ fn flip(path: &Path) -> Result<()> {
     Ok(blob.write_all_at(&[byte[0] ^ 1], middle)?)
 }
 
-/// Five pulls in one guest: a node without a document, a wrong password, a wrong authority, a
+/// Five pulls in one guest: a node whose document is none, a wrong password, a wrong authority, a
 /// flipped byte, no digest.
 #[test]
 fn what_the_node_the_registry_or_the_reference_gets_wrong() -> Result<()> {
@@ -55,10 +55,12 @@ fn what_the_node_the_registry_or_the_reference_gets_wrong() -> Result<()> {
     );
 
     let tagged = format!("{}:1", site.repository());
-    let reason = r#"node-error = "imagepuller.toml: no such file: put it there\u001b""#;
+    let says = "kata-configdev-qemu: sandbox 3f9c2a7d1b: failed to accept the document";
     let refused = Site::document_with(wrong, site.authority.certificate());
     let report = run(&Scenario {
-        document: Some(reason.to_owned()),
+        document: Some("[registry.\"registry.corp\"]\n".to_owned()),
+        settings: "refuse = \"disk\"\n".to_owned(),
+        says: Some(says.to_owned()),
         image: unproven_image.clone(),
         files: further_pulls(&[
             (Some(&refused), &site.image()),
@@ -69,8 +71,11 @@ fn what_the_node_the_registry_or_the_reference_gets_wrong() -> Result<()> {
         ..site.scenario()
     })?;
 
-    let says = "the node says: imagepuller.toml: no such file: put it there\\u{1b}";
-    assert_tells(&refusal(&report)?, &["nothing is pulled", says]);
+    let says = format!("nothing is pulled without it; the node says: {says}");
+    assert_tells(
+        &refusal(&report)?,
+        &[&says, "line 1: registry: unknown key"],
+    );
     assert_untouched_policy(&report);
     let error = nth_refusal(&report, "1")?;
     assert_tells(&error, &["registry.corp", "401", "password"]);
