@@ -225,6 +225,17 @@ impl<'t, 'i> Field<'t, 'i> {
         self.value.as_bool().ok_or(self.wrong_type("boolean"))
     }
 
+    /// The integer of at most 64 bits that it is.
+    ///
+    /// # Errors
+    ///
+    /// [`WrongType`].
+    pub fn integer(&self) -> Result<i64, WrongType> {
+        let written = self.value.as_integer();
+        let value = written.and_then(|it| i64::from_str_radix(it.as_str(), it.radix()).ok());
+        value.ok_or(self.wrong_type("integer"))
+    }
+
     /// The table that it is.
     ///
     /// # Errors

@@ -60,6 +60,22 @@ fn settings_that_the_wrapper_would_refuse_are_refused() {
 }
 
 #[test]
+fn a_check_looks_at_kata_and_writes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = configuration(folder.path(), "qemu = \"/usr/bin/qemu\"");
+    let check = ["install", "--check", "--config", &config];
+    run(&check).ends(0);
+    fs::create_dir_all(folder.path().join("handler/config.d/backup")).unwrap();
+    let checked = run(&check);
+    checked.ends(65);
+    checked.says(&["handler/config.d/backup: not a regular file: Kata fails every sandbox"]);
+    assert_eq!(
+        fs::read_dir(folder.path().join("prefix")).unwrap().count(),
+        0
+    );
+}
+
+#[test]
 fn privileged_an_installed_wrapper_finds_the_settings_of_its_set() {
     if test_command::skipped_without_root("an installation on a node") {
         return;

@@ -8,6 +8,7 @@ use credential_sources::merge::MergeError;
 use puller_config::Problems;
 
 use crate::HostPath;
+use crate::kata::Finding;
 use crate::limits::{MAX_OPTIONS_BYTES, MAX_WRAPPER_BYTES};
 
 /// The exit codes of a program that ends with an [`Error`].
@@ -146,6 +147,9 @@ pub enum Error {
         /// The file.
         path: HostPath,
     },
+    /// With Kata's own configuration no sandbox starts, or none through the wrapper.
+    #[error("accept Kata's configuration {0}")]
+    KataConfig(Finding),
     /// The mounted secret cannot be read.
     #[error("read the secret of the set {set} at {}: {source}", path.display())]
     Secret {
@@ -232,6 +236,7 @@ impl Error {
             | Self::Manifest { .. }
             | Self::NotOurs { .. }
             | Self::LeftBehind { .. }
+            | Self::KataConfig(_)
             | Self::Document { .. }
             | Self::DockerConfig { .. }
             | Self::Merge { .. }
@@ -259,7 +264,26 @@ impl Error {
             Self::Merge { set, source, .. } | Self::Keys { set, source, .. } => {
                 (set, source.to_string())
             }
-            _ => return lines,
+            Self::OptionsFile { .. }
+            | Self::OptionsLength { .. }
+            | Self::OptionsText { .. }
+            | Self::Host { .. }
+            | Self::Wrapper { .. }
+            | Self::WrapperLength { .. }
+            | Self::Locked { .. }
+            | Self::Manifest { .. }
+            | Self::Node { .. }
+            | Self::HandlerMissing { .. }
+            | Self::DirectoryDeleted { .. }
+            | Self::NotOurs { .. }
+            | Self::LeftBehind { .. }
+            | Self::NotMounted { .. }
+            | Self::KataConfig(_)
+            | Self::Secret { .. }
+            | Self::DockerConfig { .. }
+            | Self::DockerConfigPath { .. }
+            | Self::Watch(_)
+            | Self::Health { .. } => return lines,
         };
         lines.extend(
             more.lines()

@@ -9,7 +9,7 @@
 //! both), the Kubernetes API (the kubelet mounts the secrets, and the installer needs nothing
 //! else), and the restart of pods: a document holds for sandboxes that start later.
 //!
-//! Entry points: [`install`] makes one pass, [`watch()`] makes one after each change, [`uninstall`]
+//! Entry points: [`check`] looks and changes nothing, [`install`] makes one pass, [`watch()`] makes one after each change, [`uninstall`]
 //! removes everything.
 //!
 //! - [`options`]: the installer's configuration. `host_path`: a path on the node. [`limits`]: how
@@ -17,6 +17,7 @@
 //! - `secret`: a secret as the kubelet mounts it. `docker_config`: one with docker's credentials.
 //!   `decryption_keys`: one with keys of encrypted images. `document`: the document that the
 //!   secrets of a set make together.
+//! - [`kata`]: what Kata's own configuration of a handler says, and what is wrong with it.
 //! - `plan`: the files that should be on the node.
 //! - `node`: directories and files of the node, none reached through a link. `manifest`: the list
 //!   of those that the installer made.
@@ -29,6 +30,7 @@ mod document;
 mod error;
 pub mod health;
 mod host_path;
+pub mod kata;
 pub mod limits;
 pub mod log;
 mod manifest;
@@ -42,5 +44,5 @@ pub mod watch;
 pub use error::{Error, exit};
 pub use host_path::HostPath;
 pub use options::{Options, Set};
-pub use pass::{Outcome, install, uninstall};
+pub use pass::{Outcome, check, install, uninstall};
 pub use watch::watch;

@@ -17,3 +17,9 @@ pub const MAX_DECRYPTION_SECRETS: usize = 16;
 
 /// The largest wrapper; a static program has a few MiB. The installer never wrote a larger file.
 pub const MAX_WRAPPER_BYTES: usize = 64 << 20;
+
+/// The largest file of Kata's configuration that is looked at; those that Kata ships have 40 KiB.
+pub const MAX_KATA_FILE_BYTES: usize = 256 << 10;
+
+/// The most entries of a directory of Kata's that are looked at; a handler has a handful.
+pub const MAX_KATA_ENTRIES: usize = 1024;

@@ -12,12 +12,15 @@ use std::path::Path;
 use foreign_text::bounded::{if_there, read_in};
 use foreign_text::hex;
 use linux_sys::rooted::Root;
-use rustix::fs::{AtFlags, Mode, OFlags, fchmod, fsync, mkdirat, openat, renameat, unlinkat};
+use rustix::fs::{
+    AtFlags, Dir, FileType, Mode, OFlags, fchmod, fsync, mkdirat, openat, renameat, statat,
+    unlinkat,
+};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-use crate::limits::MAX_WRAPPER_BYTES;
+use crate::limits::{MAX_KATA_ENTRIES, MAX_WRAPPER_BYTES};
 use crate::{Error, HostPath};
 
 /// The node's directories as they are mounted in the container.
@@ -145,6 +148,35 @@ impl Node {
 impl Directory {
     pub(crate) fn file(&self) -> &File {
         &self.file
+    }
+
+    /// What is in the directory: names, which must be UTF-8, and types, sorted by name.
+    pub(crate) fn entries(&self) -> Result<Vec<(String, FileType)>, Error> {
+        let list = || -> io::Result<Vec<(String, FileType)>> {
+            let mut entries = Vec::new();
+            for entry in Dir::read_from(&self.file)? {
+                let entry = entry?;
+                let name = entry.file_name();
+                if [c".", c".."].contains(&name) {
+                    continue;
+                }
+                if entries.len() == MAX_KATA_ENTRIES {
+                    let rule = format!("it has more than {MAX_KATA_ENTRIES} entries");
+                    return Err(io::Error::other(rule));
+                }
+                // Not every file system tells the type along with the name.
+                let kind = match statat(&self.file, name, AtFlags::SYMLINK_NOFOLLOW) {
+                    Ok(found) => FileType::from_raw_mode(found.st_mode),
+                    Err(Errno::NOENT) => continue,
+                    Err(errno) => return Err(errno.into()),
+                };
+                let name = name.to_str().map_err(io::Error::other)?;
+                entries.push((name.to_owned(), kind));
+            }
+            entries.sort_by(|one, other| one.0.cmp(&other.0));
+            Ok(entries)
+        };
+        list().map_err(|source| failed("list", &self.path, source))
     }
 
     /// Looks at what has the name `name`, without following a link.

@@ -1,5 +1,6 @@
 //! From the plan to the node: one pass that changes what is not as it should be, and nothing else.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::path::Path;
 use std::thread::sleep;
@@ -11,6 +12,7 @@ use rustix::process::geteuid;
 use tracing::info;
 use zeroize::Zeroizing;
 
+use crate::kata::{self, Seen};
 use crate::limits::MAX_WRAPPER_BYTES;
 use crate::manifest::Manifest;
 use crate::node::{Directory, DirectoryEntry, Node, digest};
@@ -43,8 +45,16 @@ impl Outcome {
         self.problems.first().map_or(0, Error::exit_code)
     }
 
-    /// Logs problems, warnings and notes, and where there is no problem, that.
+    /// [Tells](Outcome::tell) everything, and where there is no problem, that.
     pub fn report(&self) {
+        self.tell();
+        if self.problems.is_empty() {
+            info!("everything is as it should be");
+        }
+    }
+
+    /// Logs problems, warnings and notes.
+    pub fn tell(&self) {
         for line in self.problems.iter().flat_map(Error::lines) {
             tracing::error!("{line}");
         }
@@ -54,10 +64,34 @@ impl Outcome {
         for line in &self.notes {
             info!("{line}");
         }
-        if self.problems.is_empty() {
-            info!("everything is as it should be");
-        }
     }
+
+    /// Adds what was seen of Kata's configuration, except for what is not there.
+    fn add(&mut self, seen: Seen) {
+        for finding in seen.findings {
+            match finding.is_fault {
+                true => self.problems.push(Error::KataConfig(finding)),
+                false => self.warnings.push(finding.to_string()),
+            }
+        }
+        self.problems.extend(seen.failed);
+    }
+}
+
+/// Looks at Kata's configuration of the handlers, and changes nothing. A node or a handler that is
+/// not seen from here is a note, because `options` may be meant for another machine.
+pub fn check(options: &Options) -> Outcome {
+    let mut outcome = Outcome::default();
+    let unseen =
+        |path: &dyn Display| format!("{path} is not there: Kata's configuration is not looked at");
+    match kata::look(options) {
+        Ok(seen) => {
+            outcome.notes = seen.unseen.iter().map(|path| unseen(path)).collect();
+            outcome.add(seen);
+        }
+        Err(_) => outcome.notes.push(unseen(&options.host.display())),
+    }
+    outcome
 }
 
 /// Brings the node into the state that `options` and the secrets ask for. A second time it changes
@@ -104,6 +138,8 @@ pub fn install(options: &Options) -> Result<Outcome, Error> {
             }
         }
     }
+    // Handlers that are not there were told of above.
+    pass.outcome.add(kata::look(options)?);
     if pass.remove_all_but(&wanted_paths)? {
         pass.manifest.remove_directories(&pass.node)?;
         pass.manifest.store(&pass.node)?;

@@ -16,7 +16,7 @@ const OWN_SETTINGS: &str = "etc/kata-configdev/config.toml";
 
 /// The drop-in of a handler. Kata reads `config.d` by name; its installer keeps 10 to 30 for
 /// itself.
-const DROP_IN: &str = "50-configdev.toml";
+pub(crate) const DROP_IN: &str = "50-configdev.toml";
 
 /// A file that should be on the node.
 pub(crate) struct PlannedFile {
@@ -136,7 +136,8 @@ fn drop_in_text(options: &Options, name: &str) -> String {
     )
 }
 
-fn wrapper_path(options: &Options, name: &str) -> HostPath {
+/// Where the wrapper of the set `name` goes.
+pub(crate) fn wrapper_path(options: &Options, name: &str) -> HostPath {
     options.prefix.join(name).join("bin").join(WRAPPER)
 }
 

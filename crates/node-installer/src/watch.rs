@@ -117,13 +117,15 @@ impl Changes {
         };
         let mut refused = None;
         for set in options.sets.values() {
-            let drop_ins = set.handlers.iter().map(|handler| handler.join("config.d"));
-            let drop_ins = drop_ins.map(|path| options.host.join(path.relative()));
+            // Kata's main file is in the directory of the handler itself.
+            let kata = set.handlers.iter();
+            let kata = kata.flat_map(|handler| [handler.clone(), handler.join("config.d")]);
+            let kata = kata.map(|path| options.host.join(path.relative()));
             let secrets = [&set.secret]
                 .into_iter()
                 .chain(&set.docker_configs)
                 .chain(&set.decryption_keys);
-            for path in secrets.cloned().chain(drop_ins) {
+            for path in secrets.cloned().chain(kata) {
                 refused = refused.or(add(&queue, &path).err());
             }
         }

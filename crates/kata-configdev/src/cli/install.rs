@@ -37,7 +37,8 @@ pub struct Install {
     /// SIGTERM.
     #[arg(long)]
     watch: bool,
-    /// Only read the configuration and say what is wrong with it.
+    /// Change nothing: read the configuration and that of Kata's handlers, and say what is wrong
+    /// with them.
     #[arg(long, conflicts_with = "watch")]
     check: bool,
     /// A docker configuration for every set, behind those of the configuration; the last one that
@@ -83,13 +84,13 @@ impl Install {
             Err(error) => return report(&error),
         };
         if self.check {
-            return 0;
+            return finish(Ok(node_installer::check(&options)), Outcome::tell);
         }
         if self.watch {
             return node_installer::watch::run(&options)
                 .map_or_else(|error| report(&error), |()| 0);
         }
-        finish(node_installer::install(&options))
+        finish(node_installer::install(&options), Outcome::report)
     }
 
     fn options(&self) -> Result<Options, Error> {
@@ -110,7 +111,9 @@ impl Uninstall {
     /// Runs the installer and returns the exit code.
     pub fn run(&self) -> u8 {
         self.common.start_log();
-        finish(load(&self.common.config).and_then(|options| node_installer::uninstall(&options)))
+        let outcome =
+            load(&self.common.config).and_then(|options| node_installer::uninstall(&options));
+        finish(outcome, Outcome::report)
     }
 }
 
@@ -128,10 +131,10 @@ fn load(path: &Path) -> Result<Options, Error> {
     Options::load(path, Settings::check_text)
 }
 
-fn finish(outcome: Result<Outcome, Error>) -> u8 {
+fn finish(outcome: Result<Outcome, Error>, tell: impl Fn(&Outcome)) -> u8 {
     match outcome {
         Ok(outcome) => {
-            outcome.report();
+            tell(&outcome);
             outcome.exit_code()
         }
         Err(error) => report(&error),

@@ -172,6 +172,17 @@ impl QemuLayer {
 mod tests {
     use super::*;
 
+    /// The installer looks for settings that got into Kata's configuration by mistake.
+    #[test]
+    fn the_installer_knows_every_setting() {
+        let (_, rule) = Layer::parse(b"x = 1\n").unwrap_err();
+        let keys: Vec<&str> = rule.split('`').skip(3).step_by(2).collect();
+        assert!(keys.contains(&"document"), "{rule}");
+        for key in keys {
+            assert!(node_installer::kata::is_wrapper_setting(key), "{key}");
+        }
+    }
+
     #[test]
     fn mistakes_are_refused_with_their_line() {
         let cases: [(&[u8], usize, &str); 26] = [

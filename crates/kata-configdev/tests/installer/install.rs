@@ -207,7 +207,7 @@ fn what_somebody_else_changed_is_left_and_reported() {
     let mut machine = Machine::new();
     machine.mount_document(&document("one"));
     install(&machine.options()).unwrap();
-    fs::write(machine.host(DROP_INS[0]), "changed").unwrap();
+    fs::write(machine.host(DROP_INS[0]), "# changed\n").unwrap();
     fs::write(machine.host(DOCUMENT), "changed").unwrap();
     machine.mount_document(&document("two"));
     // The changed document stops its set before the drop-ins.

@@ -8,6 +8,7 @@
 mod decryption_keys;
 mod docker_configs;
 mod install;
+mod kata;
 mod machine;
 mod process;
 mod watching;

@@ -1,0 +1,243 @@
+//! The configuration directory of one handler, read as Kata reads it.
+
+use foreign_text::shown;
+use rustix::fs::FileType;
+
+use super::Finding;
+use super::said::{Said, Switch};
+use crate::limits::MAX_KATA_FILE_BYTES;
+use crate::node::{Directory, Node};
+use crate::plan::DROP_IN;
+use crate::{Error, HostPath};
+
+/// What Kata's runtimes do with a `config.d` that they cannot use.
+const FAILS: &str = "Kata fails every sandbox of the handler";
+
+/// A handler's directory. Its main files are all its `configuration*.toml`: which one containerd
+/// names is not known here, and they share `config.d`.
+pub(super) struct Handler {
+    mains: Vec<File>,
+    /// In the order in which later ones win.
+    drop_ins: Vec<File>,
+    findings: Vec<Finding>,
+}
+
+struct File {
+    /// Safe to show.
+    path: String,
+    name: String,
+    said: Said,
+}
+
+/// Which of Kata's runtimes has the handler.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Runtime {
+    Go,
+    Rust,
+    Unknown,
+}
+
+impl Handler {
+    /// Reads the directory `path`; `None` where it is not seen from here.
+    pub(super) fn read(node: &Node, path: &HostPath) -> Result<Option<Self>, Error> {
+        let Some(directory) = node.directory(path)? else {
+            return Ok(None);
+        };
+        let mut handler = Self {
+            mains: Vec::new(),
+            drop_ins: Vec::new(),
+            findings: Vec::new(),
+        };
+        for (name, kind) in directory.entries()? {
+            let is_main = name.starts_with("configuration") && name.ends_with(".toml");
+            // A link is another name of a file here, or leads to one with another `config.d`.
+            if is_main && kind == FileType::RegularFile {
+                let main = handler.file(&directory, path, name);
+                handler.mains.extend(main);
+            }
+        }
+        let path = path.join("config.d");
+        if let Some(directory) = node.directory(&path)? {
+            for (name, kind) in directory.entries()? {
+                let drop_in = handler.drop_in(&directory, &path, name, kind);
+                handler.drop_ins.extend(drop_in);
+            }
+        }
+        Ok(Some(handler))
+    }
+
+    /// What the administrator should know where Kata is pointed to `wrapper`.
+    pub(super) fn findings(mut self, wrapper: &HostPath) -> Vec<Finding> {
+        let mut findings = std::mem::take(&mut self.findings);
+        let runtime = self.runtime();
+        for file in &self.drop_ins {
+            findings.extend(file.foreign(runtime));
+            findings.extend(file.later_path(wrapper));
+        }
+        for main in &self.mains {
+            for finding in self.factories(main) {
+                // Several main files may share the drop-in that says so.
+                if !findings.contains(&finding) {
+                    findings.push(finding);
+                }
+            }
+        }
+        findings
+    }
+
+    fn drop_in(
+        &mut self,
+        directory: &Directory,
+        above: &HostPath,
+        name: String,
+        kind: FileType,
+    ) -> Option<File> {
+        let path = || shown_path(above, &name);
+        match kind {
+            FileType::RegularFile => {}
+            FileType::Symlink => {
+                let message = "a symbolic link: the Go runtime reads what is behind it, runtime-rs \
+                    fails every sandbox; put a regular file there";
+                let is_fault = self.runtime() == Runtime::Rust;
+                return self.unread(path(), 0, is_fault, message.to_owned());
+            }
+            _ => {
+                let message = format!("not a regular file: {FAILS}; move it elsewhere");
+                return self.unread(path(), 0, true, message);
+            }
+        }
+        if name.starts_with('.') || !name.ends_with(".toml") {
+            let message = "Kata reads every file of config.d whatever its name is; move it \
+                elsewhere unless it is meant";
+            self.findings
+                .push(finding(path(), 0, false, message.to_owned()));
+        }
+        self.file(directory, above, name)
+    }
+
+    /// Reads a file; `None`, and a finding, where that fails.
+    fn file(&mut self, directory: &Directory, above: &HostPath, name: String) -> Option<File> {
+        let path = shown_path(above, &name);
+        let text = match directory.read(&name, MAX_KATA_FILE_BYTES) {
+            Ok(Some(text)) => text,
+            // Removed since it was listed.
+            Ok(None) => return None,
+            Err(error) => {
+                let message = format!("it is not looked at: {error}");
+                return self.unread(path, 0, false, message);
+            }
+        };
+        match Said::parse(&text) {
+            Ok(said) => Some(File { path, name, said }),
+            Err(error) => {
+                let message = format!("no TOML ({}): {FAILS}; correct or remove it", error.message);
+                self.unread(path, error.line, true, message)
+            }
+        }
+    }
+
+    fn unread<T>(
+        &mut self,
+        path: String,
+        line: usize,
+        is_fault: bool,
+        message: String,
+    ) -> Option<T> {
+        self.findings.push(finding(path, line, is_fault, message));
+        None
+    }
+
+    fn runtime(&self) -> Runtime {
+        let mut runtimes = self.mains.iter().map(|main| self.runtime_of(main));
+        let first = runtimes.next().unwrap_or(Runtime::Unknown);
+        match runtimes.all(|runtime| runtime == first) {
+            true => first,
+            false => Runtime::Unknown,
+        }
+    }
+
+    fn runtime_of(&self, main: &File) -> Runtime {
+        let is_rust = self.in_order(main).any(|file| file.said.is_rust);
+        if is_rust { Runtime::Rust } else { Runtime::Go }
+    }
+
+    /// The files that make the configuration of `main`, later ones winning.
+    fn in_order<'a>(&'a self, main: &'a File) -> impl Iterator<Item = &'a File> {
+        std::iter::once(main).chain(&self.drop_ins)
+    }
+
+    /// Where `switch` is turned on, if it is.
+    fn on<'a>(&'a self, main: &'a File, switch: Switch) -> Option<(&'a File, usize)> {
+        let said = self.in_order(main).flat_map(|file| {
+            let switches = file.said.switches.iter();
+            switches.map(move |(switch, line, is_on)| (*switch, file, *line, *is_on))
+        });
+        let last = said.filter(|said| said.0 == switch).last();
+        last.and_then(|(_, file, line, is_on)| is_on.then_some((file, line)))
+    }
+
+    fn factories(&self, main: &File) -> Vec<Finding> {
+        let switches: &[_] = match self.runtime_of(main) {
+            Runtime::Rust => &[(Switch::RustTemplate, "VM templating is")],
+            Runtime::Go | Runtime::Unknown => &[
+                (Switch::GoTemplate, "VM templating is"),
+                (Switch::GoCache, "the VM cache is"),
+            ],
+        };
+        let on = |(switch, what): &(Switch, &str)| {
+            let (file, line) = self.on(main, *switch)?;
+            let message = format!(
+                "{what} on: such VMs get no document, and the wrapper refuses those for sandboxes \
+                that should have one; turn it off for this handler"
+            );
+            Some(finding(file.path.clone(), line, false, message))
+        };
+        switches.iter().filter_map(on).collect()
+    }
+}
+
+impl File {
+    /// The wrapper's settings where only Kata's keys belong.
+    fn foreign(&self, runtime: Runtime) -> impl Iterator<Item = Finding> {
+        self.said.foreign.iter().map(move |(line, key)| {
+            let effect = match runtime {
+                Runtime::Go => "the Go runtime fails every sandbox",
+                Runtime::Rust => "it has no effect",
+                Runtime::Unknown => "the Go runtime fails every sandbox, runtime-rs ignores it",
+            };
+            let message = format!(
+                "{key} is no key of Kata but a setting of the wrapper, and so {effect}; move it to \
+                the wrapper's settings"
+            );
+            finding(self.path.clone(), *line, runtime == Runtime::Go, message)
+        })
+    }
+
+    /// A `path` that wins over the one to the wrapper.
+    fn later_path(&self, wrapper: &HostPath) -> Option<Finding> {
+        let (line, path) = self.said.qemu_path.as_ref()?;
+        let wins = self.name.as_str() > DROP_IN && path != wrapper.as_str();
+        let message = || {
+            format!(
+                "hypervisor.qemu.path is read after {DROP_IN} and wins, so that sandboxes start \
+                without the wrapper; remove it, and name that QEMU as qemu in the wrapper's \
+                settings"
+            )
+        };
+        wins.then(|| finding(self.path.clone(), *line, true, message()))
+    }
+}
+
+fn finding(path: String, line: usize, is_fault: bool, message: String) -> Finding {
+    Finding {
+        path,
+        line,
+        is_fault,
+        message,
+    }
+}
+
+/// The name is somebody else's.
+fn shown_path(above: &HostPath, name: &str) -> String {
+    format!("{above}/{}", shown(name))
+}

@@ -1,0 +1,94 @@
+//! What one file of Kata's configuration says, as far as it matters here.
+
+use foreign_text::toml::{Field, NotToml, Table, Tree};
+
+/// The wrapper's settings whose names could be those of a key of Kata. The others have a hyphen,
+/// which no key of Kata has.
+const PLAIN_SETTINGS: [&str; 5] = ["capacity", "document", "qemu", "refuse", "transport"];
+
+/// Whether a key below `[hypervisor.NAME]` is one of the wrapper's settings, and none of Kata's.
+#[must_use]
+pub fn is_wrapper_setting(key: &str) -> bool {
+    key.contains('-') || PLAIN_SETTINGS.contains(&key)
+}
+
+/// Something that Kata's configuration turns on or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Switch {
+    /// `[factory] enable_template`, which the Go runtime knows.
+    GoTemplate,
+    /// `[factory] vm_cache_number`, which the Go runtime knows.
+    GoCache,
+    /// `[hypervisor.qemu.factory] enable_template`, which runtime-rs knows.
+    RustTemplate,
+}
+
+/// What a file says. A value of a type that Kata refuses counts as none.
+#[derive(Debug, Default)]
+pub(crate) struct Said {
+    /// Whether it has `[runtime] hypervisor_name`. Only runtime-rs knows that key, and starts QEMU
+    /// only where it is set.
+    pub(crate) is_rust: bool,
+    /// With the line of each.
+    pub(crate) switches: Vec<(Switch, usize, bool)>,
+    /// `[hypervisor.qemu] path`, with its line.
+    pub(crate) qemu_path: Option<(usize, String)>,
+    /// Settings of the wrapper below a hypervisor, with their lines; safe to show.
+    pub(crate) foreign: Vec<(usize, String)>,
+}
+
+impl Said {
+    pub(crate) fn parse(text: &[u8]) -> Result<Self, NotToml> {
+        let tree = Tree::parse(text)?;
+        let mut root = tree.table();
+        let mut said = Self::default();
+        if let Some(mut runtime) = table(&mut root, "runtime") {
+            said.is_rust = runtime.take("hypervisor_name").is_some();
+        }
+        if let Some(mut factory) = table(&mut root, "factory") {
+            said.switch(Switch::GoTemplate, factory.take("enable_template"), flag);
+            let cache = factory.take("vm_cache_number");
+            said.switch(Switch::GoCache, cache, |field| {
+                Some(field.integer().ok()? > 0)
+            });
+        }
+        let hypervisors = table(&mut root, "hypervisor").into_iter();
+        for field in hypervisors.flat_map(Table::rest) {
+            if let Ok(hypervisor) = field.table() {
+                said.hypervisor(field.key, hypervisor);
+            }
+        }
+        Ok(said)
+    }
+
+    fn hypervisor(&mut self, name: &str, mut keys: Table<'_, '_>) {
+        if name == "qemu" {
+            let path = keys.take("path");
+            self.qemu_path = path.and_then(|path| Some((path.line, path.text().ok()?.to_owned())));
+            if let Some(mut factory) = table(&mut keys, "factory") {
+                self.switch(Switch::RustTemplate, factory.take("enable_template"), flag);
+            }
+        }
+        let foreign = keys.rest().filter(|field| is_wrapper_setting(field.key));
+        self.foreign
+            .extend(foreign.map(|field| (field.line, field.path)));
+    }
+
+    fn switch(
+        &mut self,
+        switch: Switch,
+        field: Option<Field<'_, '_>>,
+        is_on: impl Fn(&Field<'_, '_>) -> Option<bool>,
+    ) {
+        let said = field.and_then(|field| Some((switch, field.line, is_on(&field)?)));
+        self.switches.extend(said);
+    }
+}
+
+fn table<'t, 'i>(above: &mut Table<'t, 'i>, key: &str) -> Option<Table<'t, 'i>> {
+    above.take(key)?.table().ok()
+}
+
+fn flag(field: &Field<'_, '_>) -> Option<bool> {
+    field.flag().ok()
+}
