@@ -1,24 +1,37 @@
-//! Whether a sandbox still exists.
+//! Whether a sandbox still exists, and what it left.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::sandbox_id::SandboxId;
 
-/// Where runtimes and engines keep a directory for each sandbox, below `/run`. One of them is
-/// enough to be alive; that a dead sandbox leaves one behind only means that its image stays.
-const DIRECTORIES: [&str; 5] = [
-    // Kata in Go: the agent's share, the VM's sockets, the saved state.
-    "kata-containers/shared/sandboxes",
+/// Where Kata keeps a directory for each sandbox, below `/run`, and nothing else but what
+/// [`TEMPLATE`] names.
+const DIRECTORIES: [&str; 4] = [
+    // Kata in Go: the VM's sockets, the saved state, the agent's share.
     "vc/vm",
     "vc/sbs",
+    "kata-containers/shared/sandboxes",
     // Kata in Rust.
     "kata",
-    "kata-containers",
 ];
+
+/// Where Kata keeps directories of sandboxes among others.
+const MIXED: &str = "kata-containers";
+
+/// Where the Go runtime keeps a VM template, among the directories of sandboxes.
+const TEMPLATE: &str = "template";
+
+/// The inode of the first PID namespace (`PROC_PID_INIT_INO` in Linux' `include/linux/proc_ns.h`).
+const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+
+/// The most directories that are looked at in one place, far more than a node can run sandboxes.
+/// Free to change.
+const MAX_DIRECTORIES: usize = 100_000;
 
 /// The bundles of containerd, one directory per namespace.
 const BUNDLES: &str = "containerd/io.containerd.runtime.v2.task";
@@ -30,10 +43,26 @@ const MAX_COMMAND_LINE_BYTES: u64 = 8 << 20;
 /// How often a program without a command line is looked at again; some have really erased theirs.
 const MAX_LOOKS: u32 = 20;
 
+/// What can be seen of a sandbox.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Signs {
+    /// It exists, or nobody can say that it does not.
+    Life,
+    /// Kata's directories of it, and neither a process nor a bundle.
+    Remains(Vec<PathBuf>),
+    /// Nothing.
+    None,
+}
+
 /// What can be seen of living sandboxes at one moment.
 #[derive(Debug)]
 pub struct Living {
+    /// Of containerd; one that a sandbox has is enough to be alive.
+    bundles: Vec<PathBuf>,
+    /// Of Kata. A dead sandbox can leave them.
     directories: Vec<PathBuf>,
+    /// Whether every process of the node is seen.
+    sees_all: bool,
     /// Every argument of every process.
     arguments: BTreeSet<Vec<u8>>,
 }
@@ -42,42 +71,92 @@ impl Living {
     /// Looks at `/proc` and below `run_root`. What cannot be looked at is an error, because a
     /// sandbox that is not seen loses its image.
     ///
-    /// Processes of other PID namespaces are not seen: in a container this needs the host's.
+    /// Processes of other PID namespaces are not seen: in a container this needs the host's. In
+    /// any namespace but the machine's first, directories of Kata therefore count as life.
     ///
     /// # Errors
     ///
     /// Those of reading `/proc` and the directory of containerd's bundles.
     pub fn look(run_root: &Path) -> io::Result<Self> {
-        let mut directories: Vec<PathBuf> = DIRECTORIES.map(|path| run_root.join(path)).into();
+        let mut bundles = Vec::new();
         match std::fs::read_dir(run_root.join(BUNDLES)) {
             Ok(namespaces) => {
                 for namespace in namespaces {
-                    directories.push(namespace?.path());
+                    bundles.push(namespace?.path());
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
+        let namespace = std::fs::read_link("/proc/self/ns/pid")?;
+        let directories = DIRECTORIES.into_iter().chain([MIXED]);
         Ok(Self {
-            directories,
+            bundles,
+            directories: directories.map(|path| run_root.join(path)).collect(),
+            sees_all: namespace == OsStr::new(FIRST_PID_NAMESPACE),
             arguments: arguments()?,
         })
     }
 
-    /// Whether anything suggests that the sandbox exists: a directory of its name, or a process
-    /// with its id anywhere in an argument (QEMU's `-name sandbox-ID`, the shim's `-id ID`, a
-    /// path).
+    /// What suggests that the sandbox exists. It does where containerd has its bundle, or a process
+    /// its id anywhere in an argument (QEMU's `-name sandbox-ID`, the shim's `-id ID`, a path).
     #[must_use]
-    pub fn has(&self, sandbox: &SandboxId) -> bool {
+    pub fn signs(&self, sandbox: &SandboxId) -> Signs {
         let id = sandbox.as_str().as_bytes();
         let mentions = |argument: &Vec<u8>| argument.windows(id.len()).any(|part| part == id);
         // An error is no proof of absence either.
-        let is_there = |directory: &PathBuf| {
-            std::fs::symlink_metadata(directory.join(sandbox.as_str()))
+        let is_there = |path: &PathBuf| {
+            std::fs::symlink_metadata(path)
                 .map_or_else(|error| error.kind() != io::ErrorKind::NotFound, |_| true)
         };
-        self.directories.iter().any(is_there) || self.arguments.iter().any(mentions)
+        let below = |above: &PathBuf| Some(above.join(sandbox.as_str())).filter(is_there);
+        if self.bundles.iter().any(|above| below(above).is_some())
+            || self.arguments.iter().any(mentions)
+        {
+            return Signs::Life;
+        }
+        let remains: Vec<PathBuf> = self.directories.iter().filter_map(below).collect();
+        match remains.is_empty() {
+            true => Signs::None,
+            false if self.sees_all => Signs::Remains(remains),
+            false => Signs::Life,
+        }
     }
+}
+
+/// The sandboxes that Kata has directories of below `run_root`, living or not.
+///
+/// # Errors
+///
+/// Those of reading the directories, and one for more than a node can have.
+pub fn with_directories(run_root: &Path) -> io::Result<BTreeSet<SandboxId>> {
+    let mut sandboxes = BTreeSet::new();
+    for place in DIRECTORIES {
+        let entries = match std::fs::read_dir(run_root.join(place)) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        for (count, entry) in entries.enumerate() {
+            if count == MAX_DIRECTORIES {
+                let rule = format!("{place} has more than {MAX_DIRECTORIES} entries");
+                return Err(io::Error::other(rule));
+            }
+            let name = entry?.file_name();
+            let name = name.to_str().filter(|name| *name != TEMPLATE);
+            sandboxes.extend(name.and_then(|name| SandboxId::parse(name).ok()));
+        }
+    }
+    Ok(sandboxes)
+}
+
+/// How long ago the newest of `paths` changed; `None` where that cannot be seen, or the clock was
+/// set back since.
+#[must_use]
+pub fn age(paths: &[PathBuf]) -> Option<Duration> {
+    let changed = |path: &PathBuf| std::fs::symlink_metadata(path)?.modified();
+    let changed: io::Result<Vec<SystemTime>> = paths.iter().map(changed).collect();
+    changed.ok()?.into_iter().max()?.elapsed().ok()
 }
 
 fn arguments() -> io::Result<BTreeSet<Vec<u8>>> {
@@ -141,35 +220,44 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_of_its_name_is_life() {
+    fn directories_are_remains_and_a_bundle_is_life() {
         let run = tempfile::tempdir().unwrap();
         let make = |path: &str| std::fs::create_dir_all(run.path().join(path)).unwrap();
+        let bundles = "containerd/io.containerd.runtime.v2.task";
         let places = [
-            ("kata-containers/shared/sandboxes", "test-living-a"),
-            ("kata-containers", "test-living-b"),
-            ("vc/vm", "test-living-c"),
-            ("vc/sbs", "test-living-d"),
-            ("kata", "test-living-e"),
-            (
-                "containerd/io.containerd.runtime.v2.task/k8s.io",
-                "test-living-f",
-            ),
-            (
-                "containerd/io.containerd.runtime.v2.task/moby",
-                "test-living-g",
-            ),
+            ("kata-containers/shared/sandboxes".into(), "test-living-a"),
+            ("kata-containers".into(), "test-living-b"),
+            ("vc/vm".into(), "test-living-c"),
+            ("vc/sbs".into(), "test-living-d"),
+            ("kata".into(), "test-living-e"),
+            (format!("{bundles}/k8s.io"), "test-living-f"),
+            (format!("{bundles}/moby"), "test-living-g"),
         ];
-        for (place, name) in places {
+        for (place, name) in &places {
             make(&format!("{place}/{name}"));
         }
+        make("vc/vm/template");
         // Its own image is no sign of life.
         make("kata-containers/shared/initdata/test-living-x");
-        let living = Living::look(run.path()).unwrap();
-        for (place, name) in places {
-            assert!(living.has(&id(name)), "{place}");
+        let mut living = Living::look(run.path()).unwrap();
+        for sees_all in [true, false] {
+            living.sees_all = sees_all;
+            for (place, name) in &places {
+                let path = run.path().join(place).join(name);
+                let expected = match sees_all && !place.starts_with(bundles) {
+                    true => Signs::Remains(vec![path]),
+                    false => Signs::Life,
+                };
+                assert_eq!(living.signs(&id(name)), expected, "{place}");
+            }
+            assert_eq!(living.signs(&id("test-living-x")), Signs::None);
+            assert_eq!(living.signs(&id("test-living")), Signs::None);
         }
-        assert!(!living.has(&id("test-living-x")));
-        assert!(!living.has(&id("test-living")));
+        let listed: Vec<SandboxId> = with_directories(run.path()).unwrap().into_iter().collect();
+        assert_eq!(
+            listed,
+            ["a", "c", "d", "e"].map(|end| id(&format!("test-living-{end}")))
+        );
     }
 
     #[test]
@@ -184,10 +272,11 @@ mod tests {
             .spawn()
             .unwrap();
         let living = Living::look(run.path()).unwrap();
-        assert!(living.has(&id(&name)));
-        assert!(!living.has(&id(&format!("{name}-other"))));
+        assert_eq!(living.signs(&id(&name)), Signs::Life);
+        assert_eq!(living.signs(&id(&format!("{name}-other"))), Signs::None);
         drop(process.stdin.take());
         process.wait().unwrap();
-        assert!(!Living::look(run.path()).unwrap().has(&id(&name)));
+        let living = Living::look(run.path()).unwrap();
+        assert_eq!(living.signs(&id(&name)), Signs::None);
     }
 }

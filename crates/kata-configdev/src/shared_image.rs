@@ -5,14 +5,13 @@
 //! left alone, and so is the directory while it is not empty.
 
 mod in_place;
+mod kept;
 pub mod socket;
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
 
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, fchmod, mkdirat, open, openat, unlinkat};
 use rustix::io::Errno;
@@ -22,6 +21,7 @@ use crate::image_file::{self, Keep, TEMPORARY_PREFIX};
 use crate::sandbox_id::SandboxId;
 
 pub use in_place::{InPlace, OpenError};
+pub use kept::{Kept, all, remove_all, show_from_start};
 
 /// The directories from `/run` to those of the sandboxes.
 const PARENTS: [&str; 3] = ["kata-containers", "shared", "initdata"];
@@ -98,19 +98,35 @@ pub fn put(
 ///
 /// [`SharedImageError`].
 pub fn remove(run_root: &Path, sandbox: &SandboxId) -> Result<bool, SharedImageError> {
+    remove_files(run_root, sandbox, &[FILE_NAME, socket::NAME])
+}
+
+/// Removes the files `names` of a sandbox, what a killed process left, and the directory if it is
+/// empty then. Says whether one of `names` was there.
+fn remove_files(
+    run_root: &Path,
+    sandbox: &SandboxId,
+    files: &[&str],
+) -> Result<bool, SharedImageError> {
     let path = directory(run_root, sandbox);
     let Some((directory, parents)) = open_sandbox(run_root, sandbox)? else {
         return Ok(false);
     };
     let names = names(&directory).map_err(|fault| failed(&path, fault))?;
-    // What cannot be removed does not keep the rest.
-    let removed = names
-        .iter()
-        .filter(|name| name.starts_with(TEMPORARY_PREFIX))
-        .map(|name| unlink(&directory, name))
-        .fold(Ok(false), Result::and)
-        .and(unlink_all(&directory, [FILE_NAME, socket::NAME]))
-        .map_err(|errno| failed(&path, errno))?;
+    let (mut removed, mut fault) = (false, None);
+    for name in names.iter().map(String::as_str) {
+        let is_file = files.contains(&name);
+        if is_file || name.starts_with(TEMPORARY_PREFIX) {
+            // What cannot be removed does not keep the rest.
+            match unlink(&directory, name) {
+                Ok(was_there) => removed |= was_there && is_file,
+                Err(errno) => fault = fault.or(Some(errno)),
+            }
+        }
+    }
+    if let Some(errno) = fault {
+        return Err(failed(&path, errno));
+    }
     remove_if_empty(&parents, sandbox).map_err(|errno| failed(&path, errno))?;
     Ok(removed)
 }
@@ -121,74 +137,6 @@ fn remove_if_empty(parents: &OwnedFd, sandbox: &SandboxId) -> Result<(), Errno> 
         Ok(()) | Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOENT) => Ok(()),
         Err(errno) => Err(errno),
     }
-}
-
-/// A sandbox that has an image, or what a killed process left of one.
-#[derive(Debug)]
-pub struct KeptImage {
-    /// Whose.
-    pub sandbox: SandboxId,
-    /// How long ago the newest of its files was written, `None` where the clock was set back since;
-    /// or why that cannot be seen, [`SharedImageError`].
-    pub age: Result<Option<Duration>, SharedImageError>,
-}
-
-/// The sandboxes that have images or parts of them, by id, and those that cannot be looked at.
-/// Directories of others, whose names are no ids or that have nothing of ours, are not.
-///
-/// # Errors
-///
-/// [`SharedImageError`] where the sandboxes cannot be listed.
-pub fn all(run_root: &Path) -> Result<Vec<KeptImage>, SharedImageError> {
-    let parents = match open_parents(run_root, Missing::Refuse) {
-        Ok(parents) => parents,
-        Err(error) if error.0.fault.is_absent() => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
-    let names = names(&parents).map_err(|fault| failed(&parent(run_root), fault))?;
-    let mut kept: Vec<KeptImage> = names
-        .iter()
-        .filter_map(|name| SandboxId::parse(name).ok())
-        .filter_map(|sandbox| {
-            let path = directory(run_root, &sandbox);
-            let written = last_written(&parents, sandbox.as_str(), &path);
-            let age = match written {
-                Ok(written) => Ok(written?.elapsed().ok()),
-                Err(fault) => Err(failed(&path, fault)),
-            };
-            Some(KeptImage { sandbox, age })
-        })
-        .collect();
-    kept.sort_by(|one, other| one.sandbox.cmp(&other.sandbox));
-    Ok(kept)
-}
-
-/// When the newest file of ours in the directory `name` of `parents`, which is at `path`, was
-/// written; `None` where there is none.
-fn last_written(
-    parents: &OwnedFd,
-    name: &str,
-    path: &Path,
-) -> Result<Option<SystemTime>, FileFault> {
-    let directory = match openat(parents, name, DIRECTORY, Mode::empty()) {
-        Ok(directory) => directory,
-        // Its sandbox ended meanwhile.
-        Err(Errno::NOENT) => return Ok(None),
-        Err(errno) => return Err(errno.into()),
-    };
-    let mut newest = None;
-    for name in names(&directory)? {
-        if [FILE_NAME, socket::NAME].contains(&name.as_str()) || name.starts_with(TEMPORARY_PREFIX)
-        {
-            match std::fs::symlink_metadata(path.join(name)).and_then(|found| found.modified()) {
-                Ok(written) => newest = newest.max(Some(written)),
-                // A temporary file that became the image has its time.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
-    Ok(newest)
 }
 
 /// What to do about a directory that is not there.
@@ -285,15 +233,6 @@ fn unlink(directory: &OwnedFd, name: impl AsRef<OsStr>) -> Result<bool, Errno> {
         Err(Errno::NOENT) => Ok(false),
         Err(errno) => Err(errno),
     }
-}
-
-/// Removes each of `names`; says whether one was there.
-fn unlink_all<const N: usize>(directory: &OwnedFd, names: [&str; N]) -> Result<bool, Errno> {
-    // What cannot be removed does not keep the rest.
-    let removed = names.map(|name| unlink(directory, name));
-    removed
-        .into_iter()
-        .try_fold(false, |any, one| Ok(any | one?))
 }
 
 fn failed(path: &Path, fault: impl Into<FileFault>) -> SharedImageError {

@@ -1,27 +1,31 @@
-//! Removal of the images of sandboxes that no longer exist.
+//! Removal of what sandboxes left that no longer exist.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::living::Living;
+use crate::living::{self, Living, Signs};
 use crate::sandbox_id::SandboxId;
-use crate::shared_image::{self, KeptImage, SharedImageError};
+use crate::shared_image::{self, Kept, SharedImageError};
 use crate::{exit, providers};
 
-/// How old an image must be at least. Between `attach` and the start of the hypervisor there may be
-/// a moment in which nothing on the node shows that the sandbox exists.
+/// How old must be at least what a sandbox left. Between `attach` and the start of the hypervisor
+/// there may be a moment in which nothing on the node shows that the sandbox exists. Images of the
+/// wrapper are [old at once](shared_image::show_from_start).
 pub const DEFAULT_MIN_AGE: Duration = Duration::from_secs(60);
 
 /// What a sweep did.
 #[derive(Debug)]
 pub struct Swept {
-    /// The sandboxes whose images were removed.
+    /// The sandboxes whose images were removed, ours and those of Kata's initdata.
     pub removed: Vec<SandboxId>,
     /// The sandboxes whose images stay: they live, or their images are young.
     pub kept: Vec<SandboxId>,
     /// The sandboxes whose images stay because they cannot be looked at or removed, and why.
     pub failed: Vec<(SandboxId, SharedImageError)>,
+    /// The sandboxes that are gone, and the directories that Kata left of them. They stay: they are
+    /// Kata's.
+    pub remains: Vec<(SandboxId, Vec<PathBuf>)>,
 }
 
 /// Why nothing is swept, as a fragment that fits after "failed to".
@@ -58,8 +62,9 @@ impl SweepError {
 }
 
 /// Removes the images below `run_root` that are at least `min_age` old and whose sandboxes nothing
-/// suggests to exist: see [`Living::has`]. One that cannot be removed does not keep the rest.
-/// Answers of credential providers that have expired go, too.
+/// suggests to exist: see [`Living::signs`]. Directories of Kata suggest it as long as they are
+/// younger than `min_age`; older ones are told. An image that cannot be removed does not keep the
+/// rest. Answers of credential providers that have expired go, too.
 ///
 /// # Errors
 ///
@@ -69,20 +74,34 @@ pub fn sweep(run_root: &Path, min_age: Duration) -> Result<Swept, SweepError> {
         removed: Vec::new(),
         kept: Vec::new(),
         failed: Vec::new(),
+        remains: Vec::new(),
     };
     providers::forget_expired(run_root);
-    // First the images, then the living: a sandbox that starts in between has no image in the list.
+    // First what sandboxes have, then the living: one that starts in between is not in the lists.
     let images = shared_image::all(run_root)?;
-    if images.is_empty() {
+    let with_directories = living::with_directories(run_root).map_err(SweepError::Living)?;
+    if images.is_empty() && with_directories.is_empty() {
         return Ok(swept);
     }
     let living = Living::look(run_root).map_err(SweepError::Living)?;
-    for KeptImage { sandbox, age } in images {
-        let is_old = age.map(|age| age.is_some_and(|age| age >= min_age));
-        let removed = is_old.and_then(|is_old| {
-            let is_dead = is_old && !living.has(&sandbox);
+    let is_old = |age: Option<Duration>| age.is_some_and(|age| age >= min_age);
+    for sandbox in with_directories {
+        if let Signs::Remains(paths) = living.signs(&sandbox)
+            && is_old(living::age(&paths))
+        {
+            swept.remains.push((sandbox, paths));
+        }
+    }
+    for Kept { sandbox, age } in images {
+        let removed = age.and_then(|age| {
+            let is_gone = match living.signs(&sandbox) {
+                Signs::Life => false,
+                Signs::Remains(paths) => is_old(living::age(&paths)),
+                Signs::None => true,
+            };
+            let is_dead = is_gone && is_old(age);
             if is_dead {
-                shared_image::remove(run_root, &sandbox)?;
+                shared_image::remove_all(run_root, &sandbox)?;
             }
             Ok(is_dead)
         });

@@ -167,6 +167,7 @@ pub fn disk(
         Transport::File => {
             let sandbox = SandboxId::parse(sandbox)?;
             let path = shared_image::put(&settings.run_root, &sandbox, &chosen.pack(settings)?)?;
+            shared_image::show_from_start(&path);
             Ok(Some(Disk::of_file(path, device)))
         }
         // QEMU would have to open the device before this process lets go of it, which an exec

@@ -16,9 +16,14 @@ use crate::{exit, sweep};
 
 /// Removes the images of sandboxes that no longer exist.
 ///
-/// Only the transport "file" leaves any. A sandbox counts as alive as long as a runtime or
-/// containerd has a directory of its name below /run, or any process has its id in an argument; so
-/// in a container this needs the host's PID namespace and its /run.
+/// These are images of the transport "file", sockets for updates, and Kata's own images of initdata,
+/// which runtime-rs never removes. A sandbox counts as alive as long as containerd has its bundle
+/// below /run, or any process has its id in an argument; so in a container this needs the host's
+/// PID namespace and its /run. Directories of Kata below /run count as life while they are young,
+/// and always where not every process of the machine can be seen.
+///
+/// Old directories that Kata left of a dead sandbox, such as /run/vc/vm/ID, are named and stay: they
+/// are Kata's. Remove them by hand.
 ///
 /// An image that cannot be looked at or removed does not keep the rest; the exit code is 69 then.
 ///
@@ -33,11 +38,12 @@ Example:
 pub struct Arguments {
     #[command(flatten)]
     run_root: RunRoot,
-    /// Leave images alone that are younger than this: their sandboxes may be about to start.
+    /// Leave alone what is younger than this: its sandbox may be about to start. Images of the
+    /// wrapper, whose sandbox shows from their first moment on, need no age.
     #[arg(long, value_name = "SECONDS", default_value_t = sweep::DEFAULT_MIN_AGE.as_secs())]
     min_age: u64,
-    /// Print one JSON object: removed and kept, each a list of sandbox ids, and failed, a list of
-    /// sandbox_id and error.
+    /// Print one JSON object: removed and kept, each a list of sandbox ids, failed, a list of
+    /// sandbox_id and error, and remains, a list of sandbox_id and paths.
     #[arg(long)]
     json: bool,
 }
@@ -64,16 +70,28 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         let failed = swept.failed.iter().map(
             |(sandbox, error)| json!({"sandbox_id": sandbox.as_str(), "error": error.to_string()}),
         );
+        let remains = swept
+            .remains
+            .iter()
+            .map(|(sandbox, paths)| json!({"sandbox_id": sandbox.as_str(), "paths": paths}));
         let members = [
             ("removed", ids(&swept.removed)),
             ("kept", ids(&swept.kept)),
             ("failed", failed.collect()),
+            ("remains", remains.collect()),
         ];
         super::print_object(out, members)?;
         return Ok(code);
     }
     for sandbox in &swept.removed {
         writeln!(out, "{sandbox}: removed")?;
+    }
+    for (sandbox, paths) in &swept.remains {
+        let paths: Vec<String> = paths
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
+        writeln!(out, "{sandbox}: gone; Kata left {}", paths.join(", "))?;
     }
     writeln!(
         out,
