@@ -84,6 +84,8 @@ fn privileged_an_installed_wrapper_finds_the_settings_of_its_set() {
     let at = |name: &str| folder.path().join(name);
     let settings = format!("qemu = \"{}\"", at("qemu").display());
     let config = configuration(folder.path(), &settings);
+    let main = "[hypervisor.qemu]\n[runtime]\nexperimental_force_guest_pull = true\n";
+    fs::write(at("handler/configuration-qemu.toml"), main).unwrap();
     let installed = run(&["install", "--log-format", "json", "--config", &config]);
     installed.ends(0);
     let drop_in = fs::read_to_string(at("handler/config.d/50-configdev.toml")).unwrap();
@@ -93,6 +95,8 @@ fn privileged_an_installed_wrapper_finds_the_settings_of_its_set() {
         "{drop_in}"
     );
 
+    let settings = fs::read_to_string(at("prefix/team-a/etc/kata-configdev/config.toml")).unwrap();
+    assert!(settings.contains("guest-pull = true\n"), "{settings}");
     // No variable names the settings: the wrapper's place does.
     let started = Command::new(&wrapper)
         .args(["-name", "sandbox-1", "-machine", "q35"])

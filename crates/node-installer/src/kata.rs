@@ -1,5 +1,5 @@
 //! Kata's own configuration of a handler: what in it keeps sandboxes from starting or from the
-//! wrapper.
+//! wrapper, and whether guests pull.
 //!
 //! Kata reads the main file and then *every* entry of `config.d` beside it, sorted by name, and the
 //! last value of a key wins. `handler` reads them the same way, `said` takes one file apart. All of
@@ -11,7 +11,7 @@ mod said;
 use std::fmt;
 
 use crate::node::Node;
-use crate::{Error, HostPath, Options, plan};
+use crate::{Error, HostPath, Options, Set, plan};
 use handler::Handler;
 pub use said::is_wrapper_setting;
 
@@ -70,4 +70,14 @@ pub fn look(options: &Options) -> Result<Seen, Error> {
         }
     }
     Ok(seen)
+}
+
+/// Whether Kata has every image of the set pulled in the guest. `false` also where that cannot be
+/// seen: containerd's snapshotters, which do the same, are not looked at.
+pub(crate) fn forces_guest_pull(node: &Node, set: &Set) -> bool {
+    let forces = |path| {
+        let handler = Handler::read(node, path).ok().flatten();
+        handler.is_some_and(|handler| handler.forces_guest_pull())
+    };
+    !set.handlers.is_empty() && set.handlers.iter().all(forces)
 }

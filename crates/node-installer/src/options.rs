@@ -185,7 +185,7 @@ impl Options {
                     ));
                 }
             }
-            check_settings(&plan::settings_text(self, name, set, true))
+            check_settings(&plan::settings_text(self, name, set, true, false))
                 .map_err(|rule| format!("sets.{name:?}.settings: {rule}"))?;
         }
         Ok(())

@@ -125,7 +125,8 @@ pub fn install(options: &Options) -> Result<Outcome, Error> {
         pass.outcome.problems.extend(made.problems);
         pass.outcome.warnings.extend(made.warnings);
         pass.outcome.notes.extend(made.notes);
-        let files = plan::files(options, name, set, &wrapper, made.document);
+        let guest_pulls = kata::forces_guest_pull(&pass.node, set);
+        let files = plan::files(options, name, set, &wrapper, made.document, guest_pulls);
         wanted_paths.extend(files.iter().map(|file| file.path.clone()));
         for file in &files {
             if let Err(error) = pass.put(file) {

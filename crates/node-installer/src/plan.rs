@@ -18,6 +18,9 @@ const OWN_SETTINGS: &str = "etc/kata-configdev/config.toml";
 /// itself.
 pub(crate) const DROP_IN: &str = "50-configdev.toml";
 
+/// The setting that says that guests pull, so that a refusal which a guest's puller tells is read.
+const GUEST_PULL: &str = "guest-pull";
+
 /// A file that should be on the node.
 pub(crate) struct PlannedFile {
     /// What it is for, in messages.
@@ -59,6 +62,7 @@ pub(crate) fn files(
     set: &Set,
     wrapper: &Zeroizing<Vec<u8>>,
     document: Document,
+    guest_pulls: bool,
 ) -> Vec<PlannedFile> {
     let wanted = |what, path, mode, content: Option<Zeroizing<Vec<u8>>>| PlannedFile {
         what,
@@ -91,7 +95,7 @@ pub(crate) fn files(
             content,
         ));
     }
-    let settings = settings_text(options, name, set, named);
+    let settings = settings_text(options, name, set, named, guest_pulls);
     files.push(wanted(
         "settings",
         set.settings_file.clone(),
@@ -111,14 +115,19 @@ pub(crate) fn files(
     files
 }
 
-/// The text of a set's settings file.
+/// The text of a set's settings file. What the administrator says of `guest-pull` wins over
+/// `guest_pulls`, what Kata's configuration says.
 pub(crate) fn settings_text(
     options: &Options,
     name: &str,
     set: &Set,
     with_document: bool,
+    guest_pulls: bool,
 ) -> String {
     let mut settings = set.settings.clone();
+    if guest_pulls {
+        settings.entry(GUEST_PULL).or_insert(true.into());
+    }
     if with_document {
         let path = document_path(options, name).as_str().to_owned();
         settings.insert("document".into(), path.into());

@@ -8,7 +8,7 @@ use node_installer::kata::look;
 use node_installer::{check, install};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use crate::machine::{DROP_INS, Machine, WRAPPER, parse};
+use crate::machine::{DROP_INS, Machine, SETTINGS, WRAPPER, parse};
 
 const GO: &str = "[hypervisor.qemu]\npath = \"/opt/kata/bin/qemu\"\n[factory]\n\
     enable_template = false\nvm_cache_number = 0\n[runtime]\nexperimental = []\n";
@@ -281,4 +281,63 @@ fn nothing_but_the_drop_in_ever_appears_beside_it() {
         !names.is_empty() && names.iter().all(|name| name == "50-configdev.toml"),
         "{names:?}"
     );
+}
+
+#[test]
+fn settings_say_that_guests_pull_where_all_handlers_have_it_so() {
+    let go_on = &GO.replace(
+        "[runtime]",
+        "[runtime]\nexperimental_force_guest_pull = true",
+    );
+    let rust_on = &RUST.replace("= []", "= [\"force_guest_pull\"]");
+    let drop_in = "runtime.experimental_force_guest_pull = ";
+    let (on, off) = (&format!("{drop_in}true\n"), &format!("{drop_in}false\n"));
+    let cases: [(&str, &str, [&str; 2], bool); 9] = [
+        (go_on, rust_on, ["", ""], true),
+        (GO, go_on, [on, ""], true),
+        // The last file wins.
+        (go_on, go_on, [on, off], false),
+        // One handler without it, or one that cannot be seen whole.
+        (go_on, GO, ["", ""], false),
+        (go_on, "", ["", ""], false),
+        (go_on, go_on, ["x", on], false),
+        // Each runtime has a key of its own, and the other's means nothing to it.
+        (go_on, RUST, ["", ""], false),
+        (
+            rust_on,
+            &RUST.replace("experimental", "experimental_force_guest_pull = true #"),
+            ["", ""],
+            false,
+        ),
+        (
+            &GO.replace("= []", "= [\"force_guest_pull\"]"),
+            go_on,
+            ["", ""],
+            false,
+        ),
+    ];
+    for (snp, tdx, drop_ins, expected) in cases {
+        let machine = Machine::new();
+        put(&machine, &format!("{SNP}/configuration-qemu-snp.toml"), snp);
+        if !tdx.is_empty() {
+            put(
+                &machine,
+                "opt/kata/qemu-tdx/configuration-qemu-tdx.toml",
+                tdx,
+            );
+        }
+        for (index, text) in drop_ins.iter().enumerate() {
+            put(&machine, &format!("{SNP}/config.d/{index}.toml"), text);
+        }
+        install(&machine.options()).unwrap();
+        let settings = machine.read(SETTINGS);
+        let said = settings.contains("\nguest-pull = true\n");
+        assert_eq!(said, expected, "{snp} {tdx} {drop_ins:?}: {settings}");
+        // The administrator knows better.
+        let own = machine
+            .configuration()
+            .replace("{ qemu", "{ guest-pull = false, qemu");
+        install(&parse(&own).unwrap()).unwrap();
+        assert!(machine.read(SETTINGS).contains("\nguest-pull = false\n"));
+    }
 }

@@ -19,6 +19,8 @@ pub(super) struct Handler {
     mains: Vec<File>,
     /// In the order in which later ones win.
     drop_ins: Vec<File>,
+    /// Whether all that Kata reads was read.
+    is_whole: bool,
     findings: Vec<Finding>,
 }
 
@@ -46,6 +48,7 @@ impl Handler {
         let mut handler = Self {
             mains: Vec::new(),
             drop_ins: Vec::new(),
+            is_whole: true,
             findings: Vec::new(),
         };
         for (name, kind) in directory.entries()? {
@@ -64,6 +67,18 @@ impl Handler {
             }
         }
         Ok(Some(handler))
+    }
+
+    /// Whether Kata has all images pulled in the guest, whichever main file is used.
+    pub(super) fn forces_guest_pull(&self) -> bool {
+        let forces = |main: &File| {
+            let switch = match self.runtime_of(main) {
+                Runtime::Rust => Switch::RustGuestPull,
+                Runtime::Go | Runtime::Unknown => Switch::GoGuestPull,
+            };
+            self.on(main, switch).is_some()
+        };
+        self.is_whole && !self.mains.is_empty() && self.mains.iter().all(forces)
     }
 
     /// What the administrator should know where Kata is pointed to `wrapper`.
@@ -143,6 +158,7 @@ impl Handler {
         is_fault: bool,
         message: String,
     ) -> Option<T> {
+        self.is_whole = false;
         self.findings.push(finding(path, line, is_fault, message));
         None
     }

@@ -15,6 +15,10 @@ pub fn is_wrapper_setting(key: &str) -> bool {
 /// Something that Kata's configuration turns on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Switch {
+    /// `[runtime] experimental_force_guest_pull`, which the Go runtime knows.
+    GoGuestPull,
+    /// `force_guest_pull` in `[runtime] experimental`, which runtime-rs knows.
+    RustGuestPull,
     /// `[factory] enable_template`, which the Go runtime knows.
     GoTemplate,
     /// `[factory] vm_cache_number`, which the Go runtime knows.
@@ -44,6 +48,9 @@ impl Said {
         let mut said = Self::default();
         if let Some(mut runtime) = table(&mut root, "runtime") {
             said.is_rust = runtime.take("hypervisor_name").is_some();
+            let go = runtime.take("experimental_force_guest_pull");
+            said.switch(Switch::GoGuestPull, go, flag);
+            said.switch(Switch::RustGuestPull, runtime.take("experimental"), forces);
         }
         if let Some(mut factory) = table(&mut root, "factory") {
             said.switch(Switch::GoTemplate, factory.take("enable_template"), flag);
@@ -91,4 +98,13 @@ fn table<'t, 'i>(above: &mut Table<'t, 'i>, key: &str) -> Option<Table<'t, 'i>> 
 
 fn flag(field: &Field<'_, '_>) -> Option<bool> {
     field.flag().ok()
+}
+
+fn forces(field: &Field<'_, '_>) -> Option<bool> {
+    let items = field.items().ok()?;
+    Some(
+        items
+            .iter()
+            .any(|item| item.text() == Ok("force_guest_pull")),
+    )
 }
