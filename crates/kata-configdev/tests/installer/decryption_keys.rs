@@ -1,15 +1,13 @@
 //! Keys of encrypted images in the document, as the program installs them.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::PathBuf;
-use std::process::Stdio;
 
 use puller_config::{DecryptionKey, Document};
-use rustix::process::{Pid, Signal, kill_process};
 use test_command::wait_until;
 
 use crate::machine::{DOCUMENT, Machine, PASSWORD, SETTINGS, document, mode};
-use crate::process::{Running, address, get, program, run};
+use crate::process::{Watching, program, run};
 
 /// Made by OpenSSL, one key in two forms and another one.
 const PLAIN: &str = include_str!("../../../credential-sources/tests/data/decryption_keys/p256.pem");
@@ -184,18 +182,8 @@ fn what_cannot_be_read_or_added_keeps_the_old_document() {
 #[test]
 fn keys_that_come_later_are_picked_up() {
     let mut machine = machine(&["keys"]);
-    let log_path = machine.path("log");
-    let mut command = program(&machine, "watch");
-    command
-        .stdout(Stdio::null())
-        .stderr(File::create(&log_path).unwrap());
-    let mut running = Running(command.spawn().unwrap());
-    let log = || fs::read_to_string(&log_path).unwrap();
-    wait_until("the first pass", || {
-        log().contains("everything is as it should be")
-    });
-    let address = address(&log());
-    let ready = || get(address, "/readyz").starts_with("HTTP/1.1 200 ");
+    let watching = Watching::start(&machine);
+    let ready = || watching.is_ready();
     assert!(!machine.host(DOCUMENT).exists());
     for key in [PLAIN, JWK] {
         machine.mount_other("keys", &[("key", key)]);
@@ -207,7 +195,5 @@ fn keys_that_come_later_are_picked_up() {
     wait_until("the removal", || {
         !machine.host(DOCUMENT).exists() && ready()
     });
-    kill_process(Pid::from_child(&running.0), Signal::TERM).unwrap();
-    assert_eq!(running.0.wait().unwrap().code(), Some(0));
-    require_no_secret(&log());
+    require_no_secret(&watching.stop());
 }

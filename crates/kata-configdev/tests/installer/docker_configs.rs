@@ -1,15 +1,13 @@
 //! Docker configurations below the document, as the program installs them.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::PathBuf;
-use std::process::Stdio;
 
 use puller_config::{Credentials, Document, RegistryHost};
-use rustix::process::{Pid, Signal, kill_process};
 use test_command::wait_until;
 
 use crate::machine::{DOCUMENT, Machine, PASSWORD, SETTINGS, broken, document, mode};
-use crate::process::{Running, address, get, program, run};
+use crate::process::{Watching, program, run};
 
 const KEY: &str = ".dockerconfigjson";
 
@@ -343,18 +341,8 @@ fn a_flood_of_findings_fills_no_log() {
 fn a_placeholder_that_is_filled_later_is_picked_up() {
     let mut machine = machine(&["registries"]);
     machine.mount_other("registries", &[(KEY, "{}")]);
-    let log_path = machine.path("log");
-    let mut command = program(&machine, "watch");
-    command
-        .stdout(Stdio::null())
-        .stderr(File::create(&log_path).unwrap());
-    let mut running = Running(command.spawn().unwrap());
-    let log = || fs::read_to_string(&log_path).unwrap();
-    wait_until("the first pass", || {
-        log().contains("everything is as it should be")
-    });
-    let address = address(&log());
-    let ready = || get(address, "/readyz").starts_with("HTTP/1.1 200 ");
+    let watching = Watching::start(&machine);
+    let ready = || watching.is_ready();
     assert!(ready() && !machine.host(DOCUMENT).exists());
 
     let has = |machine: &Machine, end: &str| {
@@ -370,7 +358,9 @@ fn a_placeholder_that_is_filled_later_is_picked_up() {
     assert!(has(&machine, "-2"), "the old document stays");
     // It is not ready before it says why.
     wait_until("the line", || {
-        log().contains("accept the docker configuration of the set default at ")
+        watching
+            .log()
+            .contains("accept the docker configuration of the set default at ")
     });
     machine.mount_document(&document("a"));
     machine.mount_other("registries", &[(KEY, &config(&[("a.corp", "3")]))]);
@@ -382,7 +372,5 @@ fn a_placeholder_that_is_filled_later_is_picked_up() {
     wait_until("the removal", || {
         !machine.host(DOCUMENT).exists() && ready()
     });
-    kill_process(Pid::from_child(&running.0), Signal::TERM).unwrap();
-    assert_eq!(running.0.wait().unwrap().code(), Some(0));
-    require_no_secret(&log());
+    require_no_secret(&watching.stop());
 }

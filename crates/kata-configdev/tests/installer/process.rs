@@ -4,6 +4,7 @@
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -26,20 +27,56 @@ pub fn get(address: SocketAddr, path: &str) -> String {
     answer
 }
 
-/// The address that a log says health checks are answered on.
-pub fn address(log: &str) -> SocketAddr {
-    let start = "answering health checks on ";
-    let line = log.lines().find_map(|line| Some(line.split_once(start)?.1));
-    line.unwrap().parse().unwrap()
+/// `install --watch`, which ends when this is dropped.
+pub struct Watching {
+    process: Child,
+    log: PathBuf,
+    pub address: SocketAddr,
 }
 
-/// Ends the program if the test did not.
-pub struct Running(pub Child);
+impl Watching {
+    /// Starts it and waits for the end of the first pass, in which nothing is wrong.
+    pub fn start(machine: &Machine) -> Self {
+        let log = machine.path("log");
+        let mut command = program(machine, "watch");
+        command
+            .stdout(Stdio::null())
+            .stderr(File::create(&log).unwrap());
+        let process = command.spawn().unwrap();
+        let mut watching = Self {
+            process,
+            log,
+            address: ([127, 0, 0, 1], 0).into(),
+        };
+        wait_until("the first pass", || {
+            watching.log().contains("everything is as it should be")
+        });
+        let log = watching.log();
+        let (_, said) = log.split_once("answering health checks on ").unwrap();
+        watching.address = said.lines().next().unwrap().parse().unwrap();
+        watching
+    }
 
-impl Drop for Running {
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap()
+    }
+
+    pub fn is_ready(&self) -> bool {
+        get(self.address, "/readyz").starts_with("HTTP/1.1 200 ")
+    }
+
+    /// Asks it to end, and returns its log.
+    pub fn stop(mut self) -> String {
+        kill_process(Pid::from_child(&self.process), Signal::TERM).unwrap();
+        assert_eq!(self.process.wait().unwrap().code(), Some(0));
+        self.log()
+    }
+}
+
+impl Drop for Watching {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 
@@ -107,40 +144,29 @@ fn the_program_says_what_it_did() {
 #[test]
 fn watching_ends_on_sigterm_and_leaks_nothing() {
     let mut machine = Machine::new();
-    let log_path = machine.path("log");
-    let mut command = program(&machine, "watch");
-    command
-        .stdout(Stdio::null())
-        .stderr(File::create(&log_path).unwrap());
-    let mut running = Running(command.spawn().unwrap());
-    let log = || fs::read_to_string(&log_path).unwrap();
-    wait_until("the first pass", || {
-        log().contains("everything is as it should be")
-    });
-    let address = address(&log());
-    assert!(get(address, "/healthz").starts_with("HTTP/1.1 200 "));
+    let watching = Watching::start(&machine);
+    assert!(get(watching.address, "/healthz").starts_with("HTTP/1.1 200 "));
 
     machine.mount_document(&document("one"));
     wait_until("the document", || machine.host(DOCUMENT).exists());
     machine.mount_document(&broken());
     wait_until("the problems", || {
-        log().contains("line 5: registries.\"broken.corp\".miror: ")
+        let log = watching.log();
+        log.contains("line 5: registries.\"broken.corp\".miror: ")
     });
-    let answer = get(address, "/readyz");
+    let answer = get(watching.address, "/readyz");
     assert!(answer.starts_with("HTTP/1.1 503 "));
     assert!(
         !answer.contains("corp"),
         "the endpoint is for everyone: {answer}"
     );
 
-    kill_process(Pid::from_child(&running.0), Signal::TERM).unwrap();
-    assert_eq!(running.0.wait().unwrap().code(), Some(0));
+    let log = watching.stop();
     assert!(
-        log().ends_with("asked to end; what is installed stays\n"),
-        "{}",
-        log()
+        log.ends_with("asked to end; what is installed stays\n"),
+        "{log}"
     );
-    assert!(!log().contains(PASSWORD), "{}", log());
+    assert!(!log.contains(PASSWORD), "{log}");
     assert!(machine.host(DOCUMENT).exists());
 }
 
