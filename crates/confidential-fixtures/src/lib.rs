@@ -11,6 +11,7 @@
 //! - [`DataHub`]: `api.GetResourceService` over ttrpc.
 //! - [`Gateway`]: the REST gateway on loopback.
 //! - [`SealingKey`]: sealed secrets.
+//! - [`recorded`]: what the real programs wrote and answered.
 //! - [`encrypted`]: images encrypted by `skopeo`, and what an attacker makes of them.
 
 mod data_hub;
@@ -19,6 +20,7 @@ mod frame;
 mod gateway;
 mod jwe;
 mod kbs;
+mod recorded;
 mod sealed;
 mod vault;
 
@@ -29,6 +31,7 @@ pub use data_hub::DataHub;
 pub use frame::ask;
 pub use gateway::Gateway;
 pub use kbs::{Kbs, Policy};
+pub use recorded::recorded;
 pub use sealed::SealingKey;
 pub use vault::Vault;
 

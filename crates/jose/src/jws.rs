@@ -3,7 +3,7 @@
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED, ParsedPublicKey};
 
 use crate::algorithm::{Curve, shown};
-use crate::json::{self, Value};
+use crate::json::{self, Kind, Value};
 use crate::key::{curve_of, public_point};
 
 /// How long a message or a key may be, in bytes: many times what a sealed secret takes. Raising it
@@ -38,7 +38,10 @@ pub enum JwsError {
     #[error("the message is signed with {0}, which is not supported; sign with ES256")]
     Algorithm(&'static str),
     /// It has extensions that must be understood (`crit`).
-    #[error("the message has critical extensions (crit, b64), and none is supported")]
+    #[error(
+        "the message has critical extensions (crit, or b64 other than true), and none is \
+        supported"
+    )]
     Critical,
     /// Not a key that ES256 can be verified with.
     #[error("the verification key {0}; give the public JWK of a key on P-256")]
@@ -119,9 +122,11 @@ impl Jws {
         let header = json::object(&header).map_err(|_| {
             JwsError::Malformed("has a header that is no JSON object, or has a member twice")
         })?;
-        // What `b64` changes is what the signature is over (RFC 7797); it should be critical, and
-        // not all readers ask for that.
-        if header.last("crit").is_some() || header.last("b64").is_some() {
+        // `b64` changes what the signature is over, unless it is true, the default (RFC 7797).
+        // CoCo's `secret` always writes that.
+        let b64 = header.last("b64").map(|value| &value.kind);
+        let is_default = matches!(b64, None | Some(Kind::Bool(true)));
+        if header.last("crit").is_some() || !is_default {
             return Err(JwsError::Critical);
         }
         match header.last("alg").and_then(Value::text) {

@@ -6,7 +6,7 @@ mod support;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use confidential_fixtures::{SealingKey, Vault};
+use confidential_fixtures::{SealingKey, Vault, recorded};
 use kbs_client::Client;
 use puller_config::{Secret, SecretReference};
 use serde_json::json;
@@ -20,6 +20,18 @@ struct Stage {
     _file: tempfile::NamedTempFile,
 }
 
+fn client_of(vault: &Vault) -> (Client, tempfile::NamedTempFile) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&file, vault.offline_file()).unwrap();
+    let client = client(&[&format!("offline={}", file.path().display())], PATIENT);
+    (client, file)
+}
+
+fn open(client: &Client, text: &str) -> Result<Vec<u8>, String> {
+    let reference = SecretReference::Sealed(Secret::from(text.to_owned()));
+    run(client.reference(&reference))
+}
+
 fn stage() -> Stage {
     let owner = SealingKey::new(KID).unwrap();
     let stranger = SealingKey::new("kbs:///owner/key/stranger").unwrap();
@@ -31,20 +43,17 @@ fn stage() -> Stage {
         .with("owner/key/short", [5; 31])
         .with("repo/type/tag", "hunter2 and more")
         .with("repo/type/other", "hunter2 too");
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(&file, vault.offline_file()).unwrap();
-    let client = client(&[&format!("offline={}", file.path().display())], PATIENT);
+    let (client, _file) = client_of(&vault);
     Stage {
         owner,
         client,
-        _file: file,
+        _file,
     }
 }
 
 impl Stage {
     fn open(&self, text: &str) -> Result<Vec<u8>, String> {
-        let reference = SecretReference::Sealed(Secret::from(text.to_owned()));
-        run(self.client.reference(&reference))
+        open(&self.client, text)
     }
 
     fn refused(&self, text: &str, expected: &str) {
@@ -184,6 +193,38 @@ fn only_the_owners_word_counts() {
         ("hunter2".to_owned(), "three parts"),
     ] {
         stage.refused(&text, expected);
+    }
+}
+
+/// Every secret that CoCo's `secret` sealed was refused once, because its headers have `b64`.
+#[test]
+fn what_cocos_own_tool_sealed_is_opened() {
+    let expect = recorded("sealed/expect.json").unwrap();
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&expect).unwrap();
+    assert_eq!(rows.len(), 5);
+    for row in rows {
+        let text = |name: &str| row[name].as_str();
+        let mut vault = Vault::new();
+        if let Some(key) = text("key") {
+            let public = recorded(&format!("sealed/{key}")).unwrap();
+            vault = vault.with(&text("kid").unwrap()["kbs:///".len()..], public);
+        }
+        if let (Some(uri), Some(content)) = (text("resource"), text("content")) {
+            vault = vault.with(&uri["kbs:///".len()..], content);
+        }
+        let (client, _file) = client_of(&vault);
+        let sealed = recorded(&format!("sealed/{}", text("file").unwrap())).unwrap();
+        match (open(&client, &sealed), text("content")) {
+            (Ok(opened), Some(content)) => assert_eq!(opened, content.as_bytes(), "{row}"),
+            (Err(error), None) => {
+                let wanted = match text("refused").unwrap() {
+                    "signature" => "the signature is not by this key",
+                    _ => "get the key that verifies it: get kbs:///default/signing/nosuch",
+                };
+                assert!(error.contains(wanted), "{row}: {error}");
+            }
+            (outcome, _) => panic!("{row}: {outcome:?}"),
+        }
     }
 }
 

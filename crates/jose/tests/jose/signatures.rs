@@ -107,6 +107,14 @@ fn other_messages_are_refused() {
         ),
         (
             &with_header(r#"{"alg":"ES256","b64":false}"#),
+            "b64 other than true",
+        ),
+        (
+            &with_header(r#"{"alg":"ES256","b64":"true"}"#),
+            "b64 other than true",
+        ),
+        (
+            &with_header(r#"{"alg":"ES256","b64":true,"crit":["b64"]}"#),
             "critical extensions",
         ),
         (
