@@ -1,12 +1,13 @@
 //! A key broker service, protocol 0.4.0.
 //!
 //! Trustee's `kbs_attestation_protocol.md` is the specification; where it is silent (versions,
-//! hashes, the canonical form of what the evidence binds) the behaviour of Trustee's own server is.
+//! hashes, the canonical form of what the evidence binds, every refusal) Trustee's own server is, as
+//! recorded in `recorded/kbs`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use p256::PublicKey;
@@ -18,6 +19,9 @@ use test_http::{Answer, Request, Server};
 
 use crate::jwe::{close, public_key, secret_key};
 use crate::{Vault, random};
+
+#[cfg(test)]
+mod tests;
 
 /// The only version that this server speaks.
 const VERSION: &str = "0.4.0";
@@ -68,6 +72,9 @@ struct Session {
 
 /// Why a request is refused: a status, and the two members of the answer.
 struct Refusal(u16, &'static str, String);
+
+/// When a session is said to end. Guests learn from a refusal that it is over.
+const EXPIRES: &str = "Expires=Fri, 31 Dec 9999 23:59:59 GMT";
 
 impl Kbs {
     /// Starts a server on a free port of 127.0.0.1; `tls` is an authority, and the name in the
@@ -149,38 +156,43 @@ impl State {
         let answer = match (asked.method.as_str(), path) {
             ("POST", "/kbs/v0/auth") => self.challenge(asked),
             ("POST", "/kbs/v0/attest") => self.attest(asked),
-            ("GET", _) => match path.strip_prefix("/kbs/v0/resource/") {
-                Some(path) => self.resource(asked, path),
-                None => Err(Refusal(404, "PluginNotFound", path.to_owned())),
+            ("GET", _) => match plugin(path) {
+                Some(("resource", path)) => self.resource(asked, path),
+                Some((plugin, _)) => {
+                    let detail = format!("Plugin {plugin} not found");
+                    Err(Refusal(404, "PluginNotFound", detail))
+                }
+                None => return Answer::new(404, &[], ""),
             },
-            _ => Err(Refusal(404, "InvalidRequestPath", path.to_owned())),
+            _ => return Answer::new(404, &[], ""),
         };
         answer.unwrap_or_else(|Refusal(status, kind, detail)| {
             let kind = format!("https://github.com/confidential-containers/kbs/errors/{kind}");
-            let body = json!({"type": kind, "detail": detail});
-            let kind = ("Content-Type", "application/problem+json");
-            Answer::new(status, &[kind], body.to_string())
+            // Not of `json!`, which would sort the members.
+            let body = format!("{{\"type\":{},\"detail\":{}}}", json!(kind), json!(detail));
+            Answer::new(status, &[], body)
         })
     }
 
     /// `POST /auth`: a nonce and a session.
     fn challenge(&self, asked: &Request) -> Result<Answer, Refusal> {
-        let request = json_body(asked)?;
-        if request["version"] != VERSION {
-            let detail = format!("version {VERSION} is wanted");
-            return Err(Refusal(401, "ProtocolVersion", detail));
-        }
-        if request["tee"] != "sample" {
-            return Err(unauthorized("this server verifies sample evidence only"));
+        let request = json_body(asked).filter(|request| request["tee"] == "sample");
+        let request = request.ok_or_else(|| handshake("Auth failed: deserialize Request"))?;
+        let version = request["version"].as_str().unwrap_or_default();
+        if version != VERSION {
+            return Err(handshake(&format!(
+                "Auth failed: KBS Client Protocol Version Mismatch: expect ={VERSION} while the \
+                request is {version}"
+            )));
         }
         let nonce = STANDARD.encode(random::<32>().map_err(internal)?);
         let id = URL_SAFE_NO_PAD.encode(random::<16>().map_err(internal)?);
         let extra = match self.policy.hash {
             Some(hash) => json!({"selected-hash-algorithm": hash}),
-            None => json!({}),
+            None => json!(""),
         };
         let challenge = json!({"nonce": nonce, "extra-params": extra});
-        let cookie = format!("{COOKIE}={id}; Path=/; HttpOnly");
+        let cookie = format!("{COOKIE}={id}; {EXPIRES}");
         let headers = [JSON, ("Set-Cookie", &cookie)];
         let answer = Answer::new(200, &headers, challenge.to_string());
         let session = Session {
@@ -194,20 +206,27 @@ impl State {
 
     /// `POST /attest`: the evidence must bind the nonce of this very session and the key.
     fn attest(&self, asked: &Request) -> Result<Answer, Refusal> {
-        let id = session_id(asked).ok_or_else(|| unauthorized("no session"))?;
-        let attestation = json_body(asked)?;
-        let mut sessions = lock(&self.sessions);
-        let session = sessions
-            .get_mut(&id)
-            .ok_or_else(|| unauthorized("unknown session"))?;
-        let key = self
-            .verify(&attestation, &session.nonce)
-            .map_err(|error| unauthorized(&error.to_string()))?;
-        session.key = Some(key);
-        session.used = 0;
+        // Guests are not told what is wrong.
+        let (id, key) = self
+            .attested(asked)
+            .map_err(|_| handshake("Attest failed"))?;
         let token = self.token(key).map_err(internal)?;
         let body = json!({"token": token});
-        Ok(Answer::new(200, &[JSON], body.to_string()))
+        let cookie = format!("{COOKIE}={id}; {EXPIRES}");
+        let headers = [JSON, ("Set-Cookie", &cookie)];
+        Ok(Answer::new(200, &headers, body.to_string()))
+    }
+
+    /// The session of an attestation, with the key that it proves from now on.
+    fn attested(&self, asked: &Request) -> Result<(String, PublicKey)> {
+        let id = session_id(asked).context("no session")?;
+        let attestation = json_body(asked).context("no JSON")?;
+        let mut sessions = lock(&self.sessions);
+        let session = sessions.get_mut(&id).context("unknown session")?;
+        let key = self.verify(&attestation, &session.nonce)?;
+        session.key = Some(key);
+        session.used = 0;
+        Ok((id, key))
     }
 
     /// The key that an attestation proves.
@@ -256,26 +275,31 @@ impl State {
 
     /// `GET /resource/...`: by session or by token.
     fn resource(&self, asked: &Request, path: &str) -> Result<Answer, Refusal> {
-        let key = self
-            .proven_key(asked)
-            .ok_or_else(|| unauthorized("the guest has not proven itself"))?;
+        let key = self.proven_key(asked)?;
         if self.policy.refused.iter().any(|refused| refused == path) {
-            let detail = "the policy refuses the resource".to_owned();
-            return Err(Refusal(403, "PolicyDeny", detail));
+            return Err(unauthorized("PolicyDeny", "Access denied by policy"));
         }
         let secret = self.vault.get(path);
-        let secret = secret
-            .ok_or_else(|| Refusal(404, "ResourceNotFound", "no such resource".to_owned()))?;
+        let secret =
+            secret.ok_or_else(|| unauthorized("PluginInternalError", "Plugin internal error"))?;
         let body = close(secret, &key).map_err(internal)?;
         Ok(Answer::new(200, &[JSON], body.to_string()))
     }
 
-    /// The key of the token or session that a request names.
-    fn proven_key(&self, asked: &Request) -> Option<PublicKey> {
-        if let Some(value) = asked.header("authorization") {
-            let token = value.strip_prefix("Bearer ")?;
-            return lock(&self.tokens).get(token).copied();
+    /// The key of the session or token that a request names; a good session wins.
+    fn proven_key(&self, asked: &Request) -> Result<PublicKey, Refusal> {
+        if let Some(key) = self.session_key(asked) {
+            return Ok(key);
         }
+        let Some(value) = asked.header("authorization") else {
+            return Err(unauthorized("TokenNotFound", "Attestation Token not found"));
+        };
+        let token = value.strip_prefix("Bearer ");
+        let key = token.and_then(|token| lock(&self.tokens).get(token).copied());
+        key.ok_or_else(|| unauthorized("TokenVerifierError", "Token Verifier error"))
+    }
+
+    fn session_key(&self, asked: &Request) -> Option<PublicKey> {
         let mut sessions = lock(&self.sessions);
         let session = sessions.get_mut(&session_id(asked)?)?;
         session.used += 1;
@@ -286,14 +310,15 @@ impl State {
     }
 }
 
-fn json_body(asked: &Request) -> Result<Value, Refusal> {
-    let is_json = asked
-        .header("content-type")
-        .is_some_and(|value| value.starts_with("application/json"));
-    if !is_json {
-        return Err(Refusal(400, "ContentType", "no JSON".to_owned()));
-    }
-    serde_json::from_str(&asked.body).map_err(|error| Refusal(400, "Json", error.to_string()))
+fn json_body(asked: &Request) -> Option<Value> {
+    let kind = asked.header("content-type")?;
+    let is_json = kind.starts_with("application/json");
+    serde_json::from_str(&asked.body).ok().filter(|_| is_json)
+}
+
+/// The plugin that a path names, and the rest of the path.
+fn plugin(path: &str) -> Option<(&str, &str)> {
+    path.strip_prefix("/kbs/v0/")?.split_once('/')
 }
 
 /// The session's id in the cookies of a request.
@@ -306,8 +331,13 @@ fn session_id(asked: &Request) -> Option<String> {
         .map(|(_, value)| value.to_owned())
 }
 
-fn unauthorized(detail: &str) -> Refusal {
-    Refusal(401, "RcarAttestFailed", detail.to_owned())
+fn unauthorized(kind: &'static str, detail: &str) -> Refusal {
+    Refusal(401, kind, detail.to_owned())
+}
+
+fn handshake(failed: &str) -> Refusal {
+    let detail = format!("Attestation error: RCAR handshake {failed}");
+    unauthorized("AttestationError", &detail)
 }
 
 fn internal(error: anyhow::Error) -> Refusal {

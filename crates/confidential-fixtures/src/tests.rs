@@ -42,7 +42,7 @@ if job["do"] == "fetch":
     if status != 200: print(status, json.loads(body)["type"].rsplit("/", 1)[1]); sys.exit()
     cookie = [line.split(": ", 1)[1].split(";")[0] for line in head.splitlines() if line.lower().startswith("set-cookie")][0]
     challenge = json.loads(body)
-    name = challenge["extra-params"].get("selected-hash-algorithm", "sha384")
+    name = (challenge["extra-params"] or {}).get("selected-hash-algorithm", "sha384")
     bound = {"tee-pubkey": public, "nonce": challenge["nonce"], "additional-evidence": ""}
     if job.get("omit"): del bound[job["omit"]]
     digest = hashlib.new(name, canonical(bound)).digest()
@@ -117,7 +117,7 @@ fn a_guest_proves_itself_and_gets_the_secret() {
         let Some(said) = guest(&job) else { return };
         let said: Vec<&str> = said.lines().collect();
         // The second time, the session is used up; the token is not.
-        let refused = "401 RcarAttestFailed";
+        let refused = "401 TokenNotFound";
         assert_eq!(said, [refused, &given, refused, &given], "{hash:?}");
         assert_eq!(kbs.given(), [PATH, PATH]);
         assert_eq!(kbs.requests().len(), 6);
@@ -158,16 +158,19 @@ fn what_a_key_broker_refuses() {
     let vault = vault().with("default/key/secret", "never");
     let kbs = Kbs::start(vault, policy, None).unwrap();
     for (more, refusal) in [
-        (json!({"version": "0.1.1"}), "401 ProtocolVersion"),
+        (json!({"version": "0.1.1"}), "401 AttestationError"),
         // The evidence has to bind all three.
-        (json!({"omit": "nonce"}), "401 RcarAttestFailed"),
-        (json!({"omit": "tee-pubkey"}), "401 RcarAttestFailed"),
+        (json!({"omit": "nonce"}), "401 AttestationError"),
+        (json!({"omit": "tee-pubkey"}), "401 AttestationError"),
         (
             json!({"omit": "additional-evidence"}),
-            "401 RcarAttestFailed",
+            "401 AttestationError",
         ),
-        (json!({"path": "default/key/secret"}), "403 PolicyDeny"),
-        (json!({"path": "default/key/none"}), "404 ResourceNotFound"),
+        (json!({"path": "default/key/secret"}), "401 PolicyDeny"),
+        (
+            json!({"path": "default/key/none"}),
+            "401 PluginInternalError",
+        ),
     ] {
         let mut job = json!({"do": "fetch", "base": kbs.base(), "path": PATH, "ways": ["cookie"]});
         for (name, value) in more.as_object().unwrap() {

@@ -166,8 +166,8 @@ fn refusal_of_a_broker_is_explained() {
     let error = ask(&client(&[&source], PATIENT)).unwrap_err();
     assert!(
         error.ends_with(
-            "answered with HTTP status 403, \"PolicyDeny\": the broker's policy does \
-        not give this resource to this guest"
+            "answered with HTTP status 401, \"PolicyDeny\": the broker does not take the session or \
+            token, or has no such resource; its own log says which"
         ),
         "{error}"
     );
