@@ -3,7 +3,7 @@
 //! The guest either has a token already, or it attests: `POST /kbs/v0/auth` gives a challenge and a
 //! session's cookie, `POST /kbs/v0/attest` takes evidence that holds a hash over the challenge and
 //! a fresh public key, and from then on `GET /kbs/v0/PLUGIN/PATH` answers with what is encrypted
-//! for that key. A session lasts until the broker answers 401.
+//! for that key. A session lasts until the broker does not know it any more.
 //!
 //! That an answer is encrypted for the guest does not say who made it: the key is public. It comes
 //! from the broker because TLS says so, or the guest's own loopback interface.
@@ -12,7 +12,7 @@
 //! open is as its client does it.
 //!
 //! - `message`: what is sent and received. `challenge`: what the evidence has to hold.
-//! - `cookie`: the session's. `token`: the file with a token.
+//! - `cookie`: the session's. `token`: the file with a token. `refusal`: why a broker refuses.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,22 +20,24 @@ use std::sync::Arc;
 use jose::{Jwe, PrivateKey};
 use puller_config::ResourceUri;
 use reqwest::StatusCode;
-use reqwest::header::{AUTHORIZATION, COOKIE, HeaderValue};
+use reqwest::header::{COOKIE, HeaderName, HeaderValue};
 use tokio::sync::Mutex;
 use url::Url;
 use zeroize::Zeroizing;
 
 use crate::MAX_RESOURCE_BYTES;
 use crate::attester::{Attester, AttesterError};
-use crate::error::{Fault, Kind};
+use crate::error::Fault;
 use crate::http::{self, Answer, Http};
 
 use self::challenge::Challenge;
 use self::message::{Attestation, PublicKey};
+use self::refusal::{Refusal, Step};
 
 pub mod challenge;
 mod cookie;
 pub mod message;
+pub mod refusal;
 mod token;
 
 /// The largest answer to a hand-shake: a token holds the broker's whole view of the evidence.
@@ -51,13 +53,14 @@ pub struct Broker {
     address: Url,
     token_file: Option<PathBuf>,
     attester: Option<Arc<dyn Attester>>,
-    session: Mutex<Option<Arc<Session>>>,
+    session: Mutex<Option<Arc<Proof>>>,
 }
 
-/// What makes the broker answer, and what opens its answers.
+/// What makes the broker answer, a session's cookie or a token, and what opens its answers.
 #[derive(Debug)]
-struct Session {
-    cookie: HeaderValue,
+struct Proof {
+    name: HeaderName,
+    value: HeaderValue,
     key: PrivateKey,
 }
 
@@ -80,33 +83,35 @@ impl Broker {
 
     /// Asks for a resource, with the token if there is one, else in a session.
     pub async fn fetch(&self, uri: &ResourceUri) -> Result<Zeroizing<Vec<u8>>, Fault> {
-        if let Some(file) = &self.token_file {
-            let token = token::read(file).await?;
-            return self
-                .get(uri, (AUTHORIZATION, &token.bearer), &token.key)
-                .await;
-        }
-        let Some(attester) = &self.attester else {
-            return Err(Fault::NoProof);
-        };
-        let session = self.session(attester, None).await?;
-        match self.get(uri, (COOKIE, &session.cookie), &session.key).await {
-            // The session is over, or the broker has no other word for what went wrong with the
-            // resource.
-            Err(Fault::Status { status: 401, .. }) => {
-                let session = self.session(attester, Some(&session)).await?;
-                self.get(uri, (COOKIE, &session.cookie), &session.key).await
+        let proof = self.proof(None).await?;
+        match self.get(uri, &proof).await {
+            Err(Fault::Refused(refusal)) if refusal.is_of_proof() => {
+                let next = self.proof(Some(&proof)).await?;
+                if self.token_file.is_some() && next.value == proof.value {
+                    return Err(Fault::Refused(refusal));
+                }
+                self.get(uri, &next).await
             }
             answer => answer,
         }
     }
 
-    /// The session, a new one if there is none or if it is the one that `failed`.
+    /// The token as it stands in its file now, or else a session.
+    async fn proof(&self, failed: Option<&Arc<Proof>>) -> Result<Arc<Proof>, Fault> {
+        match (&self.token_file, &self.attester) {
+            (Some(file), _) => Ok(Arc::new(token::read(file).await?)),
+            (None, Some(attester)) => self.session(attester, failed).await,
+            (None, None) => Err(Fault::NoProof),
+        }
+    }
+
+    /// The session, a new one if there is none or if it is the one that `failed`. At most two
+    /// hand-shakes are made for one resource.
     async fn session(
         &self,
         attester: &Arc<dyn Attester>,
-        failed: Option<&Arc<Session>>,
-    ) -> Result<Arc<Session>, Fault> {
+        failed: Option<&Arc<Proof>>,
+    ) -> Result<Arc<Proof>, Fault> {
         // Held during the hand-shake, so that concurrent requests wait for its result instead of
         // making their own.
         let mut known = self.session.lock().await;
@@ -116,13 +121,19 @@ impl Broker {
             return Ok(session.clone());
         }
         *known = None;
-        let session = Arc::new(self.attest(attester).await?);
+        let session = match self.attest(attester).await {
+            Err(Fault::Refused(refusal)) if refusal.is_of_evidence() && failed.is_none() => {
+                self.attest(attester).await
+            }
+            session => session,
+        };
+        let session = Arc::new(session?);
         *known = Some(session.clone());
         Ok(session)
     }
 
     /// The hand-shake.
-    async fn attest(&self, attester: &Arc<dyn Attester>) -> Result<Session, Fault> {
+    async fn attest(&self, attester: &Arc<dyn Attester>) -> Result<Proof, Fault> {
         let request = message::request(attester.tee());
         let url = http::at(&self.address, "/kbs/v0/auth", None);
         let answer = self.http.post(url, request);
@@ -149,70 +160,28 @@ impl Broker {
         // believed.
         message::token_of(&answer.body)?;
         tracing::debug!(broker = %self.address, tee = attester.tee(), "attested");
-        Ok(Session { cookie, key })
+        Ok(Proof {
+            name: COOKIE,
+            value: cookie,
+            key,
+        })
     }
 
-    async fn get(
-        &self,
-        uri: &ResourceUri,
-        (name, proof): (reqwest::header::HeaderName, &HeaderValue),
-        key: &PrivateKey,
-    ) -> Result<Zeroizing<Vec<u8>>, Fault> {
+    async fn get(&self, uri: &ResourceUri, proof: &Proof) -> Result<Zeroizing<Vec<u8>>, Fault> {
         let path = format!("/kbs/v0/{}/{}", uri.plugin(), uri.path());
         let url = http::at(&self.address, &path, uri.query());
-        let request = self.http.get(url).header(name, proof.clone());
+        let request = self.http.get(url).header(&proof.name, proof.value.clone());
         let answer = self.http.send(request, MAX_ENCRYPTED_BYTES).await?;
         check(&answer, Step::Resource)?;
-        let opened = Jwe::parse(&answer.body)?.open(std::slice::from_ref(key))?;
+        let opened = Jwe::parse(&answer.body)?.open(std::slice::from_ref(&proof.key))?;
         Ok(opened.plain)
     }
 }
 
-/// What the broker was asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    Challenge,
-    Evidence,
-    Resource,
-}
-
-/// Refuses an answer without success, with what it means at this step.
+/// Refuses an answer without success.
 fn check(answer: &Answer, step: Step) -> Result<(), Fault> {
-    if answer.status == StatusCode::OK {
-        return Ok(());
+    match answer.status {
+        StatusCode::OK => Ok(()),
+        _ => Err(Fault::Refused(Refusal::of(answer, step))),
     }
-    let error = message::error_kind(&answer.body);
-    let hint = match (answer.status, step) {
-        _ if error.is_version => {
-            "the broker speaks another version of its protocol than 0.4.0, which this program \
-            speaks"
-        }
-        (StatusCode::UNAUTHORIZED, Step::Challenge) => {
-            "the broker does not begin; its own log says why"
-        }
-        (StatusCode::UNAUTHORIZED, Step::Evidence) => {
-            "the broker does not believe the evidence; compare its policy and reference values \
-            with this guest"
-        }
-        (StatusCode::UNAUTHORIZED, Step::Resource) => {
-            "the broker does not take the session or token, or has no such resource; its own log \
-            says which"
-        }
-        (StatusCode::FORBIDDEN, _) => {
-            "the broker's policy does not give this resource to this guest"
-        }
-        (StatusCode::NOT_FOUND, Step::Resource) => {
-            "the broker has no such resource, or no such plugin"
-        }
-        (StatusCode::NOT_FOUND, _) => "there is no key broker at this address",
-        (status, _) if status.is_server_error() => {
-            "the broker, or something in front of it, has failed; its own log says why"
-        }
-        _ => "that is none of the broker's answers; is there one at this address?",
-    };
-    Err(Fault::Status {
-        status: answer.status.as_u16(),
-        kind: Kind(error.kind),
-        hint,
-    })
 }

@@ -78,7 +78,8 @@ impl Client {
                     return Ok(resource);
                 }
                 Err(fault) => {
-                    tracing::warn!(%uri, source = source.name(), %fault, "a source did not give a \
+                    let why = fault.inside();
+                    tracing::warn!(%uri, source = source.name(), %why, "a source did not give a \
                     resource");
                     let source = source.name().to_owned();
                     failures.push(Failure { source, fault });

@@ -9,6 +9,7 @@ use puller_config::{InvalidResourceUri, ResourceUri};
 use thiserror::Error;
 
 use crate::attester::AttesterError;
+use crate::broker::refusal::Refusal;
 
 /// Why a secret could not be had.
 #[derive(Debug, Error)]
@@ -95,13 +96,15 @@ pub enum Fault {
     /// It sends the guest elsewhere.
     #[error("redirects, which is not followed; name the address that answers")]
     Redirect,
-    /// An HTTP status that is none of success.
-    #[error("answered with HTTP status {status}{kind}: {hint}")]
+    /// A broker's answer without success. Why is what [`Fault::inside`] says: who provokes errors
+    /// of pulls from outside must not learn which resources there are.
+    #[error("gave nothing usable to this guest; the guest's log says why")]
+    Refused(Refusal),
+    /// A gateway's HTTP status that is none of success.
+    #[error("answered with HTTP status {status}: {hint}")]
     Status {
         /// The status.
         status: u16,
-        /// What the broker calls the error, with a comma and quotes.
-        kind: Kind,
         /// What that means.
         hint: &'static str,
     },
@@ -152,6 +155,17 @@ pub enum Fault {
     /// The file with the token that a broker takes.
     #[error("takes the token of \"kbs-token-file\", and that file {0}")]
     TokenFile(Box<Fault>),
+}
+
+impl Fault {
+    /// The whole reason, for the guest's own log. Like the fault itself it goes on after the name
+    /// of the source.
+    pub fn inside(&self) -> &dyn fmt::Display {
+        match self {
+            Self::Refused(refusal) => refusal,
+            fault => fault,
+        }
+    }
 }
 
 /// Why a sealed secret stays closed. No text repeats a part of it.
@@ -232,18 +246,6 @@ pub enum SealedError {
         /// The member.
         member: &'static str,
     },
-}
-
-/// What a broker calls an error: nothing, or a word of few safe characters.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Kind(pub(crate) Option<String>);
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0
-            .as_ref()
-            .map_or(Ok(()), |kind| write!(f, ", \"{kind}\""))
-    }
 }
 
 struct Listed<'a>(&'a [Failure]);

@@ -12,7 +12,7 @@ use url::Url;
 use zeroize::Zeroizing;
 
 use crate::MAX_RESOURCE_BYTES;
-use crate::error::{Fault, Kind};
+use crate::error::Fault;
 use crate::http::{self, Http};
 
 /// What the gateway's answers are.
@@ -48,7 +48,6 @@ impl Gateway {
         if answer.status != StatusCode::OK {
             return Err(Fault::Status {
                 status: answer.status.as_u16(),
-                kind: Kind::default(),
                 hint: hint(answer.status),
             });
         }

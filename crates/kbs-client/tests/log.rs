@@ -53,6 +53,8 @@ fn nothing_is_logged_that_is_secret() {
         log.contains("got a resource") && log.contains("attested"),
         "{log}"
     );
+    // The log alone says why a broker gave nothing.
+    assert!(log.contains("the broker has no such resource"), "{log}");
     assert!(SECRET.contains(PLANTED));
     assert_clean(&log);
 }

@@ -96,6 +96,8 @@ pub const NO_DEVICES: &str = "";
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
     use foreign_text::hex;
     use serde_json::json;
 
@@ -152,6 +154,26 @@ mod tests {
                 expected,
                 "{nonce:?} {hash}"
             );
+        }
+    }
+
+    /// As the attestation agent and Trustee have it.
+    #[test]
+    fn evidence_is_bound_as_recorded() {
+        for name in [
+            "attest-ok",
+            "client-attest-initdata",
+            "client-attest-p256",
+            "client-attest-p521",
+        ] {
+            let sent = confidential_fixtures::Exchange::read(name).unwrap().request;
+            let sent: serde_json::Value = serde_json::from_str(&sent.body).unwrap();
+            let (evidence, runtime) = (&sent["tee-evidence"], &sent["runtime-data"]);
+            let challenge = json!({"nonce": runtime["nonce"], "extra-params": ""});
+            let challenge = Challenge::parse(challenge.to_string().as_bytes()).unwrap();
+            let key: PublicKey = serde_json::from_value(runtime["tee-pubkey"].clone()).unwrap();
+            let bound = STANDARD.encode(challenge.report_data(&key));
+            assert_eq!(evidence["primary_evidence"]["report_data"], bound, "{name}");
         }
     }
 

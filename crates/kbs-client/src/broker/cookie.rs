@@ -1,7 +1,7 @@
 //! The cookie of a broker's session: one name, sent back only to the broker that set it.
 //!
 //! Attributes mean nothing here. A path or domain could only keep the cookie from its own broker,
-//! and a 401 tells when it has expired.
+//! and a refusal tells when it has expired.
 
 use reqwest::header::{HeaderMap, HeaderValue, SET_COOKIE};
 

@@ -8,26 +8,20 @@ use std::path::Path;
 
 use foreign_text::json::{Duplicates, Limits, read_object};
 use jose::PrivateKey;
-use reqwest::header::HeaderValue;
+use reqwest::header::{AUTHORIZATION, HeaderValue};
 use zeroize::Zeroizing;
 
 use crate::error::Fault;
 use crate::files;
 
+use super::Proof;
+
 /// The largest file: a token with a broker's whole view of a guest, and a key.
 const MAX_FILE_BYTES: usize = 256 << 10;
 
-/// A token and its key.
-pub struct Token {
-    /// The `Authorization` header.
-    pub bearer: HeaderValue,
-    /// What opens the answers.
-    pub key: PrivateKey,
-}
-
 /// Reads the file, each time anew: tokens expire, and the program that wrote this one writes the
 /// next.
-pub async fn read(path: &Path) -> Result<Token, Fault> {
+pub(super) async fn read(path: &Path) -> Result<Proof, Fault> {
     let of_file = |fault| Fault::TokenFile(Box::new(fault));
     let text = files::read(path.to_owned(), MAX_FILE_BYTES)
         .await
@@ -35,7 +29,7 @@ pub async fn read(path: &Path) -> Result<Token, Fault> {
     parse(&text).map_err(of_file)
 }
 
-fn parse(text: &[u8]) -> Result<Token, Fault> {
+fn parse(text: &[u8]) -> Result<Proof, Fault> {
     let content = |rule| Fault::Content { rule };
     let members = read_object(text, Limits::of_bytes(text.len()), Duplicates::Refused).ok();
     let member = |name| {
@@ -58,7 +52,11 @@ fn parse(text: &[u8]) -> Result<Token, Fault> {
         .map_err(|_| content("\"token\" holds no token (RFC 6750)"))?;
     bearer.set_sensitive(true);
     let key = PrivateKey::read(pair.as_bytes(), None)?;
-    Ok(Token { bearer, key })
+    Ok(Proof {
+        name: AUTHORIZATION,
+        value: bearer,
+        key,
+    })
 }
 
 #[cfg(test)]
@@ -78,8 +76,8 @@ mod tests {
     fn token_comes_with_its_key() {
         let text = format!(r#"{{"token": "a.b-_.c", "tee_keypair": "{PEM}", "more": 1}}"#);
         let token = parse(text.as_bytes()).unwrap();
-        assert_eq!(token.bearer.to_str().unwrap(), "Bearer a.b-_.c");
-        assert_eq!(format!("{:?}", token.bearer), "Sensitive");
+        assert_eq!(token.value.to_str().unwrap(), "Bearer a.b-_.c");
+        assert_eq!(format!("{:?}", token.value), "Sensitive");
     }
 
     #[test]

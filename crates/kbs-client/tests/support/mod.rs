@@ -89,20 +89,33 @@ pub fn ask(client: &Client) -> Result<Vec<u8>, String> {
 pub fn run(
     work: impl Future<Output = Result<zeroize::Zeroizing<Vec<u8>>, Error>>,
 ) -> Result<Vec<u8>, String> {
+    wait(work)
+        .map(|bytes| bytes.to_vec())
+        .map_err(|error| shown(&error))
+}
+
+/// Waits on a runtime of its own.
+pub fn wait<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
-    runtime
-        .block_on(work)
-        .map(|bytes| bytes.to_vec())
-        .map_err(|error| shown(&error))
+    runtime.block_on(work)
+}
+
+/// What the guest's own log says of each source.
+pub fn inside(error: &Error) -> String {
+    let Error::Unavailable { failures, .. } = error else {
+        return String::new();
+    };
+    let inside = failures.iter().map(|failure| failure.fault.inside());
+    inside.map(ToString::to_string).collect()
 }
 
 /// An error as users see it: without a secret, short, and on one line.
 pub fn shown(error: &Error) -> String {
     let text = error.to_string();
-    let mut all = format!("{text}{error:?}");
+    let mut all = format!("{text}{error:?}{}", inside(error));
     let mut source = std::error::Error::source(error);
     while let Some(error) = source {
         all.push_str(&format!("{error}{error:?}"));
