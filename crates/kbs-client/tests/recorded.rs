@@ -7,9 +7,11 @@ mod support;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use confidential_fixtures::{Exchange, recorded};
 use puller_config::{ResourceUri, Resources};
-use serde_json::json;
+use serde_json::{Value, json};
 use support::{PATIENT, broker, client, inside, new_client, resources, run, shown, uri, wait};
 use test_http::{Answer, Request, Server};
 
@@ -206,6 +208,52 @@ fn what_a_broker_closed_for_the_guest_is_opened() {
     let token = with_token(&token_file("a.b.c"), |_| answer_of("resource-ok-empty"));
     let error = token.ask().unwrap_err();
     assert!(error.contains("is empty, which no secret is"), "{error}");
+}
+
+/// PKCS#8 for EC keys, PKCS#1 for RSA.
+#[test]
+fn files_of_the_attestation_agent_are_token_files() {
+    for (name, answer, is_opened) in [
+        ("p521", "resource-ok-bearer-p521", true),
+        ("rsa", "resource-ok-bearer-rsa", true),
+        // No answer was recorded for these two keys.
+        ("p256", "resource-ok-bearer", false),
+        ("p256-initdata", "resource-ok-bearer", false),
+    ] {
+        let file = recorded(&format!("tokens/{name}.json")).unwrap();
+        let token = with_token(&file, move |_| answer_of(answer));
+        match token.ask() {
+            Ok(secret) => assert!(is_opened && secret == SECRET, "{name}"),
+            Err(error) => assert!(!is_opened && error.contains(KEY), "{name}: {error}"),
+        }
+        let file: Value = serde_json::from_str(&file).unwrap();
+        let sent = file["token"].as_str().unwrap();
+        let asked = token.server.requests();
+        assert_eq!(
+            asked[0].header("authorization"),
+            Some(&*format!("Bearer {sent}"))
+        );
+        assert_eq!(asked.len(), 1, "{name}");
+        if !is_opened {
+            let key = file["tee_keypair"].as_str().unwrap();
+            let key = jose::PrivateKey::read(key.as_bytes(), None).unwrap();
+            let public = key.public_jwk().unwrap();
+            let named = named_key(sent);
+            assert_eq!(
+                [&public["x"], &public["y"]],
+                [&named["x"], &named["y"]],
+                "{name}"
+            );
+        }
+    }
+}
+
+/// The key that a token is for.
+fn named_key(token: &str) -> Value {
+    let claims = token.split('.').nth(1).unwrap();
+    let claims: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).unwrap()).unwrap();
+    let evidence = &claims["submods"]["cpu0"]["ear.veraison.annotated-evidence"];
+    evidence["runtime_data_claims"]["tee-pubkey"].clone()
 }
 
 /// A token that is not taken is read again, because another program writes the next one; the same
