@@ -3,6 +3,7 @@
 
 use std::error::Error as StdError;
 use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +25,12 @@ const MAX_HEADERS: usize = 100;
 
 /// How much of an answer without success is read: a broker's errors are one line.
 const MAX_ERROR_BYTES: usize = 16 << 10;
+
+/// What `localhost` is, whoever answers for names; the ports are those of the URLs.
+const LOCALHOST: [SocketAddr; 2] = [
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
+    SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), 0),
+];
 
 /// How this program names itself.
 const USER_AGENT: &str = concat!("imagepuller/", env!("CARGO_PKG_VERSION"));
@@ -66,6 +73,7 @@ impl Http {
             .referer(false)
             // The environment's proxies are not measured.
             .no_proxy()
+            .resolve_to_addrs("localhost", &LOCALHOST)
             .http1_only()
             .http1_max_headers(MAX_HEADERS)
             // A few requests per pull: better a new connection than one that was closed while it

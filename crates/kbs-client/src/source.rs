@@ -50,13 +50,13 @@ impl Source {
             ResourceSource::DataHub(socket) => Kind::Hub(socket.clone()),
             ResourceSource::Files(path) => Kind::Files(path.clone()),
             ResourceSource::Gateway(address) => {
-                check_loopback(address).map_err(failed)?;
+                check_guest(address).map_err(failed)?;
                 let http = Http::new(None, limits.request).map_err(failed)?;
                 Kind::Gateway(Gateway::new(http, address.clone()))
             }
             ResourceSource::Broker(address) => {
                 if address.scheme() != "https" {
-                    check_loopback(address).map_err(failed)?;
+                    check_guest(address).map_err(failed)?;
                 }
                 let roots = resources.kbs_ca_certs.as_ref();
                 let http = Http::new(roots, limits.request).map_err(failed)?;
@@ -108,17 +108,12 @@ impl Source {
     }
 }
 
-/// Secrets go over plain HTTP only where they do not leave the guest. A host name is refused,
-/// because someone else may resolve it.
-fn check_loopback(address: &Url) -> Result<(), String> {
-    let is_loopback = match address.host() {
-        Some(url::Host::Ipv4(address)) => address.is_loopback(),
-        Some(url::Host::Ipv6(address)) => address.is_loopback(),
-        _ => false,
-    };
-    if address.scheme() == "http" && is_loopback {
+/// Secrets go over plain HTTP only where they do not leave the guest. Other host names are refused,
+/// because someone else may resolve them.
+fn check_guest(address: &Url) -> Result<(), String> {
+    if address.scheme() == "http" && ResourceSource::is_guest(address) {
         Ok(())
     } else {
-        Err("plain HTTP is for 127.0.0.1 and [::1] only".to_owned())
+        Err("plain HTTP is for 127.0.0.1, [::1] and localhost only".to_owned())
     }
 }

@@ -53,6 +53,32 @@ fn proxies_of_the_environment_are_not_used() {
     assert!(proxy.requests().is_empty());
 }
 
+/// Secrets go to `localhost` in clear, so nobody else may say where that is.
+#[test]
+fn privileged_localhost_is_the_guest_whatever_the_hosts_file_says() {
+    const AGAIN: &str = "KBS_CLIENT_TEST_LOCALHOST";
+    if std::env::var_os(AGAIN).is_some() {
+        let server = Server::always(reply("200 OK", OCTETS, "a secret"));
+        let source = format!("rest=http://localhost:{}", server.port);
+        assert_eq!(ask(&client(&[&source], PATIENT)).unwrap(), b"a secret");
+        return;
+    }
+    vm_harness::needs_root!();
+    let hosts = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&hosts, "192.0.2.1 localhost\n").unwrap();
+    let script = "mount --bind \"$1\" /etc/hosts && exec \"$2\" --exact \"$3\"";
+    let output = std::process::Command::new("unshare")
+        .args(["--mount", "sh", "-c", script, "sh"])
+        .arg(hosts.path())
+        .arg(std::env::current_exe().unwrap())
+        .arg("privileged_localhost_is_the_guest_whatever_the_hosts_file_says")
+        .env(AGAIN, "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("1 passed"), "{said}");
+}
+
 /// One source that hangs does not keep the next one from being asked; all of them together have an
 /// end.
 #[test]
@@ -95,7 +121,7 @@ fn plain_http_is_for_the_guest_itself() {
         ),
         (
             ResourceSource::Gateway(Url::parse("http://localhost:8006").unwrap()),
-            false,
+            true,
         ),
         (
             ResourceSource::Gateway(Url::parse("http://10.0.0.1:8006").unwrap()),
@@ -118,7 +144,7 @@ fn plain_http_is_for_the_guest_itself() {
             false,
         ),
         (
-            ResourceSource::Broker(Url::parse("http://localhost").unwrap()),
+            ResourceSource::Broker(Url::parse("http://localhost.corp").unwrap()),
             false,
         ),
         (
@@ -135,7 +161,9 @@ fn plain_http_is_for_the_guest_itself() {
         assert_eq!(made.is_ok(), is_fine, "{shown}");
         if let Err(error) = made {
             assert!(
-                error.to_string().contains("127.0.0.1 and [::1] only"),
+                error
+                    .to_string()
+                    .contains("127.0.0.1, [::1] and localhost only"),
                 "{error}"
             );
         }

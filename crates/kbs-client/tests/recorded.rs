@@ -123,6 +123,28 @@ fn a_brokers_refusal_is_judged_by_its_type() {
     }
 }
 
+/// Behind an ingress, and under the guest's own name.
+#[test]
+fn a_broker_may_live_below_a_path() {
+    let server = Server::start(None, |asked| match asked.target.strip_prefix("/tenant/a") {
+        Some(target) => answer_of(part(target)),
+        None => answer_of("path-unknown"),
+    });
+    let below = |host| format!("kbs=http://{host}:{}/tenant/a", server.port);
+    for (source, why) in [
+        (below("127.0.0.1"), KEY),
+        (below("localhost") + "/", KEY),
+        (
+            broker(&server),
+            "404: no broker of this protocol lives at this address",
+        ),
+    ] {
+        let client = client(&[&source], PATIENT);
+        let error = wait(client.resource(&uri("default/misc/secret"))).unwrap_err();
+        assert!(inside(&error).contains(why), "{source}: {}", inside(&error));
+    }
+}
+
 const AUTH: &str = "auth-ok";
 const ATTEST: &str = "attest-ok";
 const RESOURCE: &str = "resource-ok-cookie";

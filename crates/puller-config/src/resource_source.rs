@@ -18,11 +18,11 @@ const MAX_SOCKET_PATH_BYTES: usize = 107;
 pub enum ResourceSource {
     /// The confidential data hub of the guest, over ttrpc on this socket: `cdh=unix:/PATH`.
     DataHub(PathBuf),
-    /// The REST gateway of the guest: `rest=http://127.0.0.1:8006`. The host is a loopback address,
-    /// and there is no path.
+    /// The REST gateway of the guest: `rest=http://127.0.0.1:8006`. The host is the guest's own, and
+    /// there is no path.
     Gateway(Url),
-    /// A key broker service itself: `kbs=https://HOST[:PORT]`, or `http` and a loopback address.
-    /// There is no path.
+    /// A key broker service itself: `kbs=https://HOST[:PORT][/PATH]`, or `http` and the guest's own
+    /// host. What the protocol asks for lies below the path.
     Broker(Url),
     /// A file of resources, as the guest components' `offline_fs_kbc` has it: `offline=/PATH`.
     Files(PathBuf),
@@ -52,14 +52,14 @@ pub enum InvalidResourceSource {
     Socket,
     /// A gateway elsewhere, which would see the secrets.
     #[error(
-        "a gateway is asked at \"http://\" and a loopback address, such \
+        "a gateway is asked at \"http://\" and a loopback address or \"localhost\", such \
         as \"rest=http://127.0.0.1:8006\", without a path"
     )]
     Gateway,
     /// A broker without TLS, or at no address.
     #[error(
-        "a key broker is asked at \"https://HOST\" or \"https://HOST:PORT\", without a \
-        path; \"http://\" needs a loopback address"
+        "a key broker is asked at \"https://HOST\" or \"https://HOST:PORT\", with a path where it \
+        lives below one, without \"/kbs/v0\"; \"http://\" needs a loopback address or \"localhost\""
     )]
     Broker,
 }
@@ -76,16 +76,28 @@ impl ResourceSource {
         }
         match text.split_once('=') {
             Some(("cdh", socket)) => parse_socket(socket).map(Self::DataHub),
-            Some(("rest", url)) => parse_origin(url)
-                .filter(|url| url.scheme() == "http" && is_loopback(url))
+            Some(("rest", url)) => parse_url(url)
+                .filter(|url| url.path() == "/" && url.scheme() == "http" && Self::is_guest(url))
                 .map(Self::Gateway)
                 .ok_or(InvalidResourceSource::Gateway),
-            Some(("kbs", url)) => parse_origin(url)
-                .filter(|url| url.scheme() == "https" || is_loopback(url))
+            Some(("kbs", url)) => parse_url(url)
+                .filter(|url| !url.path().ends_with("/kbs/v0"))
+                .filter(|url| url.scheme() == "https" || Self::is_guest(url))
                 .map(Self::Broker)
                 .ok_or(InvalidResourceSource::Broker),
             Some(("offline", path)) => parse_path(path).map(Self::Files),
             _ => Err(InvalidResourceSource::Kind),
+        }
+    }
+
+    /// Whether a URL's host is the guest's own, so that what goes there needs no TLS: a loopback
+    /// address, or `localhost`, which nobody may look up (RFC 6761, section 6.3).
+    pub fn is_guest(url: &Url) -> bool {
+        match url.host() {
+            Some(Host::Ipv4(address)) => address.is_loopback(),
+            Some(Host::Ipv6(address)) => address.is_loopback(),
+            Some(Host::Domain(name)) => name == "localhost",
+            None => false,
         }
     }
 
@@ -136,23 +148,20 @@ fn parse_socket(text: &str) -> Result<PathBuf, InvalidResourceSource> {
     parse_path(path)
 }
 
-/// A URL of nothing but scheme, host and port.
-fn parse_origin(text: &str) -> Option<Url> {
-    let (scheme, authority) = text.split_once("://")?;
-    let authority = authority.strip_suffix('/').unwrap_or(authority);
-    // Which leaves no user name, no path, nothing that a URL parser would mend, and no second
-    // spelling of an address.
-    RegistryHost::parse(authority).ok()?;
-    let url = Url::parse(text).ok()?;
-    (["http", "https"].contains(&scheme) && url.path() == "/").then_some(url)
-}
-
-fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        Some(Host::Domain(_)) | None => false,
-    }
+/// A URL of nothing but scheme, host, port and a path.
+fn parse_url(text: &str) -> Option<Url> {
+    let text = text.strip_suffix('/').unwrap_or(text);
+    let (scheme, rest) = text.split_once("://")?;
+    let mut parts = rest.split('/');
+    // Which leaves no user name, nothing that a URL parser would mend, and no second spelling of an
+    // address or a path.
+    RegistryHost::parse(parts.next()?).ok()?;
+    let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    let is_segment = |segment: &str| {
+        !segment.is_empty() && !segment.starts_with('.') && segment.bytes().all(is_legal)
+    };
+    let is_known = ["http", "https"].contains(&scheme) && parts.all(is_segment);
+    Url::parse(text).ok().filter(|_| is_known)
 }
 
 #[cfg(test)]
@@ -171,6 +180,10 @@ mod tests {
             ("kbs=https://KBS.corp:8080/", "kbs=https://kbs.corp:8080"),
             ("kbs=https://192.0.2.1", "kbs=https://192.0.2.1"),
             ("kbs=http://127.0.0.1:8080", "kbs=http://127.0.0.1:8080"),
+            ("kbs=http://localhost:8080", "kbs=http://localhost:8080"),
+            ("rest=http://localhost:8006/", "rest=http://localhost:8006"),
+            ("kbs=https://corp/kbs", "kbs=https://corp/kbs"),
+            ("kbs=https://corp:1/a~b/C.d/", "kbs=https://corp:1/a~b/C.d"),
             ("offline=/etc/keys.json", "offline=/etc/keys.json"),
         ] {
             let source =
@@ -203,7 +216,10 @@ mod tests {
                 "rest=https://127.0.0.1:8006",
                 InvalidResourceSource::Gateway,
             ),
-            ("rest=http://localhost:8006", InvalidResourceSource::Gateway),
+            (
+                "rest=http://localhost.corp:8006",
+                InvalidResourceSource::Gateway,
+            ),
             ("rest=http://192.0.2.1:8006", InvalidResourceSource::Gateway),
             ("rest=http://127.1:8006", InvalidResourceSource::Gateway),
             (
@@ -223,8 +239,13 @@ mod tests {
                 InvalidResourceSource::Gateway,
             ),
             ("kbs=http://kbs.corp", InvalidResourceSource::Broker),
-            ("kbs=http://localhost:8080", InvalidResourceSource::Broker),
-            ("kbs=https://kbs.corp/kbs/v0", InvalidResourceSource::Broker),
+            ("kbs=http://a.localhost:8080", InvalidResourceSource::Broker),
+            ("kbs=https://corp/a/kbs/v0/", InvalidResourceSource::Broker),
+            ("kbs=https://kbs.corp//", InvalidResourceSource::Broker),
+            ("kbs=https://kbs.corp/a//b", InvalidResourceSource::Broker),
+            ("kbs=https://kbs.corp/a/../b", InvalidResourceSource::Broker),
+            ("kbs=https://kbs.corp/a%2fb", InvalidResourceSource::Broker),
+            ("kbs=https://kbs.corp/a?b", InvalidResourceSource::Broker),
             ("kbs=https://robot@kbs.corp", InvalidResourceSource::Broker),
             ("kbs=https://kbs.corp#a", InvalidResourceSource::Broker),
             ("kbs=https://kbs corp", InvalidResourceSource::Broker),
