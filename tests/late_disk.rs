@@ -236,6 +236,13 @@ fn boot_and_plug(bus: &str) -> Result<Report> {
     let scenario = Scenario {
         document: None,
         kernel_parameters: vec!["configdev.expect=imagepuller".to_owned()],
+        // As Kata's Go runtime has it where `pcie_root_port` asks for one.
+        arguments: [
+            "-device",
+            "pcie-root-port,id=rp0,bus=pcie.0,chassis=0,slot=0,multifunction=off",
+        ]
+        .map(Into::into)
+        .into(),
         ..scenario(
             r#"
 try before --wait 1

@@ -8,11 +8,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark")]
 
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use nix::sys::resource::{UsageWho, getrusage};
+use vm_harness::vector::Vector;
 
 #[path = "../tests/wrapper/node.rs"]
 #[allow(dead_code, reason = "shared with the tests")]
@@ -39,11 +39,8 @@ struct Contestant {
 
 impl Contestant {
     fn new(name: &'static str, mut command: Command) -> Self {
-        let vector =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../qemu-fixtures/arguments/go-snp");
-        let vector = std::fs::read_to_string(vector).unwrap();
         command
-            .args(vector.lines())
+            .args(Vector::read("go-snp-initdata").unwrap().arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::null());
         Self {

@@ -1,16 +1,15 @@
-//! The command line that Kata's Go runtime generates for QEMU, made to run without KVM.
+//! A command line of Kata's Go runtime, made to run without KVM.
 //!
-//! `qemu-fixtures/arguments/go-plain` is the whole vector of a plain x86-64 guest. What a machine
-//! without KVM, vhost and tap cannot do is replaced here, line by line, and nothing else: order and
-//! spelling stay the runtime's.
+//! `go-coco-dev-extension` is the recorded vector of a plain x86-64 guest with initdata. What a
+//! machine without KVM, vhost and tap cannot do is replaced here, line by line, and what a test
+//! varies; nothing else: order and spelling stay the runtime's.
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
-use crate::fixture::source;
+use crate::vector::Vector;
 
 /// Where a guest with [`Network::ProxyOnly`] finds the proxy.
 pub const PROXY_ADDRESS: &str = "10.0.2.100:3128";
@@ -51,7 +50,7 @@ pub struct Sandbox {
     pub cpu: &'static str,
     /// Guest initramfs.
     pub initrd: PathBuf,
-    /// The disk in the place of Kata's root image, which these guests do not use.
+    /// The disk in the place of Kata's images, which these guests do not use.
     pub root_image: PathBuf,
     /// The initdata image, attached as Kata does; none without the annotation.
     pub initdata: Option<PathBuf>,
@@ -69,19 +68,12 @@ pub struct Sandbox {
 ///
 /// # Errors
 ///
-/// Where the fixture cannot be read or has not the form that this module knows.
+/// Where the recording cannot be read or has not the form that this module knows.
 pub fn arguments(sandbox: &Sandbox) -> Result<Vec<OsString>> {
-    let path = source("arguments/go-plain");
-    let fixture =
-        fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
-    let lines: Vec<&str> = fixture.lines().collect();
-    let id = lines
-        .get(1)
-        .and_then(|name| name.strip_prefix("sandbox-")?.split(',').next())
-        .context("go-plain does not begin with -name sandbox-ID")?;
-
+    let vector = Vector::read("go-coco-dev-extension")?;
+    let id = vector.sandbox()?;
     let mut list = Arguments(Vec::new());
-    let mut rest = lines.iter().copied().peekable();
+    let mut rest = vector.arguments.iter().peekable();
     while let Some(option) = rest.next() {
         let value = rest.next_if(|next| !next.starts_with('-'));
         let value = value.map(|value| {
@@ -107,26 +99,24 @@ fn adapted(sandbox: &Sandbox, option: &str, value: &str, list: &mut Arguments) {
         "-machine" => list.pair(option, value.replace("accel=kvm", "accel=tcg")),
         "-cpu" => list.pair(option, value.replace("host", sandbox.cpu)),
         "-m" => list.pair(option, value.replace("2048M", "512M")),
-        "-smp" => list.pair(option, value.replacen('1', "2", 1)),
-        // A file in shared memory may be larger than a container's /dev/shm.
-        "-object" if is("memory-backend-file") => {
-            list.pair(option, "memory-backend-ram,id=dimm1,size=512M");
-        }
+        "-object" => list.pair(option, value.replace("2048M", "512M")),
+        "-smp" => list.pair(option, "2,cores=1,threads=1,sockets=2,maxcpus=2"),
         // As with Kata's own `use_legacy_serial`: the kernel speaks before the driver of hvc0 is
         // loaded.
         "-device" if is("virtconsole") => list.pair("-serial", "chardev:charconsole0"),
-        "-chardev" if is("socket,id=charconsole0") => {
+        "-chardev" => {
             let log = sandbox.run.join("console.log");
             list.pair(option, format!("{value},logfile={}", log.display()));
         }
-        "-drive" if is("id=image-") => {
-            let kata = "/opt/kata/share/kata-containers/kata-containers-confidential.img";
-            let ours = sandbox.root_image.display().to_string();
-            list.pair(option, value.replace(kata, &ours));
+        "-drive" if is("id=initdata") => {
+            if let Some(image) = &sandbox.initdata {
+                list.pair(option, with_file(value, image));
+            }
         }
-        // virtio-fs wants a daemon, vsock and tap want vhost.
-        "-device" if is("vhost-user-fs-pci") || is("vhost-vsock-pci") => {}
-        "-chardev" => {}
+        // The root image and the extension's, which these guests do not use.
+        "-drive" => list.pair(option, with_file(value, &sandbox.root_image)),
+        // vsock and tap want vhost.
+        "-device" if is("vhost-vsock-pci") => {}
         "-netdev" => list.pair(option, sandbox.network.back_end()),
         "-device" if is("driver=virtio-net-pci") => {
             let single = value.replace("mq=on,vectors=4", "mq=off");
@@ -136,12 +126,17 @@ fn adapted(sandbox: &Sandbox, option: &str, value: &str, list: &mut Arguments) {
             list.pair(option, value);
             disks(sandbox, list);
         }
+        "-device" if value.contains("drive=initdata") && sandbox.initdata.is_none() => {}
         "-kernel" => {
             list.pair(option, sandbox.kernel.as_os_str());
             list.pair("-initrd", sandbox.initrd.as_os_str());
         }
         "-append" => {
-            let mut line = value.replace("console=hvc0 console=hvc1", "console=ttyS0");
+            let mut line = value
+                .replace("console=hvc0 console=hvc1", "console=ttyS0")
+                .replace("nr_cpus=1", "nr_cpus=2")
+                // The agent scans when it wants a disk; there is no agent here.
+                .replace(" scsi_mod.scan=none", "");
             // Without KVM the kernel measures the processor's counter against a timer. Where this
             // machine is busy at that moment, the guest's clock goes tens of times too fast, and
             // every deadline in the guest passes at once.
@@ -156,11 +151,15 @@ fn adapted(sandbox: &Sandbox, option: &str, value: &str, list: &mut Arguments) {
     }
 }
 
-/// The test's own disks, then initdata where Kata adds it: behind the SCSI controller.
+/// The test's own disks, behind the SCSI controller and before initdata.
 fn disks(sandbox: &Sandbox, list: &mut Arguments) {
     for (number, disk) in sandbox.disks.iter().enumerate() {
         let id = format!("disk{number}");
-        list.pair("-drive", format!("{},readonly=on", drive(&id, disk)));
+        let file = disk.display();
+        list.pair(
+            "-drive",
+            format!("id={id},file={file},aio=threads,format=raw,if=none,readonly=on"),
+        );
         // A little of everything a guest may see: virtio-blk, SCSI, NVMe.
         list.pair(
             "-device",
@@ -170,13 +169,6 @@ fn disks(sandbox: &Sandbox, list: &mut Arguments) {
                 _ => format!("nvme,drive={id},serial={id}"),
             },
         );
-    }
-    if let Some(image) = &sandbox.initdata {
-        list.pair(
-            "-device",
-            "virtio-blk-pci,disable-modern=false,drive=initdata,config-wce=off,serial=initdata",
-        );
-        list.pair("-drive", drive("initdata", image));
     }
 }
 
@@ -192,11 +184,11 @@ impl Arguments {
     }
 }
 
-/// The back end of a disk as Kata gives it; not read-only, which Kata's Go runtime leaves out for
-/// initdata.
-fn drive(id: &str, image: &Path) -> String {
-    format!(
-        "id={id},file={},aio=threads,format=raw,if=none",
-        image.display()
-    )
+/// The drive `value` with `image` in the place of its file.
+fn with_file(value: &str, image: &Path) -> String {
+    let words = value.split(',').map(|word| match word.split_once('=') {
+        Some(("file", _)) => format!("file={}", image.display()),
+        _ => word.to_owned(),
+    });
+    words.collect::<Vec<_>>().join(",")
 }

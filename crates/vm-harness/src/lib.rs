@@ -12,7 +12,8 @@
 //! - [`layout`], [`Registry`]: an image from real files, a registry that serves it.
 //! - [`fixture`], [`initramfs`]: kernel and modules from Debian's package, the guest's first file
 //!   system.
-//! - [`kata`]: the command line that Kata's Go runtime generates.
+//! - [`vector`], [`kata`]: command lines that Kata's runtimes generated, and one of them made to run
+//!   without KVM.
 //! - [`archive`]: tar archives, honest and hostile.
 //! - [`token`], [`TokenServer`]: tokens for a registry, the key that signs them, and a server that
 //!   gives them out.
@@ -43,6 +44,7 @@ mod scratch;
 pub mod site;
 pub mod token;
 mod token_server;
+pub mod vector;
 mod vtpm;
 
 pub use fixture::Kernel;

@@ -28,7 +28,7 @@ impl Qmp {
     }
 
     /// Plugs a raw disk into the running guest, read-only, at `bus`: Kata's command line has the
-    /// root port `rp0` and the bridge `pci-bridge-0`.
+    /// bridge `pci-bridge-0`.
     ///
     /// # Errors
     ///

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 
 use crate::node::{Node, PASSWORD};
 use crate::process::{WAITING_PROGRAM, Waiting};
+use crate::vectors::vector;
 
 /// Keys of the settings, one line each.
 const NOTHING: &str = "";
@@ -19,12 +20,6 @@ const SILENT: Option<&str> = Some("{}");
 const EMPTY: Option<&str> = Some(r#"{"io.katacontainers.config.runtime.imagepuller_config": ""}"#);
 const NAMES: Option<&str> =
     Some(r#"{"io.katacontainers.config.runtime.imagepuller_config": "/x"}"#);
-
-pub fn vector(name: &str) -> Vec<String> {
-    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../qemu-fixtures/arguments");
-    let text = std::fs::read_to_string(format!("{fixtures}/{name}")).unwrap();
-    text.lines().map(String::from).collect()
-}
 
 /// The wrapper with the vector `name`; the spec's annotations, the settings, and a word of what
 /// stands on standard error: `Ok` where QEMU starts with the arguments as they are.

@@ -1,28 +1,33 @@
-//! Whole command lines of Kata's two runtimes: QEMU gets each one as it is, and the disk behind it.
+//! Whole command lines of Kata's two runtimes, as they were recorded: QEMU gets each one as it is,
+//! with every descriptor and variable, and the disk behind it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kata_configdev::invocation::Invocation;
+use command_fds::{CommandFdExt, FdMapping};
 use kata_configdev::option_list::value_of;
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use sha2::{Digest, Sha256, Sha384};
+use vm_harness::vector::{self, Vector};
 
 use crate::node::Node;
-use crate::process::{WAITING_PROGRAM, Waiting};
+use crate::process::{Descriptor, WAITING_PROGRAM, Waiting};
 
-const VECTORS: [&str; 6] = [
-    "go-plain",
-    "go-snp",
-    "go-tdx",
-    "runtime-rs-plain",
-    "runtime-rs-snp",
-    "runtime-rs-tdx",
-];
+/// VMs that are no sandbox's own: `factory.rs` says what they get.
+const FACTORY: [&str; 3] = ["go-template", "go-template-clone", "go-vmcache"];
 
-const SANDBOX: &str = "3f1c0d9a5b7e42688c1f6a0e9d3b5c7741a2e8f06b9d4c35a7e1f20b8d6c9e04";
+/// One of each runtime whose arguments these tests change.
+const CHANGED: [&str; 2] = ["go-coco-dev-extension", "runtime-rs-coco-dev-image-blk-net"];
+
+/// As [`WAITING_PROGRAM`], for a caller that leaves it no descriptor to wait at.
+const STOPPED_PROGRAM: &str = "#!/bin/sh\nkill -STOP $$\nexit 7\n";
 
 /// Options whose list names a thing with `id` or `node-name`; one name space each for devices,
 /// objects and nodes.
@@ -35,22 +40,52 @@ const NAMING_OPTIONS: [&str; 6] = [
     "-netdev",
 ];
 
-fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../qemu-fixtures/arguments")
-        .join(name)
+pub fn vector(name: &str) -> Vec<String> {
+    Vector::read(name).unwrap().arguments
 }
 
-fn vector(name: &str) -> Vec<String> {
-    let text = std::fs::read_to_string(fixture(name)).unwrap();
-    text.lines().map(String::from).collect()
-}
-
-fn node() -> Node {
+fn node(program: &str) -> Node {
     let node = Node::new("/bin/true");
-    node.program("qemu", "700", WAITING_PROGRAM);
+    node.program("qemu", "700", program);
     node.set_qemu(node.path("qemu"));
     node
+}
+
+/// Starts the wrapper as the runtime started its hypervisor, and waits until QEMU's stand-in runs.
+///
+/// Sockets are sockets; what else is no standard descriptor is the null device, opened as the
+/// runtime opened its own.
+fn start(node: &Node, vector: &Vector) -> Waiting {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kata-configdev-qemu"));
+    command.env_clear().envs(vector.environment().unwrap());
+    node.place(&mut command);
+    command
+        .args(&vector.arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let inherited = vector.descriptors.iter().filter(|one| one.number > 2);
+    let mappings = inherited.map(|one| FdMapping {
+        parent_fd: if one.target.starts_with("socket") {
+            let path = node.path(&format!("{}-{}.sock", vector.name, one.number));
+            OwnedFd::from(UnixListener::bind(path).unwrap())
+        } else {
+            let flags = one.flags.unwrap_or(OFlags::RDWR.bits());
+            let flags = OFlags::from_bits_retain(flags) | OFlags::CLOEXEC;
+            rustix::fs::open("/dev/null", flags, Mode::empty()).unwrap()
+        },
+        child_fd: one.number,
+    });
+    command.fd_mappings(mappings.collect()).unwrap();
+    let child = command.spawn().unwrap();
+    let (_, status) = waitpid(Some(Pid::from_child(&child)), WaitOptions::UNTRACED)
+        .unwrap()
+        .unwrap();
+    if !status.stopped() {
+        let output = child.wait_with_output().unwrap();
+        panic!("{}: {status:?}: {output:?}", vector.name);
+    }
+    Waiting { child }
 }
 
 /// What the wrapper hands to `exec` for `arguments`.
@@ -149,95 +184,136 @@ fn assert_disk(theirs: &[String], ours: &[String], driver: &str, bus: Option<&st
 
 #[test]
 fn every_vector_reaches_qemu_as_it_is_with_the_disk_last() {
-    let node = node();
-    for name in VECTORS {
-        let theirs = vector(name);
-        let found = handed_on(&node, &theirs);
-        assert!(found.starts_with(&theirs), "{name}");
-        assert_disk(
-            &theirs,
-            &found[theirs.len()..],
-            "virtio-blk-pci",
-            Some("pcie.0"),
-        );
-    }
-}
-
-#[test]
-fn the_vectors_are_what_they_claim_to_be() {
-    for name in VECTORS {
-        let arguments = vector(name);
-        let invocation =
-            Invocation::read(&arguments.iter().map(OsString::from).collect::<Vec<_>>());
-        assert_eq!(invocation.sandbox.as_deref(), Some(SANDBOX), "{name}");
-        assert_eq!(invocation.machine.as_deref(), Some("q35"), "{name}");
-        assert!(!invocation.incoming, "{name}");
-        let machine = values(&arguments, "-machine")[0];
-        let (runtime, guest) = name.rsplit_once('-').unwrap();
-        assert_eq!(
-            value(machine, "type", "confidential-guest-support").unwrap_or("plain".into()),
-            guest,
-            "{name}"
-        );
-        let sets = values(&arguments, "-add-fd");
-        assert_eq!(sets.is_empty(), runtime == "go", "{name}");
-        for (set, expected) in sets.into_iter().zip(1..) {
-            assert_eq!(value(set, "", "set"), Some(expected.to_string()), "{name}");
-            assert!(
-                value(set, "", "opaque").unwrap().starts_with("kata-block:"),
-                "{name}"
-            );
+    let node = node(STOPPED_PROGRAM);
+    let vectors = Vector::all(&vector::folder()).unwrap();
+    assert_eq!(vectors.len(), 30, "16 and 3 of Go, 11 of runtime-rs");
+    for vector in vectors {
+        if !FACTORY.contains(&vector.name.as_str()) {
+            assert_handed_on(&node, &vector);
         }
-        assert_eq!(
-            values(&arguments, "-pidfile").is_empty(),
-            runtime == "runtime-rs",
-            "{name}"
-        );
     }
 }
 
-/// The measured document's digest comes out of the wrapper as it went in.
-#[test]
-fn the_measured_digest_is_not_touched() {
-    let node = node();
-    let document =
-        |algorithm: &str| std::fs::read(fixture(&format!("initdata-{algorithm}.toml"))).unwrap();
-    for runtime in ["go", "runtime-rs"] {
-        let snp = handed_on(&node, &vector(&format!("{runtime}-snp")));
-        let object = values(&snp, "-object")
-            .into_iter()
-            .find(|object| object.starts_with("sev-snp-guest,id=snp,"))
-            .unwrap();
-        let host_data = value(object, "qom-type", "host-data").unwrap();
-        assert_eq!(
-            STANDARD.decode(host_data).unwrap(),
-            *Sha256::digest(document("sha256")),
-            "{runtime}"
-        );
+fn assert_handed_on(node: &Node, vector: &Vector) {
+    let name = &vector.name;
+    let waiting = start(node, vector);
 
-        let tdx = handed_on(&node, &vector(&format!("{runtime}-tdx")));
-        let object = values(&tdx, "-object")
-            .into_iter()
-            .find(|object| object.starts_with('{'))
-            .unwrap();
-        let object: serde_json::Value = serde_json::from_str(object).unwrap();
-        assert_eq!(
-            (&object["qom-type"], &object["id"]),
-            (&"tdx-guest".into(), &"tdx".into())
-        );
-        assert_eq!(
-            STANDARD
-                .decode(object["mrconfigid"].as_str().unwrap())
-                .unwrap(),
-            *Sha384::digest(document("sha384")),
-            "{runtime}"
-        );
+    let found: Vec<_> = waiting
+        .arguments()
+        .into_iter()
+        .map(|argument| argument.into_string().unwrap())
+        .collect();
+    assert!(found.starts_with(&vector.arguments), "{name}");
+    let ours = &found[vector.arguments.len()..];
+    let (descriptor, set) = split_descriptor(&ours[1]);
+    let recorded = vector.appended().unwrap();
+    assert_eq!(set, split_descriptor(&recorded[1]).1, "{name}");
+    assert_eq!(
+        (&ours[0], &ours[2..]),
+        (&recorded[0], &recorded[2..]),
+        "{name}"
+    );
+    assert_disk(&vector.arguments, ours, "virtio-blk-pci", Some("pcie.0"));
+
+    let mut descriptors = waiting.descriptors();
+    let image = descriptors.remove(&descriptor).unwrap();
+    assert!(
+        image.target.starts_with("/memfd:imagepuller (deleted)"),
+        "{name}: {image:?}"
+    );
+    let handed_over: BTreeMap<u32, _> = vector
+        .descriptors
+        .iter()
+        .filter(|one| one.number > 2)
+        .map(|one| (one.number.try_into().unwrap(), one.flags))
+        .collect();
+    for (number, flags) in &handed_over {
+        let found = descriptors.remove(number).unwrap().flags();
+        assert!(flags.is_none_or(|flags| flags == found), "{name}: {number}");
     }
+    // What is left is the stand-in's own, or came to these tests from whoever started them.
+    descriptors
+        .retain(|number, found| found.target != node.path("qemu") && !survives_exec(*number));
+    assert!(descriptors.is_empty(), "{name}: {descriptors:?}");
+
+    let mut variables = waiting.environment();
+    variables.retain(|variable| {
+        !variable
+            .as_encoded_bytes()
+            .starts_with(b"KATA_CONFIGDEV_CONFIG=")
+    });
+    variables.sort();
+    let mut expected: Vec<OsString> = vector
+        .environment()
+        .unwrap()
+        .into_iter()
+        .map(|(key, value)| format!("{key}={value}").into())
+        .collect();
+    expected.sort();
+    assert_eq!(variables, expected, "{name}");
+
+    kill_process(Pid::from_child(&waiting.child), Signal::CONT).unwrap();
+    let output = waiting.child.wait_with_output().unwrap();
+    assert_eq!(
+        (output.status.code(), output.stderr.as_slice()),
+        (Some(7), &b""[..]),
+        "{name}"
+    );
+}
+
+/// Whether this process leaves its descriptor `number` to its children.
+fn survives_exec(number: u32) -> bool {
+    let notes = std::fs::read_to_string(format!("/proc/self/fdinfo/{number}"));
+    notes.is_ok_and(|notes| {
+        let target = PathBuf::new();
+        Descriptor { target, notes }.flags() & OFlags::CLOEXEC.bits() == 0
+    })
+}
+
+/// `fd=N,REST`
+fn split_descriptor(set: &str) -> (u32, &str) {
+    let (number, rest) = set.strip_prefix("fd=").unwrap().split_once(',').unwrap();
+    (number.parse().unwrap(), rest)
+}
+
+/// The recorded digests are those of the documents beside them: Go's whole, for SNP and TDX.
+/// runtime-rs was given another document, for SNP cut to 32 bytes.
+#[test]
+fn the_recorded_digests_are_those_of_the_documents() {
+    let digest = |name: &str| {
+        let vector = Vector::read(name).unwrap();
+        let object = vector
+            .values("-object")
+            .find(|object| object.contains("-guest\"") || object.starts_with("sev-snp-guest,"));
+        let object = object.unwrap();
+        let text = if object.starts_with('{') {
+            let object: serde_json::Value = serde_json::from_str(object).unwrap();
+            object["mrconfigid"].as_str().unwrap().to_owned()
+        } else {
+            value(object, "qom-type", "host-data").unwrap()
+        };
+        STANDARD.decode(text).unwrap()
+    };
+    let document = |algorithm: &str| {
+        std::fs::read(vector::folder().join(format!("initdata-{algorithm}.toml"))).unwrap()
+    };
+    assert_eq!(
+        digest("go-snp-initdata"),
+        *Sha256::digest(document("sha256"))
+    );
+    for name in ["go-tdx-initdata", "go-tdx-initdata-qgs"] {
+        assert_eq!(digest(name), *Sha384::digest(document("sha384")), "{name}");
+    }
+    let tdx = digest("runtime-rs-tdx-initdata");
+    assert_eq!(
+        (tdx.len(), digest("runtime-rs-snp-initdata")),
+        (48, tdx[..32].to_vec())
+    );
 }
 
 #[test]
 fn every_machine_type_gets_its_device() {
-    let node = node();
+    let node = node(WAITING_PROGRAM);
     for (machine, driver, bus) in [
         ("q35", "virtio-blk-pci", Some("pcie.0")),
         ("pc-q35-9.2", "virtio-blk-pci", Some("pcie.0")),
@@ -246,7 +322,7 @@ fn every_machine_type_gets_its_device() {
         ("microvm", "virtio-blk-device", None),
         ("s390-ccw-virtio", "virtio-blk-ccw", None),
     ] {
-        for name in ["go-plain", "runtime-rs-plain"] {
+        for name in CHANGED {
             let mut theirs = vector(name);
             for argument in &mut theirs {
                 if let Some(rest) = argument.strip_prefix("q35,") {
@@ -263,7 +339,7 @@ fn every_machine_type_gets_its_device() {
 /// With the transport `file` there is no descriptor to hand over, and the sandbox's path instead.
 #[test]
 fn a_vector_gets_its_image_as_a_file() {
-    let node = node();
+    let node = node(WAITING_PROGRAM);
     let mut settings = std::fs::read_to_string(node.path("settings.toml")).unwrap();
     std::fs::create_dir(node.path("run,0")).unwrap();
     settings += &format!(
@@ -271,7 +347,7 @@ fn a_vector_gets_its_image_as_a_file() {
         node.path("run,0")
     );
     node.write("settings.toml", settings);
-    for name in ["go-snp", "runtime-rs-tdx"] {
+    for name in CHANGED {
         let theirs = vector(name);
         let found = handed_on(&node, &theirs);
         assert!(found.starts_with(&theirs), "{name}");
@@ -280,7 +356,7 @@ fn a_vector_gets_its_image_as_a_file() {
         let path = value(values(ours, "-blockdev")[0], "driver", "file.filename").unwrap();
         let image = std::fs::read(&path).unwrap();
         assert!(
-            path.contains(SANDBOX) && image.starts_with(b"imgpullr"),
+            path.contains(&theirs[1]["sandbox-".len()..]) && image.starts_with(b"imgpullr"),
             "{path}"
         );
         assert!(names(&theirs).is_disjoint(&names(ours)), "{name}");
@@ -289,9 +365,9 @@ fn a_vector_gets_its_image_as_a_file() {
 
 #[test]
 fn sandbox_names_of_every_form() {
-    let node = node();
+    let node = node(WAITING_PROGRAM);
     let with_name = |name: &str| {
-        let mut arguments = vector("go-plain");
+        let mut arguments = vector(CHANGED[0]);
         arguments[1] = name.into();
         arguments
     };
