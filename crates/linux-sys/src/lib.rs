@@ -14,6 +14,7 @@
 //! - [`plugin_process`]: a child that inherits no descriptor by accident.
 //! - [`rooted`]: files below a directory that cannot be left by `..` or a symbolic link.
 //! - [`sev_guest`], [`tdx_guest`]: the report ioctls of the two confidential platforms.
+//! - `tap` (feature `tap`): a queue of a network interface; only the node VM of the tests has it.
 //! - [`working_directory`]: a thread that has one of its own.
 
 pub mod heap;
@@ -26,5 +27,7 @@ pub mod memfd;
 pub mod plugin_process;
 pub mod rooted;
 pub mod sev_guest;
+#[cfg(feature = "tap")]
+pub mod tap;
 pub mod tdx_guest;
 pub mod working_directory;

@@ -81,17 +81,23 @@ impl Fixture {
         Ok(fixture)
     }
 
+    /// As [`Fixture::of`], with `more` modules after the default ones and no optional ones.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub(crate) fn with_modules(kernel: Kernel, more: &str) -> Result<Self> {
+        let (image, tree) = unpacked(kernel)?;
+        let wanted = fs::read_to_string(source("guest/modules"))?;
+        Ok(Self {
+            kernel: image,
+            modules: tree.load_order(&format!("{wanted}\n{more}"))?,
+            optional_modules: Vec::new(),
+        })
+    }
+
     fn read(kernel: Kernel) -> Result<Self> {
-        let root = workspace().join("target/fixtures").join(kernel.folder());
-        let missing = || {
-            format!(
-                "no complete kernel in {}: run qemu-fixtures/build first",
-                root.display()
-            )
-        };
-        let release = fs::read_to_string(root.join("release")).with_context(missing)?;
-        let release = release.trim();
-        let tree = Tree::read(&root.join("lib/modules").join(release))?;
+        let (image, tree) = unpacked(kernel)?;
         let modules = tree.load_order(&fs::read_to_string(source("guest/modules"))?)?;
         let (optional, fixtures): (_, &[_]) = match kernel {
             Kernel::Bookworm => (String::new(), &["tee_fixture.ko"]),
@@ -103,16 +109,38 @@ impl Fixture {
         let mut optional_modules = tree.load_order(&optional)?;
         optional_modules.retain(|module| !modules.contains(module));
         for name in fixtures {
-            let module = root.join(name);
-            ensure!(module.exists(), missing());
+            let module = built(kernel.folder()).join(name);
+            ensure!(module.exists(), missing(&module));
             optional_modules.push(module);
         }
         Ok(Self {
-            kernel: root.join(format!("boot/vmlinuz-{release}")),
+            kernel: image,
             modules,
             optional_modules,
         })
     }
+}
+
+/// The image of `kernel`, and its modules.
+fn unpacked(kernel: Kernel) -> Result<(PathBuf, Tree)> {
+    let root = built(kernel.folder());
+    let release = root.join("release");
+    let release = fs::read_to_string(&release).with_context(|| missing(&release))?;
+    let release = release.trim();
+    let tree = Tree::read(&root.join("lib/modules").join(release))?;
+    Ok((root.join(format!("boot/vmlinuz-{release}")), tree))
+}
+
+/// What `qemu-fixtures/build` made under this name.
+pub(crate) fn built(name: &str) -> PathBuf {
+    workspace().join("target/fixtures").join(name)
+}
+
+fn missing(path: &Path) -> String {
+    format!(
+        "{} is missing: run qemu-fixtures/build first",
+        path.display()
+    )
 }
 
 /// A file of `qemu-fixtures/`.

@@ -12,8 +12,9 @@
 //! - [`layout`], [`Registry`]: an image from real files, a registry that serves it.
 //! - [`fixture`], [`initramfs`]: kernel and modules from Debian's package, the guest's first file
 //!   system.
-//! - [`vector`], [`kata`]: command lines that Kata's runtimes generated, and one of them made to run
-//!   without KVM.
+//! - [`vector`], [`kata`]: command lines of Kata's runtimes, and one of them made to run without
+//!   KVM.
+//! - [`node`]: a VM with an emulated KVM, in which those command lines run as they are.
 //! - [`archive`]: tar archives, honest and hostile.
 //! - [`token`], [`TokenServer`]: tokens for a registry, the key that signs them, and a server that
 //!   gives them out.
@@ -32,6 +33,7 @@ mod guest;
 pub mod initramfs;
 pub mod kata;
 pub mod layout;
+pub mod node;
 mod port;
 pub mod process;
 mod program;

@@ -28,6 +28,8 @@ pub struct Descriptor {
     pub target: String,
     /// The flags of `open(2)`; only the Go runtime's lists have them.
     pub flags: Option<u32>,
+    /// The interface of a tap; the same.
+    pub interface: Option<String>,
 }
 
 impl Vector {
@@ -143,18 +145,20 @@ fn lines(path: &Path) -> Result<Vec<String>> {
     Ok(text.lines().map(ToOwned::to_owned).collect())
 }
 
-/// `NUMBER TARGET flags=OCTAL...` (Go) or `NUMBER -> TARGET` (runtime-rs).
+/// `NUMBER TARGET flags=OCTAL [iff: INTERFACE]` (Go) or `NUMBER -> TARGET` (runtime-rs).
 fn descriptor(line: &str) -> Result<Descriptor> {
     let (number, rest) = line.split_once(' ').context("no number")?;
     let rest = rest.strip_prefix("-> ").unwrap_or(rest);
     let mut words = rest.split_whitespace();
     let target = words.next().context("no target")?.to_owned();
-    let flags = words.find_map(|word| word.strip_prefix("flags="));
+    let flags = words.next().and_then(|word| word.strip_prefix("flags="));
+    let interface = words.skip_while(|word| *word != "iff:").nth(1);
     Ok(Descriptor {
         number: number.parse()?,
         target,
         flags: flags
             .map(|flags| u32::from_str_radix(flags, 8))
             .transpose()?,
+        interface: interface.map(ToOwned::to_owned),
     })
 }

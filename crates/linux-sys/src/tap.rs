@@ -1,0 +1,67 @@
+//! A queue of a tap interface, as a container runtime opens it for a VMM.
+//!
+//! Source: Linux `include/uapi/linux/if_tun.h`, `include/uapi/linux/if.h`.
+
+#![expect(unsafe_code, reason = "an ioctl of a device driver is unsafe to call")]
+
+use std::io;
+use std::os::fd::AsFd;
+
+use rustix::io::Errno;
+use rustix::ioctl::{Opcode, Setter, ioctl, opcode};
+
+/// `struct ifreq`, whose union holds flags here.
+#[repr(C)]
+struct InterfaceRequest {
+    name: [u8; libc::IFNAMSIZ],
+    flags: u16,
+    rest: [u8; 22],
+}
+
+const _: () = assert!(size_of::<InterfaceRequest>() == 40);
+
+/// `TUNSETIFF`.
+const SET_INTERFACE: Opcode = opcode::write::<libc::c_int>(b'T', 202);
+
+/// Makes `device`, an open `/dev/net/tun`, a queue of the tap interface `name`, with the header of
+/// virtio before each frame. The interface is made if need be, and goes with its last queue.
+///
+/// # Errors
+///
+/// `EINVAL` where `name` is longer than 15 bytes; otherwise those of the ioctl: `EBUSY` where the
+/// interface has a queue and is not `multi_queue`.
+pub fn attach(device: impl AsFd, name: &str, multi_queue: bool) -> io::Result<()> {
+    let mut request = InterfaceRequest {
+        name: [0; libc::IFNAMSIZ],
+        flags: (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as u16,
+        rest: [0; 22],
+    };
+    if name.len() >= request.name.len() {
+        return Err(Errno::INVAL.into());
+    }
+    request.name[..name.len()].copy_from_slice(name.as_bytes());
+    if multi_queue {
+        request.flags |= libc::IFF_MULTI_QUEUE as u16;
+    }
+    // SAFETY: the opcode is TUNSETIFF, whose argument is a `struct ifreq` despite the size in its
+    // number; its length is asserted above, and nothing in it points anywhere.
+    unsafe { ioctl(device, Setter::<SET_INTERFACE, _>::new(request)) }.map_err(Into::into)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+
+    #[test]
+    fn other_devices_and_long_names_are_refused() {
+        // _IOW('T', 202, int)
+        assert_eq!(SET_INTERFACE, (1 << 30) | (4 << 16) | (0x54 << 8) | 202);
+        let null = File::open("/dev/null").unwrap();
+        for (name, expected) in [("tap0", Errno::NOTTY), ("a-name-too-long-x", Errno::INVAL)] {
+            let error = attach(&null, name, false).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(expected.raw_os_error()));
+        }
+    }
+}
