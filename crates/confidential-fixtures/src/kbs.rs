@@ -1,8 +1,8 @@
 //! A key broker service, protocol 0.4.0.
 //!
 //! Trustee's `kbs_attestation_protocol.md` is the specification; where it is silent (versions,
-//! hashes, the canonical form of what the evidence binds, every refusal) Trustee's own server is, as
-//! recorded in `recorded/kbs`.
+//! hashes, the canonical form of what the evidence binds, every refusal) Trustee's own server is,
+//! as recorded in `recorded/kbs`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

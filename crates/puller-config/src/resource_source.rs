@@ -18,8 +18,8 @@ const MAX_SOCKET_PATH_BYTES: usize = 107;
 pub enum ResourceSource {
     /// The confidential data hub of the guest, over ttrpc on this socket: `cdh=unix:/PATH`.
     DataHub(PathBuf),
-    /// The REST gateway of the guest: `rest=http://127.0.0.1:8006`. The host is the guest's own, and
-    /// there is no path.
+    /// The REST gateway of the guest: `rest=http://127.0.0.1:8006`. The host is the guest's own,
+    /// and there is no path.
     Gateway(Url),
     /// A key broker service itself: `kbs=https://HOST[:PORT][/PATH]`, or `http` and the guest's own
     /// host. What the protocol asks for lies below the path.

@@ -512,7 +512,8 @@ fn resources_are_checked_by_key() {
         (
             "sources = [\"kbs=http://kbs.corp\"]".to_owned(),
             "sources, item 1: a key broker is asked at \"https://HOST\" or \"https://HOST:PORT\", \
-            without a path; \"http://\" needs a loopback address",
+            with a path where it lives below one, without \"/kbs/v0\"; \"http://\" needs a \
+            loopback address or \"localhost\"",
         ),
         (
             "kbs-ca-certs = \"none\"".to_owned(),
