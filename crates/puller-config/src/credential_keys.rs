@@ -254,9 +254,13 @@ pub(crate) fn take_reference(
 fn referred(text: Text, origin: Origin, findings: &mut Findings) -> Reference {
     let Field { place, value } = text;
     let value = value.and_then(|value| {
-        SecretReference::parse_from(origin, &value)
+        let reference = SecretReference::parse_from(origin, &value)
             .map_err(|rule| findings.problem(&place, rule))
-            .ok()
+            .ok()?;
+        if SecretReference::names_host(&value) {
+            findings.warning(&place, Effect::HostOfBroker);
+        }
+        Some(reference)
     });
     Field { place, value }
 }

@@ -109,6 +109,9 @@ pub(crate) fn read(
         if origin == Origin::Measured && matches!(key, DecryptionKey::Given { .. }) {
             findings.warning(&place, Effect::Published);
         }
+        if matches!(key, DecryptionKey::Reference(_)) && SecretReference::names_host(&value) {
+            findings.warning(&place, Effect::HostOfBroker);
+        }
         Some(key)
     };
     items.into_iter().filter_map(parse).collect()

@@ -332,6 +332,12 @@ pub enum Effect {
         public; refer to it instead"
     )]
     Published,
+    /// The host of a reference.
+    #[error(
+        "names the host of a broker, which is ignored: \"sources\" of the measured document's \
+        [resources] names the brokers; write \"kbs:///\""
+    )]
+    HostOfBroker,
     /// Settings of a key broker, without one.
     #[error("has no effect: no source is a key broker, \"kbs=https://HOST\"")]
     NoBroker,

@@ -89,6 +89,12 @@ impl SecretReference {
         matches!(self, Self::Resource(uri) if uri.plugin() != RESOURCE_PLUGIN)
     }
 
+    /// Whether the text of a reference names a host, which decides nothing.
+    pub(crate) fn names_host(text: &str) -> bool {
+        let rest = text.split_once("://").map(|(_, rest)| rest);
+        !Self::looks_sealed(text) && rest.is_some_and(|rest| !rest.starts_with('/'))
+    }
+
     /// Whether a text is meant as a sealed secret.
     pub fn looks_sealed(text: &str) -> bool {
         text.starts_with(SEALED)

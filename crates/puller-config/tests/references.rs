@@ -69,7 +69,7 @@ fn entry_refers_to_its_credentials_and_roots() {
         ),
         ("ca-certs-uri = \"kbs:///a/b/c\"", None, Some("a/b/c")),
         (
-            &*format!("credentials-uri = \"kbs://h/a/b/d\"\nca-certs-uri = \"{SEALED}\""),
+            &*format!("credentials-uri = \"kbs:///a/b/d\"\nca-certs-uri = \"{SEALED}\""),
             Some("a/b/d"),
             Some(SEALED),
         ),
@@ -174,7 +174,7 @@ fn references_are_checked_by_key() {
 
 #[test]
 fn plugins_of_the_broker_are_the_owners_to_name() {
-    let plugin = "kbs+nebula-ca://h/credential?name=a";
+    let plugin = "kbs+nebula-ca:///credential?name=a";
     for (keys, line, key) in [
         (
             format!("[registries.r]\ncredentials-uri = \"{plugin}\""),
@@ -274,6 +274,34 @@ fn what_a_confidential_pull_does_not_take_is_said() {
             of \"insecure-skip-verify\", only for the other hosts of a pull"
         ]
     );
+}
+
+/// Whoever writes a host believes that it is asked.
+#[test]
+fn host_of_a_reference_is_noted() {
+    let note = "names the host of a broker, which is ignored: \"sources\" of the measured \
+        document's [resources] names the brokers; write \"kbs:///\"";
+    for (text, key) in [
+        (
+            "[registries.r]\ncredentials-uri = \"kbs://kbs.corp:80/a/b/c\"",
+            "registries.r.credentials-uri",
+        ),
+        (
+            "[registries.r]\nca-certs-uri = \"kbs://h/a/b/c\"",
+            "registries.r.ca-certs-uri",
+        ),
+        (
+            "[decryption-keys]\nkeys = [\"kbs://h/a/b/c\"]",
+            "decryption-keys.keys, item 1",
+        ),
+    ] {
+        for read in [HOST, OWNER] {
+            let warnings = checked(read, text).1;
+            assert_eq!(warnings, [format!("line 2: {key}: {note}")], "{text}");
+        }
+        let without = text.replace("kbs.corp:80", "").replace("//h/", "///");
+        assert!(checked(HOST, &without).1.is_empty(), "{without}");
+    }
 }
 
 #[test]
