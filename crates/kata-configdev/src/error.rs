@@ -128,8 +128,9 @@ impl SandboxError {
                 io.katacontainers.config.runtime.imagepuller_config for no configuration"
             }
             Self::Cache => {
-                "turn the cache off (vm_cache_number = 0 in Kata's configuration), or let another \
-                runtime class than the cache's have this wrapper"
+                "turn the cache off (vm_cache_number = 0 in the Go runtime's configuration), or \
+                let another runtime class than the cache's have this wrapper; a VM of a pod is \
+                started in its bundle"
             }
             Self::Choice(error) => error.remedy(),
             Self::Document { .. } => {

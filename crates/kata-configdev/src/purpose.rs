@@ -41,10 +41,13 @@ impl Purpose {
         if shares_memory_beside(pidfile, invocation.shared_memory.as_deref()) {
             return Self::Template;
         }
-        let is_outside = !has_spec && !invocation.network;
-        match invocation.sandbox.as_deref() {
-            Some(id) if is_outside && is_uuid(id) && pidfile.is_some() => Self::Cache,
-            Some(id) if is_outside && is_uuid(id) => Self::Template,
+        let id = invocation.sandbox.as_deref();
+        match id.filter(|id| !invocation.network && is_uuid(id)) {
+            // Whoever makes these VMs may stand anywhere, also beside some `config.json`.
+            Some(_) if pidfile.is_some() && !sandbox_spec::is_oci(bundle) => Self::Cache,
+            Some(id) if pidfile.is_none() && !(has_spec && is_bundle_of(id, bundle)) => {
+                Self::Template
+            }
             _ => Self::Sandbox,
         }
     }
@@ -55,6 +58,13 @@ impl Purpose {
 fn shares_memory_beside(pidfile: Option<&Path>, memory: Option<&Path>) -> bool {
     let above = pidfile.and_then(|path| path.parent()?.parent());
     above.is_some() && above == memory.and_then(Path::parent)
+}
+
+/// Whether the directory is the bundle of the sandbox `id`, as container engines name bundles: the
+/// id is a part of the path.
+fn is_bundle_of(id: &str, directory: &Path) -> bool {
+    let real = std::fs::canonicalize(directory);
+    real.is_ok_and(|path| path.components().any(|part| part.as_os_str() == id))
 }
 
 fn is_uuid(id: &str) -> bool {
@@ -76,14 +86,23 @@ mod tests {
     const CACHE: &str = include_str!("../../../qemu-fixtures/arguments/go-vmcache");
     const UUID: &str = "1dbe523b-dfb9-4cb6-a2b5-54c52a95c3b0";
 
-    /// What the vector is for without a spec, and with one.
-    fn purposes(vector: &str) -> [Purpose; 2] {
+    /// What the vector is for in a directory without a spec, in one with somebody's `config.json`,
+    /// and in a bundle.
+    fn purposes(vector: &str) -> [Purpose; 3] {
         let arguments: Vec<OsString> = vector.lines().map(OsString::from).collect();
         let invocation = Invocation::read(&arguments);
         let directory = tempfile::tempdir().unwrap();
-        let without = Purpose::of(&invocation, directory.path());
-        std::fs::write(directory.path().join(sandbox_spec::FILE_NAME), "{}").unwrap();
-        [without, Purpose::of(&invocation, directory.path())]
+        let bundle = directory.path().join(UUID);
+        std::fs::create_dir(&bundle).unwrap();
+        let with = |directory: &Path, spec| {
+            std::fs::write(directory.join(sandbox_spec::FILE_NAME), spec).unwrap();
+            Purpose::of(&invocation, directory)
+        };
+        [
+            Purpose::of(&invocation, directory.path()),
+            with(directory.path(), r#"{"auths":{}}"#),
+            with(&bundle, r#"{"ociVersion":"1.1.0"}"#),
+        ]
     }
 
     #[test]
@@ -101,24 +120,27 @@ mod tests {
         let other_memory = TEMPLATE.replace("template/memory", "memory");
         let cached_clone = CLONE.replace("/run/vc/vm/", "");
         for (vector, expected) in [
-            (TEMPLATE, [Template; 2]),
-            (&elsewhere, [Template; 2]),
-            (CLONE, [Cache, Copy]),
-            (&cached_clone, [Cache; 2]),
-            (CACHE, [Cache; 2]),
-            (&absolute, [Cache, Sandbox]),
-            (&with_network, [Sandbox; 2]),
-            (&private, [Cache, Sandbox]),
-            (&other_memory, [Cache, Sandbox]),
-            (&rust_uuid, [Template, Sandbox]),
-            (&format!("{rust_uuid}\n-netdev\ntap,id=a"), [Sandbox; 2]),
-            (&format!("{rust_uuid}\n-incoming\ndefer"), [Cache, Copy]),
+            (TEMPLATE, [Template; 3]),
+            (&elsewhere, [Template; 3]),
+            (CLONE, [Cache, Copy, Copy]),
+            (&cached_clone, [Cache; 3]),
+            (CACHE, [Cache; 3]),
+            (&absolute, [Cache, Cache, Sandbox]),
+            (&with_network, [Sandbox; 3]),
+            (&private, [Cache, Cache, Sandbox]),
+            (&other_memory, [Cache, Cache, Sandbox]),
+            (&rust_uuid, [Template, Template, Sandbox]),
+            (&format!("{rust_uuid}\n-netdev\ntap,id=a"), [Sandbox; 3]),
+            (
+                &format!("{rust_uuid}\n-incoming\ndefer"),
+                [Cache, Copy, Copy],
+            ),
             (
                 &rust.replace("ID", &"59f688fcc63406ed".repeat(4)),
-                [Sandbox; 2],
+                [Sandbox; 3],
             ),
-            (&rust.replace("ID", &UUID.replace('b', "g")), [Sandbox; 2]),
-            (&rust.replace("ID", &UUID[1..]), [Sandbox; 2]),
+            (&rust.replace("ID", &UUID.replace('b', "g")), [Sandbox; 3]),
+            (&rust.replace("ID", &UUID[1..]), [Sandbox; 3]),
         ] {
             assert_eq!(purposes(vector), expected, "{vector}");
         }

@@ -11,6 +11,7 @@ use std::io::{self, Write};
 use config_image::Magic;
 use foreign_text::one_line;
 use puller_config::NodeError;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
 
 use crate::disk::{Device, Disk};
@@ -98,7 +99,14 @@ impl Refusal {
 
     /// Writes the line to standard error. Without one the exit code is all that can be said.
     pub fn tell(&self) {
-        let _ = writeln!(io::stderr(), "{}", self.line);
+        let stderr = io::stderr();
+        let mut reader = [PollFd::new(&stderr, PollFlags::OUT)];
+        let looked = poll(&mut reader, Some(&Timespec::default()));
+        // An `exec` that failed has left SIGPIPE with its default action, and the runtime still
+        // waits for an answer.
+        if looked.is_err() || !reader[0].revents().contains(PollFlags::ERR) {
+            let _ = writeln!(&stderr, "{}", self.line);
+        }
     }
 
     /// A disk that has the line in the place of a document.

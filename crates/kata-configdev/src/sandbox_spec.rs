@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use crate::host_file::{FileError, HostFile};
@@ -66,10 +67,19 @@ pub enum WithoutSpec {
     Fail,
 }
 
-/// The one thing of the spec that matters here; the rest is skipped, not kept.
+/// What of the spec matters here; the rest is skipped, not kept.
 #[derive(Deserialize)]
 struct Spec {
+    #[serde(rename = "ociVersion")]
+    version: Option<IgnoredAny>,
     annotations: Option<Annotations>,
+}
+
+impl Spec {
+    fn document(self) -> Option<String> {
+        self.annotations
+            .and_then(|annotations| annotations.document)
+    }
 }
 
 #[derive(Deserialize)]
@@ -86,6 +96,12 @@ pub fn exists(bundle: &Path) -> bool {
         Err(error) if error.kind() == io::ErrorKind::NotFound)
 }
 
+/// Whether the file in `bundle` is an OCI spec, and not what another program calls `config.json`.
+#[must_use]
+pub fn is_oci(bundle: &Path) -> bool {
+    read(bundle).is_ok_and(|spec| spec.version.is_some())
+}
+
 /// Reads the value of [`ANNOTATION`] from the spec in `bundle`; `None` where the spec does not have
 /// it.
 ///
@@ -95,6 +111,10 @@ pub fn exists(bundle: &Path) -> bool {
 ///
 /// [`SpecError`], also where there is no spec.
 pub fn annotation(bundle: &Path) -> Result<Option<String>, SpecError> {
+    Ok(read(bundle)?.document())
+}
+
+fn read(bundle: &Path) -> Result<Spec, SpecError> {
     let path = bundle.join(FILE_NAME);
     let text = HostFile::open(&path)
         .and_then(|file| file.read(MAX_SPEC_BYTES))
@@ -102,16 +122,13 @@ pub fn annotation(bundle: &Path) -> Result<Option<String>, SpecError> {
     parse(&text)
 }
 
-fn parse(text: &[u8]) -> Result<Option<String>, SpecError> {
+fn parse(text: &[u8]) -> Result<Spec, SpecError> {
     // The parser's own words may quote the spec, which holds the pod's environment: only the place
     // is passed on.
-    let spec: Spec = serde_json::from_slice(text).map_err(|error| SpecError::Text {
+    serde_json::from_slice(text).map_err(|error| SpecError::Text {
         line: error.line(),
         column: error.column(),
-    })?;
-    Ok(spec
-        .annotations
-        .and_then(|annotations| annotations.document))
+    })
 }
 
 #[cfg(test)]
@@ -140,7 +157,10 @@ mod tests {
         ];
         for (text, expected) in cases {
             assert_eq!(
-                parse(text.as_bytes()).unwrap().as_deref(),
+                parse(text.as_bytes())
+                    .ok()
+                    .and_then(Spec::document)
+                    .as_deref(),
                 expected,
                 "{text}"
             );
@@ -163,7 +183,7 @@ mod tests {
             &deep,
             "{}x",
         ] {
-            let error = parse(text.as_bytes()).unwrap_err();
+            let error = parse(text.as_bytes()).err().unwrap();
             assert!(matches!(error, SpecError::Text { .. }), "{error}");
             assert!(!error.to_string().contains("hunter2"), "{error}");
         }

@@ -79,25 +79,34 @@ struct Client {
 }
 
 impl Client {
-    /// Greets, and refuses every command up to the one that clients begin with. Like QEMU it
-    /// takes a command at its last bracket, with or without a line end.
+    /// Greets, and refuses every command up to the one that clients begin with. A command ends with
+    /// its line, or with its last bracket where no more has come, as clients of QEMU may do.
     fn refuse(stream: UnixStream, text: &str, until: Instant) -> io::Result<()> {
         let client = Self { stream, until };
         client.say(GREETING)?;
         let mut asked = client.take(MAX_ASKED_BYTES as u64);
-        let (mut command, mut buffer) = (Vec::new(), [0; MAX_ASKED_BYTES]);
+        let (mut heard, mut buffer) = (Vec::new(), [0; MAX_ASKED_BYTES]);
         loop {
-            let count = asked.read(&mut buffer)?;
-            command.extend_from_slice(&buffer[..count]);
-            if let Some(complete) = Command::parse(&command) {
-                asked.get_ref().say(&complete.refused(text))?;
-                if complete.is_first {
+            let line = heard.split_inclusive(|byte| *byte == b'\n').next();
+            let line = line.unwrap_or_default();
+            if let Some(command) = Command::parse(line) {
+                asked.get_ref().say(&command.refused(text))?;
+                if command.is_first {
                     return Ok(());
                 }
-                command.clear();
-            } else if count == 0 || command.ends_with(b"\n") {
+                heard.drain(..line.len());
+                continue;
+            }
+            let is_whole = line.ends_with(b"\n");
+            let count = if is_whole {
+                0
+            } else {
+                asked.read(&mut buffer)?
+            };
+            if count == 0 {
                 return Err(ErrorKind::InvalidData.into());
             }
+            heard.extend_from_slice(&buffer[..count]);
         }
     }
 

@@ -26,7 +26,7 @@ impl Node {
         for folder in ["bundle", "allowed", "forbidden"] {
             std::fs::create_dir(node.path(folder)).unwrap();
         }
-        node.write("bundle/config.json", "{}");
+        node.write("bundle/config.json", r#"{"ociVersion":"1.1.0"}"#);
         node.write("document.toml", node.document());
         node.set_qemu(qemu);
         node

@@ -55,7 +55,8 @@ fn clients_that_do_not_ask() {
     // QEMU cannot be executed: SIGPIPE has its default action again.
     let node = Node::new("/nonexistent/qemu");
     let endless = vec![b'{'; 100_000];
-    let cases: [(&str, Option<&[u8]>, bool); 5] = [
+    let both = b"{\"execute\":\"stop\"}\r\n{\"execute\":\"qmp_capabilities\"}\r\n";
+    let cases: [(&str, Option<&[u8]>, bool); 6] = [
         ("is silent", Some(b""), false),
         ("hangs up", None, true),
         ("does not end", Some(&endless), true),
@@ -65,6 +66,7 @@ fn clients_that_do_not_ask() {
             Some(b"{\"execute\":\"stop\"}"),
             false,
         ),
+        ("asks both at once", Some(both), false),
     ];
     for (name, says, is_next_answered) in cases {
         let mut shim = GoShim::start(&node, sandbox(&node));
@@ -86,6 +88,17 @@ fn clients_that_do_not_ask() {
         assert_eq!(output.status.code(), Some(69), "{name}");
         assert!(after < Duration::from_secs(10), "{name}: {after:?}");
     }
+}
+
+/// Nobody reads standard error any more, and SIGPIPE has its default action.
+#[test]
+fn without_a_log_the_go_runtime_hears_the_reason() {
+    let node = Node::new("/nonexistent/qemu");
+    let (reader, log) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut shim = GoShim::start_with_log(&node, sandbox(&node), log.into());
+    assert!(matches!(shim.waits(PATIENCE), Heard::Error(_)));
+    assert_eq!(shim.ends().1.status.code(), Some(69));
 }
 
 /// The Rust runtime gets a VM that starts, with the line on its disk. Without somebody in the guest

@@ -60,13 +60,13 @@ fn begin(stream: &UnixStream, patience: Duration) -> Heard {
 }
 
 /// Starts `command` with the monitor `listener` as descriptor `number`.
-fn start(mut command: Command, listener: &UnixListener, number: i32) -> Child {
+fn start(mut command: Command, listener: &UnixListener, number: i32, log: Stdio) -> Child {
     let monitor = format!("unix:fd={number},server=on,wait=off");
     command
         .args(["-qmp", &monitor])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
+        .stderr(log)
         .fd_mappings(vec![FdMapping {
             parent_fd: OwnedFd::from(listener.try_clone().unwrap()),
             child_fd: number,
@@ -87,12 +87,16 @@ pub struct GoShim {
 
 impl GoShim {
     pub fn start(node: &Node, command: Command) -> Self {
+        Self::start_with_log(node, command, Stdio::piped())
+    }
+
+    pub fn start_with_log(node: &Node, command: Command, log: Stdio) -> Self {
         let path = node.path("qmp.sock");
         let _ = std::fs::remove_file(&path);
         let listener = UnixListener::bind(&path).unwrap();
         let connections = vec![UnixStream::connect(&path).unwrap()];
         let started = Instant::now();
-        let child = start(command, &listener, 3);
+        let child = start(command, &listener, 3, log);
         Self {
             path,
             _listener: listener,
@@ -135,7 +139,7 @@ pub fn rust_shim(node: &Node, command: Command, patience: Duration) -> ([Heard; 
     let path = node.path("qmp.sock");
     let _ = std::fs::remove_file(&path);
     let listener = UnixListener::bind(&path).unwrap();
-    let child = start(command, &listener, 13);
+    let child = start(command, &listener, 13, Stdio::piped());
     drop(listener);
     let until = Instant::now() + patience;
     let ask = || match UnixStream::connect(&path) {
