@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Result, ensure};
 use end_to_end::{assert_no_secret, assert_tells, run, site};
-use vm_harness::{Report, Scenario, demo};
+use vm_harness::{Evidence, Report, Scenario, demo};
 
 /// From the tests' own init, which loaded drivers and set up the network, to the example, with
 /// nothing mounted but `/dev`.
@@ -16,11 +16,13 @@ mv /job/kata-agent /usr/bin/kata-agent
 chmod 755 /usr/bin/kata-agent
 [ -z "$TEE" ] || insmod /modules/tee_fixture.ko $TEE
 [ ! -f /job/processor ] || { rm /bin/initdata-processor; mv /job/processor /bin/initdata-processor; chmod 755 /bin/initdata-processor; }
+[ ! -f /job/policy ] || { mkdir -p /etc/kata-opa; mv /job/policy /etc/kata-opa/default-policy.rego; }
 umount /run /sys /proc
 exec /bin/busybox sh /job/init-example
 "#;
 
-fn boot(scenario: Scenario, processor: Option<&str>) -> Result<Report> {
+/// Boots with `more` in `/job`, where a name may be one of the usual files'.
+fn boot(scenario: Scenario, more: &[(&str, &str)]) -> Result<Report> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let root = here.parent().unwrap_or(here);
     let fixture = |name: &str| fs::read_to_string(root.join("qemu-fixtures/systemd").join(name));
@@ -31,7 +33,9 @@ fn boot(scenario: Scenario, processor: Option<&str>) -> Result<Report> {
         ("job/kata-agent".to_owned(), agent.into_bytes()),
         ("job/mark".to_owned(), fixture("mark")?.into_bytes()),
     ];
-    files.extend(processor.map(|text| ("job/processor".to_owned(), text.into())));
+    for (name, text) in more {
+        files.push((format!("job/{name}"), text.as_bytes().to_vec()));
+    }
     run(&Scenario {
         job: Some(JOB.to_owned()),
         files,
@@ -42,7 +46,7 @@ fn boot(scenario: Scenario, processor: Option<&str>) -> Result<Report> {
 #[test]
 fn the_agent_finds_policy_and_puller() -> Result<()> {
     let site = site()?;
-    let report = boot(site.scenario(), None)?;
+    let report = boot(site.scenario(), &[])?;
     assert_no_secret(&site, &report.console);
     assert_eq!(report.value("agent"), Some("started 1"), "as PID 1");
     let found: Vec<_> = report.values("config").collect();
@@ -62,10 +66,24 @@ fn the_agent_finds_policy_and_puller() -> Result<()> {
 }
 
 #[test]
+fn without_initdata_the_agent_finds_the_images_policy() -> Result<()> {
+    let scenario = Scenario {
+        evidence: Evidence::Snp([0; 32]),
+        ..Scenario::bare("")
+    };
+    let policy = "package agent_policy # the image's\n";
+    let report = boot(scenario, &[("policy", policy)])?;
+    let found: Vec<_> = report.values("policy").collect();
+    assert_eq!(found, [policy.trim_end()], "{}", report.console);
+    assert!(report.value("socket").is_some(), "the agent goes on");
+    Ok(())
+}
+
+#[test]
 fn a_processor_that_fails_means_no_agent() -> Result<()> {
     let failing = "#!/bin/busybox sh\nexit 70\n";
     // The guest ends without the mark that a finished job leaves.
-    let ended = boot(Scenario::bare(""), Some(failing));
+    let ended = boot(Scenario::bare(""), &[("processor", failing)]);
     ensure!(ended.is_err(), "the agent ran: {:?}", ended.ok());
     let console = ended.map_or_else(|error| error.to_string(), |report| report.console);
     assert_tells(&console, &["did not finish its job"]);

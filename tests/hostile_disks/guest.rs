@@ -194,7 +194,7 @@ fn check_vanished(outcome: &str) {
     let possible: &[&str] = if closed {
         &["policy.rego"]
     } else {
-        &["", "aa.toml policy.rego"]
+        &["policy.rego", "aa.toml policy.rego"]
     };
     assert!(possible.contains(&measured.as_str()), "{outcome}");
     assert!(

@@ -43,13 +43,14 @@ Example, as a systemd timer would run it every minute:
 /// becomes a file in /run/measured-cfg. If anything is wrong, /run/measured-cfg/policy.rego becomes
 /// a policy that denies every request and names the reason. No disk is fine only if the announced
 /// value is all zero. The policy stands there from the start, so a killed program leaves a closed
-/// guest.
+/// guest. Where nothing is wrong and initdata brings no policy, the image's own stands there,
+/// /etc/kata-opa/default-policy.rego; without that file, a policy that denies every request.
 ///
 /// "imgpullr": the image puller's configuration, verified by nothing. It becomes
 /// /run/insecure-cfg/imagepuller.toml (0600). If it is unusable,
 /// /run/insecure-cfg/imagepuller.error names the reason and the image puller refuses to pull. No
 /// disk means no configuration. /etc/initdata-processor.toml can name further magics, further
-/// files and their owner.
+/// files, their owner and another default policy.
 ///
 /// A disk that is expected and not there yet is waited for: one named by --expect or by the kernel
 /// parameter configdev.expect=NAME,NAME..., and initdata wherever the host announced it.

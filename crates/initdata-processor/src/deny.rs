@@ -1,4 +1,4 @@
-//! The policy that stands in `/run/measured-cfg` when initdata was refused.
+//! The policy that stands in `/run/measured-cfg` when initdata was refused, or no policy is there.
 //!
 //! Kata's agent asks `data.agent_policy.<request>` before it serves a request, denies where the
 //! answer is not `true`, and hands what the policy printed to the runtime, from where it reaches
@@ -76,7 +76,7 @@ pub const REQUESTS: &[&str] = &[
 #[must_use]
 pub fn policy(reason: &str) -> String {
     let mut text = String::from(
-        "# Written by initdata-processor: initdata was refused, so nothing may run in this guest.\n\
+        "# Written by initdata-processor: nothing may run in this guest, for the reason below.\n\
          package agent_policy\n\n\
          import future.keywords.if\n\n",
     );

@@ -9,6 +9,7 @@ use config_image::{DecodeError, Magic};
 use foreign_text::shown;
 use initdata::{Algorithm, Refusal};
 
+use crate::default_policy::DefaultPolicyError;
 use crate::disk::MAX_BLOCK_DEVICES;
 use crate::evidence::EvidenceError;
 use crate::kernel_parameter::ALLOW_UNVERIFIED;
@@ -98,6 +99,12 @@ pub enum Error {
     /// The settings in the guest image have a mistake.
     #[error("use the settings in {0}")]
     Settings(PathBuf, #[source] SettingsError),
+    /// Initdata brings no policy, and the image's own, of this path, cannot be used.
+    #[error(
+        "find a policy: initdata brings no policy.rego, and the image's default policy {0} cannot \
+        be used (there must be one of the two)"
+    )]
+    DefaultPolicy(PathBuf, #[source] DefaultPolicyError),
     /// An expected disk has an unknown name.
     #[error("look for a disk called \"{name}\": the known ones are {known}")]
     UnknownName {

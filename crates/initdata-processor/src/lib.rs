@@ -27,6 +27,7 @@
 //! - [`sandbox`]: what this process may still do once it reads a disk.
 //! - [`measured`]: the verified files, in directories that are exchanged whole ([`swap`]).
 //!   [`deny`]: the policy that stands there when initdata failed, and until it succeeds.
+//!   [`default_policy`]: the one where initdata brings none.
 //! - [`insecure`]: the configurations' files, or the reasons why there are none. [`settings`]:
 //!   which there are.
 //! - [`kernel_parameter`]: words of the command line. [`journal`]: log lines. [`paths`]: where all
@@ -35,6 +36,7 @@
 
 pub mod bug;
 pub mod cli;
+pub mod default_policy;
 pub mod deny;
 pub mod direct;
 pub mod disk;

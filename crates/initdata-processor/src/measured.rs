@@ -1,5 +1,5 @@
-//! `/run/measured-cfg`: verified files, or the deny-all policy; and what Kata's own guest
-//! components look for instead.
+//! `/run/measured-cfg`: verified files with a policy, or the deny-all policy; and what Kata's own
+//! guest components look for instead.
 
 use std::fs::{self, DirBuilder};
 use std::os::fd::BorrowedFd;
@@ -9,8 +9,9 @@ use clap::ValueEnum;
 use initdata::{Document, FileName};
 use process_sandbox::files::Grant;
 
+use crate::default_policy::DefaultPolicy;
 use crate::paths::Paths;
-use crate::swap::{Files, Swap};
+use crate::swap::Swap;
 use crate::{Error, deny};
 
 /// The directory's name below `/run`.
@@ -69,13 +70,19 @@ impl Measured {
         Ok(Self { own, kata_agent })
     }
 
-    /// Puts every entry of `document`, whose text is `whole`, in place.
+    /// Puts every entry of `document`, whose text is `whole`, in place; and besides, where none of
+    /// them is a policy, what `policy` gives. Says whether that was so.
     ///
     /// # Errors
     ///
     /// [`Error::Write`]; then the caller must refuse.
-    pub fn place(&self, document: &Document, whole: &[u8]) -> Result<(), Error> {
-        let files: Vec<_> = document
+    pub fn place(
+        &self,
+        document: &Document,
+        whole: &[u8],
+        policy: &DefaultPolicy,
+    ) -> Result<bool, Error> {
+        let mut files: Vec<_> = document
             .data
             .iter()
             .map(|(name, content)| (name, content.as_bytes()))
@@ -91,16 +98,23 @@ impl Measured {
             theirs.push((&name, whole));
             kata_agent.place(&theirs)?;
         }
-        self.own.place(&files)
+        let name = FileName::fixed(deny::FILE);
+        if document.data.contains_key(&name) {
+            return self.own.place(&files).map(|()| false);
+        }
+        let policy = policy.text();
+        files.push((&name, policy.as_bytes()));
+        self.own.place(&files).map(|()| true)
     }
 
-    /// Leaves nothing: no initdata was announced, and there is none.
+    /// Puts `policy` alone in place: no initdata was announced, and there is none.
     ///
     /// # Errors
     ///
     /// [`Error::Write`].
-    pub fn leave_empty(&self) -> Result<(), Error> {
-        self.own.place(&[])
+    pub fn place_policy(&self, policy: &str) -> Result<(), Error> {
+        self.own
+            .place(&[(&FileName::fixed(deny::FILE), policy.as_bytes())])
     }
 
     /// Puts the deny-all policy with `reason` in place.
@@ -109,11 +123,8 @@ impl Measured {
     ///
     /// [`Error::Write`]; what stands there then is what stood there before.
     pub fn refuse(&self, reason: &str) -> Result<(), Error> {
-        let policy = deny::policy(reason);
-        let name = FileName::fixed(deny::FILE);
-        let files: Files<'_> = &[(&name, policy.as_bytes())];
         // The policy first: it is what keeps the guest from running anything.
-        self.own.place(files)?;
+        self.place_policy(&deny::policy(reason))?;
         match &self.kata_agent {
             Some(kata_agent) => kata_agent.place(&[]),
             None => Ok(()),

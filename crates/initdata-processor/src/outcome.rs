@@ -5,9 +5,9 @@ use crate::Error;
 /// What became of initdata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Initdata {
-    /// None was announced, and there is none: `measured-cfg` is empty.
+    /// None was announced, and there is none: `measured-cfg` holds the default policy.
     Absent,
-    /// `measured-cfg` holds the entries.
+    /// `measured-cfg` holds the entries, and the default policy where none of them is one.
     Placed {
         /// How many.
         entries: usize,

@@ -20,6 +20,8 @@ pub struct Paths {
     pub cpuinfo: PathBuf,
     /// The kernel command line.
     pub cmdline: PathBuf,
+    /// Where absolute paths begin that the settings name.
+    pub root: PathBuf,
     /// The settings.
     pub settings: PathBuf,
     /// What the kernel knows about this process.
@@ -47,6 +49,7 @@ impl Paths {
             tsm_reports: root.join("sys/kernel/config/tsm/report"),
             cpuinfo: root.join("proc/cpuinfo"),
             cmdline: root.join("proc/cmdline"),
+            root: root.to_owned(),
             settings: root.join("etc/initdata-processor.toml"),
             process: root.join("proc/self"),
             kmsg: root.join("dev/kmsg"),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use config_image::Image;
 
+use crate::default_policy::DefaultPolicy;
 use crate::evidence::{self, Evidence, EvidenceError};
 use crate::find::Search;
 use crate::journal::Journal;
@@ -133,6 +134,7 @@ fn initdata(
         search.expect_initdata();
     }
     search.prepare(journal);
+    let policy = DefaultPolicy::load(paths, settings);
     report.phase("platform");
     if options.sandbox {
         sandbox::enter(paths, settings, results.grants(), journal)?;
@@ -141,7 +143,13 @@ fn initdata(
 
     let scan = search.run(paths, journal)?;
     report.phase("disks");
-    let initdata = verify::place(&scan, announced.as_ref(), &results.measured, journal)?;
+    let initdata = verify::place(
+        &scan,
+        announced.as_ref(),
+        &results.measured,
+        &policy,
+        journal,
+    )?;
     results.insecure.mark_accepted()?;
     Ok((initdata, scan))
 }

@@ -1,8 +1,9 @@
-//! `/etc/initdata-processor.toml`: which further magics become which files, and whose they are.
+//! `/etc/initdata-processor.toml`: which further magics become which files, whose they are, and
+//! where the image's default policy is.
 //!
 //! Part of the guest image and as measured as this program; the file is optional.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use config_image::Magic;
 use foreign_text::bounded::{ReadError, if_there, read_path};
@@ -22,6 +23,9 @@ const MAX_NAME_BYTES: usize = 200;
 /// The file that the image puller reads.
 const IMAGEPULLER: &str = "imagepuller.toml";
 
+/// Where Kata's images have the policy that holds until another one is set.
+const DEFAULT_POLICY: &str = "/etc/kata-opa/default-policy.rego";
+
 /// What the image's author decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -29,6 +33,8 @@ pub struct Settings {
     pub owner: Option<Owner>,
     /// What becomes a file, by magic.
     pub files: Vec<Target>,
+    /// The image's own policy, an absolute path; for a guest whose initdata brings none.
+    pub default_policy: PathBuf,
 }
 
 /// A user and a group, by number: a guest's programs are static and know no names.
@@ -75,27 +81,33 @@ pub enum SettingsError {
     /// A value in `[files]` cannot be the file's name.
     #[error("[files]: \"{0}\" cannot be the name of a file below /run/insecure-cfg: {1}")]
     File(String, &'static str),
+    /// A relative path, or none.
+    #[error("default-policy: expected an absolute path, found \"{0}\"")]
+    DefaultPolicy(String),
     /// More than [`MAX_FILES`] magics.
     #[error("[files]: expected at most {MAX_FILES} entries")]
     TooMany,
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Text {
     owner: Option<String>,
+    default_policy: Option<String>,
     #[serde(default)]
     files: toml::Table,
 }
 
 impl Default for Settings {
-    /// What holds without the file: `imgpullr` becomes `imagepuller.toml`, root's.
+    /// What holds without the file: `imgpullr` becomes `imagepuller.toml`, root's, and the default
+    /// policy is where Kata has it.
     fn default() -> Self {
         Self {
             owner: None,
             files: Target::new(Magic::IMAGEPULLER, IMAGEPULLER)
                 .into_iter()
                 .collect(),
+            default_policy: DEFAULT_POLICY.into(),
         }
     }
 }
@@ -120,6 +132,12 @@ impl Settings {
             owner: text.owner.as_deref().map(Owner::parse).transpose()?,
             ..Self::default()
         };
+        if let Some(path) = text.default_policy {
+            if !path.starts_with('/') {
+                return Err(SettingsError::DefaultPolicy(shown(&path).to_string()));
+            }
+            settings.default_policy = path.into();
+        }
         for (magic, file) in &text.files {
             let target = Target::parse(magic, file.as_str().unwrap_or_default())?;
             settings.files.retain(|other| other.magic != target.magic);
@@ -248,6 +266,9 @@ mod tests {
             ("owner = \"7\"", "two numbers"),
             ("owner = \"-1:0\"", "two numbers"),
             ("owner = \"4294967295:0\"", "two numbers"),
+            ("default-policy = \"\"", "absolute path"),
+            ("default-policy = \"etc/x\"", "absolute path"),
+            ("default_policy = \"/x\"", "unknown field"),
             ("[file]\n", "unknown field"),
             ("[files]\nshort = \"x\"", "eight visible"),
             ("[files]\ntoolong99 = \"x\"", "eight visible"),

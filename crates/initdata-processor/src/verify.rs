@@ -6,6 +6,7 @@ use initdata::Document;
 use initdata::{Algorithm, Field};
 
 use crate::Error;
+use crate::default_policy::DefaultPolicy;
 use crate::disk::{Disk, Scan};
 use crate::evidence::Evidence;
 use crate::journal::Journal;
@@ -36,7 +37,7 @@ pub fn announced(
     }
 }
 
-/// Puts initdata in place if there is one and it is the announced one.
+/// Puts initdata in place if there is one and it is the announced one; `policy` if it has none.
 ///
 /// # Errors
 ///
@@ -45,10 +46,11 @@ pub fn place(
     scan: &Scan,
     announced: Option<&Field>,
     measured: &Measured,
+    policy: &DefaultPolicy,
     journal: &mut Journal<'_>,
 ) -> Result<Initdata, Error> {
     let Some(disk) = scan.only(Magic::INITDATA)? else {
-        return absent(scan, announced, measured, journal);
+        return absent(scan, announced, measured, policy, journal);
     };
     let image = decode(&disk.name, &disk.file, disk.magic)?;
     let document = match announced {
@@ -64,7 +66,7 @@ pub fn place(
             disk.name
         ));
     }
-    measured.place(&document, &image.document)?;
+    let is_default = measured.place(&document, &image.document, policy)?;
     let entries = document.data.len();
     let verified = announced.is_some();
     journal.info(format_args!(
@@ -75,6 +77,9 @@ pub fn place(
         document.algorithm,
         measured::DIRECTORY,
     ));
+    if is_default {
+        policy.tell(journal);
+    }
     Ok(Initdata::Placed { entries, verified })
 }
 
@@ -84,6 +89,7 @@ fn absent(
     scan: &Scan,
     announced: Option<&Field>,
     measured: &Measured,
+    policy: &DefaultPolicy,
     journal: &mut Journal<'_>,
 ) -> Result<Initdata, Error> {
     if let Some(field) = announced
@@ -94,8 +100,9 @@ fn absent(
             unreadable: scan.unreadable(),
         });
     }
-    measured.leave_empty()?;
+    measured.place_policy(&policy.text())?;
     journal.info("no initdata disk, and none was announced");
+    policy.tell(journal);
     Ok(Initdata::Absent)
 }
 

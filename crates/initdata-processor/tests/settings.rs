@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-use config_image::Magic;
+use config_image::{MAX_DOCUMENT_BYTES, Magic};
 use initdata_processor::measured::Layout;
 use initdata_processor::{Configuration, Error};
 use machine::{
@@ -52,6 +52,56 @@ fn further_magics_become_further_files_and_one_bad_disk_harms_no_other() {
         "vde: passed over: offset 0: expected a magic of this program, found \"whatever\""
     ));
     assert_eq!(outcome.exit_code(true), 65);
+}
+
+/// An agent that is told to read the policy, and finds no file, ends and takes the guest with it.
+#[test]
+fn where_initdata_brings_no_policy_the_images_own_is_placed_or_one_that_denies() {
+    const KATAS: &str = "etc/kata-opa/default-policy.rego";
+    const IMAGES: &[u8] = b"package agent_policy # the image's";
+    let without = DOCUMENT.replace("policy.rego", "cdh.toml");
+    let set = "default-policy = \"/opt/policy.rego\"\n";
+    let long = vec![b'#'; MAX_DOCUMENT_BYTES + 1];
+    for (settings, file, content, denied) in [
+        ("", KATAS, IMAGES, ""),
+        (set, "opt/policy.rego", IMAGES, ""),
+        (set, KATAS, IMAGES, "policy /opt/policy.rego cannot be used"),
+        ("", "opt/policy.rego", IMAGES, "No such file"),
+        ("", "etc/kata-opa/default-policy.rego/x", IMAGES, "regular"),
+        ("", KATAS, b"\xff", "it is not UTF-8"),
+        ("", KATAS, &long, "more than 4194304"),
+    ] {
+        for (document, entries) in [(None, 0), (Some(&*without), 2), (Some(DOCUMENT), 2)] {
+            let mut machine = with_settings(settings).disk("vdb", &configuration(CONFIGURATION));
+            if let Some(document) = document {
+                machine = machine.disk("vda", &initdata(document));
+            }
+            let file = machine.path().join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, content).unwrap();
+            // In the sandbox, in which the file could not be read.
+            let output = program(&machine, &["--strict-exit"]);
+            let log = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(0), "{log}");
+            let mut files = machine.measured().unwrap();
+            let policy = files.remove("policy.rego").unwrap();
+            if document == Some(DOCUMENT) {
+                assert_eq!((policy.as_str(), files.len()), ("package agent_policy", 1));
+                continue;
+            }
+            assert_eq!(files.len(), entries, "{files:?}");
+            if denied.is_empty() {
+                assert_eq!(policy.as_bytes(), content);
+            } else {
+                assert!(policy.contains("default CreateContainerRequest := false"));
+                assert!(policy.contains(denied), "{policy}");
+                assert!(log.contains(denied), "{log}");
+            }
+            // It is no refusal: an agent that knows no policies has its pulls.
+            assert!(!machine.is_marked_refused());
+            assert!(machine.insecure().unwrap().contains_key("imagepuller.toml"));
+        }
+    }
 }
 
 #[test]
