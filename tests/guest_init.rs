@@ -21,10 +21,14 @@ umount /run /sys /proc
 exec /bin/busybox sh /job/init-example
 "#;
 
+fn root() -> &'static Path {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here)
+}
+
 /// Boots with `more` in `/job`, where a name may be one of the usual files'.
 fn boot(scenario: Scenario, more: &[(&str, &str)]) -> Result<Report> {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let root = here.parent().unwrap_or(here);
+    let root = root();
     let fixture = |name: &str| fs::read_to_string(root.join("qemu-fixtures/systemd").join(name));
     let example = fs::read(root.join("deploy/guest/init-example"))?;
     let agent = format!("#!/bin/busybox sh\n{}", fixture("agent")?);
@@ -76,6 +80,19 @@ fn without_initdata_the_agent_finds_the_images_policy() -> Result<()> {
     let found: Vec<_> = report.values("policy").collect();
     assert_eq!(found, [policy.trim_end()], "{}", report.console);
     assert!(report.value("socket").is_some(), "the agent goes on");
+    Ok(())
+}
+
+#[test]
+fn an_agent_without_the_policy_does_not_start_after_a_refusal() -> Result<()> {
+    let example = fs::read_to_string(root().join("deploy/guest/init-example"))?;
+    let without = example.replace("export KATA_AGENT_POLICY_FILE=", ": ");
+    ensure!(without != example, "the example does not set the variable");
+    // Nothing allows initdata that nobody verifies.
+    let ended = boot(Scenario::bare(""), &[("init-example", &without)]);
+    let console = ended.map_or_else(|error| error.to_string(), |report| report.console);
+    assert_tells(&console, &["initdata was refused, so there will be no"]);
+    assert!(!console.contains("agent started"), "{console}");
     Ok(())
 }
 

@@ -224,9 +224,27 @@ fn refused_initdata_lets_the_agent_start_and_say_so() -> Result<()> {
 }
 
 #[test]
+fn an_agent_without_the_policy_does_not_start_after_a_refusal() -> Result<()> {
+    let mut overlay = Overlay::installed()?;
+    overlay.without_policy()?;
+    // Nothing allows initdata that nobody verifies.
+    let report = overlay.boot(Scenario::bare(""))?;
+    let status = property(&report, "initdata-processor.service", "StatusText")?;
+    assert_tells(status, &["initdata refused"]);
+    assert_eq!(report.value("agent"), None, "{}", report.console);
+    assert_eq!(
+        property(&report, "kata-agent.service", "ActiveState")?,
+        "inactive"
+    );
+    Ok(())
+}
+
+#[test]
 fn a_report_by_configfs_and_an_owner_fit_in_the_sandbox() -> Result<()> {
     let initdata = sample_initdata();
     let mut overlay = Overlay::installed()?;
+    // Accepted initdata needs no policy of ours for the agent to start.
+    overlay.without_policy()?;
     // And the configuration can be given to somebody, where the sandbox is opened for that.
     let owner = workspace().join("deploy/guest/optional/owner.conf");
     overlay.drop_in("initdata-processor.service", &fs::read_to_string(owner)?)?;

@@ -60,6 +60,13 @@ impl Overlay {
         self.file(&path, 0o644, content.as_bytes())
     }
 
+    /// As where the builder left out the drop-in that gives the agent our policy.
+    pub fn without_policy(&mut self) -> Result<()> {
+        let path = "kata-agent.service.d/60-policy.conf";
+        ensure!(workspace().join("deploy/guest/systemd").join(path).exists());
+        self.file(&format!("{UNITS}/{path}"), 0o644, b"")
+    }
+
     /// `scenario` with this on top of systemd in the place of the guest's usual job.
     pub fn boot(self, scenario: Scenario) -> Result<Report> {
         let fixture = workspace().join("qemu-fixtures/systemd");
