@@ -117,10 +117,8 @@ fn a_document_that_takes_all_memory_leaves_the_guest_closed() {
         .collect();
     let text = format!("version = \"0.1.0\"\nalgorithm = \"sha256\"\n[data]\n{lines}");
     let machine = Machine::new();
-    machine.files(&[
-        table::packed(b"initdata", text.as_bytes()),
-        table::good_configuration(),
-    ]);
+    let disk = table::packed(b"initdata", text.as_bytes());
+    machine.files(&[disk.clone(), table::good_configuration()]);
     let output = machine.program(&["--strict-exit"], "022", 24 << 20);
     assert!(!output.status.success(), "{}", output.status);
     let refused = Expected::refused(&["failed to "]);
@@ -130,6 +128,7 @@ fn a_document_that_takes_all_memory_leaves_the_guest_closed() {
     compare(&refused, &machine::files(&machine.path("run/measured-cfg"))).unwrap();
 
     // With memory enough it is refused as well; and nothing of the first run is left.
+    fs::write(machine.path("dev/vdaaa"), &disk.bytes).unwrap();
     let results = machine.results(&[], "022", 2 << 30).unwrap();
     assert_eq!(results.exit_code, Some(65));
     compare(&refused, &results.measured).unwrap();

@@ -322,6 +322,8 @@ tries=0
 until [ "$(ls /sys/block | grep -c '^sd')" -ge 64 ] || [ $tries -ge 400 ]; do tries=$((tries + 1)); usleep 50000; done
 mark decoys "$(ls /sys/block | grep -c '^sd')"
 try double
+# The refusal took both nodes away.
+mknod /dev/vdc b $(tr : " " </sys/block/vdc/dev)
 device disk0 >$driver/unbind
 try alone
 "#,

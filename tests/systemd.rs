@@ -111,6 +111,7 @@ fn assert_found_by_the_agent(report: &Report) -> Result<()> {
     ] {
         assert!(found.contains(&line), "{line} is missing: {found:?}");
     }
+    assert!(report.value("initdata").is_some(), "the accepted disk");
     let rule = "AllowRequestsFailingPolicy := true";
     assert!(report.values("policy").any(|line| line.contains(rule)));
     assert_eq!(report.value("socket"), Some("socket 600 0:0"));
@@ -216,6 +217,8 @@ fn refused_initdata_lets_the_agent_start_and_say_so() -> Result<()> {
     assert_tells(&policy, &["default CreateContainerRequest := false"]);
     assert_tells(&policy, &["digest", "HOSTDATA"]);
     assert!(!policy.contains(":= true"), "{policy}");
+    // Nor can the agent find the refused document by itself.
+    assert_eq!(report.value("initdata"), None, "{}", report.console);
     assert_ne!(report.value("pull"), Some("exit 0"));
     let error: Vec<&str> = report.values("error").collect();
     assert_tells(&error.join(" "), &["initdata", "digest"]);

@@ -19,6 +19,8 @@ mkdir /scratch
 
 try() {
     rm -rf /run/measured-cfg /run/insecure-cfg
+    # A refusal takes the node away.
+    [ -b "$disk" ] || mknod "$disk" b $(tr : " " <"/sys/block/${disk##*/}/dev")
     dd if="/job/$2.img" of="$disk" conv=fsync 2>/dev/null
     [ "$3" = - ] || insmod /modules/tee_fixture.ko $3
     [ "$4" = - ] || insmod /modules/tsm_fixture.ko $4

@@ -1,8 +1,9 @@
 //! A machine in a directory, the program run on it, and everything that must hold afterwards.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, FileTypeExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -18,6 +19,30 @@ pub struct Machine {
     root: TempDir,
     /// Whether somebody else writes to the disks.
     disks_change: bool,
+}
+
+/// Second names of the nodes in `/dev`, since a refusal removes some.
+struct Nodes {
+    kept: PathBuf,
+    /// Those that begin with initdata's magic.
+    initdata: BTreeSet<OsString>,
+}
+
+impl Nodes {
+    /// Gives the nodes back that the program removed; which those were.
+    fn restore(&self, dev: &Path) -> BTreeSet<OsString> {
+        let mut removed = BTreeSet::new();
+        for entry in fs::read_dir(&self.kept).unwrap() {
+            let kept = entry.unwrap();
+            let node = dev.join(kept.file_name());
+            if fs::symlink_metadata(&node).is_err() {
+                fs::hard_link(kept.path(), node).unwrap();
+                removed.insert(kept.file_name());
+            }
+        }
+        fs::remove_dir_all(&self.kept).unwrap();
+        removed
+    }
 }
 
 /// What a run left behind.
@@ -205,12 +230,20 @@ impl Machine {
         address_space: u64,
     ) -> Result<Results, String> {
         let before = self.others();
+        let nodes = self.keep_nodes();
         let arguments = [&["--strict-exit", "--verbose"], arguments].concat();
         let output = self.program(&arguments, umask, address_space);
         let log = String::from_utf8_lossy(&output.stderr).into_owned();
         let findings = |text: String| format!("{}, {text}\n{log}", output.status);
         if !output.stdout.is_empty() {
             return Err(findings("wrote to standard output".to_owned()));
+        }
+        let removed = nodes.restore(&self.path("dev"));
+        let was_refused = self.path("run/insecure-cfg/initdata.refused").exists();
+        if !self.disks_change && was_refused && removed != nodes.initdata
+            || !was_refused && !removed.is_empty()
+        {
+            return Err(findings(format!("removed the nodes {removed:?}")));
         }
         if self.others() != before {
             return Err(findings("changed something outside of run".to_owned()));
@@ -243,6 +276,30 @@ impl Machine {
         })
     }
 
+    fn keep_nodes(&self) -> Nodes {
+        let kept = self.path("kept");
+        fs::create_dir(&kept).unwrap();
+        let mut initdata = BTreeSet::new();
+        for entry in fs::read_dir(self.path("dev")).unwrap() {
+            let node = entry.unwrap();
+            let kind = node.file_type().unwrap();
+            if kind.is_dir() {
+                continue;
+            }
+            fs::hard_link(node.path(), kept.join(node.file_name())).unwrap();
+            if !kind.is_file() && !kind.is_block_device() {
+                continue;
+            }
+            // As long as a header: less is no image.
+            let mut first = [0; 16];
+            let read = File::open(node.path()).and_then(|node| node.read_exact_at(&mut first, 0));
+            if read.is_ok() && first.starts_with(b"initdata") {
+                initdata.insert(node.file_name());
+            }
+        }
+        Nodes { kept, initdata }
+    }
+
     /// Everything outside of `run`, with its content's length and the time of its last change.
     fn others(&self) -> BTreeMap<PathBuf, (u64, u32, std::time::SystemTime)> {
         let mut found = BTreeMap::new();
@@ -256,6 +313,10 @@ impl Machine {
                 let metadata = path.symlink_metadata().unwrap();
                 if metadata.is_dir() {
                     directories.push(path.clone());
+                }
+                // It changed where nodes were removed and given back.
+                if path == self.path("dev") {
+                    continue;
                 }
                 let changed = metadata.modified().unwrap();
                 let mode = metadata.permissions().mode();

@@ -27,7 +27,8 @@
 //! - [`sandbox`]: what this process may still do once it reads a disk.
 //! - [`measured`]: the verified files, in directories that are exchanged whole ([`swap`]).
 //!   [`deny`]: the policy that stands there when initdata failed, and until it succeeds.
-//!   [`default_policy`]: the one where initdata brings none.
+//!   [`default_policy`]: the one where initdata brings none. [`withdraw`]: refused disks, out of the
+//!   agent's reach.
 //! - [`insecure`]: the configurations' files, or the reasons why there are none. [`settings`]:
 //!   which there are.
 //! - [`kernel_parameter`]: words of the command line. [`journal`]: log lines. [`paths`]: where all
@@ -60,6 +61,7 @@ pub mod settings;
 pub mod swap;
 pub mod uevent;
 pub mod verify;
+pub mod withdraw;
 
 pub use error::Error;
 pub use outcome::{Configuration, Configured, Initdata, Outcome};

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use config_image::Image;
+use initdata::Field;
 
 use crate::default_policy::DefaultPolicy;
 use crate::evidence::{self, Evidence, EvidenceError};
@@ -62,9 +63,12 @@ pub fn run_on(
         Err(error) => return Outcome::failed(error),
     };
     report.phase("preparation");
-    let worked = bug::contain(|| match mistake {
-        Some(mistake) => results.refuse_all(mistake, journal),
-        None => steps(platform, options, &settings, &results, &mut report, journal),
+    let worked = bug::contain(|| {
+        let platform = || match mistake {
+            Some(mistake) => Err(mistake),
+            None => Ok(platform()?),
+        };
+        steps(platform, options, &settings, &results, &mut report, journal)
     });
     let outcome = worked.unwrap_or_else(|place| {
         // What was placed before the panic cannot be relied on.
@@ -75,7 +79,7 @@ pub fn run_on(
 }
 
 fn steps(
-    platform: impl FnOnce() -> Result<Option<Box<dyn Evidence>>, EvidenceError>,
+    platform: impl FnOnce() -> Result<Option<Box<dyn Evidence>>, Error>,
     options: &Options,
     settings: &Settings,
     results: &Results,
@@ -111,7 +115,7 @@ fn steps(
 /// Everything about initdata: evidence, sandbox, search, decode, verify, parse, and only then
 /// write.
 fn initdata(
-    platform: impl FnOnce() -> Result<Option<Box<dyn Evidence>>, EvidenceError>,
+    platform: impl FnOnce() -> Result<Option<Box<dyn Evidence>>, Error>,
     options: &Options,
     settings: &Settings,
     results: &Results,
@@ -119,21 +123,7 @@ fn initdata(
     journal: &mut Journal<'_>,
 ) -> Result<(Initdata, disk::Scan), Error> {
     let paths = &options.paths;
-    let mut search = Search::new(
-        paths,
-        settings,
-        &options.expect,
-        options.wait,
-        options.include_loop,
-        journal,
-    )?;
-    // From the platform's own firmware, not from the host's disks: before the sandbox, which has no
-    // room for its ioctl.
-    let announced = announced(platform()?, paths, journal)?;
-    if announced.as_ref().is_some_and(|field| !field.is_zero()) {
-        search.expect_initdata();
-    }
-    search.prepare(journal);
+    let ready = ready(platform, options, settings, journal);
     let policy = DefaultPolicy::load(paths, settings);
     report.phase("platform");
     if options.sandbox {
@@ -141,6 +131,8 @@ fn initdata(
     }
     report.phase("sandbox");
 
+    // Only now: a refusal reads from disks too.
+    let (search, announced) = ready?;
     let scan = search.run(paths, journal)?;
     report.phase("disks");
     let initdata = verify::place(
@@ -152,6 +144,32 @@ fn initdata(
     )?;
     results.insecure.mark_accepted()?;
     Ok((initdata, scan))
+}
+
+/// What is looked for, and what the host announced: all that has to be known before the sandbox.
+fn ready(
+    platform: impl FnOnce() -> Result<Option<Box<dyn Evidence>>, Error>,
+    options: &Options,
+    settings: &Settings,
+    journal: &mut Journal<'_>,
+) -> Result<(Search, Option<Field>), Error> {
+    // From the platform's own firmware, not from the host's disks: before the sandbox, which has no
+    // room for its ioctl.
+    let platform = platform()?;
+    let mut search = Search::new(
+        &options.paths,
+        settings,
+        &options.expect,
+        options.wait,
+        options.include_loop,
+        journal,
+    )?;
+    let announced = announced(platform, &options.paths, journal)?;
+    if announced.as_ref().is_some_and(|field| !field.is_zero()) {
+        search.expect_initdata();
+    }
+    search.prepare(journal);
+    Ok((search, announced))
 }
 
 /// Everything about one configuration: decode and write.

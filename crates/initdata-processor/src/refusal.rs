@@ -12,6 +12,7 @@ use crate::measured::{Layout, Measured};
 use crate::outcome::{Configured, Outcome};
 use crate::paths::Paths;
 use crate::settings::{Settings, Target};
+use crate::withdraw::Nodes;
 
 /// The directories of the results. From the first moment on they hold refusals; each outcome
 /// replaces one.
@@ -19,6 +20,7 @@ use crate::settings::{Settings, Target};
 pub struct Results {
     pub measured: Measured,
     pub insecure: Insecure,
+    nodes: Option<Nodes>,
     targets: Vec<Target>,
 }
 
@@ -48,6 +50,7 @@ impl Results {
             Ok(insecure) => Ok(Self {
                 measured,
                 insecure,
+                nodes: Nodes::open(paths),
                 targets: settings.files.clone(),
             }),
             Err(error) => {
@@ -62,11 +65,13 @@ impl Results {
     pub fn grants(&self) -> Vec<(BorrowedFd<'_>, Grant)> {
         let mut grants = self.measured.grants();
         grants.push((self.insecure.directory(), Grant::Files));
+        let nodes = self.nodes.iter();
+        grants.extend(nodes.map(|nodes| (nodes.directory(), Grant::Remove)));
         grants
     }
 
-    /// Refuses initdata and all configurations because of `reason`. A guest that may run nothing
-    /// gets no password either.
+    /// Refuses initdata and all configurations because of `reason`, and leaves no disk with initdata
+    /// to the agent. A guest that may run nothing gets no password either.
     pub fn refuse_all(&self, reason: Error, journal: &mut Journal<'_>) -> Outcome {
         let line = reason.line();
         journal.error(format_args!("initdata refused: {line}"));
@@ -81,6 +86,9 @@ impl Results {
         for target in &self.targets {
             let put = self.insecure.refuse(target, &follows().line());
             written.push(logged(put, journal));
+        }
+        if let Some(nodes) = &self.nodes {
+            written.push(logged(nodes.withdraw_initdata(journal), journal));
         }
         let refused = |target: &Target| Configured {
             name: target.name.clone(),

@@ -1,8 +1,8 @@
 //! What this process may still do once it reads from a disk.
 //!
 //! A disk that takes this program over, in spite of everything, gets: `/dev` and `/sys` to read,
-//! and this program's own result directories to write. No other file, no program to start, no
-//! socket but the one to systemd, no process, no capability.
+//! device nodes to remove, and this program's own result directories to write. No other file, no
+//! program to start, no socket but the one to systemd, no process, no capability.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};

@@ -3,13 +3,16 @@
 
 mod machine;
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
+
 use config_image::MAX_DOCUMENT_BYTES;
 use initdata::Algorithm;
 use initdata_processor::journal::{Journal, Log};
 use initdata_processor::{Configuration, Error, Initdata};
 use machine::{
     CONFIGURATION, DOCUMENT, Machine, Platform, UNVERIFIED, VERIFIED, configuration, gzip,
-    initdata, puller, raw,
+    initdata, program, puller, raw,
 };
 
 /// What [`DOCUMENT`] becomes.
@@ -273,9 +276,61 @@ fn a_failure_replaces_what_an_earlier_run_placed() {
     assert!(machine.insecure().unwrap().contains_key("imagepuller.toml"));
     machine.refused(Platform::snp("other"));
     assert!(!machine.insecure().unwrap().contains_key("imagepuller.toml"));
+    let mut machine = machine.plug("vda", &initdata(DOCUMENT));
     machine.run(Platform::snp(DOCUMENT)).initdata.unwrap();
     assert_placed(&machine);
     assert_eq!(machine.insecure().unwrap().len(), 1);
+}
+
+/// An agent with Kata's own initdata processing read the refused disk again, and put its policy in
+/// the place of ours.
+#[test]
+fn refused_initdata_is_taken_away_from_the_agent() {
+    let machine = || {
+        let machine = Machine::new()
+            .disk("vda", &initdata(DOCUMENT))
+            .disk("vdb", &configuration(CONFIGURATION))
+            .disk("vdc", b"neither");
+        // Partitions, and more disks than a message names.
+        for name in ["vdc1", "sda", "sdb", "sdc", "sdd", "sde"] {
+            fs::write(machine.node(name), initdata(DOCUMENT)).unwrap();
+        }
+        symlink("vdb", machine.node("link")).unwrap();
+        machine
+    };
+    let nodes = |machine: &Machine| -> Vec<_> {
+        let nodes = fs::read_dir(&machine.options.paths.dev).unwrap();
+        let mut names: Vec<_> = nodes.map(|node| node.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    // Refused before a disk is looked at, and after it; in the sandbox, and by a mistake in the
+    // image too.
+    for (cmdline, settings) in [("", ""), (UNVERIFIED, "x"), ("configdev.expect=x", "")] {
+        let machine = machine().cmdline(cmdline);
+        fs::create_dir(machine.path().join("etc")).unwrap();
+        fs::write(&machine.options.paths.settings, settings).unwrap();
+        let output = program(&machine, &["--strict-exit"]);
+        let log = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(65), "{log}");
+        assert!(log.contains("initdata removed: 7 ("), "{log}");
+        assert_eq!(nodes(&machine), ["link", "vdb", "vdc"], "{log}");
+    }
+    let mut refused = machine();
+    refused.refused(Platform::snp("another"));
+    assert_eq!(nodes(&refused), ["link", "vdb", "vdc"]);
+
+    // Accepted: it stays.
+    let mut machine = Machine::new().disk("vda", &initdata(DOCUMENT));
+    machine.run(Platform::snp(DOCUMENT)).initdata.unwrap();
+    assert_eq!(nodes(&machine), ["vda"]);
+
+    // One that cannot be taken away is no closed guest.
+    let dev = &machine.options.paths.dev;
+    fs::set_permissions(dev, Permissions::from_mode(0o555)).unwrap();
+    let output = program(&machine, &[]);
+    assert_eq!(output.status.code(), Some(70));
+    fs::set_permissions(dev, Permissions::from_mode(0o755)).unwrap();
 }
 
 #[test]

@@ -18,6 +18,7 @@ use initdata_processor::journal::{Journal, Log};
 use initdata_processor::measured::{Layout, Measured};
 use initdata_processor::sandbox;
 use initdata_processor::settings::Settings;
+use initdata_processor::withdraw::Nodes;
 use machine::{CONFIGURATION, DOCUMENT, Machine, UNVERIFIED, configuration, initdata, skip};
 use process_sandbox::files::Grant;
 use rustix::fs::{
@@ -49,7 +50,9 @@ fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<(), Errno> {
 
 #[test]
 fn inside_only_disks_can_be_read_and_only_results_written() {
-    let machine = Machine::new().disk("vda", &initdata(DOCUMENT));
+    let machine = Machine::new()
+        .disk("vda", &initdata(DOCUMENT))
+        .disk("vdb", b"");
     let run = machine.path().join("run");
     for directory in ["systemd", "empty"] {
         fs::create_dir(run.join(directory)).unwrap();
@@ -68,6 +71,8 @@ fn inside_only_disks_can_be_read_and_only_results_written() {
         let insecure = Insecure::make(&paths.run, None).unwrap();
         let mut grants = measured.grants();
         grants.push((insecure.directory(), Grant::Files));
+        let nodes = Nodes::open(&paths).unwrap();
+        grants.push((nodes.directory(), Grant::Remove));
         let mut sink = Vec::new();
         let mut journal = Journal::new(&mut sink, Log::Stderr, true);
         sandbox::enter(&paths, &settings, grants, &mut journal).unwrap();
@@ -82,6 +87,7 @@ fn inside_only_disks_can_be_read_and_only_results_written() {
             .unwrap();
         measured.refuse("another").unwrap();
         assert!(notify.send(b"READY=1").is_ok());
+        unlinkat(CWD, paths.dev.join("vdb"), AtFlags::empty()).unwrap();
 
         by_calls(rustix::net::sendto(
             &notify,
@@ -111,6 +117,9 @@ fn inside_only_disks_can_be_read_and_only_results_written() {
             return skip("in part: this kernel has no Landlock");
         }
         by_files(open(paths.dev.join("vda"), OFlags::WRONLY));
+        // Nodes are removed, and none takes another's place.
+        by_files(rename(paths.dev.join("vda"), paths.dev.join("vdb")));
+        by_files(open(paths.dev.join("x"), OFlags::WRONLY | OFlags::CREATE));
         by_files(open("/etc/passwd", OFlags::RDONLY));
         by_files(open(&paths.cmdline, OFlags::RDONLY));
         by_files(open(run.join("systemd/unit"), OFlags::RDONLY));

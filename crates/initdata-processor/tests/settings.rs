@@ -184,10 +184,11 @@ fn katas_layout_holds_what_its_components_look_for() {
     assert!(place.parent().unwrap().join("cdh.sock").exists());
 
     // The program itself, in its sandbox.
+    let machine = machine.plug("vda", &initdata(&whole));
     let output = program(&machine, &["--layout", "kata-agent"]);
     assert!(output.status.success());
     assert_eq!(files().len(), 0, "refused without evidence");
-    let machine = machine.cmdline(UNVERIFIED);
+    let machine = machine.plug("vda", &initdata(&whole)).cmdline(UNVERIFIED);
     let output = program(&machine, &["--layout", "kata-agent"]);
     let log = String::from_utf8(output.stderr).unwrap();
     assert_eq!(files().len(), 3, "{log}");

@@ -21,6 +21,8 @@ pub enum Grant {
     Read,
     /// Make, write, read, rename and remove plain files, list directories.
     Files,
+    /// Remove files of every kind, device nodes too.
+    Remove,
     /// Make, rename and remove directories, at any depth; nothing about files in them.
     Directories,
     /// Make, write, read, link and remove files of every kind, device nodes too, and directories.
@@ -40,6 +42,7 @@ impl Grant {
                     | AccessFs::Truncate
                     | AccessFs::RemoveFile
             }
+            Self::Remove => AccessFs::RemoveFile.into(),
             Self::Directories => AccessFs::MakeDir | AccessFs::RemoveDir,
             Self::Tree => {
                 Self::Files.rights()

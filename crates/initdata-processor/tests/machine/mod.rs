@@ -78,8 +78,14 @@ impl Machine {
 
     /// A whole disk with hardware behind it.
     pub fn disk(self, name: &str, bytes: &[u8]) -> Self {
+        self.plug(name, bytes)
+            .device("pci0000:00/0000:00:05.0/virtio1", name)
+    }
+
+    /// Makes the node of a device, again where the program removed it.
+    pub fn plug(self, name: &str, bytes: &[u8]) -> Self {
         fs::write(self.node(name), bytes).unwrap();
-        self.device("pci0000:00/0000:00:05.0/virtio1", name)
+        self
     }
 
     /// Lists a block device that is below `place` in the tree of devices.

@@ -1,0 +1,104 @@
+//! Refused initdata, out of the reach of an agent that would read it again.
+//!
+//! An agent with Kata's own initdata processing looks through `/dev` for the magic, partitions too,
+//! verifies nothing, and puts the policy that it finds in the place of the one that denies
+//! everything. What has no node is not found: devtmpfs makes one when a device appears, and not
+//! again for a device that stays. The disks themselves are not detached: a node is all that such an
+//! agent has, and a detached disk is back after a scan of its bus.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
+
+use config_image::{Magic, probe};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, statat, unlinkat};
+use rustix::io::Errno;
+
+use crate::Error;
+use crate::journal::Journal;
+use crate::paths::Paths;
+
+/// How many nodes the log names: the host decides how many there are.
+const MAX_NAMED: usize = 4;
+
+/// The directory of the device nodes, held open.
+#[derive(Debug)]
+pub struct Nodes {
+    path: PathBuf,
+    directory: File,
+}
+
+impl Nodes {
+    /// Opens the directory; `None` where there is none, and so nothing to read for anybody.
+    #[must_use]
+    pub fn open(paths: &Paths) -> Option<Self> {
+        let directory = File::open(&paths.dev).ok()?;
+        let path = paths.dev.clone();
+        Some(Self { path, directory })
+    }
+
+    /// The directory, for the sandbox.
+    #[must_use]
+    pub fn directory(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
+    }
+
+    /// Removes every node whose first bytes are initdata's magic, be it a disk's, a partition's or
+    /// another device's.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::List`], [`Error::Write`]: then the agent must not start.
+    pub fn withdraw_initdata(&self, journal: &mut Journal<'_>) -> Result<(), Error> {
+        let mut named = Vec::new();
+        let mut count = 0;
+        // Again until nothing is left: a directory that shrinks while it is listed may hide a part.
+        loop {
+            let before = count;
+            let failed = |source| Error::List(self.path.clone(), source);
+            for entry in fs::read_dir(&self.path).map_err(failed)? {
+                let name = entry.map_err(failed)?.file_name();
+                // Names of disks are ASCII.
+                let Some(name) = name.to_str().filter(|name| self.is_initdata(name)) else {
+                    continue;
+                };
+                match unlinkat(&self.directory, name, AtFlags::empty()) {
+                    Ok(()) | Err(Errno::NOENT) => {}
+                    Err(errno) => return Err(Error::Write(self.path.join(name), errno.into())),
+                }
+                count += 1;
+                if named.len() < MAX_NAMED {
+                    named.push(name.to_owned());
+                }
+            }
+            if count == before {
+                break;
+            }
+        }
+        if count > 0 {
+            journal.info(format_args!(
+                "device nodes with refused initdata removed: {count} ({})",
+                named.join(", ")
+            ));
+        }
+        Ok(())
+    }
+
+    /// What cannot be read is not initdata for the agent either.
+    fn is_initdata(&self, name: &str) -> bool {
+        matches!(self.magic(name), Ok(Some(Magic::INITDATA)))
+    }
+
+    fn magic(&self, name: &str) -> io::Result<Option<Magic>> {
+        // Before it is opened: opening a character device can do something.
+        let stat = statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        if !matches!(kind, FileType::BlockDevice | FileType::RegularFile) {
+            return Ok(None);
+        }
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let node = openat(&self.directory, name, flags, Mode::empty())?;
+        probe(&File::from(node))
+    }
+}
