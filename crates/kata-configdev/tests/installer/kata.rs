@@ -10,8 +10,8 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::machine::{DROP_INS, Machine, SETTINGS, WRAPPER, parse};
 
-const GO: &str = "[hypervisor.qemu]\npath = \"/opt/kata/bin/qemu\"\n[factory]\n\
-    enable_template = false\nvm_cache_number = 0\n[runtime]\nexperimental = []\n";
+const GO: &str = "[hypervisor.qemu]\npath = \"/opt/kata/bin/qemu\"\n# kernel_params = \"\"\n\
+    [factory]\nenable_template = false\nvm_cache_number = 0\n[runtime]\nexperimental = []\n";
 const RUST: &str = "[hypervisor.qemu]\n[hypervisor.qemu.factory]\nenable_template = false\n\
     [runtime]\nhypervisor_name = \"qemu\"\nexperimental = []\n";
 const SNP: &str = "opt/kata/qemu-snp";
@@ -121,6 +121,12 @@ fn files_that_kata_should_not_read_are_found() {
             "a.toml",
             "[hypervisor.qemu]\nguest-pull = 1\n",
             "!config.d/a.toml:2: hypervisor",
+        ),
+        (
+            GO,
+            "a.toml",
+            "[agent.kata]\nnosuch = 1\n",
+            "config.d/a.toml:2: Kata's main file does not mention agent.kata.nosuch: ",
         ),
         // What wins over the drop-in.
         (

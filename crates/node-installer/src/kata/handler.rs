@@ -4,7 +4,7 @@ use foreign_text::shown;
 use rustix::fs::FileType;
 
 use super::Finding;
-use super::said::{Said, Switch};
+use super::said::{Said, Switch, is_wrapper_setting};
 use crate::limits::MAX_KATA_FILE_BYTES;
 use crate::node::{Directory, Node};
 use crate::plan::DROP_IN;
@@ -87,6 +87,7 @@ impl Handler {
         let runtime = self.runtime();
         for file in &self.drop_ins {
             findings.extend(file.foreign(runtime));
+            findings.extend(self.unknown(file));
             findings.extend(file.later_path(wrapper));
         }
         for main in &self.mains {
@@ -192,6 +193,27 @@ impl Handler {
         last.and_then(|(_, file, line, is_on)| is_on.then_some((file, line)))
     }
 
+    /// The keys of a drop-in that no main file mentions. Only a doubt: Kata may know more keys.
+    fn unknown(&self, file: &File) -> impl Iterator<Item = Finding> {
+        let is_go = self.runtime() == Runtime::Go && !self.mains.is_empty();
+        let is_mentioned = |name: &str| {
+            let mut mains = self.mains.iter();
+            mains.any(|main| main.said.mentioned.contains(name))
+        };
+        let keys =
+            file.said.keys.iter().filter(move |key| {
+                is_go && !is_wrapper_setting(&key.name) && !is_mentioned(&key.name)
+            });
+        keys.map(|key| {
+            let message = format!(
+                "Kata's main file does not mention {}: the Go runtime fails every sandbox for a \
+                key that it does not know; see that its documentation has this one",
+                key.path
+            );
+            finding(file.path.clone(), key.line, false, message)
+        })
+    }
+
     fn factories(&self, main: &File) -> Vec<Finding> {
         let switches: &[_] = match self.runtime_of(main) {
             Runtime::Rust => &[(Switch::RustTemplate, "VM templating is")],
@@ -215,17 +237,20 @@ impl Handler {
 impl File {
     /// The wrapper's settings where only Kata's keys belong.
     fn foreign(&self, runtime: Runtime) -> impl Iterator<Item = Finding> {
-        self.said.foreign.iter().map(move |(line, key)| {
+        let keys = self.said.keys.iter();
+        let settings = keys.filter(|key| is_wrapper_setting(&key.name));
+        settings.map(move |key| {
             let effect = match runtime {
                 Runtime::Go => "the Go runtime fails every sandbox",
                 Runtime::Rust => "it has no effect",
                 Runtime::Unknown => "the Go runtime fails every sandbox, runtime-rs ignores it",
             };
             let message = format!(
-                "{key} is no key of Kata but a setting of the wrapper, and so {effect}; move it to \
-                the wrapper's settings"
+                "{} is no key of Kata but a setting of the wrapper, and so {effect}; move it to \
+                the wrapper's settings",
+                key.path
             );
-            finding(self.path.clone(), *line, runtime == Runtime::Go, message)
+            finding(self.path.clone(), key.line, runtime == Runtime::Go, message)
         })
     }
 

@@ -1,5 +1,7 @@
 //! What one file of Kata's configuration says, as far as it matters here.
 
+use std::collections::BTreeSet;
+
 use foreign_text::toml::{Field, NotToml, Table, Tree};
 
 /// The wrapper's settings whose names could be those of a key of Kata. The others have a hyphen,
@@ -27,6 +29,16 @@ pub(crate) enum Switch {
     RustTemplate,
 }
 
+/// A key below `[hypervisor.NAME]` or `[agent.NAME]`, where the Go runtime knows every key or
+/// fails.
+#[derive(Debug)]
+pub(crate) struct Key {
+    pub(crate) line: usize,
+    /// Safe to show.
+    pub(crate) path: String,
+    pub(crate) name: String,
+}
+
 /// What a file says. A value of a type that Kata refuses counts as none.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
@@ -37,15 +49,21 @@ pub(crate) struct Said {
     pub(crate) switches: Vec<(Switch, usize, bool)>,
     /// `[hypervisor.qemu] path`, with its line.
     pub(crate) qemu_path: Option<(usize, String)>,
-    /// Settings of the wrapper below a hypervisor, with their lines; safe to show.
-    pub(crate) foreign: Vec<(usize, String)>,
+    /// The keys that nothing else here is about.
+    pub(crate) keys: Vec<Key>,
+    /// The names of all keys that have a value, also those that are commented out, as Kata's main
+    /// files have most of the keys that it knows.
+    pub(crate) mentioned: BTreeSet<String>,
 }
 
 impl Said {
     pub(crate) fn parse(text: &[u8]) -> Result<Self, NotToml> {
         let tree = Tree::parse(text)?;
         let mut root = tree.table();
-        let mut said = Self::default();
+        let mut said = Self {
+            mentioned: mentioned(text),
+            ..Self::default()
+        };
         if let Some(mut runtime) = table(&mut root, "runtime") {
             said.is_rust = runtime.take("hypervisor_name").is_some();
             let go = runtime.take("experimental_force_guest_pull");
@@ -59,26 +77,30 @@ impl Said {
                 Some(field.integer().ok()? > 0)
             });
         }
-        let hypervisors = table(&mut root, "hypervisor").into_iter();
-        for field in hypervisors.flat_map(Table::rest) {
-            if let Ok(hypervisor) = field.table() {
-                said.hypervisor(field.key, hypervisor);
+        for kind in ["hypervisor", "agent"] {
+            let tables = table(&mut root, kind).into_iter();
+            for field in tables.flat_map(Table::rest) {
+                if let Ok(keys) = field.table() {
+                    said.strict(kind, field.key, keys);
+                }
             }
         }
         Ok(said)
     }
 
-    fn hypervisor(&mut self, name: &str, mut keys: Table<'_, '_>) {
-        if name == "qemu" {
+    fn strict(&mut self, kind: &str, name: &str, mut keys: Table<'_, '_>) {
+        if (kind, name) == ("hypervisor", "qemu") {
             let path = keys.take("path");
             self.qemu_path = path.and_then(|path| Some((path.line, path.text().ok()?.to_owned())));
             if let Some(mut factory) = table(&mut keys, "factory") {
                 self.switch(Switch::RustTemplate, factory.take("enable_template"), flag);
             }
         }
-        let foreign = keys.rest().filter(|field| is_wrapper_setting(field.key));
-        self.foreign
-            .extend(foreign.map(|field| (field.line, field.path)));
+        self.keys.extend(keys.rest().map(|field| Key {
+            line: field.line,
+            name: field.key.to_owned(),
+            path: field.path,
+        }));
     }
 
     fn switch(
@@ -90,6 +112,13 @@ impl Said {
         let said = field.and_then(|field| Some((switch, field.line, is_on(&field)?)));
         self.switches.extend(said);
     }
+}
+
+fn mentioned(text: &[u8]) -> BTreeSet<String> {
+    let text = String::from_utf8_lossy(text);
+    let keys = text.lines().filter_map(|line| line.split_once('='));
+    keys.map(|(key, _)| key.trim_matches(|c| c == '#' || c == ' ').to_owned())
+        .collect()
 }
 
 fn table<'t, 'i>(above: &mut Table<'t, 'i>, key: &str) -> Option<Table<'t, 'i>> {
