@@ -27,8 +27,8 @@
 //! - [`sandbox`]: what this process may still do once it reads a disk.
 //! - [`measured`]: the verified files, in directories that are exchanged whole ([`swap`]).
 //!   [`deny`]: the policy that stands there when initdata failed, and until it succeeds.
-//!   [`default_policy`]: the one where initdata brings none. [`withdraw`]: refused disks, out of the
-//!   agent's reach.
+//!   [`default_policy`]: the one where initdata brings none. [`withdraw`]: refused disks, out of
+//!   the agent's reach.
 //! - [`insecure`]: the configurations' files, or the reasons why there are none. [`settings`]:
 //!   which there are.
 //! - [`kernel_parameter`]: words of the command line. [`journal`]: log lines. [`paths`]: where all

@@ -70,8 +70,8 @@ impl Results {
         grants
     }
 
-    /// Refuses initdata and all configurations because of `reason`, and leaves no disk with initdata
-    /// to the agent. A guest that may run nothing gets no password either.
+    /// Refuses initdata and all configurations because of `reason`, and leaves no disk with
+    /// initdata to the agent. A guest that may run nothing gets no password either.
     pub fn refuse_all(&self, reason: Error, journal: &mut Journal<'_>) -> Outcome {
         let line = reason.line();
         journal.error(format_args!("initdata refused: {line}"));

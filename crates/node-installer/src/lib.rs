@@ -9,8 +9,8 @@
 //! both), the Kubernetes API (the kubelet mounts the secrets, and the installer needs nothing
 //! else), and the restart of pods: a document holds for sandboxes that start later.
 //!
-//! Entry points: [`check`] looks and changes nothing, [`install`] makes one pass, [`watch()`] makes one after each change, [`uninstall`]
-//! removes everything.
+//! Entry points: [`check`] looks and changes nothing, [`install`] makes one pass, [`watch()`] makes
+//! one after each change, [`uninstall`] removes everything.
 //!
 //! - [`options`]: the installer's configuration. `host_path`: a path on the node. [`limits`]: how
 //!   much of anything is read.

@@ -15,8 +15,8 @@
 //!   [`Registries::entry_for`], the matcher;
 //! - `credentials`, `roots`, `mirror`, `extra_env`, `proxy_url`, `secret`: what an entry and
 //!   `[extra-env]` consist of;
-//! - `secret_reference`, `resource_uri`, `resources`, `decryption_keys`: secrets by reference, where
-//!   the guest asks for them, and the keys of encrypted images;
+//! - `secret_reference`, `resource_uri`, `resources`, `decryption_keys`: secrets by reference,
+//!   where the guest asks for them, and the keys of encrypted images;
 //! - `node_error`: [`NodeError`], what a node says that has no document to give;
 //! - `limits`: how large each part may be;
 //! - `problem`, `rule`: [`Problems`], everything that is wrong, and [`Warning`], what is legal but

@@ -16,14 +16,14 @@ use crate::{exit, sweep};
 
 /// Removes the images of sandboxes that no longer exist.
 ///
-/// These are images of the transport "file", sockets for updates, and Kata's own images of initdata,
-/// which runtime-rs never removes. A sandbox counts as alive as long as containerd has its bundle
-/// below /run, or any process has its id in an argument; so in a container this needs the host's
-/// PID namespace and its /run. Directories of Kata below /run count as life while they are young,
-/// and always where not every process of the machine can be seen.
+/// These are images of the transport "file", sockets for updates, and Kata's own images of
+/// initdata, which runtime-rs never removes. A sandbox counts as alive as long as containerd has
+/// its bundle below /run, or any process has its id in an argument; so in a container this needs
+/// the host's PID namespace and its /run. Directories of Kata below /run count as life while they
+/// are young, and always where not every process of the machine can be seen.
 ///
-/// Old directories that Kata left of a dead sandbox, such as /run/vc/vm/ID, are named and stay: they
-/// are Kata's. Remove them by hand.
+/// Old directories that Kata left of a dead sandbox, such as /run/vc/vm/ID, are named and stay:
+/// they are Kata's. Remove them by hand.
 ///
 /// An image that cannot be looked at or removed does not keep the rest; the exit code is 69 then.
 ///

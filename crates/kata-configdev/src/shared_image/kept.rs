@@ -15,8 +15,8 @@ use crate::host_file::FileFault;
 use crate::image_file::TEMPORARY_PREFIX;
 use crate::sandbox_id::SandboxId;
 
-/// What goes with a sandbox that is gone. The last two are Kata's initdata: runtime-rs never removes
-/// its own, the Go runtime not where its caller gave up.
+/// What goes with a sandbox that is gone. The last two are Kata's initdata: runtime-rs never
+/// removes its own, the Go runtime not where its caller gave up.
 const FILES: [&str; 4] = [FILE_NAME, socket::NAME, "initdata.image", "data.img"];
 
 /// A sandbox that has such files, or what a killed process left of one.
@@ -46,8 +46,8 @@ pub fn show_from_start(path: &Path) {
     let _ = utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW);
 }
 
-/// The sandboxes that have kept something, by id, and those that cannot be looked at. Directories of
-/// others, whose names are no ids or that have nothing of this, are not.
+/// The sandboxes that have kept something, by id, and those that cannot be looked at. Directories
+/// of others, whose names are no ids or that have nothing of this, are not.
 ///
 /// # Errors
 ///
