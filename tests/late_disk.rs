@@ -323,7 +323,9 @@ until [ "$(ls /sys/block | grep -c '^sd')" -ge 64 ] || [ $tries -ge 400 ]; do tr
 mark decoys "$(ls /sys/block | grep -c '^sd')"
 try double
 # The refusal took both nodes away.
-mknod /dev/vdc b $(tr : " " </sys/block/vdc/dev)
+for disk in /sys/block/vd*; do
+    [ -b "/dev/${disk##*/}" ] || mknod "/dev/${disk##*/}" b $(tr : " " <"$disk/dev")
+done
 device disk0 >$driver/unbind
 try alone
 "#,

@@ -23,7 +23,9 @@ fn guest(disk: &[u8]) -> Answer {
     let mut machine = Machine::new().cmdline(UNVERIFIED).disk("vda", disk);
     match machine.run(Platform::none()).initdata {
         Ok(_) => {
+            // Not of the disk: what the guest puts there where the image has no policy either.
             let files = machine.measured().unwrap().into_iter();
+            let files = files.filter(|(_, content)| !content.contains("initdata brings no policy"));
             Ok(files
                 .map(|(name, content)| (name, content.len() as u64))
                 .collect())
