@@ -48,9 +48,11 @@ fn import(arguments: &[&str], stdin: &str, secrets: &[&[u8]]) -> Import {
     let import = Import(importer(&[PASSWORD]).run_with(&arguments, stdin));
     let mut parts: Vec<String> = vec![PASSWORD.into(), STANDARD.encode(PASSWORD)];
     for secret in secrets {
-        let text = String::from_utf8_lossy(secret);
-        // A line from the middle of the key, and the middle of its base64.
-        parts.extend(text.lines().nth(2).map(str::to_owned));
+        // A line from the middle of a PEM key, and the middle of any key's base64. The bytes of a DER
+        // key have no lines: what stands between two of them may be a single letter.
+        if let Ok(text) = std::str::from_utf8(secret) {
+            parts.extend(text.lines().nth(2).map(str::to_owned));
+        }
         let encoded = STANDARD.encode(secret);
         parts.push(encoded[40..80].to_owned());
     }
