@@ -3,7 +3,12 @@
 use std::path::PathBuf;
 
 /// The files in `proto/`, and the modules made of them.
-const NAMES: [&str; 3] = ["image_pull", "image_store", "get_resource"];
+const NAMES: [&str; 4] = [
+    "image_pull",
+    "image_store",
+    "get_resource",
+    "attestation_agent",
+];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let protos = NAMES.map(|name| format!("proto/{name}.proto"));

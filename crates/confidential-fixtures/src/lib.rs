@@ -31,7 +31,7 @@ pub use data_hub::DataHub;
 pub use frame::ask;
 pub use gateway::Gateway;
 pub use kbs::{Kbs, Policy};
-pub use recorded::{Exchange, recorded};
+pub use recorded::{Exchange, recorded, recorded_call};
 pub use sealed::SealingKey;
 pub use vault::Vault;
 

@@ -19,6 +19,24 @@ fn path(name: &str) -> PathBuf {
     folder.join(name)
 }
 
+/// The frames of `recorded/ttrpc/NAME.txt`: what was asked, and what was answered.
+///
+/// # Errors
+///
+/// Where there is no such file, or a side is missing in it.
+pub fn recorded_call(name: &str) -> Result<[Vec<u8>; 2]> {
+    let text = recorded(&format!("ttrpc/{name}.txt"))?;
+    let frame = |mark: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(mark));
+        let hex: Vec<u8> = line.context("a side is missing")?.replace(' ', "").into();
+        let pairs = hex
+            .chunks(2)
+            .map(|pair| Ok(u8::from_str_radix(std::str::from_utf8(pair)?, 16)?));
+        pairs.collect::<Result<Vec<u8>>>()
+    };
+    Ok([frame("> ")?, frame("< ")?])
+}
+
 /// One exchange with the real key broker, of `recorded/kbs`.
 #[derive(Clone, Debug)]
 pub struct Exchange {

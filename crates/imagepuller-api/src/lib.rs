@@ -1,5 +1,5 @@
-//! The ttrpc service definitions between Kata's agent, the image puller and the confidential data
-//! hub.
+//! The ttrpc service definitions between Kata's agent, the image puller, the confidential data hub
+//! and the attestation agent.
 //!
 //! The wire is Kata's and must not change: package `api`, service `ImagePullService`, method
 //! `PullImage`. Both sides of it are here, [`client::ImagePullServiceClient`] and
@@ -7,7 +7,7 @@
 //! happens on a call is not here but in the `imagepuller` crate. A second service, package
 //! `configdev`, is this project's own: the command line asks a running service about its store with
 //! it. The third is the hub's, package `api` too: the puller asks it for what only the guest may
-//! see.
+//! see. The fourth is the attestation agent's, which speaks for the TEE.
 //!
 //! - [`message`]: what is sent.
 //! - [`server`]: the traits to implement, and how to register them, such as
@@ -27,6 +27,9 @@ mod generated {
 
 /// The messages of the services.
 pub mod message {
+    pub use crate::generated::attestation_agent::{
+        ExtendRuntimeMeasurementRequest, ExtendRuntimeMeasurementResponse, RuntimeMeasurementResult,
+    };
     pub use crate::generated::get_resource::{GetResourceRequest, GetResourceResponse};
     pub use crate::generated::image_pull::{ImagePullRequest, ImagePullResponse};
     pub use crate::generated::image_store::{CollectRequest, CollectResponse};

@@ -73,6 +73,9 @@ pub enum Fault {
     /// The time for all sources together ran out.
     #[error("was asked last, when the {} seconds for all sources were over", .0.as_secs_f32())]
     OutOfTime(Duration),
+    /// Nobody listens there.
+    #[error("cannot be asked: {0}")]
+    Absent(ErrorKind),
     /// No connection, or a broken one.
     #[error("cannot be asked: {reason}")]
     Unreachable {

@@ -17,14 +17,17 @@
 //!
 //! - `client`: the sources in their order. `source`: what they have in common.
 //! - `hub`, `gateway`, `broker`, `files`: the sources.
+//! - [`AttestationAgent`]: what speaks for the TEE. `call`: one call over ttrpc.
 //! - [`attester`]: how a guest proves to a broker what it is.
 //! - `reference`: what a reference stands for. `sealed`: the form of sealed secrets.
 //! - `http`, `buffer`: requests with limits, bytes that are zeroed.
 //! - `error`: [`Error`], and [`Fault`], why one source did not answer.
 
+mod attestation_agent;
 pub mod attester;
 mod broker;
 mod buffer;
+mod call;
 mod client;
 mod error;
 mod files;
@@ -36,6 +39,7 @@ mod reference;
 mod sealed;
 mod source;
 
+pub use attestation_agent::{AttestationAgent, Extended};
 pub use client::Client;
 pub use error::{Error, Failure, Fault, SealedError};
 pub use limits::{Limits, MAX_RESOURCE_BYTES};

@@ -7,7 +7,11 @@
     reason = "test code; each test file uses a part of it"
 )]
 
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use kbs_client::attester::{Attester, Sample};
@@ -131,6 +135,25 @@ pub fn assert_clean(text: &str) {
     for planted in [PLANTED].iter().chain(&PLANTED_BASE64) {
         assert!(!text.contains(planted), "{text}");
     }
+}
+
+/// A program that answers one request with these bytes, `None` being silence, and gives what it was
+/// asked. One that stays hangs up after its client.
+pub fn answering(socket: &Path, answer: Option<Vec<u8>>, stays: bool) -> JoinHandle<Vec<u8>> {
+    let listener = UnixListener::bind(socket).unwrap();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut request = vec![0; 4096];
+        let length = stream.read(&mut request).unwrap_or_default();
+        request.truncate(length);
+        if let Some(bytes) = answer {
+            let _ = stream.write_all(&bytes);
+        }
+        if stays {
+            let _ = stream.read(&mut [0]);
+        }
+        request
+    })
 }
 
 /// What sources are called that a server stands for.
