@@ -8,6 +8,7 @@
 
 mod confidential_credentials {
     pub mod guest;
+    pub mod one_source;
     pub mod stage;
 }
 
@@ -359,7 +360,7 @@ fn privileged_keys_that_are_another_secret() -> Result<()> {
         ),
         (&packets, "", CREDENTIALS, "is no key of 32 bytes"),
     ] {
-        let registry = stage.serve_layout(&image.path, &stage.owner)?;
+        let registry = stage.serve_layout(&image.path, Script::new())?;
         let reference = format!("{}/team/app@{}", name(&registry), image.manifest);
         let document = entry("localhost", &[&roots(&stage.owner)]) + keys;
         let path = asked.trim_start_matches("kbs:///");

@@ -87,14 +87,14 @@ impl Stage {
         FaultRegistry::start(self.content.clone(), script, tls.as_ref())
     }
 
-    /// A registry for everybody with the image in a layout.
-    pub fn serve_layout(&self, layout: &Path, authority: &Authority) -> Result<FaultRegistry> {
+    /// The owner's registry with the image in a layout.
+    pub fn serve_layout(&self, layout: &Path, script: Script) -> Result<FaultRegistry> {
         let tls = Tls {
-            identity: &authority.sign(&["localhost"])?,
+            identity: &self.owner.sign(&["localhost"])?,
             name: "localhost",
             http: Http::One,
         };
-        FaultRegistry::start(Content::load(layout)?, Script::new(), Some(&tls))
+        FaultRegistry::start(Content::load(layout)?, script, Some(&tls))
     }
 
     pub fn auth(&self) -> String {

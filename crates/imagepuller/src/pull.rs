@@ -37,7 +37,7 @@ mod resolve;
 mod sources;
 mod unlock;
 
-use broker::Broker;
+use broker::{Broker, Secrets};
 use layers::Layers;
 use sources::Sources;
 
@@ -108,10 +108,13 @@ impl Puller {
         let started = Instant::now();
         let bundle = Bundle::parse(bundle)?;
         let image = ImageReference::parse(image)?;
-        let route = self.route(image.registry(), image.repository()).await?;
-        let sources = Sources::new(&route, image.repository(), &self.options);
+        let secrets = self.broker.secrets();
+        let (registry, repository) = (image.registry(), image.repository());
+        let route = self.route(&secrets, registry, repository).await?;
+        let sources = Sources::new(&route, repository, &self.options);
         let settings = &route.settings;
-        let (verified, layers) = self.fetch(&sources, image.digest(), settings).await?;
+        let fetched = self.fetch(&sources, image.digest(), settings, &secrets);
+        let (verified, layers) = fetched.await?;
         let fetched = started.elapsed();
         let manifest = verified.manifest;
         let store = self.layers.store.clone();
@@ -145,10 +148,15 @@ impl Puller {
     }
 
     /// The hosts that one pull asks, with everything that is given by reference.
-    async fn route(&self, registry: &RegistryHost, repository: &str) -> Result<Route, Error> {
+    async fn route(
+        &self,
+        secrets: &Secrets<'_>,
+        registry: &RegistryHost,
+        repository: &str,
+    ) -> Result<Route, Error> {
         let documents = self.documents.clone();
         let settings = blocking(move || Ok(documents.load()?)).await?;
-        self.broker.settle(settings, registry, repository).await
+        secrets.settle(settings, registry, repository).await
     }
 
     async fn fetch(
@@ -156,6 +164,7 @@ impl Puller {
         sources: &Sources,
         digest: &Digest,
         settings: &Settings,
+        secrets: &Secrets<'_>,
     ) -> Result<(Image, Vec<Layer>), Error> {
         let image = resolve::resolve(sources, digest, &self.options.platform).await?;
         let progress = &self.options.progress;
@@ -167,7 +176,7 @@ impl Puller {
                 .iter()
                 .fold(0, |sum: u64, (blob, _)| sum.saturating_add(blob.size)),
         });
-        let keys = unlock::unlock(&image, settings, &self.broker, progress).await?;
+        let keys = unlock::unlock(&image, settings, secrets, progress).await?;
         let layers = self.layers.fetch(sources, &image, &keys).await?;
         Ok((image, layers))
     }

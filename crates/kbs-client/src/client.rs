@@ -1,28 +1,44 @@
-//! The sources in their order.
+//! The sources in their order, and the one that a pull keeps to.
 
 use std::sync::Arc;
 
-use puller_config::{ResourceUri, Resources};
+use puller_config::{ResourceSource, ResourceUri, Resources};
+use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
 use zeroize::Zeroizing;
 
 use crate::attester::Attester;
-use crate::error::{Error, Failure, Fault};
+use crate::error::{Error, Failure, Fault, Others};
 use crate::limits::Limits;
 use crate::source::Source;
 
-/// Everything that can be asked for a secret.
-///
-/// A client may be shared: what it learns, a broker's session, serves the next request too.
+/// Everything that can be asked for a secret, for all pulls: what is learned, a broker's session,
+/// serves the next pull too.
 #[derive(Debug)]
-pub struct Client {
-    sources: Vec<Source>,
+pub struct Sources {
+    /// Those that are asked in order, and behind them those of `from` alone.
+    all: Vec<Source>,
+    /// How many are asked in order.
+    in_order: usize,
+    /// What has a source of its own, and which of `all` it is.
+    from: Vec<(ResourceUri, usize)>,
     limits: Limits,
 }
 
-impl Client {
-    /// A client for the sources of `[resources]`; nothing is asked yet. Of the attesters, the one
-    /// that `[resources]` names is asked for evidence.
+/// Asks for the secrets of one pull.
+///
+/// All of them come from the source that gave the first: who keeps one source from answering for
+/// one resource would otherwise mix what two owners say.
+#[derive(Debug)]
+pub struct Client {
+    sources: Arc<Sources>,
+    /// The source that gave the first. Held while that one is looked for.
+    chosen: Mutex<Option<usize>>,
+}
+
+impl Sources {
+    /// The sources of `[resources]`; nothing is asked yet. Of the attesters, the one that
+    /// `[resources]` names is asked for evidence.
     ///
     /// # Errors
     ///
@@ -36,16 +52,38 @@ impl Client {
             None => None,
             Some(kind) => Some(named(&kind.to_string(), attesters)?),
         };
+        let mut all: Vec<&ResourceSource> = resources.sources.iter().collect();
+        let mut from = Vec::new();
+        for (uri, source) in &resources.from {
+            // One session with each broker, however often it is named.
+            let known = all.iter().position(|known| *known == source);
+            from.push((uri.clone(), known.unwrap_or(all.len())));
+            if known.is_none() {
+                all.push(source);
+            }
+        }
         let prepare = |source| Source::new(source, resources, attester, limits);
-        let sources = resources.sources.iter().map(prepare);
         Ok(Self {
-            sources: sources.collect::<Result<_, _>>()?,
+            all: all.into_iter().map(prepare).collect::<Result<_, _>>()?,
+            in_order: resources.sources.len(),
+            from,
             limits,
         })
     }
+}
 
-    /// Gets a resource of 1 to [`crate::MAX_RESOURCE_BYTES`] bytes from the first source that has
-    /// it.
+impl Client {
+    /// A client for one pull.
+    pub fn new(sources: Arc<Sources>) -> Self {
+        Self {
+            sources,
+            chosen: Mutex::default(),
+        }
+    }
+
+    /// Gets a resource of 1 to [`crate::MAX_RESOURCE_BYTES`] bytes: from its own source, if it has
+    /// one, else from the source that gave the pull's first secret, else from the first source
+    /// that has it.
     ///
     /// # Errors
     ///
@@ -56,26 +94,52 @@ impl Client {
 
     /// When what begins now has to be over.
     pub(crate) fn deadline(&self) -> Instant {
-        Instant::now() + self.limits.whole
+        Instant::now() + self.sources.limits.whole
     }
 
-    /// Asks one source after the other until `deadline`.
+    /// Asks who may be asked, until `deadline`.
     pub(crate) async fn resolve(
         &self,
         uri: &ResourceUri,
         deadline: Instant,
     ) -> Result<Zeroizing<Vec<u8>>, Error> {
-        if self.sources.is_empty() {
-            return Err(Error::NotConfigured { uri: uri.clone() });
+        let all = self.sources.all.iter().enumerate();
+        let mut from = self.sources.from.iter();
+        if let Some((_, own)) = from.find(|(named, _)| named == uri) {
+            let own = all.skip(*own).take(1);
+            let (_, resource) = self.ask(uri, own, Others::Own, deadline).await?;
+            return Ok(resource);
         }
+        let mut chosen = self.chosen.lock().await;
+        if let Some(at) = *chosen {
+            drop(chosen);
+            let first = all.skip(at).take(1);
+            let (_, resource) = self.ask(uri, first, Others::First, deadline).await?;
+            return Ok(resource);
+        }
+        let in_order = all.take(self.sources.in_order);
+        let (at, resource) = self.ask(uri, in_order, Others::None, deadline).await?;
+        *chosen = Some(at);
+        Ok(resource)
+    }
+
+    /// Asks one source after the other; says which one had it.
+    async fn ask(
+        &self,
+        uri: &ResourceUri,
+        sources: impl Iterator<Item = (usize, &Source)>,
+        others: Others,
+        deadline: Instant,
+    ) -> Result<(usize, Zeroizing<Vec<u8>>), Error> {
+        let whole = self.sources.limits.whole;
         let mut failures = Vec::new();
-        for source in &self.sources {
+        for (at, source) in sources {
             let answer = timeout_at(deadline, source.fetch(uri)).await;
             let is_over = answer.is_err();
-            match answer.unwrap_or(Err(Fault::OutOfTime(self.limits.whole))) {
+            match answer.unwrap_or(Err(Fault::OutOfTime(whole))) {
                 Ok(resource) => {
                     tracing::info!(%uri, source = source.name(), "got a resource");
-                    return Ok(resource);
+                    return Ok((at, resource));
                 }
                 Err(fault) => {
                     let why = fault.inside();
@@ -89,9 +153,14 @@ impl Client {
                 break;
             }
         }
+        let uri = uri.clone();
+        if failures.is_empty() {
+            return Err(Error::NotConfigured { uri });
+        }
         Err(Error::Unavailable {
-            uri: uri.clone(),
+            uri,
             failures,
+            others,
         })
     }
 }

@@ -24,13 +24,15 @@ pub enum Error {
         /// What was asked for.
         uri: ResourceUri,
     },
-    /// No source had it.
-    #[error("get {uri}: {}", Listed(failures))]
+    /// No source had it that may be asked.
+    #[error("get {uri}: {}{others}", Listed(failures))]
     Unavailable {
         /// What was asked for.
         uri: ResourceUri,
         /// What each source said, in the order in which they were asked.
         failures: Vec<Failure>,
+        /// Why no other one was asked.
+        others: Others,
     },
     /// A sealed secret that stays closed.
     #[error("open a sealed secret: {0}")]
@@ -43,6 +45,30 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+}
+
+/// Why other sources were not asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Others {
+    /// There are none.
+    None,
+    /// The resource has a source of its own.
+    Own,
+    /// Another one gave the pull's first secret.
+    First,
+}
+
+impl fmt::Display for Others {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "",
+            Self::Own => "; [resources.from] of the measured document has no other source for it",
+            Self::First => {
+                "; it gave the pull's first secret, so all others come from it too, but for those \
+                in [resources.from] of the measured document"
+            }
+        })
+    }
 }
 
 /// What one source said.

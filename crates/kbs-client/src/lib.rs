@@ -13,9 +13,11 @@
 //! nothing is read from the environment, and no proxy is used. The HTTP library's own copies (of
 //! the gateway's plain answer) are not zeroed; all other memory that held a secret is.
 //!
-//! Begin at [`Client::new`], then [`Client::resource`] or [`Client::reference`].
+//! Begin at [`Sources::new`], once, and for each pull at [`Client::new`]; then
+//! [`Client::resource`] or [`Client::reference`].
 //!
-//! - `client`: the sources in their order. `source`: what they have in common.
+//! - `client`: the sources in their order, and the one that a pull keeps to. `source`: what they
+//!   have in common.
 //! - `hub`, `gateway`, `broker`, `files`: the sources.
 //! - [`AttestationAgent`]: what speaks for the TEE. `call`: one call over ttrpc.
 //! - [`attester`]: how a guest proves to a broker what it is.
@@ -40,8 +42,8 @@ mod sealed;
 mod source;
 
 pub use attestation_agent::{AttestationAgent, Extended};
-pub use client::Client;
-pub use error::{Error, Failure, Fault, SealedError};
+pub use client::{Client, Sources};
+pub use error::{Error, Failure, Fault, Others, SealedError};
 pub use limits::{Limits, MAX_RESOURCE_BYTES};
 
 /// The readers of foreign bytes, for the fuzz targets only.

@@ -7,10 +7,10 @@ mod support;
 use std::sync::Arc;
 
 use confidential_fixtures::{DataHub, Gateway, Kbs, Policy, SealingKey, Vault};
-use kbs_client::Client;
 use kbs_client::attester::{Attester, AttesterError};
-use puller_config::{ResourceUri, Resources, Roots, SecretReference};
-use support::{PATIENT, ask, assert_clean, client, new_client, resources, run, uri};
+use kbs_client::{Client, Sources};
+use puller_config::{ResourceSource, ResourceUri, Resources, Roots, SecretReference};
+use support::{PATIENT, ask, assert_clean, client, new_client, resources, run, shown, uri, wait};
 use test_http::pki::Authority;
 
 const SECRET: &str = "hunter2 and more";
@@ -289,11 +289,12 @@ impl Attester for Injected {
 fn the_attester_is_the_one_that_the_program_has_under_that_name() {
     let (kbs, source) = kbs(Policy::default());
     let resources = resources(&[&source]);
-    let error = Client::new(&resources, &[], PATIENT).unwrap_err();
+    let error = Sources::new(&resources, &[], PATIENT).unwrap_err();
     let expected = "use attester sample as a source of resources: this program does not have it";
     assert_eq!(error.to_string(), expected);
     let injected: [Arc<dyn Attester>; 1] = [Arc::new(Injected)];
-    let error = ask(&Client::new(&resources, &injected, PATIENT).unwrap()).unwrap_err();
+    let sources = Sources::new(&resources, &injected, PATIENT).unwrap();
+    let error = ask(&Client::new(Arc::new(sources))).unwrap_err();
     assert!(error.contains("the injected one has none"), "{error}");
     assert_eq!(targets(&kbs), [AUTH]);
 }
@@ -366,6 +367,57 @@ fn sources_are_asked_in_order_until_one_has_it() {
     );
     let error = ask(&client(&[], PATIENT)).unwrap_err();
     assert!(error.contains("list \"sources\" in [resources]"), "{error}");
+}
+
+/// Also where secrets are asked for at the same time; and `from` says what may come from elsewhere,
+/// even from a source that is not asked otherwise.
+#[test]
+fn all_secrets_of_a_pull_come_from_one_source() {
+    let policy = Policy {
+        refused: vec!["repo/type/other".to_owned()],
+        ..Policy::default()
+    };
+    let (first, broker) = kbs(policy);
+    let dir = tempfile::tempdir().unwrap();
+    let hub = DataHub::start(&dir.path().join("cdh.sock"), vault()).unwrap();
+    let hub_source = format!("cdh=unix:{}", hub.socket().display());
+    let (tag, other) = (uri("repo/type/tag"), uri("repo/type/other"));
+
+    let both = client(&[&broker, &hub_source], PATIENT);
+    let (given, refused) = wait(async { tokio::join!(both.resource(&tag), both.resource(&other)) });
+    assert_eq!(given.unwrap().as_slice(), SECRET.as_bytes());
+    let refused = shown(&refused.unwrap_err());
+    assert!(
+        refused.contains("it gave the pull's first secret"),
+        "{refused}"
+    );
+    assert!(hub.asked().is_empty());
+    // The other way round, the first broker is out.
+    let both = client(&[&broker, &hub_source], PATIENT);
+    let asked = first.requests().len();
+    for uri in [&other, &tag] {
+        run(both.resource(uri)).unwrap();
+    }
+    assert_eq!(hub.asked(), [other.to_string(), tag.to_string()]);
+    let later = &targets(&first)[asked..];
+    assert_eq!(later, [AUTH, ATTEST, "/kbs/v0/resource/repo/type/other"]);
+
+    let resources = Resources {
+        from: vec![(other.clone(), ResourceSource::parse(&hub_source).unwrap())],
+        ..resources(&[&broker])
+    };
+    let client = new_client(&resources, PATIENT).unwrap();
+    for (uri, is_of_hub) in [(&other, true), (&tag, false), (&other, true)] {
+        let asked = hub.asked().len();
+        run(client.resource(uri)).unwrap();
+        assert_eq!(hub.asked().len() > asked, is_of_hub, "{uri}");
+    }
+    drop(hub);
+    let error = run(client.resource(&other)).unwrap_err();
+    assert!(
+        error.contains("[resources.from] of the measured document has no other"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -60,6 +60,9 @@ pub const MAX_RESOURCE_URI_BYTES: usize = 1024;
 /// The most sources; each may be asked for each reference.
 pub const MAX_RESOURCE_SOURCES: usize = 8;
 
+/// The most resources with a source of their own; each is compared with each reference of a pull.
+pub const MAX_RESOURCES_FROM: usize = 64;
+
 /// The most certificates of one entry: three times what the web's root programs have.
 pub const MAX_CERTIFICATES: usize = 512;
 

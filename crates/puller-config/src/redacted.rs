@@ -41,6 +41,8 @@ struct ShownResources<'a> {
     kbs_token_file: Option<&'a Path>,
     #[serde(skip_serializing_if = "Option::is_none")]
     kbs_attester: Option<AttesterKind>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    from: BTreeMap<&'a str, &'a ResourceSource>,
 }
 
 #[derive(Serialize)]
@@ -130,6 +132,11 @@ impl<'a> ShownResources<'a> {
             kbs_ca_certs: resources.kbs_ca_certs.as_ref().map(fingerprints),
             kbs_token_file: resources.kbs_token_file.as_deref(),
             kbs_attester: resources.kbs_attester,
+            from: resources
+                .from
+                .iter()
+                .map(|(uri, source)| (uri.path(), source))
+                .collect(),
         }
     }
 }

@@ -6,19 +6,26 @@ use std::path::PathBuf;
 
 use serde::{Serialize, Serializer};
 
-use crate::limits::MAX_RESOURCE_SOURCES;
+use crate::limits::{MAX_RESOURCE_SOURCES, MAX_RESOURCES_FROM};
 use crate::problem::{Findings, Place};
 use crate::resource_source::parse_path;
 use crate::section::{Field, Section};
-use crate::{Effect, ResourceSource, Roots, Rule};
+use crate::{Effect, InvalidSecretReference, ResourceSource, ResourceUri, Roots, Rule};
 
 /// The keys of the table, for suggestions.
-const KEYS: [&str; 4] = ["sources", "kbs-ca-certs", "kbs-token-file", "kbs-attester"];
+const KEYS: [&str; 5] = [
+    "sources",
+    "kbs-ca-certs",
+    "kbs-token-file",
+    "kbs-attester",
+    "from",
+];
 
 /// Where the guest asks for resources, and as whom. The default is nowhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resources {
-    /// The sources in the order in which they are asked; each at most once.
+    /// The sources in the order in which they are asked, each at most once. All secrets of one pull
+    /// come from the one that gave the first.
     pub sources: Vec<ResourceSource>,
     /// The only roots to trust for a key broker; `None` means the web's. Never empty.
     pub kbs_ca_certs: Option<Roots>,
@@ -27,6 +34,8 @@ pub struct Resources {
     pub kbs_token_file: Option<PathBuf>,
     /// How the guest proves to a key broker what it is.
     pub kbs_attester: Option<AttesterKind>,
+    /// Resources that come from a source of their own, in the document's order.
+    pub from: Vec<(ResourceUri, ResourceSource)>,
 }
 
 /// A way of proving what a guest is.
@@ -81,8 +90,12 @@ impl Resources {
         }
         let token_file = take("kbs-token-file", parse_path, &mut section, findings);
         let attester = take("kbs-attester", AttesterKind::parse, &mut section, findings);
+        let from = section.take_table("from", findings);
+        let from = from.map(|table| read_from(table, findings));
+        let from = from.unwrap_or_default();
         section.refuse_rest(&KEYS, &Rule::UnknownKey { suggestion: None }, findings);
-        if sources.iter().any(ResourceSource::is_broker) {
+        let all = sources.iter().chain(from.iter().map(|(_, source)| source));
+        if all.into_iter().any(ResourceSource::is_broker) {
             if token_file.is_none() && attester.is_none() {
                 findings.warning(&table, Effect::BrokerWithoutProof);
             }
@@ -97,6 +110,7 @@ impl Resources {
             kbs_ca_certs: roots.and_then(|field| field.value),
             kbs_token_file: token_file.and_then(|field| field.value),
             kbs_attester: attester.and_then(|field| field.value),
+            from,
         }
     }
 }
@@ -119,6 +133,30 @@ fn take<T, R: Into<Rule>>(
             .ok()
     });
     Some(Field { place, value })
+}
+
+/// `"repository/type/tag" = "SOURCE"`.
+fn read_from(
+    mut section: Section<'_, '_>,
+    findings: &mut Findings,
+) -> Vec<(ResourceUri, ResourceSource)> {
+    if section.len() > MAX_RESOURCES_FROM {
+        findings.problem(section.place(), Rule::TooManyResourcesFrom);
+        return Vec::new();
+    }
+    let mut from = Vec::new();
+    for name in section.keys() {
+        let Some(Field { place, value }) =
+            take(name, ResourceSource::parse, &mut section, findings)
+        else {
+            continue;
+        };
+        match ResourceUri::parse(&format!("kbs:///{name}")) {
+            Ok(uri) => from.extend(value.map(|source| (uri, source))),
+            Err(rule) => findings.problem(&place, InvalidSecretReference::from(rule)),
+        }
+    }
+    from
 }
 
 fn take_sources(section: &mut Section<'_, '_>, findings: &mut Findings) -> Vec<ResourceSource> {

@@ -6,7 +6,7 @@ use thiserror::Error;
 use crate::limits::{
     MAX_CERTIFICATES, MAX_CREDENTIAL_BYTES, MAX_DECRYPTION_KEY_BYTES, MAX_DECRYPTION_KEYS,
     MAX_DOCUMENT_BYTES, MAX_ELEMENTS, MAX_KEY_PASSWORD_BYTES, MAX_MIRROR_BYTES, MAX_NO_PROXY_BYTES,
-    MAX_NODE_ERROR_BYTES, MAX_REGISTRIES, MAX_RESOURCE_SOURCES, MAX_VARIABLES,
+    MAX_NODE_ERROR_BYTES, MAX_REGISTRIES, MAX_RESOURCE_SOURCES, MAX_RESOURCES_FROM, MAX_VARIABLES,
 };
 use crate::{InvalidName, InvalidResourceSource, InvalidSecretReference};
 
@@ -89,6 +89,9 @@ pub enum Rule {
     /// More sources than [`MAX_RESOURCE_SOURCES`].
     #[error("there are at most {MAX_RESOURCE_SOURCES} sources")]
     TooManyResourceSources,
+    /// More resources with a source of their own than [`MAX_RESOURCES_FROM`].
+    #[error("has at most {MAX_RESOURCES_FROM} resources")]
+    TooManyResourcesFrom,
     /// The same source twice.
     #[error("stands in the list already")]
     DuplicateResourceSource,

@@ -7,8 +7,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use puller_config::{
     AttesterKind, Checked, Credentials, DecryptionKey, Document, MAX_DECRYPTION_KEY_BYTES,
-    MAX_DECRYPTION_KEYS, MAX_KEY_PASSWORD_BYTES, MAX_RESOURCE_SOURCES, Problems, Registry,
-    SecretReference,
+    MAX_DECRYPTION_KEYS, MAX_KEY_PASSWORD_BYTES, MAX_RESOURCE_SOURCES, MAX_RESOURCES_FROM,
+    Problems, Registry, SecretReference,
 };
 
 const ROOT: &str = include_str!("data/root.pem");
@@ -485,7 +485,8 @@ fn decryption_keys_are_checked_by_item() {
 #[test]
 fn resources_are_the_owners_to_say() {
     let text = format!(
-        "[resources]\nsources = [\"cdh=unix:/run/cdh.sock\", \"kbs=https://kbs.corp\"]\nkbs-token-file = \"/run/token\"\nkbs-attester = \"sample\"\nkbs-ca-certs = '''\n{ROOT}'''\n"
+        "[resources]\nsources = [\"cdh=unix:/run/cdh.sock\", \"kbs=https://kbs.corp\"]\nkbs-token-file = \"/run/token\"\nkbs-attester = \"sample\"\nkbs-ca-certs = '''\n{ROOT}'''\n\
+        [resources.from]\n\"a/b/c\" = \"kbs=https://other.corp\"\n"
     );
     assert_eq!(
         problems(HOST, &text),
@@ -502,6 +503,11 @@ fn resources_are_the_owners_to_say() {
     );
     assert_eq!(resources.kbs_attester, Some(AttesterKind::Sample));
     assert_eq!(resources.kbs_ca_certs.unwrap().certificates().len(), 1);
+    let [(uri, source)] = &resources.from[..] else {
+        panic!("{:?}", resources.from);
+    };
+    let from = format!("{uri} {source}");
+    assert_eq!(from, "kbs:///a/b/c kbs=https://other.corp");
     assert_eq!(warnings, Vec::<String>::new());
     assert!(checked(OWNER, "").0.resources.is_none());
     assert!(
@@ -523,6 +529,14 @@ fn resources_are_checked_by_key() {
     checked(
         OWNER,
         &format!("[resources]\n{}", sources(MAX_RESOURCE_SOURCES)),
+    );
+    let from = |count: usize| {
+        let from = (0..count).map(|number| format!("\"a/b/{number}\" = \"offline=/a\""));
+        from.collect::<Vec<_>>().join(", ")
+    };
+    checked(
+        OWNER,
+        &format!("[resources]\nfrom = {{{}}}", from(MAX_RESOURCES_FROM)),
     );
     for (keys, expected) in [
         (
@@ -562,6 +576,20 @@ fn resources_are_checked_by_key() {
             data hub",
         ),
         ("kbs = \"https://kbs.corp\"".to_owned(), "kbs: unknown key"),
+        (
+            "from = { \"a/b\" = \"offline=/a\" }".to_owned(),
+            "from.\"a/b\": a resource has three segments, as in \
+            \"kbs:///repository/type/tag\", and this URI has 2",
+        ),
+        (
+            "from = { \"a/b/c\" = \"/a\" }".to_owned(),
+            "from.\"a/b/c\": a source is one of \"cdh=unix:/PATH\", \
+            \"rest=http://127.0.0.1:PORT\", \"kbs=https://HOST\" and \"offline=/PATH\"",
+        ),
+        (
+            format!("from = {{{}}}", from(MAX_RESOURCES_FROM + 1)),
+            "from: has at most 64 resources",
+        ),
         (
             "Sources = []".to_owned(),
             "Sources: unknown key; did you mean \"sources\"?",
@@ -621,6 +649,8 @@ kbs-attester = \"sample\"
 kbs-token-file = \"/run/token\"
 kbs-ca-certs = '''
 {ROOT}'''
+[resources.from]
+\"a/b/c\" = \"offline=/a\"
 "
     );
     let (document, _) = checked(OWNER, &text);
@@ -646,6 +676,9 @@ sources = [\"rest=http://127.0.0.1:8006\", \"kbs=https://kbs.corp\"]
 kbs-ca-certs = [\"sha256:3e9113832283becf0fecd54ec0d5ef5d04ed3493f4c3c7721dd5301f5a510480\"]
 kbs-token-file = \"/run/token\"
 kbs-attester = \"sample\"
+
+[resources.from]
+\"a/b/c\" = \"offline=/a\"
 ";
     assert_eq!(document.redacted(), expected);
     let json = serde_json::to_string(&document).unwrap();

@@ -1,26 +1,33 @@
 //! Fetches what only the guest may see, by reference: the credentials and the roots of one pull.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use docker_config::DockerConfig;
 use kbs_client::attester::{Attester, Sample};
-use kbs_client::{Client, Limits};
+use kbs_client::{Client, Limits, Sources};
 use pull_route::{Route, Settings};
 use puller_config::{RegistryHost, ResourceUri, Resources, Roots, SecretReference};
 use zeroize::Zeroizing;
 
 use crate::error::Error;
 
-/// The clients of resource brokers. The last one is kept with its session for later pulls.
+/// The sources of secrets. The last ones are kept with their sessions for later pulls.
 #[derive(Debug)]
 pub struct Broker {
-    /// The brokers to use where the measured document names none.
+    /// The sources to use where the measured document names none.
     otherwise: Resources,
-    last: Mutex<Option<(Resources, Arc<Client>)>>,
+    last: Mutex<Option<(Resources, Arc<Sources>)>>,
+}
+
+/// The secrets of one pull, which come from one source.
+#[derive(Debug)]
+pub struct Secrets<'a> {
+    broker: &'a Broker,
+    client: OnceLock<Client>,
 }
 
 impl Broker {
-    /// Connects to no broker yet.
+    /// Connects to no source yet.
     pub fn new(otherwise: Resources) -> Self {
         Self {
             otherwise,
@@ -28,6 +35,29 @@ impl Broker {
         }
     }
 
+    /// The secrets of a pull that begins.
+    pub fn secrets(&self) -> Secrets<'_> {
+        Secrets {
+            broker: self,
+            client: OnceLock::new(),
+        }
+    }
+
+    /// The sources by what the settings say now.
+    fn sources(&self, settings: &Settings) -> Result<Arc<Sources>, Error> {
+        let resources = settings.resources().unwrap_or(&self.otherwise);
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, sources)) = last.as_ref().filter(|(asked, _)| asked == resources) {
+            return Ok(sources.clone());
+        }
+        let attesters: [Arc<dyn Attester>; 1] = [Arc::new(Sample)];
+        let sources = Arc::new(Sources::new(resources, &attesters, Limits::default())?);
+        *last = Some((resources.clone(), sources.clone()));
+        Ok(sources)
+    }
+}
+
+impl Secrets<'_> {
     /// Fetches what a document names.
     pub async fn fetch(
         &self,
@@ -92,16 +122,12 @@ impl Broker {
         Ok(plan.fill(fetched.as_ref(), roots, repository)?)
     }
 
-    /// The client for what the settings say now.
-    fn client(&self, settings: &Settings) -> Result<Arc<Client>, Error> {
-        let resources = settings.resources().unwrap_or(&self.otherwise);
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, client)) = last.as_ref().filter(|(asked, _)| asked == resources) {
-            return Ok(client.clone());
+    /// The client of this pull, whose settings are the same each time.
+    fn client(&self, settings: &Settings) -> Result<&Client, Error> {
+        if let Some(client) = self.client.get() {
+            return Ok(client);
         }
-        let attesters: [Arc<dyn Attester>; 1] = [Arc::new(Sample)];
-        let client = Arc::new(Client::new(resources, &attesters, Limits::default())?);
-        *last = Some((resources.clone(), client.clone()));
-        Ok(client)
+        let sources = self.broker.sources(settings)?;
+        Ok(self.client.get_or_init(|| Client::new(sources)))
     }
 }

@@ -50,7 +50,8 @@ pub async fn pull_to(
         ImageName::Pinned(image) => (image.registry(), image.repository()),
         ImageName::Tagged(image) => (image.registry(), image.repository()),
     };
-    let route = puller.route(registry, repository).await?;
+    let secrets = puller.broker.secrets();
+    let route = puller.route(&secrets, registry, repository).await?;
     let sources = Sources::new(&route, repository, &puller.options);
     let digest = match wanted {
         ImageName::Pinned(image) => image.digest().clone(),
@@ -64,7 +65,8 @@ pub async fn pull_to(
             digest
         }
     };
-    let (image, layers) = puller.fetch(&sources, &digest, &route.settings).await?;
+    let fetched = puller.fetch(&sources, &digest, &route.settings, &secrets);
+    let (image, layers) = fetched.await?;
     blocking(move || {
         let rootfs = prepared.stage.path().join("rootfs");
         flatten::flatten(&layers, &rootfs)?;

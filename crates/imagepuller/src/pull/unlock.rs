@@ -19,7 +19,7 @@ use puller_config::{DecryptionKey, ResourceUri};
 use tokio::time::{Instant, timeout_at};
 use zeroize::Zeroizing;
 
-use super::broker::Broker;
+use super::broker::Secrets;
 use crate::blocking::blocking;
 use crate::error::{Error, chain};
 use crate::progress::{Event, Progress};
@@ -59,7 +59,7 @@ pub type Keys = Vec<Option<Arc<LayerKey>>>;
 pub async fn unlock(
     image: &Image,
     settings: &Settings,
-    broker: &Broker,
+    secrets: &Secrets<'_>,
     progress: &Progress,
 ) -> Result<Keys, Error> {
     let mut locked = Vec::new();
@@ -92,8 +92,8 @@ pub async fn unlock(
     // What is at hand first: asking may take a while, and an attestation.
     work.try_given(settings).await?;
     let deadline = Instant::now() + FETCH_TIME;
-    work.try_references(settings, broker, deadline).await?;
-    work.try_packets(settings, broker, deadline).await?;
+    work.try_references(settings, secrets, deadline).await?;
+    work.try_packets(settings, secrets, deadline).await?;
     let Some(first) = work.locked.into_iter().next() else {
         return Ok(work.keys);
     };
@@ -226,7 +226,7 @@ impl Unlocking<'_> {
     async fn try_references(
         &mut self,
         settings: &Settings,
-        broker: &Broker,
+        secrets: &Secrets<'_>,
         deadline: Instant,
     ) -> Result<(), Error> {
         for (_, key) in settings.decryption_keys() {
@@ -236,7 +236,7 @@ impl Unlocking<'_> {
             if !self.wants_keys() {
                 return Ok(());
             }
-            let Ok(fetched) = timeout_at(deadline, broker.fetch(reference, settings)).await else {
+            let Ok(fetched) = timeout_at(deadline, secrets.fetch(reference, settings)).await else {
                 self.give_up_fetching();
                 return Ok(());
             };
@@ -260,7 +260,7 @@ impl Unlocking<'_> {
     async fn try_packets(
         &mut self,
         settings: &Settings,
-        broker: &Broker,
+        secrets: &Secrets<'_>,
         deadline: Instant,
     ) -> Result<(), Error> {
         let packets = self
@@ -293,7 +293,7 @@ impl Unlocking<'_> {
                     continue;
                 }
             };
-            match timeout_at(deadline, broker.resource(&uri, settings)).await {
+            match timeout_at(deadline, secrets.resource(&uri, settings)).await {
                 Err(_) => {
                     self.give_up_fetching();
                     break;

@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use kbs_client::attester::{Attester, Sample};
-use kbs_client::{Client, Error, Limits};
+use kbs_client::{Client, Error, Limits, Sources};
 use puller_config::{AttesterKind, ResourceSource, ResourceUri, Resources};
 use test_http::{End, Server};
 
@@ -81,7 +81,8 @@ pub fn client(sources: &[&str], limits: Limits) -> Client {
 /// A client that has the `sample` attester.
 pub fn new_client(resources: &Resources, limits: Limits) -> Result<Client, Error> {
     let sample: Arc<dyn Attester> = Arc::new(Sample);
-    Client::new(resources, &[sample], limits)
+    let sources = Sources::new(resources, &[sample], limits)?;
+    Ok(Client::new(Arc::new(sources)))
 }
 
 /// Asks for `repo/type/tag`.
