@@ -103,7 +103,7 @@ impl Settings {
         let account = match lent_to {
             _ if is_confidential => Account::Fetched {
                 host: host.clone(),
-                is_required: true,
+                is_required: !authority.registry.credentials_optional,
             },
             // An entry that lends its credentials to the mirror has none left for the registry.
             Some(mirror) if !authority.registry.credentials.is_anonymous() => {
@@ -180,16 +180,18 @@ fn confidential_mirror(
     own: Option<Authority>,
     under: &Authority,
 ) -> (Authority, Account) {
+    // It is the only one that is asked, or its own entry says that there are credentials.
+    let is_needed = !under.registry.mirror_fallback && !under.registry.credentials_optional;
     let fetched = |is_named: bool| Account::Fetched {
         host: mirror.clone(),
-        // It is the only one that is asked, or its own entry says that there are credentials.
-        is_required: is_named || !under.registry.mirror_fallback,
+        is_required: is_named || is_needed,
     };
     let Some(own) = own else {
         return (under.lent(), fetched(false));
     };
     let account = if own.registry.credentials.is_anonymous() {
-        fetched(own.registry.credentials_uri.is_some())
+        let is_named = own.registry.credentials_uri.is_some();
+        fetched(is_named && !own.registry.credentials_optional)
     } else {
         Account::given(&own)
     };

@@ -136,6 +136,47 @@ fn the_fetched_document_names_the_registry() {
 }
 
 #[test]
+fn where_the_reference_is_optional_others_are_asked_anonymously() {
+    let optional = format!("{BY_REFERENCE}credentials-optional = true\n");
+    let mirror = "mirror = \"https://mirror.corp\"\n";
+    let own = entry("mirror.corp", &optional);
+    for (keys, fetched, expected) in [
+        (
+            optional.clone(),
+            &["registry.corp"][..],
+            &["registry.corp"][..],
+        ),
+        (optional.clone(), &["other.corp"], &["nobody"]),
+        (optional.clone() + mirror, &["registry.corp"], &["nobody"]),
+        (
+            optional.clone() + mirror,
+            &["mirror.corp"],
+            &["mirror.corp"],
+        ),
+        (
+            optional + mirror + "mirror-fallback = true\n",
+            &["other.corp"],
+            &["nobody", "nobody"],
+        ),
+    ] {
+        for owns in ["", &own] {
+            let document = format!("{}{owns}", entry(".", &keys));
+            let route = confided(&document, "", fetched).unwrap();
+            let users: Vec<_> = route
+                .sources
+                .iter()
+                .map(|it| user(&it.credentials))
+                .collect();
+            assert_eq!(users, expected, "{document} {fetched:?}");
+        }
+    }
+    // What could mean two things is an error also here.
+    let document = entry(".", &format!("{BY_REFERENCE}credentials-optional = true\n"));
+    let twice = confided(&document, "", &["registry.corp", "registry.corp:443"]);
+    assert!(matches!(twice, Err(Error::NotConfided { .. })));
+}
+
+#[test]
 fn nothing_of_the_host_but_its_proxies_is_left() {
     let configuration = [
         "[extra-env]\nHTTPS_PROXY = \"http://proxy.corp:3128\"\n",

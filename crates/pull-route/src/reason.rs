@@ -58,10 +58,12 @@ pub enum Reason {
     #[error("the web's public roots: {0}")]
     WebRoots(String),
     /// The entry's roots hold.
-    #[error("only the {count} in \"ca-certs\" of {entry}")]
+    #[error("{}the {count} in \"ca-certs\" of {entry}", with_web(*.is_beside_web))]
     GivenRoots {
         /// How many there are.
         count: usize,
+        /// Whether the web's hold too.
+        is_beside_web: bool,
         /// The entry.
         entry: EntryName,
     },
@@ -105,6 +107,13 @@ impl Reason {
         } else {
             Self::LosesToName
         }
+    }
+}
+
+fn with_web(is_beside_web: bool) -> &'static str {
+    match is_beside_web {
+        true => "the web's public roots and ",
+        false => "only ",
     }
 }
 

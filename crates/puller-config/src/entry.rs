@@ -9,15 +9,17 @@ use crate::section::{Field, Section};
 use crate::{Effect, Mirror, Registries, Registry, RegistryName, Roots, Rule};
 
 /// The keys of an entry, for suggestions.
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 14] = [
     "username",
     "password",
     "auth",
     "identitytoken",
     "registrytoken",
     "credentials-uri",
+    "credentials-optional",
     "ca-certs",
     "ca-certs-uri",
+    "web-roots",
     "insecure-skip-verify",
     "plain-http",
     "mirror",
@@ -103,7 +105,12 @@ impl Entry {
             reference: credentials_uri,
             literal_places,
         } = identity;
-        let (roots_place, ca_certs) = split(Roots::take("ca-certs", &mut section, findings));
+        let credentials_optional = section.take_bool("credentials-optional", findings);
+        if let (Some(Field { place, .. }), None) = (&credentials_optional, &credentials_uri) {
+            findings.problem(place, Rule::OptionalWithoutReference);
+        }
+        let (roots_place, mut ca_certs) = split(Roots::take("ca-certs", &mut section, findings));
+        take_web_roots(&mut section, ca_certs.as_mut(), findings);
         let roots_uri = take_reference("ca-certs-uri", &mut section, origin, findings);
         let (roots_uri_place, ca_certs_uri) = split(roots_uri);
         if let (Some(place), Some(_)) = (&roots_uri_place, &roots_place) {
@@ -122,6 +129,7 @@ impl Entry {
         let registry = Registry {
             credentials,
             credentials_uri,
+            credentials_optional: credentials_optional.is_some_and(|field| field.value),
             ca_certs: ca_certs.flatten(),
             ca_certs_uri: ca_certs_uri.flatten(),
             insecure_skip_verify: skip_verify.unwrap_or_default(),
@@ -161,6 +169,23 @@ impl Entry {
 /// The place and the value of a field.
 fn split<T>(field: Option<Field<T>>) -> (Option<Place>, Option<T>) {
     field.map(|Field { place, value }| (place, value)).unzip()
+}
+
+/// Takes `web-roots`, which says something of roots that are there.
+fn take_web_roots(
+    section: &mut Section<'_, '_>,
+    roots: Option<&mut Option<Roots>>,
+    findings: &mut Findings,
+) {
+    let Some(Field { place, value }) = section.take_bool("web-roots", findings) else {
+        return;
+    };
+    match roots {
+        // What is wrong with them is told.
+        Some(None) => {}
+        Some(Some(roots)) if !roots.trusts_nobody() => roots.is_beside_web = value,
+        _ => findings.problem(&place, Rule::WebRootsAlone),
+    }
 }
 
 fn take_mirror(

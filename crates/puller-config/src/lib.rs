@@ -22,6 +22,8 @@
 //! - `problem`, `rule`: [`Problems`], everything that is wrong, and [`Warning`], what is legal but
 //!   perhaps not meant.
 //!
+//! `completion` puts one document of the owner below another one.
+//!
 //! How it gets there: `section` walks the parsed TOML, `entry` and `credential_keys` read a
 //! registry.
 //!
@@ -37,6 +39,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod completion;
 mod credential_keys;
 mod credentials;
 mod decryption_keys;

@@ -72,9 +72,13 @@ struct ShownRegistry<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     credentials_uri: Option<&'a SecretReference>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    credentials_optional: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     ca_certs: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ca_certs_uri: Option<&'a SecretReference>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    web_roots: Option<bool>,
     insecure_skip_verify: bool,
     plain_http: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -143,11 +147,13 @@ impl<'a> ShownResources<'a> {
 
 impl<'a> ShownRegistry<'a> {
     fn of(registry: &'a Registry) -> Self {
-        let mirror = registry.mirror.as_ref();
+        let (mirror, roots) = (registry.mirror.as_ref(), registry.ca_certs.as_ref());
         let shown = Self {
             username: registry.credentials.shown_username(),
             credentials_uri: registry.credentials_uri.as_ref(),
+            credentials_optional: registry.credentials_optional.then_some(true),
             ca_certs: registry.ca_certs.as_ref().map(fingerprints),
+            web_roots: roots.filter(|roots| roots.is_beside_web()).map(|_| true),
             ca_certs_uri: registry.ca_certs_uri.as_ref(),
             insecure_skip_verify: registry.insecure_skip_verify,
             plain_http: registry.plain_http,

@@ -16,6 +16,9 @@ pub struct Registry {
     /// Where the puller gets a docker configuration that says who it is, from which only what is
     /// written there for the registry of the pull may be used.
     pub credentials_uri: Option<SecretReference>,
+    /// Whether a registry that this docker configuration does not name is asked anonymously.
+    /// Otherwise its pull fails.
+    pub credentials_optional: bool,
     /// The only roots to trust for the whole pull; `None` means the web's, unless there is a
     /// `ca_certs_uri`.
     pub ca_certs: Option<Roots>,
@@ -39,6 +42,7 @@ impl Registry {
     pub fn in_confidential_pull(&self, origin: Origin) -> Self {
         let references = Self {
             credentials_uri: self.credentials_uri.clone(),
+            credentials_optional: self.credentials_optional,
             ca_certs_uri: self.ca_certs_uri.clone(),
             ..Self::default()
         };

@@ -8,11 +8,13 @@ use crate::limits::MAX_CERTIFICATES;
 use crate::problem::Findings;
 use crate::section::{Field, Section};
 
-/// The roots that replace the web's for a pull. None at all means that nobody is trusted, which
+/// The roots that replace the web's for a pull, or stand beside them. None at all means that nobody is trusted, which
 /// forbids the registry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roots {
     certificates: Vec<CertificateDer<'static>>,
+    /// Whether the web's are trusted too.
+    pub(crate) is_beside_web: bool,
 }
 
 impl Roots {
@@ -20,6 +22,11 @@ impl Roots {
     /// is checked.
     pub fn certificates(&self) -> &[CertificateDer<'static>] {
         &self.certificates
+    }
+
+    /// Whether the web's roots are trusted beside them.
+    pub fn is_beside_web(&self) -> bool {
+        self.is_beside_web
     }
 
     /// Whether nobody is trusted.
@@ -68,7 +75,10 @@ impl Roots {
             }
         }
         if broken.is_empty() {
-            Ok(Self { certificates })
+            Ok(Self {
+                certificates,
+                is_beside_web: false,
+            })
         } else {
             Err(broken)
         }

@@ -260,6 +260,12 @@ pub enum Rule {
         /// `credentials-uri` or `ca-certs-uri`.
         key: &'static str,
     },
+    /// `credentials-optional` of no reference.
+    #[error("has no \"credentials-uri\" beside it")]
+    OptionalWithoutReference,
+    /// `web-roots` of no roots.
+    #[error("has no \"ca-certs\" with a certificate beside it; without those the web's hold")]
+    WebRootsAlone,
     /// `mirror-fallback` of no mirror.
     #[error("has no \"mirror\" beside it")]
     FallbackWithoutMirror,

@@ -181,8 +181,15 @@ fn flags_and_mirror_are_off_unless_written() {
 #[test]
 fn roots_replace_or_forbid() {
     let (registry, warnings) = entry(&format!("ca-certs = '''\n{ROOT}'''"));
-    assert_eq!(registry.ca_certs.unwrap().certificates().len(), 1);
+    let roots = registry.ca_certs.unwrap();
+    assert_eq!(
+        (roots.certificates().len(), roots.is_beside_web()),
+        (1, false)
+    );
     assert_eq!(warnings, Vec::<String>::new());
+
+    let (registry, _) = entry(&format!("ca-certs = '''\n{ROOT}'''\nweb-roots = true"));
+    assert!(registry.ca_certs.unwrap().is_beside_web());
 
     let (registry, warnings) = entry("ca-certs = \"none\"\ninsecure-skip-verify = true");
     assert!(registry.ca_certs.unwrap().trusts_nobody());

@@ -162,6 +162,15 @@ fn structure_is_checked_by_key() {
             "[registries.r]\nmirror-fallback = false",
             "line 2: registries.r.mirror-fallback: has no \"mirror\" beside it",
         ),
+        (
+            "[registries.r]\ncredentials-optional = true",
+            "line 2: registries.r.credentials-optional: has no \"credentials-uri\" beside it",
+        ),
+        (
+            "[registries.r]\nca-certs = 'none'\nweb-roots = true",
+            "line 3: registries.r.web-roots: has no \"ca-certs\" with a certificate beside it; \
+            without those the web's hold",
+        ),
     ] {
         assert_eq!(problems(text.as_bytes()), expected, "{text}");
     }

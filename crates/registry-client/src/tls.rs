@@ -97,13 +97,12 @@ fn web_pki(
 }
 
 fn root_store(roots: Option<&Roots>) -> Result<RootCertStore, String> {
-    let Some(roots) = roots else {
-        return Ok(RootCertStore {
-            roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
-        });
-    };
     let mut store = RootCertStore::empty();
-    for (at, certificate) in roots.certificates().iter().enumerate() {
+    if roots.is_none_or(Roots::is_beside_web) {
+        store.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+    }
+    let given = roots.map(Roots::certificates).unwrap_or_default();
+    for (at, certificate) in given.iter().enumerate() {
         store.add(certificate.clone()).map_err(|error| {
             format!(
                 "certificate {} of \"ca-certs\" cannot be used: {error}",
@@ -141,4 +140,24 @@ fn find_rustls_error<'a>(
     error: &'a (dyn std::error::Error + 'static),
 ) -> Option<&'a rustls::Error> {
     causes(error).find_map(|cause| cause.downcast_ref::<rustls::Error>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn given_roots_replace_the_webs_or_stand_beside_them() {
+        let authority = test_http::pki::Authority::new("given").unwrap();
+        let given = authority.certificate();
+        let count = |keys: &str| {
+            let text = format!("[registries.\".\"]\nca-certs = '''\n{given}'''\n{keys}");
+            let checked = puller_config::Document::parse(text.as_bytes()).unwrap();
+            let (_, entry) = checked.document.registries.iter().next().unwrap();
+            root_store(entry.ca_certs.as_ref()).unwrap().len()
+        };
+        let web = root_store(None).unwrap().len();
+        assert!(web > 1);
+        assert_eq!([count(""), count("web-roots = true")], [1, web + 1]);
+    }
 }

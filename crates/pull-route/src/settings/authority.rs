@@ -99,6 +99,7 @@ impl Authority {
             Some(roots) if roots.trusts_nobody() => Reason::NoRoots(entry),
             Some(roots) => Reason::GivenRoots {
                 count: roots.certificates().len(),
+                is_beside_web: roots.is_beside_web(),
                 entry,
             },
             None => Reason::WebRoots(self.no_roots()),

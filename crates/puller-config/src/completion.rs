@@ -1,0 +1,173 @@
+//! One document of the owner put below another: what the upper one leaves open comes from the lower
+//! one, key by key.
+//!
+//! Keys that only mean something together count as one: those of the credentials, of the roots, of
+//! the mirror, and the tables `[extra-env]` and `[resources]`. A flag that weakens the transport is
+//! never added to an entry that the upper document writes itself.
+
+use crate::problem::{Findings, Place};
+use crate::{Document, Origin, Problems, Registry};
+
+impl Document {
+    /// Completes this measured document by a lower one, which says nothing of decryption keys.
+    /// Returns the keys of the lower one that lost, as dotted paths.
+    ///
+    /// # Errors
+    ///
+    /// Mirrors that neither document alone makes impossible, but the two together do.
+    pub fn complete(&mut self, below: Self) -> Result<Vec<String>, Problems> {
+        let mut lost = Vec::new();
+        if !below.has_extra_env {
+            // Nothing to add.
+        } else if self.has_extra_env {
+            lost.push("extra-env".to_owned());
+        } else {
+            (self.has_extra_env, self.extra_env) = (true, below.extra_env);
+        }
+        match (&self.resources, below.resources) {
+            (Some(_), Some(_)) => lost.push("resources".to_owned()),
+            (None, below) => self.resources = below,
+            (Some(_), None) => {}
+        }
+        for (name, entry) in below.registries.0 {
+            let Some(own) = self.registries.0.get_mut(&name) else {
+                self.registries.0.insert(name, entry);
+                continue;
+            };
+            let keys = own.complete(entry).into_iter();
+            lost.extend(keys.map(|key| format!("registries.\"{name}\".{key}")));
+        }
+        let mut findings = Findings::default();
+        for (name, entry) in self.registries.iter() {
+            if let Some(rule) = self
+                .registries
+                .mirror_problem((name, entry), Origin::Measured)
+            {
+                let key = format!("registries.\"{name}\".mirror");
+                findings.problem(&Place { line: 0, key }, rule);
+            }
+        }
+        findings.into_result().map(|_| lost)
+    }
+}
+
+impl Registry {
+    /// The keys of `below` that lost.
+    fn complete(&mut self, below: Self) -> Vec<&'static str> {
+        let has_credentials = self.credentials_uri.is_some() || !self.credentials.is_anonymous();
+        let has_roots = self.ca_certs.is_some() || self.ca_certs_uri.is_some();
+        let has_mirror = self.mirror.is_some();
+        let is_plain = self.plain_http;
+        let lost = [
+            (
+                "credentials-uri",
+                has_credentials && below.credentials_uri.is_some(),
+            ),
+            ("ca-certs", has_roots && below.ca_certs.is_some()),
+            ("mirror", has_mirror && below.mirror.is_some()),
+            ("plain-http", !is_plain && below.plain_http),
+        ];
+        if !has_credentials {
+            self.credentials_uri = below.credentials_uri;
+            self.credentials_optional = below.credentials_optional;
+        }
+        if !has_roots {
+            self.ca_certs = below.ca_certs;
+        }
+        if !has_mirror {
+            (self.mirror, self.mirror_fallback) = (below.mirror, below.mirror_fallback);
+        }
+        let lost = lost.into_iter().filter(|(_, is_lost)| *is_lost);
+        lost.map(|(key, _)| key).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Document {
+        Document::parse_measured(text.as_bytes()).unwrap().document
+    }
+
+    const URI: &str = "credentials-uri = \"kbs:///a/b/c\"\ncredentials-optional = true\n";
+
+    #[test]
+    fn the_upper_document_wins_key_by_key() {
+        let entry = |keys: &str| format!("[registries.\"r.corp\"]\n{keys}");
+        let mirror = |host: &str| format!("mirror = \"https://{host}\"\n");
+        let fallback = mirror("n") + "mirror-fallback = true\n";
+        let proxy = |port: u16| format!("[extra-env]\nHTTPS_PROXY = \"http://p:{port}\"\n");
+        let none = "[extra-env]\n".to_owned();
+        let sources = |name: &str| format!("[resources]\nsources = [\"offline=/{name}\"]\n");
+        for (upper, lower, expected, lost) in [
+            (String::new(), proxy(1), proxy(1), ""),
+            (proxy(2), proxy(1), proxy(2), "extra-env"),
+            // An empty table says that there is no proxy.
+            (none.clone(), proxy(1), none, "extra-env"),
+            (sources("a"), String::new(), sources("a"), ""),
+            (String::new(), sources("b"), sources("b"), ""),
+            (sources("a"), sources("b"), sources("a"), "resources"),
+            (entry(""), entry(URI), entry(URI), ""),
+            (
+                entry("registrytoken = \"t\"\n"),
+                entry(URI),
+                entry("registrytoken = \"t\"\n"),
+                "credentials-uri",
+            ),
+            (
+                entry("ca-certs = \"none\"\n"),
+                entry(URI),
+                entry(&format!("ca-certs = \"none\"\n{URI}")),
+                "",
+            ),
+            (
+                entry("ca-certs-uri = \"kbs:///a/b/d\"\n"),
+                entry("ca-certs = \"none\"\n"),
+                entry("ca-certs-uri = \"kbs:///a/b/d\"\n"),
+                "ca-certs",
+            ),
+            (entry(""), entry(&fallback), entry(&fallback), ""),
+            (
+                entry(&mirror("m")),
+                entry(&fallback),
+                entry(&mirror("m")),
+                "mirror",
+            ),
+            (
+                entry(""),
+                entry("plain-http = true\n"),
+                entry(""),
+                "plain-http",
+            ),
+            // Of one registry in two spellings.
+            (
+                entry(""),
+                "[registries.\"R.corp.\"]\nmirror = \"https://n\"\n".to_owned(),
+                entry(&mirror("n")),
+                "",
+            ),
+        ] {
+            let mut document = parse(&upper);
+            let told = document.complete(parse(&lower)).unwrap().join(" ");
+            assert_eq!(
+                document.redacted(),
+                parse(&expected).redacted(),
+                "{upper}+{lower}"
+            );
+            assert_eq!(document.has_extra_env, parse(&expected).has_extra_env);
+            assert!(
+                told.ends_with(lost) && told.is_empty() == lost.is_empty(),
+                "{told}"
+            );
+        }
+        let mut upper = parse("[registries.\"m.corp\"]\n");
+        let lower = "[registries.\"m.corp\"]\nplain-http = true\n\
+             [registries.\"r.corp\"]\nmirror = \"http://m.corp\"\n";
+        let error = upper.complete(parse(lower)).unwrap_err().to_string();
+        assert!(
+            error.starts_with("registries.\"r.corp.\".mirror: "),
+            "{error}"
+        );
+    }
+}
