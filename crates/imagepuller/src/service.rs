@@ -22,7 +22,8 @@ use ttrpc::r#async::{Server, TtrpcContext};
 use crate::blocking::blocking;
 use crate::collection;
 use crate::error::{Error, Kind, chain};
-use crate::forward::Front;
+use crate::forward::Others;
+use crate::forward::front::Front;
 use crate::notify;
 use crate::pull::{Options, Puller};
 use crate::socket::Listening;
@@ -237,7 +238,11 @@ pub async fn serve(
     sockets: Vec<Listening>,
     stop: impl Future<Output = ()>,
 ) -> Result<(), Error> {
-    let (mut front, listener) = Front::new(settings.upstream.clone());
+    let others = match &settings.upstream {
+        Some(path) => Others::At(path.clone()),
+        None => Others::Absent("start imagepuller with --upstream".to_owned()),
+    };
+    let (mut front, listener) = Front::of_services(others);
     let service = Arc::new(Service::new(settings));
     let mut server = Server::new()
         .add_listener(listener)
@@ -245,15 +250,14 @@ pub async fn serve(
         .register_service(server::create_image_store_service(service.clone()));
     let started = server.start().await;
     started.map_err(|error| Error::Internal(error.to_string()))?;
-    for socket in &sockets {
-        let failed = |error: std::io::Error| Error::Socket {
-            path: socket.path().to_owned(),
-            rule: format!("cannot be served: {error}"),
-        };
-        front.serve(socket.listener().map_err(failed)?, socket.path());
-        tracing::info!(socket = %socket.path().display(), "listening");
+    let paths: Vec<_> = sockets
+        .iter()
+        .map(|socket| socket.path().to_owned())
+        .collect();
+    for socket in sockets {
+        front.serve(socket)?;
     }
-    notify::ready(sockets.iter().map(Listening::path));
+    notify::ready(paths.iter().map(PathBuf::as_path));
     let opening = async {
         if let Err(error) = service.open().await {
             tracing::error!("cannot pull: {}", chain(&error));
@@ -264,13 +268,13 @@ pub async fn serve(
         () = stop => {}
         () = notify::alive() => {}
         () = opening => {}
+        () = front.keep() => {}
     }
     tracing::info!("stopping");
     notify::stopping();
     server.stop_listen().await;
-    front.stop();
     // New callers are refused at once, instead of waiting for an answer that never comes.
-    drop(sockets);
+    front.stop();
     let idle = tokio::time::timeout(STOP_TIMEOUT, service.idle());
     tokio::select! {
         ended = idle => if ended.is_err() {

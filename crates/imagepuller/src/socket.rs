@@ -2,10 +2,14 @@
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _,
+};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::error::Error;
 
@@ -43,12 +47,16 @@ impl Address {
     }
 }
 
-/// A socket that accepts connections. Its name is removed when dropped, if it was made here.
+/// A socket that accepts connections. Its name is removed when dropped, if it was made here and
+/// nobody else took it since.
 #[derive(Debug)]
 pub struct Listening {
     path: PathBuf,
     listener: UnixListener,
     is_inherited: bool,
+    /// Device and inode of the name, as long as it has one. The kernel keeps the inode for as long
+    /// as the socket is open, so no other socket gets the number.
+    named: Option<(u64, u64)>,
 }
 
 impl Listening {
@@ -73,9 +81,9 @@ impl Listening {
                 .create(directory);
             made.map_err(failed("given a directory"))?;
         }
-        check_free(&path)?;
-        // Bound under another name first: no caller connects before the mode is set, and the rename
-        // replaces in one step.
+        clear(&path)?;
+        // Bound under another name first: no caller connects before the mode is set. And the rename
+        // replaces nothing that another process made in the meantime.
         let mut temporary = path.clone().into_os_string();
         temporary.push(".new");
         match fs::remove_file(&temporary) {
@@ -85,12 +93,20 @@ impl Listening {
         let listener = UnixListener::bind(&temporary).map_err(failed("made"))?;
         fs::set_permissions(&temporary, Permissions::from_mode(0o600))
             .map_err(failed("closed to others"))?;
-        fs::rename(&temporary, &path).map_err(failed("named"))?;
+        let renamed = renameat_with(CWD, &temporary, CWD, &path, RenameFlags::NOREPLACE);
+        renamed.map_err(|error| failed("named")(error.into()))?;
         Ok(Self {
+            named: identity(&path),
             path,
             listener,
             is_inherited: false,
         })
+    }
+
+    /// Whether callers who look for the name still find this socket. Kata's agent removes the hub's
+    /// before it starts a hub of its own.
+    pub fn is_found(&self) -> bool {
+        self.named.is_some() && identity(&self.path) == self.named
     }
 
     /// The sockets that the service manager listens on and handed over. It made them, with the mode
@@ -110,12 +126,18 @@ impl Listening {
             let path = address.as_pathname().map(Path::to_owned);
             let path = path.ok_or_else(|| refused(io::Error::other("it has no path")))?;
             Ok(Self {
+                named: identity(&path),
                 path,
                 listener,
                 is_inherited: true,
             })
         };
         sockets.into_iter().map(named).collect()
+    }
+
+    /// The same name, to listen there once more.
+    pub fn address(&self) -> Address {
+        Address(self.path.clone())
     }
 
     /// The socket's name.
@@ -133,13 +155,20 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        if !self.is_inherited {
+        if !self.is_inherited && self.is_found() {
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-fn check_free(path: &Path) -> Result<(), Error> {
+/// What a name stands for.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let found = fs::symlink_metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
+}
+
+/// Leaves nothing at the name, or says whose it is.
+fn clear(path: &Path) -> Result<(), Error> {
     let refuse = |rule: &str| {
         Err(Error::Socket {
             path: path.to_owned(),
@@ -155,7 +184,8 @@ fn check_free(path: &Path) -> Result<(), Error> {
         return refuse("is the name of something that is no socket");
     }
     match UnixStream::connect(path) {
-        Err(error) if error.kind() == ErrorKind::ConnectionRefused => Ok(()),
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path)
+            .or_else(|error| refuse(&format!("is left over and cannot be removed: {error}"))),
         Err(error) => refuse(&format!(
             "belongs to something that does not answer: {error}"
         )),

@@ -9,6 +9,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use ttrpc::Code;
 use ttrpc::proto::{GenMessage, GenMessageError};
 
+use super::Others;
 use super::frame::{self, Destination};
 use super::upstream::Upstream;
 
@@ -19,30 +20,50 @@ const QUEUE: usize = 4;
 /// How long a caller may take for answers that were given before the services ended.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
-/// Relays until the caller, or this program's services, hang up. Both see the other's end, and so
-/// does the other program.
-pub async fn relay(caller: UnixStream, services: DuplexStream, upstream: Option<PathBuf>) {
+/// How long a program may take to come back before its calls are given up: longer would also hold
+/// up the other calls of the same caller.
+const RESTART: Duration = Duration::from_secs(5);
+
+/// Who has this program's services, for one caller.
+pub enum Services {
+    /// This process, at the other end.
+    Here(DuplexStream),
+    /// The process that listens there.
+    At(PathBuf),
+}
+
+/// Relays until the caller, or this process's services, hang up. Both see the other's end, and so
+/// do the other programs.
+pub async fn relay(caller: UnixStream, own: Services, others: Others) {
+    // The hub behind a front is started with it, the one behind the service is somebody else's.
+    let patience = match own {
+        Services::Here(_) => Duration::ZERO,
+        Services::At(_) => RESTART,
+    };
     let (from_caller, to_caller) = caller.into_split();
-    let (from_services, to_services) = tokio::io::split(services);
     let (answers, answered) = channel(QUEUE);
     let mut sending = std::pin::pin!(send(answered, to_caller));
     {
+        let (own_calls, own_called) = channel(QUEUE);
         let (calls, called) = channel(QUEUE);
-        let others = match upstream {
-            Some(path) => Others::At(calls, Upstream::new(path)),
-            None => Others::Absent,
-        };
-        let ahead = async {
+        let behind = async {
             match &others {
-                Others::At(_, upstream) => upstream.run(called, &answers).await,
-                Others::Absent => std::future::pending().await,
+                Others::At(path) => {
+                    let upstream = Upstream::new(path.clone(), "service", patience);
+                    upstream.run(called, &answers).await;
+                }
+                Others::Absent(_) => std::future::pending().await,
             }
         };
+        let calls = match &others {
+            Others::At(_) => Ok(calls),
+            Others::Absent(reason) => Err(&**reason),
+        };
         tokio::select! {
-            () = distribute(from_caller, to_services, &others, &answers) => {}
-            () = receive(from_services, &answers) => {}
+            () = distribute(from_caller, &own_calls, calls, &answers) => {}
+            () = serve(own, own_called, &answers) => {}
             () = &mut sending => return,
-            () = ahead => {}
+            () = behind => {}
         }
     }
     // The services may have ended right after an answer. The other connections were closed at the
@@ -51,19 +72,12 @@ pub async fn relay(caller: UnixStream, services: DuplexStream, upstream: Option<
     let _ = tokio::time::timeout(LAST_ANSWERS, sending).await;
 }
 
-/// The services that are not this program's.
-enum Others {
-    /// Frames to another program.
-    At(Sender<GenMessage>, Upstream),
-    /// There is none.
-    Absent,
-}
-
-/// Hands the caller's frames on.
+/// Hands the caller's frames on; `others` is the queue of a hub's other services, or why there is
+/// none.
 async fn distribute(
     mut caller: impl AsyncRead + Unpin,
-    mut services: impl AsyncWrite + Unpin,
-    others: &Others,
+    own: &Sender<GenMessage>,
+    others: Result<Sender<GenMessage>, &str>,
     answers: &Sender<GenMessage>,
 ) {
     loop {
@@ -78,36 +92,48 @@ async fn distribute(
             }
             Err(GenMessageError::InternalError(_)) => return,
         };
-        let is_taken = match (frame::destination(&frame), others) {
-            (Destination::Own, _) | (Destination::Continued, Others::Absent) => {
-                frame.write_to(&mut services).await.is_ok()
-            }
-            (Destination::Other(_) | Destination::Continued, Others::At(calls, _)) => {
-                calls.send(frame).await.is_ok()
-            }
-            (Destination::Other(name), Others::Absent) => {
-                let message =
-                    format!("{name} is not available here: start imagepuller with --upstream");
+        let sent = match (frame::destination(&frame), &others) {
+            (Destination::Own, _) | (Destination::Continued, Err(_)) => own.send(frame).await,
+            (Destination::Other(_) | Destination::Continued, Ok(calls)) => calls.send(frame).await,
+            (Destination::Other(name), Err(reason)) => {
+                let message = format!("{name} is not available here: {reason}");
                 let answer = frame::status(frame.header.stream_id, Code::UNIMPLEMENTED, &message);
-                answers.send(answer).await.is_ok()
+                answers.send(answer).await
             }
         };
-        if !is_taken {
+        if sent.is_err() {
             return;
         }
     }
 }
 
-/// Writes the answers of both programs.
-async fn send(mut answers: Receiver<GenMessage>, mut caller: impl AsyncWrite + Unpin) {
-    while let Some(frame) = answers.recv().await {
-        if frame.write_to(&mut caller).await.is_err() {
+/// Has this program's services answer, until they end.
+async fn serve(own: Services, called: Receiver<GenMessage>, answers: &Sender<GenMessage>) {
+    match own {
+        Services::Here(services) => {
+            let (from, to) = tokio::io::split(services);
+            tokio::select! {
+                () = send(called, to) => {}
+                () = receive(from, answers) => {}
+            }
+        }
+        Services::At(path) => {
+            let upstream = Upstream::new(path, "image puller", RESTART);
+            upstream.run(called, answers).await;
+        }
+    }
+}
+
+/// Writes frames: calls to the services, or the answers of all programs to the caller.
+async fn send(mut frames: Receiver<GenMessage>, mut to: impl AsyncWrite + Unpin) {
+    while let Some(frame) = frames.recv().await {
+        if frame.write_to(&mut to).await.is_err() {
             return;
         }
     }
 }
 
-/// Takes what this program's services answer.
+/// Takes what this process's services answer.
 async fn receive(mut services: impl AsyncRead + Unpin, answers: &Sender<GenMessage>) {
     while let Ok(frame) = GenMessage::read_from(&mut services).await {
         if answers.send(frame).await.is_err() {

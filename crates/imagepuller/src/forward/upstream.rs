@@ -1,7 +1,8 @@
-//! The other program's services, for one caller. Each caller has its own connection, so streams
+//! Another program's services, for one caller. Each caller has its own connection, so streams
 //! keep their numbers and the other program notices when the caller leaves.
 
 use std::collections::HashSet;
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
 use tokio::sync::mpsc::{Receiver, Sender};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 use ttrpc::Code;
 use ttrpc::proto::{GenMessage, GenMessageError, MESSAGE_TYPE_REQUEST};
 
@@ -19,17 +20,25 @@ use super::frame;
 /// same caller.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// The pause before a program that cannot be reached is tried again.
+const CONNECT_PAUSE: Duration = Duration::from_millis(50);
+
 /// Where the other program is, and what it was asked and did not answer yet.
 pub struct Upstream {
     path: PathBuf,
+    what: &'static str,
+    restart: Duration,
     open: Mutex<HashSet<u32>>,
 }
 
 impl Upstream {
-    /// Does not connect yet.
-    pub fn new(path: PathBuf) -> Self {
+    /// Does not connect yet. `what` it is called in messages, and how long it may take to come
+    /// back after it ended.
+    pub fn new(path: PathBuf, what: &'static str, restart: Duration) -> Self {
         Self {
             path,
+            what,
+            restart,
             open: Mutex::default(),
         }
     }
@@ -39,7 +48,7 @@ impl Upstream {
     pub async fn run(&self, mut calls: Receiver<GenMessage>, answers: &Sender<GenMessage>) {
         while let Some(call) = calls.recv().await {
             self.note(&call);
-            let reason = match UnixStream::connect(&self.path).await {
+            let reason = match self.connect().await {
                 Ok(stream) => {
                     let (from, to) = stream.into_split();
                     tokio::select! {
@@ -50,7 +59,8 @@ impl Upstream {
                 Err(error) => format!("cannot be reached: {error}"),
             };
             let message = format!(
-                "the service that imagepuller forwards to, at {}, {reason}",
+                "the {} that imagepuller forwards to, at {}, {reason}",
+                self.what,
                 self.path.display()
             );
             let open =
@@ -63,6 +73,16 @@ impl Upstream {
                 if answers.send(answer).await.is_err() {
                     return;
                 }
+            }
+        }
+    }
+
+    async fn connect(&self) -> io::Result<UnixStream> {
+        let end = Instant::now() + self.restart;
+        loop {
+            match UnixStream::connect(&self.path).await {
+                Err(_) if Instant::now() < end => sleep(CONNECT_PAUSE).await,
+                result => return result,
             }
         }
     }

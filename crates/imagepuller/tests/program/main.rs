@@ -12,3 +12,4 @@ mod hub;
 mod notify;
 mod pull_command;
 mod served;
+mod taken;
