@@ -30,9 +30,17 @@ pub enum EncodeError {
     Compress(#[from] std::io::Error),
 }
 
-/// The gzip header that is written: no flags, no time, unknown compressor and operating system (RFC
-/// 1952, 2.3).
-const GZIP_HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
+/// The gzip header that is written: no flags, unknown compressor and operating system (RFC 1952,
+/// 2.3).
+///
+/// The time's four bytes have the document's CRC-32 instead, so that another document gives another
+/// first sector: a guest that watches the disk reads no more than that.
+const fn gzip_header(crc: u32) -> [u8; GZIP_HEADER_BYTES] {
+    let [a, b, c, d] = crc.to_le_bytes();
+    [0x1f, 0x8b, 8, 0, a, b, c, d, 0, 0xff]
+}
+
+const GZIP_HEADER_BYTES: usize = 10;
 
 /// The CRC-32 and the length behind the deflate stream (RFC 1952, 2.3).
 const GZIP_TRAILER_BYTES: usize = 8;
@@ -87,7 +95,9 @@ pub fn encode(magic: Magic, document: &[u8]) -> Result<Zeroizing<Vec<u8>>, Encod
 /// Appends `document` as one gzip member to `image`, which holds the image's header and room for
 /// everything.
 fn write_gzip(document: &[u8], image: &mut Vec<u8>) -> Result<(), EncodeError> {
-    image.extend(GZIP_HEADER);
+    let mut crc = Crc::new();
+    crc.update(document);
+    image.extend(gzip_header(crc.sum()));
     let mut rest = document;
     if !fits_stored(rest, image) {
         let mut deflate = Compress::new(Compression::default(), false);
@@ -98,8 +108,6 @@ fn write_gzip(document: &[u8], image: &mut Vec<u8>) -> Result<(), EncodeError> {
         }
     }
     write_stored(rest, image);
-    let mut crc = Crc::new();
-    crc.update(document);
     image.extend(crc.sum().to_le_bytes());
     image.extend(crc.amount().to_le_bytes());
     Ok(())
@@ -150,7 +158,16 @@ mod tests {
     fn the_same_document_gives_the_same_bytes() {
         let one = encode(Magic::IMAGEPULLER, b"document").unwrap();
         assert_eq!(one, encode(Magic::IMAGEPULLER, b"document").unwrap());
-        assert_eq!(one[20..24], [0; 4], "no time in the gzip header");
+    }
+
+    /// A guest once learnt of a new document only by reading all of it.
+    #[test]
+    fn another_document_of_the_same_length_changes_the_first_sector() {
+        let mut documents = [b"x".repeat(4000), b"x".repeat(4000)];
+        documents[1][3999] = b'y';
+        let [one, other] = documents.map(|text| encode(Magic::IMAGEPULLER, &text).unwrap());
+        assert_ne!(one[..SECTOR_BYTES], other[..SECTOR_BYTES]);
+        assert_eq!(one[..20], other[..20]);
     }
 
     #[test]
@@ -188,7 +205,7 @@ mod tests {
             .repeat(MAX_DOCUMENT_BYTES / line.len() + 1)
             .into_bytes();
         let stored =
-            MAX_GZIP_BYTES - GZIP_HEADER.len() - GZIP_TRAILER_BYTES - 16 * STORED_HEADER_BYTES;
+            MAX_GZIP_BYTES - GZIP_HEADER_BYTES - GZIP_TRAILER_BYTES - 16 * STORED_HEADER_BYTES;
         for size in [
             0,
             1,
@@ -206,7 +223,7 @@ mod tests {
             let image = encode(Magic::IMAGEPULLER, document).unwrap();
             let decoded = crate::decode(image.as_slice(), Magic::IMAGEPULLER).unwrap();
             assert_eq!(decoded.document.as_slice(), document, "{size}");
-            let start = HEADER_BYTES + GZIP_HEADER.len() + STORED_HEADER_BYTES;
+            let start = HEADER_BYTES + GZIP_HEADER_BYTES + STORED_HEADER_BYTES;
             assert_eq!(
                 image[start..].starts_with(&document[..size.min(MAX_STORED_BYTES)]),
                 size <= stored,
