@@ -40,6 +40,8 @@ pub const REQUESTS: &[&str] = &[
     "GuestDetailsRequest",
     "ListInterfacesRequest",
     "ListRoutesRequest",
+    "MemAgentCompactConfig",
+    "MemAgentMemcgConfig",
     "MemHotplugByProbeRequest",
     "OnlineCPUMemRequest",
     "PauseContainerRequest",

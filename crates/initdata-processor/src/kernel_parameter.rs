@@ -32,8 +32,7 @@ pub fn unverified_allowed(path: &Path) -> bool {
 /// Those of reading the file.
 pub fn values(path: &Path, key: &str) -> io::Result<Vec<String>> {
     let cmdline = read(path)?;
-    let words = cmdline.split(u8::is_ascii_whitespace);
-    Ok(words
+    Ok(words(&cmdline)
         .filter_map(|word| word.strip_prefix(key.as_bytes()))
         .map(|value| String::from_utf8_lossy(value).into_owned())
         .collect())
@@ -47,11 +46,16 @@ fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
 /// Only the exact word counts, and only if no second one contradicts it.
 fn allows(cmdline: &[u8]) -> bool {
     let key = ALLOW_UNVERIFIED.trim_end_matches('1').as_bytes();
-    let mut words = cmdline
-        .split(u8::is_ascii_whitespace)
+    let mut words = words(cmdline)
         .filter(|word| word.starts_with(key))
         .peekable();
     words.peek().is_some() && words.all(|word| word == ALLOW_UNVERIFIED.as_bytes())
+}
+
+/// The kernel's own words: what stands behind `--` is for the init.
+fn words(cmdline: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let words = cmdline.split(u8::is_ascii_whitespace);
+    words.take_while(|word| *word != b"--")
 }
 
 #[cfg(test)]
@@ -61,7 +65,7 @@ mod tests {
     #[test]
     fn values_are_those_of_whole_words() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), "quiet a.b=1 xa.b=2 a.b= a.b=c,d\n").unwrap();
+        std::fs::write(file.path(), "quiet a.b=1 xa.b=2 a.b= a.b=c,d -- a.b=3\n").unwrap();
         assert_eq!(values(file.path(), "a.b=").unwrap(), ["1", "", "c,d"]);
         assert!(values(Path::new("/nowhere"), "a.b=").is_err());
     }
@@ -73,6 +77,8 @@ mod tests {
             ("configdev.allow_unverified_initdata=1", true),
             ("quiet configdev.allow_unverified_initdata=1\n", true),
             ("quiet configdev.allow_unverified_initdata", false),
+            ("configdev.allow_unverified_initdata=1 -- x", true),
+            ("quiet -- configdev.allow_unverified_initdata=1", false),
             ("configdev.allow_unverified_initdata=0", false),
             ("configdev.allow_unverified_initdata=10", false),
             ("configdev.allow_unverified_initdata=1,x", false),
