@@ -172,10 +172,10 @@ impl Insecure {
         if_there(read_in(&self.fd, name, MAX_DOCUMENT_BYTES))
     }
 
-    /// Atomically, 0600 from its first byte on.
+    /// Atomically, 0600 from its first byte on. Two writers keep each other out by the lock.
     fn write(&self, name: &str, content: &[u8]) -> Result<(), Error> {
-        let staging = format!(".{name}.{}", std::process::id());
-        self.remove(&staging)?;
+        let staging = staging(name);
+        self.unlink(&staging)?;
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let written = openat(&self.fd, &staging, flags, Mode::RUSR | Mode::WUSR)
@@ -198,12 +198,18 @@ impl Insecure {
             });
         written.map_err(|source| {
             // Nothing half-written stays, least of all half a password.
-            let _ = self.remove(&staging);
+            let _ = self.unlink(&staging);
             self.failed(name, source)
         })
     }
 
+    /// Leaves nothing of a file, nor what a killed writer of it left.
     fn remove(&self, name: &str) -> Result<(), Error> {
+        self.unlink(&staging(name))?;
+        self.unlink(name)
+    }
+
+    fn unlink(&self, name: &str) -> Result<(), Error> {
         match unlinkat(&self.fd, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(self.failed(name, errno.into())),
@@ -213,6 +219,11 @@ impl Insecure {
     fn failed(&self, name: &str, source: io::Error) -> Error {
         Error::Write(self.path.join(name), source)
     }
+}
+
+/// Where a file is before it has its name; no file in the settings begins with a dot.
+fn staging(name: &str) -> String {
+    format!(".{name}")
 }
 
 fn open_directory(path: &Path) -> io::Result<OwnedFd> {

@@ -37,9 +37,11 @@ impl Results {
         journal: &mut Journal<'_>,
     ) -> Result<Self, Error> {
         let reason = Error::NotFinished.line();
+        // The lock before anything is touched: another run may be at work in both directories.
+        let locked = Insecure::make(&paths.run, settings.owner)
+            .and_then(|insecure| insecure.lock().map(|()| insecure));
         let measured = logged(Measured::prepare(paths, layout, &reason), journal)?;
-        let insecure = Insecure::make(&paths.run, settings.owner).and_then(|insecure| {
-            insecure.lock()?;
+        let insecure = locked.and_then(|insecure| {
             insecure.mark_refused()?;
             for target in &settings.files {
                 insecure.refuse(target, &reason)?;

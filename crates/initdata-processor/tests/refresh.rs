@@ -4,7 +4,7 @@
 mod machine;
 
 use std::fs;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -32,7 +32,6 @@ fn refresh(machine: &Machine) -> (Option<i32>, String, String) {
 }
 
 fn inode(machine: &Machine) -> u64 {
-    use std::os::unix::fs::MetadataExt;
     let file = machine.path().join("run/insecure-cfg/imagepuller.toml");
     file.metadata().unwrap().ino()
 }
@@ -155,6 +154,33 @@ fn a_run_that_refuses_meanwhile_has_the_last_word() {
     let files = machine.insecure().unwrap();
     assert_eq!(files.keys().collect::<Vec<_>>(), ["imagepuller.error"]);
     assert!(machine.is_marked_refused());
+}
+
+/// A run once prepared its directories before it took the lock, and so took from another run what
+/// that one was just placing.
+#[test]
+fn a_run_touches_nothing_before_it_has_the_lock() {
+    let machine = running();
+    let before = machine.measured();
+    let directory = fs::File::open(machine.path().join("run/insecure-cfg")).unwrap();
+    flock(&directory, FlockOperation::LockExclusive).unwrap();
+    thread::scope(|scope| {
+        let ran = scope.spawn(|| program(&machine, &["--strict-exit"]));
+        let inode = directory.metadata().unwrap().ino();
+        let is_waiting = |line: &str| line.contains("->") && line.contains(&format!(":{inode} "));
+        while !fs::read_to_string("/proc/locks")
+            .unwrap()
+            .lines()
+            .any(is_waiting)
+        {
+            assert!(!ran.is_finished(), "it did not wait");
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(machine.measured(), before);
+        drop(directory);
+        assert_eq!(ran.join().unwrap().status.code(), Some(0));
+    });
+    assert_eq!(machine.measured(), before);
 }
 
 #[test]

@@ -65,6 +65,31 @@ fn each_state_replaces_the_other() {
     assert_eq!(state(run.path()), []);
 }
 
+/// A killed writer once left up to 4 MiB with passwords for ever, by a name with its process ID.
+#[test]
+fn what_a_killed_writer_left_is_cleaned_by_whoever_comes_next() {
+    let run = tempfile::tempdir().unwrap();
+    let insecure = make(run.path()).unwrap();
+    let target = target();
+    let next: [&dyn Fn() -> Result<(), Error>; 3] = [
+        &|| insecure.store(&target, b"other"),
+        &|| insecure.refuse(&target, "reason"),
+        &|| insecure.clear(&target),
+    ];
+    let path = run.path().join(DIRECTORY);
+    for next in next {
+        for name in [FILE, ERROR_FILE] {
+            fs::write(path.join(staging(name)), "half a passw").unwrap();
+        }
+        next().unwrap();
+        let state = state(run.path());
+        assert!(
+            !state.iter().any(|file| file.0.starts_with('.')),
+            "{state:?}"
+        );
+    }
+}
+
 #[test]
 fn the_directory_is_for_root_only_even_if_it_was_not() {
     let run = tempfile::tempdir().unwrap();
