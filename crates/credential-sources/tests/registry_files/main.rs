@@ -155,6 +155,7 @@ fn imported(name: &str, hosts_toml: &str, host: &str) -> String {
     let Registry {
         credentials,
         credentials_uri: None,
+        credentials_optional: false,
         ca_certs,
         ca_certs_uri: None,
         insecure_skip_verify,

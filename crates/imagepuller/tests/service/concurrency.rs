@@ -81,7 +81,9 @@ fn privileged_work_that_nobody_waits_for_ends() {
     let mut client = puller.client(&site.image(), "bundle");
     let output = client.args(["--timeout", "2"]).output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
-    assert!(error.contains("deadline of 2 s passed"), "{error}");
+    // On a busy machine the client's own timer may be first.
+    let passed = ["deadline of 2 s passed", "deadline elapsed"];
+    assert!(passed.iter().any(|words| error.contains(words)), "{error}");
     puller.wait_for_unfinished();
     assert!(puller.terminate().success());
 }
