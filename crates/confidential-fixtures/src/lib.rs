@@ -9,17 +9,20 @@
 //! - [`Vault`]: secrets by their path, and the file that has them all.
 //! - [`Kbs`]: a key broker service, protocol 0.4.0, over TCP or TLS.
 //! - [`DataHub`]: `api.GetResourceService` over ttrpc.
+//! - [`AttestationAgent`]: the event log, over ttrpc.
 //! - [`Gateway`]: the REST gateway on loopback.
 //! - [`SealingKey`]: sealed secrets.
 //! - [`recorded`]: what the real programs wrote and answered.
 //! - [`encrypted`]: images encrypted by `skopeo`, and what an attacker makes of them.
 
+mod attestation_agent;
 mod data_hub;
 pub mod encrypted;
 mod frame;
 mod gateway;
 mod jwe;
 mod kbs;
+mod peer;
 mod recorded;
 mod sealed;
 mod vault;
@@ -27,6 +30,7 @@ mod vault;
 #[cfg(test)]
 mod tests;
 
+pub use attestation_agent::{AttestationAgent, EventLog};
 pub use data_hub::DataHub;
 pub use frame::ask;
 pub use gateway::Gateway;

@@ -1,6 +1,9 @@
 //! The servers against clients that are none of ours: `curl` for HTTP, `python3-jwcrypto` for the
 //! cryptography.
 
+use std::io::{Read as _, Write as _};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -8,7 +11,10 @@ use serde_json::{Value, json};
 
 use test_http::Tunnel;
 
-use crate::{DataHub, Gateway, Kbs, Policy, SealingKey, Vault, ask};
+use crate::{
+    AttestationAgent, DataHub, EventLog, Gateway, Kbs, Policy, SealingKey, Vault, ask,
+    recorded_call,
+};
 use test_http::pki::Authority;
 use vm_harness::Scratch;
 
@@ -207,9 +213,26 @@ fn a_data_hub_gives_what_it_has() {
     let uri = format!("kbs:///{PATH}");
     assert_eq!(ask(hub.socket(), &uri).unwrap(), SECRET);
     let refusal = ask(hub.socket(), "kbs:///default/key/none").unwrap_err();
-    assert!(refusal.to_string().contains("get resource failed"));
+    assert!(refusal.to_string().contains("Get Resource failed"));
     assert_eq!(hub.asked(), [uri.as_str(), "kbs:///default/key/none"]);
     assert!(ask(Path::new("/nowhere/cdh.sock"), &uri).is_err());
+}
+
+#[test]
+fn an_attestation_agent_answers_as_the_recorded_one() {
+    let scratch = Scratch::new().unwrap();
+    let [request, recorded] = recorded_call("aa-extend-runtime-measurement").unwrap();
+    for (event_log, expected) in [(EventLog::Off, 0), (EventLog::Kept, 1)] {
+        let socket = scratch.path().join(format!("{event_log:?}.sock"));
+        let agent = AttestationAgent::start(&socket, event_log).unwrap();
+        let mut stream = UnixStream::connect(agent.socket()).unwrap();
+        stream.write_all(&request).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        assert_eq!(answer == recorded, event_log == EventLog::Off);
+        assert_eq!(agent.log(), vec!["d o c"; expected]);
+    }
 }
 
 #[test]
