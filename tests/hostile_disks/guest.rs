@@ -320,7 +320,13 @@ fn outcome(report: &Report, number: usize, row: &Row) -> Findings {
         found[place].insert(name.to_owned(), unpacked(content).map_err(failed)?);
     }
     let directories: Vec<String> = said("run").collect();
-    if directories != ["755 .measured-cfg", "700 insecure-cfg", "755 measured-cfg"] {
+    let expected = [
+        "755 .measured-cfg",
+        "755 initdata-processor",
+        "700 insecure-cfg",
+        "755 measured-cfg",
+    ];
+    if directories != expected {
         return Err(failed(format!("run holds {directories:?}")));
     }
     let [measured, mut insecure] = found;

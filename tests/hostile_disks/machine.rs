@@ -140,6 +140,7 @@ impl Machine {
             ("size", sectors.to_string()),
             ("removable", flag(Shape::Removable)),
             ("hidden", flag(Shape::Hidden)),
+            ("ro", "1".to_owned()),
         ];
         symlink(format!("../../{place}"), sys.join("class/block").join(name)).unwrap();
         if disk.shape == Shape::Partition {
@@ -249,10 +250,12 @@ impl Machine {
             return Err(findings("changed something outside of run".to_owned()));
         }
         let run = files(&self.path("run"));
-        if run
-            .keys()
-            .ne([".measured-cfg", "insecure-cfg", "measured-cfg"])
-        {
+        if run.keys().ne([
+            ".measured-cfg",
+            "initdata-processor",
+            "insecure-cfg",
+            "measured-cfg",
+        ]) {
             return Err(findings(format!("run holds {:?}", run.keys())));
         }
         // The name is a link to the one directory that is left of two.

@@ -27,8 +27,8 @@ const REFRESH_EXIT_CODES: &str = "\
 Exit codes:
    0  done; standard output says replaced, unchanged or removed
   64  wrong command line, or a name that no disk has
-  65  the disk is malformed, or there are two, or initdata was refused: the file stays as it is
-  69  no disk carries the magic any more: the file stays as it is
+  65  the disk is malformed or writable, or initdata was refused: the file stays as it is
+  69  the boot found no read-only disk with the magic, or that one is gone: the file stays as it is
   70  the file could not be written, or an internal error
 
 Example, as a systemd timer would run it every minute:
@@ -101,9 +101,10 @@ pub enum Command {
     /// Read a configuration disk again, and replace its file if it differs
     ///
     /// For credentials that the host renews in a running guest (kata-configdev update). Reads the
-    /// device itself, not the page cache. A disk that makes no sense is read again for two seconds,
-    /// since the host may be writing it just now; after that the file stays as it is. Nothing is
-    /// accepted in a guest whose initdata was refused.
+    /// very disk that the boot found, and only if it is read-only: what a container writes to a
+    /// volume is not believed. Reads the device itself, not the page cache. A disk that makes no
+    /// sense is read again for two seconds, since the host may be writing it just now; after that
+    /// the file stays as it is. Nothing is accepted in a guest whose initdata was refused.
     #[command(verbatim_doc_comment, after_help = REFRESH_EXIT_CODES)]
     Refresh {
         /// The file's name without its extension, such as imagepuller

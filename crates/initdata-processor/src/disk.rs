@@ -4,9 +4,11 @@ mod node;
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use config_image::Magic;
+use rustix::fs::{major, minor};
 
 use crate::Error;
 use crate::journal::Journal;
@@ -28,8 +30,31 @@ pub struct Disk {
     pub magic: Magic,
     /// Its device node.
     pub node: PathBuf,
+    /// Its directory in sysfs.
+    pub attributes: PathBuf,
     /// The disk, read-only.
     pub file: File,
+}
+
+impl Disk {
+    /// What the kernel tells this disk apart by in this boot: its name, its device number and,
+    /// since Linux 5.15, its place in the sequence of all disks that there ever were. A disk that
+    /// is plugged in at the place of another differs in the last.
+    #[must_use]
+    pub fn identity(&self) -> String {
+        // What is open has metadata.
+        let number = self.file.metadata().map_or(0, |metadata| metadata.rdev());
+        let sequence = fs::read_to_string(self.attributes.join("diskseq"));
+        let sequence = sequence.as_deref().map_or("-", str::trim_end);
+        let (major, minor) = (major(number), minor(number));
+        format!("{} {major}:{minor} {sequence}", self.name)
+    }
+
+    /// Whether the kernel lets nobody write to it, no container either.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        node::flag(&self.attributes.join("ro"))
+    }
 }
 
 /// What a walk over the block devices found.
@@ -199,6 +224,31 @@ pub fn scan(paths: &Paths, magics: &[Magic], include_loop: bool) -> Result<Scan,
         }
     }
     Ok(scan)
+}
+
+/// The disk that [`Disk::identity`] calls `identity`, if it is there and carries `magic`.
+///
+/// # Errors
+///
+/// [`Error::List`], [`Error::DiskGone`].
+pub fn again(
+    paths: &Paths,
+    identity: &str,
+    magic: Magic,
+    include_loop: bool,
+) -> Result<Disk, Error> {
+    let directories =
+        Directories::open(paths).map_err(|errno| Error::List(paths.dev.clone(), errno.into()))?;
+    let name = identity.split(' ').next().unwrap_or_default();
+    let gone = |reason: String| Error::DiskGone(name.to_owned(), reason);
+    let disk = Node::open(&directories, name, include_loop)
+        .and_then(|node| node.disk(&directories, &[magic]))
+        .map_err(|reason| gone(reason.to_string()))?;
+    if disk.identity() == identity {
+        Ok(disk)
+    } else {
+        Err(gone("another disk is in its place".to_owned()))
+    }
 }
 
 /// The names of all block devices but partitions, sorted, so that logs of two boots compare.

@@ -125,17 +125,24 @@ pub enum Error {
     /// A refresh where initdata was refused: nothing may be handed out.
     #[error("refresh: initdata was refused, so no configuration is accepted in this guest")]
     RefreshRefused,
-    /// A refresh without the disk.
+    /// A refresh where the boot found no disk that may be read again.
     #[error(
-        "refresh: no disk carries the magic \"{magic}\" any more ({unreadable} disks could not be \
-        read)"
+        "refresh: at boot there was no read-only disk with the magic \"{0}\", and others are not \
+        believed in a running guest"
     )]
-    NoDisk {
-        /// The magic.
-        magic: Magic,
-        /// How many disks could not be read.
-        unreadable: usize,
-    },
+    NoDisk(Magic),
+    /// The disk of this name is not what the boot found any more, for this reason.
+    #[error("refresh: {0}, which the boot found, cannot be used any more: {1}")]
+    DiskGone(String, String),
+    /// The disk of this name has become writable.
+    #[error(
+        "refresh: {0} is writable now, so what it says may be a container's: the host must attach \
+        it read-only"
+    )]
+    Writable(String),
+    /// What the boot found for a file is noted here, and cannot be read.
+    #[error("refresh: read {0}")]
+    Origin(PathBuf, #[source] io::Error),
     /// A bug: the FILE:LINE of a panic, whose message may quote content.
     #[error("finish: internal error at {0}: please report it")]
     Internal(String),

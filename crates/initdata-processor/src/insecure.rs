@@ -226,7 +226,8 @@ fn staging(name: &str) -> String {
     format!(".{name}")
 }
 
-fn open_directory(path: &Path) -> io::Result<OwnedFd> {
+/// Opens a directory that is no link.
+pub(crate) fn open_directory(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(open(path, flags, Mode::empty())?)
 }

@@ -30,7 +30,7 @@
 //!   [`default_policy`]: the one where initdata brings none. [`withdraw`]: refused disks, out of
 //!   the agent's reach.
 //! - [`insecure`]: the configurations' files, or the reasons why there are none. [`settings`]:
-//!   which there are.
+//!   which there are. [`origin`]: the disk that each came from.
 //! - [`kernel_parameter`]: words of the command line. [`journal`]: log lines. [`paths`]: where all
 //!   this is. [`notify`]: systemd's word. [`bug`]: what a panic says, and that it too ends in the
 //!   deny-all policy.
@@ -50,6 +50,7 @@ pub mod kernel_parameter;
 pub mod line;
 pub mod measured;
 pub mod notify;
+pub mod origin;
 mod outcome;
 pub mod paths;
 mod process;

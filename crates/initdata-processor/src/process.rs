@@ -172,6 +172,25 @@ fn ready(
     Ok((search, announced))
 }
 
+/// Notes where a refresh may look, before anything is known about the image: a bad one can be
+/// mended.
+fn note_origin(
+    target: &Target,
+    disk: &disk::Disk,
+    results: &Results,
+    journal: &mut Journal<'_>,
+) -> Result<(), Error> {
+    if disk.is_read_only() {
+        return results.origins.note(target, &disk.identity());
+    }
+    journal.warn(format_args!(
+        "{}: writable: what it says now is the host's, what it says later may be a container's, so \
+        {} is never refreshed; the host should attach the disk read-only",
+        disk.name, target.name
+    ));
+    Ok(())
+}
+
 /// Everything about one configuration: decode and write.
 fn configuration(
     target: &Target,
@@ -189,6 +208,7 @@ fn configuration(
         ));
         return Ok(Configuration::Absent);
     };
+    note_origin(target, disk, results, journal)?;
     let Image { document, .. } = verify::decode(&disk.name, &disk.file, target.magic)?;
     if document.is_empty() {
         insecure.clear(target)?;

@@ -9,6 +9,7 @@ use crate::direct::Direct;
 use crate::disk::{self, Disk};
 use crate::insecure::{self, Insecure};
 use crate::journal::Journal;
+use crate::origin::Origins;
 use crate::paths::Paths;
 use crate::report::Report;
 use crate::settings::{Settings, Target};
@@ -75,7 +76,7 @@ pub fn exit_code(outcome: &Result<Refreshed, Error>) -> u8 {
     match outcome {
         Ok(_) => 0,
         Err(Error::UnknownName { .. }) => 64,
-        Err(Error::NoDisk { .. }) => 69,
+        Err(Error::NoDisk(_) | Error::DiskGone(..)) => 69,
         Err(Error::Write(..) | Error::Internal(_)) => 70,
         Err(_) => 65,
     }
@@ -95,6 +96,8 @@ fn work(options: &Options, journal: &mut Journal<'_>) -> Result<Refreshed, Error
     if insecure.is_refused() {
         return Err(Error::RefreshRefused);
     }
+    let identity = Origins::make(&paths.run)?.read(target)?;
+    let identity = identity.ok_or(Error::NoDisk(target.magic))?;
     if options.sandbox {
         let files = process_sandbox::files::Grant::Files;
         let results = vec![(insecure.directory(), files)];
@@ -102,14 +105,12 @@ fn work(options: &Options, journal: &mut Journal<'_>) -> Result<Refreshed, Error
     }
     report.phase("preparation");
 
-    let scan = disk::scan(paths, &[target.magic], options.include_loop)?;
-    scan.tell(journal);
-    let disk = scan.only(target.magic)?.ok_or_else(|| Error::NoDisk {
-        magic: target.magic,
-        unreadable: scan.unreadable(),
-    })?;
-    report.phase("disks");
-    let image = read(disk, target, journal)?;
+    let disk = disk::again(paths, &identity, target.magic, options.include_loop)?;
+    if !disk.is_read_only() {
+        return Err(Error::Writable(disk.name));
+    }
+    report.phase("disk");
+    let image = read(&disk, target, journal)?;
     report.phase("reading");
     let refreshed = replace(&insecure, target, &image.document)?;
     let size = image.document.len();

@@ -9,6 +9,7 @@ use crate::Error;
 use crate::insecure::Insecure;
 use crate::journal::Journal;
 use crate::measured::{Layout, Measured};
+use crate::origin::Origins;
 use crate::outcome::{Configured, Outcome};
 use crate::paths::Paths;
 use crate::settings::{Settings, Target};
@@ -20,6 +21,7 @@ use crate::withdraw::Nodes;
 pub struct Results {
     pub measured: Measured,
     pub insecure: Insecure,
+    pub origins: Origins,
     nodes: Option<Nodes>,
     targets: Vec<Target>,
 }
@@ -43,15 +45,18 @@ impl Results {
         let measured = logged(Measured::prepare(paths, layout, &reason), journal)?;
         let insecure = locked.and_then(|insecure| {
             insecure.mark_refused()?;
+            let origins = Origins::make(&paths.run)?;
             for target in &settings.files {
                 insecure.refuse(target, &reason)?;
+                origins.forget(target)?;
             }
-            Ok(insecure)
+            Ok((insecure, origins))
         });
         match logged(insecure, journal) {
-            Ok(insecure) => Ok(Self {
+            Ok((insecure, origins)) => Ok(Self {
                 measured,
                 insecure,
+                origins,
                 nodes: Nodes::open(paths),
                 targets: settings.files.clone(),
             }),
@@ -67,6 +72,7 @@ impl Results {
     pub fn grants(&self) -> Vec<(BorrowedFd<'_>, Grant)> {
         let mut grants = self.measured.grants();
         grants.push((self.insecure.directory(), Grant::Files));
+        grants.push((self.origins.directory(), Grant::Files));
         let nodes = self.nodes.iter();
         grants.extend(nodes.map(|nodes| (nodes.directory(), Grant::Remove)));
         grants

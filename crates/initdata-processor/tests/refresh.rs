@@ -89,19 +89,78 @@ fn what_cannot_be_used_leaves_the_file_as_it_is() {
     assert_eq!((code, word.as_str()), (Some(65), ""), "{log}");
     assert!(log.contains("inflate the gzip stream"), "{log}");
 
-    fs::write(machine.node("vdb"), &good).unwrap();
-    let machine = machine.disk("vdc", &good);
+    let machine = machine.plug("vdb", &[0; 512]);
     let (code, _, log) = refresh(&machine);
-    assert_eq!(code, Some(65));
-    assert!(log.contains("vdb, vdc carry the same magic"), "{log}");
+    assert_eq!(code, Some(69));
+    assert!(log.contains("vdb, which the boot found, cannot be used any more: offset 0"));
 
-    for name in ["vdb", "vdc"] {
-        machine.unplug(name);
-    }
+    // Plugged in where the other one was, with the number that it had.
+    let machine = machine.plug("vdb", &good).attribute("vdb", "diskseq", "9");
     let (code, _, log) = refresh(&machine);
-    assert_eq!(code, Some(69), "{log}");
+    assert_eq!(code, Some(69));
+    assert!(log.contains("another disk is in its place"), "{log}");
     let files = machine.insecure().unwrap();
     assert_eq!(files["imagepuller.toml"], CONFIGURATION);
+}
+
+/// A refresh once believed every disk with the magic, also a volume that a container had written,
+/// and one such volume beside the configuration disk ended all refreshes.
+#[test]
+fn only_what_the_boot_found_and_nobody_in_the_guest_can_write_is_read_again() {
+    let other = configuration("[extra-env]\n");
+    for (story, at_boot, then, expected) in [
+        (
+            "a second disk is ignored",
+            Some("1"),
+            "1",
+            (Some(0), "unchanged", ""),
+        ),
+        (
+            "no disk at boot",
+            None,
+            "1",
+            (Some(69), "", "at boot there was no read-only disk"),
+        ),
+        (
+            "writable at boot",
+            Some("0"),
+            "1",
+            (Some(69), "", "at boot there was no read-only disk"),
+        ),
+        (
+            "writable later",
+            Some("1"),
+            "0",
+            (Some(65), "", "vdb is writable now"),
+        ),
+    ] {
+        let mut machine = Machine::new().cmdline(UNVERIFIED);
+        if let Some(read_only) = at_boot {
+            machine = machine
+                .disk("vdb", &configuration(CONFIGURATION))
+                .attribute("vdb", "ro", read_only);
+        }
+        let booted = program(&machine, &["--strict-exit"]);
+        assert!(booted.status.success(), "{story}");
+        let before = machine.insecure().unwrap();
+        assert_eq!(before.contains_key("imagepuller.toml"), at_boot.is_some());
+        let log = String::from_utf8(booted.stderr).unwrap();
+        let is_warned = log.contains("vdb: writable: what it says now is the host's");
+        assert_eq!(is_warned, at_boot == Some("0"), "{story}: {log}");
+
+        let machine = machine.disk("vdc", &other);
+        if at_boot.is_some() {
+            fs::write(machine.options.paths.block.join("vdb/ro"), then).unwrap();
+        }
+        let (code, word, log) = refresh(&machine);
+        assert_eq!(
+            (code, word.as_str()),
+            (expected.0, expected.1),
+            "{story}: {log}"
+        );
+        assert!(log.contains(expected.2), "{story}: {log}");
+        assert_eq!(machine.insecure().unwrap(), before, "{story}");
+    }
 }
 
 #[test]

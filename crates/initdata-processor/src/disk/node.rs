@@ -140,6 +140,7 @@ impl Node {
         }
         Ok(Disk {
             node: directories.paths.dev.join(node(&self.name)),
+            attributes: directories.paths.block.join(&self.name),
             name: self.name,
             magic,
             file: self.file,
@@ -192,6 +193,6 @@ fn node(name: &str) -> String {
 }
 
 /// Whether a sysfs attribute is `1`; a missing attribute is not.
-fn flag(path: &Path) -> bool {
+pub(super) fn flag(path: &Path) -> bool {
     fs::read_to_string(path).is_ok_and(|text| text.trim_end() == "1")
 }

@@ -88,12 +88,13 @@ impl Machine {
         self
     }
 
-    /// Lists a block device that is below `place` in the tree of devices.
+    /// Lists a block device that is below `place` in the tree of devices. It is read-only, as our
+    /// host attaches it.
     pub fn device(self, place: &str, name: &str) -> Self {
         let target = format!("devices/{place}/block/{name}");
         fs::create_dir_all(self.path().join("sys").join(&target)).unwrap();
         symlink(format!("../{target}"), self.options.paths.block.join(name)).unwrap();
-        self
+        self.attribute(name, "ro", "1\n")
     }
 
     pub fn attribute(self, name: &str, attribute: &str, value: &str) -> Self {
