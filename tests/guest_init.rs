@@ -63,6 +63,7 @@ fn the_agent_finds_policy_and_puller() -> Result<()> {
     let rule = "AllowRequestsFailingPolicy := true";
     assert!(report.values("policy").any(|line| line.contains(rule)));
     assert_eq!(report.value("socket"), Some("socket 600 0:0"));
+    assert_eq!(report.value("watcher"), Some("600 0:0"), "nobody watches");
     assert_eq!(report.value("pull"), Some("exit 0"), "{}", report.console);
     assert_eq!(report.value("mount"), Some("1"));
     assert_eq!(demo::files(&report)?, site.layout.files);

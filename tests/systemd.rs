@@ -187,8 +187,9 @@ fn assert_less_is_too_little(report: &Report) {
     assert_eq!(visible, ["1", "1", "0"]);
     // The agent went on while its puller was restarted, and so did the first mount.
     assert_eq!(report.value("first"), Some("1"));
-    // The same disk read again, in the same sandbox.
-    assert_eq!(report.value("refresh"), Some("exit 0 active"));
+    // The disk is watched, in the same sandbox.
+    assert_eq!(report.value("watcher"), Some("600 0:0"));
+    assert_eq!(report.value("refresh"), Some("active"));
 }
 
 /// Loads the disks' driver a while after everything else is there.
@@ -250,7 +251,9 @@ fn a_report_by_configfs_and_an_owner_fit_in_the_sandbox() -> Result<()> {
     overlay.without_policy()?;
     // And the configuration can be given to somebody, where the sandbox is opened for that.
     let owner = workspace().join("deploy/guest/optional/owner.conf");
-    overlay.drop_in("initdata-processor.service", &fs::read_to_string(owner)?)?;
+    let owner = fs::read_to_string(owner)?;
+    overlay.drop_in("initdata-processor.service", &owner)?;
+    overlay.drop_in("initdata-processor-refresh@.service", &owner)?;
     let settings = b"owner = \"7:8\"\n";
     overlay.file("etc/initdata-processor.toml", 0o644, settings)?;
     let report = overlay.boot(Scenario {
@@ -264,6 +267,7 @@ fn a_report_by_configfs_and_an_owner_fit_in_the_sandbox() -> Result<()> {
     assert_tells(status, &["initdata verified"]);
     let given = "600 7:8 /run/insecure-cfg/imagepuller.toml";
     assert!(report.values("config").any(|line| line == given));
+    assert_eq!(report.value("watcher"), Some("600 7:8"), "who may ask");
     assert!(report.value("agent").is_some(), "{}", report.console);
     Ok(())
 }

@@ -31,8 +31,9 @@ Exit codes:
   69  the boot found no read-only disk with the magic, or that one is gone: the file stays as it is
   70  the file could not be written, or an internal error
 
-Example, as a systemd timer would run it every minute:
-  initdata-processor refresh imagepuller";
+Examples:
+  initdata-processor refresh imagepuller
+  initdata-processor refresh imagepuller --watch --log kmsg &";
 
 /// Verify initdata against the TEE, then copy the configuration disks into place.
 ///
@@ -109,6 +110,12 @@ pub enum Command {
     Refresh {
         /// The file's name without its extension, such as imagepuller
         name: String,
+
+        /// Go on for as long as the guest lives: read the disk's first sector every three seconds,
+        /// and all of it when that says something else, when somebody connects to
+        /// /run/initdata-processor/NAME.socket, and every five minutes
+        #[arg(long)]
+        watch: bool,
 
         /// What every command takes.
         #[command(flatten)]

@@ -143,6 +143,9 @@ pub enum Error {
     /// What the boot found for a file is noted here, and cannot be read.
     #[error("refresh: read {0}")]
     Origin(PathBuf, #[source] io::Error),
+    /// The kernel does not let a watcher wait.
+    #[error("wait for what becomes of the disk")]
+    Watch(#[source] io::Error),
     /// A bug: the FILE:LINE of a panic, whose message may quote content.
     #[error("finish: internal error at {0}: please report it")]
     Internal(String),

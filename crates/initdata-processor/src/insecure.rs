@@ -96,6 +96,12 @@ impl Insecure {
             .map_err(|errno| self.failed("", errno.into()))
     }
 
+    /// Lets others in again.
+    pub fn unlock(&self) {
+        // Nothing but a descriptor that is none can make this fail.
+        let _ = flock(&self.fd, FlockOperation::Unlock);
+    }
+
     /// Notes that initdata is refused, or not yet accepted.
     ///
     /// # Errors

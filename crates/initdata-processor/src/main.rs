@@ -52,7 +52,15 @@ fn main() -> ExitCode {
             notifier.tell(&outcome.summary(), code != 70);
             code
         }
-        Some(Command::Refresh { name, common }) => {
+        Some(Command::Refresh {
+            name,
+            watch: true,
+            common,
+        }) => match refresh::watch(&common.refresh(name), &mut journal) {
+            Ok(()) => 0,
+            Err(error) => refresh::exit_code(&Err(error)),
+        },
+        Some(Command::Refresh { name, common, .. }) => {
             let outcome = refresh::refresh(&common.refresh(name), &mut journal);
             if let Ok(refreshed) = outcome {
                 let _ = writeln!(io::stdout(), "{}", refreshed.word());

@@ -127,7 +127,7 @@ fn initdata(
     let policy = DefaultPolicy::load(paths, settings);
     report.phase("platform");
     if options.sandbox {
-        sandbox::enter(paths, settings, results.grants(), journal)?;
+        sandbox::enter(paths, settings, results.grants(), &[], journal)?;
     }
     report.phase("sandbox");
 

@@ -4,6 +4,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use config_image::{DecodeError, HeaderError, Image};
+use process_sandbox::files::Grant;
 
 use crate::direct::Direct;
 use crate::disk::{self, Disk};
@@ -14,6 +15,11 @@ use crate::paths::Paths;
 use crate::report::Report;
 use crate::settings::{Settings, Target};
 use crate::{Error, bug, sandbox, verify};
+
+mod watch;
+
+/// The system calls that waiting for others takes.
+const WATCH_CALLS: &[libc::c_long] = &[libc::SYS_accept4, libc::SYS_flock];
 
 /// How long a disk is read again that makes no sense: the host may be rewriting it just now.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -77,52 +83,137 @@ pub fn exit_code(outcome: &Result<Refreshed, Error>) -> u8 {
         Ok(_) => 0,
         Err(Error::UnknownName { .. }) => 64,
         Err(Error::NoDisk(_) | Error::DiskGone(..)) => 69,
-        Err(Error::Write(..) | Error::Internal(_)) => 70,
+        Err(Error::Write(..) | Error::Watch(_) | Error::Internal(_)) => 70,
         Err(_) => 65,
     }
 }
 
 fn work(options: &Options, journal: &mut Journal<'_>) -> Result<Refreshed, Error> {
-    let paths = &options.paths;
-    let mut report = Report::start(paths);
-    let settings = Settings::load(&paths.settings)
-        .map_err(|source| Error::Settings(paths.settings.clone(), source))?;
-    let target = settings
-        .target(&options.name)
-        .ok_or_else(|| Error::unknown_name(&options.name, &settings.names()))?;
-    let insecure = Insecure::open(&paths.run, settings.owner)?;
-    // A run at the same time could refuse what is placed here a moment later.
-    insecure.lock()?;
-    if insecure.is_refused() {
-        return Err(Error::RefreshRefused);
-    }
-    let identity = Origins::make(&paths.run)?.read(target)?;
-    let identity = identity.ok_or(Error::NoDisk(target.magic))?;
+    let mut report = Report::start(&options.paths);
+    let (refresher, settings) = Refresher::open(options)?;
+    refresher.lock_accepted()?;
+    refresher.origin()?;
     if options.sandbox {
-        let files = process_sandbox::files::Grant::Files;
-        let results = vec![(insecure.directory(), files)];
-        sandbox::enter(paths, &settings, results, journal)?;
+        refresher.enter_sandbox(&settings, journal)?;
     }
     report.phase("preparation");
-
-    let disk = disk::again(paths, &identity, target.magic, options.include_loop)?;
-    if !disk.is_read_only() {
-        return Err(Error::Writable(disk.name));
-    }
+    let refreshed = refresher.locked(journal)?;
     report.phase("disk");
-    let image = read(&disk, target, journal)?;
-    report.phase("reading");
-    let refreshed = replace(&insecure, target, &image.document)?;
-    let size = image.document.len();
-    journal.info(format_args!(
-        "{}: {}/{} {}, {size} bytes",
-        disk.name,
-        insecure::DIRECTORY,
-        target.file.as_str(),
-        refreshed.word()
-    ));
     report.finish(journal);
     Ok(refreshed)
+}
+
+/// Refreshes whenever the disk says something else, somebody asks, or five minutes are over; ends
+/// with an error only.
+///
+/// # Errors
+///
+/// Where there is nothing to watch: [`Error::NoDisk`], [`Error::RefreshRefused`]; and those of
+/// preparing.
+pub fn watch(options: &Options, journal: &mut Journal<'_>) -> Result<(), Error> {
+    let work = |journal: &mut Journal<'_>| {
+        let (refresher, settings) = Refresher::open(options)?;
+        refresher.lock_accepted()?;
+        refresher.origin()?;
+        refresher.insecure.unlock();
+        let listener = watch::listen(&options.paths.run, &options.name, settings.owner)?;
+        if options.sandbox {
+            refresher.enter_sandbox(&settings, journal)?;
+        }
+        watch::watch(&refresher, &listener, journal)
+    };
+    bug::contain(|| work(journal))
+        .unwrap_or_else(|place| Err(Error::Internal(place)))
+        .inspect_err(|error| journal.error(error.line()))
+}
+
+/// A file, and where it comes from.
+struct Refresher {
+    paths: Paths,
+    target: Target,
+    insecure: Insecure,
+    origins: Origins,
+    include_loop: bool,
+}
+
+impl Refresher {
+    fn open(options: &Options) -> Result<(Self, Settings), Error> {
+        let paths = options.paths.clone();
+        let settings = Settings::load(&paths.settings)
+            .map_err(|source| Error::Settings(paths.settings.clone(), source))?;
+        let target = settings
+            .target(&options.name)
+            .ok_or_else(|| Error::unknown_name(&options.name, &settings.names()))?
+            .clone();
+        let refresher = Self {
+            target,
+            insecure: Insecure::open(&paths.run, settings.owner)?,
+            origins: Origins::make(&paths.run)?,
+            include_loop: options.include_loop,
+            paths,
+        };
+        Ok((refresher, settings))
+    }
+
+    /// Keeps runs out, one of which could refuse what is placed here a moment later.
+    fn lock_accepted(&self) -> Result<(), Error> {
+        self.insecure.lock()?;
+        if self.insecure.is_refused() {
+            return Err(Error::RefreshRefused);
+        }
+        Ok(())
+    }
+
+    fn enter_sandbox(&self, settings: &Settings, journal: &mut Journal<'_>) -> Result<(), Error> {
+        let results = vec![
+            (self.insecure.directory(), Grant::Files),
+            (self.origins.directory(), Grant::Read),
+        ];
+        sandbox::enter(&self.paths, settings, results, WATCH_CALLS, journal)
+    }
+
+    /// Which disk the file comes from.
+    fn origin(&self) -> Result<String, Error> {
+        let note = self.origins.read(&self.target)?;
+        note.ok_or(Error::NoDisk(self.target.magic))
+    }
+
+    /// That disk.
+    fn disk(&self) -> Result<Disk, Error> {
+        let (magic, include_loop) = (self.target.magic, self.include_loop);
+        let disk = disk::again(&self.paths, &self.origin()?, magic, include_loop)?;
+        if disk.is_read_only() {
+            Ok(disk)
+        } else {
+            Err(Error::Writable(disk.name))
+        }
+    }
+
+    /// One refresh, with runs kept out.
+    fn once(&self, journal: &mut Journal<'_>) -> Result<Refreshed, Error> {
+        let result = self.lock_accepted().and_then(|()| self.locked(journal));
+        self.insecure.unlock();
+        result
+    }
+
+    fn locked(&self, journal: &mut Journal<'_>) -> Result<Refreshed, Error> {
+        let (disk, target) = (self.disk()?, &self.target);
+        let image = read(&disk, target, journal)?;
+        let refreshed = replace(&self.insecure, target, &image.document)?;
+        let text = format!(
+            "{}: {}/{} {}, {} bytes",
+            disk.name,
+            insecure::DIRECTORY,
+            target.file.as_str(),
+            refreshed.word(),
+            image.document.len()
+        );
+        match refreshed {
+            Refreshed::Unchanged => journal.detail(text),
+            _ => journal.info(text),
+        }
+        Ok(refreshed)
+    }
 }
 
 fn replace(insecure: &Insecure, target: &Target, document: &[u8]) -> Result<Refreshed, Error> {

@@ -59,7 +59,7 @@ fn allowed(owner: Option<Owner>) -> Result<Calls, process_sandbox::Error> {
     })
 }
 
-/// Gives up everything but `results` and reading disks, for good.
+/// Gives up everything but `results`, reading disks and `further` system calls, for good.
 ///
 /// # Errors
 ///
@@ -69,6 +69,7 @@ pub fn enter(
     paths: &Paths,
     settings: &Settings,
     results: Vec<(BorrowedFd<'_>, Grant)>,
+    further: &[libc::c_long],
     journal: &mut Journal<'_>,
 ) -> Result<(), Error> {
     // One that is missing has no disks either.
@@ -81,7 +82,7 @@ pub fn enter(
 
     capabilities::keep_only(capabilities_for(settings.owner))?;
     let enforced = files::confine(&grants)?;
-    allowed(settings.owner)?.enforce()?;
+    allowed(settings.owner)?.and(further).enforce()?;
     if enforced == Enforced::Absent {
         journal.warn(
             "sandbox: the kernel has no Landlock, so files are protected by seccomp and \

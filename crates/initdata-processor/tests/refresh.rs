@@ -4,7 +4,10 @@
 mod machine;
 
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::net::UnixStream;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -248,6 +251,61 @@ fn an_unknown_name_is_a_usage_error_that_names_the_known_ones() {
     assert_eq!(output.status.code(), Some(64));
     let log = String::from_utf8(output.stderr).unwrap();
     assert!(log.contains("the known ones are imagepuller"), "{log}");
+}
+
+/// A guest once learnt of new credentials only when a timer fired, minutes later.
+#[test]
+fn a_watcher_notices_a_new_document_by_itself_and_when_it_is_asked() {
+    let machine = running();
+    let mut watcher = Command::new(env!("CARGO_BIN_EXE_initdata-processor"))
+        .args(["refresh", "imagepuller", "--watch", "--root"])
+        .arg(machine.path())
+        .spawn()
+        .unwrap();
+    let socket = machine
+        .path()
+        .join("run/initdata-processor/imagepuller.socket");
+    let ask = || {
+        let mut word = String::new();
+        let mut stream = UnixStream::connect(&socket)?;
+        stream.read_to_string(&mut word).map(|_| word)
+    };
+    let file = || fs::read_to_string(machine.path().join("run/insecure-cfg/imagepuller.toml"));
+    eventually(|| ask().is_ok());
+    assert_eq!(socket.metadata().unwrap().mode() & 0o777, 0o600);
+    assert_eq!(ask().unwrap(), "unchanged");
+
+    let long = |end: &str| format!("# {}{end}\n", "x".repeat(2000));
+    for end in ["a", "b"] {
+        fs::write(machine.node("vdb"), configuration(&long(end))).unwrap();
+        assert_eq!(ask().unwrap(), "replaced");
+        assert_eq!(file().unwrap(), long(end));
+    }
+    // Nobody asks, and only the last sector holds another letter.
+    fs::write(machine.node("vdb"), configuration(&long("c"))).unwrap();
+    eventually(|| file().unwrap() == long("c"));
+
+    fs::write(machine.node("vdb"), [0; 512]).unwrap();
+    assert_eq!(ask().unwrap(), "failed");
+    assert_eq!(file().unwrap(), long("c"));
+    fs::write(machine.node("vdb"), configuration("")).unwrap();
+    eventually(|| file().is_err());
+    watcher.kill().unwrap();
+    watcher.wait().unwrap();
+
+    machine.unplug("vdb");
+    assert!(program(&machine, &["--strict-exit"]).status.success());
+    let output = program(&machine, &["refresh", "imagepuller", "--watch"]);
+    assert_eq!(output.status.code(), Some(69), "there is nothing to watch");
+}
+
+#[track_caller]
+fn eventually(is_so: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(120));
+        thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// The host writes while the guest reads: every outcome is one of the two documents, whole.

@@ -22,7 +22,8 @@ use crate::{SandboxError, exit};
 /// change. The disk keeps its size, so a document that needs more is refused; attach --capacity and
 /// the settings reserve room. A document that is not valid changes nothing.
 ///
-/// The guest is not told. It reads the disk again when it is asked to (initdata-processor refresh).
+/// The guest is not told. It notices within seconds where it watches the disk (initdata-processor
+/// refresh --watch).
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,
