@@ -165,6 +165,20 @@ impl Error {
         }
     }
 
+    /// Whether another document of the host could help.
+    pub fn is_about_documents(&self) -> bool {
+        use registry_client::Error as Registry;
+        match self {
+            Self::Sources(errors) => errors.iter().any(|(_, error)| error.is_about_documents()),
+            Self::Registry(
+                Registry::ConfigurationRefused { .. }
+                | Registry::ConfigurationInvalid { .. }
+                | Registry::Route(pull_route::Error::NodeError(_)),
+            ) => true,
+            _ => self.kind() == Kind::Denied,
+        }
+    }
+
     /// What several sources had to say; what the only one said is the error itself.
     pub(crate) fn of_sources(mut errors: Vec<(String, Arc<Self>)>) -> Self {
         match errors.pop() {

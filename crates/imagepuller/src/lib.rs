@@ -12,6 +12,7 @@
 //! From the outside inwards:
 //! - [`cli`]: the commands. [`service`], [`socket`], [`request`]: the ttrpc service, its sockets,
 //!   its client. [`forward`]: calls for the confidential data hub. `notify`: the service manager.
+//!   `refresher`: what came to the node a moment ago.
 //! - [`pull`]: one pull. `received`: bytes on their way to the disk. [`mod@bundle`]: where the
 //!   image goes. [`progress`]: how the pull goes.
 //! - [`collection`]: removal of what nothing uses. `blocking`: file system work.
@@ -27,6 +28,7 @@ mod notify;
 pub mod progress;
 pub mod pull;
 mod received;
+mod refresher;
 pub mod request;
 pub mod service;
 pub mod socket;

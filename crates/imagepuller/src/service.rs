@@ -26,6 +26,7 @@ use crate::forward::Others;
 use crate::forward::front::Front;
 use crate::notify;
 use crate::pull::{Options, Puller};
+use crate::refresher::Refresher;
 use crate::socket::Listening;
 
 /// The most of an image's name that is repeated in a message.
@@ -53,6 +54,8 @@ pub struct Settings {
     pub resources: Resources,
     /// Socket of the program that has the other services of a confidential data hub.
     pub upstream: Option<PathBuf>,
+    /// Socket of the program that reads the configuration disk again when it is asked to.
+    pub refresher: Option<PathBuf>,
 }
 
 /// Answers `PullImage` and `Collect`.
@@ -137,8 +140,21 @@ impl Service {
 
     async fn pull(&self, request: &ImagePullRequest) -> Result<String, Error> {
         let puller = &self.open().await?.puller;
-        let pulled = puller.pull(&request.image_url, &request.bundle_path);
-        Ok(pulled.await?.to_string())
+        let pull = || puller.pull(&request.image_url, &request.bundle_path);
+        let Some(socket) = &self.settings.refresher else {
+            return Ok(pull().await?.to_string());
+        };
+        let refresher = Refresher::new(socket, &self.settings.documents).await?;
+        let mut pulled = pull().await;
+        if let Err(error) = &pulled
+            && error.is_about_documents()
+            && refresher.has_another_document().await?
+        {
+            let error = chain(error);
+            tracing::info!(error, "once more, with what the node has by now");
+            pulled = pull().await;
+        }
+        Ok(pulled?.to_string())
     }
 }
 

@@ -39,6 +39,13 @@ impl Documents {
         }
     }
 
+    /// The host's files: its document, and the refusal that may stand in its place.
+    #[must_use]
+    pub fn of_host(&self) -> [PathBuf; 2] {
+        let refusal = self.configuration.with_extension(REFUSAL_EXTENSION);
+        [self.configuration.clone(), refusal]
+    }
+
     /// Reads the documents; no file means the defaults. Blocks.
     ///
     /// # Errors

@@ -55,6 +55,11 @@ pub struct Serve {
     /// Socket of a confidential data hub that was moved out of the way, as unix:PATH
     #[arg(long, value_name = "ADDRESS")]
     upstream: Option<Address>,
+    /// Socket of initdata-processor refresh --watch, as unix:PATH; it is asked to read the
+    /// configuration disk when a pull is refused for its credentials, and if there is another
+    /// document then, the pull is tried once more
+    #[arg(long, value_name = "ADDRESS")]
+    refresher: Option<Address>,
 }
 
 /// Serves until told to stop.
@@ -109,6 +114,7 @@ async fn serve(arguments: Serve, mut sockets: Vec<Listening>) -> anyhow::Result<
         },
         resources: super::resources(&resources),
         upstream: arguments.upstream.map(|address| address.path().to_owned()),
+        refresher: arguments.refresher.map(|address| address.path().to_owned()),
     };
     let stop = async {
         tokio::select! {

@@ -223,6 +223,11 @@ impl Puller {
         self.directory.join("imagepuller.toml")
     }
 
+    /// Where it asks for the configuration disk to be read again.
+    pub fn refresher(&self) -> PathBuf {
+        self.directory.join("refresher")
+    }
+
     pub fn socket(&self) -> PathBuf {
         self.directory.join("run/socket")
     }
@@ -320,6 +325,8 @@ fn serve(directory: &Path) -> Child {
             &path("store/images"),
             "--config",
             &path("imagepuller.toml"),
+            "--refresher",
+            &format!("unix:{}", path("refresher")),
         ])
         // What the environment says about proxies must have no effect.
         .env("HTTPS_PROXY", "http://127.0.0.1:1")
