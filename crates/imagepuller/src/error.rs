@@ -99,6 +99,17 @@ pub enum Error {
     /// The mirror failed, and so did the registry behind it.
     #[error("every source failed: {}", each(.0))]
     Sources(Vec<(String, Arc<Error>)>),
+    /// The image store's file system does not come.
+    #[error(
+        "nothing is mounted at {path} after {seconds} s, and --store-mount wants a file system there",
+        path = .path.display()
+    )]
+    StoreMount {
+        /// The mount point.
+        path: PathBuf,
+        /// How long it was waited for.
+        seconds: u64,
+    },
     /// A socket cannot be served or asked.
     #[error("socket {path} {rule}", path = .path.display())]
     Socket {
@@ -161,7 +172,9 @@ impl Error {
             Self::Sources(errors) => errors
                 .last()
                 .map_or(Kind::Internal, |(_, error)| error.kind()),
-            Self::Store(_) | Self::Socket { .. } | Self::Internal(_) => Kind::Internal,
+            Self::Store(_) | Self::StoreMount { .. } | Self::Socket { .. } | Self::Internal(_) => {
+                Kind::Internal
+            }
         }
     }
 

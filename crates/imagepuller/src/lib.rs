@@ -15,7 +15,8 @@
 //!   `refresher`: what came to the node a moment ago.
 //! - [`pull`]: one pull. `received`: bytes on their way to the disk. [`mod@bundle`]: where the
 //!   image goes. [`progress`]: how the pull goes.
-//! - [`collection`]: removal of what nothing uses. `blocking`: file system work.
+//! - `store_mount`: waits for the store's file system. [`collection`]: removal of what nothing uses.
+//!   `blocking`: file system work.
 //! - [`error`]: everything that can go wrong, in the user's words.
 
 mod blocking;
@@ -32,3 +33,4 @@ mod refresher;
 pub mod request;
 pub mod service;
 pub mod socket;
+mod store_mount;

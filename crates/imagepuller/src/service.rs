@@ -15,7 +15,7 @@ use layer_store::store::Store;
 use puller_config::Resources;
 use registry_client::Documents;
 use tokio::runtime::Handle;
-use tokio::sync::{OnceCell, OwnedRwLockReadGuard, RwLock};
+use tokio::sync::{Mutex, OwnedRwLockReadGuard, RwLock};
 use ttrpc::Code;
 use ttrpc::r#async::{Server, TtrpcContext};
 
@@ -28,6 +28,7 @@ use crate::notify;
 use crate::pull::{Options, Puller};
 use crate::refresher::Refresher;
 use crate::socket::Listening;
+use crate::store_mount;
 
 /// The most of an image's name that is repeated in a message.
 const MAX_SHOWN_CHARS: usize = 512;
@@ -48,6 +49,8 @@ const TRIM_DELAY: Duration = Duration::from_millis(500);
 pub struct Settings {
     /// Directory for layers.
     pub store: PathBuf,
+    /// Where a file system has to be mounted before the store is used.
+    pub store_mount: Option<PathBuf>,
     /// The documents.
     pub documents: Documents,
     /// Sources of secrets that only the guest may see, unless the measured document names some.
@@ -63,8 +66,9 @@ pub struct Settings {
 pub struct Service {
     settings: Settings,
     /// Opened while callers can connect already. One that cannot be opened is tried again for each
-    /// call, and the caller learns why.
-    open: OnceCell<Open>,
+    /// call, and the caller learns why. More than one, once something was mounted over the first:
+    /// that keeps what its containers use.
+    stores: Mutex<Vec<Arc<Open>>>,
     /// Held for reading by each call, so that an end can wait for all of them.
     busy: Arc<RwLock<()>>,
 }
@@ -103,7 +107,7 @@ impl Service {
     pub fn new(settings: Settings) -> Self {
         Self {
             settings,
-            open: OnceCell::new(),
+            stores: Mutex::default(),
             busy: Arc::default(),
         }
     }
@@ -117,30 +121,48 @@ impl Service {
         Running(Some(self.busy.clone().read_owned().await))
     }
 
-    async fn open(&self) -> Result<&Open, Error> {
-        let open = || async {
-            let path = self.settings.store.clone();
-            let opened = blocking(move || {
-                let store = Arc::new(Store::open(&path)?);
-                Ok((store.clone(), Caretaker::start(store)?))
-            });
-            let (store, caretaker) = opened.await?;
-            let options = Options {
-                resources: self.settings.resources.clone(),
-                ..Options::default()
-            };
-            Ok(Open {
-                puller: Puller::new(store.clone(), self.settings.documents.clone(), options),
-                store,
-                _caretaker: caretaker,
-            })
+    /// The store that the settings' path leads to now.
+    async fn open(&self) -> Result<Arc<Open>, Error> {
+        if let Some(path) = &self.settings.store_mount {
+            store_mount::wait(path).await?;
+        }
+        let mut stores = self.stores.lock().await;
+        let known = stores.clone();
+        let here = |open: &Arc<Open>| open.store.is_at_its_path();
+        let found = blocking(move || Ok(known.into_iter().find(here))).await?;
+        if let Some(open) = found {
+            return Ok(open);
+        }
+        let open = Arc::new(self.open_new().await?);
+        if !stores.is_empty() {
+            let path = self.settings.store.display();
+            tracing::info!(%path, "something was mounted over the image store; using it from now on");
+        }
+        stores.push(open.clone());
+        Ok(open)
+    }
+
+    async fn open_new(&self) -> Result<Open, Error> {
+        let path = self.settings.store.clone();
+        let opened = blocking(move || {
+            let store = Arc::new(Store::open(&path)?);
+            Ok((store.clone(), Caretaker::start(store)?))
+        });
+        let (store, caretaker) = opened.await?;
+        let options = Options {
+            resources: self.settings.resources.clone(),
+            ..Options::default()
         };
-        self.open.get_or_try_init(open).await
+        Ok(Open {
+            puller: Puller::new(store.clone(), self.settings.documents.clone(), options),
+            store,
+            _caretaker: caretaker,
+        })
     }
 
     async fn pull(&self, request: &ImagePullRequest) -> Result<String, Error> {
-        let puller = &self.open().await?.puller;
-        let pull = || puller.pull(&request.image_url, &request.bundle_path);
+        let open = self.open().await?;
+        let pull = || open.puller.pull(&request.image_url, &request.bundle_path);
         let Some(socket) = &self.settings.refresher else {
             return Ok(pull().await?.to_string());
         };

@@ -90,15 +90,19 @@ impl Store {
         if self.room()?.holds(least) {
             return Ok(());
         }
-        Err(Error::full(self.path(), Some(least)))
+        Err(Error::full(self.root(), Some(least)))
     }
 
-    /// Removes containers whose mount is gone and what else is waste, but no layer. Blocks.
+    /// Removes containers whose mount is gone and what else is waste, but no layer that another pull
+    /// could find. Blocks.
     ///
     /// Gives whether it is to be called again after a while, because a container is mounted only
     /// where its end is not announced.
     pub fn tidy(&self) -> bool {
         let swept = self.sweep();
+        if !self.is_at_its_path() {
+            self.give_up_unused();
+        }
         self.empty_waste();
         match swept {
             Ok(swept) => swept.elsewhere > 0,
@@ -137,16 +141,28 @@ impl Store {
     }
 
     fn end(&self, name: &str) -> Result<(), Error> {
-        let path = self.path().join("containers").join(name);
+        let path = self.root().join("containers").join(name);
         // With the lock held, for somebody else may have found the same.
         let mut users = self.users.lock();
         if !is_missing(&path) {
-            throw_away(self.path(), &path)?;
+            throw_away(self.root(), &path)?;
         }
         for layer in users.end(name) {
             layer.touch();
         }
         Ok(())
+    }
+
+    /// Throws all layers away that nobody uses.
+    fn give_up_unused(&self) {
+        let given_up = self.by_last_use().and_then(|layers| {
+            layers
+                .iter()
+                .try_for_each(|(name, _)| self.give_up(name).map(drop))
+        });
+        if let Err(error) = given_up {
+            tracing::warn!(%error, "cannot remove the layers of a store that is mounted over");
+        }
     }
 
     /// Throws a layer away unless somebody uses it; says whether it did.
@@ -155,11 +171,11 @@ impl Store {
         if users.uses(name) {
             return Ok(false);
         }
-        let path = self.path().join("layers").join(name);
+        let path = self.root().join("layers").join(name);
         if is_missing(&path) {
             return Ok(false);
         }
-        throw_away(self.path(), &path)?;
+        throw_away(self.root(), &path)?;
         users.forget(name);
         Ok(true)
     }
@@ -167,7 +183,7 @@ impl Store {
     /// Names of all layers, the longest unused first.
     fn by_last_use(&self) -> Result<Vec<(String, SystemTime)>, Error> {
         let mut layers = Vec::new();
-        for path in entries(&self.path().join("layers"))? {
+        for path in entries(&self.root().join("layers"))? {
             // One that is gone again has been removed by somebody else.
             let used = fs::metadata(&path).and_then(|metadata| metadata.modified());
             if let Ok(used) = used {
@@ -180,7 +196,7 @@ impl Store {
 
     fn empty_waste(&self) {
         let _alone = self.cleaning.lock().unwrap_or_else(PoisonError::into_inner);
-        match entries(&self.path().join("waste")) {
+        match entries(&self.root().join("waste")) {
             Ok(paths) => paths.iter().for_each(|path| {
                 discard(path);
             }),

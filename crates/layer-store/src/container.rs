@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::directory::{make_private, make_public};
+use crate::directory::{Root, make_private, make_public};
 use crate::error::Error;
 use crate::layer::Layer;
 use crate::users::Users;
@@ -24,7 +24,7 @@ pub(crate) const SOURCE_PREFIX: &str = "imagepuller-";
 #[derive(Debug)]
 pub struct Container {
     name: String,
-    store: PathBuf,
+    root: Root,
     path: PathBuf,
     layers: Vec<Layer>,
     users: Arc<Users>,
@@ -34,15 +34,15 @@ pub struct Container {
 impl Container {
     /// Makes the directories for layers, lowest first. Blocks.
     pub(crate) fn create(
-        store: &Path,
+        root: &Root,
         name: String,
         layers: Vec<Layer>,
         users: Arc<Users>,
     ) -> Result<Self, Error> {
         users.lock().note(&name, Some(layers.clone()), true);
         let container = Self {
-            path: store.join("containers").join(&name),
-            store: store.to_owned(),
+            path: root.path().join("containers").join(&name),
+            root: root.clone(),
             name,
             layers,
             users,
@@ -54,7 +54,7 @@ impl Container {
             make_public(&container.upper())?;
             make_public(&container.work())
         };
-        fill().map_err(|error| error.or_full(store))?;
+        fill().map_err(|error| error.or_full(root.path()))?;
         Ok(container)
     }
 
@@ -90,7 +90,7 @@ impl Container {
     }
 
     pub(crate) fn store(&self) -> &Path {
-        &self.store
+        self.root.path()
     }
 
     /// Leaves the directories, and the layers below, to the mount that now uses them.

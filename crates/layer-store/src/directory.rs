@@ -2,13 +2,63 @@
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{Mode, OFlags, fstat, open, stat};
 
 use crate::error::Error;
 
 /// The mode of the directory that is the root of a layer without an entry for it.
 const ROOT_MODE: u32 = 0o755;
+
+/// A store's directory itself: it stays the same when something is mounted over its path.
+#[derive(Clone, Debug)]
+pub(crate) struct Root {
+    directory: Arc<OwnedFd>,
+    path: PathBuf,
+}
+
+impl Root {
+    /// Opens the directory that `path` leads to now.
+    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = open(path, flags, Mode::empty());
+        let directory = directory.map_err(|error| Error::file("open", path)(error.into()))?;
+        Ok(Self {
+            path: PathBuf::from(format!("{DESCRIPTORS}/{}", directory.as_raw_fd())),
+            directory: Arc::new(directory),
+        })
+    }
+
+    /// A path of the directory that leads there as long as this value or a copy of it lives.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether `path` leads here. Blocks.
+    pub(crate) fn is_at(&self, path: &Path) -> bool {
+        let (Ok(own), Ok(there)) = (fstat(&self.directory), stat(path)) else {
+            return false;
+        };
+        (own.st_dev, own.st_ino) == (there.st_dev, there.st_ino)
+    }
+}
+
+/// The directory in which numbers are descriptors.
+const DESCRIPTORS: &str = "/proc/self/fd";
+
+/// A path for people: what is below a descriptor is named by where that was opened.
+pub(crate) fn shown(path: &Path) -> PathBuf {
+    let named = path.strip_prefix(DESCRIPTORS).ok().and_then(|below| {
+        let mut parts = below.components();
+        let root = fs::read_link(Path::new(DESCRIPTORS).join(parts.next()?)).ok()?;
+        Some(root.join(parts.as_path()))
+    });
+    named.unwrap_or_else(|| path.to_owned())
+}
 
 /// Makes a directory that only root may look into, if it is not there.
 pub(crate) fn make_private(path: &Path) -> Result<(), Error> {

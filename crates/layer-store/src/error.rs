@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::directory::shown;
 use crate::limits::MAX_LAYERS;
 use crate::room::Room;
 
@@ -73,7 +74,7 @@ impl Error {
         let path = path.into();
         move |source| Self::File {
             action,
-            path,
+            path: shown(&path),
             source,
         }
     }
@@ -94,7 +95,7 @@ impl Error {
     pub(crate) fn full(store: &Path, needed_bytes: Option<u64>) -> Self {
         match Room::of(store) {
             Ok(room) => Self::Full {
-                store: store.to_owned(),
+                store: shown(store),
                 needed_bytes,
                 room,
             },

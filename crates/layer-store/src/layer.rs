@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
 
+use crate::directory::Root;
 use crate::error::Error;
 
 /// The name of a layer's files.
@@ -22,11 +23,17 @@ pub(crate) const HIDES: &str = "hides";
 pub struct Layer {
     path: PathBuf,
     _pin: Arc<()>,
+    /// Without it the path would lead elsewhere.
+    _root: Root,
 }
 
 impl Layer {
-    pub(crate) fn new(path: PathBuf, pin: Arc<()>) -> Self {
-        Self { path, _pin: pin }
+    pub(crate) fn new(root: &Root, name: &str, pin: Arc<()>) -> Self {
+        Self {
+            path: root.path().join("layers").join(name),
+            _pin: pin,
+            _root: root.clone(),
+        }
     }
 
     /// Its directory, which holds its files and what is known about them.

@@ -126,11 +126,12 @@ mod tests {
 
     #[test]
     fn a_repeated_layer_counts_where_it_is_uppermost() {
-        let layer = |name: &str| Layer::new(name.into(), Arc::default());
+        let root = crate::directory::Root::open(Path::new("/")).unwrap();
+        let layer = |name: &str| Layer::new(&root, name, Arc::default());
         let layers = ["base", "same", "app", "same"].map(layer);
         let order: Vec<_> = topmost_first(&layers)
             .into_iter()
-            .map(|layer| layer.path().to_str().unwrap())
+            .map(|layer| layer.path().file_name().unwrap())
             .collect();
         assert_eq!(order, ["same", "app", "base"]);
     }

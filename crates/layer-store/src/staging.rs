@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use layer_unpack::Unpacked;
 
+use crate::directory::Root;
 use crate::error::Error;
 use crate::layer::{HIDES, IMPLIED, Layer, ROOT};
 use crate::users::Users;
@@ -16,7 +17,7 @@ use crate::waste::{discard, throw_away};
 #[derive(Debug)]
 pub struct Staging {
     pub(crate) path: PathBuf,
-    pub(crate) store: PathBuf,
+    pub(crate) root: Root,
     /// The name of the layer that it becomes.
     pub(crate) name: String,
     pub(crate) users: Arc<Users>,
@@ -45,11 +46,11 @@ impl Staging {
                 written.and_then(|()| fs::write(&mark, "").map_err(Error::file("write", &mark)));
         }
         let published = written.and_then(|()| self.rename());
-        published.map_err(|error| error.or_full(&self.store))
+        published.map_err(|error| error.or_full(self.root.path()))
     }
 
     fn rename(&mut self) -> Result<Layer, Error> {
-        let target = self.store.join("layers").join(&self.name);
+        let target = self.root.path().join("layers").join(&self.name);
         // Found and kept in one step, or it might be removed in between as an unused layer.
         let mut users = self.users.lock();
         match fs::rename(&self.path, &target) {
@@ -61,7 +62,7 @@ impl Staging {
                 ) && target.join(ROOT).is_dir() => {}
             Err(error) => return Err(Error::file("publish", target)(error)),
         }
-        Ok(users.pin(&self.name, target))
+        Ok(users.pin(&self.name, &self.root))
     }
 }
 
@@ -72,7 +73,7 @@ impl Drop for Staging {
         }
         // What is in the way may go later, and this directory is only cleared when the next service
         // starts.
-        if let Err(error) = throw_away(&self.store, &self.path) {
+        if let Err(error) = throw_away(self.root.path(), &self.path) {
             tracing::warn!(%error, "an unfinished layer is left");
         }
     }

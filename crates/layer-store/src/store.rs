@@ -24,6 +24,9 @@
 //! - What is under `staging` when a service starts is waste.
 //! - What is under `containers` is in use while `mountinfo` shows its name, and otherwise waste.
 //!
+//! A store is its directory, not its path. What somebody mounts over it becomes another store, and
+//! the first one keeps what its containers use, until they end.
+//!
 //! Nothing is written through to a disk: a store that is to outlive a power failure is not meant
 //! here.
 
@@ -38,7 +41,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use rustix::fs::{FlockOperation, flock, statfs};
 
 use crate::container::{self, Container};
-use crate::directory::{entries, make_private, make_public, name_of, set_mode};
+use crate::directory::{Root, entries, make_private, make_public, name_of, set_mode};
 use crate::error::Error;
 use crate::layer::{Layer, ROOT};
 use crate::name::LayerName;
@@ -54,6 +57,7 @@ const OVERLAYFS_SUPER_MAGIC: i64 = 0x794c_7630;
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,
+    root: Root,
     /// Keeps a second service out; released by the kernel however this one ends.
     _lock: File,
     next: AtomicU64,
@@ -79,7 +83,8 @@ impl Store {
             let store = path.to_owned();
             return Err(Error::OnOverlay { store });
         }
-        let lock_path = path.join("lock");
+        let root = Root::open(path)?;
+        let lock_path = root.path().join("lock");
         let lock = OpenOptions::new()
             .create(true)
             .write(true)
@@ -92,6 +97,7 @@ impl Store {
         })?;
         let store = Self {
             path: path.to_owned(),
+            root,
             _lock: lock,
             next: AtomicU64::new(0),
             flights: Mutex::default(),
@@ -99,11 +105,11 @@ impl Store {
             cleaning: Mutex::default(),
         };
         for directory in ["waste", "layers", "containers"] {
-            make_private(&path.join(directory))?;
+            make_private(&store.root().join(directory))?;
         }
-        let staging = path.join("staging");
+        let staging = store.root().join("staging");
         if !is_missing(&staging) {
-            throw_away(path, &staging)?;
+            throw_away(store.root(), &staging)?;
         }
         make_private(&staging)?;
         store.resume()?;
@@ -112,12 +118,12 @@ impl Store {
 
     /// Takes over the containers of an earlier service, as far as they are still mounted.
     fn resume(&self) -> Result<(), Error> {
-        for path in entries(&self.path.join("containers"))? {
+        for path in entries(&self.root().join("containers"))? {
             let name = name_of(&path);
             let mut users = self.users.lock();
             let layers = match container::recorded(&path) {
                 Ok(names) => {
-                    let pin = |name: &String| users.pin(name, self.path.join("layers").join(name));
+                    let pin = |name: &String| users.pin(name, &self.root);
                     Some(names.iter().map(pin).collect())
                 }
                 Err(error) => {
@@ -138,12 +144,12 @@ impl Store {
     /// The layer with this name, if it is here. Blocks.
     pub fn layer(&self, name: impl Into<LayerName>) -> Option<Layer> {
         let name = name.into().file_name();
-        let path = self.path.join("layers").join(&name);
+        let path = self.root().join("layers").join(&name);
         let mut users = self.users.lock();
         let layer = path
             .join(ROOT)
             .is_dir()
-            .then(|| users.pin(&name, path.clone()))?;
+            .then(|| users.pin(&name, &self.root))?;
         layer.touch();
         Some(layer)
     }
@@ -169,15 +175,15 @@ impl Store {
     pub fn stage(&self, name: impl Into<LayerName>) -> Result<(Staging, OwnedFd), Error> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let staging = Staging {
-            path: self.path.join("staging").join(number.to_string()),
-            store: self.path.clone(),
+            path: self.root().join("staging").join(number.to_string()),
+            root: self.root.clone(),
             name: name.into().file_name(),
             users: self.users.clone(),
             is_published: false,
         };
         let root = staging.path.join(ROOT);
         let made = make_private(&staging.path).and_then(|()| make_public(&root));
-        made.map_err(|error| error.or_full(&self.path))?;
+        made.map_err(|error| error.or_full(self.root()))?;
         let handle = File::open(&root).map_err(Error::file("open", &root))?;
         Ok((staging, handle.into()))
     }
@@ -188,7 +194,7 @@ impl Store {
     ///
     /// [`Error::File`] and [`Error::Full`].
     pub fn container(&self, layers: Vec<Layer>) -> Result<Container, Error> {
-        Container::create(&self.path, unused_name()?, layers, self.users.clone())
+        Container::create(&self.root, unused_name()?, layers, self.users.clone())
     }
 
     /// What the file system has left. Blocks.
@@ -197,17 +203,27 @@ impl Store {
     ///
     /// [`Error::File`].
     pub fn room(&self) -> Result<Room, Error> {
-        Room::of(&self.path).map_err(Error::file("measure", &self.path))
+        Room::of(self.root()).map_err(Error::file("measure", &self.path))
     }
 
     /// The error for a full store, with the room that is left now. Blocks.
     pub fn full(&self) -> Error {
-        Error::full(&self.path, None)
+        Error::full(self.root(), None)
     }
 
-    /// Where the store is.
+    /// Whether its path leads to it, and not to what somebody mounted over it. Blocks.
+    pub fn is_at_its_path(&self) -> bool {
+        self.root.is_at(&self.path)
+    }
+
+    /// Where it was opened.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Its directory, whatever is mounted over its path.
+    pub(crate) fn root(&self) -> &Path {
+        self.root.path()
     }
 }
 

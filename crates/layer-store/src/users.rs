@@ -5,9 +5,9 @@
 //! the store.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use crate::directory::Root;
 use crate::layer::Layer;
 
 /// Behind a lock, under which a layer is found and kept, or found unused and taken away.
@@ -39,13 +39,13 @@ impl Users {
 
 impl Table {
     /// A handle of the layer.
-    pub(crate) fn pin(&mut self, name: &str, path: PathBuf) -> Layer {
+    pub(crate) fn pin(&mut self, name: &str, root: &Root) -> Layer {
         if let Some(pin) = self.pins.get(name).and_then(Weak::upgrade) {
-            return Layer::new(path, pin);
+            return Layer::new(root, name, pin);
         }
         let pin = Arc::new(());
         self.pins.insert(name.to_owned(), Arc::downgrade(&pin));
-        Layer::new(path, pin)
+        Layer::new(root, name, pin)
     }
 
     /// Whether somebody uses the layer, or might.

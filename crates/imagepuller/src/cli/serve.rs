@@ -35,6 +35,10 @@ pub struct Serve {
     /// Directory for layers, on a file system with trusted extended attributes (tmpfs, ext4)
     #[arg(long, value_name = "DIR")]
     store: PathBuf,
+    /// A mount point at or above --store: each pull waits until a file system is mounted there, at
+    /// most 60 s
+    #[arg(long, value_name = "DIR")]
+    store_mount: Option<PathBuf>,
     /// The configuration, commonly /run/insecure-cfg/imagepuller.toml
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
@@ -74,6 +78,14 @@ pub async fn run(arguments: Serve) -> ExitCode {
             return fail("--upstream is a socket of this service", EX_USAGE);
         }
     }
+    if let Some(mount) = &arguments.store_mount
+        && !arguments.store.starts_with(mount)
+    {
+        return fail(
+            "--store is not in the file system that --store-mount waits for",
+            EX_USAGE,
+        );
+    }
     if inherited.is_empty() && arguments.listen.is_empty() {
         let missing =
             "nothing to listen on: give --listen unix:PATH, or start it by a systemd socket unit";
@@ -108,6 +120,7 @@ async fn serve(arguments: Serve, mut sockets: Vec<Listening>) -> anyhow::Result<
     }
     let settings = Settings {
         store: arguments.store,
+        store_mount: arguments.store_mount,
         documents: Documents {
             configuration: arguments.config,
             measured: Some(arguments.measured),

@@ -12,6 +12,7 @@ mod encrypted;
 mod fidelity;
 mod hang_up;
 mod killed;
+mod mounted_over;
 mod overlapping;
 mod proxy;
 mod pull;

@@ -187,7 +187,18 @@ impl Puller {
         if let Some(document) = document {
             fs::write(directory.join("imagepuller.toml"), document).unwrap();
         }
-        let process = serve(&directory);
+        let process = serve(&directory, &[]);
+        let puller = Self { process, directory };
+        puller.wait();
+        puller
+    }
+
+    /// Starts it with a store that waits for its file system, which nobody has mounted yet.
+    pub fn start_before_mount(scratch: &Scratch, document: &str) -> Self {
+        let directory = tempfile::tempdir_in(scratch.path()).unwrap().keep();
+        fs::write(directory.join("imagepuller.toml"), document).unwrap();
+        let mount = directory.join("store").display().to_string();
+        let process = serve(&directory, &["--store-mount", &mount]);
         let puller = Self { process, directory };
         puller.wait();
         puller
@@ -202,7 +213,7 @@ impl Puller {
     /// Starts it again with the store as it was left.
     pub fn restart(&mut self) {
         let _ = fs::remove_file(self.socket());
-        self.process = serve(&self.directory);
+        self.process = serve(&self.directory, &[]);
         self.wait();
     }
 
@@ -313,7 +324,7 @@ impl Puller {
     }
 }
 
-fn serve(directory: &Path) -> Child {
+fn serve(directory: &Path, more: &[&str]) -> Child {
     let path = |name: &str| directory.join(name).display().to_string();
     let log = fs::File::options()
         .create(true)
@@ -328,6 +339,7 @@ fn serve(directory: &Path) -> Child {
             "--refresher",
             &format!("unix:{}", path("refresher")),
         ])
+        .args(more)
         // What the environment says about proxies must have no effect.
         .env("HTTPS_PROXY", "http://127.0.0.1:1")
         .stderr(log.unwrap())
