@@ -1,19 +1,28 @@
 //! The program's arguments, and what each command does.
 
+use std::ffi::OsString;
 use std::io::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use puller_config::{ResourceSource, Resources};
 use rustix::process::{Resource, getrlimit, setrlimit};
+use tokio::signal::unix::{SignalKind, signal};
 use tracing::Level;
 
 use crate::error::Kind;
 
+mod hub;
 mod pull;
 mod request;
 mod serve;
 mod store;
+
+pub use request::DEFAULT_SOCKET;
+
+/// A program of this name is the hub to whoever starts it.
+const HUB_NAME: &str = "confidential-data-hub";
 
 /// Exit code for wrong arguments (`EX_USAGE`).
 pub const EX_USAGE: u8 = 64;
@@ -42,6 +51,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Serve),
+    Hub(hub::Hub),
     Pull(pull::Pull),
     Request(request::Request),
     List(store::List),
@@ -49,6 +59,20 @@ enum Command {
 }
 
 impl Cli {
+    /// Reads the program's arguments, the first of which is its name.
+    ///
+    /// # Errors
+    ///
+    /// Usage, or help that was asked for.
+    pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let mut arguments: Vec<_> = arguments.into_iter().collect();
+        let name = arguments.first().map(Path::new);
+        if name.is_some_and(|path| path.file_name().is_some_and(|name| name == HUB_NAME)) {
+            arguments.insert(1, "hub".into());
+        }
+        Self::try_parse_from(arguments)
+    }
+
     /// Starts logging to standard error, as much as the command wants.
     pub fn start_logging(&self) {
         let is_quiet = matches!(&self.command, Command::Pull(pull) if pull.is_quiet());
@@ -67,6 +91,7 @@ pub async fn run(cli: Cli) -> ExitCode {
     raise_open_files();
     match cli.command {
         Command::Serve(arguments) => serve::run(arguments).await,
+        Command::Hub(arguments) => hub::run(arguments).await,
         Command::Pull(arguments) => pull::run(arguments).await,
         Command::Request(arguments) => request::run(arguments).await,
         Command::List(arguments) => store::list(&arguments),
@@ -81,6 +106,18 @@ fn raise_open_files() {
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
         tracing::warn!(%error, "the number of open files cannot be raised");
     }
+}
+
+/// Ends when the program is told to end.
+fn terminated() -> std::io::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
 }
 
 /// The exit code for a kind of failure.

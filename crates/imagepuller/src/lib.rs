@@ -11,8 +11,8 @@
 //!
 //! From the outside inwards:
 //! - [`cli`]: the commands. [`service`], [`socket`], [`request`]: the ttrpc service, its sockets,
-//!   its client. [`forward`]: calls for the confidential data hub. `notify`: the service manager.
-//!   `refresher`: what came to the node a moment ago.
+//!   its client. [`forward`]: calls for the confidential data hub; [`hub`]: in that hub's place.
+//!   `notify`: the service manager. `refresher`: what came to the node a moment ago.
 //! - [`pull`]: one pull. `received`: bytes on their way to the disk. [`mod@bundle`]: where the
 //!   image goes. [`progress`]: how the pull goes.
 //! - `store_mount`: waits for the store's file system. [`collection`]: removal of what nothing uses.
@@ -25,6 +25,7 @@ pub mod cli;
 pub mod collection;
 pub mod error;
 pub mod forward;
+pub mod hub;
 mod notify;
 pub mod progress;
 pub mod pull;

@@ -3,14 +3,13 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser as _;
 use imagepuller::cli::{self, Cli, EX_USAGE};
 
 /// How long threads with file system work get to end when the program ends.
 const BLOCKING_TIMEOUT: Duration = Duration::from_secs(2);
 
 fn main() -> ExitCode {
-    let arguments = match Cli::try_parse() {
+    let arguments = match Cli::read(std::env::args_os()) {
         Ok(arguments) => arguments,
         Err(error) => {
             let _ = error.print();

@@ -41,6 +41,11 @@ impl FromStr for Address {
 }
 
 impl Address {
+    /// A path that is known to be absolute and short.
+    pub fn fixed(path: &'static str) -> Self {
+        Self(path.into())
+    }
+
     /// The path.
     pub fn path(&self) -> &Path {
         &self.0

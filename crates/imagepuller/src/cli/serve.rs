@@ -6,15 +6,12 @@ use std::process::ExitCode;
 use clap::Args;
 use puller_config::ResourceSource;
 use registry_client::Documents;
-use tokio::signal::unix::{SignalKind, signal};
 
-use super::{EX_SOFTWARE, EX_USAGE, fail};
+use super::{EX_SOFTWARE, EX_USAGE, fail, terminated};
 use crate::error::chain;
+use crate::hub;
 use crate::service::{self, Settings};
 use crate::socket::{Address, Listening};
-
-/// Where a guest has its confidential data hub, if it has one.
-const DATA_HUB: &str = "/run/confidential-containers/cdh.sock";
 
 /// Serve pulls on unix sockets until SIGTERM.
 ///
@@ -102,15 +99,14 @@ pub async fn run(arguments: Serve) -> ExitCode {
 fn data_hub(upstream: Option<&Address>, sockets: &[Listening]) -> Option<ResourceSource> {
     let path = match upstream {
         Some(upstream) => upstream.path(),
-        None => Path::new(DATA_HUB),
+        None => Path::new(hub::SOCKET),
     };
     let is_own = sockets.iter().any(|socket| socket.path() == path);
     (!is_own).then(|| ResourceSource::DataHub(path.to_owned()))
 }
 
 async fn serve(arguments: Serve, mut sockets: Vec<Listening>) -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
+    let stop = terminated()?;
     for address in &arguments.listen {
         sockets.push(Listening::bind(address)?);
     }
@@ -128,12 +124,6 @@ async fn serve(arguments: Serve, mut sockets: Vec<Listening>) -> anyhow::Result<
         resources: super::resources(&resources),
         upstream: arguments.upstream.map(|address| address.path().to_owned()),
         refresher: arguments.refresher.map(|address| address.path().to_owned()),
-    };
-    let stop = async {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
     };
     service::serve(settings, sockets, stop).await?;
     Ok(())

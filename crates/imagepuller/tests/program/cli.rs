@@ -34,6 +34,7 @@ fn help_teaches_and_wrong_arguments_are_64() {
         "pull --output /o --attempts 0 image",
         "pull --output /o --platform x image",
         "serve",
+        "hub /etc/hub.toml",
         "request image",
         "serve --listen /run/socket --store /s --config /c",
         "request --timeout 0 image /bundle",

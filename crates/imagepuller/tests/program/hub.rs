@@ -57,14 +57,19 @@ impl Program {
 
     /// A call for an image.
     pub fn pull(&self, image: &str) -> Request {
-        let message = ImagePullRequest {
-            image_url: image.to_owned(),
-            bundle_path: self.0.path("bundle").display().to_string(),
-            ..Default::default()
-        };
-        let payload = message.encode().unwrap();
-        request("api.ImagePullService", "PullImage", &payload)
+        pull(&self.0, image)
     }
+}
+
+/// A call for an image, into a bundle in the service's directory.
+pub fn pull(served: &Served, image: &str) -> Request {
+    let message = ImagePullRequest {
+        image_url: image.to_owned(),
+        bundle_path: served.path("bundle").display().to_string(),
+        ..Default::default()
+    };
+    let payload = message.encode().unwrap();
+    request("api.ImagePullService", "PullImage", &payload)
 }
 
 pub fn request(service: &str, method: &str, payload: &[u8]) -> Request {

@@ -8,6 +8,7 @@ mod support;
 mod activation;
 mod cli;
 mod forward;
+mod front;
 mod hub;
 mod notify;
 mod pull_command;

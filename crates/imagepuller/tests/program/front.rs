@@ -1,0 +1,218 @@
+//! `imagepuller hub`: a client that does what Kata's agent does keeps its one connection, whatever
+//! ends behind it.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::Command;
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use ttrpc::Code;
+use ttrpc::r#async::Client;
+
+use crate::hub::{Hub, call, failure, pull, runtime};
+use crate::served::Served;
+use crate::support::{imagepuller, wait_until};
+
+const PULL_SOCKET: &str = "pull.socket";
+
+/// The hub's configuration, with its socket in a directory of the test.
+fn configuration(served: &Served) -> String {
+    let socket = served.path("cdh.sock");
+    format!(
+        "socket = \"unix://{}\"\n[kbc]\nname = \"cc_kbc\"\nurl = \"http://kbs:8080\"\n",
+        socket.display()
+    )
+}
+
+fn script(path: &Path, text: &str) {
+    fs::write(path, format!("#!/bin/bash\n{text}\n")).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Starts a hub as the agent's `launch_process` does: its configuration if it is there, no socket
+/// from before, then a wait for the new one. `drop_in` is what stands in the hub's place.
+fn launch(served: &mut Served, drop_in: &Path) {
+    let mut command = Command::new(drop_in);
+    let configuration = served.path("cdh.toml");
+    if configuration.exists() {
+        command.arg("-c").arg(configuration);
+    }
+    let socket = served.path("cdh.sock");
+    if socket.exists() {
+        fs::remove_file(&socket).unwrap();
+    }
+    served.start(command.env("OCICRYPT_KEYPROVIDER_CONFIG", "/etc/ocicrypt_config.json"));
+    wait_until(|| served.log(), || socket.exists());
+}
+
+async fn connect(served: &Served) -> Client {
+    let stream = tokio::net::UnixStream::connect(served.path("cdh.sock")).await;
+    Client::new(stream.unwrap().into())
+}
+
+/// The process that listens at a socket.
+async fn listener_of(served: &Served, socket: &str) -> Pid {
+    let path = served.path(socket);
+    wait_until(
+        || served.log(),
+        || std::os::unix::net::UnixStream::connect(&path).is_ok(),
+    );
+    let stream = tokio::net::UnixStream::connect(path).await.unwrap();
+    Pid::from_raw(stream.peer_cred().unwrap().pid().unwrap()).unwrap()
+}
+
+/// The service answers, here with what is wrong with the reference.
+async fn assert_pulls(served: &Served, client: &Client) {
+    let status = failure(client.request(pull(served, "no digest")).await);
+    assert_eq!(
+        status.code(),
+        Code::INVALID_ARGUMENT,
+        "{status} {}",
+        served.log()
+    );
+}
+
+async fn assert_hub(client: &Client) {
+    let answer = call(client, "api.GetResourceService", "GetResource", vec![1]);
+    assert_eq!(answer.await.unwrap().payload, b"answer: \x01");
+}
+
+#[test]
+fn an_agent_that_starts_the_hub_gets_both() {
+    let mut served = Served::new();
+    let [hub, started, seen, settings, drop_in] = [
+        "hub",
+        "started",
+        "seen",
+        "settings",
+        "confidential-data-hub",
+    ]
+    .map(|name| served.path(name));
+    // The real hub: it says how it was started, and its socket is the test's.
+    let words = "\"$$ $1 $OCICRYPT_KEYPROVIDER_CONFIG\"";
+    let (log, copy) = (started.display(), seen.display());
+    script(
+        &hub,
+        &format!("cp \"$2\" {copy}\necho {words} >>{log}\nexec sleep 600"),
+    );
+    let text = format!(
+        "hub = {hub:?}\npuller = \"{}\"\nserve = [\"--store\", {:?}, \"--config\", {:?}]\n",
+        served.address(PULL_SOCKET),
+        served.path("store"),
+        served.path("imagepuller.toml")
+    );
+    fs::write(&settings, text).unwrap();
+    // Installed as the hub; only the settings are elsewhere than in an image.
+    let program = imagepuller::<&str>([]).get_program().to_owned();
+    let (program, settings) = (program.display(), settings.display());
+    script(
+        &drop_in,
+        &format!("exec -a \"$0\" {program} --settings {settings} \"$@\""),
+    );
+    fs::write(served.path("cdh.toml"), configuration(&served)).unwrap();
+    let before = UnixListener::bind(served.path("cdh.sock")).unwrap();
+    launch(&mut served, &drop_in);
+    drop(before);
+
+    runtime().block_on(async {
+        let client = connect(&served).await;
+        assert_pulls(&served, &client).await;
+        let _hub = Hub::start(&served.path("upstream-cdh.sock")).await;
+        assert_hub(&client).await;
+
+        // A registry that says nothing keeps a pull waiting until its service dies.
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let image = format!(
+            "{}/a@sha256:{}",
+            silent.local_addr().unwrap(),
+            "0".repeat(64)
+        );
+        let asked = pull(&served, &image);
+        let waiting = tokio::spawn({
+            let client = client.clone();
+            async move { client.request(asked).await }
+        });
+        let _contact = tokio::task::spawn_blocking(move || silent.accept().unwrap()).await;
+        let first = listener_of(&served, PULL_SOCKET).await;
+        kill_process(first, Signal::KILL).unwrap();
+        let status = failure(waiting.await.unwrap());
+        assert_eq!(status.code(), Code::UNAVAILABLE);
+        assert!(status.message.contains("the image puller"), "{status}");
+        assert_pulls(&served, &client).await;
+        assert_ne!(listener_of(&served, PULL_SOCKET).await, first);
+        assert_hub(&client).await;
+    });
+
+    let lines = || fs::read_to_string(&started).unwrap_or_default();
+    wait_until(lines, || lines().lines().count() == 1);
+    let line = lines();
+    let (pid, rest) = line.trim_end().split_once(' ').unwrap();
+    assert_eq!(rest, "-c /etc/ocicrypt_config.json");
+    let moved = fs::read_to_string(&seen).unwrap();
+    assert!(
+        moved.contains("upstream-cdh.sock\"") && moved.contains("http://kbs:8080"),
+        "{moved}"
+    );
+    kill_process(Pid::from_raw(pid.parse().unwrap()).unwrap(), Signal::KILL).unwrap();
+    wait_until(lines, || lines().lines().count() == 2);
+    let second = lines()
+        .lines()
+        .nth(1)
+        .unwrap()
+        .split_once(' ')
+        .unwrap()
+        .0
+        .parse()
+        .unwrap();
+
+    assert!(served.terminate().success(), "{}", served.log());
+    assert!(
+        test_kill_process(Pid::from_raw(second).unwrap()).is_err(),
+        "the hub still runs"
+    );
+    assert!(!served.path("cdh.sock").exists() && !served.path(PULL_SOCKET).exists());
+}
+
+#[test]
+fn an_agent_that_starts_nothing_survives_restarts_of_the_units() {
+    let mut front = Served::new();
+    let settings = format!("puller = \"{}\"\n", front.address(PULL_SOCKET));
+    fs::write(front.path("settings"), settings).unwrap();
+    fs::write(front.path("named.toml"), configuration(&front)).unwrap();
+    let mut command = imagepuller(["hub", "--settings"]);
+    command.arg(front.path("settings"));
+    front.start(command.env("CDH_CONFIG", front.path("named.toml")));
+    front.wait_for("cdh.sock");
+
+    runtime().block_on(async {
+        let client = connect(&front).await;
+        for _ in 0..2 {
+            let mut units = Served::new();
+            let mut command = units.command(&[]);
+            units.start(command.args(["--listen", &front.address(PULL_SOCKET)]));
+            let mut hub = Hub::start(&front.path("upstream-cdh.sock")).await;
+            assert_pulls(&front, &client).await;
+            assert_hub(&client).await;
+            hub.stop().await;
+            assert!(units.terminate().success());
+        }
+    });
+    let moved = fs::read_to_string(front.path("upstream-cdh.toml")).unwrap();
+    assert!(moved.contains("upstream-cdh.sock\""), "{moved}");
+    assert!(front.terminate().success());
+}
+
+#[test]
+fn settings_with_a_mistake_are_65() {
+    let served = Served::new();
+    let path = served.path("settings");
+    fs::write(&path, "hub = \"/nonexistent\"\n").unwrap();
+    let mut command = imagepuller(["hub", "--settings"]);
+    let output = command.arg(&path).output().unwrap();
+    assert_eq!(output.status.code(), Some(65));
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("hub: /nonexistent: No such file"), "{text}");
+}
