@@ -118,6 +118,30 @@ pub enum Error {
         /// What is wrong with it.
         rule: String,
     },
+    /// The attestation agent did not put an entry into the event log.
+    #[error(
+        "the attestation agent at {socket} {fault}; without its entry in the event log nothing is \
+        mounted",
+        socket = .socket.display()
+    )]
+    EventLog {
+        /// The agent's socket.
+        socket: PathBuf,
+        /// Why not.
+        fault: kbs_client::Fault,
+    },
+    /// The owner wants an event log, and there is none.
+    #[error(
+        "the measured document has event-log = \"required\", and the guest has no event log: the \
+        attestation agent is asked at {socket}, and {why}",
+        socket = .socket.display()
+    )]
+    NoEventLog {
+        /// The agent's socket.
+        socket: PathBuf,
+        /// Why there is none.
+        why: &'static str,
+    },
     /// The caller gave less time than the pull takes.
     #[error("the caller's deadline of {seconds} s passed before the image was there")]
     Deadline {
@@ -165,9 +189,12 @@ impl Error {
             | Self::Unusable(_)
             | Self::Layer { .. }
             | Self::Fetched { .. }
+            | Self::NoEventLog { .. }
             | Self::Encryption { .. } => Kind::Data,
             Self::Locked { .. } => Kind::Denied,
-            Self::Confidential(kbs_client::Error::Unavailable { .. }) => Kind::Unreachable,
+            Self::Confidential(kbs_client::Error::Unavailable { .. }) | Self::EventLog { .. } => {
+                Kind::Unreachable
+            }
             Self::Confidential(_) => Kind::Data,
             Self::Sources(errors) => errors
                 .last()

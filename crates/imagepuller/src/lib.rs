@@ -14,7 +14,7 @@
 //!   its client. [`forward`]: calls for the confidential data hub; [`hub`]: in that hub's place.
 //!   `notify`: the service manager. `refresher`: what came to the node a moment ago.
 //! - [`pull`]: one pull. `received`: bytes on their way to the disk. [`mod@bundle`]: where the
-//!   image goes. [`progress`]: how the pull goes.
+//!   image goes. [`progress`]: how the pull goes. `event_log`: what verifiers learn of it.
 //! - `store_mount`: waits for the store's file system. [`collection`]: removal of what nothing uses.
 //!   `blocking`: file system work.
 //! - [`error`]: everything that can go wrong, in the user's words.
@@ -24,6 +24,7 @@ pub mod bundle;
 pub mod cli;
 pub mod collection;
 pub mod error;
+mod event_log;
 pub mod forward;
 pub mod hub;
 mod notify;

@@ -8,9 +8,11 @@
 //! - `unlock`: finds the keys of encrypted layers.
 //! - `layers`: brings the layers into the store.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use kbs_client::AttestationAgent;
 use layer_store::layer::Layer;
 use layer_store::mount;
 use layer_store::store::Store;
@@ -28,6 +30,7 @@ use tokio::sync::Semaphore;
 use crate::blocking::blocking;
 use crate::bundle::Bundle;
 use crate::error::Error;
+use crate::event_log::EventLog;
 use crate::progress::{Event, Progress};
 
 mod broker;
@@ -56,6 +59,8 @@ pub struct Options {
     pub progress: Progress,
     /// Sources of secrets that only the guest may see, unless the measured document names some.
     pub resources: Resources,
+    /// Where the attestation agent listens, which keeps the event log.
+    pub attestation_agent: PathBuf,
 }
 
 impl Default for Options {
@@ -66,6 +71,7 @@ impl Default for Options {
             progress: Progress::default(),
             patience: Patience::default(),
             resources: Resources::default(),
+            attestation_agent: AttestationAgent::SOCKET.into(),
         }
     }
 }
@@ -76,6 +82,7 @@ pub struct Puller {
     layers: Layers,
     documents: Documents,
     broker: Broker,
+    event_log: EventLog,
     options: Options,
     /// Held from the check of a bundle until the image is mounted in it, so that of two pulls into
     /// one bundle the second one sees the first.
@@ -93,6 +100,7 @@ impl Puller {
             },
             documents,
             broker: Broker::new(options.resources.clone()),
+            event_log: EventLog::new(&options.attestation_agent),
             options,
             mounting: Arc::default(),
         }
@@ -104,10 +112,10 @@ impl Puller {
     /// # Errors
     ///
     /// Any [`Error`].
-    pub async fn pull(&self, image: &str, bundle: &str) -> Result<Digest, Error> {
+    pub async fn pull(&self, name: &str, bundle: &str) -> Result<Digest, Error> {
         let started = Instant::now();
         let bundle = Bundle::parse(bundle)?;
-        let image = ImageReference::parse(image)?;
+        let image = ImageReference::parse(name)?;
         let secrets = self.broker.secrets();
         let (registry, repository) = (image.registry(), image.repository());
         let route = self.route(&secrets, registry, repository).await?;
@@ -117,6 +125,7 @@ impl Puller {
         let (verified, layers) = fetched.await?;
         let fetched = started.elapsed();
         let manifest = verified.manifest;
+        self.event_log.pull(name, &manifest, settings).await?;
         let store = self.layers.store.clone();
         let count = layers.len();
         let mounting = self.mounting.clone();
@@ -147,6 +156,19 @@ impl Puller {
         Ok(manifest)
     }
 
+    /// The documents as they are now. That of the host is in the event log before anything is done
+    /// with it.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`Documents::load`], and where the event log must have the document and has not.
+    pub async fn settings(&self) -> Result<Settings, Error> {
+        let documents = self.documents.clone();
+        let settings = blocking(move || Ok(documents.load()?)).await?;
+        self.event_log.document(&settings).await?;
+        Ok(settings)
+    }
+
     /// The hosts that one pull asks, with everything that is given by reference.
     async fn route(
         &self,
@@ -154,8 +176,7 @@ impl Puller {
         registry: &RegistryHost,
         repository: &str,
     ) -> Result<Route, Error> {
-        let documents = self.documents.clone();
-        let settings = blocking(move || Ok(documents.load()?)).await?;
+        let settings = self.settings().await?;
         secrets.settle(settings, registry, repository).await
     }
 

@@ -59,6 +59,8 @@ pub struct Settings {
     pub upstream: Option<PathBuf>,
     /// Socket of the program that reads the configuration disk again when it is asked to.
     pub refresher: Option<PathBuf>,
+    /// Socket of the attestation agent, which keeps the event log.
+    pub attestation_agent: PathBuf,
 }
 
 /// Answers `PullImage` and `Collect`.
@@ -151,6 +153,7 @@ impl Service {
         let (store, caretaker) = opened.await?;
         let options = Options {
             resources: self.settings.resources.clone(),
+            attestation_agent: self.settings.attestation_agent.clone(),
             ..Options::default()
         };
         Ok(Open {
@@ -158,6 +161,11 @@ impl Service {
             store,
             _caretaker: caretaker,
         })
+    }
+
+    /// Gets as far as a pull does before it asks a host.
+    async fn ready(&self) -> Result<(), Error> {
+        self.open().await?.puller.settings().await.map(drop)
     }
 
     async fn pull(&self, request: &ImagePullRequest) -> Result<String, Error> {
@@ -297,7 +305,9 @@ pub async fn serve(
     }
     notify::ready(paths.iter().map(PathBuf::as_path));
     let opening = async {
-        if let Err(error) = service.open().await {
+        // The documents are read for their own sake: faults show at once, and the event log has the
+        // host's before a pull.
+        if let Err(error) = service.ready().await {
             tracing::error!("cannot pull: {}", chain(&error));
         }
         std::future::pending().await

@@ -84,6 +84,17 @@ sources = [\"cdh=unix:/run/cdh.sock\"]
     of_host.ends(65);
     let place = format!("{path}:4: resources: belongs in the measured document");
     of_host.prints(&[&place]);
+    let of_nobody = run(&["check", "--json", &path, "--measured"]);
+    assert!(of_nobody.json()["record"].is_null());
+    let valid = folder.file("valid.toml", VALID);
+    let record = run(&["check", "--json", &valid]).json()["record"].clone();
+    let expected = puller_config::Document::parse(VALID.as_bytes()).unwrap();
+    assert_eq!(record, expected.document.record());
+    let owners = folder.file("measured.toml", "event-log = \"never\"\n");
+    let explain = ["explain", "--config", &valid, "basic.corp/app"];
+    run(&[&explain[..], &["--measured", &owners]].concat()).prints(&["event-log   never\n"]);
+    run(&[&explain[..], &["--measured", &valid]].concat()).prints(&["event-log   if-there\n"]);
+    assert!(!run(&explain).stdout.contains("event-log"));
     // Who may read or write the file on this node does not matter.
     folder.set_mode("document.toml", 0o666);
     let measured = run(&["check", "--measured", &path]);

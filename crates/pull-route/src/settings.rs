@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use puller_config::{
-    DecryptionKey, Document, ExtraEnv, Match, Origin, Registry, RegistryHost, RegistryName,
-    Resources, Roots,
+    DecryptionKey, Document, EventLog, ExtraEnv, Match, Origin, Registry, RegistryHost,
+    RegistryName, Resources, Roots,
 };
 
 mod authority;
@@ -188,5 +188,18 @@ impl Settings {
     /// Where references are resolved, which the owner alone says.
     pub fn resources(&self) -> Option<&Resources> {
         self.measured.document.resources.as_ref()
+    }
+
+    /// Whether pulls have to be in the guest's event log, which the owner alone says.
+    pub fn event_log(&self) -> EventLog {
+        self.measured.document.event_log.unwrap_or_default()
+    }
+
+    /// What the event log keeps of the host's document: a hash without its secrets, or "none".
+    pub fn record(&self) -> String {
+        match self.configuration.is_present {
+            true => self.configuration.document.record(),
+            false => "none".to_owned(),
+        }
     }
 }

@@ -11,7 +11,7 @@ use crate::section::{Field, Section};
 use crate::{Effect, Rule, SecretReference, standard_base64};
 
 /// The key of the table.
-const KEYS: &str = "keys";
+pub(crate) const KEYS: &str = "keys";
 
 /// A private key that layers may be encrypted for. `Debug` shows no key and no password.
 ///

@@ -6,18 +6,19 @@ use toml_parser::lexer::{Token, TokenKind};
 
 use crate::limits::{MAX_DOCUMENT_BYTES, MAX_ELEMENTS};
 use crate::problem::{Findings, Origin, Place};
-use crate::section::{Lines, Section, Tree};
+use crate::section::{Field, Lines, Section, Tree};
 use crate::{
-    DecryptionKey, Effect, ExtraEnv, NodeError, Problems, Registries, Resources, Rule, Warning,
-    decryption_keys, entry, node_error,
+    DecryptionKey, Effect, EventLog, ExtraEnv, NodeError, Problems, Registries, Resources, Rule,
+    Warning, decryption_keys, entry, event_log, node_error,
 };
 
 /// The keys at the top of a document, for suggestions.
-const KEYS: [&str; 5] = [
+pub(crate) const KEYS: [&str; 6] = [
     "extra-env",
     "registries",
     "decryption-keys",
     "resources",
+    event_log::KEY,
     node_error::KEY,
 ];
 
@@ -37,6 +38,9 @@ pub struct Document {
     /// Where the guest gets what the document and images refer to; never there in a document of the
     /// host.
     pub resources: Option<Resources>,
+    /// Whether pulls have to be in the guest's event log, where it is said; never there in a document
+    /// of the host.
+    pub event_log: Option<EventLog>,
     /// Why the node has no document. Then all else is the default and counts for nothing: every
     /// pull is refused, and nothing is added. Only ever there in a document of the host.
     pub node_error: Option<NodeError>,
@@ -74,8 +78,8 @@ impl Document {
     }
 
     /// Reads the measured document, the word of the guest's owner. It has the same keys less
-    /// `node-error`, and `[resources]`, which says whom the guest asks for secrets and so is not
-    /// the host's to say. Otherwise as [`Document::parse`].
+    /// `node-error`, and `[resources]` and `event-log`, which are not the host's to say: whom the
+    /// guest asks for secrets, and what is recorded of it. Otherwise as [`Document::parse`].
     ///
     /// # Errors
     ///
@@ -130,7 +134,10 @@ fn read(text: &[u8], origin: Origin, findings: &mut Findings) -> Option<Document
     let decryption_keys = section.take_table("decryption-keys", findings);
     let resources = section
         .take_table("resources", findings)
-        .filter(|section| is_place_for_resources(section, origin, findings));
+        .filter(|section| is_owners(section.place(), Rule::ResourcesOfHost, origin, findings));
+    let event_log = section
+        .take_string(event_log::KEY, findings)
+        .filter(|field| is_owners(&field.place, Rule::EventLogOfHost, origin, findings));
     section.refuse_rest(&KEYS, &Rule::UnknownKey { suggestion: None }, findings);
     Some(Document {
         has_extra_env: extra_env.is_some(),
@@ -144,19 +151,19 @@ fn read(text: &[u8], origin: Origin, findings: &mut Findings) -> Option<Document
             .map(|section| decryption_keys::read(section, origin, findings))
             .unwrap_or_default(),
         resources: resources.map(|section| Resources::read(section, findings)),
+        event_log: event_log.and_then(|Field { place, value }| {
+            let parsed = EventLog::parse(&value?);
+            parsed.map_err(|rule| findings.problem(&place, rule)).ok()
+        }),
         node_error: None,
     })
 }
 
-/// Whether this document may say whom the guest asks for secrets; if not, that is reported.
-fn is_place_for_resources(
-    section: &Section<'_, '_>,
-    origin: Origin,
-    findings: &mut Findings,
-) -> bool {
+/// Whether a key stands in the document that may have it, the owner's; if not, the rule is reported.
+fn is_owners(place: &Place, rule: Rule, origin: Origin, findings: &mut Findings) -> bool {
     let is_measured = origin == Origin::Measured;
     if !is_measured {
-        findings.problem(section.place(), Rule::ResourcesOfHost);
+        findings.problem(place, rule);
     }
     is_measured
 }

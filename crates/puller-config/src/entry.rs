@@ -9,7 +9,7 @@ use crate::section::{Field, Section};
 use crate::{Effect, Mirror, Registries, Registry, RegistryName, Roots, Rule};
 
 /// The keys of an entry, for suggestions.
-const KEYS: [&str; 14] = [
+pub(crate) const KEYS: [&str; 14] = [
     "username",
     "password",
     "auth",

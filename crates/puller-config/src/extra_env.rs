@@ -7,6 +7,13 @@ use crate::problem::Findings;
 use crate::section::{Field, Section};
 use crate::{Effect, ProxyUrl, Rule};
 
+/// The variables that have an effect, each in both of its spellings.
+pub(crate) const VARIABLES: [[&str; 2]; 3] = [
+    ["HTTP_PROXY", "http_proxy"],
+    ["HTTPS_PROXY", "https_proxy"],
+    ["NO_PROXY", "no_proxy"],
+];
+
 /// The variables of `[extra-env]` that have an effect.
 #[derive(Clone, Debug, Default)]
 pub struct ExtraEnv {
@@ -26,9 +33,8 @@ impl ExtraEnv {
             findings.problem(section.place(), Rule::TooManyVariables);
             return Self::default();
         }
-        let http = take_variable(["HTTP_PROXY", "http_proxy"], &mut section, findings);
-        let https = take_variable(["HTTPS_PROXY", "https_proxy"], &mut section, findings);
-        let no_proxy = take_variable(["NO_PROXY", "no_proxy"], &mut section, findings);
+        let [http, https, no_proxy] =
+            VARIABLES.map(|names| take_variable(names, &mut section, findings));
         for place in section.into_string_places(findings) {
             findings.warning(&place, Effect::UnknownVariable);
         }

@@ -10,7 +10,8 @@
 //!
 //! Begin with [`Document::parse`]. What it returns:
 //!
-//! - `document`: [`Document`], the whole, and `redacted`: how it is shown;
+//! - `document`: [`Document`], the whole, and `redacted`: how it is shown; `event_log`: whether the
+//!   guest records it and what it pulls, and `record`: as what;
 //! - `host_name`, `host`, `name`, `registry`: [`RegistryHost`], [`RegistryName`], and
 //!   [`Registries::entry_for`], the matcher;
 //! - `credentials`, `roots`, `mirror`, `extra_env`, `proxy_url`, `secret`: what an entry and
@@ -45,6 +46,7 @@ mod credentials;
 mod decryption_keys;
 mod document;
 mod entry;
+mod event_log;
 mod extra_env;
 mod host;
 mod host_name;
@@ -54,6 +56,7 @@ mod name;
 mod node_error;
 mod problem;
 mod proxy_url;
+mod record;
 mod redacted;
 mod registry;
 mod resource_source;
@@ -69,6 +72,7 @@ mod standard_base64;
 pub use credentials::Credentials;
 pub use decryption_keys::DecryptionKey;
 pub use document::{Checked, Document};
+pub use event_log::EventLog;
 pub use extra_env::ExtraEnv;
 pub use host::RegistryHost;
 pub use host_name::InvalidName;

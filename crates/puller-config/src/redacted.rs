@@ -2,22 +2,33 @@
 //! in their normal form.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::Path;
 
 use serde::{Serialize, Serializer};
-use sha2::{Digest, Sha256};
 
+use crate::record::fingerprint;
+use crate::secret::REDACTED;
 use crate::{
-    AttesterKind, Credentials, DecryptionKey, Document, NodeError, ProxyUrl, Registry,
+    AttesterKind, Credentials, DecryptionKey, Document, EventLog, NodeError, ProxyUrl, Registry,
     ResourceSource, Resources, Roots, Secret, SecretReference,
 };
 
+/// Who is shown a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reader {
+    /// Somebody who looks for a mistake: user names, and which keys have a password, are shown.
+    Person,
+    /// Who may try out values: nothing depends on one that is left out.
+    EventLog,
+}
+
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct ShownDocument<'a> {
+pub(crate) struct ShownDocument<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     node_error: Option<&'a NodeError>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event_log: Option<EventLog>,
     extra_env: ShownEnv<'a>,
     registries: BTreeMap<String, ShownRegistry<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -102,30 +113,37 @@ impl Document {
 /// Serialises the redacted document, never the secrets.
 impl Serialize for Document {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let registries = self.registries.iter();
-        let shown = ShownDocument {
-            node_error: self.node_error.as_ref(),
+        ShownDocument::of(self, Reader::Person).serialize(serializer)
+    }
+}
+
+impl<'a> ShownDocument<'a> {
+    pub(crate) fn of(document: &'a Document, reader: Reader) -> Self {
+        let registries = document.registries.iter();
+        let shown = |(name, entry)| (format!("{name}"), ShownRegistry::of(entry, reader));
+        Self {
+            node_error: document.node_error.as_ref(),
+            event_log: document.event_log,
             extra_env: ShownEnv {
-                http_proxy: self.extra_env.http_proxy.as_ref(),
-                https_proxy: self.extra_env.https_proxy.as_ref(),
-                no_proxy: self.extra_env.no_proxy.as_deref(),
+                http_proxy: document.extra_env.http_proxy.as_ref(),
+                https_proxy: document.extra_env.https_proxy.as_ref(),
+                no_proxy: document.extra_env.no_proxy.as_deref(),
             },
-            registries: registries
-                .map(|(name, registry)| (name.to_string(), ShownRegistry::of(registry)))
-                .collect(),
-            decryption_keys: ShownKeys::of(&self.decryption_keys),
-            resources: self.resources.as_ref().map(ShownResources::of),
-        };
-        shown.serialize(serializer)
+            registries: registries.map(shown).collect(),
+            decryption_keys: ShownKeys::of(&document.decryption_keys, reader),
+            resources: document.resources.as_ref().map(ShownResources::of),
+        }
     }
 }
 
 impl ShownKeys {
-    fn of(keys: &[DecryptionKey]) -> Option<Self> {
-        let shown = Self {
-            keys: keys.iter().map(DecryptionKey::shown).collect(),
+    fn of(keys: &[DecryptionKey], reader: Reader) -> Option<Self> {
+        let shown = |key: &DecryptionKey| match (key, reader) {
+            (DecryptionKey::Given { .. }, Reader::EventLog) => REDACTED.to_owned(),
+            (key, _) => key.shown(),
         };
-        (!shown.keys.is_empty()).then_some(shown)
+        let keys: Vec<_> = keys.iter().map(shown).collect();
+        (!keys.is_empty()).then_some(Self { keys })
     }
 }
 
@@ -146,10 +164,11 @@ impl<'a> ShownResources<'a> {
 }
 
 impl<'a> ShownRegistry<'a> {
-    fn of(registry: &'a Registry) -> Self {
+    fn of(registry: &'a Registry, reader: Reader) -> Self {
         let (mirror, roots) = (registry.mirror.as_ref(), registry.ca_certs.as_ref());
+        let username = registry.credentials.shown_username();
         let shown = Self {
-            username: registry.credentials.shown_username(),
+            username: username.filter(|_| reader == Reader::Person),
             credentials_uri: registry.credentials_uri.as_ref(),
             credentials_optional: registry.credentials_optional.then_some(true),
             ca_certs: registry.ca_certs.as_ref().map(fingerprints),
@@ -181,17 +200,6 @@ impl<'a> ShownRegistry<'a> {
 
 /// The fingerprints of certificates, as `openssl x509 -fingerprint -sha256` computes them.
 fn fingerprints(roots: &Roots) -> Vec<String> {
-    let fingerprint = |der: &[u8]| {
-        let mut shown = String::from("sha256:");
-        for byte in Sha256::digest(der) {
-            // Writing to a string does not fail.
-            let _ = write!(shown, "{byte:02x}");
-        }
-        shown
-    };
-    roots
-        .certificates()
-        .iter()
-        .map(|certificate| fingerprint(certificate))
-        .collect()
+    let certificates = roots.certificates().iter();
+    certificates.map(|der| fingerprint(der)).collect()
 }

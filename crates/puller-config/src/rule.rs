@@ -71,6 +71,15 @@ pub enum Rule {
         choose whom the guest asks for secrets"
     )]
     ResourcesOfHost,
+    /// `event-log` in a document of the host, which is among what is recorded.
+    #[error(
+        "belongs in the measured document, imagepuller.toml in the initdata: the host does not \
+        choose what is recorded of the guest"
+    )]
+    EventLogOfHost,
+    /// Another value of `event-log`.
+    #[error("is \"required\", \"if-there\" or \"never\"")]
+    EventLog,
     /// A reason of the node in the owner's document.
     #[error("belongs in the node's document: it says why the node has no other")]
     NodeErrorOfOwner,

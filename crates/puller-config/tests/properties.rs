@@ -10,7 +10,7 @@ use puller_config::{
 use url::Url;
 
 /// Pieces of documents, so that random text gets past the TOML parser.
-const PIECES: [&str; 45] = [
+const PIECES: [&str; 46] = [
     "[",
     "]",
     "{",
@@ -55,6 +55,7 @@ const PIECES: [&str; 45] = [
     "sources=[\"kbs=https://k\",\"offline=/a\"]\n",
     "kbs-attester=\"sample\"\n",
     "node-error=\"a\"\n",
+    "event-log=\"never\"\n",
     "\u{e9}",
 ];
 

@@ -6,9 +6,9 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use puller_config::{
-    AttesterKind, Checked, Credentials, DecryptionKey, Document, MAX_DECRYPTION_KEY_BYTES,
-    MAX_DECRYPTION_KEYS, MAX_KEY_PASSWORD_BYTES, MAX_RESOURCE_SOURCES, MAX_RESOURCES_FROM,
-    Problems, Registry, SecretReference,
+    AttesterKind, Checked, Credentials, DecryptionKey, Document, EventLog,
+    MAX_DECRYPTION_KEY_BYTES, MAX_DECRYPTION_KEYS, MAX_KEY_PASSWORD_BYTES, MAX_RESOURCE_SOURCES,
+    MAX_RESOURCES_FROM, Problems, Registry, SecretReference,
 };
 
 const ROOT: &str = include_str!("data/root.pem");
@@ -518,6 +518,29 @@ fn resources_are_the_owners_to_say() {
             .sources
             .is_empty()
     );
+}
+
+#[test]
+fn whether_pulls_are_recorded_is_the_owners_to_say() {
+    for (value, expected) in [
+        ("required", EventLog::Required),
+        ("if-there", EventLog::IfThere),
+        ("never", EventLog::Never),
+    ] {
+        let text = format!("event-log = \"{value}\"\n");
+        let (document, warnings) = checked(OWNER, &text);
+        assert_eq!((document.event_log, warnings), (Some(expected), vec![]));
+        assert!(document.redacted().starts_with(&text));
+        assert_eq!(
+            problems(HOST, &text),
+            "line 1: event-log: belongs in the measured document, imagepuller.toml in the initdata: \
+            the host does not choose what is recorded of the guest"
+        );
+    }
+    let rule = "line 1: event-log: is \"required\", \"if-there\" or \"never\"";
+    assert_eq!(problems(OWNER, "event-log = \"Required\""), rule);
+    let rule = "line 1: event-log: expected string, found boolean";
+    assert_eq!(problems(OWNER, "event-log = true"), rule);
 }
 
 #[test]

@@ -155,6 +155,7 @@ pub async fn run(arguments: Pull) -> ExitCode {
             }
             (None, None) => Progress::default(),
         },
+        ..Options::default()
     };
     let documents = Documents {
         configuration: arguments.config.clone().unwrap_or_default(),

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use kbs_client::AttestationAgent;
 use puller_config::ResourceSource;
 use registry_client::Documents;
 
@@ -61,6 +62,11 @@ pub struct Serve {
     /// document then, the pull is tried once more
     #[arg(long, value_name = "ADDRESS")]
     refresher: Option<Address>,
+    /// Socket of the attestation agent, as unix:PATH. Its event log gets an entry for each pull and
+    /// for each new configuration; "event-log" of the measured document says whether it must
+    /// [default: where CoCo's programs expect it]
+    #[arg(long, value_name = "ADDRESS")]
+    attestation_agent: Option<Address>,
 }
 
 /// Serves until told to stop.
@@ -124,6 +130,10 @@ async fn serve(arguments: Serve, mut sockets: Vec<Listening>) -> anyhow::Result<
         resources: super::resources(&resources),
         upstream: arguments.upstream.map(|address| address.path().to_owned()),
         refresher: arguments.refresher.map(|address| address.path().to_owned()),
+        attestation_agent: match &arguments.attestation_agent {
+            Some(address) => address.path().to_owned(),
+            None => AttestationAgent::SOCKET.into(),
+        },
     };
     service::serve(settings, sockets, stop).await?;
     Ok(())

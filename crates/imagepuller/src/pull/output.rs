@@ -67,6 +67,12 @@ pub async fn pull_to(
     };
     let fetched = puller.fetch(&sources, &digest, &route.settings, &secrets);
     let (image, layers) = fetched.await?;
+    let name = match wanted {
+        ImageName::Pinned(image) => image.to_string(),
+        ImageName::Tagged(image) => image.to_string(),
+    };
+    let log = &puller.event_log;
+    log.pull(&name, &image.manifest, &route.settings).await?;
     blocking(move || {
         let rootfs = prepared.stage.path().join("rootfs");
         flatten::flatten(&layers, &rootfs)?;

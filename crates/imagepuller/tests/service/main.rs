@@ -9,6 +9,7 @@ mod walk;
 mod authentication;
 mod concurrency;
 mod encrypted;
+mod event_log;
 mod fidelity;
 mod hang_up;
 mod killed;

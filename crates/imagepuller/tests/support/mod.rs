@@ -338,6 +338,10 @@ fn serve(directory: &Path, more: &[&str]) -> Child {
             &path("imagepuller.toml"),
             "--refresher",
             &format!("unix:{}", path("refresher")),
+            "--measured",
+            &path("measured.toml"),
+            "--attestation-agent",
+            &format!("unix:{}", path("aa.sock")),
         ])
         .args(more)
         // What the environment says about proxies must have no effect.

@@ -16,6 +16,9 @@ struct Report {
     valid: bool,
     /// `None` where the document is not valid.
     registries: Option<usize>,
+    /// What the event log of a guest keeps of the document, without its secrets; `None` where it is
+    /// not valid, or measured.
+    record: Option<String>,
     /// How many problems there are; of very many only the first are listed.
     problem_count: usize,
     problems: Vec<Finding>,
@@ -34,6 +37,7 @@ pub fn run(
         path: path.to_string_lossy().into_owned(),
         valid: false,
         registries: None,
+        record: None,
         problem_count: 0,
         problems: Vec::new(),
         warnings: Vec::new(),
@@ -48,6 +52,7 @@ pub fn run(
         Ok((document, warnings)) => {
             report.valid = true;
             report.registries = Some(document.registries.len());
+            report.record = (!measured).then(|| document.record());
             report.warnings = warnings;
         }
         Err(problems) => {

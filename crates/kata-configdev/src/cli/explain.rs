@@ -12,7 +12,7 @@ use std::sync::Arc;
 use clap::Args;
 use foreign_text::one_line;
 use pull_route::{PlacedDocument, Reason, Settings};
-use puller_config::{Document, Problems, RegistryName};
+use puller_config::{Document, EventLog, Problems, RegistryName};
 use serde::Serialize;
 
 use self::consequence::Consequences;
@@ -98,6 +98,9 @@ struct Report {
     also_matching: Vec<Loser>,
     #[serde(flatten)]
     consequences: Option<Consequences>,
+    /// Whether the pull has to be in the guest's event log; only where there is a measured document.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event_log: Option<EventLog>,
     /// Why every pull of the image fails before a host is asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
@@ -134,7 +137,8 @@ fn of_files(
         return Ok(exit::DATA);
     };
     let settings = Settings::new(measured, configuration);
-    let report = Report::of(&settings, image, &|_| false);
+    let mut report = Report::of(&settings, image, &|_| false);
+    report.event_log = arguments.measured.is_some().then(|| settings.event_log());
     if arguments.json {
         super::print_json(out, &report)?;
     } else {
@@ -185,6 +189,7 @@ impl Report {
                 .collect(),
             refused: plan.as_ref().err().map(ToString::to_string),
             consequences: plan.ok().map(|plan| Consequences::of(&plan, is_offered)),
+            event_log: None,
             image,
         }
     }
@@ -206,6 +211,7 @@ impl Report {
             rows.push(("loses", format!("\"{}\": {}", loser.key, loser.reason)));
         }
         rows.extend(self.consequences.iter().flat_map(Consequences::rows));
+        rows.extend(self.event_log.map(|log| ("event-log", log.to_string())));
         rows.extend(self.refused.iter().map(|rule| ("refused", rule.clone())));
         rows
     }

@@ -1,0 +1,141 @@
+//! What verifiers can read of a guest: its images and the host's documents, in the event log of an
+//! attestation agent.
+
+use std::fs;
+use std::path::Path;
+
+use confidential_fixtures::{AttestationAgent, EventLog};
+use puller_config::Document;
+
+use crate::support::{Puller, Site, wait_until};
+
+/// An agent in the place where the service looks for it, instead of the one that is there.
+fn agent(directory: &Path, event_log: EventLog) -> AttestationAgent {
+    let socket = directory.join("next.sock");
+    let agent = AttestationAgent::start(&socket, event_log).unwrap();
+    fs::rename(socket, directory.join("aa.sock")).unwrap();
+    agent
+}
+
+fn loaded(document: &str) -> String {
+    let record = Document::parse(document.as_bytes())
+        .unwrap()
+        .document
+        .record();
+    format!(r#"kata-configdev LoadDocument {{"document":"{record}"}}"#)
+}
+
+/// As CoCo's data hub writes it, with the reference as it was asked for.
+fn pulled(image: &str) -> String {
+    let (_, digest) = image.split_once('@').unwrap();
+    format!(
+        r#"github.com/confidential-containers PullImage {{"image":"{image}", "digest":"{digest}"}}"#
+    )
+}
+
+#[test]
+fn privileged_the_log_has_each_pull_and_each_new_document() {
+    vm_harness::needs_root!();
+    let site = Site::start();
+    let image = site.image();
+    let of = |password: &str| {
+        let other = format!("\n[registries.r]\nusername = \"robot\"\npassword = \"{password}\"\n");
+        site.document("localhost") + &other
+    };
+    let mut puller = Puller::start(&site.scratch, Some(&of("one")));
+    let directory = puller.document().parent().unwrap().to_owned();
+    puller.pull(&image, "nobody-listens");
+
+    // What could not be recorded before is recorded now.
+    let kept = agent(&directory, EventLog::Kept);
+    let tagged = image.replace("@", ":1.2@");
+    puller.pull(&tagged, "c1");
+    let mut expected = vec![loaded(&of("one")), pulled(&tagged)];
+    assert_eq!(kept.log(), expected);
+    // Another secret is no other document.
+    assert_eq!(loaded(&of("one")), loaded(&of("another")));
+    puller.configure(&of("another"));
+    puller.pull(&image, "c2");
+    expected.push(pulled(&image));
+    assert_eq!(kept.log(), expected);
+    let short = site.document("localhost");
+    puller.configure(&short);
+    puller.pull(&image, "c3");
+    expected.extend([loaded(&short), pulled(&image)]);
+    assert_eq!(kept.log(), expected);
+    // Before a document is used, and so where its pull fails.
+    fs::remove_file(puller.document()).unwrap();
+    puller.refuse(&image, 69, &["no configuration disk was found"]);
+    expected.push("kata-configdev LoadDocument {\"document\":\"none\"}".to_owned());
+    assert_eq!(kept.log(), expected);
+    puller.configure("nonsense");
+    puller.refuse(&image, 65, &["line 1"]);
+    assert_eq!(kept.log(), expected, "nothing is done with it");
+
+    // A service that starts does not wait for a pull.
+    puller.kill();
+    puller.configure(&short);
+    puller.restart();
+    wait_until(|| puller.log(), || kept.log().len() > expected.len());
+    expected.push(loaded(&short));
+    assert_eq!(kept.log(), expected);
+}
+
+#[test]
+fn privileged_the_owner_says_whether_a_pull_must_be_in_the_log() {
+    vm_harness::needs_root!();
+    let site = Site::start();
+    let image = site.image();
+    let puller = Puller::start(&site.scratch, Some(&site.document("localhost")));
+    let directory = puller.document().parent().unwrap().to_owned();
+    let required = "event-log = \"required\", and the guest has no event log";
+    let failed = "aa.sock answered with ttrpc status 13: the attestation agent's own log says why";
+    for (at, (setting, event_log, refused)) in [
+        (
+            "required",
+            None,
+            Some((65, [required, "nobody listens at its socket"])),
+        ),
+        (
+            "required",
+            Some(EventLog::Off),
+            Some((65, [required, "leave the event log off"])),
+        ),
+        (
+            "required",
+            Some(EventLog::Unsupported),
+            Some((65, [required, "no register for it"])),
+        ),
+        (
+            "required",
+            Some(EventLog::Broken),
+            Some((69, [failed, "nothing is mounted"])),
+        ),
+        ("required", Some(EventLog::Kept), None),
+        ("if-there", None, None),
+        ("if-there", Some(EventLog::Off), None),
+        ("if-there", Some(EventLog::Unsupported), None),
+        (
+            "if-there",
+            Some(EventLog::Broken),
+            Some((69, [failed, "nothing is mounted"])),
+        ),
+        ("never", Some(EventLog::Broken), None),
+        ("never", Some(EventLog::Kept), None),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let measured = format!("event-log = \"{setting}\"\n");
+        fs::write(directory.join("measured.toml"), measured).unwrap();
+        let _ = fs::remove_file(directory.join("aa.sock"));
+        let agent = event_log.map(|event_log| agent(&directory, event_log));
+        match refused {
+            Some((code, words)) => puller.refuse(&image, code, &words),
+            None => drop(puller.pull(&image, &format!("c{at}"))),
+        }
+        let is_kept = (setting, event_log) == ("required", Some(EventLog::Kept));
+        let has_entry = agent.is_some_and(|agent| agent.log().contains(&pulled(&image)));
+        assert_eq!(has_entry, is_kept, "{setting}, {event_log:?}");
+    }
+}
