@@ -1,13 +1,12 @@
 //! The documents as they lie in the guest, and the refusal that may lie beside the host's.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use foreign_text::bounded::{ReadError, if_there, read_path};
+use foreign_text::shown;
 use pull_route::{PlacedDocument, Settings};
 use puller_config::{Document, MAX_DOCUMENT_BYTES, Origin};
-use zeroize::Zeroizing;
 
 use crate::error::Error;
 
@@ -18,7 +17,7 @@ use crate::error::Error;
 const REFUSAL_EXTENSION: &str = "error";
 
 /// The longest refusal that is passed on; the processor writes one line of a sentence or two.
-const MAX_REFUSAL_BYTES: u64 = 4096;
+const MAX_REFUSAL_BYTES: usize = 4096;
 
 /// Where the documents lie.
 #[derive(Clone, Debug, Default)]
@@ -74,24 +73,17 @@ impl Documents {
 /// A file that cannot be read or breaks a rule is an error and never the defaults: that would
 /// be a silent anonymous pull.
 fn load(path: &Path, origin: Origin) -> Result<PlacedDocument, Error> {
-    let unreadable = |source| Error::ConfigurationUnreadable {
+    let unreadable = |error: ReadError| Error::ConfigurationUnreadable {
         path: path.to_owned(),
-        source,
+        source: error.into(),
     };
-    let Some(file) = open(path).map_err(unreadable)? else {
+    let text = if_there(read_path(path, MAX_DOCUMENT_BYTES)).map_err(unreadable)?;
+    let Some(text) = text else {
         return Ok(PlacedDocument {
             path: path.to_owned(),
             ..PlacedDocument::default()
         });
     };
-    if !file.metadata().map_err(unreadable)?.is_file() {
-        return Err(unreadable(std::io::Error::other("not a regular file")));
-    }
-    // Reserved once: a buffer that grows leaves copies of what it held behind.
-    let mut text = Zeroizing::new(Vec::with_capacity(MAX_DOCUMENT_BYTES + 1));
-    file.take(MAX_DOCUMENT_BYTES as u64 + 1)
-        .read_to_end(&mut text)
-        .map_err(unreadable)?;
     let checked = match origin {
         Origin::Measured => Document::parse_measured(&text),
         Origin::Host => Document::parse(&text),
@@ -109,34 +101,20 @@ fn load(path: &Path, origin: Origin) -> Result<PlacedDocument, Error> {
         is_present: true,
     })
 }
+
 /// Reads why there is no document, on one printable line.
 fn refusal(document: &Path) -> Result<Option<String>, Error> {
     let path = document.with_extension(REFUSAL_EXTENSION);
-    let unreadable = |source| Error::ConfigurationUnreadable {
-        path: path.clone(),
-        source,
-    };
-    let Some(file) = open(&path).map_err(unreadable)? else {
-        return Ok(None);
-    };
-    let mut reason = Vec::new();
-    file.take(MAX_REFUSAL_BYTES)
-        .read_to_end(&mut reason)
-        .map_err(unreadable)?;
-    let reason = String::from_utf8_lossy(&reason);
-    let printable = reason
-        .trim()
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c });
-    Ok(Some(printable.collect()))
-}
-
-fn open(path: &Path) -> std::io::Result<Option<File>> {
-    match File::open(path) {
-        Ok(file) => Ok(Some(file)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
+    let reason = if_there(read_path(&path, MAX_REFUSAL_BYTES));
+    let reason = reason.map_err(|error| Error::ConfigurationUnreadable {
+        path,
+        source: error.into(),
+    })?;
+    Ok(reason.map(|reason| {
+        shown(reason.trim_ascii())
+            .up_to(MAX_REFUSAL_BYTES)
+            .to_string()
+    }))
 }
 
 #[cfg(test)]
@@ -186,7 +164,7 @@ mod tests {
         let error = documents.load().unwrap_err();
         assert!(matches!(error, Error::ConfigurationRefused { .. }));
         let message = error.to_string();
-        assert!(message.contains("two disks [2J"), "{message}");
+        assert!(message.contains("two disks\\u{1b}[2J"), "{message}");
         // The owner's document does not help a host that has refused its own.
         let login = "[registries.\".\"]\nusername = \"owner\"\npassword = \"hunter2\"\n";
         let measured = Guest::new(login, "");
@@ -214,6 +192,12 @@ mod tests {
         let error = guest.documents.load().unwrap_err();
         assert!(matches!(error, Error::ConfigurationUnreadable { .. }));
         std::fs::remove_dir(measured).unwrap();
+        // One that nobody writes to once held up every pull.
+        let made = std::process::Command::new("mkfifo").arg(measured).status();
+        assert!(made.unwrap().success());
+        let error = guest.documents.load().unwrap_err();
+        assert!(matches!(error, Error::ConfigurationUnreadable { .. }));
+        std::fs::remove_file(measured).unwrap();
         let settings = guest.documents.load().unwrap();
         assert!(settings.resources().is_none());
         assert!(guest.folder.path().exists());
