@@ -11,7 +11,8 @@
 
 use std::path::Path;
 
-use foreign_text::toml::Table;
+use cdh_config::registries_conf::{self, Mirror, Odd, Registry};
+use foreign_text::toml::{Field, Table};
 
 use crate::printable;
 use crate::registry_file::assemble::assemble;
@@ -39,57 +40,58 @@ pub fn read(bytes: &[u8], source: &str) -> Import {
     assemble(plans, reader.report)
 }
 
-fn plans(mut keys: Table<'_, '_>, reader: &mut Reader<'_, '_>) -> Vec<Plan> {
-    for key in SHORT_NAMES {
-        if keys.take(key).is_some() {
-            reader.note(key, "has no part: guests get complete names");
+fn plans(keys: Table<'_, '_>, reader: &mut Reader<'_, '_>) -> Vec<Plan> {
+    let conf = registries_conf::read(keys);
+    for Field { key, path, .. } in &conf.others {
+        match *key {
+            key if SHORT_NAMES.contains(&key) => {
+                reader.note(path, "has no part: guests get complete names");
+            }
+            "credential-helpers" => {
+                let why = "no helper runs in a guest; import what they hold as docker-config";
+                reader.left_out(path, why);
+            }
+            "registries" => {
+                let why = "only version 2 of the format is read, with [[registry]]";
+                reader.left_out(path, why);
+            }
+            _ => reader.unknown(path),
         }
     }
-    for (key, why) in [
-        (
-            "credential-helpers",
-            "no helper runs in a guest; import what they hold as docker-config",
-        ),
-        (
-            "registries",
-            "only version 2 of the format is read, with [[registry]]",
-        ),
-    ] {
-        if keys.take(key).is_some() {
-            reader.left_out(key, why);
+    for Odd { path, wrong, .. } in &conf.odd {
+        match wrong {
+            Some(wrong) => reader.fault(path, wrong.to_string()),
+            None => reader.unknown(path),
         }
     }
-    let tables = reader.tables(&mut keys, "registry");
-    reader.tell_rest(keys);
-    let plans = tables.into_iter().filter_map(|keys| plan(keys, reader));
-    plans.collect()
+    let plans = conf.registries.iter();
+    plans
+        .filter_map(|registry| plan(registry, reader))
+        .collect()
 }
 
-fn plan(mut keys: Table<'_, '_>, reader: &mut Reader<'_, '_>) -> Option<Plan> {
-    let location = reader.text(&mut keys, "location");
-    let prefix = reader.text(&mut keys, "prefix");
-    let prefix = if prefix.is_empty() { location } else { prefix };
-    let is_blocked = reader.flag(&mut keys, "blocked");
-    let is_insecure = reader.flag(&mut keys, "insecure");
-    let by_digest = reader.flag(&mut keys, "mirror-by-digest-only");
-    let mirrors = reader.tables(&mut keys, "mirror");
-    let key = format!("{} {}", keys.path, printable(prefix));
-    reader.tell_rest(keys);
+fn plan(registry: &Registry<'_>, reader: &mut Reader<'_, '_>) -> Option<Plan> {
+    let location = registry.location;
+    let prefix = match registry.prefix {
+        "" => location,
+        prefix => prefix,
+    };
+    let key = format!("{} {}", registry.path, printable(prefix));
     let Some(name) = name(prefix) else {
         reader.left_out(&key, "the document matches whole hosts, not repositories");
         return None;
     };
     let mut links = Vec::new();
-    for mirror in mirrors {
-        links.extend(mirror_link(mirror, by_digest, reader));
+    for mirror in &registry.mirrors {
+        links.extend(mirror_link(mirror, registry.mirror_by_digest_only, reader));
     }
     links.push(Link {
         key: key.clone(),
-        target: own_target(prefix, location, &key, is_insecure, reader),
-        settings: insecure(is_insecure),
+        target: own_target(prefix, location, &key, registry.insecure, reader),
+        settings: insecure(registry.insecure),
     });
     Some(Plan {
-        is_blocked,
+        is_blocked: registry.blocked,
         ..reader.plan(name, key, links)
     })
 }
@@ -126,24 +128,16 @@ fn own_target(
 }
 
 /// A mirror; `None` where it has no part in pulls by digest.
-fn mirror_link(
-    mut keys: Table<'_, '_>,
-    by_digest: bool,
-    reader: &mut Reader<'_, '_>,
-) -> Option<Link> {
-    let location = reader.text(&mut keys, "location");
-    let is_insecure = reader.flag(&mut keys, "insecure");
-    let when = reader.text(&mut keys, "pull-from-mirror");
-    let key = format!("{} {}", keys.path, printable(location));
-    reader.tell_rest(keys);
-    if when == "tag-only" && !by_digest {
+fn mirror_link(mirror: &Mirror<'_>, by_digest: bool, reader: &mut Reader<'_, '_>) -> Option<Link> {
+    let key = format!("{} {}", mirror.path, printable(mirror.location));
+    if mirror.pull_from_mirror == "tag-only" && !by_digest {
         reader.note(&key, "has no part: guests pull by digest");
         return None;
     }
     Some(Link {
-        target: host(location, &key, is_insecure, reader),
+        target: host(mirror.location, &key, mirror.insecure, reader),
         key,
-        settings: insecure(is_insecure),
+        settings: insecure(mirror.insecure),
     })
 }
 

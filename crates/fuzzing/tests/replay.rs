@@ -24,6 +24,7 @@ macro_rules! replay {
 }
 
 replay! {
+    cdh: "../../cdh-config/fuzz/fuzz_targets/cdh.rs";
     image: "../../config-image/fuzz/fuzz_targets/image.rs";
     certs_d: "../../credential-sources/fuzz/fuzz_targets/certs_d.rs";
     decryption_secret: "../../credential-sources/fuzz/fuzz_targets/decryption_secret.rs";

@@ -193,25 +193,6 @@ impl Reader<'_, '_> {
         self.typed(&field.path, field.table())
     }
 
-    /// An array of tables.
-    pub(crate) fn tables<'t, 'i>(
-        &mut self,
-        table: &mut Table<'t, 'i>,
-        key: &str,
-    ) -> Vec<Table<'t, 'i>> {
-        let Some(field) = table.take(key) else {
-            return Vec::new();
-        };
-        let items = field.items();
-        let items = items.map_err(|_| field.wrong_type("array of tables"));
-        let items = self.typed(&field.path, items).unwrap_or_default();
-        let numbered = items.into_iter().enumerate().map(|(index, mut item)| {
-            item.path = format!("{}[{index}]", field.path);
-            item
-        });
-        numbered.filter_map(|item| self.as_table(&item)).collect()
-    }
-
     /// Reports every key that is left.
     pub(crate) fn tell_rest(&mut self, table: Table<'_, '_>) {
         for field in table.rest() {

@@ -1,0 +1,122 @@
+//! `cdh.toml`, key by key.
+
+use foreign_text::toml::{Field, Table};
+
+use crate::finding::{Findings, Place};
+use crate::owner::{NO_PROXY, Owner};
+use crate::registries;
+
+/// What the hub keeps to itself; nothing of it concerns image pulls.
+const OF_THE_HUB: [&str; 6] = [
+    "socket",
+    "aa",
+    "kbc",
+    "credentials",
+    "skip_sealed_secret_verification",
+    "log",
+];
+
+pub(crate) const POLICY: &str = "this version knows no image policies and no signatures, and pulls \
+    nothing as if there were no policy; take it out";
+
+/// What has no counterpart, and what to do.
+const WITHOUT_COUNTERPART: [(&str, &str); 6] = [
+    ("image_security_policy", POLICY),
+    ("image_security_policy_uri", POLICY),
+    ("sigstore_config", POLICY),
+    ("sigstore_config_uri", POLICY),
+    (
+        "max_concurrent_layer_downloads_per_image",
+        "this version has no such setting; take it out",
+    ),
+    (
+        "work_dir",
+        "the guest's image says where layers lie, by \"--store\" of its imagepuller; take it out",
+    ),
+];
+
+pub(crate) const UNKNOWN: &str = "not a key that is known here; correct it or take it out";
+
+const PROXIES: [(&str, &str); 3] = [
+    ("https_proxy", "HTTPS_PROXY"),
+    ("http_proxy", "HTTP_PROXY"),
+    ("no_proxy", NO_PROXY),
+];
+
+/// Reads the whole file.
+pub(crate) fn read_file(mut keys: Table<'_, '_>, owner: &mut Owner, findings: &mut Findings) {
+    for key in OF_THE_HUB {
+        keys.take(key);
+    }
+    if let Some(field) = keys.take("image") {
+        owner.has_image = true;
+        if let Some(image) = findings.typed(&field, field.table()) {
+            read_image(image, owner, findings);
+        }
+    }
+    refuse_rest(keys, findings);
+}
+
+fn read_image(mut keys: Table<'_, '_>, owner: &mut Owner, findings: &mut Findings) {
+    for (key, rule) in WITHOUT_COUNTERPART {
+        if let Some(field) = keys.take(key) {
+            findings.problem(&field, rule);
+        }
+    }
+    if let Some(field) = keys.take("authenticated_registry_credentials_uri") {
+        let text = findings.typed(&field, field.text());
+        owner.credentials = text.map(|text| (text.to_owned(), Place::from(&field)));
+    }
+    if let Some(field) = keys.take("extra_root_certificates") {
+        for item in findings.typed(&field, field.items()).unwrap_or_default() {
+            if let Some(text) = findings.typed(&item, item.text()) {
+                owner.roots.push((text.to_owned(), Place::from(&item)));
+            }
+        }
+    }
+    if let Some(field) = keys.take("image_pull_proxy") {
+        read_proxies(&field, owner, findings);
+    }
+    let by_reference = keys.take("registry_configuration_uri");
+    let written = keys.take("registry_config");
+    match (&by_reference, &written) {
+        (Some(field), None) => {
+            let rule = "the document has no rules by reference; write them into \
+                \"registry_config\"";
+            findings.problem(field, rule);
+        }
+        (Some(field), Some(_)) => {
+            findings.note(field, "has no effect, \"registry_config\" stands beside it");
+        }
+        (None, _) => {}
+    }
+    if let Some(field) = written
+        && let Some(table) = findings.typed(&field, field.table())
+    {
+        owner.rules = registries::read(table, findings);
+    }
+    refuse_rest(keys, findings);
+}
+
+fn read_proxies(field: &Field<'_, '_>, owner: &mut Owner, findings: &mut Findings) {
+    let Some(mut keys) = findings.typed(field, field.table()) else {
+        return;
+    };
+    // The table alone says that the host's proxies do not count.
+    owner.proxies.get_or_insert_default();
+    for (key, variable) in PROXIES {
+        if let Some(field) = keys.take(key)
+            && let Some(text) = findings.typed(&field, field.text())
+        {
+            owner.proxy(variable, text, Place::from(&field));
+        }
+    }
+    refuse_rest(keys, findings);
+}
+
+/// Every key that is left is a problem.
+pub(crate) fn refuse_rest(keys: Table<'_, '_>, findings: &mut Findings) {
+    for field in keys.rest() {
+        findings.problem(&field, UNKNOWN);
+    }
+}
