@@ -227,6 +227,57 @@ fn registries_conf_forbids_what_is_blocked() {
     assert!(entries[1].1.insecure_skip_verify && !entries[1].1.plain_http);
 }
 
+#[test]
+fn cdh_becomes_the_measured_document() {
+    let folder = Folder::new();
+    let proxies = "[image.image_pull_proxy]\nhttps_proxy = \"http://u:example@p\"\n";
+    folder.file("cdh.toml", proxies);
+    folder.file("none.toml", "[kbc]\nname = \"cc_kbc\"\n");
+    folder.file("line", "quiet agent.https_proxy=http://kernel\n");
+    let rules = "[[image.registry_config.registry]]\nprefix = \"a\"\ninsecure = true\n";
+    folder.file("noted.toml", rules);
+    let bad = "[image]\nnydus = \"hunter2\"\nwork_dir = \"hunter2\"\n";
+    folder.file("bad.toml", bad);
+    let import = |arguments: &[&str], name: &str| {
+        run(&[&["import", "cdh"], arguments, &[&folder.text(name)]].concat())
+    };
+    let line = folder.text("line");
+    for (arguments, name, expected) in [
+        (
+            &[][..],
+            "cdh.toml",
+            "[extra-env]\nHTTPS_PROXY = \"http://u:example@p\"\n",
+        ),
+        (&[], "none.toml", ""),
+        (
+            &["--parameters", &line],
+            "none.toml",
+            "[extra-env]\nHTTPS_PROXY = \"http://kernel\"\n",
+        ),
+        (
+            &["--parameters", &line],
+            "noted.toml",
+            "[registries.\"a\"]\n",
+        ),
+    ] {
+        let run = import(arguments, name);
+        run.ends(0);
+        assert_eq!(run.stdout, expected, "{name}");
+    }
+    import(&["--strict"], "noted.toml").fails(65, &["registry[0]: line 1: \"insecure\" has no"]);
+    let errors = [
+        "image.nydus: line 2: not a key",
+        "image.work_dir: line 3: the guest's image",
+    ];
+    import(&[], "bad.toml").fails(65, &errors);
+    let json = import(&["--json"], "bad.toml");
+    json.ends(65);
+    let report = serde_json::from_str::<Value>(&json.stdout).unwrap();
+    assert_eq!(report["document"], Value::Null);
+    assert_eq!(report["faults"].as_array().unwrap().len(), 2);
+    import(&[], "absent").fails(65, &["absent"]);
+}
+
 /// skopeo is the judge: what it refuses as blocked must be forbidden in the document, and nothing
 /// else.
 #[test]

@@ -6,6 +6,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
+#[path = "route/cdh.rs"]
+mod cdh;
 mod command;
 #[path = "route/documents.rs"]
 mod documents;

@@ -9,6 +9,7 @@ use pull_route::{PlacedDocument, Settings};
 use puller_config::{Document, MAX_DOCUMENT_BYTES, Origin};
 
 use crate::error::Error;
+use crate::hub_configuration::HubConfiguration;
 
 /// The file beside the document in which `initdata-processor` says why it handed none out.
 ///
@@ -27,6 +28,8 @@ pub struct Documents {
     /// The owner's document, out of measured initdata; where there is no such file, there is no
     /// such document.
     pub measured: Option<PathBuf>,
+    /// What the owner configured for the data hub, which completes the owner's document.
+    pub hub: Option<HubConfiguration>,
 }
 
 impl Documents {
@@ -34,7 +37,7 @@ impl Documents {
     pub fn of(configuration: impl Into<PathBuf>) -> Self {
         Self {
             configuration: configuration.into(),
-            measured: None,
+            ..Self::default()
         }
     }
 
@@ -59,8 +62,13 @@ impl Documents {
         }
         let measured = self.measured.as_deref();
         let measured = measured.map(|path| load(path, Origin::Measured));
+        let measured = measured.transpose()?.unwrap_or_default();
+        let measured = match &self.hub {
+            Some(hub) => hub.complete(measured)?,
+            None => measured,
+        };
         Ok(Settings::new(
-            measured.transpose()?.unwrap_or_default(),
+            measured,
             load(&self.configuration, Origin::Host)?,
         ))
     }
@@ -140,6 +148,7 @@ mod tests {
             let documents = Documents {
                 configuration: hosts,
                 measured: Some(own),
+                ..Documents::default()
             };
             Self { folder, documents }
         }

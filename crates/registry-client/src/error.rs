@@ -29,13 +29,26 @@ pub enum Error {
         "the configuration {path} is not valid and nothing is pulled until it is corrected: \
         {problems}",
         path = .path.display(),
-        problems = one_line(problems)
+        problems = one_line(problems, "check")
     )]
     ConfigurationInvalid {
         /// The file.
         path: PathBuf,
         /// Each broken rule with line and key.
         problems: Problems,
+    },
+    /// What the owner configured for the data hub is no measured document.
+    #[error(
+        "{path} is read like a measured document, and nothing is pulled until it is corrected: \
+        {problems}",
+        path = .path.display(),
+        problems = one_line(&cdh_config::lines(problems), "import cdh")
+    )]
+    HubConfiguration {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, each with its place.
+        problems: Vec<cdh_config::Finding>,
     },
     /// The configuration disk was refused before there was a document.
     #[error("the node's configuration was refused and nothing is pulled without it: {reason}")]
@@ -219,6 +232,7 @@ impl Error {
         match self {
             Self::ConfigurationUnreadable { .. }
             | Self::ConfigurationInvalid { .. }
+            | Self::HubConfiguration { .. }
             | Self::ConfigurationRefused { .. }
             | Self::Answer { .. }
             | Self::Length { .. }
@@ -334,7 +348,7 @@ const MAX_PROBLEMS: usize = 8;
 
 /// The first problems on one line: an answer ends up in a pod's events, which hold about a
 /// kilobyte.
-fn one_line(problems: &Problems) -> String {
+fn one_line(problems: &impl ToString, command: &str) -> String {
     let all = problems.to_string();
     let mut lines = all.trim_end().lines();
     let mut text = lines
@@ -345,7 +359,7 @@ fn one_line(problems: &Problems) -> String {
     let more = lines.count();
     if more > 0 {
         text.push_str(&format!(
-            "; and {more} more, which `kata-configdev check` lists"
+            "; and {more} more, which `kata-configdev {command}` lists"
         ));
     }
     text

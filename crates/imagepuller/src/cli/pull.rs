@@ -10,8 +10,8 @@ use foreign_text::shown;
 use oci_image::platform::Platform;
 use oci_image::reference::{ImageReference, TaggedReference};
 use puller_config::ResourceSource;
-use registry_client::Documents;
 use registry_client::patience::Patience;
+use registry_client::{Documents, HubConfiguration};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{EX_DATAERR, exit_code, fail, print};
@@ -51,6 +51,9 @@ pub struct Pull {
     /// A measured document; its entries come before those of --config, and it may have [resources]
     #[arg(long, value_name = "FILE")]
     measured: Option<PathBuf>,
+    /// A data hub's measured configuration; what it says of image pulls completes --measured
+    #[arg(long, value_name = "FILE")]
+    cdh: Option<PathBuf>,
     /// A source of credentials and keys that are given by reference: cdh=unix:PATH,
     /// rest=http://127.0.0.1:PORT or offline=FILE; may be repeated, and the sources are asked in
     /// this order
@@ -134,7 +137,7 @@ pub async fn run(arguments: Pull) -> ExitCode {
         Err(message) => return failed(&message, EX_DATAERR),
     };
     // A file that is missing means something in a guest; here it is a slip.
-    let documents = [&arguments.config, &arguments.measured];
+    let documents = [&arguments.config, &arguments.measured, &arguments.cdh];
     if let Some(path) = documents.into_iter().flatten().find(|path| !path.exists()) {
         let message = format!("the configuration {} does not exist", path.display());
         return failed(&message, EX_DATAERR);
@@ -160,6 +163,11 @@ pub async fn run(arguments: Pull) -> ExitCode {
     let documents = Documents {
         configuration: arguments.config.clone().unwrap_or_default(),
         measured: arguments.measured.clone(),
+        hub: arguments.cdh.clone().map(|file| HubConfiguration {
+            file,
+            // Those of this machine are no guest's.
+            parameters: PathBuf::new(),
+        }),
     };
     let pulled = tokio::select! {
         pulled = pull_to(&wanted, &arguments.output, documents, options) => pulled,

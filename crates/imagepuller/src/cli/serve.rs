@@ -6,13 +6,16 @@ use std::process::ExitCode;
 use clap::Args;
 use kbs_client::AttestationAgent;
 use puller_config::ResourceSource;
-use registry_client::Documents;
+use registry_client::{Documents, HubConfiguration};
 
 use super::{EX_SOFTWARE, EX_USAGE, fail, terminated};
 use crate::error::chain;
 use crate::hub;
 use crate::service::{self, Settings};
 use crate::socket::{Address, Listening};
+
+/// Where the kernel shows its parameters.
+const KERNEL_PARAMETERS: &str = "/proc/cmdline";
 
 /// Serve pulls on unix sockets until SIGTERM.
 ///
@@ -48,6 +51,14 @@ pub struct Serve {
         default_value = "/run/measured-cfg/imagepuller.toml"
     )]
     measured: PathBuf,
+    /// The data hub's measured configuration; what it says of image pulls completes --measured. Where
+    /// it has no [image], the kernel parameters that the hub knows do
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "/run/measured-cfg/cdh.toml"
+    )]
+    cdh: PathBuf,
     /// A source of credentials and keys that are given by reference: cdh=unix:PATH,
     /// rest=http://127.0.0.1:PORT or offline=FILE; may be repeated, and the sources are asked in
     /// this order
@@ -126,6 +137,10 @@ async fn serve(arguments: Serve, mut sockets: Vec<Listening>) -> anyhow::Result<
         documents: Documents {
             configuration: arguments.config,
             measured: Some(arguments.measured),
+            hub: Some(HubConfiguration {
+                file: arguments.cdh,
+                parameters: KERNEL_PARAMETERS.into(),
+            }),
         },
         resources: super::resources(&resources),
         upstream: arguments.upstream.map(|address| address.path().to_owned()),

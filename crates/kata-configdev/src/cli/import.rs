@@ -1,5 +1,6 @@
 //! `kata-configdev import`: other people's files in, a document out.
 
+mod cdh;
 mod certs_d;
 mod decryption_secret;
 mod docker_config;
@@ -35,6 +36,7 @@ enum Source {
     CertsD(certs_d::Arguments),
     RegistriesYaml(registries_yaml::Arguments),
     RegistriesConf(registries_conf::Arguments),
+    Cdh(cdh::Arguments),
 }
 
 /// Imports what `arguments` name.
@@ -45,5 +47,6 @@ pub fn run(arguments: &Import, out: &mut impl Write) -> Result<u8, CommandError>
         Source::CertsD(arguments) => certs_d::run(arguments, out),
         Source::RegistriesYaml(arguments) => registries_yaml::run(arguments, out),
         Source::RegistriesConf(arguments) => registries_conf::run(arguments, out),
+        Source::Cdh(arguments) => cdh::run(arguments, out),
     }
 }

@@ -67,7 +67,7 @@ pub struct World {
     pub authorities: [Authority; 2],
     pub servers: Vec<Place>,
     pub proxies: [u16; 2],
-    folder: TempDir,
+    pub folder: TempDir,
     log: Log,
     _listeners: Vec<Listener>,
 }
@@ -109,16 +109,22 @@ impl World {
         world
     }
 
-    /// A docker configuration that names every host, and the roots of the first authority.
+    /// A docker configuration that names every host, one that names those of the first and of the
+    /// last server, and the roots of the first authority.
     fn write_resources(&self) {
-        let mut entries = Vec::new();
-        for name in self.servers.iter().flat_map(|place| names(place.port)) {
-            let auth = BASE64_STANDARD.encode(format!("{}:x", fetched_user(&name)));
-            entries.push(format!("\"{name}\":{{\"auth\":\"{auth}\"}}"));
-        }
-        let config = format!("{{\"auths\":{{{}}}}}", entries.join(","));
+        let config = |servers: &[&Place]| {
+            let names = servers.iter().flat_map(|place| names(place.port));
+            let entry = |name: String| {
+                let auth = BASE64_STANDARD.encode(format!("{}:x", fetched_user(&name)));
+                format!("\"{name}\":{{\"auth\":\"{auth}\"}}")
+            };
+            let entries: Vec<_> = names.map(entry).collect();
+            BASE64_STANDARD.encode(format!("{{\"auths\":{{{}}}}}", entries.join(",")))
+        };
+        let all: Vec<_> = self.servers.iter().collect();
         let resources = serde_json::json!({
-            "default/credential/test": BASE64_STANDARD.encode(config),
+            "default/credential/test": config(&all),
+            "default/credential/some": config(&[all[0], all[all.len() - 1]]),
             "default/ca/test": BASE64_STANDARD.encode(self.authorities[0].certificate()),
         });
         std::fs::write(self.folder.path().join("resources"), resources.to_string()).unwrap();
@@ -142,6 +148,16 @@ impl World {
 
     /// Whom the guest asks, and how its pull ends.
     pub fn pull(&self, files: &Files, image: &str) -> (Vec<Visit>, String) {
+        let documents = Documents {
+            configuration: files.configuration.clone().into(),
+            measured: Some(files.measured.clone().into()),
+            ..Documents::default()
+        };
+        self.pull_by(documents, image)
+    }
+
+    /// The same, by any documents.
+    pub fn pull_by(&self, documents: Documents, image: &str) -> (Vec<Visit>, String) {
         self.log.lock().unwrap().clear();
         let source = format!("offline={}", self.folder.path().join("resources").display());
         let options = Options {
@@ -155,10 +171,6 @@ impl World {
                 ..Resources::default()
             },
             ..Options::default()
-        };
-        let documents = Documents {
-            configuration: files.configuration.clone().into(),
-            measured: Some(files.measured.clone().into()),
         };
         let wanted = ImageName::Pinned(ImageReference::parse(image).unwrap());
         let output = self.folder.path().join("output");

@@ -144,7 +144,7 @@ impl Authority {
             return (source, "in that resource");
         }
         let place = match self.origin() {
-            Some(Origin::Measured) => "in the measured imagepuller.toml",
+            Some(Origin::Measured) => "in the measured imagepuller.toml or cdh.toml",
             _ => "in the node's imagepuller.toml",
         };
         (self.to_string(), place)

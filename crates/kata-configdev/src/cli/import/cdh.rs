@@ -1,0 +1,73 @@
+//! `kata-configdev import cdh`.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use cdh_config::{MAX_CDH_BYTES, MAX_PARAMETERS_BYTES, Meaning};
+use clap::Args;
+use credential_sources::{Finding, Loss};
+use serde_json::json;
+
+use super::outcome::{Outcome, Printed, label};
+use crate::cli::CommandError;
+use crate::host_file::read_named;
+
+/// Prints the measured document that a data hub's cdh.toml means: what a guest makes of [image],
+/// when the file lies in its measured initdata.
+///
+/// What has no counterpart is an error (exit code 65), as it is for each pull of such a guest.
+#[derive(Args, Debug)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
+Examples:
+  kata-configdev import cdh cdh.toml > measured.toml
+  kata-configdev import cdh --parameters /proc/cmdline cdh.toml"
+)]
+pub struct Arguments {
+    /// The file, or "-" for standard input.
+    file: PathBuf,
+    /// A line of kernel parameters, as /proc/cmdline has it. They count where the file has no
+    /// [image].
+    #[arg(long, value_name = "FILE")]
+    parameters: Option<PathBuf>,
+    /// Print no document if there is more to say about it than a note (exit code 65).
+    #[arg(long)]
+    strict: bool,
+    /// Print one JSON object: document, findings, faults.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Imports `arguments.file`.
+pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
+    let text = read_named(&arguments.file, MAX_CDH_BYTES)?;
+    let parameters = arguments.parameters.as_deref();
+    let parameters = parameters.map(|path| read_named(path, MAX_PARAMETERS_BYTES));
+    let parameters = parameters.transpose()?.unwrap_or_default();
+    let source = label(&arguments.file);
+    let finding = |found: &cdh_config::Finding| {
+        let cdh_config::Finding { place, text } = found;
+        let text = match place.line {
+            0 => text.clone(),
+            line => format!("line {line}: {text}"),
+        };
+        Finding::new(&source, &place.key, Loss::Lost, text)
+    };
+    let parameters = String::from_utf8_lossy(&parameters);
+    let (meaning, faults) = match cdh_config::read(Some(&text), &parameters) {
+        Ok(meaning) => (meaning, Vec::new()),
+        Err(problems) => (Meaning::default(), problems),
+    };
+    let faults: Vec<_> = faults.iter().map(finding).collect();
+    let findings: Vec<_> = meaning.notes.iter().map(finding).collect();
+    let outcome = Outcome {
+        document: Some(&meaning.text),
+        findings: &findings,
+        faults: &faults,
+        unlisted: 0,
+        more: json!({}),
+    };
+    let Arguments { strict, json, .. } = *arguments;
+    outcome.finish(Printed { strict, json }, out)
+}
