@@ -1,10 +1,12 @@
-//! An attestation agent as far as it keeps an event log, over ttrpc on a Unix socket.
+//! An attestation agent as far as it keeps an event log and gives proofs, over ttrpc on a Unix
+//! socket.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
 
+use crate::Proofs;
 use crate::frame::{field, fields};
 use crate::peer::{Answer, INTERNAL, Peer};
 
@@ -25,6 +27,7 @@ pub enum EventLog {
 #[derive(Debug)]
 pub struct AttestationAgent {
     peer: Peer,
+    asked: Arc<Mutex<Vec<String>>>,
     log: Arc<Mutex<Vec<String>>>,
 }
 
@@ -35,14 +38,44 @@ impl AttestationAgent {
     ///
     /// Where the socket cannot be made.
     pub fn start(socket: &Path, event_log: EventLog) -> Result<Self> {
-        let log: Arc<Mutex<Vec<String>>> = Arc::default();
-        let kept = log.clone();
-        let service = "attestation_agent.AttestationAgentService";
-        let peer = Peer::start(socket, service, move |method, payload| match method {
-            "ExtendRuntimeMeasurement" => extend(payload, event_log, &kept),
-            _ => None,
+        Self::proving(socket, event_log, Proofs::default())
+    }
+
+    /// The same, of an agent with these proofs.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`AttestationAgent::start`].
+    pub fn proving(socket: &Path, event_log: EventLog, proofs: Proofs) -> Result<Self> {
+        let [log, asked]: [Arc<Mutex<Vec<String>>>; 2] = Default::default();
+        let (kept, record) = (log.clone(), asked.clone());
+        let services = &["attestation_agent.AttestationAgentService"];
+        let peer = Peer::start(socket, services, move |method, payload| {
+            record
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(method.to_owned());
+            match method {
+                "ExtendRuntimeMeasurement" => extend(payload, event_log, &kept),
+                _ => proofs.answer(method, payload),
+            }
         })?;
-        Ok(Self { peer, log })
+        Ok(Self { peer, asked, log })
+    }
+
+    /// How a document names it as an attester.
+    #[must_use]
+    pub fn attester(&self) -> String {
+        format!("aa=unix:{}", self.socket().display())
+    }
+
+    /// The methods that were called, in order.
+    #[must_use]
+    pub fn asked(&self) -> Vec<String> {
+        self.asked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Where it listens.

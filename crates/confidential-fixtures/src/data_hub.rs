@@ -26,7 +26,7 @@ impl DataHub {
     pub fn start(socket: &Path, vault: Vault) -> Result<Self> {
         let asked: Arc<Mutex<Vec<String>>> = Arc::default();
         let record = asked.clone();
-        let peer = Peer::start(socket, SERVICE, move |method, payload| {
+        let peer = Peer::start(socket, &[SERVICE], move |method, payload| {
             (method == METHOD).then(|| {
                 let uri = field(&fields(payload).unwrap_or_default(), 1);
                 let uri = String::from_utf8_lossy(&uri).into_owned();

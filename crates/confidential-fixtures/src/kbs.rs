@@ -43,6 +43,10 @@ pub struct Policy {
     pub uses: Option<usize>,
     /// Paths that exist and are refused.
     pub refused: Vec<String>,
+    /// The initdata without which everything is refused.
+    pub initdata: Option<String>,
+    /// Whether it attests nobody and wants a token of another one.
+    pub wants_token: bool,
 }
 
 /// A running server; stopped when dropped.
@@ -67,6 +71,8 @@ struct Session {
     nonce: String,
     /// The key that the guest has proven.
     key: Option<PublicKey>,
+    /// The initdata that came with the evidence.
+    initdata: Value,
     used: usize,
 }
 
@@ -154,7 +160,7 @@ impl State {
     fn answer(&self, asked: &Request) -> Answer {
         let path = asked.target.as_str();
         let answer = match (asked.method.as_str(), path) {
-            ("POST", "/kbs/v0/auth") => self.challenge(asked),
+            ("POST", "/kbs/v0/auth") if !self.policy.wants_token => self.challenge(asked),
             ("POST", "/kbs/v0/attest") => self.attest(asked),
             ("GET", _) => match plugin(path) {
                 Some(("resource", path)) => self.resource(asked, path),
@@ -198,6 +204,7 @@ impl State {
         let session = Session {
             nonce,
             key: None,
+            initdata: Value::Null,
             used: 0,
         };
         lock(&self.sessions).insert(id, session);
@@ -225,6 +232,7 @@ impl State {
         let session = sessions.get_mut(&id).context("unknown session")?;
         let key = self.verify(&attestation, &session.nonce)?;
         session.key = Some(key);
+        session.initdata = attestation["init-data"].clone();
         session.used = 0;
         Ok((id, key))
     }
@@ -236,22 +244,19 @@ impl State {
         let jwk = &runtime["tee-pubkey"];
         ensure!(jwk.get("d").is_none(), "a private key was sent");
         let evidence = &attestation["tee-evidence"];
+        let devices = evidence["additional_evidence"].as_str();
+        let devices = devices.context("additional evidence of another type")?;
+        // What is bound: these members, sorted, without white space.
+        let of_devices = json!({"nonce": nonce, "tee-pubkey": jwk});
         ensure!(
-            evidence["additional_evidence"] == "",
-            "additional evidence that nobody asked for, or none of the right type"
+            devices.is_empty() || devices.contains(&STANDARD.encode(self.hash(&of_devices))),
+            "the devices' evidence does not bind nonce and key"
         );
-        // What is bound: these three members, sorted, without white space.
-        let bound = json!({
-            "additional-evidence": "",
+        let digest = self.hash(&json!({
+            "additional-evidence": devices,
             "nonce": nonce,
             "tee-pubkey": jwk,
-        })
-        .to_string();
-        let digest = match self.policy.hash {
-            Some("sha256") => Sha256::digest(bound).to_vec(),
-            Some("sha512") => Sha512::digest(bound).to_vec(),
-            _ => Sha384::digest(bound).to_vec(),
-        };
+        }));
         let quote = &evidence["primary_evidence"];
         ensure!(quote["svn"] == "1", "evidence of no known form");
         let report_data = quote["report_data"].as_str().unwrap_or_default();
@@ -260,6 +265,15 @@ impl State {
             "the evidence does not bind nonce and key"
         );
         public_key(jwk)
+    }
+
+    fn hash(&self, bound: &Value) -> Vec<u8> {
+        let bound = bound.to_string();
+        match self.policy.hash {
+            Some("sha256") => Sha256::digest(bound).to_vec(),
+            Some("sha512") => Sha512::digest(bound).to_vec(),
+            _ => Sha384::digest(bound).to_vec(),
+        }
     }
 
     fn token(&self, key: PublicKey) -> Result<String> {
@@ -276,7 +290,8 @@ impl State {
     /// `GET /resource/...`: by session or by token.
     fn resource(&self, asked: &Request, path: &str) -> Result<Answer, Refusal> {
         let key = self.proven_key(asked)?;
-        if self.policy.refused.iter().any(|refused| refused == path) {
+        let is_refused = self.policy.refused.iter().any(|refused| refused == path);
+        if is_refused || !self.has_initdata(asked) {
             return Err(unauthorized("PolicyDeny", "Access denied by policy"));
         }
         let secret = self.vault.get(path);
@@ -284,6 +299,17 @@ impl State {
             secret.ok_or_else(|| unauthorized("PluginInternalError", "Plugin internal error"))?;
         let body = close(secret, &key).map_err(internal)?;
         Ok(Answer::new(200, &[JSON], body.to_string()))
+    }
+
+    /// Whether the initdata of the session is the one that is wanted, as the real client sends it.
+    fn has_initdata(&self, asked: &Request) -> bool {
+        let Some(wanted) = &self.policy.initdata else {
+            return true;
+        };
+        let sessions = lock(&self.sessions);
+        let session = session_id(asked).and_then(|id| sessions.get(&id));
+        let wanted = json!({"format": "toml", "body": wanted});
+        session.is_some_and(|session| session.initdata == wanted)
     }
 
     /// The key of the session or token that a request names; a good session wins.

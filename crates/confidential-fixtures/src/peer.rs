@@ -18,7 +18,7 @@ pub(crate) const INTERNAL: u64 = 13;
 /// The payload of an answer, or a status with its text; `None` where there is no such method.
 pub(crate) type Answer = Option<Result<Vec<u8>, (u64, String)>>;
 
-/// A program that serves one service; stopped when dropped.
+/// A program that serves some services; stopped when dropped.
 pub(crate) struct Peer {
     socket: PathBuf,
     stop: Arc<AtomicBool>,
@@ -28,7 +28,7 @@ impl Peer {
     /// Listens on `socket`; `answer` gets the name of a method and the payload.
     pub(crate) fn start(
         socket: &Path,
-        service: &'static str,
+        services: &'static [&'static str],
         answer: impl Fn(&str, &[u8]) -> Answer + Send + Sync + 'static,
     ) -> Result<Self> {
         let listener = UnixListener::bind(socket)
@@ -43,7 +43,7 @@ impl Peer {
                 let answer = answer.clone();
                 // A client that leaves has had its answer, or wants none.
                 std::thread::spawn(move || {
-                    let _ = serve(stream, service, &*answer);
+                    let _ = serve(stream, services, &*answer);
                 });
             }
         });
@@ -76,7 +76,7 @@ impl Drop for Peer {
 /// Serves the requests of one connection.
 fn serve(
     mut stream: UnixStream,
-    service: &str,
+    services: &[&str],
     answer: &dyn Fn(&str, &[u8]) -> Answer,
 ) -> Result<()> {
     while let Some(frame) = Frame::read(&mut stream)? {
@@ -86,7 +86,7 @@ fn serve(
         let request = fields(&frame.message)?;
         let text = |number| String::from_utf8_lossy(&field(&request, number)).into_owned();
         let (asked, method) = (text(1), text(2));
-        let answer = if asked == service {
+        let answer = if services.contains(&asked.as_str()) {
             let unknown = || Err((UNIMPLEMENTED, format!("{method} method")));
             answer(&method, &field(&request, 3)).unwrap_or_else(unknown)
         } else {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use test_http::Tunnel;
 
 use crate::{
-    AttestationAgent, DataHub, EventLog, Gateway, Kbs, Policy, SealingKey, Vault, ask,
+    AttestationAgent, DataHub, EventLog, Gateway, Kbs, Policy, Proofs, SealingKey, Vault, ask,
     recorded_call,
 };
 use test_http::pki::Authority;
@@ -299,4 +299,54 @@ fn a_tunnel_keeps_what_passes() {
         kept.contains("GET /cdh/resource/default/key/image"),
         "{kept}"
     );
+}
+
+/// To the byte, refusals included.
+#[test]
+fn stand_ins_answer_as_the_real_programs_did() {
+    let scratch = Scratch::new().unwrap();
+    let socket = |name| scratch.path().join(name);
+    let vault = Vault::new().with("default/misc/secret", "correct horse battery staple");
+    let hub = DataHub::start(&socket("cdh"), vault).unwrap();
+    let token = recorded_token();
+    let proofs = Proofs {
+        token: Some(token),
+        ..Proofs::default()
+    };
+    let _agent = AttestationAgent::proving(&socket("aa"), EventLog::Off, proofs).unwrap();
+    for (name, server) in [
+        ("aa-get-evidence", "aa"),
+        ("aa-get-evidence-64", "aa"),
+        ("aa-get-tee", "aa"),
+        ("aa-get-token", "aa"),
+        ("aa-get-token-unknown", "aa"),
+        ("made-aa-get-additional-evidence", "aa"),
+        ("made-aa-get-additional-tees", "aa"),
+        ("made-aa-unknown-method", "aa"),
+        ("cdh-getresource-bad-uri", "cdh"),
+        ("cdh-getresource-denied", "cdh"),
+        ("cdh-getresource-missing", "cdh"),
+        ("cdh-getresource-ok", "cdh"),
+        ("cdh-unknown-service", "cdh"),
+        ("kata-getresource-ok", "cdh"),
+        ("made-cdh-unknown-method", "cdh"),
+        ("made-cdh-unknown-service", "cdh"),
+    ] {
+        let [request, expected] = recorded_call(name).unwrap();
+        let mut stream = UnixStream::connect(socket(server)).unwrap();
+        stream.write_all(&request).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        assert_eq!(answer, expected, "{name}");
+    }
+    assert_eq!(hub.asked().len(), 5);
+}
+
+/// What the recorded agent answers for a token.
+fn recorded_token() -> String {
+    let [_, answer] = recorded_call("aa-get-token").unwrap();
+    let text = String::from_utf8_lossy(&answer);
+    let start = text.find("{\"token\"").unwrap();
+    text[start..].to_owned()
 }

@@ -28,7 +28,10 @@ mod generated {
 /// The messages of the services.
 pub mod message {
     pub use crate::generated::attestation_agent::{
-        ExtendRuntimeMeasurementRequest, ExtendRuntimeMeasurementResponse, RuntimeMeasurementResult,
+        ExtendRuntimeMeasurementRequest, ExtendRuntimeMeasurementResponse,
+        GetAdditionalEvidenceRequest, GetAdditionalEvidenceResponse, GetEvidenceRequest,
+        GetEvidenceResponse, GetTeeTypeRequest, GetTeeTypeResponse, GetTokenRequest,
+        GetTokenResponse, RuntimeMeasurementResult,
     };
     pub use crate::generated::get_resource::{GetResourceRequest, GetResourceResponse};
     pub use crate::generated::image_pull::{ImagePullRequest, ImagePullResponse};

@@ -61,6 +61,8 @@ pub struct Options {
     pub resources: Resources,
     /// Where the attestation agent listens, which keeps the event log.
     pub attestation_agent: PathBuf,
+    /// The text of the initdata, for key brokers; there may be no such file.
+    pub initdata: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -72,6 +74,7 @@ impl Default for Options {
             patience: Patience::default(),
             resources: Resources::default(),
             attestation_agent: AttestationAgent::SOCKET.into(),
+            initdata: None,
         }
     }
 }
@@ -99,7 +102,7 @@ impl Puller {
                 places: Arc::new(Semaphore::new(MAX_LAYERS_UNPACKED_AT_ONCE)),
             },
             documents,
-            broker: Broker::new(options.resources.clone()),
+            broker: Broker::new(options.resources.clone(), options.initdata.clone()),
             event_log: EventLog::new(&options.attestation_agent),
             options,
             mounting: Arc::default(),

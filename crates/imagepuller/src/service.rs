@@ -55,6 +55,8 @@ pub struct Settings {
     pub documents: Documents,
     /// Sources of secrets that only the guest may see, unless the measured document names some.
     pub resources: Resources,
+    /// The text of the initdata, for key brokers; there may be no such file.
+    pub initdata: PathBuf,
     /// Socket of the program that has the other services of a confidential data hub.
     pub upstream: Option<PathBuf>,
     /// Socket of the program that reads the configuration disk again when it is asked to.
@@ -154,6 +156,7 @@ impl Service {
         let options = Options {
             resources: self.settings.resources.clone(),
             attestation_agent: self.settings.attestation_agent.clone(),
+            initdata: Some(self.settings.initdata.clone()),
             ..Options::default()
         };
         Ok(Open {

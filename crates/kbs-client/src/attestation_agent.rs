@@ -4,10 +4,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use imagepuller_api::message::{
-    ExtendRuntimeMeasurementRequest, ExtendRuntimeMeasurementResponse, RuntimeMeasurementResult,
+    ExtendRuntimeMeasurementRequest, ExtendRuntimeMeasurementResponse,
+    GetAdditionalEvidenceRequest, GetAdditionalEvidenceResponse, GetEvidenceRequest,
+    GetEvidenceResponse, GetTeeTypeRequest, GetTeeTypeResponse, GetTokenRequest, GetTokenResponse,
+    RuntimeMeasurementResult,
 };
 use protobuf::Message;
+use serde_json::Value;
 use ttrpc::Code;
+use zeroize::Zeroizing;
 
 use crate::call::Method;
 use crate::error::Fault;
@@ -110,6 +115,81 @@ impl AttestationAgent {
         }
     }
 }
+
+impl AttestationAgent {
+    /// Which TEE it speaks for, as the brokers' protocol calls it.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no agent, or what it says is no name.
+    pub async fn tee(&self) -> Result<String, Fault> {
+        let request = GetTeeTypeRequest::default();
+        let answer: GetTeeTypeResponse = self.call("GetTeeType", &request).await?;
+        let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+        if answer.tee.is_empty() || answer.tee.len() > MAX_TEE_BYTES {
+            return Err(NO_TEE);
+        }
+        match answer.tee.bytes().all(is_letter) {
+            true => Ok(answer.tee),
+            false => Err(NO_TEE),
+        }
+    }
+
+    /// Evidence of the TEE that holds `data`.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no agent, or no evidence.
+    pub async fn evidence(&self, data: &[u8]) -> Result<Value, Fault> {
+        let request = GetEvidenceRequest {
+            RuntimeData: data.to_owned(),
+            ..Default::default()
+        };
+        let answer: GetEvidenceResponse = self.call("GetEvidence", &request).await?;
+        serde_json::from_slice(&answer.Evidence).map_err(|_| Fault::Answer {
+            rule: "is no evidence, which is JSON",
+        })
+    }
+
+    /// Evidence of further devices that holds `data`, as the agent writes it; empty where there
+    /// are none.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no agent, or no text.
+    pub async fn additional_evidence(&self, data: &[u8]) -> Result<String, Fault> {
+        let request = GetAdditionalEvidenceRequest {
+            RuntimeData: data.to_owned(),
+            ..Default::default()
+        };
+        let answer: GetAdditionalEvidenceResponse =
+            self.call("GetAdditionalEvidence", &request).await?;
+        String::from_utf8(answer.Evidence).map_err(|_| Fault::Answer {
+            rule: "is no evidence of devices, which is text",
+        })
+    }
+
+    /// A token of the agent's own broker, with the private key that it is for: JSON.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no agent, or it has no token.
+    pub async fn token(&self) -> Result<Zeroizing<Vec<u8>>, Fault> {
+        let request = GetTokenRequest {
+            TokenType: "kbs".to_owned(),
+            ..Default::default()
+        };
+        let mut answer: GetTokenResponse = self.call("GetToken", &request).await?;
+        Ok(Zeroizing::new(std::mem::take(&mut answer.Token)))
+    }
+}
+
+/// The longest name of a TEE; real ones have at most eleven letters.
+const MAX_TEE_BYTES: usize = 64;
+
+const NO_TEE: Fault = Fault::Answer {
+    rule: "is no name of a TEE",
+};
 
 /// Whether a status means that there is no such method or no such service: CoCo's programs answer
 /// the latter with INVALID_ARGUMENT.

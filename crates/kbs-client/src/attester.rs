@@ -1,49 +1,81 @@
 //! How a guest proves to a key broker what it is.
 
-use std::fmt;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use puller_config::AttesterKind;
 use serde_json::{Value, json};
-use thiserror::Error;
 
-/// A trusted execution environment that vouches for bytes of the guest's choice.
-pub trait Attester: Send + Sync + fmt::Debug {
-    /// What `kbs-attester` of `[resources]` calls it.
-    fn name(&self) -> &'static str;
+use crate::attestation_agent::AttestationAgent;
+use crate::error::Fault;
 
-    /// What the protocol calls the environment, such as `tdx`.
-    fn tee(&self) -> &'static str;
+/// What IBM Secure Execution is called. Its evidence wants parts of the challenge, which the agent
+/// takes from a broker itself; so the guest shows the agent's token there.
+const SECURE_EXECUTION: &str = "se";
 
-    /// Evidence in the broker's format that holds `report_data`, a hash of 32 to 64 bytes. It is
-    /// called on a thread where it may wait.
-    ///
-    /// # Errors
-    ///
-    /// Why there is none.
-    fn evidence(&self, report_data: &[u8]) -> Result<Value, AttesterError>;
+/// What vouches for bytes of the guest's choice.
+#[derive(Debug)]
+pub enum Attester {
+    /// The `sample` environment, which proves nothing: for tests, and for brokers that are told to
+    /// believe it. A broker's own policy does not.
+    Sample,
+    /// The attestation agent, for every environment that it knows.
+    Agent(AttestationAgent),
 }
 
-/// Why there is no evidence.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{0}")]
-pub struct AttesterError(pub String);
-
-/// The `sample` environment, which proves nothing: for tests, and for brokers that are told to
-/// believe it. A broker's own policy does not.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Sample;
-
-impl Attester for Sample {
-    fn name(&self) -> &'static str {
-        "sample"
+impl Attester {
+    /// What `kbs-attester` of `[resources]` names; each question to an agent may take as long as
+    /// `limit`.
+    pub fn new(kind: &AttesterKind, limit: Duration) -> Self {
+        match kind {
+            AttesterKind::Sample => Self::Sample,
+            AttesterKind::Agent(socket) => Self::Agent(AttestationAgent::new(socket, limit)),
+        }
     }
 
-    fn tee(&self) -> &'static str {
-        "sample"
+    /// What the protocol calls the environment, such as `tdx`; nothing where it gives no evidence
+    /// for a challenge, but a token.
+    pub async fn tee(&self) -> Result<Option<String>, Fault> {
+        let Self::Agent(agent) = self else {
+            return Ok(Some("sample".to_owned()));
+        };
+        let tee = agent.tee().await.map_err(|fault| of(agent, fault))?;
+        Ok((tee != SECURE_EXECUTION).then_some(tee))
     }
 
-    fn evidence(&self, report_data: &[u8]) -> Result<Value, AttesterError> {
-        Ok(json!({ "svn": "1", "report_data": STANDARD.encode(report_data) }))
+    /// Evidence of further devices that holds `data`; empty where there are none.
+    pub async fn devices(&self, data: &[u8]) -> Result<String, Fault> {
+        match self {
+            Self::Sample => Ok(String::new()),
+            Self::Agent(agent) => {
+                let devices = agent.additional_evidence(data).await;
+                devices.map_err(|fault| of(agent, fault))
+            }
+        }
+    }
+
+    /// Evidence in the broker's format that holds `data`, a hash of 32 to 64 bytes.
+    pub async fn evidence(&self, data: &[u8]) -> Result<Value, Fault> {
+        match self {
+            Self::Sample => Ok(json!({ "svn": "1", "report_data": STANDARD.encode(data) })),
+            Self::Agent(agent) => agent.evidence(data).await.map_err(|fault| of(agent, fault)),
+        }
+    }
+
+    /// The agent that has tokens too.
+    pub fn agent(&self) -> Option<&AttestationAgent> {
+        match self {
+            Self::Sample => None,
+            Self::Agent(agent) => Some(agent),
+        }
+    }
+}
+
+/// Why an agent gave no proof.
+pub fn of(agent: &AttestationAgent, fault: Fault) -> Fault {
+    Fault::Attester {
+        socket: agent.socket().to_owned(),
+        fault: Box::new(fault),
     }
 }

@@ -1,7 +1,7 @@
 //! A key broker service (KBS), protocol 0.4.0.
 //!
-//! The guest either has a token already, or it attests: `POST /kbs/v0/auth` gives a challenge and a
-//! session's cookie, `POST /kbs/v0/attest` takes evidence that holds a hash over the challenge and
+//! The guest either has a token already, from a file or, where the broker does not attest, from the
+//! attestation agent; or it attests: `POST /kbs/v0/auth` gives a challenge and a session's cookie, `POST /kbs/v0/attest` takes evidence that holds a hash over the challenge and
 //! a fresh public key, and from then on `GET /kbs/v0/PLUGIN/PATH` answers with what is encrypted
 //! for that key. A session lasts until the broker does not know it any more.
 //!
@@ -12,8 +12,9 @@
 //! open is as its client does it.
 //!
 //! - `message`: what is sent and received. `challenge`: what the evidence has to hold.
-//! - `cookie`: the session's. `token`: the file with a token. `refusal`: why a broker refuses.
+//! - `cookie`: the session's. `token`: a token with its key. `refusal`: why a broker refuses.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -26,8 +27,9 @@ use url::Url;
 use zeroize::Zeroizing;
 
 use crate::MAX_RESOURCE_BYTES;
-use crate::attester::{Attester, AttesterError};
+use crate::attester::{self, Attester};
 use crate::error::Fault;
+use crate::files;
 use crate::http::{self, Answer, Http};
 
 use self::challenge::Challenge;
@@ -46,41 +48,30 @@ const MAX_HANDSHAKE_BYTES: usize = 256 << 10;
 /// The largest answer with a resource: its base64, and what belongs to the encryption.
 const MAX_ENCRYPTED_BYTES: usize = MAX_RESOURCE_BYTES.div_ceil(3) * 4 + (16 << 10);
 
+/// The largest initdata that is sent along; Kata's annotations end far before.
+const MAX_INITDATA_BYTES: usize = 1 << 20;
+
 /// One broker, and the session with it.
 #[derive(Debug)]
 pub struct Broker {
-    http: Http,
-    address: Url,
-    token_file: Option<PathBuf>,
-    attester: Option<Arc<dyn Attester>>,
-    session: Mutex<Option<Arc<Proof>>>,
+    pub http: Http,
+    pub address: Url,
+    pub token_file: Option<PathBuf>,
+    pub attester: Option<Attester>,
+    /// The text that goes with the evidence, where there is such a file.
+    pub initdata: Option<PathBuf>,
+    pub session: Mutex<Option<Arc<Proof>>>,
 }
 
 /// What makes the broker answer, a session's cookie or a token, and what opens its answers.
 #[derive(Debug)]
-struct Proof {
+pub struct Proof {
     name: HeaderName,
     value: HeaderValue,
     key: PrivateKey,
 }
 
 impl Broker {
-    /// A broker without a session.
-    pub fn new(
-        http: Http,
-        address: Url,
-        token_file: Option<PathBuf>,
-        attester: Option<Arc<dyn Attester>>,
-    ) -> Self {
-        Self {
-            http,
-            address,
-            token_file,
-            attester,
-            session: Mutex::default(),
-        }
-    }
-
     /// Asks for a resource, with the token if there is one, else in a session.
     pub async fn fetch(&self, uri: &ResourceUri) -> Result<Zeroizing<Vec<u8>>, Fault> {
         let proof = self.proof(None).await?;
@@ -109,7 +100,7 @@ impl Broker {
     /// hand-shakes are made for one resource.
     async fn session(
         &self,
-        attester: &Arc<dyn Attester>,
+        attester: &Attester,
         failed: Option<&Arc<Proof>>,
     ) -> Result<Arc<Proof>, Fault> {
         // Held during the hand-shake, so that concurrent requests wait for its result instead of
@@ -121,9 +112,9 @@ impl Broker {
             return Ok(session.clone());
         }
         *known = None;
-        let session = match self.attest(attester).await {
+        let session = match self.prove(attester).await {
             Err(Fault::Refused(refusal)) if refusal.is_of_evidence() && failed.is_none() => {
-                self.attest(attester).await
+                self.prove(attester).await
             }
             session => session,
         };
@@ -132,39 +123,81 @@ impl Broker {
         Ok(session)
     }
 
+    /// A session; or the token of the agent's own broker, where this one does not attest, or the
+    /// environment's evidence is not for a guest to ask for.
+    async fn prove(&self, attester: &Attester) -> Result<Proof, Fault> {
+        let attested = match attester.tee().await? {
+            Some(tee) => self.attest(attester, &tee).await,
+            None => Err(Fault::NoProof),
+        };
+        match (attested, attester.agent()) {
+            (Err(Fault::NoProof), Some(agent)) => {
+                let of = |fault| attester::of(agent, fault);
+                token::parse(&agent.token().await.map_err(of)?).map_err(of)
+            }
+            (attested, _) => attested,
+        }
+    }
+
     /// The hand-shake.
-    async fn attest(&self, attester: &Arc<dyn Attester>) -> Result<Proof, Fault> {
-        let request = message::request(attester.tee());
+    async fn attest(&self, attester: &Attester, tee: &str) -> Result<Proof, Fault> {
+        let request = message::request(tee);
         let url = http::at(&self.address, "/kbs/v0/auth", None);
         let answer = self.http.post(url, request);
         let answer = self.http.send(answer, MAX_HANDSHAKE_BYTES).await?;
-        check(&answer, Step::Challenge)?;
+        match check(&answer, Step::Challenge) {
+            Err(Fault::Refused(refusal))
+                if refusal.is_of_address() && attester.agent().is_some() =>
+            {
+                return Err(Fault::NoProof);
+            }
+            checked => checked?,
+        }
         let cookie = cookie::session(&answer.headers)?;
         let challenge = Challenge::parse(&answer.body)?;
 
         let key = PrivateKey::generate_p256()?;
         let public = PublicKey::of(&key)?;
-        let report_data = challenge.report_data(&public);
-        let evidence = {
-            let attester = attester.clone();
-            let work = tokio::task::spawn_blocking(move || attester.evidence(&report_data));
-            work.await
-                .unwrap_or_else(|_| Err(AttesterError("the attester gave up".to_owned())))?
-        };
-        let body = Attestation::new(&challenge, &public, evidence).to_json();
+        let devices = attester.devices(&challenge.device_data(&public)).await?;
+        let report_data = challenge.report_data(&public, &devices);
+        let evidence = attester.evidence(&report_data).await?;
+        let initdata = self.initdata().await?;
+        let body = Attestation::new(&challenge, &public, evidence, &devices, initdata.as_deref());
         let url = http::at(&self.address, "/kbs/v0/attest", None);
-        let attest = self.http.post(url, body).header(COOKIE, cookie.clone());
+        let attest = self.http.post(url, body.to_json());
+        let attest = attest.header(COOKIE, cookie.clone());
         let answer = self.http.send(attest, MAX_HANDSHAKE_BYTES).await?;
         check(&answer, Step::Evidence)?;
         // The cookie stands for the token; the token's presence says that the evidence was
         // believed.
         message::token_of(&answer.body)?;
-        tracing::debug!(broker = %self.address, tee = attester.tee(), "attested");
+        tracing::debug!(broker = %self.address, tee, "attested");
         Ok(Proof {
             name: COOKIE,
             value: cookie,
             key,
         })
+    }
+
+    /// The text of the initdata, if the guest has it as one text. It is public.
+    async fn initdata(&self) -> Result<Option<String>, Fault> {
+        let Some(path) = &self.initdata else {
+            return Ok(None);
+        };
+        let of_file = |fault| Fault::Initdata {
+            path: path.clone(),
+            fault: Box::new(fault),
+        };
+        match files::read(path.clone(), MAX_INITDATA_BYTES).await {
+            Err(Fault::File(ErrorKind::NotFound)) => Ok(None),
+            Err(fault) => Err(of_file(fault)),
+            Ok(text) => match String::from_utf8(text.to_vec()) {
+                Ok(text) => Ok(Some(text)),
+                Err(_) => Err(of_file(Fault::Content {
+                    rule: "it is no UTF-8 text",
+                })),
+            },
+        }
     }
 
     async fn get(&self, uri: &ResourceUri, proof: &Proof) -> Result<Zeroizing<Vec<u8>>, Fault> {

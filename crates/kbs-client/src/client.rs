@@ -1,5 +1,6 @@
 //! The sources in their order, and the one that a pull keeps to.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use puller_config::{ResourceSource, ResourceUri, Resources};
@@ -7,7 +8,6 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
 use zeroize::Zeroizing;
 
-use crate::attester::Attester;
 use crate::error::{Error, Failure, Fault, Others};
 use crate::limits::Limits;
 use crate::source::Source;
@@ -37,21 +37,17 @@ pub struct Client {
 }
 
 impl Sources {
-    /// The sources of `[resources]`; nothing is asked yet. Of the attesters, the one that
-    /// `[resources]` names is asked for evidence.
+    /// The sources of `[resources]`; nothing is asked yet. A broker that gets evidence gets the
+    /// text of `initdata` with it, if there is such a file then.
     ///
     /// # Errors
     ///
-    /// [`Error::Source`] where a source cannot be used, or the attester is not among these.
+    /// [`Error::Source`] where a source cannot be used.
     pub fn new(
         resources: &Resources,
-        attesters: &[Arc<dyn Attester>],
+        initdata: Option<&Path>,
         limits: Limits,
     ) -> Result<Self, Error> {
-        let attester = match resources.kbs_attester {
-            None => None,
-            Some(kind) => Some(named(&kind.to_string(), attesters)?),
-        };
         let mut all: Vec<&ResourceSource> = resources.sources.iter().collect();
         let mut from = Vec::new();
         for (uri, source) in &resources.from {
@@ -62,7 +58,7 @@ impl Sources {
                 all.push(source);
             }
         }
-        let prepare = |source| Source::new(source, resources, attester, limits);
+        let prepare = |source| Source::new(source, resources, initdata, limits);
         Ok(Self {
             all: all.into_iter().map(prepare).collect::<Result<_, _>>()?,
             in_order: resources.sources.len(),
@@ -163,16 +159,4 @@ impl Client {
             others,
         })
     }
-}
-
-fn named<'a>(
-    name: &str,
-    attesters: &'a [Arc<dyn Attester>],
-) -> Result<&'a Arc<dyn Attester>, Error> {
-    let mut attesters = attesters.iter();
-    let found = attesters.find(|attester| attester.name() == name);
-    found.ok_or_else(|| Error::Source {
-        source_name: format!("attester {name}"),
-        reason: "this program does not have it".to_owned(),
-    })
 }

@@ -2,13 +2,13 @@
 
 use std::fmt;
 use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use jose::{JweError, JwsError, KeyError};
 use puller_config::{InvalidResourceUri, ResourceUri};
 use thiserror::Error;
 
-use crate::attester::AttesterError;
 use crate::broker::refusal::Refusal;
 
 /// Why a secret could not be had.
@@ -166,9 +166,22 @@ pub enum Fault {
         [resources]"
     )]
     NoProof,
-    /// No evidence for a broker.
-    #[error("wants evidence that the guest cannot give: {0}")]
-    Attester(#[from] AttesterError),
+    /// No proof for a broker.
+    #[error("wants a proof, and the attestation agent at {socket} {fault}", socket = .socket.display())]
+    Attester {
+        /// Where the agent listens.
+        socket: PathBuf,
+        /// Why it gave none.
+        fault: Box<Fault>,
+    },
+    /// The initdata that a broker gets with the evidence.
+    #[error("wants evidence, and the initdata beside it, {path}, {fault}", path = .path.display())]
+    Initdata {
+        /// The file.
+        path: PathBuf,
+        /// Why it is not sent.
+        fault: Box<Fault>,
+    },
     /// No key for a session.
     #[error("wants a key that the guest cannot make: {0}")]
     Key(#[from] KeyError),

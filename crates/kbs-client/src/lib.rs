@@ -20,13 +20,13 @@
 //!   have in common.
 //! - `hub`, `gateway`, `broker`, `files`: the sources.
 //! - [`AttestationAgent`]: what speaks for the TEE. `call`: one call over ttrpc.
-//! - [`attester`]: how a guest proves to a broker what it is.
+//! - `attester`: how a guest proves to a broker what it is.
 //! - `reference`: what a reference stands for. `sealed`: the form of sealed secrets.
 //! - `http`, `buffer`: requests with limits, bytes that are zeroed.
 //! - `error`: [`Error`], and [`Fault`], why one source did not answer.
 
 mod attestation_agent;
-pub mod attester;
+mod attester;
 mod broker;
 mod buffer;
 mod call;

@@ -1,8 +1,9 @@
 //! A place where resources may be, behind one way of asking.
 
-use std::sync::Arc;
+use std::path::Path;
 
 use puller_config::{ResourceSource, ResourceUri, Resources};
+use tokio::sync::Mutex;
 use url::Url;
 use zeroize::Zeroizing;
 
@@ -39,7 +40,7 @@ impl Source {
     pub fn new(
         source: &ResourceSource,
         resources: &Resources,
-        attester: Option<&Arc<dyn Attester>>,
+        initdata: Option<&Path>,
         limits: Limits,
     ) -> Result<Self, Error> {
         let failed = |reason: String| Error::Source {
@@ -61,13 +62,15 @@ impl Source {
                 let roots = resources.kbs_ca_certs.as_ref();
                 let http = Http::new(roots, limits.request).map_err(failed)?;
                 let token_file = resources.kbs_token_file.clone();
-                let attester = attester.cloned();
-                Kind::Broker(Box::new(Broker::new(
+                let attester = resources.kbs_attester.as_ref();
+                Kind::Broker(Box::new(Broker {
                     http,
-                    address.clone(),
+                    address: address.clone(),
                     token_file,
-                    attester,
-                )))
+                    attester: attester.map(|kind| Attester::new(kind, limits.request)),
+                    initdata: initdata.map(Path::to_owned),
+                    session: Mutex::default(),
+                }))
             }
         };
         Ok(Self {

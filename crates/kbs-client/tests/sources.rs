@@ -4,11 +4,7 @@
 
 mod support;
 
-use std::sync::Arc;
-
 use confidential_fixtures::{DataHub, Gateway, Kbs, Policy, SealingKey, Vault};
-use kbs_client::attester::{Attester, AttesterError};
-use kbs_client::{Client, Sources};
 use puller_config::{ResourceSource, ResourceUri, Resources, Roots, SecretReference};
 use support::{PATIENT, ask, assert_clean, client, new_client, resources, run, shown, uri, wait};
 use test_http::pki::Authority;
@@ -264,39 +260,6 @@ fn broker_needs_some_proof() {
         "{error}"
     );
     assert!(kbs.requests().is_empty());
-}
-
-/// The `sample` environment, out of order.
-#[derive(Debug)]
-struct Injected;
-
-impl Attester for Injected {
-    fn name(&self) -> &'static str {
-        "sample"
-    }
-
-    fn tee(&self) -> &'static str {
-        "sample"
-    }
-
-    fn evidence(&self, report_data: &[u8]) -> Result<serde_json::Value, AttesterError> {
-        assert_eq!(report_data.len(), 48);
-        Err(AttesterError("the injected one has none".to_owned()))
-    }
-}
-
-#[test]
-fn the_attester_is_the_one_that_the_program_has_under_that_name() {
-    let (kbs, source) = kbs(Policy::default());
-    let resources = resources(&[&source]);
-    let error = Sources::new(&resources, &[], PATIENT).unwrap_err();
-    let expected = "use attester sample as a source of resources: this program does not have it";
-    assert_eq!(error.to_string(), expected);
-    let injected: [Arc<dyn Attester>; 1] = [Arc::new(Injected)];
-    let sources = Sources::new(&resources, &injected, PATIENT).unwrap();
-    let error = ask(&Client::new(Arc::new(sources))).unwrap_err();
-    assert!(error.contains("the injected one has none"), "{error}");
-    assert_eq!(targets(&kbs), [AUTH]);
 }
 
 #[test]

@@ -51,7 +51,7 @@ struct ShownResources<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     kbs_token_file: Option<&'a Path>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    kbs_attester: Option<AttesterKind>,
+    kbs_attester: Option<&'a AttesterKind>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     from: BTreeMap<&'a str, &'a ResourceSource>,
 }
@@ -153,7 +153,7 @@ impl<'a> ShownResources<'a> {
             sources: &resources.sources,
             kbs_ca_certs: resources.kbs_ca_certs.as_ref().map(fingerprints),
             kbs_token_file: resources.kbs_token_file.as_deref(),
-            kbs_attester: resources.kbs_attester,
+            kbs_attester: resources.kbs_attester.as_ref(),
             from: resources
                 .from
                 .iter()

@@ -138,7 +138,7 @@ pub(crate) fn parse_path(text: &str) -> Result<PathBuf, InvalidResourceSource> {
     }
 }
 
-fn parse_socket(text: &str) -> Result<PathBuf, InvalidResourceSource> {
+pub(crate) fn parse_socket(text: &str) -> Result<PathBuf, InvalidResourceSource> {
     let path = text
         .strip_prefix("unix:")
         .filter(|path| path.len() <= MAX_SOCKET_PATH_BYTES)

@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 use crate::limits::{MAX_RESOURCE_SOURCES, MAX_RESOURCES_FROM};
 use crate::problem::{Findings, Place};
-use crate::resource_source::parse_path;
+use crate::resource_source::{parse_path, parse_socket};
 use crate::section::{Field, Section};
 use crate::{Effect, InvalidSecretReference, ResourceSource, ResourceUri, Roots, Rule};
 
@@ -39,11 +39,12 @@ pub struct Resources {
 }
 
 /// A way of proving what a guest is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AttesterKind {
     /// The `sample` TEE, which proves nothing: for tests, and brokers that are told to believe it.
     Sample,
+    /// The attestation agent of the guest, over ttrpc on this socket: `aa=unix:/PATH`.
+    Agent(PathBuf),
 }
 
 impl AttesterKind {
@@ -53,8 +54,12 @@ impl AttesterKind {
     ///
     /// [`Rule::Attester`] if there is none.
     pub fn parse(name: &str) -> Result<Self, Rule> {
-        match name {
-            "sample" => Ok(Self::Sample),
+        match name.split_once('=') {
+            None if name == "sample" => Ok(Self::Sample),
+            Some(("aa", socket)) => match parse_socket(socket) {
+                Ok(socket) => Ok(Self::Agent(socket)),
+                Err(_) => Err(Rule::Attester),
+            },
             _ => Err(Rule::Attester),
         }
     }
@@ -62,9 +67,10 @@ impl AttesterKind {
 
 impl fmt::Display for AttesterKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Sample => "sample",
-        })
+        match self {
+            Self::Sample => f.write_str("sample"),
+            Self::Agent(socket) => write!(f, "aa=unix:{}", socket.display()),
+        }
     }
 }
 
@@ -98,6 +104,13 @@ impl Resources {
         if all.into_iter().any(ResourceSource::is_broker) {
             if token_file.is_none() && attester.is_none() {
                 findings.warning(&table, Effect::BrokerWithoutProof);
+            }
+            if let Some(Field {
+                place,
+                value: Some(AttesterKind::Sample),
+            }) = &attester
+            {
+                findings.warning(place, Effect::SampleAttester);
             }
         } else {
             let places = [place(&roots), place(&token_file), place(&attester)];

@@ -104,8 +104,11 @@ pub enum Rule {
     /// The same source twice.
     #[error("stands in the list already")]
     DuplicateResourceSource,
-    /// A way of proving what the guest is that this version does not have.
-    #[error("the only attester of this version is \"sample\"; others ask through a data hub")]
+    /// A way of proving what the guest is that there is not.
+    #[error(
+        "an attester is the attestation agent on its socket, \"aa=unix:/PATH\", or \"sample\", which \
+        is for tests"
+    )]
     Attester,
     /// Roots of a key broker without a certificate.
     #[error("has no PEM certificate, so that no key broker would be trusted")]
@@ -365,6 +368,12 @@ pub enum Effect {
         to a guest that proves nothing"
     )]
     BrokerWithoutProof,
+    /// An attester that proves nothing.
+    #[error(
+        "proves nothing: it is for tests, and for brokers that are told to believe it; name the \
+        attestation agent, \"aa=unix:/PATH\""
+    )]
+    SampleAttester,
     /// The suffix that does not match Docker Hub.
     #[error("does not match Docker Hub itself, whose name is \"docker.io\" in all its spellings")]
     NotDockerHub,

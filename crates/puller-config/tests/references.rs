@@ -485,7 +485,7 @@ fn decryption_keys_are_checked_by_item() {
 #[test]
 fn resources_are_the_owners_to_say() {
     let text = format!(
-        "[resources]\nsources = [\"cdh=unix:/run/cdh.sock\", \"kbs=https://kbs.corp\"]\nkbs-token-file = \"/run/token\"\nkbs-attester = \"sample\"\nkbs-ca-certs = '''\n{ROOT}'''\n\
+        "[resources]\nsources = [\"cdh=unix:/run/cdh.sock\", \"kbs=https://kbs.corp\"]\nkbs-token-file = \"/run/token\"\nkbs-attester = \"aa=unix:///run/aa.sock\"\nkbs-ca-certs = '''\n{ROOT}'''\n\
         [resources.from]\n\"a/b/c\" = \"kbs=https://other.corp\"\n"
     );
     assert_eq!(
@@ -501,7 +501,8 @@ fn resources_are_the_owners_to_say() {
         resources.kbs_token_file.unwrap(),
         std::path::Path::new("/run/token")
     );
-    assert_eq!(resources.kbs_attester, Some(AttesterKind::Sample));
+    let agent = AttesterKind::Agent("/run/aa.sock".into());
+    assert_eq!(resources.kbs_attester, Some(agent));
     assert_eq!(resources.kbs_ca_certs.unwrap().certificates().len(), 1);
     let [(uri, source)] = &resources.from[..] else {
         panic!("{:?}", resources.from);
@@ -595,8 +596,13 @@ fn resources_are_checked_by_key() {
         ),
         (
             "kbs-attester = \"snp\"".to_owned(),
-            "kbs-attester: the only attester of this version is \"sample\"; others ask through a \
-            data hub",
+            "kbs-attester: an attester is the attestation agent on its socket, \
+            \"aa=unix:/PATH\", or \"sample\", which is for tests",
+        ),
+        (
+            "kbs-attester = \"aa=/run/aa.sock\"".to_owned(),
+            "kbs-attester: an attester is the attestation agent on its socket, \
+            \"aa=unix:/PATH\", or \"sample\", which is for tests",
         ),
         ("kbs = \"https://kbs.corp\"".to_owned(), "kbs: unknown key"),
         (
@@ -643,8 +649,16 @@ fn broker_without_proof_and_proof_without_broker_are_said() {
             ],
         ),
         (
-            "sources = [\"kbs=https://kbs.corp\"]\nkbs-attester = \"sample\"",
+            "sources = [\"kbs=https://kbs.corp\"]\nkbs-attester = \"aa=unix:/a\"",
             vec![],
+        ),
+        (
+            "sources = [\"kbs=https://kbs.corp\"]\nkbs-attester = \"sample\"",
+            vec![
+                "line 3: resources.kbs-attester: proves nothing: it is for tests, and for brokers \
+                that are told to believe it; name the attestation agent, \"aa=unix:/PATH\""
+                    .to_owned(),
+            ],
         ),
     ] {
         assert_eq!(
@@ -668,7 +682,7 @@ password = \"{SEALED}\"
 keys = [\"aHVudGVyMg==\", \"aHVudGVyMg==:aHVudGVyMg==\", \"kbs:///a/b/c\", \"{SEALED}\"]
 [resources]
 sources = [\"rest=http://127.0.0.1:8006/\", \"kbs=https://kbs.corp\"]
-kbs-attester = \"sample\"
+kbs-attester = \"aa=unix:/run/aa.sock\"
 kbs-token-file = \"/run/token\"
 kbs-ca-certs = '''
 {ROOT}'''
@@ -698,7 +712,7 @@ keys = [\"[redacted]\", \"[redacted]:[redacted]\", \"kbs:///a/b/c\", \"sealed.[r
 sources = [\"rest=http://127.0.0.1:8006\", \"kbs=https://kbs.corp\"]
 kbs-ca-certs = [\"sha256:3e9113832283becf0fecd54ec0d5ef5d04ed3493f4c3c7721dd5301f5a510480\"]
 kbs-token-file = \"/run/token\"
-kbs-attester = \"sample\"
+kbs-attester = \"aa=unix:/run/aa.sock\"
 
 [resources.from]
 \"a/b/c\" = \"offline=/a\"

@@ -104,6 +104,7 @@ fn state(exchange: &Exchange, name: &str, at: At) -> State {
     let session = Session {
         nonce,
         key: matches!(at, At::Attested).then(|| secret_key().unwrap().public_key()),
+        initdata: Value::Null,
         used: 0,
     };
     if !matches!(at, At::Nowhere) {

@@ -54,6 +54,9 @@ pub struct Pull {
     /// A data hub's measured configuration; what it says of image pulls completes --measured
     #[arg(long, value_name = "FILE")]
     cdh: Option<PathBuf>,
+    /// The text of the initdata, which a key broker gets with the evidence
+    #[arg(long, value_name = "FILE")]
+    initdata: Option<PathBuf>,
     /// A source of credentials and keys that are given by reference: cdh=unix:PATH,
     /// rest=http://127.0.0.1:PORT or offline=FILE; may be repeated, and the sources are asked in
     /// this order
@@ -137,9 +140,14 @@ pub async fn run(arguments: Pull) -> ExitCode {
         Err(message) => return failed(&message, EX_DATAERR),
     };
     // A file that is missing means something in a guest; here it is a slip.
-    let documents = [&arguments.config, &arguments.measured, &arguments.cdh];
+    let documents = [
+        &arguments.config,
+        &arguments.measured,
+        &arguments.cdh,
+        &arguments.initdata,
+    ];
     if let Some(path) = documents.into_iter().flatten().find(|path| !path.exists()) {
-        let message = format!("the configuration {} does not exist", path.display());
+        let message = format!("the file {} does not exist", path.display());
         return failed(&message, EX_DATAERR);
     }
     let meter = arguments.has_meter().then(Meter::show);
@@ -147,6 +155,7 @@ pub async fn run(arguments: Pull) -> ExitCode {
         platform,
         patience: arguments.patience(),
         resources: super::resources(&arguments.resources),
+        initdata: arguments.initdata.clone(),
         progress: match (&events, &meter) {
             (Some(events), _) => {
                 let events = events.clone();

@@ -59,6 +59,13 @@ pub struct Serve {
         default_value = "/run/measured-cfg/cdh.toml"
     )]
     cdh: PathBuf,
+    /// The text of the verified initdata, which a key broker gets with the evidence; none is fine
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "/run/confidential-containers/initdata/initdata.toml"
+    )]
+    initdata: PathBuf,
     /// A source of credentials and keys that are given by reference: cdh=unix:PATH,
     /// rest=http://127.0.0.1:PORT or offline=FILE; may be repeated, and the sources are asked in
     /// this order
@@ -143,6 +150,7 @@ async fn serve(arguments: Serve, mut sockets: Vec<Listening>) -> anyhow::Result<
             }),
         },
         resources: super::resources(&resources),
+        initdata: arguments.initdata,
         upstream: arguments.upstream.map(|address| address.path().to_owned()),
         refresher: arguments.refresher.map(|address| address.path().to_owned()),
         attestation_agent: match &arguments.attestation_agent {

@@ -1,9 +1,9 @@
 //! Fetches what only the guest may see, by reference: the credentials and the roots of one pull.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use docker_config::DockerConfig;
-use kbs_client::attester::{Attester, Sample};
 use kbs_client::{Client, Limits, Sources};
 use pull_route::{Route, Settings};
 use puller_config::{RegistryHost, ResourceUri, Resources, Roots, SecretReference};
@@ -16,6 +16,8 @@ use crate::error::Error;
 pub struct Broker {
     /// The sources to use where the measured document names none.
     otherwise: Resources,
+    /// What a key broker gets with the evidence.
+    initdata: Option<PathBuf>,
     last: Mutex<Option<(Resources, Arc<Sources>)>>,
 }
 
@@ -28,9 +30,10 @@ pub struct Secrets<'a> {
 
 impl Broker {
     /// Connects to no source yet.
-    pub fn new(otherwise: Resources) -> Self {
+    pub fn new(otherwise: Resources, initdata: Option<PathBuf>) -> Self {
         Self {
             otherwise,
+            initdata,
             last: Mutex::default(),
         }
     }
@@ -50,8 +53,8 @@ impl Broker {
         if let Some((_, sources)) = last.as_ref().filter(|(asked, _)| asked == resources) {
             return Ok(sources.clone());
         }
-        let attesters: [Arc<dyn Attester>; 1] = [Arc::new(Sample)];
-        let sources = Arc::new(Sources::new(resources, &attesters, Limits::default())?);
+        let sources = Sources::new(resources, self.initdata.as_deref(), Limits::default())?;
+        let sources = Arc::new(sources);
         *last = Some((resources.clone(), sources.clone()));
         Ok(sources)
     }

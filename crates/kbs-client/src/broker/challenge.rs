@@ -66,32 +66,42 @@ impl Challenge {
         &self.nonce
     }
 
-    /// What binds evidence to this challenge and to a key: the hash over both, and over the
-    /// evidence of further devices, of which there is none.
-    ///
-    /// The JSON is canonical (RFC 8785): sorted members, no spaces, and of strings only what has to
-    /// be is escaped, all of which `serde_json` does for members in this order.
-    pub fn report_data(&self, key: &PublicKey) -> Vec<u8> {
-        #[derive(Serialize)]
-        #[serde(rename_all = "kebab-case")]
-        struct Bound<'a> {
-            additional_evidence: &'a str,
-            nonce: &'a str,
-            tee_pubkey: &'a PublicKey,
-        }
-        let bound = Bound {
-            additional_evidence: NO_DEVICES,
+    /// What evidence of further devices has to hold: the hash over nonce and key.
+    pub fn device_data(&self, key: &PublicKey) -> Vec<u8> {
+        self.hash(&Bound {
+            additional_evidence: None,
             nonce: &self.nonce,
             tee_pubkey: key,
-        };
+        })
+    }
+
+    /// What binds evidence to this challenge and to a key: the hash over both, and over the
+    /// evidence of further devices, which is empty where there are none.
+    pub fn report_data(&self, key: &PublicKey, devices: &str) -> Vec<u8> {
+        self.hash(&Bound {
+            additional_evidence: Some(devices),
+            nonce: &self.nonce,
+            tee_pubkey: key,
+        })
+    }
+
+    fn hash(&self, bound: &Bound<'_>) -> Vec<u8> {
         // Strings always become JSON.
-        let canonical = serde_json::to_vec(&bound).unwrap_or_default();
+        let canonical = serde_json::to_vec(bound).unwrap_or_default();
         digest::digest(self.hash, &canonical).as_ref().to_vec()
     }
 }
 
-/// `additional_evidence` of a guest without further devices.
-pub const NO_DEVICES: &str = "";
+/// What evidence binds, as canonical JSON (RFC 8785): sorted members, no spaces, and of strings
+/// only what has to be is escaped, all of which `serde_json` does for members in this order.
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Bound<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    additional_evidence: Option<&'a str>,
+    nonce: &'a str,
+    tee_pubkey: &'a PublicKey,
+}
 
 #[cfg(test)]
 mod tests {
@@ -150,7 +160,7 @@ mod tests {
             });
             let challenge = Challenge::parse(challenge.to_string().as_bytes()).unwrap();
             assert_eq!(
-                hex::encode(&challenge.report_data(&key)),
+                hex::encode(&challenge.report_data(&key, "")),
                 expected,
                 "{nonce:?} {hash}"
             );
@@ -172,7 +182,7 @@ mod tests {
             let challenge = json!({"nonce": runtime["nonce"], "extra-params": ""});
             let challenge = Challenge::parse(challenge.to_string().as_bytes()).unwrap();
             let key: PublicKey = serde_json::from_value(runtime["tee-pubkey"].clone()).unwrap();
-            let bound = STANDARD.encode(challenge.report_data(&key));
+            let bound = STANDARD.encode(challenge.report_data(&key, ""));
             assert_eq!(evidence["primary_evidence"]["report_data"], bound, "{name}");
         }
     }

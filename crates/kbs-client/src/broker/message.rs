@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::error::Fault;
 
-use super::challenge::{Challenge, NO_DEVICES};
+use super::challenge::Challenge;
 
 /// The version of the protocol; a broker takes no other.
 const VERSION: &str = "0.4.0";
@@ -51,12 +51,19 @@ impl PublicKey {
 pub struct Attestation(Value);
 
 impl Attestation {
-    /// Evidence for a challenge. The measured document is not sent along: what measures it is in
-    /// the evidence.
-    pub fn new(challenge: &Challenge, key: &PublicKey, evidence: Value) -> Self {
+    /// Evidence for a challenge, of the TEE and of further devices. The evidence measures the
+    /// initdata; where its text is there too, a broker's policy can look into it.
+    pub fn new(
+        challenge: &Challenge,
+        key: &PublicKey,
+        evidence: Value,
+        devices: &str,
+        initdata: Option<&str>,
+    ) -> Self {
         Self(json!({
+            "init-data": initdata.map(|body| json!({ "format": "toml", "body": body })),
             "runtime-data": { "nonce": challenge.nonce(), "tee-pubkey": key },
-            "tee-evidence": { "primary_evidence": evidence, "additional_evidence": NO_DEVICES },
+            "tee-evidence": { "primary_evidence": evidence, "additional_evidence": devices },
         }))
     }
 
@@ -126,9 +133,11 @@ mod tests {
     fn attestation_has_the_protocols_members() {
         let challenge = Challenge::parse(br#"{"nonce": "n"}"#).unwrap();
         let key = PublicKey::of(&PrivateKey::generate_p256().unwrap()).unwrap();
-        let text = Attestation::new(&challenge, &key, json!({"svn": "1"})).to_json();
+        let text = Attestation::new(&challenge, &key, json!({"svn": "1"}), "", Some("a = 1"));
+        let text = text.to_json();
         let read: Value = serde_json::from_slice(&text).unwrap();
         let expected = json!({
+            "init-data": { "format": "toml", "body": "a = 1" },
             "runtime-data": { "nonce": "n", "tee-pubkey": key },
             "tee-evidence": { "primary_evidence": {"svn": "1"}, "additional_evidence": "" },
         });

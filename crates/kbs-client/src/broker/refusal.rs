@@ -58,6 +58,11 @@ impl Refusal {
         self.meaning == Meaning::Evidence
     }
 
+    /// Whether no broker that attests lives there.
+    pub(super) fn is_of_address(&self) -> bool {
+        self.meaning == Meaning::NoBroker
+    }
+
     /// Whether the session or token is the reason, so that another one may do.
     pub(super) fn is_of_proof(&self) -> bool {
         self.meaning == Meaning::Proof

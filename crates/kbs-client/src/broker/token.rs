@@ -29,7 +29,7 @@ pub(super) async fn read(path: &Path) -> Result<Proof, Fault> {
     parse(&text).map_err(of_file)
 }
 
-fn parse(text: &[u8]) -> Result<Proof, Fault> {
+pub(super) fn parse(text: &[u8]) -> Result<Proof, Fault> {
     let content = |rule| Fault::Content { rule };
     let members = read_object(text, Limits::of_bytes(text.len()), Duplicates::Refused).ok();
     let member = |name| {

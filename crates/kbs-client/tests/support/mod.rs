@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use kbs_client::attester::{Attester, Sample};
 use kbs_client::{Client, Error, Limits, Sources};
 use puller_config::{AttesterKind, ResourceSource, ResourceUri, Resources};
 use test_http::{End, Server};
@@ -78,10 +77,9 @@ pub fn client(sources: &[&str], limits: Limits) -> Client {
     new_client(&resources(sources), limits).unwrap()
 }
 
-/// A client that has the `sample` attester.
+/// A client of a guest without initdata.
 pub fn new_client(resources: &Resources, limits: Limits) -> Result<Client, Error> {
-    let sample: Arc<dyn Attester> = Arc::new(Sample);
-    let sources = Sources::new(resources, &[sample], limits)?;
+    let sources = Sources::new(resources, None, limits)?;
     Ok(Client::new(Arc::new(sources)))
 }
 
