@@ -264,6 +264,72 @@ wait
     Ok(report)
 }
 
+/// A disk that all but stops once put the program into a state in which nothing could end it: the
+/// guest stood without a reason for as long as it ran.
+#[test]
+fn a_disk_that_does_not_answer_is_named_and_left_behind() -> Result<()> {
+    let report = despite_crash(boot_and_slow_down)?;
+    let said = said(&report, "slow");
+    println!("{said}");
+    assert_eq!(report.value("slow"), Some("exit 65"), "{said}");
+    let disk = report.value("name").context("no disk")?;
+    let words = format!("{disk}: waiting for the disk to answer");
+    assert_tells(&said, &[&words, "device nodes of disks removed"]);
+    let reason = format!("read disk {disk}: it does not answer in time, 2 s");
+    assert_refused(&report, "slow", &[&reason]);
+    assert_eq!(report.value("nodes"), Some("0"));
+    // Nor does the one that was left behind keep the lock.
+    assert_eq!(report.value("again"), Some("exit 65"));
+    Ok(())
+}
+
+fn boot_and_slow_down() -> Result<Report> {
+    let scratch = Scratch::new()?;
+    let image = encode(Magic::new(*b"anything")?, b"")?;
+    let sign = scratch.write("sign.img", &image)?;
+    let slow = scratch.write("slow.img", [0; 1 << 20])?;
+    let drive = format!(
+        "id=slow,file={},format=raw,if=none,readonly=on",
+        slow.display()
+    );
+    let disk = "virtio-blk-pci,bus=pcie.0,addr=0x1e,drive=slow,serial=slow";
+    let scenario = Scenario {
+        arguments: ["-drive", &drive, "-device", disk].map(Into::into).into(),
+        ..scenario(
+            r#"
+slow=$(basename "$(dirname "$(grep -lx slow /sys/block/*/serial)")")
+mark name "$slow"
+tries=0
+mark waiting
+until grep -qx sign /sys/block/*/serial || [ $tries -ge 3000 ]; do tries=$((tries + 1)); usleep 20000; done
+# The last bytes that come at once.
+dd if=/dev/$slow of=/dev/null bs=4096 count=1
+try slow --wait 0 --patience 2 --strict-exit
+mark nodes "$(find /dev -type b | wc -l)"
+initdata-processor --wait 0 --patience 2 --strict-exit
+mark again "exit $?"
+"#,
+        )
+    };
+    let mut guest = Guest::boot_in(&scenario, scratch)?;
+    let mut qmp = guest.qmp()?;
+    let mut done = [None, None];
+    let report = guest.finish(|console| {
+        if done[0].is_none() && console.contains(" waiting\r\n") {
+            let slowed = qmp.throttle("slow", true);
+            done[0] = Some(slowed.and_then(|()| qmp.plug(&sign, "sign", "pci-bridge-0")));
+        }
+        // The kernel waits for its disks before it ends.
+        if done[1].is_none() && console.contains(" again ") {
+            done[1] = Some(qmp.throttle("slow", false));
+        }
+    })?;
+    for step in done {
+        step.context("the guest did not get there")??;
+    }
+    Ok(report)
+}
+
 /// QEMU 7.2 once ended with SIGSEGV while a disk was plugged into the bridge, and with it a test
 /// that had found nothing wrong. A hypervisor that ends so is started once more, and only once.
 #[test]

@@ -24,9 +24,8 @@ try() {
     dd if="/job/$2.img" of="$disk" conv=fsync 2>/dev/null
     [ "$3" = - ] || insmod /modules/tee_fixture.ko $3
     [ "$4" = - ] || insmod /modules/tsm_fixture.ko $4
-    # The shell's number becomes the program's.
-    sh -ec '[ ! -e /scratch/left ] || mkdir "$0/initdata-processor.$$" "$0/other"
-        exec initdata-processor --strict-exit' $reports >/scratch/said 2>&1
+    [ ! -e /scratch/left ] || mkdir $reports/initdata-processor $reports/other
+    initdata-processor --strict-exit >/scratch/said 2>&1
     mark run "$1: exit $?"
     while read -r line; do mark said "$1: $line"; done </scratch/said
     mark policy "$1: $(grep -c ':= true' /run/measured-cfg/policy.rego)"

@@ -88,7 +88,7 @@ fn a_refresh_has_the_sandbox_of_the_first_run() -> Result<()> {
             .skip_while(|line| *line != "StandardOutput=tty");
         Ok(directives
             .filter(|line| !line.is_empty() && !line.starts_with('#'))
-            .filter(|line| !line.starts_with("TimeoutStartSec="))
+            .filter(|line| !line.starts_with("Timeout"))
             .map(ToOwned::to_owned)
             .collect())
     };

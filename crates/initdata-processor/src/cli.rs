@@ -9,6 +9,7 @@ use crate::find::DEFAULT_WAIT;
 use crate::journal::Log;
 use crate::measured::Layout;
 use crate::paths::Paths;
+use crate::watch::DEFAULT_PATIENCE;
 use crate::{Options, refresh};
 
 /// Exit code for a wrong command line.
@@ -81,6 +82,11 @@ pub struct Cli {
     /// How long to wait for expected disks, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_WAIT.as_secs() as u16)]
     pub wait: u16,
+
+    /// How long all disks together may take to answer, in seconds, besides --wait; then initdata is
+    /// refused, and a read that does not come back is left behind
+    #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_PATIENCE.as_secs() as u16)]
+    pub patience: u16,
 
     /// Also put initdata.toml, aa.toml and cdh.toml where Kata's agent leaves them, below
     /// /run/confidential-containers/initdata, for its stock companions
@@ -161,6 +167,7 @@ impl Cli {
             include_loop: self.common.include_loop,
             expect: self.expect.clone(),
             wait: Duration::from_secs(self.wait.into()),
+            patience: Duration::from_secs(self.patience.into()),
             layout: self.layout.unwrap_or(Layout::Own),
             sandbox: true,
         }

@@ -13,6 +13,7 @@ use rustix::fs::{major, minor};
 use crate::Error;
 use crate::journal::Journal;
 use crate::paths::Paths;
+use crate::watch::asks;
 use node::{Directories, Node};
 
 /// The most block devices looked at, without partitions.
@@ -208,7 +209,10 @@ pub fn scan(paths: &Paths, magics: &[Magic], include_loop: bool) -> Result<Scan,
     for batch in names.chunks(BATCH) {
         let opened: Vec<_> = batch
             .iter()
-            .map(|name| (name, Node::open(&directories, name, include_loop)))
+            .map(|name| {
+                let _asks = asks(name);
+                (name, Node::open(&directories, name, include_loop))
+            })
             .collect();
         for (_, node) in &opened {
             if let Ok(node) = node {
@@ -216,6 +220,7 @@ pub fn scan(paths: &Paths, magics: &[Magic], include_loop: bool) -> Result<Scan,
             }
         }
         for (name, node) in opened {
+            let _asks = asks(name);
             match node.and_then(|node| node.disk(&directories, magics)) {
                 Ok(disk) if scan.count(disk.magic) < MAX_SAME => scan.disks.push(disk),
                 Ok(_) => {}

@@ -4,6 +4,7 @@
 use std::error::Error as _;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use config_image::{DecodeError, Magic};
 use foreign_text::shown;
@@ -146,12 +147,31 @@ pub enum Error {
     /// The kernel does not let a watcher wait.
     #[error("wait for what becomes of the disk")]
     Watch(#[source] io::Error),
+    /// The disk of this name, or something else where it is empty, took longer than all disks
+    /// together may.
+    #[error("{}, {} s", doing(.disk), .limit.as_secs())]
+    Disk {
+        /// The disk's name.
+        disk: String,
+        /// The time that was over.
+        limit: Duration,
+    },
+    /// The process that looks at the disks cannot be made, or ended without a word.
+    #[error("look at the disks, in a process of its own")]
+    Worker(#[source] io::Error),
     /// A bug: the FILE:LINE of a panic, whose message may quote content.
     #[error("finish: internal error at {0}: please report it")]
     Internal(String),
     /// This file or directory cannot be written.
     #[error("write {0}")]
     Write(PathBuf, #[source] io::Error),
+}
+
+fn doing(disk: &str) -> String {
+    match disk {
+        "" => "finish in time".to_owned(),
+        disk => format!("read disk {disk}: it does not answer in time"),
+    }
 }
 
 impl Error {

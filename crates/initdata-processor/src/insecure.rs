@@ -41,6 +41,13 @@ pub struct Insecure {
     owner: Option<Owner>,
 }
 
+impl Drop for Insecure {
+    /// Gives the lock back, also where a process that was left behind has the directory open.
+    fn drop(&mut self) {
+        let _ = flock(&self.fd, FlockOperation::Unlock);
+    }
+}
+
 impl Insecure {
     /// Makes the directory, and sets mode and owner of one that is there.
     ///

@@ -24,7 +24,8 @@
 //!   are looked at, and which carry a magic. [`direct`]: reads past the page cache.
 //! - [`evidence`]: what the host announced, from the SNP or TDX report. [`verify`]: initdata
 //!   against that.
-//! - [`sandbox`]: what this process may still do once it reads a disk.
+//! - [`watch`]: a process that does the work, and one that waits for it, but not for ever.
+//!   [`sandbox`]: what the former may still do once it reads a disk.
 //! - [`measured`]: the verified files, in directories that are exchanged whole ([`swap`]).
 //!   [`deny`]: the policy that stands there when initdata failed, and until it succeeds.
 //!   [`default_policy`]: the one where initdata brings none. [`withdraw`]: refused disks, out of
@@ -62,8 +63,9 @@ pub mod settings;
 pub mod swap;
 pub mod uevent;
 pub mod verify;
+pub mod watch;
 pub mod withdraw;
 
 pub use error::Error;
-pub use outcome::{Configuration, Configured, Initdata, Outcome};
+pub use outcome::{Configuration, Configured, Initdata, Outcome, Verdict};
 pub use process::{Options, run, run_on};

@@ -45,12 +45,11 @@ fn main() -> ExitCode {
     ExitCode::from(match &cli.command {
         None => {
             let notifier = Notifier::from_environment(&mut journal);
-            let outcome = run(&cli.options(), &mut journal);
-            let code = outcome.exit_code(cli.strict_exit);
+            let verdict = run(&cli.options(), cli.strict_exit, &mut journal);
             // Without a verdict no unit may start because of this one, whatever the type of this
             // unit.
-            notifier.tell(&outcome.summary(), code != 70);
-            code
+            notifier.tell(&verdict.summary, verdict.code != 70);
+            verdict.code
         }
         Some(Command::Refresh {
             name,

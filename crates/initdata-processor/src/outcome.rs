@@ -1,6 +1,9 @@
 //! What a run comes to.
 
+use std::io::ErrorKind;
+
 use crate::Error;
+use crate::line::line;
 
 /// What became of initdata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +90,15 @@ impl Outcome {
             .join("; ")
     }
 
+    /// What remains of it.
+    #[must_use]
+    pub fn verdict(&self, strict: bool) -> Verdict {
+        Verdict {
+            code: self.exit_code(strict),
+            summary: self.summary(),
+        }
+    }
+
     /// Where not even the refusals could be put in place.
     pub(crate) fn failed(error: Error) -> Self {
         Self {
@@ -94,5 +106,32 @@ impl Outcome {
             configurations: Vec::new(),
             unwritten: vec![error],
         }
+    }
+}
+
+/// What the caller of the program hears.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// The exit code.
+    pub code: u8,
+    /// [`Outcome::summary`].
+    pub summary: String,
+}
+
+impl Verdict {
+    /// As bytes, from one process to another.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        [&[self.code], self.summary.as_bytes()].concat()
+    }
+
+    /// From a process that is not believed: the summary is one line.
+    /// Nothing comes from one that was killed, or crashed.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
+        let missing = || Error::Worker(ErrorKind::UnexpectedEof.into());
+        let (code, summary) = bytes.split_first().ok_or_else(missing)?;
+        Ok(Self {
+            code: *code,
+            summary: line(&String::from_utf8_lossy(summary), usize::MAX),
+        })
     }
 }

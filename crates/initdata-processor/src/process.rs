@@ -10,13 +10,13 @@ use crate::evidence::{self, Evidence, EvidenceError};
 use crate::find::Search;
 use crate::journal::Journal;
 use crate::measured::Layout;
-use crate::outcome::{Configuration, Configured, Initdata, Outcome};
+use crate::outcome::{Configuration, Configured, Initdata, Outcome, Verdict};
 use crate::paths::Paths;
 use crate::refusal::Results;
 use crate::report::Report;
 use crate::settings::{Settings, Target};
 use crate::verify::announced;
-use crate::{Error, bug, disk, sandbox, verify};
+use crate::{Error, bug, disk, sandbox, verify, watch};
 
 /// The options of a run.
 #[derive(Clone, Debug)]
@@ -29,6 +29,8 @@ pub struct Options {
     pub expect: Vec<String>,
     /// How long it waits.
     pub wait: Duration,
+    /// How long all disks together may take to answer, besides.
+    pub patience: Duration,
     /// Where verified files go besides `measured-cfg`.
     pub layout: Layout,
     /// Whether rights are given up before the first disk is read. For good, and for the calling
@@ -36,46 +38,95 @@ pub struct Options {
     pub sandbox: bool,
 }
 
-/// Verifies initdata, then copies the configurations, on the platform that this machine is.
+/// Verifies initdata, then copies the configurations, on the platform that this machine is, in a
+/// process that is watched.
 ///
 /// A panic, which is a bug, ends like refused initdata: without a policy the guest would be open.
-pub fn run(options: &Options, journal: &mut Journal<'_>) -> Outcome {
-    run_on(|| evidence::platform(&options.paths), options, journal)
+/// So does a disk that does not answer.
+pub fn run(options: &Options, strict: bool, journal: &mut Journal<'_>) -> Verdict {
+    let mut prepared = match Prepared::new(options, journal) {
+        Ok(prepared) => prepared,
+        Err(error) => return Outcome::failed(error).verdict(strict),
+    };
+    let platform = || evidence::platform(&options.paths);
+    let work = || {
+        let outcome = prepared.work(platform, options, journal);
+        outcome.verdict(strict).to_bytes()
+    };
+    let verdict = watch::begin(work)
+        .and_then(|watched| watched.finish(options.wait + options.patience, journal))
+        .and_then(|answer| Verdict::from_bytes(&answer));
+    verdict.unwrap_or_else(|error| {
+        let outcome = prepared.results.refuse_unread(error, journal);
+        outcome.verdict(strict)
+    })
 }
 
-/// [`run`] on a platform of the caller's choice.
+/// [`run`] on a platform of the caller's choice, in this process: for tests.
 pub fn run_on(
     platform: impl FnOnce() -> Result<Option<Box<dyn Evidence>>, EvidenceError>,
     options: &Options,
     journal: &mut Journal<'_>,
 ) -> Outcome {
-    let paths = &options.paths;
-    let mut report = Report::start(paths);
-    let (settings, mistake) = match Settings::load(&paths.settings) {
-        Ok(settings) => (settings, None),
-        Err(source) => {
-            let mistake = Error::Settings(paths.settings.clone(), source);
-            (Settings::default(), Some(mistake))
-        }
-    };
-    let results = match Results::prepare(paths, &settings, options.layout, journal) {
-        Ok(results) => results,
-        Err(error) => return Outcome::failed(error),
-    };
-    report.phase("preparation");
-    let worked = bug::contain(|| {
-        let platform = || match mistake {
-            Some(mistake) => Err(mistake),
-            None => Ok(platform()?),
+    match Prepared::new(options, journal) {
+        Ok(mut prepared) => prepared.work(platform, options, journal),
+        Err(error) => Outcome::failed(error),
+    }
+}
+
+/// A guest that is closed, and in which the work can begin.
+struct Prepared {
+    settings: Settings,
+    /// What is wrong with the settings.
+    mistake: Option<Error>,
+    results: Results,
+    report: Report,
+}
+
+impl Prepared {
+    fn new(options: &Options, journal: &mut Journal<'_>) -> Result<Self, Error> {
+        let paths = &options.paths;
+        let mut report = Report::start();
+        let (settings, mistake) = match Settings::load(&paths.settings) {
+            Ok(settings) => (settings, None),
+            Err(source) => {
+                let mistake = Error::Settings(paths.settings.clone(), source);
+                (Settings::default(), Some(mistake))
+            }
         };
-        steps(platform, options, &settings, &results, &mut report, journal)
-    });
-    let outcome = worked.unwrap_or_else(|place| {
-        // What was placed before the panic cannot be relied on.
-        results.refuse_all(Error::Internal(place), journal)
-    });
-    report.finish(journal);
-    outcome
+        let results = Results::prepare(paths, &settings, options.layout, journal)?;
+        report.phase("preparation");
+        Ok(Self {
+            settings,
+            mistake,
+            results,
+            report,
+        })
+    }
+
+    fn work(
+        &mut self,
+        platform: impl FnOnce() -> Result<Option<Box<dyn Evidence>>, EvidenceError>,
+        options: &Options,
+        journal: &mut Journal<'_>,
+    ) -> Outcome {
+        let (settings, results, report) = (&self.settings, &self.results, &mut self.report);
+        let mistake = self.mistake.take();
+        report.account(&options.paths);
+        let worked = bug::contain(|| {
+            let platform = || match mistake {
+                Some(mistake) => Err(mistake),
+                None => Ok(platform()?),
+            };
+            steps(platform, options, settings, results, report, journal)
+        });
+        let outcome = worked.unwrap_or_else(|place| {
+            // What was placed before the panic cannot be relied on.
+            results.refuse_all(Error::Internal(place), journal)
+        });
+        report.finish(journal);
+        outcome
+    }
 }
 
 fn steps(

@@ -89,7 +89,8 @@ pub fn exit_code(outcome: &Result<Refreshed, Error>) -> u8 {
 }
 
 fn work(options: &Options, journal: &mut Journal<'_>) -> Result<Refreshed, Error> {
-    let mut report = Report::start(&options.paths);
+    let mut report = Report::start();
+    report.account(&options.paths);
     let (refresher, settings) = Refresher::open(options)?;
     refresher.lock_accepted()?;
     refresher.origin()?;

@@ -81,6 +81,20 @@ impl Results {
     /// Refuses initdata and all configurations because of `reason`, and leaves no disk with
     /// initdata to the agent. A guest that may run nothing gets no password either.
     pub fn refuse_all(&self, reason: Error, journal: &mut Journal<'_>) -> Outcome {
+        self.refuse_and(Nodes::withdraw_initdata, reason, journal)
+    }
+
+    /// [`Results::refuse_all`] where reading disks again may not come back: leaves none of them.
+    pub fn refuse_unread(&self, reason: Error, journal: &mut Journal<'_>) -> Outcome {
+        self.refuse_and(Nodes::withdraw_all, reason, journal)
+    }
+
+    fn refuse_and(
+        &self,
+        withdraw: fn(&Nodes, &mut Journal<'_>) -> Result<(), Error>,
+        reason: Error,
+        journal: &mut Journal<'_>,
+    ) -> Outcome {
         let line = reason.line();
         journal.error(format_args!("initdata refused: {line}"));
         let mut written = vec![
@@ -96,7 +110,7 @@ impl Results {
             written.push(logged(put, journal));
         }
         if let Some(nodes) = &self.nodes {
-            written.push(logged(nodes.withdraw_initdata(journal), journal));
+            written.push(logged(withdraw(nodes, journal), journal));
         }
         let refused = |target: &Target| Configured {
             name: target.name.clone(),

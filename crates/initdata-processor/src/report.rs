@@ -13,7 +13,7 @@ pub struct Report {
     start: Instant,
     last: Instant,
     phases: Vec<(&'static str, Duration)>,
-    /// The kernel's two accounts of this process, open since before the sandbox.
+    /// The kernel's two accounts of the process at work, open since before the sandbox.
     accounts: [Option<File>; 2],
 }
 
@@ -26,15 +26,20 @@ const MAX_ACCOUNT_BYTES: u64 = 16 << 10;
 
 impl Report {
     /// Starts the clock.
-    pub fn start(paths: &Paths) -> Self {
+    pub fn start() -> Self {
         let now = Instant::now();
         Self {
             start: now,
             last: now,
             phases: Vec::new(),
-            accounts: ["status", "smaps_rollup"]
-                .map(|name| File::open(paths.process.join(name)).ok()),
+            accounts: [None, None],
         }
+    }
+
+    /// The calling process is the one whose memory counts.
+    pub fn account(&mut self, paths: &Paths) {
+        let open = |name| File::open(paths.process.join(name)).ok();
+        self.accounts = ["status", "smaps_rollup"].map(open);
     }
 
     /// Ends a phase.
@@ -45,7 +50,7 @@ impl Report {
     }
 
     /// Tells it.
-    pub fn finish(mut self, journal: &mut Journal<'_>) {
+    pub fn finish(&mut self, journal: &mut Journal<'_>) {
         let ms = |duration: &Duration| duration.as_secs_f64() * 1000.0;
         let phases = self
             .phases

@@ -14,6 +14,7 @@ use crate::kernel_parameter::{ALLOW_UNVERIFIED, unverified_allowed};
 use crate::measured::{self, Measured};
 use crate::outcome::Initdata;
 use crate::paths::Paths;
+use crate::watch::asks;
 
 /// What the host announced; `None` without a TEE, where an administrator allowed that.
 ///
@@ -112,6 +113,7 @@ fn absent(
 ///
 /// [`Error::Image`].
 pub fn decode(disk: &str, source: &impl ReadAt, magic: Magic) -> Result<Image, Error> {
+    let _asks = asks(disk);
     config_image::decode(source, magic)
         .map_err(|source| Error::Image(disk.to_owned(), magic, source))
 }

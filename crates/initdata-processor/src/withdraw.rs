@@ -18,6 +18,7 @@ use rustix::io::Errno;
 use crate::Error;
 use crate::journal::Journal;
 use crate::paths::Paths;
+use crate::watch::asks;
 
 /// How many nodes the log names: the host decides how many there are.
 const MAX_NAMED: usize = 4;
@@ -51,6 +52,29 @@ impl Nodes {
     ///
     /// [`Error::List`], [`Error::Write`]: then the agent must not start.
     pub fn withdraw_initdata(&self, journal: &mut Journal<'_>) -> Result<(), Error> {
+        self.withdraw(
+            "with refused initdata",
+            |name| self.is_initdata(name),
+            journal,
+        )
+    }
+
+    /// Removes the node of every disk, unread: for where a disk does not answer, so that nobody
+    /// knows what is on it, and an agent that reads it would not come back either.
+    ///
+    /// # Errors
+    ///
+    /// As [`Nodes::withdraw_initdata`].
+    pub fn withdraw_all(&self, journal: &mut Journal<'_>) -> Result<(), Error> {
+        self.withdraw("of disks", |name| self.is_disk(name), journal)
+    }
+
+    fn withdraw(
+        &self,
+        what: &str,
+        is_meant: impl Fn(&str) -> bool,
+        journal: &mut Journal<'_>,
+    ) -> Result<(), Error> {
         let mut named = Vec::new();
         let mut count = 0;
         // Again until nothing is left: a directory that shrinks while it is listed may hide a part.
@@ -60,7 +84,7 @@ impl Nodes {
             for entry in fs::read_dir(&self.path).map_err(failed)? {
                 let name = entry.map_err(failed)?.file_name();
                 // Names of disks are ASCII.
-                let Some(name) = name.to_str().filter(|name| self.is_initdata(name)) else {
+                let Some(name) = name.to_str().filter(|name| is_meant(name)) else {
                     continue;
                 };
                 match unlinkat(&self.directory, name, AtFlags::empty()) {
@@ -78,7 +102,7 @@ impl Nodes {
         }
         if count > 0 {
             journal.info(format_args!(
-                "device nodes with refused initdata removed: {count} ({})",
+                "device nodes {what} removed: {count} ({})",
                 named.join(", ")
             ));
         }
@@ -90,13 +114,20 @@ impl Nodes {
         matches!(self.magic(name), Ok(Some(Magic::INITDATA)))
     }
 
+    fn is_disk(&self, name: &str) -> bool {
+        let stat = statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW);
+        stat.is_ok_and(|stat| {
+            let kind = FileType::from_raw_mode(stat.st_mode);
+            matches!(kind, FileType::BlockDevice | FileType::RegularFile)
+        })
+    }
+
     fn magic(&self, name: &str) -> io::Result<Option<Magic>> {
         // Before it is opened: opening a character device can do something.
-        let stat = statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        let kind = FileType::from_raw_mode(stat.st_mode);
-        if !matches!(kind, FileType::BlockDevice | FileType::RegularFile) {
+        if !self.is_disk(name) {
             return Ok(None);
         }
+        let _asks = asks(name);
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let node = openat(&self.directory, name, flags, Mode::empty())?;
         probe(&File::from(node))

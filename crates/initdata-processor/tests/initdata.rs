@@ -8,6 +8,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use config_image::MAX_DOCUMENT_BYTES;
 use initdata::Algorithm;
+use initdata_processor::evidence;
 use initdata_processor::journal::{Journal, Log};
 use initdata_processor::{Configuration, Error, Initdata};
 use machine::{
@@ -164,7 +165,8 @@ fn beside_a_tee_the_kernel_parameter_has_no_effect() {
     std::fs::write(machine.node("sev-guest"), "").unwrap();
     let mut sink = Vec::new();
     let mut journal = Journal::new(&mut sink, Log::Stderr, false);
-    let outcome = initdata_processor::run(&machine.options, &mut journal);
+    let platform = || evidence::platform(&machine.options.paths);
+    let outcome = initdata_processor::run_on(platform, &machine.options, &mut journal);
     assert!(matches!(outcome.initdata, Err(Error::Evidence(_))));
     let policy = machine.deny_policy();
     assert!(policy.contains("sev-guest"), "{policy}");

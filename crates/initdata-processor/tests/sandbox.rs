@@ -27,6 +27,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use rustix::net::{SendFlags, SocketAddrUnix};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// The wall of files says `EACCES`, the list of calls `EPERM`; each must hold without the other.
 #[track_caller]
@@ -171,12 +172,19 @@ impl Running {
         Self(child)
     }
 
-    /// Waits until the program is in its sandbox, and returns what the kernel says of it.
+    /// The process at work, if there is one.
+    fn worker(&self) -> Option<u32> {
+        let id = self.0.id();
+        let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+        children.trim().parse().ok()
+    }
+
+    /// Waits until the process at work is in its sandbox, and returns what the kernel says of it.
     fn status(&mut self) -> String {
-        let path = format!("/proc/{}/status", self.0.id());
         let end = Instant::now() + Duration::from_secs(60);
         loop {
-            let status = fs::read_to_string(&path).unwrap();
+            let worker = self.worker().map(|worker| format!("/proc/{worker}/status"));
+            let status = worker.map_or_else(String::new, |path| fs::read_to_string(path).unwrap());
             if status.contains("Seccomp:\t2") {
                 return status;
             }
@@ -268,6 +276,25 @@ fn a_killed_program_leaves_a_closed_guest_and_the_next_run_opens_it() {
     let (code, log) = Running::start(&machine, &[]).finish();
     assert_eq!(code, Some(0), "{log}");
     assert_eq!(machine.measured().unwrap().len(), 2);
+}
+
+#[test]
+fn a_worker_that_dies_leaves_a_refusal_with_that_reason_and_no_disk() {
+    let machine = Machine::new()
+        .cmdline(UNVERIFIED)
+        .disk("vda", &initdata(DOCUMENT));
+    let mut running = Running::start(&machine, &["--wait", "60", "--expect", "imagepuller"]);
+    running.status();
+    let worker = i32::try_from(running.worker().unwrap()).unwrap();
+    kill_process(Pid::from_raw(worker).unwrap(), Signal::KILL).unwrap();
+    let (code, log) = running.finish();
+    assert_eq!(code, Some(65), "{log}");
+    let policy = machine.deny_policy();
+    assert!(
+        policy.contains("in a process of its own: unexpected end of file"),
+        "{policy}"
+    );
+    assert!(!machine.node("vda").exists());
 }
 
 #[test]

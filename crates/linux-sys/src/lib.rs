@@ -15,6 +15,7 @@
 //! - [`rooted`]: files below a directory that cannot be left by `..` or a symbolic link.
 //! - [`sev_guest`], [`tdx_guest`]: the report ioctls of the two confidential platforms.
 //! - `tap` (feature `tap`): a queue of a network interface; only the node VM of the tests has it.
+//! - [`worker`]: a process for work that may never come back from the kernel.
 //! - [`working_directory`]: a thread that has one of its own.
 
 pub mod heap;
@@ -30,4 +31,5 @@ pub mod sev_guest;
 #[cfg(feature = "tap")]
 pub mod tap;
 pub mod tdx_guest;
+pub mod worker;
 pub mod working_directory;

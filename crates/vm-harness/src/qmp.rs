@@ -1,4 +1,4 @@
-//! QEMU's control socket, as far as plugging a disk into a running guest needs it.
+//! QEMU's control socket, as far as disks of a running guest need it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -43,6 +43,20 @@ impl Qmp {
             "device_add",
             json!({"driver": "virtio-blk-pci", "id": format!("{serial}-disk"), "drive": serial, "serial": serial,
                 "bus": bus, "disable-legacy": "on"}),
+        )
+    }
+
+    /// Lets the drive `id` read one byte in a second after its next request; all of them again
+    /// where `is_slow` is false.
+    ///
+    /// # Errors
+    ///
+    /// As [`Qmp::plug`].
+    pub fn throttle(&mut self, id: &str, is_slow: bool) -> Result<()> {
+        self.execute(
+            "block_set_io_throttle",
+            json!({"device": id, "bps": u8::from(is_slow), "bps_rd": 0, "bps_wr": 0,
+                "iops": 0, "iops_rd": 0, "iops_wr": 0}),
         )
     }
 

@@ -10,7 +10,6 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::process;
 
 use foreign_text::bounded::{ReadError, read_stream};
 use initdata::Field;
@@ -85,11 +84,11 @@ struct Entry {
 }
 
 impl Entry {
-    /// Makes an entry of this process alone: its name ends in the process's number.
+    /// Makes an entry of this run alone: only one holds the lock of the results.
     fn create(reports: &Path) -> Result<Self, EvidenceError> {
-        let path = reports.join(format!("initdata-processor.{}", process::id()));
+        let path = reports.join("initdata-processor");
         let mut made = fs::create_dir(&path);
-        // Of a run that was killed and had the same number. The kernel removes an entry with all
+        // Of a run that was killed. The kernel removes an entry with all
         // its attributes.
         if matches!(&made, Err(error) if error.kind() == io::ErrorKind::AlreadyExists) {
             made = fs::remove_dir(&path).and_then(|()| fs::create_dir(&path));

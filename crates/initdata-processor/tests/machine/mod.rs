@@ -56,6 +56,7 @@ impl Machine {
             include_loop: false,
             expect: Vec::new(),
             wait: Duration::ZERO,
+            patience: Duration::ZERO,
             layout: Layout::Own,
             // It would hold for the rest of the test's thread; the program's own tests are in it.
             sandbox: false,

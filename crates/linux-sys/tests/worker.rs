@@ -1,0 +1,41 @@
+//! A copy of a process with one thread, hence without a harness.
+#![allow(clippy::unwrap_used, reason = "test code")]
+
+use std::thread;
+use std::time::Duration;
+
+use linux_sys::worker::{self, MAX_ANSWER_BYTES, Worker};
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn main() {
+    for (answer, expected) in [
+        (b"done".to_vec(), b"done".to_vec()),
+        (vec![7; 99_999], vec![7; MAX_ANSWER_BYTES]),
+        (Vec::new(), Vec::new()),
+    ] {
+        let mut worker = worker::start(|_| answer).unwrap();
+        assert_eq!(worker.wait(LONG).unwrap(), Some(expected));
+        worker.end();
+    }
+    let mut worker = worker::start(|_| panic!("shown, and no more than that")).unwrap();
+    assert_eq!(worker.wait(LONG).unwrap(), Some(Vec::new()));
+    worker.end();
+
+    let mut worker = worker::start(|place| {
+        place.set("a-name-that-is-longer-than-the-place-has-room-for");
+        place.set("vdb");
+        thread::sleep(LONG);
+        b"too late".to_vec()
+    })
+    .unwrap();
+    while worker.place().get() != "vdb" {
+        thread::yield_now();
+    }
+    assert_eq!(worker.wait(Duration::ZERO).unwrap(), None);
+    worker.end();
+
+    let with_threads = thread::spawn(|| worker::start(|_| Vec::new()).map(Worker::end));
+    let error = with_threads.join().unwrap().unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+}
