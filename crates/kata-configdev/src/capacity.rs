@@ -1,6 +1,7 @@
 //! How large an image is made, so that a longer document can take its place while the VM runs.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::str::FromStr;
 
 use config_image::SECTOR_BYTES;
@@ -57,44 +58,60 @@ impl FromStr for Capacity {
     type Err = InvalidCapacity;
 
     fn from_str(text: &str) -> Result<Self, InvalidCapacity> {
-        let (digits, unit) = match text.as_bytes().last() {
-            Some(b'K') => (&text[..text.len() - 1], 1 << 10),
-            Some(b'M') => (&text[..text.len() - 1], 1 << 20),
-            _ => (text, 1),
-        };
-        // `parse` would also take a sign.
-        if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(InvalidCapacity);
-        }
-        let number: u64 = digits.parse().map_err(|_| InvalidCapacity)?;
-        Self::of_bytes(number.checked_mul(unit).ok_or(InvalidCapacity)?)
+        Self::of_bytes(bytes_of(text).ok_or(InvalidCapacity)?)
     }
+}
+
+impl TryFrom<u64> for Capacity {
+    type Error = InvalidCapacity;
+
+    fn try_from(bytes: u64) -> Result<Self, InvalidCapacity> {
+        Self::of_bytes(bytes)
+    }
+}
+
+/// The bytes that a text such as `512`, `64K` or `8G` means.
+pub(crate) fn bytes_of(text: &str) -> Option<u64> {
+    let (digits, unit) = match text.as_bytes().last()? {
+        b'K' => (&text[..text.len() - 1], 1 << 10),
+        b'M' => (&text[..text.len() - 1], 1 << 20),
+        b'G' => (&text[..text.len() - 1], 1 << 30),
+        b'T' => (&text[..text.len() - 1], 1 << 40),
+        _ => (text, 1),
+    };
+    // `parse` would also take a sign.
+    let number = digits.bytes().all(|byte| byte.is_ascii_digit());
+    let number: u64 = number.then(|| digits.parse().ok())??;
+    number.checked_mul(unit)
 }
 
 impl<'de> Deserialize<'de> for Capacity {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct BytesOrText;
+        deserializer.deserialize_any(BytesOrText(PhantomData))
+    }
+}
 
-        impl Visitor<'_> for BytesOrText {
-            type Value = Capacity;
+/// Takes a size that is written as a number of bytes, or as a text with a unit.
+pub(crate) struct BytesOrText<T>(pub(crate) PhantomData<T>);
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number of bytes or a text such as \"64K\"")
-            }
+impl<T> Visitor<'_> for BytesOrText<T>
+where
+    T: FromStr<Err: fmt::Display> + TryFrom<u64, Error: fmt::Display>,
+{
+    type Value = T;
 
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Capacity, E> {
-                text.parse().map_err(E::custom)
-            }
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number of bytes or a text such as \"64K\"")
+    }
 
-            fn visit_i64<E: serde::de::Error>(self, bytes: i64) -> Result<Capacity, E> {
-                u64::try_from(bytes)
-                    .map_err(|_| InvalidCapacity)
-                    .and_then(Capacity::of_bytes)
-                    .map_err(E::custom)
-            }
-        }
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
+        text.parse().map_err(E::custom)
+    }
 
-        deserializer.deserialize_any(BytesOrText)
+    fn visit_i64<E: serde::de::Error>(self, bytes: i64) -> Result<T, E> {
+        // No size is as large as what takes the place of a negative number.
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        T::try_from(bytes).map_err(E::custom)
     }
 }
 

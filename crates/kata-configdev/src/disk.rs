@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
+use rustix::io::{Errno, FdFlags, fcntl_getfd, fcntl_setfd};
 
 use crate::SandboxError;
 
@@ -66,20 +66,19 @@ impl Device {
         Some(Self { driver, bus })
     }
 
-    /// The value of `-device`.
+    /// The value of `-device` for the block node `name`, with that id and serial, and with what
+    /// else it has in `more`.
     ///
-    /// The properties are those of Kata's own virtio-blk disks. One queue: the guest reads a few
-    /// sectors once, and QEMU would otherwise make one queue per virtual CPU. Neither
-    /// `iommu_platform` nor `disable-legacy` is given: with `confidential-guest-support` QEMU (6.0
+    /// The properties are those of Kata's own virtio-blk disks. Neither `iommu_platform` nor `disable-legacy` is given: with `confidential-guest-support` QEMU (6.0
     /// and later) itself turns both on for every virtio device, and without it the guest may use
     /// the disk as it uses Kata's own.
-    fn properties(self) -> String {
+    pub(crate) fn properties(self, name: &str, more: &str) -> String {
         let bus = self
             .bus
             .map(|bus| format!(",bus={bus}"))
             .unwrap_or_default();
         format!(
-            "{},id={NAME},drive={NAME},serial={NAME},config-wce=off,num-queues=1{bus}",
+            "{},id={name},drive={name},serial={name},config-wce=off{more}{bus}",
             self.driver
         )
     }
@@ -145,7 +144,9 @@ impl Disk {
         arguments.push("-blockdev".into());
         arguments.push(OsString::from_vec(node));
         arguments.push("-device".into());
-        arguments.push(self.device.properties().into());
+        // One queue: the guest reads a few sectors once, and QEMU would otherwise make one for each
+        // virtual CPU.
+        arguments.push(self.device.properties(NAME, ",num-queues=1").into());
         arguments
     }
 
@@ -155,14 +156,19 @@ impl Disk {
     ///
     /// [`SandboxError::Memory`].
     pub fn keep_across_exec(&self) -> Result<(), SandboxError> {
-        let Source::Memory(image) = &self.source else {
-            return Ok(());
-        };
-        let image = image.as_fd();
-        let flags = fcntl_getfd(image).map_err(|errno| SandboxError::Memory(errno.into()))?;
-        fcntl_setfd(image, flags - FdFlags::CLOEXEC)
-            .map_err(|errno| SandboxError::Memory(errno.into()))
+        match &self.source {
+            Source::Memory(image) => {
+                pass_on(image).map_err(|errno| SandboxError::Memory(errno.into()))
+            }
+            Source::File(_) => Ok(()),
+        }
     }
+}
+
+/// Lets a descriptor pass an `exec`.
+pub(crate) fn pass_on(file: impl AsFd) -> Result<(), Errno> {
+    let flags = fcntl_getfd(&file)?;
+    fcntl_setfd(file, flags - FdFlags::CLOEXEC)
 }
 
 /// A path as the value of an option: QEMU reads a doubled comma as one.

@@ -10,6 +10,7 @@ use crate::exit;
 use crate::sandbox_document::ChosenBy;
 use crate::sandbox_id::InvalidSandboxId;
 use crate::sandbox_spec::SpecError;
+use crate::scratch_disk::ScratchError;
 use crate::settings::SettingsError;
 use crate::shared_image::SharedImageError;
 
@@ -65,6 +66,9 @@ pub enum SandboxError {
     /// The image of the transport `file` cannot be written or removed.
     #[error(transparent)]
     SharedImage(#[from] SharedImageError),
+    /// There is no scratch disk for the sandbox.
+    #[error(transparent)]
+    Scratch(#[from] ScratchError),
     /// The image does not get into an anonymous file.
     #[error("put the configuration image into memory: {0}")]
     Memory(io::Error),
@@ -105,7 +109,9 @@ impl SandboxError {
             | Self::WrapperTransport(_)
             | Self::ServerNeeded => exit::DATA,
             Self::SandboxId(_) => exit::USAGE,
-            Self::SharedImage(_) | Self::LoopDevice(_) | Self::Exec { .. } => exit::UNAVAILABLE,
+            Self::SharedImage(_) | Self::Scratch(_) | Self::LoopDevice(_) | Self::Exec { .. } => {
+                exit::UNAVAILABLE
+            }
             Self::Memory(_) => exit::INTERNAL,
         }
     }
@@ -143,6 +149,7 @@ impl SandboxError {
             Self::Pack(_) => "remove entries and certificates that no pod needs from the document",
             Self::SandboxId(_) => "start the sandbox with an id of that form",
             Self::SharedImage(error) => error.remedy(),
+            Self::Scratch(error) => error.remedy(),
             Self::Memory(_) => "look at the node's free memory and its log",
             Self::LoopDevice(_) => {
                 "load the kernel module loop and let this process open /dev/loop-control"

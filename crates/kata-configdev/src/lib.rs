@@ -19,7 +19,8 @@
 //! - [`sandbox_spec`]: the pod's annotation. [`choice`]: which document it gets. [`host_file`]: how
 //!   a file is opened.
 //! - [`providers`]: what the kubelet's credential providers add to it. [`sandbox_document`]:
-//!   the result, packed. [`disk`]: QEMU's arguments for it. [`wrapper`]: all of it in sequence.
+//!   the result, packed. [`disk`]: QEMU's arguments for it. [`scratch_disk`]: a disk for the guest's
+//!   own use. [`wrapper`]: all of it in sequence.
 //! - [`refusal`]: what becomes of a sandbox that must not start.
 //!
 //! For runtimes:
@@ -56,6 +57,7 @@ pub mod refusal;
 pub mod sandbox_document;
 pub mod sandbox_id;
 pub mod sandbox_spec;
+pub mod scratch_disk;
 pub mod settings;
 pub mod shared_image;
 pub mod sweep;

@@ -7,6 +7,7 @@ mod effective;
 mod error;
 mod layer_file;
 mod qemu;
+mod scratch;
 mod text;
 
 use std::ffi::OsString;
@@ -16,6 +17,7 @@ pub use credential_providers::{CredentialProviders, MAX_DEADLINE, MAX_REGISTRIES
 pub use effective::{Effective, Origin, Origins};
 pub use error::SettingsError;
 pub use qemu::Qemu;
+pub use scratch::{Scratch, ScratchSize};
 
 use crate::capacity::Capacity;
 use crate::refusal::Refuse;
@@ -63,6 +65,8 @@ pub struct Settings {
     /// The guests of this node pull their images themselves, so that somebody reads a refusal that
     /// stands on a disk.
     pub guest_pull: bool,
+    /// Disks that guests keep unpacked images on.
+    pub scratch: Scratch,
 }
 
 impl Default for Settings {
@@ -78,6 +82,7 @@ impl Default for Settings {
             credential_providers: CredentialProviders::default(),
             refuse: Refuse::default(),
             guest_pull: false,
+            scratch: Scratch::default(),
         }
     }
 }

@@ -18,6 +18,7 @@ use crate::refusal::{Refusal, Refuse, monitor};
 use crate::sandbox_document::{ChosenBy, SandboxDocument};
 use crate::sandbox_id::SandboxId;
 use crate::sandbox_spec::WithoutSpec;
+use crate::scratch_disk::ScratchDisk;
 use crate::settings::Settings;
 use crate::transport::Transport;
 use crate::{SandboxError, panic_message, sandbox_spec, shared_image};
@@ -81,17 +82,20 @@ fn become_qemu(
         let _ = writeln!(std::io::stderr(), "{}", one_line(&line));
     };
     let bundle = Path::new(".");
-    let disk = match disk(settings, invocation, bundle, &mut warn) {
+    // First the one that goes away by itself.
+    let made = scratch(settings, invocation, bundle)
+        .and_then(|scratch| Ok((disk(settings, invocation, bundle, &mut warn)?, scratch)));
+    let (disk, scratch) = match made {
         // A copy has the disks of its original, and nobody pulls in a template.
         Err(error)
             if settings.refuse.is_by_disk(invocation, settings.guest_pull)
                 && Purpose::of(invocation, bundle) == Purpose::Sandbox =>
         {
-            Some(disk_instead(error, invocation)?)
+            (Some(disk_instead(error, invocation)?), None)
         }
-        disk => disk?,
+        made => made?,
     };
-    let Err(error) = execute(qemu, arguments, disk.as_ref());
+    let Err(error) = execute(qemu, arguments, disk.as_ref(), scratch.as_ref());
     if disk.is_some() && settings.transport == Transport::File {
         discard(settings, invocation);
     }
@@ -111,12 +115,17 @@ fn execute(
     qemu: &Path,
     arguments: &[OsString],
     disk: Option<&Disk>,
+    scratch: Option<&ScratchDisk>,
 ) -> Result<Infallible, SandboxError> {
     let mut command = Command::new(qemu);
     command.args(arguments);
     if let Some(disk) = disk {
         disk.keep_across_exec()?;
         command.args(disk.arguments());
+    }
+    if let Some(scratch) = scratch {
+        scratch.keep_across_exec().map_err(SandboxError::Memory)?;
+        command.args(scratch.arguments());
     }
     Err(SandboxError::Exec {
         source: command.exec(),
@@ -177,6 +186,27 @@ pub fn disk(
             Err(SandboxError::WrapperTransport(settings.transport.name()))
         }
     }
+}
+
+/// The scratch disk of the sandbox that `invocation` starts. Templates and their copies have none:
+/// they would share it.
+fn scratch(
+    settings: &Settings,
+    invocation: &Invocation,
+    bundle: &Path,
+) -> Result<Option<ScratchDisk>, SandboxError> {
+    let is_sandbox = invocation.sandbox.is_some()
+        && Purpose::of(invocation, bundle) == Purpose::Sandbox
+        && settings.scratch.size.is_some();
+    if !is_sandbox {
+        return Ok(None);
+    }
+    let device = device(invocation)?;
+    Ok(ScratchDisk::make(
+        &settings.scratch,
+        &settings.run_root,
+        device,
+    )?)
 }
 
 /// The document for the VM of `invocation`, if it gets one.

@@ -134,6 +134,11 @@ fn report(effective: &Effective, file: Option<&Path>, plugins: Option<&[String]>
             "deadline-secs": of_providers("deadline-secs", json!(providers.deadline.as_secs())),
             "plugins": plugins,
         },
+        "scratch": {
+            "size": value("scratch.size", json!(settings.scratch.size)),
+            "directory": value("scratch.directory", json!(settings.scratch.directory)),
+            "max-total": value("scratch.max-total", json!(settings.scratch.max_total)),
+        },
     })
 }
 
@@ -196,6 +201,15 @@ fn print(
     for (machine, path) in binaries(settings) {
         text.line(machine, path)?;
     }
+    text.begin("scratch")?;
+    let scratch = &settings.scratch;
+    for (key, size) in [("size", scratch.size), ("max-total", scratch.max_total)] {
+        match size {
+            Some(size) => text.line(key, &size)?,
+            None => text.comment(&format!("{key}: none"))?,
+        }
+    }
+    text.line("directory", &scratch.directory)?;
     text.begin("credential-providers")?;
     let providers = &settings.credential_providers;
     for (key, path) in [

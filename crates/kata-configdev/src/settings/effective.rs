@@ -13,6 +13,9 @@ use crate::host_file::HostFile;
 /// The key whose registries need the other keys of its table.
 const REGISTRIES: &str = "credential-providers.registries";
 
+/// The key that the size of one scratch disk is held against.
+const MAX_TOTAL: &str = "scratch.max-total";
+
 /// The settings of a node with the origin of each.
 #[derive(Clone, Debug)]
 pub struct Effective {
@@ -80,7 +83,7 @@ impl Effective {
             effective.put(&path, layer);
             effective.files.push(path);
         }
-        effective.check_providers()?;
+        effective.check_together()?;
         Ok(effective)
     }
 
@@ -126,21 +129,37 @@ impl Effective {
             deadline,
             &mut providers.deadline,
         );
+        let (found, scratch) = (layer.scratch, &mut settings.scratch);
+        values.put(
+            "scratch.size",
+            found.size.map(AtLine::some),
+            &mut scratch.size,
+        );
+        values.put("scratch.directory", found.directory, &mut scratch.directory);
+        let max_total = found.max_total.map(AtLine::some);
+        values.put(MAX_TOTAL, max_total, &mut scratch.max_total);
     }
 
-    /// Requires that the files together name the credential providers to ask where they name
-    /// registries.
-    fn check_providers(&self) -> Result<(), SettingsError> {
-        let providers = &self.settings.credential_providers;
-        let Some(missing) = providers.missing() else {
-            return Ok(());
-        };
-        let (path, line) = match self.origins.of(REGISTRIES) {
+    /// Requires what the files have to say together: the credential providers to ask where they
+    /// name registries, and room for one scratch disk at least.
+    fn check_together(&self) -> Result<(), SettingsError> {
+        let missing = self.settings.credential_providers.missing();
+        if let Some(missing) = missing {
+            return Err(self.broken(REGISTRIES, format!("{REGISTRIES}: {missing} is missing")));
+        }
+        match self.settings.scratch.contradiction() {
+            Some(rule) => Err(self.broken(MAX_TOTAL, rule.to_owned())),
+            None => Ok(()),
+        }
+    }
+
+    /// The error about a key that some file has.
+    fn broken(&self, key: &str, rule: String) -> SettingsError {
+        let (path, line) = match self.origins.of(key) {
             Origin::File { path, line } => (path.to_path_buf(), *line),
             Origin::BuiltIn => (self.files.first().cloned().unwrap_or_default(), 0),
         };
-        let rule = format!("{REGISTRIES}: {missing} is missing");
-        Err(SettingsError::Text { path, line, rule })
+        SettingsError::Text { path, line, rule }
     }
 }
 

@@ -11,6 +11,7 @@ use toml::Spanned;
 
 use super::at_line::{AtLine, Broken, Lines};
 use super::credential_providers::{ProvidersLayer, RawProviders};
+use super::scratch::{RawScratch, ScratchLayer};
 use crate::capacity::Capacity;
 use crate::disk::Device;
 use crate::document_pattern;
@@ -31,6 +32,7 @@ pub struct Layer {
     pub credential_providers: ProvidersLayer,
     pub refuse: Option<AtLine<Refuse>>,
     pub guest_pull: Option<AtLine<bool>>,
+    pub scratch: ScratchLayer,
 }
 
 /// `qemu` as one file has it.
@@ -56,6 +58,7 @@ struct RawLayer {
     credential_providers: Option<RawProviders>,
     refuse: Option<Spanned<Refuse>>,
     guest_pull: Option<Spanned<bool>>,
+    scratch: Option<RawScratch>,
 }
 
 enum RawQemu {
@@ -137,6 +140,7 @@ impl Layer {
             credential_providers: ProvidersLayer::check(raw.credential_providers, lines)?,
             refuse: raw.refuse.map(|refuse| lines.at(refuse)),
             guest_pull: raw.guest_pull.map(|pull| lines.at(pull)),
+            scratch: ScratchLayer::check(raw.scratch, lines)?,
         })
     }
 }

@@ -6,7 +6,14 @@ use foreign_text::toml::{Field, NotToml, Table, Tree};
 
 /// The wrapper's settings whose names could be those of a key of Kata. The others have a hyphen,
 /// which no key of Kata has.
-const PLAIN_SETTINGS: [&str; 5] = ["capacity", "document", "qemu", "refuse", "transport"];
+const PLAIN_SETTINGS: [&str; 6] = [
+    "capacity",
+    "document",
+    "qemu",
+    "refuse",
+    "scratch",
+    "transport",
+];
 
 /// Whether a key below `[hypervisor.NAME]` is one of the wrapper's settings, and none of Kata's.
 #[must_use]
