@@ -6,6 +6,8 @@
 
 #[path = "systemd/overlay.rs"]
 mod overlay;
+#[path = "systemd/stock_agent.rs"]
+mod stock_agent;
 #[path = "systemd/units.rs"]
 mod units;
 

@@ -25,19 +25,29 @@ impl Overlay {
     /// The units and the programs, as this project has them.
     pub fn installed() -> Result<Self> {
         let mut overlay = Self(tar::Builder::new(Vec::new()));
-        for unit in units()? {
-            let name = unit.strip_prefix(workspace().join("deploy/guest/systemd"))?;
-            overlay.file(
-                &format!("{UNITS}/{}", name.display()),
-                0o644,
-                &fs::read(&unit)?,
-            )?;
-        }
+        overlay.units("systemd")?;
         for program in [Program::InitdataProcessor, Program::Imagepuller] {
             let path = format!("usr/bin/{}", program.name());
             overlay.file(&path, 0o755, &fs::read(program.path()?)?)?;
         }
         Ok(overlay)
+    }
+
+    /// Adds the units of a folder of `deploy/guest`.
+    pub fn units(&mut self, folder: &str) -> Result<()> {
+        for (name, unit) in units(folder)? {
+            let path = format!("{UNITS}/{}", name.display());
+            self.file(&path, 0o644, &fs::read(&unit)?)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a symbolic link.
+    pub fn link(&mut self, path: &str, target: &str) -> Result<()> {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(tar::EntryType::Symlink);
+        header.set_size(0);
+        Ok(self.0.append_link(&mut header, path, target)?)
     }
 
     /// Adds a file, or replaces one: the last of a name stays.
@@ -92,17 +102,19 @@ impl Overlay {
     }
 }
 
-/// The files of `deploy/guest/systemd`, drop-ins included.
-pub fn units() -> Result<Vec<PathBuf>> {
+/// The files of a folder of `deploy/guest`, drop-ins included: the path in the folder, and the
+/// whole path.
+pub fn units(folder: &str) -> Result<Vec<(PathBuf, PathBuf)>> {
+    let root = workspace().join("deploy/guest").join(folder);
     let mut found = Vec::new();
-    let mut folders = vec![workspace().join("deploy/guest/systemd")];
+    let mut folders = vec![root.clone()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder)? {
             let entry = entry?;
             if entry.file_type()?.is_dir() {
                 folders.push(entry.path());
             } else {
-                found.push(entry.path());
+                found.push((entry.path().strip_prefix(&root)?.to_owned(), entry.path()));
             }
         }
     }

@@ -14,16 +14,30 @@ use crate::overlay::{units, workspace};
 /// directory for systemd's own tools.
 fn unit_folder(scratch: &Scratch) -> Result<PathBuf> {
     let folder = scratch.path().join("units");
-    let fixture = workspace().join("qemu-fixtures/systemd/units/kata-agent.service");
-    for unit in units()?.iter().chain([&fixture]) {
-        let name = unit.strip_prefix(workspace().join("deploy/guest/systemd"));
-        let target = folder.join(name.unwrap_or(Path::new("kata-agent.service")));
+    let agent = "kata-agent.service";
+    let fixture = workspace().join("qemu-fixtures/systemd/units").join(agent);
+    let mut all = vec![(agent.into(), fixture)];
+    for folder in ["systemd", "stock-agent", "coco"] {
+        all.extend(units(folder)?);
+    }
+    let built = |program: Program| -> Result<String> { Ok(program.path()?.display().to_string()) };
+    let programs = [
+        (
+            "/usr/bin/initdata-processor",
+            built(Program::InitdataProcessor)?,
+        ),
+        ("/usr/bin/imagepuller", built(Program::Imagepuller)?),
+        (
+            "/usr/local/bin/confidential-data-hub",
+            "/bin/true".to_owned(),
+        ),
+    ];
+    for (name, unit) in all {
+        let target = folder.join(name);
         fs::create_dir_all(target.parent().context("a folder")?)?;
         let mut text = fs::read_to_string(unit)?;
-        for program in [Program::InitdataProcessor, Program::Imagepuller] {
-            let installed = format!("/usr/bin/{} ", program.name());
-            let built = format!("{} ", program.path()?.display());
-            text = text.replace(&installed, &built);
+        for (installed, here) in &programs {
+            text = text.replace(&format!("{installed} "), &format!("{here} "));
         }
         fs::write(target, text)?;
     }
@@ -54,6 +68,9 @@ fn systemd_finds_no_fault_in_the_units() -> Result<()> {
         "initdata.target",
         "imagepuller.service",
         "run-imagepuller.mount",
+        "imagepuller-hub.service",
+        "confidential-data-hub.service",
+        "attestation-agent.service",
         "initdata-processor-refresh@imagepuller.service",
         "kata-agent.service",
     ];
@@ -62,6 +79,7 @@ fn systemd_finds_no_fault_in_the_units() -> Result<()> {
     for (unit, threshold) in [
         ("initdata-processor.service", "--threshold=18"),
         ("imagepuller.service", "--threshold=48"),
+        ("imagepuller-hub.service", "--threshold=18"),
     ] {
         let security = ["security", "--offline=true", "--no-pager", threshold];
         let (within, text) = analyze(&folder, &security, &[unit])?;

@@ -22,7 +22,7 @@ const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 /// How long a program may take to come back before its calls are given up: longer would also hold
 /// up the other calls of the same caller.
-const RESTART: Duration = Duration::from_secs(10);
+const RESTART: Duration = Duration::from_secs(20);
 
 /// Who has this program's services, for one caller.
 pub enum Services {
