@@ -83,7 +83,8 @@ pub enum InvalidReference {
     #[error(
         "the image reference has no digest, so nothing would say which content is right: write \
         {name}@sha256:…, with what `skopeo inspect --format '{{{{.Digest}}}}' \
-        docker://{name}:{tag}` prints"
+        docker://{name}:{tag}` prints; if the pod does have one, containerd 1.7 put this tag in its \
+        place: use containerd 2.0, or `ctr -n k8s.io images rm {name}:{tag}` on the node"
     )]
     NoDigest {
         /// Registry and repository.
