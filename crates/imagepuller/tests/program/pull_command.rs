@@ -7,6 +7,7 @@ use std::process::{Command, Output, Stdio};
 use fault_registry::{Action, Bytes, Content, End, FaultRegistry, Image, Layer, Script, What};
 use rustix::process::Signal;
 
+use super::served::Served;
 use crate::support::{imagepuller, misbehaving, names, signal, wait_until};
 
 /// A registry with one image of two layers, and a place to pull it to.
@@ -237,6 +238,54 @@ fn privileged_a_failure_leaves_nothing() {
 
     fs::remove_file(site.directory.path().join("imagepuller.toml")).unwrap();
     site.refuse(&site.image(), &[], 65, "imagepuller.toml does not exist");
+}
+
+/// Nothing of what the owner says elsewhere lets a pull pass that the hub would refuse.
+#[test]
+fn the_hubs_configuration_holds_for_both_commands() {
+    let site = Site::start(Script::new());
+    let cdh = site.directory.path().join("cdh.toml");
+    let option = cdh.to_str().unwrap();
+    let host = format!("localhost:{}", site.registry.address().port());
+    let blocked = "image.registry_config.registry = [{blocked = true, prefix = \"HOST\"}]";
+    let mut served = Served::new();
+    served.start(served.command(&["socket"]).args(["--cdh", option]));
+    served.wait_for("socket");
+    let socket = served.path("socket");
+    for (text, code, words) in [
+        (
+            "image.nydus = 1",
+            65,
+            "cdh.toml is read like a measured document",
+        ),
+        (
+            "image.nydus = 1",
+            65,
+            "line 1: image.nydus: not a key that is known here",
+        ),
+        (
+            blocked,
+            69,
+            "measured entry \"HOST\" holds no certificate and so forbids the host",
+        ),
+    ] {
+        fs::write(&cdh, text.replace("HOST", &host)).unwrap();
+        let words = words.replace("HOST", &host);
+        site.refuse(&site.image(), &["--cdh", option], code, &words);
+        let mut request = imagepuller(["request", "--socket"]);
+        let request = request.arg(&socket).arg(site.image()).arg(site.output());
+        let answer = request.output().unwrap();
+        let error = String::from_utf8_lossy(&answer.stderr);
+        assert_eq!(answer.status.code(), Some(code), "{error}");
+        assert!(error.contains(&words), "{error}");
+    }
+    assert_eq!(site.registry.requests().len(), 0);
+    site.refuse(
+        &site.image(),
+        &["--cdh", "/absent"],
+        65,
+        "/absent does not exist",
+    );
 }
 
 #[test]
