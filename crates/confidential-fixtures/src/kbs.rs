@@ -47,6 +47,8 @@ pub struct Policy {
     pub initdata: Option<String>,
     /// Whether it attests nobody and wants a token of another one.
     pub wants_token: bool,
+    /// The `Date` of every answer.
+    pub date: Option<&'static str>,
 }
 
 /// A running server; stopped when dropped.
@@ -159,6 +161,17 @@ impl Kbs {
 impl State {
     fn answer(&self, asked: &Request) -> Answer {
         let path = asked.target.as_str();
+        let mut answer = self.answer_of(asked, path);
+        if let Some(date) = self.policy.date {
+            let line_end = answer.bytes.iter().position(|byte| *byte == b'\n');
+            let at = line_end.map_or(0, |end| end + 1);
+            let line = format!("Date: {date}\r\n").into_bytes();
+            answer.bytes.splice(at..at, line);
+        }
+        answer
+    }
+
+    fn answer_of(&self, asked: &Request, path: &str) -> Answer {
         let answer = match (asked.method.as_str(), path) {
             ("POST", "/kbs/v0/auth") if !self.policy.wants_token => self.challenge(asked),
             ("POST", "/kbs/v0/attest") => self.attest(asked),

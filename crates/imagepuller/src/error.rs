@@ -110,6 +110,19 @@ pub enum Error {
         /// How long it was waited for.
         seconds: u64,
     },
+    /// The guest's clock is certainly wrong.
+    #[error(
+        "the guest's clock is before {time}, {reason}: it says {now}; nothing is pulled until the \
+        node sets it right"
+    )]
+    Clock {
+        /// A time that has passed.
+        time: String,
+        /// Who says so.
+        reason: &'static str,
+        /// What the clock says.
+        now: String,
+    },
     /// A socket cannot be served or asked.
     #[error("socket {path} {rule}", path = .path.display())]
     Socket {
@@ -199,9 +212,11 @@ impl Error {
             Self::Sources(errors) => errors
                 .last()
                 .map_or(Kind::Internal, |(_, error)| error.kind()),
-            Self::Store(_) | Self::StoreMount { .. } | Self::Socket { .. } | Self::Internal(_) => {
-                Kind::Internal
-            }
+            Self::Store(_)
+            | Self::StoreMount { .. }
+            | Self::Clock { .. }
+            | Self::Socket { .. }
+            | Self::Internal(_) => Kind::Internal,
         }
     }
 

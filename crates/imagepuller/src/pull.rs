@@ -3,6 +3,7 @@
 //! - [`Puller::pull`] mounts an image in a bundle, for the agent; [`output`] unpacks one to a
 //!   directory, for a person.
 //! - `broker`: fetches credentials and roots that only the guest may see.
+//! - `clock`: refuses to work by a clock that is certainly wrong.
 //! - `sources`: the mirrors and the registry, in order.
 //! - `resolve`: follows digests from the reference down to the layers.
 //! - `unlock`: finds the keys of encrypted layers.
@@ -34,6 +35,7 @@ use crate::event_log::EventLog;
 use crate::progress::{Event, Progress};
 
 mod broker;
+mod clock;
 mod layers;
 pub mod output;
 mod resolve;
@@ -169,6 +171,7 @@ impl Puller {
         let documents = self.documents.clone();
         let settings = blocking(move || Ok(documents.load()?)).await?;
         self.event_log.document(&settings).await?;
+        clock::check(&settings)?;
         Ok(settings)
     }
 
@@ -180,7 +183,10 @@ impl Puller {
         repository: &str,
     ) -> Result<Route, Error> {
         let settings = self.settings().await?;
-        secrets.settle(settings, registry, repository).await
+        let route = secrets.settle(settings, registry, repository).await?;
+        // A broker that was asked has said what time it is.
+        clock::check(&route.settings)?;
+        Ok(route)
     }
 
     async fn fetch(

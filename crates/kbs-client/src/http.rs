@@ -18,6 +18,7 @@ use url::Url;
 use zeroize::Zeroizing;
 
 use crate::buffer::Buffer;
+use crate::clock;
 use crate::error::Fault;
 
 /// How many headers an answer may have. Their bytes are bounded by hyper (about 400 KiB).
@@ -122,6 +123,7 @@ impl Http {
         mut response: reqwest::Response,
         limit_bytes: usize,
     ) -> Result<Answer, Fault> {
+        clock::note(response.url(), response.headers());
         let status = response.status();
         if status.is_redirection() {
             return Err(Fault::Redirect);

@@ -22,7 +22,7 @@
 //! - [`AttestationAgent`]: what speaks for the TEE. `call`: one call over ttrpc.
 //! - `attester`: how a guest proves to a broker what it is.
 //! - `reference`: what a reference stands for. `sealed`: the form of sealed secrets.
-//! - `http`, `buffer`: requests with limits, bytes that are zeroed.
+//! - `http`, `buffer`: requests with limits, bytes that are zeroed. `clock`: what time it is there.
 //! - `error`: [`Error`], and [`Fault`], why one source did not answer.
 
 mod attestation_agent;
@@ -31,6 +31,7 @@ mod broker;
 mod buffer;
 mod call;
 mod client;
+mod clock;
 mod error;
 mod files;
 mod gateway;
@@ -43,6 +44,7 @@ mod source;
 
 pub use attestation_agent::{AttestationAgent, Extended};
 pub use client::{Client, Sources};
+pub use clock::broker_time;
 pub use error::{Error, Failure, Fault, Others, SealedError};
 pub use limits::{Limits, MAX_RESOURCE_BYTES};
 

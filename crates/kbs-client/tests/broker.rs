@@ -5,7 +5,7 @@
 
 mod support;
 
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use kbs_client::Limits;
 use puller_config::{Resources, Roots};
@@ -281,4 +281,30 @@ fn hand_shake_that_is_given_up_is_made_again() {
         }
     }
     panic!("only one hand-shake was made");
+}
+
+/// In clear anybody could set the floor of the guest's clock forward for good, and so stop all
+/// pulls.
+#[test]
+fn time_is_taken_from_brokers_over_tls_only() {
+    let authority = Authority::new("the broker's").unwrap();
+    for (is_tls, date, newest) in [
+        (false, "Fri, 20 Nov 2020 00:00:00 GMT", None),
+        (true, "soon", None),
+        (true, "Fri, 20 Nov 2020 00:00:00 GMT", Some(1_605_830_400)),
+        (true, "Fri, 20 Nov 2015 00:00:00 GMT", Some(1_605_830_400)),
+        (false, "Sun, 20 Nov 2996 00:00:00 GMT", Some(1_605_830_400)),
+    ] {
+        let header = format!("Date: {date}\r\n");
+        let answer = move |_: &Request| (reply("404 No", &header, ""), Close);
+        let server = Server::start(is_tls.then_some(&authority), answer);
+        let scheme = if is_tls { "https" } else { "http" };
+        let mut resources = resources(&[&format!("kbs={scheme}://localhost:{}", server.port)]);
+        resources.kbs_ca_certs = Some(Roots::parse(authority.certificate()).unwrap());
+        ask(&new_client(&resources, PATIENT).unwrap()).unwrap_err();
+        assert_eq!(server.requests().len(), 1, "{date}");
+        let time = kbs_client::broker_time();
+        let seconds = time.map(|time| time.duration_since(UNIX_EPOCH).unwrap().as_secs());
+        assert_eq!(seconds, newest, "{date}");
+    }
 }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use puller_config::{
-    DecryptionKey, Document, EventLog, ExtraEnv, Match, Origin, Registry, RegistryHost,
+    DecryptionKey, Document, EventLog, ExtraEnv, Match, Moment, Origin, Registry, RegistryHost,
     RegistryName, Resources, Roots,
 };
 
@@ -183,6 +183,11 @@ impl Settings {
             let keys = file.document.decryption_keys.iter();
             keys.map(move |key| (origin, key))
         })
+    }
+
+    /// Before when nothing is pulled, which the owner alone says.
+    pub fn clock_not_before(&self) -> Option<&Moment> {
+        self.measured.document.clock_not_before.as_ref()
     }
 
     /// Where references are resolved, which the owner alone says.

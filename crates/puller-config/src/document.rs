@@ -8,12 +8,13 @@ use crate::limits::{MAX_DOCUMENT_BYTES, MAX_ELEMENTS};
 use crate::problem::{Findings, Origin, Place};
 use crate::section::{Field, Lines, Section, Tree};
 use crate::{
-    DecryptionKey, Effect, EventLog, ExtraEnv, NodeError, Problems, Registries, Resources, Rule,
-    Warning, decryption_keys, entry, event_log, node_error,
+    DecryptionKey, Effect, EventLog, ExtraEnv, Moment, NodeError, Problems, Registries, Resources,
+    Rule, Warning, decryption_keys, entry, event_log, node_error,
 };
 
 /// The keys at the top of a document, for suggestions.
-pub(crate) const KEYS: [&str; 6] = [
+pub(crate) const KEYS: [&str; 7] = [
+    CLOCK_NOT_BEFORE,
     "extra-env",
     "registries",
     "decryption-keys",
@@ -21,6 +22,9 @@ pub(crate) const KEYS: [&str; 6] = [
     event_log::KEY,
     node_error::KEY,
 ];
+
+/// The least time that the guest believes.
+const CLOCK_NOT_BEFORE: &str = "clock-not-before";
 
 /// A registry configuration. The default is that of a guest without one: the web's roots, no
 /// credentials, no proxies.
@@ -41,6 +45,8 @@ pub struct Document {
     /// Whether pulls have to be in the guest's event log, where it is said; never there in a document
     /// of the host.
     pub event_log: Option<EventLog>,
+    /// Before this moment the guest pulls nothing; never there in a document of the host.
+    pub clock_not_before: Option<Moment>,
     /// Why the node has no document. Then all else is the default and counts for nothing: every
     /// pull is refused, and nothing is added. Only ever there in a document of the host.
     pub node_error: Option<NodeError>,
@@ -78,8 +84,10 @@ impl Document {
     }
 
     /// Reads the measured document, the word of the guest's owner. It has the same keys less
-    /// `node-error`, and `[resources]` and `event-log`, which are not the host's to say: whom the
-    /// guest asks for secrets, and what is recorded of it. Otherwise as [`Document::parse`].
+    /// Reads the measured document, the word of the guest's owner. It has the same keys less
+    /// `node-error`, and what is not the host's to say: `[resources]`, whom the guest asks for
+    /// secrets, `event-log`, what is recorded of it, and `clock-not-before`. Otherwise as
+    /// [`Document::parse`].
     ///
     /// # Errors
     ///
@@ -138,6 +146,10 @@ fn read(text: &[u8], origin: Origin, findings: &mut Findings) -> Option<Document
     let event_log = section
         .take_string(event_log::KEY, findings)
         .filter(|field| is_owners(&field.place, Rule::EventLogOfHost, origin, findings));
+    let clock_not_before = section
+        .take(CLOCK_NOT_BEFORE)
+        .filter(|field| is_owners(&field.place, Rule::ClockOfHost, origin, findings))
+        .and_then(|field| Moment::read(&field, findings));
     section.refuse_rest(&KEYS, &Rule::UnknownKey { suggestion: None }, findings);
     Some(Document {
         has_extra_env: extra_env.is_some(),
@@ -155,6 +167,7 @@ fn read(text: &[u8], origin: Origin, findings: &mut Findings) -> Option<Document
             let parsed = EventLog::parse(&value?);
             parsed.map_err(|rule| findings.problem(&place, rule)).ok()
         }),
+        clock_not_before,
         node_error: None,
     })
 }

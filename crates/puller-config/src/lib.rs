@@ -18,6 +18,7 @@
 //!   `[extra-env]` consist of;
 //! - `secret_reference`, `resource_uri`, `resources`, `decryption_keys`: secrets by reference,
 //!   where the guest asks for them, and the keys of encrypted images;
+//! - `moment`: [`Moment`], the least time that the guest believes;
 //! - `node_error`: [`NodeError`], what a node says that has no document to give;
 //! - `limits`: how large each part may be;
 //! - `problem`, `rule`: [`Problems`], everything that is wrong, and [`Warning`], what is legal but
@@ -52,6 +53,7 @@ mod host;
 mod host_name;
 mod limits;
 mod mirror;
+mod moment;
 mod name;
 mod node_error;
 mod problem;
@@ -84,6 +86,7 @@ pub use limits::{
     MAX_SEALED_BYTES, MAX_VARIABLES,
 };
 pub use mirror::Mirror;
+pub use moment::Moment;
 pub use name::RegistryName;
 pub use node_error::NodeError;
 pub use problem::{Origin, Problem, Problems, Warning};

@@ -74,6 +74,12 @@ mod tests {
         ("decryption-keys", ["{}", "{keys='YQ'}"], "", Show),
         ("resources", ["{}", "{}"], "", Fail),
         ("event-log", ["'never'", "'required'"], "", Fail),
+        (
+            "clock-not-before",
+            ["2026-11-22T00:00:00Z", "2026-11-23T00:00:00Z"],
+            "",
+            Fail,
+        ),
         ("node-error", TEXTS, "", Show),
     ];
     const ENTRY: &[Row] = &[

@@ -9,8 +9,8 @@ use serde::{Serialize, Serializer};
 use crate::record::fingerprint;
 use crate::secret::REDACTED;
 use crate::{
-    AttesterKind, Credentials, DecryptionKey, Document, EventLog, NodeError, ProxyUrl, Registry,
-    ResourceSource, Resources, Roots, Secret, SecretReference,
+    AttesterKind, Credentials, DecryptionKey, Document, EventLog, Moment, NodeError, ProxyUrl,
+    Registry, ResourceSource, Resources, Roots, Secret, SecretReference,
 };
 
 /// Who is shown a document.
@@ -29,6 +29,8 @@ pub(crate) struct ShownDocument<'a> {
     node_error: Option<&'a NodeError>,
     #[serde(skip_serializing_if = "Option::is_none")]
     event_log: Option<EventLog>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clock_not_before: Option<&'a Moment>,
     extra_env: ShownEnv<'a>,
     registries: BTreeMap<String, ShownRegistry<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -124,6 +126,7 @@ impl<'a> ShownDocument<'a> {
         Self {
             node_error: document.node_error.as_ref(),
             event_log: document.event_log,
+            clock_not_before: document.clock_not_before.as_ref(),
             extra_env: ShownEnv {
                 http_proxy: document.extra_env.http_proxy.as_ref(),
                 https_proxy: document.extra_env.https_proxy.as_ref(),

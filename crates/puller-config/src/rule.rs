@@ -80,6 +80,15 @@ pub enum Rule {
     /// Another value of `event-log`.
     #[error("is \"required\", \"if-there\" or \"never\"")]
     EventLog,
+    /// The least time that the guest believes, in a document of the host, which sets the clock.
+    #[error(
+        "belongs in the measured document, imagepuller.toml in the initdata: the host, which sets \
+        the guest's clock, does not say what it is checked against"
+    )]
+    ClockOfHost,
+    /// A date or time that is no moment.
+    #[error("needs a date, a time and an offset, as in 2026-11-22T00:00:00Z, and not before 1970")]
+    Moment,
     /// A reason of the node in the owner's document.
     #[error("belongs in the node's document: it says why the node has no other")]
     NodeErrorOfOwner,

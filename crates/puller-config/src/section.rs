@@ -288,7 +288,7 @@ fn string(
     }
 }
 
-fn wrong_type(expected: &'static str, found: &DeValue<'_>) -> Rule {
+pub(crate) fn wrong_type(expected: &'static str, found: &DeValue<'_>) -> Rule {
     Rule::WrongType {
         expected,
         found: found.type_str(),

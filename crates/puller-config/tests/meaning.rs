@@ -389,6 +389,27 @@ mirror-fallback = false
     );
 }
 
+/// The seconds are those of GNU date.
+#[test]
+fn the_least_time_counts_from_1970_in_utc() {
+    for (value, seconds) in [
+        ("1970-01-01T00:00:00Z", 0),
+        ("2000-02-29T23:59:59Z", 951_868_799),
+        ("2100-03-01T00:00:00Z", 4_107_542_400),
+        ("2026-11-22T01:30:00.9+01:30", 1_795_305_600),
+        ("2024-02-29 12:00:00-08:00", 1_709_236_800),
+        ("9999-12-31T23:59:59Z", 253_402_300_799),
+    ] {
+        let text = format!("clock-not-before = {value}\n");
+        let checked = Document::parse_measured(text.as_bytes()).unwrap();
+        let moment = checked.document.clock_not_before.unwrap();
+        let since = moment.time().duration_since(std::time::UNIX_EPOCH).unwrap();
+        assert_eq!(since.as_secs(), seconds, "{value}");
+        let shown = format!("clock-not-before = \"{moment}\"\n");
+        assert!(checked.document.redacted().starts_with(&shown), "{value}");
+    }
+}
+
 #[test]
 fn reason_of_the_node_is_all_that_its_document_says() {
     let text = "\n# why\nnode-error = \"line 2:\\u001b[2J\\n\\u202e \\\"ä\\\"\"\n";

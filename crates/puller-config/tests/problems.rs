@@ -492,6 +492,35 @@ fn variables_are_checked_by_key() {
 }
 
 #[test]
+fn the_least_time_is_a_moment_and_the_owners_to_say() {
+    let found = |value: &str| {
+        let text = format!("clock-not-before = {value}");
+        let error = Document::parse_measured(text.as_bytes()).unwrap_err();
+        error.to_string().trim_end().to_owned()
+    };
+    let incomplete = "line 1: clock-not-before: needs a date, a time and an offset, as in \
+    2026-11-22T00:00:00Z, and not before 1970";
+    for (value, expected) in [
+        ("2026-11-22", incomplete),
+        ("2026-11-22T00:00:00", incomplete),
+        ("00:00:00", incomplete),
+        ("1969-12-31T23:59:59Z", incomplete),
+        ("1970-01-01T00:59:59+01:00", incomplete),
+        (
+            "\"2026-11-22T00:00:00Z\"",
+            "line 1: clock-not-before: expected date and time, found string",
+        ),
+    ] {
+        assert_eq!(found(value), expected, "{value}");
+    }
+    assert_eq!(
+        problems(b"clock-not-before = 2026-11-22T00:00:00Z"),
+        "line 1: clock-not-before: belongs in the measured document, imagepuller.toml in the \
+        initdata: the host, which sets the guest's clock, does not say what it is checked against"
+    );
+}
+
+#[test]
 fn a_reason_of_the_node_is_alone_in_its_document() {
     let beside = "stands beside \"node-error\", which is alone in its document; remove one of the \
     two";
