@@ -274,7 +274,7 @@ fn a_disk_that_does_not_answer_is_named_and_left_behind() -> Result<()> {
     assert_eq!(report.value("slow"), Some("exit 65"), "{said}");
     let disk = report.value("name").context("no disk")?;
     let words = format!("{disk}: waiting for the disk to answer");
-    assert_tells(&said, &[&words, "device nodes of disks removed"]);
+    assert_tells(&said, &[&words, "device nodes of disks taken away"]);
     let reason = format!("read disk {disk}: it does not answer in time, 2 s");
     assert_refused(&report, "slow", &[&reason]);
     assert_eq!(report.value("nodes"), Some("0"));

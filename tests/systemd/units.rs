@@ -66,6 +66,7 @@ fn systemd_finds_no_fault_in_the_units() -> Result<()> {
     let all = [
         "initdata-processor.service",
         "initdata.target",
+        "initdata-read-only.service",
         "imagepuller.service",
         "run-imagepuller.mount",
         "imagepuller-hub.service",

@@ -20,8 +20,8 @@ Exit codes:
    0  done, also when initdata was refused and the deny-all policy is in place
   64  wrong command line
   65  initdata or a configuration was refused (only with --strict-exit)
-  70  the outcome could not be written below /run, a device node of refused initdata could not be
-      removed, or an internal error; then the deny-all policy names the place in the source, and
+  70  the outcome could not be written below /run, a device node of initdata could not be
+      taken away, or an internal error; then the deny-all policy names the place in the source, and
       the image puller refuses to pull";
 
 const REFRESH_EXIT_CODES: &str = "\
@@ -44,17 +44,18 @@ Examples:
 /// "initdata": the document's digest must be the one that the host announced at launch (SNP
 /// HOSTDATA or TDX MRCONFIGID, read from the local report). Then every entry of its data table
 /// becomes a file in /run/measured-cfg. If anything is wrong, /run/measured-cfg/policy.rego becomes
-/// a policy that denies every request and names the reason, and no device node leads to an initdata
-/// disk any more. No disk is fine only if the announced value is all zero. The policy stands there
-/// from the start, so a killed program leaves a closed guest. Where nothing is wrong and initdata
-/// brings no policy, the image's own stands there, /etc/kata-opa/default-policy.rego; without that
-/// file, a policy that denies every request.
+/// a policy that denies every request and names the reason. No disk is fine only if the announced
+/// value is all zero. The policy stands there from the start, so a killed program leaves a closed
+/// guest. Where nothing is wrong and initdata brings no policy, the image's own stands there,
+/// /etc/kata-opa/default-policy.rego; without that file, a policy that denies every request. In any
+/// case the device nodes of disks with that magic go to /dev/.initdata, so that no agent reads them
+/// once more.
 ///
 /// "imgpullr": the image puller's configuration, verified by nothing. It becomes
 /// /run/insecure-cfg/imagepuller.toml (0600). If it is unusable,
 /// /run/insecure-cfg/imagepuller.error names the reason and the image puller refuses to pull. No
 /// disk means no configuration. /etc/initdata-processor.toml can name further magics, further
-/// files, their owner and another default policy.
+/// files, their owner, another default policy, and what an agent finds of accepted initdata.
 ///
 /// A disk that is expected and not there yet is waited for: one named by --expect or by the kernel
 /// parameter configdev.expect=NAME,NAME..., and initdata wherever the host announced it.

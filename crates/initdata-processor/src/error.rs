@@ -106,6 +106,18 @@ pub enum Error {
         be used (there must be one of the two)"
     )]
     DefaultPolicy(PathBuf, #[source] DefaultPolicyError),
+    /// The copy for the agent cannot be made.
+    #[error(
+        "give the agent a copy of initdata (accepted-disk = \"copy\" needs loop devices, \
+        BLK_DEV_LOOP, in the kernel)"
+    )]
+    Copy(#[source] io::Error),
+    /// Kata's layout, where the agent leaves the same files itself.
+    #[error(
+        "use --layout kata-agent: the agent leaves these files itself unless accepted-disk is \
+        \"remove\""
+    )]
+    Layout,
     /// An expected disk has an unknown name.
     #[error("look for a disk called \"{name}\": the known ones are {known}")]
     UnknownName {

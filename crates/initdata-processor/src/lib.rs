@@ -28,8 +28,8 @@
 //!   [`sandbox`]: what the former may still do once it reads a disk.
 //! - [`measured`]: the verified files, in directories that are exchanged whole ([`swap`]).
 //!   [`deny`]: the policy that stands there when initdata failed, and until it succeeds.
-//!   [`default_policy`]: the one where initdata brings none. [`withdraw`]: refused disks, out of
-//!   the agent's reach.
+//!   [`default_policy`]: the one where initdata brings none. [`withdraw`]: disks with
+//!   initdata, out of the agent's reach. [`copy`]: an accepted one in memory, in its place.
 //! - [`insecure`]: the configurations' files, or the reasons why there are none. [`settings`]:
 //!   which there are. [`origin`]: the disk that each came from.
 //! - [`kernel_parameter`]: words of the command line. [`journal`]: log lines. [`paths`]: where all
@@ -38,6 +38,7 @@
 
 pub mod bug;
 pub mod cli;
+pub mod copy;
 pub mod default_policy;
 pub mod deny;
 pub mod direct;

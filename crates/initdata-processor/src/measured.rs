@@ -11,6 +11,7 @@ use process_sandbox::files::Grant;
 
 use crate::default_policy::DefaultPolicy;
 use crate::paths::Paths;
+use crate::settings::AcceptedDisk;
 use crate::swap::Swap;
 use crate::{Error, deny};
 
@@ -43,23 +44,33 @@ pub enum Layout {
 pub struct Measured {
     own: Swap,
     kata_agent: Option<Swap>,
+    layout: Layout,
 }
 
 impl Measured {
     /// Puts the deny-all policy with `reason` in place, to stand there whatever happens to this
     /// process from now on.
     ///
+    /// Where the agent is to find no disk, its own directory is ours, whatever `layout` is: made
+    /// read-only before the agent starts, it ends an agent that finds one nevertheless, and has to
+    /// write there before it takes its policy from it.
+    ///
     /// # Errors
     ///
     /// [`Error::Write`].
-    pub fn prepare(paths: &Paths, layout: Layout, reason: &str) -> Result<Self, Error> {
+    pub fn prepare(
+        paths: &Paths,
+        layout: Layout,
+        disk: AcceptedDisk,
+        reason: &str,
+    ) -> Result<Self, Error> {
         let policy = deny::policy(reason);
         let name = FileName::fixed(deny::FILE);
         let files = [(&name, policy.as_bytes())];
         let own = Swap::prepare(&paths.run, DIRECTORY, &files)?;
-        let kata_agent = match layout {
-            Layout::Own => None,
-            Layout::KataAgent => {
+        let kata_agent = match disk {
+            AcceptedDisk::Copy | AcceptedDisk::Keep => None,
+            AcceptedDisk::Remove => {
                 let parent = &paths.kata_agent;
                 let made = DirBuilder::new().mode(0o755).recursive(true).create(parent);
                 made.and_then(|()| fs::metadata(parent))
@@ -67,7 +78,11 @@ impl Measured {
                 Some(Swap::prepare(parent, KATA_AGENT_DIRECTORY, &[])?)
             }
         };
-        Ok(Self { own, kata_agent })
+        Ok(Self {
+            own,
+            kata_agent,
+            layout,
+        })
     }
 
     /// Puts every entry of `document`, whose text is `whole`, in place; and besides, where none of
@@ -87,7 +102,8 @@ impl Measured {
             .iter()
             .map(|(name, content)| (name, content.as_bytes()))
             .collect();
-        if let Some(kata_agent) = &self.kata_agent {
+        if self.layout == Layout::KataAgent {
+            let kata_agent = self.kata_agent.as_ref().ok_or(Error::Layout)?;
             let known = KATA_AGENT_ENTRIES.map(FileName::fixed);
             let name = FileName::fixed(WHOLE);
             let mut theirs: Vec<_> = files

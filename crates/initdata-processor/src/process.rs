@@ -5,6 +5,7 @@ use std::time::Duration;
 use config_image::Image;
 use initdata::Field;
 
+use crate::copy::Copy;
 use crate::default_policy::DefaultPolicy;
 use crate::evidence::{self, Evidence, EvidenceError};
 use crate::find::Search;
@@ -14,8 +15,8 @@ use crate::outcome::{Configuration, Configured, Initdata, Outcome, Verdict};
 use crate::paths::Paths;
 use crate::refusal::Results;
 use crate::report::Report;
-use crate::settings::{Settings, Target};
-use crate::verify::announced;
+use crate::settings::{AcceptedDisk, Settings, Target};
+use crate::verify::{Accepted, announced};
 use crate::{Error, bug, disk, sandbox, verify, watch};
 
 /// The options of a run.
@@ -176,6 +177,10 @@ fn initdata(
     let paths = &options.paths;
     let ready = ready(platform, options, settings, journal);
     let policy = DefaultPolicy::load(paths, settings);
+    let copy = match settings.accepted_disk {
+        AcceptedDisk::Copy => Some(Copy::prepare(paths)),
+        AcceptedDisk::Remove | AcceptedDisk::Keep => None,
+    };
     report.phase("platform");
     if options.sandbox {
         sandbox::enter(paths, settings, results.grants(), &[], journal)?;
@@ -184,17 +189,36 @@ fn initdata(
 
     // Only now: a refusal reads from disks too.
     let (search, announced) = ready?;
+    let copy = copy.transpose()?;
     let scan = search.run(paths, journal)?;
     report.phase("disks");
-    let initdata = verify::place(
+    let accepted = verify::place(
         &scan,
         announced.as_ref(),
         &results.measured,
         &policy,
         journal,
     )?;
+    leave(&accepted, settings.accepted_disk, copy, results, journal)?;
     results.insecure.mark_accepted()?;
-    Ok((initdata, scan))
+    Ok((accepted.initdata, scan))
+}
+
+/// Leaves to an agent that looks for initdata itself what `disk` says, and nothing else.
+fn leave(
+    accepted: &Accepted,
+    disk: AcceptedDisk,
+    copy: Option<Copy>,
+    results: &Results,
+    journal: &mut Journal<'_>,
+) -> Result<(), Error> {
+    let source = accepted.source.as_ref();
+    let kept = source.filter(|_| disk == AcceptedDisk::Keep);
+    results.withdraw_initdata(kept.map(|(name, _)| name.as_str()), journal)?;
+    match (copy, source) {
+        (Some(copy), Some((_, image))) => copy.fill(&image.document),
+        _ => Ok(()),
+    }
 }
 
 /// What is looked for, and what the host announced: all that has to be known before the sandbox.

@@ -42,7 +42,8 @@ impl Results {
         // The lock before anything is touched: another run may be at work in both directories.
         let locked = Insecure::make(&paths.run, settings.owner)
             .and_then(|insecure| insecure.lock().map(|()| insecure));
-        let measured = logged(Measured::prepare(paths, layout, &reason), journal)?;
+        let prepared = Measured::prepare(paths, layout, settings.accepted_disk, &reason);
+        let measured = logged(prepared, journal)?;
         let insecure = locked.and_then(|insecure| {
             insecure.mark_refused()?;
             let origins = Origins::make(&paths.run)?;
@@ -73,15 +74,18 @@ impl Results {
         let mut grants = self.measured.grants();
         grants.push((self.insecure.directory(), Grant::Files));
         grants.push((self.origins.directory(), Grant::Files));
-        let nodes = self.nodes.iter();
-        grants.extend(nodes.map(|nodes| (nodes.directory(), Grant::Remove)));
+        grants.extend(self.nodes.iter().flat_map(Nodes::grants));
         grants
     }
 
     /// Refuses initdata and all configurations because of `reason`, and leaves no disk with
     /// initdata to the agent. A guest that may run nothing gets no password either.
     pub fn refuse_all(&self, reason: Error, journal: &mut Journal<'_>) -> Outcome {
-        self.refuse_and(Nodes::withdraw_initdata, reason, journal)
+        self.refuse_and(
+            |nodes, journal| nodes.withdraw_initdata(None, journal),
+            reason,
+            journal,
+        )
     }
 
     /// [`Results::refuse_all`] where reading disks again may not come back: leaves none of them.
@@ -121,6 +125,21 @@ impl Results {
             initdata: Err(reason),
             unwritten: written.into_iter().filter_map(Result::err).collect(),
         }
+    }
+
+    /// Leaves no disk with initdata to the agent, but for the one called `but`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Nodes::withdraw_initdata`].
+    pub fn withdraw_initdata(
+        &self,
+        but: Option<&str>,
+        journal: &mut Journal<'_>,
+    ) -> Result<(), Error> {
+        let nodes = self.nodes.iter();
+        let mut withdrawn = nodes.map(|nodes| nodes.withdraw_initdata(but, journal));
+        withdrawn.next().unwrap_or(Ok(()))
     }
 
     /// Puts `reason` in place of one configuration.

@@ -1,7 +1,7 @@
 //! What this process may still do once it reads from a disk.
 //!
 //! A disk that takes this program over, in spite of everything, gets: `/dev` and `/sys` to read,
-//! device nodes to remove, and this program's own result directories to write. No other file, no
+//! device nodes to take away, and this program's own result directories to write. No other file, no
 //! program to start, no socket but the one to systemd, no process, no capability.
 
 use std::fs::File;

@@ -1,5 +1,5 @@
-//! `/etc/initdata-processor.toml`: which further magics become which files, whose they are, and
-//! where the image's default policy is.
+//! `/etc/initdata-processor.toml`: which further magics become which files, whose they are, where
+//! the image's default policy is, and what an agent finds of initdata.
 //!
 //! Part of the guest image and as measured as this program; the file is optional.
 
@@ -35,6 +35,21 @@ pub struct Settings {
     pub files: Vec<Target>,
     /// The image's own policy, an absolute path; for a guest whose initdata brings none.
     pub default_policy: PathBuf,
+    /// What the agent finds in the place of a disk whose initdata was accepted.
+    pub accepted_disk: AcceptedDisk,
+}
+
+/// What becomes of a disk whose initdata was accepted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AcceptedDisk {
+    /// The agent finds no initdata at all.
+    #[default]
+    Remove,
+    /// It finds a copy of the accepted document in the guest's memory.
+    Copy,
+    /// It finds the disk, which the host can still change.
+    Keep,
 }
 
 /// A user and a group, by number: a guest's programs are static and know no names.
@@ -95,6 +110,8 @@ struct Text {
     owner: Option<String>,
     default_policy: Option<String>,
     #[serde(default)]
+    accepted_disk: AcceptedDisk,
+    #[serde(default)]
     files: toml::Table,
 }
 
@@ -108,6 +125,7 @@ impl Default for Settings {
                 .into_iter()
                 .collect(),
             default_policy: DEFAULT_POLICY.into(),
+            accepted_disk: AcceptedDisk::default(),
         }
     }
 }
@@ -130,6 +148,7 @@ impl Settings {
             .map_err(|error| SettingsError::Toml(shown(error.message()).to_string()))?;
         let mut settings = Self {
             owner: text.owner.as_deref().map(Owner::parse).transpose()?,
+            accepted_disk: text.accepted_disk,
             ..Self::default()
         };
         if let Some(path) = text.default_policy {
@@ -269,6 +288,7 @@ mod tests {
             ("default-policy = \"\"", "absolute path"),
             ("default-policy = \"etc/x\"", "absolute path"),
             ("default_policy = \"/x\"", "unknown field"),
+            ("accepted-disk = \"move\"", "unknown variant"),
             ("[file]\n", "unknown field"),
             ("[files]\nshort = \"x\"", "eight visible"),
             ("[files]\ntoolong99 = \"x\"", "eight visible"),

@@ -38,6 +38,15 @@ pub fn announced(
     }
 }
 
+/// What is in place, and what it came from.
+#[derive(Debug)]
+pub struct Accepted {
+    /// What is in place.
+    pub initdata: Initdata,
+    /// The disk's name and the document, where there is one.
+    pub source: Option<(String, Image)>,
+}
+
 /// Puts initdata in place if there is one and it is the announced one; `policy` if it has none.
 ///
 /// # Errors
@@ -49,7 +58,7 @@ pub fn place(
     measured: &Measured,
     policy: &DefaultPolicy,
     journal: &mut Journal<'_>,
-) -> Result<Initdata, Error> {
+) -> Result<Accepted, Error> {
     let Some(disk) = scan.only(Magic::INITDATA)? else {
         return absent(scan, announced, measured, policy, journal);
     };
@@ -81,7 +90,10 @@ pub fn place(
     if is_default {
         policy.tell(journal);
     }
-    Ok(Initdata::Placed { entries, verified })
+    Ok(Accepted {
+        initdata: Initdata::Placed { entries, verified },
+        source: Some((disk.name.clone(), image)),
+    })
 }
 
 /// No disk. That is an answer where nothing was announced, and an attack (or a fault) where
@@ -92,7 +104,7 @@ fn absent(
     measured: &Measured,
     policy: &DefaultPolicy,
     journal: &mut Journal<'_>,
-) -> Result<Initdata, Error> {
+) -> Result<Accepted, Error> {
     if let Some(field) = announced
         && !field.is_zero()
     {
@@ -104,7 +116,10 @@ fn absent(
     measured.place_policy(&policy.text())?;
     journal.info("no initdata disk, and none was announced");
     policy.tell(journal);
-    Ok(Initdata::Absent)
+    Ok(Accepted {
+        initdata: Initdata::Absent,
+        source: None,
+    })
 }
 
 /// The image on a disk.

@@ -1,24 +1,32 @@
-//! Refused initdata, out of the reach of an agent that would read it again.
+//! Disks with initdata, out of the reach of an agent that would read them again.
 //!
 //! An agent with Kata's own initdata processing looks through `/dev` for the magic, partitions too,
-//! verifies nothing, and puts the policy that it finds in the place of the one that denies
-//! everything. What has no node is not found: devtmpfs makes one when a device appears, and not
-//! again for a device that stays. The disks themselves are not detached: a node is all that such an
-//! agent has, and a detached disk is back after a scan of its bus.
+//! verifies nothing, and puts the policy that it finds in the place of the one that stands there.
+//! What has no node in `/dev` itself is not found: devtmpfs makes one when a device appears, and
+//! not again for a device that stays. The disks themselves are not detached: a node is all that
+//! such an agent has, a detached disk is back after a scan of its bus, and another run finds the
+//! node in [`TAKEN`].
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 
 use config_image::{Magic, probe};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, statat, unlinkat};
+use process_sandbox::files::Grant;
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, RenameFlags, openat, renameat_with, statat, unlinkat,
+};
 use rustix::io::Errno;
 
 use crate::Error;
 use crate::journal::Journal;
 use crate::paths::Paths;
 use crate::watch::asks;
+
+/// Where the nodes go, a directory in `/dev`.
+pub const TAKEN: &str = ".initdata";
 
 /// How many nodes the log names: the host decides how many there are.
 const MAX_NAMED: usize = 4;
@@ -28,6 +36,8 @@ const MAX_NAMED: usize = 4;
 pub struct Nodes {
     path: PathBuf,
     directory: File,
+    /// `None` where it cannot be made: then nodes are removed.
+    taken: Option<File>,
 }
 
 impl Nodes {
@@ -36,30 +46,38 @@ impl Nodes {
     pub fn open(paths: &Paths) -> Option<Self> {
         let directory = File::open(&paths.dev).ok()?;
         let path = paths.dev.clone();
-        Some(Self { path, directory })
+        let taken = path.join(TAKEN);
+        let _ = DirBuilder::new().mode(0o700).create(&taken);
+        let taken = File::open(taken).ok();
+        Some(Self {
+            path,
+            directory,
+            taken,
+        })
     }
 
-    /// The directory, for the sandbox.
-    #[must_use]
-    pub fn directory(&self) -> BorrowedFd<'_> {
-        self.directory.as_fd()
+    /// What taking nodes away takes.
+    pub fn grants(&self) -> impl Iterator<Item = (BorrowedFd<'_>, Grant)> {
+        let taken = self.taken.iter().map(|taken| (taken.as_fd(), Grant::Taken));
+        std::iter::once((self.directory.as_fd(), Grant::Remove)).chain(taken)
     }
 
-    /// Removes every node whose first bytes are initdata's magic, be it a disk's, a partition's or
-    /// another device's.
+    /// Takes away every node whose first bytes are initdata's magic, be it a disk's, a partition's
+    /// or another device's; but for the one called `but`.
     ///
     /// # Errors
     ///
     /// [`Error::List`], [`Error::Write`]: then the agent must not start.
-    pub fn withdraw_initdata(&self, journal: &mut Journal<'_>) -> Result<(), Error> {
-        self.withdraw(
-            "with refused initdata",
-            |name| self.is_initdata(name),
-            journal,
-        )
+    pub fn withdraw_initdata(
+        &self,
+        but: Option<&str>,
+        journal: &mut Journal<'_>,
+    ) -> Result<(), Error> {
+        let is_meant = |name: &str| but != Some(name) && self.is_initdata(name);
+        self.withdraw("with initdata", is_meant, journal)
     }
 
-    /// Removes the node of every disk, unread: for where a disk does not answer, so that nobody
+    /// Takes away the node of every disk, unread: for where a disk does not answer, so that nobody
     /// knows what is on it, and an agent that reads it would not come back either.
     ///
     /// # Errors
@@ -87,10 +105,8 @@ impl Nodes {
                 let Some(name) = name.to_str().filter(|name| is_meant(name)) else {
                     continue;
                 };
-                match unlinkat(&self.directory, name, AtFlags::empty()) {
-                    Ok(()) | Err(Errno::NOENT) => {}
-                    Err(errno) => return Err(Error::Write(self.path.join(name), errno.into())),
-                }
+                self.take(name)
+                    .map_err(|errno| Error::Write(self.path.join(name), errno.into()))?;
                 count += 1;
                 if named.len() < MAX_NAMED {
                     named.push(name.to_owned());
@@ -102,11 +118,26 @@ impl Nodes {
         }
         if count > 0 {
             journal.info(format_args!(
-                "device nodes {what} removed: {count} ({})",
+                "device nodes {what} taken away from the agent: {count} ({})",
                 named.join(", ")
             ));
         }
         Ok(())
+    }
+
+    fn take(&self, name: &str) -> Result<(), Errno> {
+        let moved = self
+            .taken
+            .as_ref()
+            .map(|taken| renameat_with(&self.directory, name, taken, name, RenameFlags::empty()));
+        if let Some(Ok(())) = moved {
+            return Ok(());
+        }
+        // The first Landlock knows no moves.
+        match unlinkat(&self.directory, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(errno),
+        }
     }
 
     /// What cannot be read is not initdata for the agent either.

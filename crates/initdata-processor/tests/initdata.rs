@@ -284,10 +284,10 @@ fn a_failure_replaces_what_an_earlier_run_placed() {
     assert_eq!(machine.insecure().unwrap().len(), 1);
 }
 
-/// An agent with Kata's own initdata processing read the refused disk again, and put its policy in
-/// the place of ours.
+/// An agent with Kata's own initdata processing read the disk again, refused or not, and put its
+/// policy in the place of ours.
 #[test]
-fn refused_initdata_is_taken_away_from_the_agent() {
+fn disks_with_initdata_are_taken_away_from_the_agent() {
     let machine = || {
         let machine = Machine::new()
             .disk("vda", &initdata(DOCUMENT))
@@ -315,17 +315,37 @@ fn refused_initdata_is_taken_away_from_the_agent() {
         let output = program(&machine, &["--strict-exit"]);
         let log = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(65), "{log}");
-        assert!(log.contains("initdata removed: 7 ("), "{log}");
-        assert_eq!(nodes(&machine), ["link", "vdb", "vdc"], "{log}");
+        assert!(log.contains("away from the agent: 7 ("), "{log}");
+        assert_eq!(
+            nodes(&machine),
+            [".initdata", "link", "vdb", "vdc"],
+            "{log}"
+        );
     }
     let mut refused = machine();
     refused.refused(Platform::snp("another"));
-    assert_eq!(nodes(&refused), ["link", "vdb", "vdc"]);
+    assert_eq!(nodes(&refused), [".initdata", "link", "vdb", "vdc"]);
 
-    // Accepted: it stays.
+    // Accepted or not there as well; and another run finds the disk where it is now.
+    let mut accepted = Machine::new().disk("vda", &initdata(DOCUMENT));
+    fs::write(accepted.node("sda1"), initdata(DOCUMENT)).unwrap();
+    for _ in 0..2 {
+        let outcome = accepted.run(Platform::snp(DOCUMENT));
+        assert_eq!(outcome.initdata.unwrap(), VERIFIED);
+        assert_eq!(nodes(&accepted), [".initdata"]);
+    }
+    let mut none = Machine::new();
+    fs::write(none.node("sda1"), initdata(DOCUMENT)).unwrap();
+    none.run(Platform::announces(&[], 32)).initdata.unwrap();
+    assert_eq!(nodes(&none), [".initdata"]);
+
+    // Where the image says so, the accepted disk stays, and only that.
     let mut machine = Machine::new().disk("vda", &initdata(DOCUMENT));
+    fs::write(machine.node("sda1"), initdata(DOCUMENT)).unwrap();
+    fs::create_dir(machine.path().join("etc")).unwrap();
+    fs::write(&machine.options.paths.settings, "accepted-disk = \"keep\"").unwrap();
     machine.run(Platform::snp(DOCUMENT)).initdata.unwrap();
-    assert_eq!(nodes(&machine), ["vda"]);
+    assert_eq!(nodes(&machine), [".initdata", "vda"]);
 
     // One that cannot be taken away is no closed guest.
     let dev = &machine.options.paths.dev;

@@ -18,7 +18,7 @@ use initdata_processor::journal::{Journal, Log};
 use initdata_processor::measured::{Layout, Measured};
 use initdata_processor::sandbox;
 use initdata_processor::settings::Settings;
-use initdata_processor::withdraw::Nodes;
+use initdata_processor::withdraw::{Nodes, TAKEN};
 use machine::{CONFIGURATION, DOCUMENT, Machine, UNVERIFIED, configuration, initdata, skip};
 use process_sandbox::files::Grant;
 use rustix::fs::{
@@ -53,7 +53,8 @@ fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<(), Errno> {
 fn inside_only_disks_can_be_read_and_only_results_written() {
     let machine = Machine::new()
         .disk("vda", &initdata(DOCUMENT))
-        .disk("vdb", b"");
+        .disk("vdb", b"")
+        .disk("vdc", b"");
     let run = machine.path().join("run");
     for directory in ["systemd", "empty"] {
         fs::create_dir(run.join(directory)).unwrap();
@@ -68,12 +69,13 @@ fn inside_only_disks_can_be_read_and_only_results_written() {
     // The rights are a thread's.
     thread::spawn(move || {
         let settings = Settings::default();
-        let measured = Measured::prepare(&paths, Layout::KataAgent, "not yet").unwrap();
+        let disk = settings.accepted_disk;
+        let measured = Measured::prepare(&paths, Layout::KataAgent, disk, "not yet").unwrap();
         let insecure = Insecure::make(&paths.run, None).unwrap();
         let mut grants = measured.grants();
         grants.push((insecure.directory(), Grant::Files));
         let nodes = Nodes::open(&paths).unwrap();
-        grants.push((nodes.directory(), Grant::Remove));
+        grants.extend(nodes.grants());
         let mut sink = Vec::new();
         let mut journal = Journal::new(&mut sink, Log::Stderr, true);
         sandbox::enter(&paths, &settings, grants, &[], &mut journal).unwrap();
@@ -118,7 +120,10 @@ fn inside_only_disks_can_be_read_and_only_results_written() {
             return skip("in part: this kernel has no Landlock");
         }
         by_files(open(paths.dev.join("vda"), OFlags::WRONLY));
-        // Nodes are removed, and none takes another's place.
+        // Nodes are removed or taken away, for good, and none takes another's place.
+        let taken = paths.dev.join(TAKEN).join("vdc");
+        rename(paths.dev.join("vdc"), &taken).unwrap();
+        by_files(rename(&taken, paths.dev.join("vdc")));
         by_files(rename(paths.dev.join("vda"), paths.dev.join("vdb")));
         by_files(open(paths.dev.join("x"), OFlags::WRONLY | OFlags::CREATE));
         by_files(open("/etc/passwd", OFlags::RDONLY));

@@ -197,6 +197,13 @@ fn katas_layout_holds_what_its_components_look_for() {
         3,
         "nothing but the link, what it leads to, and the socket"
     );
+
+    // Not beside an agent that leaves the same files itself.
+    fs::create_dir(machine.path().join("etc")).unwrap();
+    fs::write(&machine.options.paths.settings, "accepted-disk = \"keep\"").unwrap();
+    let output = program(&machine, &["--layout", "kata-agent"]);
+    assert!(machine.deny_policy().contains("--layout kata-agent"));
+    assert!(output.status.success());
 }
 
 #[test]
@@ -206,5 +213,6 @@ fn no_such_layout_unless_asked_for() {
         .disk("vda", &initdata(DOCUMENT));
     let outcome = machine.run(Platform::none());
     assert_eq!(*puller(&outcome).as_ref().unwrap(), Configuration::Absent);
-    assert!(!machine.path().join("run/confidential-containers").exists());
+    let place = machine.path().join("run/confidential-containers/initdata");
+    assert_eq!(machine::files(&place).unwrap().len(), 0);
 }

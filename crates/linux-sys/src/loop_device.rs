@@ -35,29 +35,12 @@ impl LoopDevice {
     /// Those of `/dev/loop-control` and of `loop(4)`; opening either takes root. `EBUSY` where
     /// other programs took every device that was free.
     pub fn attach_read_only(backing: &impl AsFd) -> io::Result<Self> {
-        let control = LoopControl::open()?;
-        for _ in 0..MAX_ATTEMPTS {
-            let device = control.next_free()?;
-            let bound = device
-                .with()
-                .read_only(true)
-                .autoclear(true)
-                .part_scan(false)
-                .attach_fd(backing.as_fd().as_raw_fd());
-            match bound {
-                Ok(()) => return Self::hold(&device),
-                Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Err(Errno::BUSY.into())
+        Self::hold(&bind(backing, true)?)
     }
 
     /// Opens the device again, read-only, before the descriptor that bound it is closed.
     fn hold(device: &loopdev::LoopDevice) -> io::Result<Self> {
-        let path = device
-            .path()
-            .ok_or_else(|| io::Error::other("/proc is not mounted"))?;
+        let path = path(device)?;
         let held = File::open(&path)?;
         let metadata = held.metadata()?;
         let same = rustix::fs::major(metadata.rdev()) == device.major()?
@@ -75,6 +58,49 @@ impl LoopDevice {
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// As [`LoopDevice::attach_read_only`], for good: the device outlives this process, until
+/// [`unbind`]. Returns its node.
+///
+/// # Errors
+///
+/// Those of [`LoopDevice::attach_read_only`].
+pub fn bind_read_only(backing: &impl AsFd) -> io::Result<PathBuf> {
+    path(&bind(backing, false)?)
+}
+
+/// Takes the file away from the loop device at `path`.
+///
+/// # Errors
+///
+/// Those of `open(2)` and `loop(4)`: `ENXIO` where it has none.
+pub fn unbind(path: &Path) -> io::Result<()> {
+    loopdev::LoopDevice::open(path)?.detach()
+}
+
+fn bind(backing: &impl AsFd, autoclear: bool) -> io::Result<loopdev::LoopDevice> {
+    let control = LoopControl::open()?;
+    for _ in 0..MAX_ATTEMPTS {
+        let device = control.next_free()?;
+        let bound = device
+            .with()
+            .read_only(true)
+            .autoclear(autoclear)
+            .part_scan(false)
+            .attach_fd(backing.as_fd().as_raw_fd());
+        match bound {
+            Ok(()) => return Ok(device),
+            Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(Errno::BUSY.into())
+}
+
+fn path(device: &loopdev::LoopDevice) -> io::Result<PathBuf> {
+    let path = device.path();
+    path.ok_or_else(|| io::Error::other("/proc is not mounted"))
 }
 
 #[cfg(test)]

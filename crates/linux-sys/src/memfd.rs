@@ -32,6 +32,23 @@ pub fn sealed(name: &CStr, bytes: &[u8]) -> io::Result<OwnedFd> {
         &file,
         SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL,
     )?;
+    read_only(&file)
+}
+
+/// An anonymous file of `size` zero bytes, to be written through the first descriptor; the second
+/// can only read it. Both are `FD_CLOEXEC`.
+///
+/// # Errors
+///
+/// As [`sealed`].
+pub fn blank(name: &CStr, size: u64) -> io::Result<(File, OwnedFd)> {
+    let file = File::from(memfd_create(name, MemfdFlags::CLOEXEC)?);
+    file.set_len(size)?;
+    let reader = read_only(&file)?;
+    Ok((file, reader))
+}
+
+fn read_only(file: &File) -> io::Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     Ok(open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
 }

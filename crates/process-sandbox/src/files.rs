@@ -21,8 +21,10 @@ pub enum Grant {
     Read,
     /// Make, write, read, rename and remove plain files, list directories.
     Files,
-    /// Remove files of every kind, device nodes too.
+    /// Remove files of every kind, device nodes too, or move them to where [`Grant::Taken`] is.
     Remove,
+    /// Take files and block devices' nodes from where [`Grant::Remove`] is, for good.
+    Taken,
     /// Make, rename and remove directories, at any depth; nothing about files in them.
     Directories,
     /// Make, write, read, link and remove files of every kind, device nodes too, and directories.
@@ -42,7 +44,8 @@ impl Grant {
                     | AccessFs::Truncate
                     | AccessFs::RemoveFile
             }
-            Self::Remove => AccessFs::RemoveFile.into(),
+            Self::Remove => AccessFs::RemoveFile | AccessFs::Refer,
+            Self::Taken => AccessFs::MakeBlock | AccessFs::MakeReg | AccessFs::Refer,
             Self::Directories => AccessFs::MakeDir | AccessFs::RemoveDir,
             Self::Tree => {
                 Self::Files.rights()

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 
 use super::{Disk, Skipped};
 use crate::paths::Paths;
+use crate::withdraw::TAKEN;
 
 /// What is read ahead: a page, the least that the kernel reads.
 const FIRST_BYTES: Option<NonZeroU64> = NonZeroU64::new(4096);
@@ -83,7 +84,14 @@ impl Node {
     ) -> Result<Self, Skipped> {
         // Non-blocking: whatever the node is, opening it must not wait.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-        let fd = match openat(&directories.dev, node(name), flags, Mode::empty()) {
+        let open = |path: &str| openat(&directories.dev, path, flags, Mode::empty());
+        let node = node(name);
+        let opened = open(&node).or_else(|errno| match errno {
+            // An earlier run took it away from the agent.
+            Errno::NOENT => open(&format!("{TAKEN}/{node}")),
+            other => Err(other),
+        });
+        let fd = match opened {
             Ok(fd) => fd,
             // Paths of a multipath disk have no node.
             Err(_) if flag(&directories.attribute(name, "hidden")) => return Err(Skipped::Hidden),
