@@ -3,11 +3,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+#[path = "references/keys.rs"]
+mod keys;
+
 use puller_config::{
-    AttesterKind, Checked, Credentials, DecryptionKey, Document, EventLog,
-    MAX_DECRYPTION_KEY_BYTES, MAX_DECRYPTION_KEYS, MAX_KEY_PASSWORD_BYTES, MAX_RESOURCE_SOURCES,
+    AttesterKind, Checked, Credentials, Document, EventLog, MAX_RESOURCE_SOURCES,
     MAX_RESOURCES_FROM, Problems, Registry, SecretReference,
 };
 
@@ -329,156 +329,6 @@ fn secrets_in_measured_data_are_public() {
     ] {
         assert_eq!(checked(OWNER, text).1, expected, "{text}");
         assert_eq!(checked(HOST, text).1, Vec::<String>::new(), "{text}");
-    }
-}
-
-#[test]
-fn decryption_keys_are_read_from_a_list_or_a_text() {
-    let expected = [
-        "key a2V5",
-        "key a2V5 a2V5",
-        "key /w== /w==",
-        "reference a/b/c",
-        SEALED,
-    ];
-    let items = [
-        "a2V5",
-        "a2V5:a2V5",
-        // Padding may be left out.
-        "/w:/w",
-        "kbs:///a/b/c",
-        SEALED,
-    ];
-    for keys in [
-        format!("[\"{}\"]", items.join("\", \"")),
-        format!("\"{}\"", items.join(",")),
-        format!("\"\"\"\n{}\n\"\"\"", items.join(" ,\n")),
-        // An escape makes the parser copy the text.
-        format!("\"{}\"", items.join("\\u002c")),
-    ] {
-        let (document, warnings) = checked(HOST, &format!("[decryption-keys]\nkeys = {keys}"));
-        let found: Vec<_> = document.decryption_keys.iter().map(described).collect();
-        assert_eq!(found, expected, "{keys}");
-        assert_eq!(warnings, Vec::<String>::new());
-    }
-    for text in ["", "[decryption-keys]", "[decryption-keys]\nkeys = []"] {
-        assert!(checked(HOST, text).0.decryption_keys.is_empty());
-    }
-}
-
-/// A key with its secrets, for comparison.
-fn described(key: &DecryptionKey) -> String {
-    match key {
-        DecryptionKey::Given { key, password } => {
-            let password = password.as_ref().map(|password| STANDARD.encode(password));
-            let password = password.map(|password| format!(" {password}"));
-            format!(
-                "key {}{}",
-                STANDARD.encode(key),
-                password.unwrap_or_default()
-            )
-        }
-        DecryptionKey::Reference(SecretReference::Resource(uri)) => {
-            format!("reference {}", uri.path())
-        }
-        DecryptionKey::Reference(sealed) => exposed(sealed).to_owned(),
-    }
-}
-
-#[test]
-fn decryption_keys_are_checked_by_item() {
-    let encoded = |length| STANDARD.encode(vec![0; length]);
-    let longest = format!(
-        "[\"{}:{}\"]",
-        encoded(MAX_DECRYPTION_KEY_BYTES),
-        encoded(MAX_KEY_PASSWORD_BYTES)
-    );
-    checked(HOST, &format!("[decryption-keys]\nkeys = {longest}"));
-    let list = |count| format!("[{}]", "\"a2V5\",".repeat(count));
-    checked(
-        HOST,
-        &format!("[decryption-keys]\nkeys = {}", list(MAX_DECRYPTION_KEYS)),
-    );
-    let not_base64 = ", item 1: neither base64 of a key, with a colon and base64 of its password \
-    if it has one, nor \"kbs:///repository/type/tag\", nor a sealed secret; a list has one key in \
-    each string";
-    let empty = "has no key: it is \"base64(key)\" or \"base64(key):base64(password)\"";
-    for (keys, expected) in [
-        ("1".to_owned(), ": expected array, found integer".to_owned()),
-        (
-            "[[\"a2V5\"]]".to_owned(),
-            ", item 1: expected string, found array".to_owned(),
-        ),
-        (
-            "[\"a2V5\", 2]".to_owned(),
-            ", item 2: expected string, found integer".to_owned(),
-        ),
-        (
-            list(MAX_DECRYPTION_KEYS + 1),
-            ": there are at most 64 decryption keys".to_owned(),
-        ),
-        ("[\"\"]".to_owned(), format!(", item 1: {empty}")),
-        ("[\":a2V5\"]".to_owned(), format!(", item 1: {empty}")),
-        ("\"a2V5,\"".to_owned(), format!(", item 2: {empty}")),
-        ("\"\"".to_owned(), format!(", item 1: {empty}")),
-        ("[\"hunter2!\"]".to_owned(), not_base64.to_owned()),
-        ("[\"a2V5:hunter2!\"]".to_owned(), not_base64.to_owned()),
-        ("[\"a2V5:a2V5:a2V5\"]".to_owned(), not_base64.to_owned()),
-        ("[\"a2V5,a2V5\"]".to_owned(), not_base64.to_owned()),
-        ("[\"a2V5\\n\"]".to_owned(), not_base64.to_owned()),
-        (
-            "[\"a2V5:\"]".to_owned(),
-            ", item 1: has no password behind its colon; leave the colon out for a key without \
-            one"
-            .to_owned(),
-        ),
-        (
-            format!("[\"{}\"]", encoded(MAX_DECRYPTION_KEY_BYTES + 1)),
-            ", item 1: a decryption key has at most 65536 bytes".to_owned(),
-        ),
-        (
-            format!("[\"a2V5:{}\"]", encoded(MAX_KEY_PASSWORD_BYTES + 1)),
-            ", item 1: the password of a key has at most 4096 bytes".to_owned(),
-        ),
-        (
-            "[\"kbs:///a/b\"]".to_owned(),
-            ", item 1: a resource has three segments, as in \"kbs:///repository/type/tag\", and \
-            this URI has 2"
-                .to_owned(),
-        ),
-        (
-            "[\"file:///etc/key.pem\"]".to_owned(),
-            ", item 1: a resource URI begins with \"kbs:///\", or with \"kbs+PLUGIN:///\", in \
-            lower case"
-                .to_owned(),
-        ),
-    ] {
-        let shown = problems(HOST, &format!("[decryption-keys]\nkeys = {keys}"));
-        assert_eq!(
-            shown,
-            format!("line 2: decryption-keys.keys{expected}"),
-            "{keys}"
-        );
-    }
-    for (text, expected) in [
-        (
-            "[decryption-keys]\nKey = 1",
-            "line 2: decryption-keys.Key: unknown key",
-        ),
-        (
-            "[decryption-keys.keys]",
-            "line 1: decryption-keys.keys: expected array, found table",
-        ),
-        (
-            "decryption-keys = []",
-            "line 1: decryption-keys: expected table, found array",
-        ),
-        (
-            "[decryption_keys]",
-            "line 1: decryption_keys: unknown key; did you mean \"decryption-keys\"?",
-        ),
-    ] {
-        assert_eq!(problems(HOST, text), expected);
     }
 }
 
