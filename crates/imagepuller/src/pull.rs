@@ -17,7 +17,7 @@ use kbs_client::AttestationAgent;
 use layer_store::layer::Layer;
 use layer_store::mount;
 use layer_store::store::Store;
-use layer_unpack::caller::Waiting;
+use layer_unpack::caller::CallerGuard;
 use oci_image::digest::Digest;
 use oci_image::platform::Platform;
 use oci_image::reference::ImageReference;
@@ -134,8 +134,8 @@ impl Puller {
         let store = self.layers.store.clone();
         let count = layers.len();
         let mounting = self.mounting.clone();
-        let waiting = Waiting::default();
-        let caller = waiting.caller();
+        let waiting = CallerGuard::default();
+        let caller = waiting.watch();
         let mounted = blocking(move || {
             let _alone = mounting.lock().unwrap_or_else(PoisonError::into_inner);
             let given_up = || Error::Internal("nobody waits for the mount any more".to_owned());

@@ -6,7 +6,7 @@ use std::sync::mpsc::SyncSender;
 use bytes::Bytes;
 use oci_image::digest::{Digest, Hasher, Mismatch};
 
-use super::caller::Caller;
+use super::caller::CallerWatch;
 
 /// What a manifest says about a blob.
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ impl<'a> Blob<'a> {
         &mut self,
         source: impl Iterator<Item = Bytes>,
         next: SyncSender<Vec<Bytes>>,
-        caller: &Caller,
+        caller: &CallerWatch,
     ) {
         let mut next = Some(next);
         let (mut batch, mut batch_bytes) = (Vec::new(), 0);

@@ -6,20 +6,20 @@ use std::sync::{Arc, Weak};
 
 /// Held by the side that waits. Dropping it, for example with the future of a pull, ends the work.
 #[derive(Debug, Default)]
-pub struct Waiting(Arc<()>);
+pub struct CallerGuard(Arc<()>);
 
 /// Held by the side that works.
 #[derive(Clone, Debug)]
-pub struct Caller(Weak<()>);
+pub struct CallerWatch(Weak<()>);
 
-impl Waiting {
+impl CallerGuard {
     /// The other side of it.
-    pub fn caller(&self) -> Caller {
-        Caller(Arc::downgrade(&self.0))
+    pub fn watch(&self) -> CallerWatch {
+        CallerWatch(Arc::downgrade(&self.0))
     }
 }
 
-impl Caller {
+impl CallerWatch {
     /// Whether the waiting side is gone.
     pub fn is_gone(&self) -> bool {
         self.0.strong_count() == 0

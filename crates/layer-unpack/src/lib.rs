@@ -55,7 +55,7 @@ mod unpack_error;
 mod tests;
 
 pub use archive_error::ArchiveError;
-pub use caller::Caller;
+pub use caller::CallerWatch;
 pub use unpack_error::UnpackError;
 
 /// The most plain bytes of one layer. Larger ones exist nowhere; a bomb ends here or when the store
@@ -134,7 +134,7 @@ pub fn unpack(
     key: Option<&LayerKey>,
     diff_id: &Digest,
     root: OwnedFd,
-    caller: &Caller,
+    caller: &CallerWatch,
 ) -> Result<Unpacked, LayerError> {
     pipeline::run(&LIMITS, source, expected, key, diff_id, root, caller)
 }

@@ -29,7 +29,7 @@ use ocicrypt::{Forged, LayerKey};
 
 use super::archive_error::ArchiveError;
 use super::blob::{Blob, Expected};
-use super::caller::{self, Caller};
+use super::caller::{self, CallerWatch};
 use super::chunks::Chunks;
 use super::pool::Pool;
 use super::unpack::{self, Contents};
@@ -54,7 +54,7 @@ pub(crate) fn run(
     key: Option<&LayerKey>,
     diff_id: &Digest,
     root: OwnedFd,
-    caller: &Caller,
+    caller: &CallerWatch,
 ) -> Result<Unpacked, LayerError> {
     let mut blob = Blob::new(expected);
     // Here rather than in its thread, which may not look at the machine any more.
@@ -117,7 +117,7 @@ impl Outcomes {
         self,
         blob: Blob<'_>,
         diff_id: &Digest,
-        caller: &Caller,
+        caller: &CallerWatch,
     ) -> Result<Unpacked, LayerError> {
         let (contents, (digest, plain_bytes)) = (self.contents, self.plain);
         if caller.is_gone() {
@@ -146,7 +146,7 @@ impl Outcomes {
 fn inflate(
     source: Chunks<impl Iterator<Item = Bytes>>,
     max_bytes: u64,
-    caller: &Caller,
+    caller: &CallerWatch,
     outputs: [SyncSender<Bytes>; 2],
 ) -> io::Result<()> {
     let mut stream = compression::decode(source)?;
@@ -190,7 +190,7 @@ fn unpack(
     mut plain: Chunks<impl Iterator<Item = Bytes>>,
     root: OwnedFd,
     max_entries: u64,
-    caller: &Caller,
+    caller: &CallerWatch,
 ) -> Result<Contents, UnpackError> {
     let contents = unpack::unpack(&mut plain, root, max_entries, caller)?;
     // What follows the end of the archive belongs to the digest, and leaving now would end the
@@ -218,7 +218,7 @@ pub(crate) mod tests {
     use std::cell::Cell;
 
     use super::*;
-    use crate::caller::Waiting;
+    use crate::caller::CallerGuard;
 
     thread_local! {
         /// How many threads may still be started from this one: a filter of system calls refuses
@@ -265,7 +265,7 @@ pub(crate) mod tests {
                 contents: Err(failed),
                 plain: (digest.clone(), 0),
             };
-            let gone = Waiting::default().caller();
+            let gone = CallerGuard::default().watch();
             let error = ended.judge(Blob::new(&expected), &digest, &gone);
             let error = error.unwrap_err();
             assert_eq!(error.is_no_space(), is_no_space, "{error:?}");

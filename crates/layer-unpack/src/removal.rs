@@ -14,7 +14,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, unlinkat};
 use rustix::io::Errno;
 
-use crate::caller::{self, Caller};
+use crate::caller::{self, CallerWatch};
 use crate::directory;
 
 /// How many subdirectories are noted before the first of them is gone into; the others are read
@@ -47,7 +47,11 @@ pub fn remove(parent: BorrowedFd<'_>, name: &[u8]) -> io::Result<()> {
 }
 
 /// As [`remove`], and ends early when the caller is gone.
-pub(crate) fn remove_for(parent: BorrowedFd<'_>, name: &[u8], caller: &Caller) -> io::Result<()> {
+pub(crate) fn remove_for(
+    parent: BorrowedFd<'_>,
+    name: &[u8],
+    caller: &CallerWatch,
+) -> io::Result<()> {
     remove_while(parent, name, &|| !caller.is_gone())
 }
 

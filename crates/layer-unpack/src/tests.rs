@@ -11,7 +11,7 @@ use tar::{EntryType, Header};
 use vm_harness::archive::Tar;
 
 use super::blob::Expected;
-use super::caller::Waiting;
+use super::caller::CallerGuard;
 use super::*;
 
 /// What the tests do with an archive.
@@ -52,8 +52,8 @@ fn unpack_into(
     diff_id: &Digest,
 ) -> Result<Unpacked, LayerError> {
     let root = fs::File::open(directory).unwrap().into();
-    let waiting = Waiting::default();
-    unpack(source, expected, key, diff_id, root, &waiting.caller())
+    let waiting = CallerGuard::default();
+    unpack(source, expected, key, diff_id, root, &waiting.watch())
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {

@@ -18,7 +18,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::caller::Caller;
+use crate::caller::CallerWatch;
 use crate::creation::NewFile;
 use crate::removal;
 
@@ -308,7 +308,7 @@ impl Tree {
         &mut self,
         directory: &Directory,
         name: &[u8],
-        caller: &Caller,
+        caller: &CallerWatch,
     ) -> io::Result<()> {
         removal::remove_for(directory.as_fd(), name, caller)?;
         // What was removed may be the way to directories that are kept open.

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use super::archive::{Archive, Entry, EntryKind};
 use super::archive_error::ArchiveError;
 use super::attributes;
-use super::caller::{self, Caller};
+use super::caller::{self, CallerWatch};
 use super::creation;
 use super::directory;
 use super::pax::Time;
@@ -58,7 +58,7 @@ pub fn unpack(
     source: &mut impl BufRead,
     root: OwnedFd,
     max_entries: u64,
-    caller: &Caller,
+    caller: &CallerWatch,
 ) -> Result<Contents, UnpackError> {
     let mut archive = Archive::new(source, max_entries);
     let mut unpacker = Unpacker {
@@ -92,7 +92,7 @@ struct Unpacker<'a> {
     directory_bytes: usize,
     skipped_xattrs: u64,
     hides: bool,
-    caller: &'a Caller,
+    caller: &'a CallerWatch,
 }
 
 /// What a directory gets when nothing more is made in it.

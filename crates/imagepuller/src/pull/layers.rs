@@ -15,7 +15,7 @@ use layer_store::name::LayerName;
 use layer_store::store::Store;
 use layer_unpack::Unpacked;
 use layer_unpack::blob::Expected;
-use layer_unpack::caller::{Caller, Waiting};
+use layer_unpack::caller::{CallerGuard, CallerWatch};
 use oci_image::digest::Digest;
 use oci_image::manifest::Descriptor;
 use oci_image::search::Image;
@@ -157,8 +157,8 @@ impl Layers {
         };
         let (sender, received) = received::channel();
         let store = self.store.clone();
-        let waiting = Waiting::default();
-        let caller = waiting.caller();
+        let waiting = CallerGuard::default();
+        let caller = waiting.watch();
         let unpack = blocking(move || {
             // Dropping this future does not end the thread at once. Until it has ended, no other
             // attempt may begin.
@@ -267,7 +267,7 @@ impl UnpackJob {
         self,
         store: &Store,
         received: Received,
-        caller: &Caller,
+        caller: &CallerWatch,
     ) -> Result<(Layer, Unpacked), Error> {
         let (staging, root) = store.stage(&self.name)?;
         let unpacked = layer_unpack::unpack(

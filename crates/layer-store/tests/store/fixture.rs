@@ -10,7 +10,7 @@ use bytes::Bytes;
 use layer_store::layer::Layer;
 use layer_store::store::Store;
 use layer_unpack::blob::Expected;
-use layer_unpack::caller::Waiting;
+use layer_unpack::caller::CallerGuard;
 use layer_unpack::{LayerError, Unpacked};
 use oci_image::digest::Digest;
 use rustix::mount::{UnmountFlags, unmount};
@@ -38,10 +38,10 @@ pub fn try_publish(bytes: &[u8], store: &Store) -> Result<Layer, Failed> {
         digest: digest.clone(),
         size: bytes.len() as u64,
     };
-    let waiting = Waiting::default();
+    let waiting = CallerGuard::default();
     let pieces = [Bytes::copy_from_slice(bytes)].into_iter();
     let unpacked: Result<Unpacked, LayerError> =
-        layer_unpack::unpack(pieces, &expected, None, &digest, root, &waiting.caller());
+        layer_unpack::unpack(pieces, &expected, None, &digest, root, &waiting.watch());
     match unpacked {
         Err(error) if error.is_no_space() => Err(store.full().into()),
         unpacked => Ok(staging.publish(&unpacked?)?),

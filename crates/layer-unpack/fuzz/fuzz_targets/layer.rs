@@ -4,7 +4,7 @@
 
 use std::fs;
 
-use layer_unpack::{blob::Expected, caller::Waiting};
+use layer_unpack::{blob::Expected, caller::CallerGuard};
 use oci_image::digest::Digest;
 
 fuzzing::target!(|bytes: &[u8]| {
@@ -32,7 +32,7 @@ fuzzing::target!(|bytes: &[u8]| {
         None,
         &digest,
         fs::File::open(&root).expect("a directory").into(),
-        &Waiting::default().caller(),
+        &CallerGuard::default().watch(),
     );
     assert!(fs::read(directory.path().join("outside")).expect("the file") == b"untouched");
     assert!(

@@ -279,8 +279,8 @@ fn decrypting_ends_when_nobody_waits() {
     let sealed = Sealed::new(&start, &start);
     let directory = tempfile::tempdir().unwrap();
     let root = fs::File::open(directory.path()).unwrap().into();
-    let waiting = Waiting::default();
-    let caller = waiting.caller();
+    let waiting = CallerGuard::default();
+    let caller = waiting.watch();
     let source = limits::Endless::new(&sealed.ciphertext, Some(waiting));
     let (expected, key) = (limits::endless(), sealed.key());
     let result = unpack(
@@ -301,8 +301,8 @@ fn privileged_only_an_authentic_layer_tells_that_the_store_is_full() {
     needs_openssl!();
     let archive = large();
     let mut sealed = Sealed::new(&archive, &archive);
-    let waiting = Waiting::default();
-    let caller = waiting.caller();
+    let waiting = CallerGuard::default();
+    let caller = waiting.watch();
     let unpack = |sealed: &Sealed| {
         let key = sealed.key();
         limits::unpack_into_little(

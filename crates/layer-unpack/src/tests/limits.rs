@@ -57,11 +57,11 @@ pub(super) struct Endless<'a> {
     start: &'a [u8],
     sent: usize,
     /// Dropped after a MiB.
-    waiting: Option<Waiting>,
+    waiting: Option<CallerGuard>,
 }
 
 impl<'a> Endless<'a> {
-    pub(super) fn new(start: &'a [u8], waiting: Option<Waiting>) -> Self {
+    pub(super) fn new(start: &'a [u8], waiting: Option<CallerGuard>) -> Self {
         let sent = 0;
         Self {
             start,
@@ -106,8 +106,8 @@ pub(super) fn endless() -> Expected {
 fn unpacking_ends_when_nobody_waits() {
     let directory = tempfile::tempdir().unwrap();
     let root = fs::File::open(directory.path()).unwrap().into();
-    let waiting = Waiting::default();
-    let caller = waiting.caller();
+    let waiting = CallerGuard::default();
+    let caller = waiting.watch();
     let start = large_file();
     let source = Endless::new(&start, Some(waiting));
     let result = unpack(source, &endless(), None, &digest_of(b""), root, &caller);
@@ -119,7 +119,7 @@ pub(super) fn unpack_into_little(
     source: impl Iterator<Item = Bytes>,
     expected: &Expected,
     key: Option<&LayerKey>,
-    caller: &Caller,
+    caller: &CallerWatch,
 ) -> LayerError {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
@@ -137,8 +137,8 @@ fn privileged_only_the_right_blob_tells_that_the_store_is_full() {
     vm_harness::needs_root!();
     let plain = Tar::default().file("large", vec![7; 8 << 20]).bytes();
     let right = expected(&plain);
-    let waiting = Waiting::default();
-    let caller = waiting.caller();
+    let waiting = CallerGuard::default();
+    let caller = waiting.watch();
     let error = unpack_into_little(chunks(&plain), &right, None, &caller);
     assert!(error.is_no_space() && error.is_local(), "{error:?}");
 
@@ -167,7 +167,7 @@ fn a_machine_without_threads_is_an_error() {
     // A thread of its own, for what it may do is taken from it for good.
     let error = std::thread::spawn(move || {
         confinement::computing();
-        let waiting = Waiting::default();
+        let waiting = CallerGuard::default();
         let expected = expected(&plain);
         let source = chunks(&plain);
         unpack(
@@ -176,7 +176,7 @@ fn a_machine_without_threads_is_an_error() {
             None,
             &expected.digest,
             root,
-            &waiting.caller(),
+            &waiting.watch(),
         )
         .unwrap_err()
     });
@@ -194,8 +194,8 @@ fn each_thread_that_cannot_be_started_is_an_error() {
             let directory = tempfile::tempdir().unwrap();
             let root = fs::File::open(directory.path()).unwrap().into();
             let expected = expected(&blob);
-            let waiting = Waiting::default();
-            let (digest, key, caller) = (digest_of(&plain), key.as_ref(), waiting.caller());
+            let waiting = CallerGuard::default();
+            let (digest, key, caller) = (digest_of(&plain), key.as_ref(), waiting.watch());
             pipeline::tests::with_starts(starts, || {
                 unpack(chunks(&blob), &expected, key, &digest, root, &caller)
             })
@@ -227,8 +227,8 @@ fn privileged_a_layer_has_limits() {
             plain_bytes,
             entries,
         };
-        let waiting = Waiting::default();
-        let caller = waiting.caller();
+        let waiting = CallerGuard::default();
+        let caller = waiting.watch();
         pipeline::run(
             &limits,
             chunks(&plain),

@@ -1,13 +1,13 @@
 //! What is kept until the end has a limit, and the end of the caller is seen there too.
 
 use super::*;
-use crate::caller::Waiting;
+use crate::caller::CallerGuard;
 use std::fs::{self, File};
 use std::io::{Cursor, Read};
 use vm_harness::archive::Tar;
 
 /// An unpacker below a directory that has so many bytes left for directories.
-fn unpacker<'a>(root: &std::path::Path, left: usize, caller: &'a Caller) -> Unpacker<'a> {
+fn unpacker<'a>(root: &std::path::Path, left: usize, caller: &'a CallerWatch) -> Unpacker<'a> {
     Unpacker {
         tree: Tree::new(File::open(root).unwrap().into()).unwrap(),
         directories: BTreeMap::new(),
@@ -24,8 +24,8 @@ fn unpacker<'a>(root: &std::path::Path, left: usize, caller: &'a Caller) -> Unpa
 fn privileged_each_directory_counts_with_what_its_place_costs() {
     vm_harness::needs_root!();
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
-    let waiting = Waiting::default();
-    let caller = waiting.caller();
+    let waiting = CallerGuard::default();
+    let caller = waiting.watch();
     let mut unpacker = unpacker(directory.path(), 2 * (ENTRY_BYTES + 1), &caller);
     let archive = Tar::default().directory("a").directory("b").directory("c");
     let bytes = archive.bytes();
@@ -45,7 +45,7 @@ fn privileged_each_directory_counts_with_what_its_place_costs() {
 struct Leaving {
     bytes: Cursor<Vec<u8>>,
     left: usize,
-    waiting: Option<Waiting>,
+    waiting: Option<CallerGuard>,
 }
 
 impl Read for Leaving {
@@ -73,8 +73,8 @@ impl BufRead for Leaving {
 fn unpack_until(archive: Tar, left: usize) -> Result<Contents, UnpackError> {
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
     let root = File::open(directory.path()).unwrap().into();
-    let waiting = Waiting::default();
-    let caller = waiting.caller();
+    let waiting = CallerGuard::default();
+    let caller = waiting.watch();
     let mut source = Leaving {
         bytes: Cursor::new(archive.bytes()),
         left,
@@ -101,8 +101,8 @@ fn privileged_a_tree_is_not_replaced_for_nobody() {
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
     fs::create_dir(directory.path().join("a")).unwrap();
     fs::write(directory.path().join("a/file"), "x").unwrap();
-    let waiting = Waiting::default();
-    let caller = waiting.caller();
+    let waiting = CallerGuard::default();
+    let caller = waiting.watch();
     drop(waiting);
     let mut unpacker = unpacker(directory.path(), 1 << 20, &caller);
     let bytes = Tar::default().file("a", "").bytes();

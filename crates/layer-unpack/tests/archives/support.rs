@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use layer_unpack::archive::{Archive, Entry};
 use layer_unpack::blob::Expected;
-use layer_unpack::caller::Waiting;
+use layer_unpack::caller::CallerGuard;
 use layer_unpack::{ArchiveError, LayerError, Unpacked, unpack};
 use oci_image::digest::Digest;
 use vm_harness::archive::Tar;
@@ -38,7 +38,7 @@ pub fn unpack_blob(
         digest,
         size: blob.len() as u64,
     };
-    let (source, waiting) = (Bytes::copy_from_slice(blob), Waiting::default());
+    let (source, waiting) = (Bytes::copy_from_slice(blob), CallerGuard::default());
     let root = fs::File::open(root).unwrap().into();
     unpack(
         [source].into_iter(),
@@ -46,7 +46,7 @@ pub fn unpack_blob(
         None,
         diff_id,
         root,
-        &waiting.caller(),
+        &waiting.watch(),
     )
 }
 
