@@ -46,10 +46,12 @@ impl Upstream {
     /// Forwards calls, and connects whenever there is a call and no connection, until the caller is
     /// gone.
     pub async fn run(&self, mut calls: Receiver<GenMessage>, answers: &Sender<GenMessage>) {
+        let mut missed_since = None;
         while let Some(call) = calls.recv().await {
             self.note(&call);
-            let reason = match self.connect().await {
+            let reason = match self.connect(&mut missed_since).await {
                 Ok(stream) => {
+                    missed_since = None;
                     let (from, to) = stream.into_split();
                     tokio::select! {
                         reason = send(call, &mut calls, to, self) => reason,
@@ -77,11 +79,16 @@ impl Upstream {
         }
     }
 
-    async fn connect(&self) -> io::Result<UnixStream> {
-        let end = Instant::now() + self.restart;
+    /// Waits for a program that is missing, but only once: later calls would wait one after the
+    /// other.
+    async fn connect(&self, missed_since: &mut Option<Instant>) -> io::Result<UnixStream> {
         loop {
             match UnixStream::connect(&self.path).await {
-                Err(_) if Instant::now() < end => sleep(CONNECT_PAUSE).await,
+                Err(_)
+                    if missed_since.get_or_insert_with(Instant::now).elapsed() < self.restart =>
+                {
+                    sleep(CONNECT_PAUSE).await;
+                }
                 result => return result,
             }
         }
@@ -149,4 +156,32 @@ async fn send(
         next = calls.recv().await;
     }
     "is not waited for".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::mpsc::channel;
+    use ttrpc::proto::MessageHeader;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_program_that_stays_away_is_waited_for_once() {
+        let restart = Duration::from_secs(20);
+        let upstream = Upstream::new("/nonexistent/socket".into(), "service", restart);
+        let (calls, called) = channel(4);
+        let (answers, mut answered) = channel(4);
+        for stream_id in [1, 3, 5] {
+            let header = MessageHeader::new_request(stream_id, 0);
+            let payload = Vec::new();
+            calls.send(GenMessage { header, payload }).await.unwrap();
+        }
+        drop(calls);
+        let start = Instant::now();
+        upstream.run(called, &answers).await;
+        assert!((restart..restart * 2).contains(&start.elapsed()));
+        for stream_id in [1, 3, 5] {
+            assert_eq!(answered.recv().await.unwrap().header.stream_id, stream_id);
+        }
+    }
 }

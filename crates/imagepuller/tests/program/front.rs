@@ -206,6 +206,43 @@ fn an_agent_that_starts_nothing_survives_restarts_of_the_units() {
 }
 
 #[test]
+fn privileged_a_configuration_with_a_mistake_does_not_stop_pulls() {
+    let mut front = Served::new();
+    let settings = format!("puller = \"{}\"\n", front.address(PULL_SOCKET));
+    fs::write(front.path("settings"), settings).unwrap();
+    fs::write(front.path("cdh.toml"), "[kbc\n").unwrap();
+    // At the place that every guest has, in a /run that no other process sees.
+    let program = imagepuller::<&str>([]).get_program().to_owned();
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c"]);
+    command.arg("mount -t tmpfs tmpfs /run && exec \"$0\" hub -c \"$1\" --settings \"$2\"");
+    command
+        .arg(program)
+        .args(["cdh.toml", "settings"].map(|name| front.path(name)));
+    front.start(&mut command);
+    let run = format!("/proc/{}/root/run/confidential-containers", front.id());
+    let socket = Path::new(&run).join("cdh.sock");
+    wait_until(
+        || front.log(),
+        || std::os::unix::net::UnixStream::connect(&socket).is_ok(),
+    );
+
+    let mut puller = Served::new();
+    let mut command = puller.command(&[]);
+    puller.start(command.args(["--listen", &front.address(PULL_SOCKET)]));
+    runtime().block_on(async {
+        let stream = tokio::net::UnixStream::connect(&socket).await.unwrap();
+        let client = Client::new(stream.into());
+        assert_pulls(&front, &client).await;
+        let status = failure(call(&client, "api.GetResourceService", "GetResource", vec![]).await);
+        assert_eq!(status.code(), Code::UNIMPLEMENTED);
+        assert!(status.message.contains("cdh.toml: "), "{status}");
+    });
+    assert!(!Path::new(&run).join("upstream-cdh.toml").exists());
+    assert!(front.terminate().success());
+}
+
+#[test]
 fn settings_with_a_mistake_are_65() {
     let served = Served::new();
     let path = served.path("settings");

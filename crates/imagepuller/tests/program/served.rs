@@ -56,6 +56,11 @@ impl Served {
         self.process = Some(process.unwrap());
     }
 
+    /// The process.
+    pub fn id(&self) -> u32 {
+        self.process.as_ref().unwrap().id()
+    }
+
     /// Waits until a socket takes connections.
     pub fn wait_for(&self, socket: &str) {
         let path = self.path(socket);
