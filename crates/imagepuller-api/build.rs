@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 /// The files in `proto/`, and the modules made of them.
-const NAMES: [&str; 4] = [
+const NAMES: [&str; 5] = [
     "image_pull",
     "image_store",
     "get_resource",
     "attestation_agent",
+    "key_provider",
 ];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

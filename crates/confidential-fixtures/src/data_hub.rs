@@ -1,14 +1,16 @@
-//! A confidential data hub as far as it gives resources: `api.GetResourceService` over ttrpc on a
-//! Unix socket.
+//! A confidential data hub as far as it gives resources and unwraps keys, over ttrpc on a Unix
+//! socket.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
 
-use crate::Vault;
 use crate::frame::{METHOD, SERVICE, field, fields, put};
 use crate::peer::{INTERNAL, Peer};
+use crate::{Vault, key_provider};
+
+const SERVICES: &[&str] = &[SERVICE, key_provider::SERVICE];
 
 /// A running data hub; stopped when dropped.
 #[derive(Debug)]
@@ -26,7 +28,11 @@ impl DataHub {
     pub fn start(socket: &Path, vault: Vault) -> Result<Self> {
         let asked: Arc<Mutex<Vec<String>>> = Arc::default();
         let record = asked.clone();
-        let peer = Peer::start(socket, &[SERVICE], move |method, payload| {
+        let peer = Peer::start(socket, SERVICES, move |method, payload| {
+            if method == key_provider::METHOD {
+                lock(&record).push(method.to_owned());
+                return key_provider::answer(payload, &vault);
+            }
             (method == METHOD).then(|| {
                 let uri = field(&fields(payload).unwrap_or_default(), 1);
                 let uri = String::from_utf8_lossy(&uri).into_owned();
@@ -34,10 +40,7 @@ impl DataHub {
                 let mut message = Vec::new();
                 put(&mut message, 1, secret.unwrap_or_default());
                 let found = secret.map(|_| message);
-                record
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .push(uri);
+                lock(&record).push(uri);
                 found.ok_or((INTERNAL, "[CDH] [ERROR]: Get Resource failed".to_owned()))
             })
         })?;
@@ -50,10 +53,13 @@ impl DataHub {
         self.peer.socket()
     }
 
-    /// The URIs that it was asked for, in order.
+    /// The URIs that it was asked for, in order, and `UnWrapKey` for each packet.
     #[must_use]
     pub fn asked(&self) -> Vec<String> {
-        let asked = self.asked.lock();
-        asked.unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.asked).clone()
     }
+}
+
+fn lock(asked: &Mutex<Vec<String>>) -> std::sync::MutexGuard<'_, Vec<String>> {
+    asked.lock().unwrap_or_else(PoisonError::into_inner)
 }

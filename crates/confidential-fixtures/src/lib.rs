@@ -22,6 +22,7 @@ mod frame;
 mod gateway;
 mod jwe;
 mod kbs;
+mod key_provider;
 mod peer;
 mod proofs;
 mod recorded;
@@ -37,7 +38,7 @@ pub use frame::ask;
 pub use gateway::Gateway;
 pub use kbs::{Kbs, Policy};
 pub use proofs::Proofs;
-pub use recorded::{Exchange, recorded, recorded_call};
+pub use recorded::{Exchange, recorded, recorded_bytes, recorded_call};
 pub use sealed::SealingKey;
 pub use vault::Vault;
 

@@ -14,6 +14,15 @@ pub fn recorded(name: &str) -> Result<String> {
     std::fs::read_to_string(path(name)).with_context(|| format!("failed to read {name}"))
 }
 
+/// The bytes of a recorded file: `keyprovider/kek.bin`.
+///
+/// # Errors
+///
+/// Where there is no such file.
+pub fn recorded_bytes(name: &str) -> Result<Vec<u8>> {
+    std::fs::read(path(name)).with_context(|| format!("failed to read {name}"))
+}
+
 fn path(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("recorded");
     folder.join(name)

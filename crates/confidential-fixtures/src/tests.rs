@@ -13,7 +13,7 @@ use test_http::Tunnel;
 
 use crate::{
     AttestationAgent, DataHub, EventLog, Gateway, Kbs, Policy, Proofs, SealingKey, Vault, ask,
-    recorded_call,
+    recorded_bytes, recorded_call,
 };
 use test_http::pki::Authority;
 use vm_harness::Scratch;
@@ -306,7 +306,12 @@ fn a_tunnel_keeps_what_passes() {
 fn stand_ins_answer_as_the_real_programs_did() {
     let scratch = Scratch::new().unwrap();
     let socket = |name| scratch.path().join(name);
-    let vault = Vault::new().with("default/misc/secret", "correct horse battery staple");
+    let vault = Vault::new()
+        .with("default/misc/secret", "correct horse battery staple")
+        .with(
+            "default/image-kek/k1",
+            recorded_bytes("keyprovider/kek.bin").unwrap(),
+        );
     let hub = DataHub::start(&socket("cdh"), vault).unwrap();
     let token = recorded_token();
     let proofs = Proofs {
@@ -328,6 +333,7 @@ fn stand_ins_answer_as_the_real_programs_did() {
         ("cdh-getresource-missing", "cdh"),
         ("cdh-getresource-ok", "cdh"),
         ("cdh-unknown-service", "cdh"),
+        ("cdh-unwrapkey-ok", "cdh"),
         ("kata-getresource-ok", "cdh"),
         ("made-cdh-unknown-method", "cdh"),
         ("made-cdh-unknown-service", "cdh"),
@@ -340,7 +346,7 @@ fn stand_ins_answer_as_the_real_programs_did() {
         stream.read_to_end(&mut answer).unwrap();
         assert_eq!(answer, expected, "{name}");
     }
-    assert_eq!(hub.asked().len(), 5);
+    assert_eq!(hub.asked().len(), 6);
 }
 
 /// What the recorded agent answers for a token.

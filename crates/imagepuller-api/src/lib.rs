@@ -6,8 +6,8 @@
 //! [`server::ImagePullService`], generated at build time from `proto/image_pull.proto`. What
 //! happens on a call is not here but in the `imagepuller` crate. A second service, package
 //! `configdev`, is this project's own: the command line asks a running service about its store with
-//! it. The third is the hub's, package `api` too: the puller asks it for what only the guest may
-//! see. The fourth is the attestation agent's, which speaks for the TEE.
+//! it. The others are those of programs that the puller asks: two of the hub, for what only the
+//! guest may see and for layers' keys, and that of the attestation agent, which speaks for the TEE.
 //!
 //! - [`message`]: what is sent.
 //! - [`server`]: the traits to implement, and how to register them, such as
@@ -36,6 +36,9 @@ pub mod message {
     pub use crate::generated::get_resource::{GetResourceRequest, GetResourceResponse};
     pub use crate::generated::image_pull::{ImagePullRequest, ImagePullResponse};
     pub use crate::generated::image_store::{CollectRequest, CollectResponse};
+    pub use crate::generated::key_provider::{
+        KeyProviderKeyWrapProtocolInput, KeyProviderKeyWrapProtocolOutput,
+    };
 }
 
 /// The side that pulls and keeps, and the hub's.

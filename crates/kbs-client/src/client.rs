@@ -1,6 +1,6 @@
 //! The sources in their order, and the one that a pull keeps to.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use puller_config::{ResourceSource, ResourceUri, Resources};
@@ -11,6 +11,7 @@ use zeroize::Zeroizing;
 use crate::error::{Error, Failure, Fault, Others};
 use crate::limits::Limits;
 use crate::source::Source;
+use crate::unwrap;
 
 /// Everything that can be asked for a secret, for all pulls: what is learned, a broker's session,
 /// serves the next pull too.
@@ -22,6 +23,8 @@ pub struct Sources {
     in_order: usize,
     /// What has a source of its own, and which of `all` it is.
     from: Vec<(ResourceUri, usize)>,
+    /// The hubs that unwrap keys, by their sockets.
+    unwrap: Vec<PathBuf>,
     limits: Limits,
 }
 
@@ -63,6 +66,7 @@ impl Sources {
             all: all.into_iter().map(prepare).collect::<Result<_, _>>()?,
             in_order: resources.sources.len(),
             from,
+            unwrap: resources.unwrap.clone(),
             limits,
         })
     }
@@ -86,6 +90,31 @@ impl Client {
     /// [`Error::NotConfigured`], or [`Error::Unavailable`] with what each source said.
     pub async fn resource(&self, uri: &ResourceUri) -> Result<Zeroizing<Vec<u8>>, Error> {
         self.resolve(uri, self.deadline()).await
+    }
+
+    /// Has a packet opened by the first hub that does, and gives the options of a layer. Where
+    /// they come from says nothing about them: only what they decrypt can be verified. Hubs are no
+    /// sources, and the pull's choice of one does not matter.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Wrapped`] with what each hub said.
+    pub async fn unwrap(&self, packet: &[u8]) -> Result<Zeroizing<Vec<u8>>, Error> {
+        let deadline = self.deadline();
+        let limits = self.sources.limits;
+        let mut failures = Vec::new();
+        for socket in &self.sources.unwrap {
+            let options = unwrap::unwrap(socket, packet, limits.request);
+            let options = timeout_at(deadline, options).await;
+            match options.unwrap_or(Err(Fault::OutOfTime(limits.whole))) {
+                Ok(options) => return Ok(options),
+                Err(fault) => failures.push(Failure {
+                    source: ResourceSource::DataHub(socket.clone()).to_string(),
+                    fault,
+                }),
+            }
+        }
+        Err(Error::Wrapped { failures })
     }
 
     /// When what begins now has to be over.

@@ -34,6 +34,12 @@ pub enum Error {
         /// Why no other one was asked.
         others: Others,
     },
+    /// No hub unwrapped a layer's key.
+    #[error("have a layer's key unwrapped: {}", Listed(failures))]
+    Wrapped {
+        /// What each hub said, in the order in which they were asked.
+        failures: Vec<Failure>,
+    },
     /// A sealed secret that stays closed.
     #[error("open a sealed secret: {0}")]
     Sealed(#[from] SealedError),
@@ -167,7 +173,10 @@ pub enum Fault {
     )]
     NoProof,
     /// No proof for a broker.
-    #[error("wants a proof, and the attestation agent at {socket} {fault}", socket = .socket.display())]
+    #[error(
+        "wants a proof, and the attestation agent at {socket} {fault}",
+        socket = .socket.display()
+    )]
     Attester {
         /// Where the agent listens.
         socket: PathBuf,

@@ -21,6 +21,7 @@
 //! - `hub`, `gateway`, `broker`, `files`: the sources.
 //! - [`AttestationAgent`]: what speaks for the TEE. `call`: one call over ttrpc.
 //! - `attester`: how a guest proves to a broker what it is.
+//! - `unwrap`: keys that the hub unwraps.
 //! - `reference`: what a reference stands for. `sealed`: the form of sealed secrets.
 //! - `http`, `buffer`: requests with limits, bytes that are zeroed. `clock`: what time it is there.
 //! - `error`: [`Error`], and [`Fault`], why one source did not answer.
@@ -41,6 +42,7 @@ mod limits;
 mod reference;
 mod sealed;
 mod source;
+mod unwrap;
 
 pub use attestation_agent::{AttestationAgent, Extended};
 pub use client::{Client, Sources};
@@ -56,4 +58,5 @@ pub mod fuzz {
     pub use crate::files::find;
     pub use crate::hub::read as hub_answer;
     pub use crate::sealed::payload::Payload;
+    pub use crate::unwrap::options;
 }

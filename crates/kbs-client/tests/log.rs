@@ -8,7 +8,8 @@ mod support;
 use std::sync::{Arc, Mutex};
 
 use confidential_fixtures::{DataHub, Gateway, Kbs, Policy, Vault};
-use support::{PATIENT, PLANTED, ask, assert_clean, client, run, uri};
+use puller_config::Resources;
+use support::{PATIENT, PLANTED, ask, assert_clean, client, new_client, run, uri};
 
 const SECRET: &str = "hunter2 and more";
 
@@ -47,6 +48,14 @@ fn nothing_is_logged_that_is_secret() {
             ask(&client).unwrap();
             run(client.resource(&uri("repo/type/absent"))).unwrap_err();
         }
+        let resources = Resources {
+            unwrap: vec![hub.socket().to_owned()],
+            ..Resources::default()
+        };
+        run(new_client(&resources, PATIENT)
+            .unwrap()
+            .unwrap(b"{\"kid\":\"hunter2\"}"))
+        .unwrap_err();
     });
     let log = String::from_utf8(log.lock().unwrap().clone()).unwrap();
     assert!(

@@ -113,7 +113,11 @@ pub struct Encryption {
 #[derive(Clone, Debug)]
 enum Wrapping {
     Jwe(usize, Result<Jwe, JweError>),
-    Packet(usize, Result<Packet, InvalidPacket>),
+    Packet {
+        entry: usize,
+        text: Vec<u8>,
+        packet: Result<Packet, InvalidPacket>,
+    },
     Unread(Scheme),
 }
 
@@ -149,7 +153,11 @@ impl Encryption {
                 }
                 PACKETS => {
                     for (entry, text) in entries(annotation, list)? {
-                        packets.push(Wrapping::Packet(entry, Packet::parse(&text)));
+                        packets.push(Wrapping::Packet {
+                            entry,
+                            packet: Packet::parse(&text),
+                            text,
+                        });
                     }
                 }
                 _ => unread.push(Wrapping::Unread(Scheme::named(scheme))),
@@ -174,9 +182,40 @@ impl Encryption {
     /// The packets that could be opened, if there were the keys that they name.
     pub fn packets(&self) -> impl Iterator<Item = &Packet> {
         self.wrappings.iter().filter_map(|wrapping| match wrapping {
-            Wrapping::Packet(_, packet) => packet.as_ref().ok(),
+            Wrapping::Packet { packet, .. } => packet.as_ref().ok(),
             _ => None,
         })
+    }
+
+    /// The packets that a data hub may open, each with its entry, counted from 1, and its text:
+    /// those for another provider, and where it is to open `all`, those for the key broker too.
+    pub fn packets_for_hub(&self, all: bool) -> impl Iterator<Item = (usize, &[u8])> {
+        self.wrappings.iter().filter_map(move |wrapping| {
+            let Wrapping::Packet {
+                entry,
+                text,
+                packet,
+            } = wrapping
+            else {
+                return None;
+            };
+            let is_for_hub = match packet {
+                Ok(_) => all,
+                Err(error) => matches!(error, InvalidPacket::Provider(_)),
+            };
+            is_for_hub.then_some((*entry, text.as_slice()))
+        })
+    }
+
+    /// The layer's key in the options that a data hub has unwrapped.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidOptions`], which says nothing of what is in them.
+    pub fn unwrapped_by_hub(&self, options: &[u8]) -> Result<Unlocked, InvalidOptions> {
+        let key = LayerKey::parse(options, &self.public)?;
+        let how = How::Hub;
+        Ok(Unlocked { key, how })
     }
 
     /// Whether decryption keys could be of any use.
@@ -204,7 +243,7 @@ impl Encryption {
         for wrapping in &self.wrappings {
             let found = match wrapping {
                 Wrapping::Jwe(_, jwe) => self.open_jwe(jwe, keys, effort),
-                Wrapping::Packet(_, packet) => self.open_packet(packet, key_encryption_keys),
+                Wrapping::Packet { packet, .. } => self.open_packet(packet, key_encryption_keys),
                 Wrapping::Unread(_) => Err(Refused::Unread),
             };
             match found {
@@ -263,7 +302,7 @@ impl Wrapping {
     fn way(&self) -> Way {
         match self {
             Self::Jwe(entry, _) => Way::Jwe { entry: *entry },
-            Self::Packet(entry, packet) => Way::KeyProvider {
+            Self::Packet { entry, packet, .. } => Way::KeyProvider {
                 entry: *entry,
                 kid: packet.as_ref().ok().map(|packet| packet.kid().to_owned()),
             },

@@ -3,7 +3,7 @@
 //!
 //! Version 1 is `kid`, `wrapped_data`, `iv` and `wrap_type`. Version 2 adds `version`, and
 //! `provider` with what it needs: services of clouds that unwrap by themselves. Only the key broker
-//! is read here.
+//! is read here; packets for others go to a data hub as they are.
 //!
 //! `A256GCM` is authenticated, with the tag behind the wrapped data. `A256CTR`, which CoCo's key
 //! provider also knows, is refused, because the same keys are used for both, and GCM encrypts in
@@ -53,8 +53,8 @@ pub enum InvalidPacket {
     Version(String),
     /// For another service than a key broker.
     #[error(
-        "its provider is {0}, and keys come from {PROVIDER:?} only; encrypt the image for a key of \
-        the key broker"
+        "its provider is {0}, and only a data hub that is named as \"unwrap\" in [resources] of \
+        the measured document opens that; or encrypt the image for a key of the key broker"
     )]
     Provider(String),
     /// Wrapped in another way.
@@ -116,6 +116,11 @@ impl Packet {
         {
             return Err(InvalidPacket::Version(shown(version).quoted().to_string()));
         }
+        // Before all that another program could be asked to open.
+        let wrap_type = json::text(&packet, "wrap_type")?;
+        if wrap_type == Some("A256CTR") {
+            return Err(InvalidPacket::NotAuthenticated);
+        }
         if let Some(provider) = json::text(&packet, "provider")?
             && provider != PROVIDER
         {
@@ -130,7 +135,6 @@ impl Packet {
         }
         match json::required(&packet, "wrap_type")? {
             WRAP_TYPE => {}
-            "A256CTR" => return Err(InvalidPacket::NotAuthenticated),
             other => return Err(InvalidPacket::WrapType(shown(other).quoted().to_string())),
         }
         let iv = *json::array(&packet, "iv")?;

@@ -40,6 +40,8 @@ pub enum How {
         /// The name of the key.
         kid: String,
     },
+    /// By a data hub, which alone has the key.
+    Hub,
 }
 
 impl fmt::Display for How {
@@ -50,6 +52,7 @@ impl fmt::Display for How {
                 write!(f, "JWE {algorithm}, decryption key {}", key + 1)
             }
             Self::KeyProvider { name, kid } => write!(f, "key provider {name}, {kid}"),
+            Self::Hub => f.write_str("by UnWrapKey of the hub"),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! in their normal form.
 
 use std::collections::BTreeMap;
+use std::ops::Not;
 use std::path::Path;
 
 use serde::{Serialize, Serializer};
@@ -54,6 +55,10 @@ struct ShownResources<'a> {
     kbs_token_file: Option<&'a Path>,
     #[serde(skip_serializing_if = "Option::is_none")]
     kbs_attester: Option<&'a AttesterKind>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unwrap: Vec<ResourceSource>,
+    #[serde(skip_serializing_if = "Not::not")]
+    unwrap_always: bool,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     from: BTreeMap<&'a str, &'a ResourceSource>,
 }
@@ -152,11 +157,14 @@ impl ShownKeys {
 
 impl<'a> ShownResources<'a> {
     fn of(resources: &'a Resources) -> Self {
+        let hubs = resources.unwrap.iter().cloned();
         Self {
             sources: &resources.sources,
             kbs_ca_certs: resources.kbs_ca_certs.as_ref().map(fingerprints),
             kbs_token_file: resources.kbs_token_file.as_deref(),
             kbs_attester: resources.kbs_attester.as_ref(),
+            unwrap: hubs.map(ResourceSource::DataHub).collect(),
+            unwrap_always: resources.unwrap_always,
             from: resources
                 .from
                 .iter()

@@ -13,11 +13,13 @@ use crate::section::{Field, Section};
 use crate::{Effect, InvalidSecretReference, ResourceSource, ResourceUri, Roots, Rule};
 
 /// The keys of the table, for suggestions.
-const KEYS: [&str; 5] = [
+const KEYS: [&str; 7] = [
     "sources",
     "kbs-ca-certs",
     "kbs-token-file",
     "kbs-attester",
+    "unwrap",
+    "unwrap-always",
     "from",
 ];
 
@@ -34,6 +36,11 @@ pub struct Resources {
     pub kbs_token_file: Option<PathBuf>,
     /// How the guest proves to a key broker what it is.
     pub kbs_attester: Option<AttesterKind>,
+    /// The data hubs that unwrap the keys of layers, by their sockets, in the order in which they
+    /// are asked; each at most once.
+    pub unwrap: Vec<PathBuf>,
+    /// Whether they unwrap also what a key of the key broker would.
+    pub unwrap_always: bool,
     /// Resources that come from a source of their own, in the document's order.
     pub from: Vec<(ResourceUri, ResourceSource)>,
 }
@@ -84,7 +91,14 @@ impl Resources {
     /// Reads the table to its end; what is broken is reported and left at its default.
     pub(crate) fn read(mut section: Section<'_, '_>, findings: &mut Findings) -> Self {
         let table = section.place().clone();
-        let sources = take_sources(&mut section, findings);
+        let sources = take_sources("sources", ResourceSource::parse, &mut section, findings);
+        let unwrap = take_sources("unwrap", parse_hub, &mut section, findings);
+        let always = section.take_bool("unwrap-always", findings);
+        if let Some(Field { place, value: true }) = &always
+            && unwrap.is_empty()
+        {
+            findings.problem(place, Rule::UnwrapByNobody);
+        }
         let roots = Roots::take("kbs-ca-certs", &mut section, findings);
         if let Some(Field {
             place,
@@ -123,6 +137,8 @@ impl Resources {
             kbs_ca_certs: roots.and_then(|field| field.value),
             kbs_token_file: token_file.and_then(|field| field.value),
             kbs_attester: attester.and_then(|field| field.value),
+            unwrap,
+            unwrap_always: always.is_some_and(|field| field.value),
             from,
         }
     }
@@ -172,8 +188,21 @@ fn read_from(
     from
 }
 
-fn take_sources(section: &mut Section<'_, '_>, findings: &mut Findings) -> Vec<ResourceSource> {
-    let Some(Field { place, value }) = section.take_strings("sources", None, findings) else {
+/// The socket of a data hub.
+fn parse_hub(text: &str) -> Result<PathBuf, Rule> {
+    match ResourceSource::parse(text)? {
+        ResourceSource::DataHub(socket) => Ok(socket),
+        _ => Err(Rule::UnwrapByOther),
+    }
+}
+
+fn take_sources<T: PartialEq, R: Into<Rule>>(
+    key: &str,
+    parse: impl Fn(&str) -> Result<T, R>,
+    section: &mut Section<'_, '_>,
+    findings: &mut Findings,
+) -> Vec<T> {
+    let Some(Field { place, value }) = section.take_strings(key, None, findings) else {
         return Vec::new();
     };
     if value.len() > MAX_RESOURCE_SOURCES {
@@ -182,7 +211,7 @@ fn take_sources(section: &mut Section<'_, '_>, findings: &mut Findings) -> Vec<R
     }
     let mut sources = Vec::with_capacity(value.len());
     for Field { place, value } in value {
-        match ResourceSource::parse(&value) {
+        match parse(&value) {
             Err(rule) => findings.problem(&place, rule),
             Ok(source) if sources.contains(&source) => {
                 findings.problem(&place, Rule::DuplicateResourceSource);

@@ -113,10 +113,16 @@ pub enum Rule {
     /// The same source twice.
     #[error("stands in the list already")]
     DuplicateResourceSource,
+    /// Another program than a data hub, to unwrap keys.
+    #[error("keys are unwrapped by a data hub only, \"cdh=unix:/PATH\"")]
+    UnwrapByOther,
+    /// Everything is to be unwrapped by nobody.
+    #[error("needs \"unwrap\", which names the data hub")]
+    UnwrapByNobody,
     /// A way of proving what the guest is that there is not.
     #[error(
-        "an attester is the attestation agent on its socket, \"aa=unix:/PATH\", or \"sample\", which \
-        is for tests"
+        "an attester is the attestation agent on its socket, \"aa=unix:/PATH\", or \"sample\", \
+        which is for tests"
     )]
     Attester,
     /// Roots of a key broker without a certificate.

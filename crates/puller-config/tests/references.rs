@@ -335,7 +335,8 @@ fn secrets_in_measured_data_are_public() {
 #[test]
 fn resources_are_the_owners_to_say() {
     let text = format!(
-        "[resources]\nsources = [\"cdh=unix:/run/cdh.sock\", \"kbs=https://kbs.corp\"]\nkbs-token-file = \"/run/token\"\nkbs-attester = \"aa=unix:///run/aa.sock\"\nkbs-ca-certs = '''\n{ROOT}'''\n\
+        "[resources]\nsources = [\"cdh=unix:/run/cdh.sock\", \"kbs=https://kbs.corp\"]\n\
+        kbs-token-file = \"/run/token\"\nkbs-attester = \"aa=unix:///run/aa.sock\"\nkbs-ca-certs = '''\n{ROOT}'''\n\
         [resources.from]\n\"a/b/c\" = \"kbs=https://other.corp\"\n"
     );
     assert_eq!(
@@ -456,6 +457,18 @@ fn resources_are_checked_by_key() {
         ),
         ("kbs = \"https://kbs.corp\"".to_owned(), "kbs: unknown key"),
         (
+            "unwrap = [\"kbs=https://kbs.corp\"]".to_owned(),
+            "unwrap, item 1: keys are unwrapped by a data hub only, \"cdh=unix:/PATH\"",
+        ),
+        (
+            "unwrap = [\"cdh=unix:/a\", \"cdh=unix:///a\"]".to_owned(),
+            "unwrap, item 2: stands in the list already",
+        ),
+        (
+            "unwrap-always = true".to_owned(),
+            "unwrap-always: needs \"unwrap\", which names the data hub",
+        ),
+        (
             "from = { \"a/b\" = \"offline=/a\" }".to_owned(),
             "from.\"a/b\": a resource has three segments, as in \
             \"kbs:///repository/type/tag\", and this URI has 2",
@@ -536,6 +549,8 @@ kbs-attester = \"aa=unix:/run/aa.sock\"
 kbs-token-file = \"/run/token\"
 kbs-ca-certs = '''
 {ROOT}'''
+unwrap = [\"cdh=unix:///run/cdh.sock\"]
+unwrap-always = true
 [resources.from]
 \"a/b/c\" = \"offline=/a\"
 "
@@ -563,6 +578,8 @@ sources = [\"rest=http://127.0.0.1:8006\", \"kbs=https://kbs.corp\"]
 kbs-ca-certs = [\"sha256:3e9113832283becf0fecd54ec0d5ef5d04ed3493f4c3c7721dd5301f5a510480\"]
 kbs-token-file = \"/run/token\"
 kbs-attester = \"aa=unix:/run/aa.sock\"
+unwrap = [\"cdh=unix:/run/cdh.sock\"]
+unwrap-always = true
 
 [resources.from]
 \"a/b/c\" = \"offline=/a\"

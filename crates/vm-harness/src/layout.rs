@@ -69,17 +69,28 @@ pub fn sample(directory: &Path) -> Result<Layout> {
 pub fn of_archives(directory: &Path, archives: Vec<(Vec<u8>, Compression)>) -> Result<Layout> {
     let blobs = directory.join("blobs/sha256");
     fs::create_dir_all(&blobs)?;
-    let mut descriptors = Vec::new();
-    let mut diff_ids = Vec::new();
+    let mut layers = Vec::new();
     for (plain, compression) in archives {
-        diff_ids.push(digest(&plain));
+        let diff_id = digest(&plain);
         let (bytes, kind) = match compression {
             Compression::Gzip => (gzip(&plain)?, "tar+gzip"),
             Compression::Zstd => (zstd::encode_all(plain.as_slice(), 3)?, "tar+zstd"),
         };
         let media_type = format!("application/vnd.oci.image.layer.v1.{kind}");
-        descriptors.push(store(&blobs, &media_type, &bytes)?);
+        layers.push((store(&blobs, &media_type, &bytes)?, diff_id));
     }
+    of_layers(directory, layers)
+}
+
+/// Makes an image of layers whose blobs are there: descriptor and diff ID of each, bottom first.
+/// The list of its files stays empty.
+///
+/// # Errors
+///
+/// Those of the file system.
+pub fn of_layers(directory: &Path, layers: Vec<(Value, String)>) -> Result<Layout> {
+    let blobs = directory.join("blobs/sha256");
+    let (descriptors, diff_ids): (Vec<_>, Vec<_>) = layers.into_iter().unzip();
     let config = json!({
         "architecture": "amd64",
         "os": "linux",

@@ -48,6 +48,8 @@ pub struct Rewrap {
     pub wrap_type: WrapType,
     /// Their version.
     pub version: Version,
+    /// Who unwraps them, where the version says it.
+    pub provider: &'static str,
 }
 
 impl Rewrap {
@@ -62,6 +64,7 @@ impl Rewrap {
             key: random()?,
             wrap_type: WrapType::A256Gcm,
             version: Version::One,
+            provider: "kbs",
         })
     }
 
@@ -135,7 +138,7 @@ impl Rewrap {
         });
         if self.version == Version::Two {
             packet["version"] = json!("0.1.0");
-            packet["provider"] = json!("kbs");
+            packet["provider"] = json!(self.provider);
             packet["provider_settings"] = json!({});
             packet["annotations"] = json!({});
         }
@@ -148,6 +151,18 @@ pub(crate) fn seal(key: &[u8; 32], iv: &[u8; 12], plain: &[u8], aad: &[u8]) -> R
     let payload = Payload { msg: plain, aad };
     let sealed = Aes256Gcm::new(key.into()).encrypt(&Nonce::from(*iv), payload);
     sealed.map_err(|_| anyhow!("failed to encrypt"))
+}
+
+/// Opens what [`seal`] has closed.
+pub(crate) fn open_gcm(
+    key: &[u8; 32],
+    iv: &[u8; 12],
+    sealed: &[u8],
+    aad: &[u8],
+) -> Result<Vec<u8>> {
+    let payload = Payload { msg: sealed, aad };
+    let opened = Aes256Gcm::new(key.into()).decrypt(&Nonce::from(*iv), payload);
+    opened.map_err(|_| anyhow!("the key does not open it"))
 }
 
 /// Opens an annotation with one flattened JWE, `RSA-OAEP` and `A256GCM`.
@@ -167,11 +182,7 @@ pub(super) fn private_options(annotation: &str, key: &Key) -> Result<Value> {
         .try_into()
         .map_err(|_| anyhow!("an IV of 12 bytes was expected"))?;
     let sealed = [part("ciphertext")?, part("tag")?].concat();
-    let payload = Payload {
-        msg: &sealed,
-        aad: text(&jwe, "protected")?.as_bytes(),
-    };
-    let opened = Aes256Gcm::new(&content_key.into()).decrypt(&Nonce::from(iv), payload);
-    let opened = opened.map_err(|_| anyhow!("the JWE does not open"))?;
+    let aad = text(&jwe, "protected")?.as_bytes();
+    let opened = open_gcm(&content_key, &iv, &sealed, aad)?;
     serde_json::from_slice(&opened).context("the private options are no JSON")
 }

@@ -79,6 +79,15 @@ impl Secrets<'_> {
         Ok(self.client(settings)?.resource(uri).await?)
     }
 
+    /// Has a packet opened by a data hub.
+    pub async fn unwrap(
+        &self,
+        packet: &[u8],
+        settings: &Settings,
+    ) -> Result<Zeroizing<Vec<u8>>, Error> {
+        Ok(self.client(settings)?.unwrap(packet).await?)
+    }
+
     /// The route of one pull, with what the documents name by reference put in. A reference that
     /// cannot be had ends the pull: there is no falling back to credentials that the host gives,
     /// nor to none.

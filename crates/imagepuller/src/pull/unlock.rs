@@ -34,6 +34,10 @@ const MAX_PASSWORDS: usize = 16;
 /// How many key encryption keys one image may name. One is common, and each costs a request.
 const MAX_KEY_ENCRYPTION_KEYS: usize = 8;
 
+/// How many packets of one image go to a data hub. One for each layer is common, and each may cost
+/// the hub a request.
+const MAX_UNWRAPPED: usize = 512;
+
 /// The only length of a key encryption key, in bytes.
 const KEY_ENCRYPTION_KEY_BYTES: usize = 32;
 
@@ -93,7 +97,17 @@ pub async fn unlock(
     work.try_given(settings).await?;
     let deadline = Instant::now() + FETCH_TIME;
     work.try_references(settings, secrets, deadline).await?;
-    work.try_packets(settings, secrets, deadline).await?;
+    let resources = settings.resources();
+    let is_always = resources.is_some_and(|resources| resources.unwrap_always);
+    if !is_always {
+        work.try_packets(settings, secrets, deadline).await?;
+    }
+    if resources.is_some_and(|resources| !resources.unwrap.is_empty()) {
+        let hub = timeout_at(deadline, work.try_hub(settings, secrets, is_always));
+        if hub.await.is_err() {
+            work.give_up_fetching();
+        }
+    }
     let Some(first) = work.locked.into_iter().next() else {
         return Ok(work.keys);
     };
@@ -308,6 +322,49 @@ impl Unlocking<'_> {
             }
         }
         self.attempt(Vec::new(), wrapping).await
+    }
+
+    /// What a data hub unwraps. The HMAC of the layer and its diff ID judge what comes back.
+    async fn try_hub(&mut self, settings: &Settings, secrets: &Secrets<'_>, all: bool) {
+        let mut asked = 0;
+        let mut at = 0;
+        while let Some(locked) = self.locked.get(at) {
+            let encryption = locked.encryption.clone();
+            let blob = &self.image.layers[locked.at].0.digest;
+            let mut opened = None;
+            for (entry, packet) in encryption.packets_for_hub(all) {
+                if asked == MAX_UNWRAPPED {
+                    let problem = format!("of the image's packets only {asked} go to the hub");
+                    return self.problems.push(problem);
+                }
+                asked += 1;
+                let options = match secrets.unwrap(packet, settings).await {
+                    Ok(options) => options,
+                    Err(error) => {
+                        let problem = format!("packet {entry} of layer {blob}: {}", chain(&error));
+                        self.problems.push(problem);
+                        continue;
+                    }
+                };
+                match encryption.unwrapped_by_hub(&options) {
+                    Ok(unlocked) => {
+                        opened = Some(unlocked);
+                        break;
+                    }
+                    Err(error) => self.problems.push(format!(
+                        "packet {entry} of layer {blob}: what the hub unwrapped are no usable \
+                        options: {error}"
+                    )),
+                }
+            }
+            match opened {
+                Some(unlocked) => {
+                    let layer = self.locked.remove(at).at;
+                    self.keep(layer, unlocked, &[]);
+                }
+                None => at += 1,
+            }
+        }
     }
 
     fn give_up_fetching(&mut self) {

@@ -3,5 +3,6 @@
 
 mod attacks;
 mod cached;
+mod hub;
 mod keys;
 mod place;
