@@ -20,7 +20,7 @@ pub enum Error {
         "what \"credentials-uri\" of {authority} names is not used for {registry}, and nothing is \
         pulled without it: {rule}"
     )]
-    NotConfided {
+    UnfitCredentials {
         /// The registry of the image, or its mirror.
         registry: String,
         /// The entry with the reference.
@@ -33,7 +33,7 @@ pub enum Error {
         "{authority} has \"credentials-uri\" and the mirror http://{host}, but a pull with \
         confidential credentials is over TLS only: give the mirror an https address"
     )]
-    ConfidedPlain {
+    MirrorInClear {
         /// The mirror.
         host: String,
         /// The measured entry.

@@ -81,7 +81,7 @@ impl Settings {
     /// # Errors
     ///
     /// [`Error::NodeError`] where the node has no document; [`Error::MirrorReference`] and
-    /// [`Error::ConfidedPlain`] for mirrors that cannot be asked as the documents want,
+    /// [`Error::MirrorInClear`] for mirrors that cannot be asked as the documents want,
     /// [`Error::Address`] for a registry that no URL can name.
     pub fn plan(&self, host: &RegistryHost) -> Result<Plan, Error> {
         if let Some(reason) = &self.configuration.document.node_error {
@@ -136,7 +136,7 @@ impl Settings {
         under: &Authority,
     ) -> Result<Step, Error> {
         if self.is_confidential && mirror.is_plain_http() {
-            return Err(Error::ConfidedPlain {
+            return Err(Error::MirrorInClear {
                 host: mirror.host().to_string(),
                 authority: under.to_string(),
             });
@@ -238,7 +238,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// [`Error::NotConfided`] unless the fetched configuration has credentials where a source
+    /// [`Error::UnfitCredentials`] unless the fetched configuration has credentials where a source
     /// requires them. [`Error::Internal`] where something was not fetched, or fetched unasked.
     pub fn fill(
         self,
@@ -384,7 +384,7 @@ impl Fetched<'_> {
     }
 
     fn not_confided(&self, host: &RegistryHost, rule: String) -> Error {
-        Error::NotConfided {
+        Error::UnfitCredentials {
             registry: host.to_string(),
             authority: self.entry.clone(),
             rule,

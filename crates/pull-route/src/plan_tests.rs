@@ -110,7 +110,7 @@ fn the_fetched_document_names_the_registry() {
                     assert_eq!(user(&route.sources[0].credentials), named(expected));
                 }
                 (Err(error), None) => {
-                    assert!(matches!(error, Error::NotConfided { .. }), "{error}");
+                    assert!(matches!(error, Error::UnfitCredentials { .. }), "{error}");
                     let text = error.to_string();
                     assert!(
                         !text.contains("hunter2") && !text.contains("other.corp"),
@@ -130,7 +130,7 @@ fn the_fetched_document_names_the_registry() {
         let config = DockerConfig::parse(json.as_bytes()).unwrap();
         let settings = settings("", &document);
         let error = fill(&settings, "registry.corp", Some(&config), None).unwrap_err();
-        assert!(matches!(error, Error::NotConfided { .. }), "{error}");
+        assert!(matches!(error, Error::UnfitCredentials { .. }), "{error}");
         assert!(!error.to_string().contains("hunter2"));
     }
 }
@@ -243,7 +243,7 @@ fn docker_hub_is_itself_under_all_its_names() {
         assert_eq!(user(&sources[0].credentials), named(key));
     }
     let error = fill(&hub, "docker.io:5000", Some(&fetched(&["docker.io"])), None);
-    assert!(matches!(error, Err(Error::NotConfided { .. })));
+    assert!(matches!(error, Err(Error::UnfitCredentials { .. })));
 }
 
 #[test]
@@ -304,7 +304,7 @@ fn the_owners_cas_and_mirrors_stay_and_what_weakens_goes() {
         .concat();
         let Route { settings, sources } = match (confided(&measured, &evil, keys), expected) {
             (Ok(route), Some(_)) => route,
-            (Err(Error::NotConfided { .. }), None) => continue,
+            (Err(Error::UnfitCredentials { .. }), None) => continue,
             (confided, _) => panic!("{measured} {keys:?}: {confided:?}"),
         };
         let shown: Vec<_> = sources
@@ -320,7 +320,7 @@ fn the_owners_cas_and_mirrors_stay_and_what_weakens_goes() {
     }
     let plain = registry("mirror = \"http://mirror.corp\"\n");
     let error = confided(&plain, "", &both).unwrap_err();
-    assert!(matches!(error, Error::ConfidedPlain { .. }), "{error}");
+    assert!(matches!(error, Error::MirrorInClear { .. }), "{error}");
 
     let named = registry(&ca("owner")) + &entry("token.corp", &format!("{}{EVIL}", ca("token")));
     let Route { settings, sources } = confided(&named, "", &both).unwrap();

@@ -13,7 +13,7 @@ use crate::explain;
 use crate::failure::Failure;
 use crate::range::{self, Contradiction};
 use crate::retry::{Attempts, seconds};
-use crate::session::{Session, Wanted};
+use crate::session::{ContentRequest, Session};
 use pull_route::host_of;
 
 /// How long the end of a transfer is waited for whose bytes are all there. Only servers that do not
@@ -170,7 +170,7 @@ impl<'a> Blob<'a> {
 
     async fn connect(&mut self) -> Result<(), Failure> {
         let from = if self.by_range { self.received } else { 0 };
-        let wanted = Wanted {
+        let wanted = ContentRequest {
             kind: "blobs",
             name: &self.name,
             accept: None,

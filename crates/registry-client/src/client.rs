@@ -50,11 +50,11 @@ pub struct Clients {
     settings: Settings,
     proxies: Proxies,
     patience: Patience,
-    known: Mutex<HashMap<String, Known>>,
+    known: Mutex<HashMap<String, HostClient>>,
 }
 
 #[derive(Clone, Debug)]
-struct Known {
+struct HostClient {
     client: Client,
     protocol: Protocol,
     /// Whether it is the source itself, and not who it sends the puller to.
@@ -127,7 +127,7 @@ impl Clients {
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<String, Known>> {
+    fn known(&self) -> MutexGuard<'_, HashMap<String, HostClient>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -138,7 +138,7 @@ impl Clients {
         protocol: Protocol,
     ) -> Result<(Client, Protocol), Error> {
         let client = self.build(url, trust, protocol)?;
-        let known = Known {
+        let known = HostClient {
             client: client.clone(),
             protocol,
             is_own: trust.is_own,

@@ -330,8 +330,8 @@ impl Error {
 fn kind_of(error: &pull_route::Error) -> Kind {
     match error {
         pull_route::Error::NodeError(_)
-        | pull_route::Error::NotConfided { .. }
-        | pull_route::Error::ConfidedPlain { .. }
+        | pull_route::Error::UnfitCredentials { .. }
+        | pull_route::Error::MirrorInClear { .. }
         | pull_route::Error::Unresolved { .. }
         | pull_route::Error::MirrorReference { .. } => Kind::Data,
         pull_route::Error::Forbidden { .. }

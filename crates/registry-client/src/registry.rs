@@ -9,7 +9,7 @@ use crate::blob::Blob;
 use crate::body;
 use crate::error::Error;
 use crate::patience::Patience;
-use crate::session::{Session, Wanted};
+use crate::session::{ContentRequest, Session};
 
 /// Every kind of manifest that can be pulled, so that registries do not convert it to what they
 /// take for older clients.
@@ -47,7 +47,7 @@ impl Registry {
     }
 
     async fn named_manifest(&self, name: &str) -> Result<Unverified, Error> {
-        let wanted = Wanted {
+        let wanted = ContentRequest {
             kind: "manifests",
             name,
             accept: Some(MANIFEST_TYPES),
@@ -58,7 +58,7 @@ impl Registry {
 
     /// The bytes that the registry has under the digest of an image configuration.
     pub async fn config(&self, digest: &Digest) -> Result<Unverified, Error> {
-        let wanted = Wanted {
+        let wanted = ContentRequest {
             kind: "blobs",
             name: &digest.to_string(),
             accept: None,
@@ -77,7 +77,7 @@ impl Registry {
     /// A small answer, asked for again as a whole where it breaks off.
     async fn whole(
         &self,
-        wanted: Wanted<'_>,
+        wanted: ContentRequest<'_>,
         what: &'static str,
         limit_bytes: usize,
     ) -> Result<Unverified, Error> {

@@ -39,7 +39,7 @@ pub struct Session {
 
 /// What is asked for in a repository.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct ContentRequest<'a> {
     /// `manifests` or `blobs`.
     pub kind: &'static str,
     /// A digest or a tag.
@@ -109,7 +109,7 @@ impl Session {
     }
 
     /// Asks once, and once more with what the answer asks for.
-    pub async fn ask(&self, wanted: Wanted<'_>) -> Result<Answer, Failure> {
+    pub async fn ask(&self, wanted: ContentRequest<'_>) -> Result<Answer, Failure> {
         let sent = self
             .authorization
             .current(&self.transport, &self.source, &self.repository)
@@ -141,7 +141,7 @@ impl Session {
     /// allowed at all.
     async fn send(
         &self,
-        wanted: Wanted<'_>,
+        wanted: ContentRequest<'_>,
         authorization: Option<&HeaderValue>,
     ) -> Result<Answer, Failure> {
         let scheme = self.scheme.get().copied();
@@ -181,7 +181,7 @@ impl Session {
         Ok(answer)
     }
 
-    fn accept(&self, answer: Answer, wanted: Wanted<'_>) -> Result<Answer, Failure> {
+    fn accept(&self, answer: Answer, wanted: ContentRequest<'_>) -> Result<Answer, Failure> {
         let status = answer.response.status();
         let host = host_of(&answer.url);
         let is_own = self.source.is_own(&answer.url);

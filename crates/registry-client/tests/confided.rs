@@ -131,7 +131,10 @@ fn another_registry_is_told_nothing() {
         let error = parties.pull(each(&documents), other.port, meant.port);
         let error = error.unwrap_err();
         assert!(
-            matches!(error, Error::Route(pull_route::Error::NotConfided { .. })),
+            matches!(
+                error,
+                Error::Route(pull_route::Error::UnfitCredentials { .. })
+            ),
             "{error}"
         );
         assert!(!text(&error).contains(&meant.port.to_string()));
