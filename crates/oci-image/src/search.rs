@@ -40,11 +40,11 @@ const CONFIG: &str = "image configuration";
 #[derive(Debug)]
 pub struct Search {
     guest: Platform,
-    wanted: Candidate,
+    wanted: PendingDocument,
     /// Set while the configuration of an image is wanted.
     image: Option<ImageParts>,
     /// What to look at if this is for another platform, last first.
-    others: Vec<Candidate>,
+    others: Vec<PendingDocument>,
     /// The first index, which a failure is about.
     index: Option<Digest>,
     /// What there was instead.
@@ -76,7 +76,7 @@ pub struct Unusable {
 }
 
 #[derive(Debug)]
-struct Candidate {
+struct PendingDocument {
     digest: Digest,
     size: Option<u64>,
     media_type: String,
@@ -96,7 +96,7 @@ impl Search {
     pub fn new(digest: Digest, guest: Platform) -> Self {
         Self {
             guest,
-            wanted: Candidate {
+            wanted: PendingDocument {
                 digest,
                 size: None,
                 media_type: String::new(),
@@ -210,7 +210,7 @@ impl Search {
         let candidates = candidates(entries, &self.guest);
         // The first to look at comes last; more than can be looked at need not be remembered.
         for entry in candidates.into_iter().take(MAX_DOCUMENTS).rev() {
-            self.others.push(Candidate {
+            self.others.push(PendingDocument {
                 digest: entry.digest.clone(),
                 size: Some(entry.size),
                 media_type: entry.media_type.clone(),
@@ -270,7 +270,7 @@ impl Search {
     }
 }
 
-impl Candidate {
+impl PendingDocument {
     /// An entry of an index and the document that it names must agree on what it is: another
     /// program may go by the entry.
     fn check_kind(&self, document: &Manifest) -> Result<(), InvalidDocument> {

@@ -20,7 +20,7 @@ use crate::{Finding, Loss, Offer, Offered};
 const DOCKER_HUB_KEY: &str = "index.docker.io";
 
 /// A pair of an answer that holds for the registry.
-struct Candidate<'a> {
+struct PluginPair<'a> {
     key: String,
     plugin: &'a str,
     pair: &'a Pair,
@@ -75,16 +75,16 @@ pub fn has_pair_for(host: &RegistryHost, response: &Response) -> bool {
 
 /// Those of `candidates` that the kubelet would try for `host`, in their order.
 fn matching<'a, 'b>(
-    candidates: &'b [Candidate<'a>],
+    candidates: &'b [PluginPair<'a>],
     image: &Pattern,
     host: &RegistryHost,
-) -> Vec<&'b Candidate<'a>> {
-    let is_for = |candidate: &&Candidate<'_>| {
+) -> Vec<&'b PluginPair<'a>> {
+    let is_for = |candidate: &&PluginPair<'_>| {
         Pattern::parse(&candidate.key).is_ok_and(|key| key.matches(image))
     };
     let chosen: Vec<_> = candidates.iter().filter(is_for).collect();
     if chosen.is_empty() && host.is_docker_hub() {
-        let is_hub = |candidate: &&Candidate<'_>| candidate.key == DOCKER_HUB_KEY;
+        let is_hub = |candidate: &&PluginPair<'_>| candidate.key == DOCKER_HUB_KEY;
         return candidates.iter().filter(is_hub).collect();
     }
     chosen
@@ -102,7 +102,7 @@ fn candidates_of<'a>(
     image: &Pattern,
     host: &RegistryHost,
     findings: &mut Vec<Finding>,
-) -> Vec<Candidate<'a>> {
+) -> Vec<PluginPair<'a>> {
     let mut candidates = Vec::new();
     let (mut unreadable, mut paths) = (0, 0);
     for (key, pair) in &response.auth {
@@ -112,7 +112,7 @@ fn candidates_of<'a>(
             Ok(pattern) if pattern.has_path() => {
                 paths += usize::from(pattern.matches_host_of(image));
             }
-            Ok(_) => candidates.push(Candidate { key, plugin, pair }),
+            Ok(_) => candidates.push(PluginPair { key, plugin, pair }),
         }
     }
     // Keys are not shown: a broken plugin may write a password there.

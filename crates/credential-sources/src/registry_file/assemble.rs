@@ -30,7 +30,7 @@ pub(crate) fn assemble(plans: Vec<Plan>, mut report: Report) -> Import {
         if let Some(mirror) = mirror_entry(index, &drafts, &mirrors, &mut report) {
             match mirror {
                 Holder::New(draft) => mirrors.push(*draft),
-                Holder::Known => {}
+                Holder::Present => {}
                 Holder::Refused => drafts[index].drop_mirror(&mut report),
             }
         }

@@ -10,7 +10,7 @@ use super::{Report, Settings};
 /// Which entry holds for a mirror.
 pub(super) enum Holder {
     /// One that is there, or none, which is as good.
-    Known,
+    Present,
     /// This one, which is missing.
     New(Box<Draft>),
     /// One that is there and does not let it be asked.
@@ -42,7 +42,7 @@ pub(super) fn mirror_entry(
     // A literal without a port would hold for the mirror, other names would not.
     let covering = drafts.iter().find(|known| covers(known, endpoint));
     if settings == Settings::default() && !draft.lends() && covering.is_none() {
-        return Some(Holder::Known);
+        return Some(Holder::Present);
     }
     let wider = covering.or_else(|| drafts.iter().find(|known| holds_for(known, endpoint)));
     if let Some(wider) = wider {
@@ -84,7 +84,7 @@ fn known_holder(
             "its settings are those of {source}: a host has one entry"
         ));
     }
-    Holder::Known
+    Holder::Present
 }
 
 /// Why a mirror is not asked: an entry that lets it be would let images of its host be pulled.

@@ -13,12 +13,12 @@ use crate::progress::{Event, Progress};
 /// The sources of one repository, first choice first.
 #[derive(Debug)]
 pub struct Sources {
-    all: Vec<Candidate>,
+    all: Vec<NamedRegistry>,
     progress: Progress,
 }
 
 #[derive(Debug)]
-struct Candidate {
+struct NamedRegistry {
     name: String,
     registry: Registry,
     /// Why nothing more is asked there during this pull.
@@ -29,7 +29,7 @@ impl Sources {
     /// The mirror and the registry of a repository's route.
     pub fn new(route: &Route, repository: &str, options: &Options) -> Self {
         let (settings, patience) = (&route.settings, &options.patience);
-        let all = route.sources.iter().map(|source| Candidate {
+        let all = route.sources.iter().map(|source| NamedRegistry {
             name: source.to_string(),
             registry: Registry::new(source.clone(), repository, settings, patience),
             down: OnceLock::new(),

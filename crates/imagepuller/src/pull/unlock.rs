@@ -148,7 +148,7 @@ struct DocumentKey {
 }
 
 /// A private key, and where it came from.
-type Candidate = (PrivateKey, String);
+type PlacedKey = (PrivateKey, String);
 
 struct Unlocking<'a> {
     image: &'a Image,
@@ -217,7 +217,7 @@ impl Unlocking<'_> {
 
     /// Reads a key that a document holds. Where it cannot be, another one may do; if none does,
     /// this is part of the reason.
-    async fn read(&mut self, given: DocumentKey) -> Result<Option<Candidate>, Error> {
+    async fn read(&mut self, given: DocumentKey) -> Result<Option<PlacedKey>, Error> {
         let DocumentKey {
             key,
             password,
@@ -379,7 +379,7 @@ impl Unlocking<'_> {
     /// where it may block.
     async fn attempt(
         &mut self,
-        candidates: Vec<Candidate>,
+        candidates: Vec<PlacedKey>,
         wrapping: BTreeMap<String, Zeroizing<Vec<u8>>>,
     ) -> Result<(), Error> {
         let (private, origins): (Vec<_>, Vec<_>) = candidates.into_iter().unzip();

@@ -17,7 +17,7 @@ use vm_harness::Scratch;
 use crate::support::{Puller, Site, Tmpfs, imagepuller};
 use crate::walk::{Seen, walk};
 use image::Layer;
-use known::Known;
+use known::KnownDifferences;
 use tools::{HOLES, PACKERS};
 
 /// A file system for one test, unmounted when dropped.
@@ -101,7 +101,7 @@ fn compare(site: &Site, directory: &Path) {
 }
 
 /// Compares a tree with that of `umoci`.
-fn check(root: &Path, theirs: &Tree, special: &[Known]) {
+fn check(root: &Path, theirs: &Tree, special: &[KnownDifferences]) {
     let differences = differences(&walk(root), theirs);
     let known = known::all_with(special);
     let unknown: Vec<_> = differences.difference(&known).collect();

@@ -4,14 +4,14 @@
 use std::collections::BTreeSet;
 
 /// Differences with one reason: path, property, what is to be seen here, and with `umoci`.
-pub struct Known {
+pub struct KnownDifferences {
     #[expect(dead_code, reason = "for whoever reads this")]
     because: &'static str,
     differences: &'static [(&'static str, &'static str, &'static str, &'static str)],
 }
 
 /// All that are everywhere, and some that are not.
-pub fn all_with(special: &[Known]) -> BTreeSet<String> {
+pub fn all_with(special: &[KnownDifferences]) -> BTreeSet<String> {
     let all = KNOWN.iter().chain(special);
     let all = all.flat_map(|known| known.differences);
     all.map(|(path, property, ours, theirs)| shown(path, property, ours, theirs))
@@ -22,16 +22,16 @@ pub fn shown(path: &str, property: &str, ours: &str, theirs: &str) -> String {
     format!("{path}: {property}: ours {ours:?}, umoci {theirs:?}")
 }
 
-const KNOWN: &[Known] = &[
-    Known {
+const KNOWN: &[KnownDifferences] = &[
+    KnownDifferences {
         because: "trusted attributes belong to the guest; containerd takes none either",
         differences: &[("attributes/trusted", "xattr trusted.text", "-", "value")],
     },
-    Known {
+    KnownDifferences {
         because: "an attribute may be empty; umoci's reader drops such records",
         differences: &[("attributes/user", "xattr user.empty", "", "-")],
     },
-    Known {
+    KnownDifferences {
         because: "umoci leaves the time of a directory changed in which it made a directory \
         without an entry, or removed something",
         differences: &[
@@ -42,7 +42,7 @@ const KNOWN: &[Known] = &[
             ("repeats", "mtime", "1700000000.000000000", "now"),
         ],
     },
-    Known {
+    KnownDifferences {
         because: "a directory without an entry inherits nothing here, neither an ACL nor a group: \
         its layer is unpacked alone, and no entry said so",
         differences: &[
@@ -53,12 +53,12 @@ const KNOWN: &[Known] = &[
             ("over/implied/new", "owner", "0:0", "0:30"),
         ],
     },
-    Known {
+    KnownDifferences {
         because: "a whiteout needs a directory to be in, also if there is nothing to hide; \
         containerd makes it too",
         differences: &[("over/nowhere", "kind", "directory", "-")],
     },
-    Known {
+    KnownDifferences {
         because: "a symbolic link of a layer below is not followed: overlayfs joins what has one \
         path, with containerd too",
         differences: &[
@@ -70,7 +70,7 @@ const KNOWN: &[Known] = &[
 ];
 
 /// Only through the overlay mount.
-pub const MOUNTED: &[Known] = &[Known {
+pub const MOUNTED: &[KnownDifferences] = &[KnownDifferences {
     because: "overlayfs lists whiteouts in a directory that only one layer has; with containerd \
     too",
     differences: &[(
@@ -82,7 +82,7 @@ pub const MOUNTED: &[Known] = &[Known {
 }];
 
 /// Only in a directory, without a mount.
-pub const PULLED: &[Known] = &[];
+pub const PULLED: &[KnownDifferences] = &[];
 
 const ACL: &str = "xattr system.posix_acl_access";
 const DEFAULT: &str = "xattr system.posix_acl_default";
