@@ -55,6 +55,15 @@ pub(crate) struct Target {
 }
 
 impl Target {
+    /// The name of the entry that is its own. With a port, one about plain HTTP holds for no images
+    /// that the host has itself, unless they name that port.
+    pub(crate) fn entry_name(&self) -> String {
+        match (self.is_plain, self.host.port()) {
+            (true, None) => format!("{}:80", self.host),
+            _ => self.host.to_string(),
+        }
+    }
+
     /// Its address. Docker Hub is served under another name than its own.
     pub(crate) fn url(&self) -> String {
         let scheme = if self.is_plain { "http" } else { "https" };
@@ -207,8 +216,9 @@ fn way(
             targets.push(location);
         }
     }
-    // A mirror that is the registry itself is asked anyway.
-    targets.retain(|target| Some(&target.host) != own || target.is_plain != is_plain);
+    // A last mirror that is the registry itself is asked next anyway.
+    let is_next = |target: &mut Target| Some(&target.host) == own && target.is_plain == is_plain;
+    while has_fallback && targets.pop_if(is_next).is_some() {}
     let mut targets = targets.into_iter();
     match (targets.next(), targets.next()) {
         (None, _) => Some(Way::Direct { is_plain }),

@@ -72,7 +72,7 @@ fn each_key_has_its_counterpart() {
         (
             rules("prefix = 'a.corp'\n") + &mirror("location = 'm.corp'\ninsecure = true\n"),
             "[registries.\"a.corp\"]\nmirror = \"http://m.corp\"\nmirror-fallback = true\n\n\
-             [registries.\"m.corp\"]\nplain-http = true\n"
+             [registries.\"m.corp:80\"]\nplain-http = true\n"
                 .into(),
         ),
         // The registry itself is no mirror of itself.
@@ -245,6 +245,16 @@ fn what_has_no_counterpart_is_named() {
             "[1]",
             "is about the same images as",
         ),
+        // The registry itself first, then another place, then the registry.
+        (
+            rules("prefix = 'a'\n")
+                + &["a", "b"]
+                    .map(|host| format!("{mirror}location = '{host}'\n"))
+                    .concat(),
+            5,
+            "[0].mirror[1]",
+            "is a second place",
+        ),
         (
             second.clone() + mirror + "location = 'c.corp'\n",
             1,
@@ -277,10 +287,10 @@ fn what_has_no_counterpart_is_named() {
         ),
         // Images of the mirror's own host come over TLS by their own rule.
         (
-            rules("prefix = 'm'\n")
+            rules("prefix = 'm:80'\n")
                 + &rules("prefix = 'a'\n")
                 + mirror
-                + "location = 'm'\ninsecure = true\n",
+                + "location = 'm:80'\ninsecure = true\n",
             5,
             "[1].mirror[0]",
             "",

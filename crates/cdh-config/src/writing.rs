@@ -155,7 +155,8 @@ impl Base<'_> {
             let name = RegistryName::parse(&name).ok()?;
             self.owner.rules.iter().find(|rule| rule.key == name)
         };
-        rule(target.host.to_string()).or_else(|| rule(target.host.name()))
+        let wide = || rule(target.host.name()).filter(|_| !target.is_plain);
+        rule(target.entry_name()).or_else(wide)
     }
 
     /// The entries that mirrors at plain HTTP need.
@@ -169,12 +170,11 @@ impl Base<'_> {
             if self.own_rule(target).is_some() || written.contains(&&target.host) {
                 continue;
             }
-            let text = format!(
-                "images of {} itself may come over plain HTTP too",
-                target.host
-            );
-            findings.note(target.place.clone(), text);
-            out.entry(&target.host.to_string(), &target.place);
+            if target.host.port().is_some() {
+                let text = "images of this very host and port may come over plain HTTP too";
+                findings.note(target.place.clone(), text);
+            }
+            out.entry(&target.entry_name(), &target.place);
             self.write(out, false);
             out.key("plain-http", true, &target.place);
             written.push(&target.host);
