@@ -83,7 +83,7 @@ pub fn policy(reason: &str) -> String {
          import future.keywords.if\n\n",
     );
     // Writing to a string cannot fail.
-    let _ = writeln!(text, "reason := {}\n", quoted(reason));
+    let _ = writeln!(text, "reason := {}\n", quoted(reason, MAX_REASON_BYTES));
     for request in REQUESTS {
         let _ = writeln!(text, "default {request} := false");
     }
@@ -94,9 +94,9 @@ pub fn policy(reason: &str) -> String {
     text
 }
 
-/// A Rego (and JSON) string that holds `reason`.
-fn quoted(reason: &str) -> String {
-    let text = line(reason, MAX_REASON_BYTES);
+/// A Rego and JSON string that holds `text`, of which it has at most `max_bytes`.
+pub(crate) fn quoted(text: &str, max_bytes: usize) -> String {
+    let text = line(text, max_bytes);
     let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
     format!("\"{escaped}\"")
 }

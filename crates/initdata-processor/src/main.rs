@@ -22,6 +22,9 @@ fn main() -> ExitCode {
             return ExitCode::from(code);
         }
     };
+    if let Some(Command::CheckImage(check)) = &cli.command {
+        return ExitCode::from(check.run());
+    }
     let common = cli.common();
     let paths = Paths::below(&common.root);
     let kmsg = match common.log {
@@ -43,7 +46,7 @@ fn main() -> ExitCode {
         journal.warn(format_args!("core dumps stay possible: {error}"));
     }
     ExitCode::from(match &cli.command {
-        None => {
+        Some(Command::CheckImage(_)) | None => {
             let notifier = Notifier::from_environment(&mut journal);
             let verdict = run(&cli.options(), cli.strict_exit, &mut journal);
             // Without a verdict no unit may start because of this one, whatever the type of this

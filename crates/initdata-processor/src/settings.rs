@@ -143,7 +143,12 @@ impl Settings {
         }
     }
 
-    fn parse(text: &[u8]) -> Result<Self, SettingsError> {
+    /// Reads the file's text.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError`].
+    pub fn parse(text: &[u8]) -> Result<Self, SettingsError> {
         let text: Text = toml::from_slice(text)
             .map_err(|error| SettingsError::Toml(shown(error.message()).to_string()))?;
         let mut settings = Self {

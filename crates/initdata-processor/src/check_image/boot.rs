@@ -1,0 +1,200 @@
+//! Who starts what: systemd's units, or a script that is the first program.
+
+use super::Check;
+use super::agent::Agent;
+use super::unit::Units;
+use crate::settings::AcceptedDisk;
+
+/// What gives the agent the policy.
+const POLICY: &str = "KATA_AGENT_POLICY_FILE=/run/measured-cfg/policy.rego";
+
+const PROCESSOR: &str = "initdata-processor.service";
+
+/// What a boot starts.
+#[derive(Debug)]
+pub enum Boot {
+    /// Units.
+    Units(Units),
+    /// The first program, a script.
+    Script(String),
+    /// Nothing that could be read.
+    Unknown,
+}
+
+/// What has to stand in a unit: its name, the directive, a word of it, and what is wrong without.
+const UNITS: &[(&str, &str, &str, &str)] = &[
+    (
+        "kata-agent.service",
+        "Requires",
+        "initdata.target",
+        "the agent starts without a verdict about initdata",
+    ),
+    (
+        "kata-agent.service",
+        "After",
+        "initdata.target",
+        "the agent starts before the verdict about initdata",
+    ),
+    (
+        "kata-agent.service",
+        "AssertPathExists",
+        "|!/run/insecure-cfg/initdata.refused",
+        "an agent without the policy starts after a refusal",
+    ),
+    (
+        "kata-agent.service",
+        "Wants",
+        "imagepuller.service",
+        "nobody starts the puller",
+    ),
+    (
+        "kata-agent.service",
+        "After",
+        "imagepuller.service",
+        "the agent looks for the puller's socket before it is there",
+    ),
+    (
+        "initdata.target",
+        "Requires",
+        PROCESSOR,
+        "the target is reached without a verdict",
+    ),
+    (
+        "initdata.target",
+        "After",
+        PROCESSOR,
+        "the target is reached before the verdict",
+    ),
+    (
+        "imagepuller.service",
+        "After",
+        "initdata.target",
+        "the puller starts before its configuration is there",
+    ),
+];
+
+/// Where the first program is.
+const SCRIPTS: [&str; 3] = ["init", "sbin/init", "usr/sbin/init"];
+
+impl Check<'_> {
+    pub fn boot(&mut self, agent: &Agent) -> Boot {
+        for program in ["usr/bin/initdata-processor", "usr/bin/imagepuller"] {
+            if !self.tree.is_program(program) {
+                self.error(program, "there is no such program");
+            }
+        }
+        let units = self.started_units();
+        if units.contains_key("kata-agent.service") {
+            self.units(agent, &units);
+            return Boot::Units(units);
+        }
+        let script = SCRIPTS.iter().find(|path| {
+            let start = self.tree.text(path, super::MAX_TEXT_BYTES).ok().flatten();
+            start.is_some_and(|text| text.starts_with(b"#!"))
+        });
+        let Some((path, text)) = script.and_then(|path| Some((*path, self.text(path)?))) else {
+            self.error(
+                "boot",
+                "there is neither a kata-agent.service nor a script as the first program, so who \
+                starts the processor before the agent is not known",
+            );
+            return Boot::Unknown;
+        };
+        self.script(agent, path, &text);
+        Boot::Script(text)
+    }
+
+    fn units(&mut self, agent: &Agent, units: &Units) {
+        for (name, key, word, without) in UNITS {
+            if !units.get(*name).is_some_and(|unit| unit.says(key, word)) {
+                let text = format!("{without}: {key}={word} is missing; see deploy/guest/systemd");
+                self.error(*name, text);
+            }
+        }
+        let Some(started) = units.get("kata-agent.service") else {
+            return;
+        };
+        let gives = started.says("Environment", POLICY);
+        let allows = started.says("AssertPathExists", "|/run/measured-cfg/policy.rego");
+        self.gives_policy(agent, "kata-agent.service", gives, allows);
+        let Some(processor) = units.get(PROCESSOR) else {
+            return;
+        };
+        if processor.has_condition() {
+            self.error(
+                PROCESSOR,
+                "it has a Condition: where that does not hold the unit counts as started, and the \
+                agent comes up without a policy",
+            );
+        }
+        let needs = [
+            (
+                self.settings.accepted_disk == AcceptedDisk::Copy
+                    && !processor.says("DeviceAllow", "/dev/loop-control"),
+                "accepted-disk = \"copy\" needs deploy/guest/optional/accepted-disk-copy.conf",
+            ),
+            (
+                self.settings.owner.is_some()
+                    && !processor.says("CapabilityBoundingSet", "CAP_CHOWN"),
+                "an owner needs deploy/guest/optional/owner.conf",
+            ),
+            (
+                self.settings.accepted_disk != AcceptedDisk::Remove
+                    && processor.says("ExecStart", "--layout"),
+                "--layout kata-agent needs accepted-disk = \"remove\"",
+            ),
+        ];
+        for (_, text) in needs.iter().filter(|(is_missing, _)| *is_missing) {
+            self.error(PROCESSOR, *text);
+        }
+        let wall = "initdata-read-only.service";
+        self.wall(agent, wall, units.contains_key(wall));
+    }
+
+    fn script(&mut self, agent: &Agent, path: &str, text: &str) {
+        let code: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        let line = |word: &str| code.iter().position(|line| line.contains(word));
+        let agent_line = line("exec ").unwrap_or(usize::MAX);
+        if line("initdata-processor").is_none_or(|at| at > agent_line) {
+            self.error(path, "it does not run initdata-processor before the agent");
+        }
+        if line("initdata.refused").is_none() {
+            self.error(path, "it does not ask whether initdata was refused");
+        }
+        let gives = line(POLICY).is_some();
+        self.gives_policy(agent, path, gives, gives);
+        let wall = line("/run/confidential-containers/.initdata").is_some();
+        self.wall(agent, path, wall);
+    }
+
+    fn gives_policy(&mut self, agent: &Agent, subject: &str, gives: bool, allows: bool) {
+        match (agent.knows_policies, gives, allows) {
+            (true, false, _) => self.error(
+                subject,
+                format!("{POLICY} is missing, so the agent does not take initdata's policy"),
+            ),
+            (true, true, false) => self.warn(
+                subject,
+                "after a refusal the agent stays off and nobody tells the reason; \
+                see 60-policy.conf",
+            ),
+            (false, _, true) => self.error(
+                subject,
+                "an agent that knows no policies starts after a refusal; take 60-policy.conf, or \
+                the line with KATA_AGENT_POLICY_FILE, out",
+            ),
+            (true, true, true) | (false, _, false) => {}
+        }
+    }
+
+    fn wall(&mut self, agent: &Agent, subject: &str, is_there: bool) {
+        let remove = self.settings.accepted_disk == AcceptedDisk::Remove;
+        if agent.looks_for_initdata && remove && !is_there {
+            self.error(
+                subject,
+                "nothing makes /run/confidential-containers/.initdata read-only, so the agent \
+                believes a disk that the host plugs in late; see docs/guest.md",
+            );
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The kernel's options, and the modules of those that are not built in.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use super::boot::Boot;
+use super::{Check, Level, outside};
+use crate::kernel_parameter::ALLOW_UNVERIFIED;
+use crate::settings::AcceptedDisk;
+
+/// An option, the module that it can be instead, and what does not work without.
+type Row = (&'static str, Option<&'static str>, Level, &'static str);
+
+const OPTIONS: &[Row] = &[
+    ("DEVTMPFS", None, Level::Error, "no disk is found"),
+    ("TMPFS", None, Level::Error, "there is no place for results"),
+    ("UNIX", None, Level::Error, "nobody can ask for an image"),
+    ("SECCOMP_FILTER", None, Level::Error, "initdata is refused"),
+    (
+        "VIRTIO_PCI",
+        Some("virtio_pci"),
+        Level::Error,
+        "no virtio disk is found",
+    ),
+    (
+        "OVERLAY_FS",
+        Some("overlay"),
+        Level::Error,
+        "no image can be mounted",
+    ),
+    (
+        "VIRTIO_BLK",
+        Some("virtio_blk"),
+        Level::Warning,
+        "no virtio-blk disk is found",
+    ),
+    (
+        "SCSI_VIRTIO",
+        Some("virtio_scsi"),
+        Level::Warning,
+        "no disk of Kata's Rust runtime is found",
+    ),
+    (
+        "BLK_DEV_SD",
+        Some("sd_mod"),
+        Level::Warning,
+        "no disk of Kata's Rust runtime is found",
+    ),
+    (
+        "TMPFS_XATTR",
+        None,
+        Level::Warning,
+        "files of images lose their attributes",
+    ),
+    (
+        "SECURITY_LANDLOCK",
+        None,
+        Level::Warning,
+        "the programs are less confined",
+    ),
+];
+
+/// For `accepted-disk = "copy"`.
+const LOOP: Row = (
+    "BLK_DEV_LOOP",
+    Some("loop"),
+    Level::Error,
+    "initdata is refused",
+);
+
+/// For a scratch disk.
+const SCRATCH: &[Row] = &[
+    (
+        "DM_CRYPT",
+        Some("dm-crypt"),
+        Level::Error,
+        "the scratch disk cannot be opened",
+    ),
+    (
+        "DM_INTEGRITY",
+        Some("dm-integrity"),
+        Level::Error,
+        "the scratch disk cannot be opened",
+    ),
+];
+
+/// One of these is needed for evidence.
+const EVIDENCE: [(&str, &str); 3] = [
+    ("SEV_GUEST", "sev-guest"),
+    ("TDX_GUEST_DRIVER", "tdx-guest"),
+    ("TSM_REPORTS", "tsm"),
+];
+
+impl Check<'_> {
+    pub fn kernel(&mut self, boot: &Boot) -> io::Result<()> {
+        if self.parameter(ALLOW_UNVERIFIED).is_some() {
+            self.warn(
+                ALLOW_UNVERIFIED,
+                "a guest without a TEE accepts any initdata; this has no effect in another",
+            );
+        }
+        let text = match &self.options.kernel_config {
+            Some(path) => Some(outside(path)?),
+            None => self.own_config(),
+        };
+        let Some(text) = text else {
+            return Ok(());
+        };
+        let lines = text.lines().filter_map(|line| line.strip_prefix("CONFIG_"));
+        let options: BTreeMap<&str, &str> = lines.filter_map(|line| line.split_once('=')).collect();
+        let modules = self.modules();
+        let has = |option: &str, module: Option<&str>| match (options.get(option), module) {
+            (Some(&"y"), _) => true,
+            (Some(&"m"), Some(module)) => modules.contains(&format!("/{module}.ko")),
+            _ => false,
+        };
+        let copy = self.settings.accepted_disk == AcceptedDisk::Copy;
+        let scratch = uses_scratch(boot);
+        let rows = OPTIONS.iter().chain(copy.then_some(&LOOP));
+        for (option, module, level, without) in rows.chain(SCRATCH.iter().filter(|_| scratch)) {
+            if !has(option, *module) {
+                let or = module.map_or(String::new(), |name| format!(", nor its module {name}"));
+                let text = format!("the kernel does not have it{or}: {without}");
+                self.find(*level, format!("CONFIG_{option}"), text);
+            }
+        }
+        if !EVIDENCE
+            .iter()
+            .any(|(option, module)| has(option, Some(module)))
+        {
+            let all = EVIDENCE.map(|(option, _)| option).join(", ");
+            self.warn(
+                "evidence",
+                format!("the kernel has none of {all}: no TEE is recognised"),
+            );
+        }
+        let list = self.parameter("lsm=").or(options.get("LSM").copied());
+        let enabled = list.is_some_and(|list| {
+            list.trim_matches('"')
+                .split(',')
+                .any(|lsm| lsm == "landlock")
+        });
+        if has("SECURITY_LANDLOCK", None) && !enabled {
+            self.warn(
+                "CONFIG_LSM",
+                "Landlock is built in and not enabled; add landlock to it or to lsm=",
+            );
+        }
+        Ok(())
+    }
+
+    /// The configuration in the image, where there is one and only one.
+    fn own_config(&mut self) -> Option<String> {
+        let mut found = self.tree.names("boot");
+        found.retain(|name| name.starts_with("config-"));
+        if let [name] = found.as_slice() {
+            return self.text(&format!("boot/{name}"));
+        }
+        self.warn(
+            "kernel",
+            "its options are not checked; give --kernel-config FILE",
+        );
+        None
+    }
+
+    /// The modules in the image, as depmod lists them.
+    fn modules(&mut self) -> String {
+        let folder = "lib/modules";
+        let lists: Vec<String> = self
+            .tree
+            .names(folder)
+            .into_iter()
+            .filter_map(|release| self.text(&format!("{folder}/{release}/modules.dep")))
+            .collect();
+        // `a/b.ko.xz: c/d.ko.xz`, and what lies right in the folder.
+        lists
+            .iter()
+            .flat_map(|list| list.lines())
+            .map(|line| format!("/{line}\n"))
+            .collect()
+    }
+}
+
+fn uses_scratch(boot: &Boot) -> bool {
+    match boot {
+        Boot::Units(units) => units
+            .values()
+            .any(|unit| unit.says("ExecStart", "--scratch")),
+        Boot::Script(text) => text.contains("--scratch"),
+        Boot::Unknown => false,
+    }
+}

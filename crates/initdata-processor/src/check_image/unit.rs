@@ -1,0 +1,107 @@
+//! Systemd's units, with their drop-ins.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Check;
+
+/// Where units are, the first of a name wins.
+const FOLDERS: [&str; 3] = [
+    "etc/systemd/system",
+    "usr/lib/systemd/system",
+    "lib/systemd/system",
+];
+
+/// What starts another unit.
+const STARTS: [&str; 4] = ["Wants", "Requires", "BindsTo", "Upholds"];
+
+/// The directives of a unit, in their order.
+#[derive(Clone, Debug, Default)]
+pub struct Unit(Vec<(String, String)>);
+
+impl Unit {
+    fn add(&mut self, text: &str) {
+        let joined = text.replace("\\\n", " ");
+        let lines = joined.lines().map(str::trim);
+        let lines = lines.filter(|line| !line.starts_with(['#', ';']));
+        for (key, value) in lines.filter_map(|line| line.split_once('=')) {
+            let (key, value) = (key.trim_end(), value.trim_start());
+            if value.is_empty() {
+                self.0.retain(|(other, _)| other != key);
+            } else {
+                self.0.push((key.to_owned(), value.to_owned()));
+            }
+        }
+    }
+
+    pub fn values<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
+        let pairs = self.0.iter().filter(move |(other, _)| other == key);
+        pairs.map(|(_, value)| value.as_str())
+    }
+
+    /// Whether one of the words of `key` is `word`.
+    pub fn says(&self, key: &str, word: &str) -> bool {
+        let mut words = self.values(key).flat_map(str::split_whitespace);
+        words.any(|other| other.trim_matches('"') == word)
+    }
+
+    pub fn has_condition(&self) -> bool {
+        self.0.iter().any(|(key, _)| key.starts_with("Condition"))
+    }
+}
+
+/// The units that a boot starts, by name.
+pub type Units = BTreeMap<String, Unit>;
+
+impl Check<'_> {
+    /// A unit with its drop-ins; `None` where there is none.
+    pub fn unit(&mut self, name: &str) -> Option<Unit> {
+        let mut paths = FOLDERS.map(|folder| format!("{folder}/{name}")).into_iter();
+        let path = paths.find(|path| self.tree.has(path))?;
+        let mut unit = Unit::default();
+        unit.add(&self.text(&path)?);
+        let mut drop_ins = BTreeMap::new();
+        for folder in FOLDERS {
+            let folder = format!("{folder}/{name}.d");
+            for file in self.tree.names(&folder) {
+                if file.ends_with(".conf") {
+                    let path = format!("{folder}/{file}");
+                    drop_ins.entry(file).or_insert(path);
+                }
+            }
+        }
+        for path in drop_ins.values() {
+            if let Some(text) = self.text(path) {
+                unit.add(&text);
+            }
+        }
+        Some(unit)
+    }
+
+    /// Everything that the agent, or a target by its folder, starts.
+    pub fn started_units(&mut self) -> Units {
+        let mut open: BTreeSet<String> = ["kata-agent.service".to_owned()].into();
+        for folder in FOLDERS {
+            for target in self.tree.names(folder) {
+                if target.ends_with(".target.wants") || target.ends_with(".target.requires") {
+                    open.extend(self.tree.names(&format!("{folder}/{target}")));
+                }
+            }
+        }
+        let mut units = Units::new();
+        while let Some(name) = open.pop_first() {
+            let Some(unit) = self.unit(&name) else {
+                continue;
+            };
+            for key in STARTS {
+                let names = unit.values(key).flat_map(str::split_whitespace);
+                open.extend(
+                    names
+                        .filter(|name| !units.contains_key(*name))
+                        .map(Into::into),
+                );
+            }
+            units.insert(name, unit);
+        }
+        units
+    }
+}

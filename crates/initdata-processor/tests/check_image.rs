@@ -1,0 +1,436 @@
+//! `check-image`: an image whose parts fit together, and each way in which one does not.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::fs::{CWD, Mode, mkfifoat};
+use tempfile::TempDir;
+
+const AGENT: &str = "usr/bin/kata-agent";
+const UNITS: &str = "usr/lib/systemd/system";
+const HUB: &str = "usr/local/bin/confidential-data-hub";
+const ATTESTATION: &str = "usr/local/bin/attestation-agent";
+const SETTINGS: &str = "etc/initdata-processor.toml";
+
+/// Words of an agent that asks the puller, and of one that asks the hub.
+const POLICIES: &str = "\0KATA_AGENT_POLICY_FILE\0/run/guest-services/imagepull.socket\0";
+const STOCK: &str = "\0KATA_AGENT_POLICY_FILE\0/run/confidential-containers/cdh.sock\0";
+const LOOKS: &str = "\0Initdata find potential device\0";
+
+const CONFIG: &str = "CONFIG_DEVTMPFS=y\nCONFIG_TMPFS=y\nCONFIG_TMPFS_XATTR=y\nCONFIG_UNIX=y\n\
+    CONFIG_SECCOMP_FILTER=y\nCONFIG_VIRTIO_PCI=y\nCONFIG_VIRTIO_BLK=m\nCONFIG_SCSI_VIRTIO=y\n\
+    CONFIG_BLK_DEV_SD=y\nCONFIG_OVERLAY_FS=y\nCONFIG_SECURITY_LANDLOCK=y\nCONFIG_SEV_GUEST=y\n\
+    CONFIG_LSM=\"landlock,yama\"\nCONFIG_BLK_DEV_LOOP=y\n";
+
+/// The front on the hub's socket.
+const FRONT: &str = "[Service]\nExecStart=/usr/bin/imagepuller hub\n";
+const WANTS_FRONT: &str = "[Unit]\nWants=front.service\n";
+const FRONT_DROP_IN: &str = "usr/lib/systemd/system/kata-agent.service.d/70-front.conf";
+const FRONT_UNIT: &str = "usr/lib/systemd/system/front.service";
+
+fn deploy() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/guest")
+}
+
+fn put(root: &TempDir, path: &str, content: &str) {
+    let path = root.path().join(path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, content).unwrap();
+    fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+}
+
+fn copy(root: &TempDir, from: &Path, to: &str) {
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let to = format!("{to}/{}", path.file_name().unwrap().to_str().unwrap());
+        if path.is_dir() {
+            copy(root, &path, &to);
+        } else {
+            put(root, &to, &fs::read_to_string(path).unwrap());
+        }
+    }
+}
+
+/// An image without a fault, with units as they are shipped.
+fn image() -> TempDir {
+    let root = tempfile::tempdir().unwrap();
+    copy(&root, &deploy().join("systemd"), UNITS);
+    for (path, content) in [
+        ("usr/bin/initdata-processor", ""),
+        ("usr/bin/imagepuller", ""),
+        (AGENT, POLICIES),
+        ("usr/lib/systemd/system/kata-agent.service", "[Service]\n"),
+        ("etc/kata-opa/default-policy.rego", "package agent_policy\n"),
+        ("boot/config-6", CONFIG),
+        (
+            "lib/modules/6/modules.dep",
+            "kernel/drivers/block/virtio_blk.ko.xz:\n",
+        ),
+    ] {
+        put(&root, path, content);
+    }
+    root
+}
+
+/// The exit code and what was printed.
+fn check(root: &TempDir, more: &[&str]) -> (i32, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_initdata-processor"))
+        .arg("check-image")
+        .arg(root.path())
+        .args(more)
+        .output()
+        .unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (
+        output.status.code().unwrap(),
+        String::from_utf8(text).unwrap(),
+    )
+}
+
+fn parameter(value: &str) -> Vec<String> {
+    let value = format!("agent.guest_components_procs={value}");
+    vec!["--kernel-parameters".to_owned(), value]
+}
+
+/// Files put or, without content, removed; arguments; what is found, an error or a warning.
+type Row<'a> = (
+    &'a [(&'a str, Option<&'a str>)],
+    &'a str,
+    i32,
+    &'a [&'a str],
+);
+
+#[test]
+fn each_part_that_does_not_fit_is_found_and_nothing_else() {
+    let looks = format!("{POLICIES}{LOOKS}");
+    let stock = format!("{STOCK}{LOOKS}");
+    let script = fs::read_to_string(deploy().join("init-example")).unwrap();
+    let plain_script = script.replace("export KATA_AGENT_POLICY_FILE=", "# ");
+    let no_option = CONFIG.replace("CONFIG_OVERLAY_FS=y\n", "");
+    let no_landlock = CONFIG.replace("landlock,", "");
+    let no_loop = CONFIG.replace("CONFIG_BLK_DEV_LOOP=y\n", "");
+    let unit = |name: &str| format!("{UNITS}/{name}");
+    let (wall, processor) = (
+        unit("initdata-read-only.service"),
+        unit("initdata-processor.service"),
+    );
+    let drop_in = |name: &str| format!("{UNITS}/kata-agent.service.d/{name}");
+    let (order, policy) = (drop_in("50-configdev.conf"), drop_in("60-policy.conf"));
+    let condition = format!("{processor}.d/x.conf");
+    let loop_drop_in =
+        fs::read_to_string(deploy().join("optional/accepted-disk-copy.conf")).unwrap();
+    let scratch = unit("imagepuller.service.d/scratch.conf");
+    let agent_unit = unit("kata-agent.service");
+    let copy = Some("accepted-disk = \"copy\"");
+    let front = [
+        (FRONT_UNIT, Some(FRONT)),
+        (FRONT_DROP_IN, Some(WANTS_FRONT)),
+        (AGENT, Some(STOCK)),
+    ];
+    let with = |more: &[(&'static str, Option<&'static str>)]| [&front[..], more].concat();
+    let with_hub = with(&[(HUB, Some("")), (ATTESTATION, Some(""))]);
+    let with_attestation = with(&[(ATTESTATION, Some(""))]);
+    let rows: &[Row<'_>] = &[
+        (&[], "", 0, &[]),
+        (
+            &[(AGENT, None)],
+            "",
+            65,
+            &["error: /usr/bin/kata-agent: there is no agent"],
+        ),
+        (
+            &[("usr/bin/imagepuller", None)],
+            "",
+            65,
+            &["error: usr/bin/imagepuller: there is no"],
+        ),
+        (
+            &[(AGENT, Some("guest-services/imagepull.socket"))],
+            "",
+            65,
+            &[
+                "knows no policies",
+                "starts after a refusal; take 60-policy.conf",
+            ],
+        ),
+        (
+            &[
+                (AGENT, Some("guest-services/imagepull.socket")),
+                (&policy, None),
+            ],
+            "",
+            0,
+            &["knows no policies"],
+        ),
+        (
+            &[(&policy, None)],
+            "",
+            65,
+            &["KATA_AGENT_POLICY_FILE=/run/measured-cfg/policy.rego is"],
+        ),
+        (
+            &[("etc/kata-opa/default-policy.rego", None)],
+            "",
+            0,
+            &["warning: /etc/kata-opa/default-policy.rego: there is no such policy"],
+        ),
+        (
+            &[(
+                &order,
+                Some("[Unit]\nWants=imagepuller.service\nAfter=imagepuller.service\n"),
+            )],
+            "",
+            65,
+            &[
+                "Requires=initdata.target",
+                "After=initdata.target",
+                "initdata.refused",
+            ],
+        ),
+        (
+            &[(&condition, Some("[Unit]\nConditionPathExists=/x\n"))],
+            "",
+            65,
+            &["it has a Condition"],
+        ),
+        (&[(AGENT, Some(&looks))], "", 0, &[]),
+        (
+            &[(AGENT, Some(&looks)), (&wall, None)],
+            "",
+            65,
+            &["initdata-read-only.service: nothing"],
+        ),
+        (
+            &[(SETTINGS, Some("default-policy = 1"))],
+            "",
+            65,
+            &["initdata is refused: invalid type"],
+        ),
+        (
+            &[(SETTINGS, Some("owner = \"7:8\""))],
+            "",
+            65,
+            &["owner.conf"],
+        ),
+        (
+            &[(SETTINGS, copy)],
+            "",
+            65,
+            &["this agent looks for no disk", "accepted-disk-copy.conf"],
+        ),
+        (
+            &[
+                (SETTINGS, copy),
+                (AGENT, Some(&looks)),
+                (&condition, Some(&loop_drop_in)),
+            ],
+            "",
+            65,
+            &["error: accepted-disk: the agent believes any disk"],
+        ),
+        (
+            &[
+                (SETTINGS, copy),
+                (AGENT, Some(&looks)),
+                (ATTESTATION, Some("")),
+                (&condition, Some(&loop_drop_in)),
+                ("boot/config-6", Some(&no_loop)),
+            ],
+            "",
+            65,
+            &["CONFIG_BLK_DEV_LOOP: the kernel does not have it, nor its module loop"],
+        ),
+        (
+            &[("boot/config-6", None)],
+            "",
+            0,
+            &["not checked; give --kernel-config"],
+        ),
+        (
+            &[("boot/config-6", Some(&no_option))],
+            "",
+            65,
+            &["CONFIG_OVERLAY_FS"],
+        ),
+        (
+            &[("boot/config-6", Some(&no_landlock))],
+            "",
+            0,
+            &["warning: CONFIG_LSM"],
+        ),
+        (
+            &[("lib/modules/6/modules.dep", None)],
+            "",
+            0,
+            &["warning: CONFIG_VIRTIO_BLK"],
+        ),
+        (
+            &[(
+                &scratch,
+                Some("[Service]\nExecStart=/usr/bin/imagepuller serve --scratch\n"),
+            )],
+            "",
+            65,
+            &["CONFIG_DM_CRYPT", "CONFIG_DM_INTEGRITY"],
+        ),
+        // Without systemd.
+        (
+            &[(&agent_unit, None)],
+            "",
+            65,
+            &["error: boot: there is neither"],
+        ),
+        (
+            &[
+                (&agent_unit, None),
+                ("init", Some(&script)),
+                (AGENT, Some(&looks)),
+            ],
+            "",
+            0,
+            &[],
+        ),
+        (
+            &[
+                (&agent_unit, None),
+                ("init", Some("#!/bin/sh\nexec kata-agent\n")),
+            ],
+            "",
+            65,
+            &[
+                "does not run initdata-processor",
+                "whether initdata was",
+                "KATA_AGENT_POLICY_FILE",
+            ],
+        ),
+        (
+            &[(&agent_unit, None), ("init", Some(&plain_script))],
+            "",
+            65,
+            &["KATA_AGENT_POLICY_FILE"],
+        ),
+        // The hub's socket.
+        (
+            &[(AGENT, Some(STOCK))],
+            "none",
+            65,
+            &["nobody listens there"],
+        ),
+        (&front, "none", 0, &[]),
+        (
+            &front,
+            "",
+            0,
+            &["procs: not checked; give the guest's --kernel-parameters"],
+        ),
+        (&front, "hub", 65, &["unknown value hub"]),
+        (
+            &front,
+            "api-server-rest",
+            65,
+            &[
+                "attestation-agent is not there",
+                "data-hub is not there",
+                "without initdata",
+            ],
+        ),
+        (
+            &with_hub,
+            "api-server-rest",
+            65,
+            &["several listen there: front", "without initdata"],
+        ),
+        (&with_hub, "none", 0, &[]),
+        (
+            &with_attestation,
+            "attestation-agent",
+            0,
+            &["warning: agent.guest_components_procs: the"],
+        ),
+        (
+            &[
+                (AGENT, Some(&stock)),
+                (HUB, Some("")),
+                (ATTESTATION, Some("")),
+            ],
+            "confidential-data-hub",
+            0,
+            &["without initdata"],
+        ),
+    ];
+    for (number, (files, procs, code, words)) in rows.iter().enumerate() {
+        let root = image();
+        for (path, content) in *files {
+            match content {
+                Some(content) => put(&root, path, content),
+                None => fs::remove_file(root.path().join(path)).unwrap(),
+            }
+        }
+        let more = if procs.is_empty() {
+            Vec::new()
+        } else {
+            parameter(procs)
+        };
+        let more: Vec<&str> = more.iter().map(String::as_str).collect();
+        let (found, text) = check(&root, &more);
+        assert_eq!(found, *code, "row {number}: {text}");
+        assert_eq!(text.lines().count(), words.len(), "row {number}: {text}");
+        for (line, word) in text.lines().zip(*words) {
+            assert!(
+                line.contains(word),
+                "row {number}: \"{word}\" is missing in: {line}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_hostile_image_is_not_left_and_hangs_nobody() {
+    let outside = tempfile::tempdir().unwrap();
+    put(&outside, "agent", POLICIES);
+    let root = image();
+    let replace = |path: &str| {
+        let path = root.path().join(path);
+        fs::remove_file(&path).unwrap();
+        path
+    };
+    // A link out of the image is one into it.
+    symlink(outside.path().join("agent"), replace(AGENT)).unwrap();
+    mkfifoat(CWD, replace("etc/kata-opa/default-policy.rego"), Mode::RWXU).unwrap();
+    symlink("config-6", replace("boot/config-6")).unwrap();
+    symlink(
+        "../../../../../../../../etc",
+        root.path().join("etc/systemd"),
+    )
+    .unwrap();
+    fs::write(root.path().join(SETTINGS), vec![b'#'; 5 << 20]).unwrap();
+    assert!(
+        check(&root, &[])
+            .1
+            .contains("error: /usr/bin/kata-agent: there is no agent")
+    );
+    put(&root, "agent", POLICIES);
+    let (code, text) = check(&root, &["--json", "--agent", "agent"]);
+    assert_eq!(code, 65);
+    let findings: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    for (subject, word) in [
+        ("/etc/kata-opa/default-policy.rego", "not a regular file"),
+        (SETTINGS, "more than 4194304 bytes"),
+        ("boot/config-6", "symbolic link"),
+    ] {
+        let one = findings
+            .iter()
+            .find(|finding| finding["subject"] == subject);
+        let one = one.unwrap_or_else(|| panic!("{subject}: {text}"));
+        assert!(one["text"].as_str().unwrap().contains(word), "{one}");
+    }
+    let missing = ["--kernel-config", "/nowhere", "--agent", "agent"];
+    assert_eq!(check(&root, &missing).0, 66);
+    assert_eq!(check(&root, &["--x"]).0, 64);
+}
