@@ -173,7 +173,7 @@ fn where_the_reference_is_optional_others_are_asked_anonymously() {
     // What could mean two things is an error also here.
     let document = entry(".", &format!("{BY_REFERENCE}credentials-optional = true\n"));
     let twice = confided(&document, "", &["registry.corp", "registry.corp:443"]);
-    assert!(matches!(twice, Err(Error::NotConfided { .. })));
+    assert!(matches!(twice, Err(Error::UnfitCredentials { .. })));
 }
 
 #[test]
