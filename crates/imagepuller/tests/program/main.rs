@@ -12,5 +12,6 @@ mod front;
 mod hub;
 mod notify;
 mod pull_command;
+mod recorded;
 mod served;
 mod taken;
