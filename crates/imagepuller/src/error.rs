@@ -156,10 +156,15 @@ pub enum Error {
         why: &'static str,
     },
     /// The caller gave less time than the pull takes.
-    #[error("the caller's deadline of {seconds} s passed before the image was there")]
+    #[error(
+        "the caller's deadline of {seconds} s passed before the image was there{}",
+        last.as_ref().map(|last| format!("; the last attempt: {last}")).unwrap_or_default()
+    )]
     Deadline {
         /// The time that the caller gave.
         seconds: u64,
+        /// What failed and was being asked for again.
+        last: Option<String>,
     },
     /// A task of this program ended without a result.
     #[error("internal error: {0}")]
@@ -231,6 +236,15 @@ impl Error {
                 | Registry::Route(pull_route::Error::NodeError(_)),
             ) => true,
             _ => self.kind() == Kind::Denied,
+        }
+    }
+
+    /// Whether there is no such image where it was looked for; of several sources, the last one.
+    pub fn is_missing(&self) -> bool {
+        match self {
+            Self::Registry(error) => error.is_missing(),
+            Self::Sources(errors) => errors.last().is_some_and(|(_, error)| error.is_missing()),
+            _ => false,
         }
     }
 

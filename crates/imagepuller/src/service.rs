@@ -13,7 +13,7 @@ use imagepuller_api::server::{self, ImagePullService, ImageStoreService};
 use layer_store::caretaker::Caretaker;
 use layer_store::store::Store;
 use puller_config::Resources;
-use registry_client::Documents;
+use registry_client::{Documents, LastFailure};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, OwnedRwLockReadGuard, RwLock};
 use ttrpc::Code;
@@ -245,10 +245,14 @@ async fn in_time<T>(
     match u64::try_from(context.timeout_nano) {
         Ok(deadline) if deadline > 0 => {
             let deadline = Duration::from_nanos(deadline);
-            let timed = tokio::time::timeout(patience(deadline), work).await;
-            timed.unwrap_or(Err(Error::Deadline {
-                seconds: deadline.as_secs(),
-            }))
+            let last = LastFailure::default();
+            let timed = tokio::time::timeout(patience(deadline), last.of(work)).await;
+            timed.unwrap_or_else(|_| {
+                Err(Error::Deadline {
+                    seconds: deadline.as_secs(),
+                    last: last.text(),
+                })
+            })
         }
         // No deadline was sent.
         _ => work.await,
@@ -263,11 +267,13 @@ fn patience(deadline: Duration) -> Duration {
 fn refuse(what: &str, error: &Error) -> ttrpc::Error {
     let message = format!("failed to {what}: {}", chain(error));
     tracing::error!("{message}");
-    ttrpc::Error::RpcStatus(ttrpc::get_status(code(error.kind()), message))
+    ttrpc::Error::RpcStatus(ttrpc::get_status(code(error), message))
 }
 
-fn code(kind: Kind) -> Code {
-    match kind {
+fn code(error: &Error) -> Code {
+    match error.kind() {
+        _ if error.is_missing() => Code::NOT_FOUND,
+        _ if matches!(error, Error::Deadline { .. }) => Code::DEADLINE_EXCEEDED,
         Kind::Request => Code::INVALID_ARGUMENT,
         Kind::Data => Code::FAILED_PRECONDITION,
         Kind::Denied => Code::PERMISSION_DENIED,
@@ -347,6 +353,38 @@ mod tests {
         for (deadline_ms, patience_ms) in [(1_200_000, 1_199_000), (10_000, 9_000), (2000, 1800)] {
             let deadline = Duration::from_millis(deadline_ms);
             assert_eq!(patience(deadline), Duration::from_millis(patience_ms));
+        }
+    }
+
+    #[test]
+    fn a_status_says_what_kind_of_failure_it_is() {
+        let refused = |status: u16| {
+            Error::Registry(registry_client::Error::Refused {
+                host: "registry.corp".to_owned(),
+                status: status.try_into().unwrap(),
+                what: "the manifest".to_owned(),
+                meaning: "",
+            })
+        };
+        let deadline = Error::Deadline {
+            seconds: 3,
+            last: Some("cannot reach registry.corp".to_owned()),
+        };
+        assert_eq!(
+            deadline.to_string(),
+            "the caller's deadline of 3 s passed before the image was there; the last attempt: \
+            cannot reach registry.corp"
+        );
+        for (error, expected) in [
+            (deadline, Code::DEADLINE_EXCEEDED),
+            (refused(404), Code::NOT_FOUND),
+            (refused(403), Code::PERMISSION_DENIED),
+            (refused(503), Code::UNAVAILABLE),
+        ] {
+            assert_eq!(code(&error), expected, "{error}");
+            let several = vec![("mirror".to_owned(), Arc::new(error))];
+            let is_last = code(&Error::Sources(several)) == expected;
+            assert!(is_last || expected == Code::DEADLINE_EXCEEDED);
         }
     }
 }

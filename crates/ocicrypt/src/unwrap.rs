@@ -133,7 +133,7 @@ pub enum Refused {
     Unread,
 }
 
-/// No way led to the layer's key.
+/// No way led to the layer's key. Shown are the ways alone: who has the layer says that none did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnwrapError {
     refused: Vec<(Way, Refused)>,
@@ -152,13 +152,12 @@ impl UnwrapError {
 
 impl fmt::Display for UnwrapError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no key opens the layer")?;
         // Said first, because the ways that were stopped may be among those that are not shown.
         if self.refused.iter().any(|(_, why)| *why == Refused::Stopped) {
-            f.write_str(", and there are more keys and recipients than are tried")?;
+            f.write_str("there are more keys and recipients than are tried; ")?;
         }
         for (at, (way, why)) in self.refused.iter().take(MAX_SHOWN).enumerate() {
-            let before = if at == 0 { ": " } else { "; " };
+            let before = if at == 0 { "" } else { "; " };
             write!(f, "{before}{way}: {why}")?;
         }
         match self.refused.len().saturating_sub(MAX_SHOWN) {

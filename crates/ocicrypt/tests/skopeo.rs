@@ -220,10 +220,7 @@ fn what_skopeo_encrypts_is_decrypted() {
                 &Effort::new(8),
             );
             let error = wrong.unwrap_err().to_string();
-            assert!(
-                error.starts_with("no key opens the layer: JWE 1: "),
-                "{error}"
-            );
+            assert!(error.starts_with("JWE 1: "), "{error}");
             let error = encryption
                 .unwrap(&[], &BTreeMap::new(), &Effort::new(8))
                 .unwrap_err()

@@ -278,6 +278,18 @@ impl Error {
         }
     }
 
+    /// Whether there is no such content at the source, or it says so to who asks.
+    pub fn is_missing(&self) -> bool {
+        match self {
+            Self::Attempts(attempts) => attempts
+                .last()
+                .is_some_and(|attempt| attempt.error.is_missing()),
+            Self::Plain { error, .. } => error.is_missing(),
+            Self::Refused { status, .. } => *status == StatusCode::NOT_FOUND,
+            _ => false,
+        }
+    }
+
     /// Whether content came, but so slowly that it was not waited for.
     pub(crate) fn is_late(&self) -> bool {
         match self {

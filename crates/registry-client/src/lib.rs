@@ -44,3 +44,4 @@ pub use documents::Documents;
 pub use error::{Error, Kind};
 pub use hub_configuration::HubConfiguration;
 pub use patience::Patience;
+pub use retry::LastFailure;

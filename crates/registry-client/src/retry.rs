@@ -2,6 +2,7 @@
 //! remembered.
 
 use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
@@ -10,6 +11,38 @@ use crate::attempt::Attempt;
 use crate::error::Error;
 use crate::failure::{Again, Failure};
 use crate::patience::Patience;
+
+tokio::task_local! {
+    static LAST: LastFailure;
+}
+
+/// The last failure of some work that is asked for again, for whoever ends that work before the
+/// last attempt is made.
+#[derive(Clone, Debug, Default)]
+pub struct LastFailure(Arc<Mutex<Option<String>>>);
+
+impl LastFailure {
+    /// Does the work, and keeps what fails on the way.
+    pub async fn of<T>(&self, work: impl Future<Output = T>) -> T {
+        LAST.scope(self.clone(), work).await
+    }
+
+    /// The failure that nothing came after, if there was one.
+    pub fn text(&self) -> Option<String> {
+        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        last.clone()
+    }
+
+    /// Takes note of a failure of the work that is being done, or that something came.
+    fn note(failure: Option<&Error>) {
+        let note = |last: &Self| {
+            let mut last = last.0.lock().unwrap_or_else(PoisonError::into_inner);
+            *last = failure.map(ToString::to_string);
+        };
+        // Nobody may want to know.
+        let _ = LAST.try_with(note);
+    }
+}
 
 /// The attempts at one thing.
 #[derive(Debug)]
@@ -46,7 +79,10 @@ impl Attempts {
     ) -> Result<T, Error> {
         loop {
             match self.within_budget(what, host, ask()).await {
-                Ok(answer) => return Ok(answer),
+                Ok(answer) => {
+                    LastFailure::note(None);
+                    return Ok(answer);
+                }
                 Err(failure) => self.failed(failure).await?,
             }
         }
@@ -72,6 +108,7 @@ impl Attempts {
     pub fn progress(&mut self) {
         self.in_a_row = 0;
         self.last_progress = Instant::now();
+        LastFailure::note(None);
     }
 
     /// Takes note of a failure and waits for the time of the next attempt.
@@ -81,6 +118,7 @@ impl Attempts {
     /// All failures so far, if there is to be no next attempt.
     pub async fn failed(&mut self, failure: Failure) -> Result<(), Error> {
         let Failure { error, again, .. } = failure;
+        LastFailure::note(Some(&error));
         if self.in_a_row == 0 && !self.failures.is_empty() {
             self.forgiven = self.forgiven.saturating_sub(1);
         }

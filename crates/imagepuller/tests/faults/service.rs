@@ -6,7 +6,7 @@ use std::fs;
 use What::{Layer, Manifest};
 use fault_registry::{Action, Bytes, End, RangeLie, What};
 use imagepuller::error::Kind;
-use imagepuller::error::Kind::{Data, Denied};
+use imagepuller::error::Kind::{Data, Denied, Unreachable};
 
 use crate::row::{Outcome, Row, TOKEN, fails, pulled, refused, script};
 use crate::stage::{Stage, noise};
@@ -73,6 +73,28 @@ pub fn play() {
             row.name
         );
     }
+    play_deadline(&stage, &puller);
+}
+
+/// A caller's deadline that passes while a registry is waited for.
+fn play_deadline(stage: &Stage, puller: &Puller) {
+    let busy = Action::status_with(503, "Retry-After", "80");
+    let row = fails("a busy registry", Manifest, [busy], Unreachable, &[]);
+    let cast = stage.cast(&row);
+    puller.configure(&cast.document);
+    // A slow machine may not get to the registry in two seconds.
+    for seconds in ["2", "10", "60"] {
+        let mut client = puller.client(&cast.image, "late");
+        let output = client.args(["--timeout", seconds]).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(69), "{error}");
+        let passed = format!("deadline of {seconds} s passed before the image was there");
+        assert!(error.contains(&passed), "{error}");
+        if error.contains("; the last attempt: ") {
+            return assert!(error.contains(" answers 503 "), "{error}");
+        }
+    }
+    panic!("the last attempt is not said");
 }
 
 /// The exit code of `imagepuller request` for a failure of this kind.
