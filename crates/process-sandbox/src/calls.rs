@@ -1,15 +1,15 @@
 //! System calls, by seccomp.
 
+mod program;
+
 use std::collections::BTreeMap;
 
 use libc::c_long;
-use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-    SeccompRule, apply_filter, apply_filter_all_threads,
-};
+use seccompiler::{BpfProgram, SeccompAction, apply_filter, apply_filter_all_threads};
 
 use crate::Error;
 use crate::error::failed;
+use program::Condition;
 
 /// The calls of any Rust program that holds its descriptors already: reading, writing, waiting,
 /// memory, its own end. [`Calls::base`] adds what depends on arguments.
@@ -46,7 +46,7 @@ const BASE: &[c_long] = &[
 /// A call that is not on it fails with `EPERM` instead of ending the process, so that the program
 /// can still log the reason, and so that an optional call of a C library does not end it.
 #[derive(Clone, Debug)]
-pub struct Calls(BTreeMap<i64, Vec<SeccompRule>>);
+pub struct Calls(BTreeMap<i64, Vec<Condition>>);
 
 /// What an argument must be. All of them, where a call has several conditions, are alternatives.
 #[derive(Clone, Copy, Debug)]
@@ -102,11 +102,13 @@ impl Calls {
         position: u8,
         values: &[Argument],
     ) -> Result<Self, Error> {
-        let rules = values
-            .iter()
-            .map(|value| value.rule(position))
-            .collect::<Result<_, _>>()?;
-        self.0.insert(call, rules);
+        if position > 5 {
+            return Err(failed("compile the system call filter")(
+                "a call has six arguments",
+            ));
+        }
+        let conditions = values.iter().map(|value| value.condition(position));
+        self.0.insert(call, conditions.collect());
         Ok(self)
     }
 
@@ -163,30 +165,30 @@ impl Calls {
 }
 
 impl Argument {
-    fn rule(self, position: u8) -> Result<SeccompRule, Error> {
-        let (length, operation, value) = match self {
-            Self::Equal(value) => (SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, value),
-            Self::EqualLow(value) => (SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value.into()),
-            Self::Without(bits) => (SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(bits), 0),
-            Self::With(bits) => (SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(bits), bits),
+    fn condition(self, position: u8) -> Condition {
+        let (mask, value) = match self {
+            Self::Equal(value) => (u64::MAX, value),
+            Self::EqualLow(value) => (u32::MAX.into(), value.into()),
+            Self::Without(bits) => (bits, 0),
+            Self::With(bits) => (bits, bits),
         };
-        SeccompCondition::new(position, length, operation, value)
-            .and_then(|condition| SeccompRule::new(vec![condition]))
-            .map_err(failed("compile the system call filter"))
+        Condition {
+            position,
+            mask,
+            value,
+        }
     }
 }
 
 fn filter(
-    rules: BTreeMap<i64, Vec<SeccompRule>>,
+    rules: BTreeMap<i64, Vec<Condition>>,
     otherwise: SeccompAction,
     listed: SeccompAction,
 ) -> Result<BpfProgram, Error> {
     let architecture = std::env::consts::ARCH
         .try_into()
         .map_err(failed("seccomp on this architecture"))?;
-    SeccompFilter::new(rules, otherwise, listed, architecture)
-        .and_then(TryInto::try_into)
-        .map_err(failed("compile the system call filter"))
+    Ok(program::compile(&rules, otherwise, listed, architecture))
 }
 
 #[cfg(test)]
