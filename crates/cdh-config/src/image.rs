@@ -2,15 +2,14 @@
 
 use foreign_text::toml::{Field, Table};
 
+use crate::broker;
 use crate::finding::{Findings, Place};
 use crate::owner::{NO_PROXY, Owner};
 use crate::registries;
 
 /// What the hub keeps to itself; nothing of it concerns image pulls.
-const OF_THE_HUB: [&str; 6] = [
+const OF_THE_HUB: [&str; 4] = [
     "socket",
-    "aa",
-    "kbc",
     "credentials",
     "skip_sealed_secret_verification",
     "log",
@@ -48,6 +47,7 @@ pub(crate) fn read_file(mut keys: Table<'_, '_>, owner: &mut Owner, findings: &m
     for key in OF_THE_HUB {
         keys.take(key);
     }
+    broker::read(keys.take("kbc"), keys.take("aa"), owner, findings);
     if let Some(field) = keys.take("image") {
         owner.has_image = true;
         if let Some(image) = findings.typed(&field, field.table()) {

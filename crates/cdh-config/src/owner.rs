@@ -6,6 +6,17 @@ use crate::registries::Rule;
 /// A text and where it stands.
 pub(crate) type Placed = (String, Place);
 
+/// A key broker that this guest asks itself.
+#[derive(Debug)]
+pub(crate) struct Broker {
+    /// As a source of `[resources]`.
+    pub(crate) source: Placed,
+    /// The roots for it, instead of the web's.
+    pub(crate) roots: Option<Placed>,
+    /// The address of the attestation agent that vouches for the guest.
+    pub(crate) agent: Placed,
+}
+
 /// What was said about image pulls.
 #[derive(Debug, Default)]
 pub(crate) struct Owner {
@@ -17,6 +28,8 @@ pub(crate) struct Owner {
     pub(crate) roots: Vec<Placed>,
     /// The variables of `[extra-env]`; `None` where no proxy was spoken of.
     pub(crate) proxies: Option<Vec<(&'static str, Placed)>>,
+    /// The broker that references are asked of.
+    pub(crate) broker: Option<Broker>,
     /// What holds for some hosts.
     pub(crate) rules: Vec<Rule>,
 }

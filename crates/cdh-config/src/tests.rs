@@ -4,6 +4,8 @@ use crate::{Meaning, read};
 
 const ROOT: &str = include_str!("../../puller-config/tests/data/root.pem");
 
+const AGENT: &str = "unix:///run/confidential-containers/attestation-agent/attestation-agent.sock";
+
 /// What was meant, or the problems.
 fn meant(cdh: &str, parameters: &str) -> Result<Meaning, String> {
     read(Some(cdh.as_bytes()), parameters).map_err(|problems| crate::lines(&problems))
@@ -15,6 +17,7 @@ fn each_key_has_its_counterpart() {
     let by_uri = "credentials-uri = \"kbs:///a/b/c\"\ncredentials-optional = true\n";
     let rules = |text: &str| format!("[[image.registry_config.registry]]\n{text}");
     let mirror = |text: &str| format!("[[image.registry_config.registry.mirror]]\n{text}");
+    let sources = "[resources]\nsources = [\"kbs=https://kbs.corp:8080\"]\n";
     for (cdh, expected) in [
         (String::new(), String::new()),
         (
@@ -95,6 +98,20 @@ fn each_key_has_its_counterpart() {
             "[image.registry_config]\nunqualified-search-registries = [\"docker.io\"]\n".into(),
             String::new(),
         ),
+        (
+            "[kbc]\nname = 'cc_kbc'\nurl = 'https://kbs.corp:8080'\n".into(),
+            format!("{sources}kbs-attester = \"aa={AGENT}\"\n"),
+        ),
+        (
+            format!(
+                "[aa]\naa_socket = 'unix:///a.sock'\nx = 1\n\
+                 [kbc]\nurl = 'https://kbs.corp:8080'\nkbs_cert = '''\n{ROOT}'''\n[image]\n{auth}"
+            ),
+            format!(
+                "{sources}kbs-ca-certs = \"\"\"\n{ROOT}\"\"\"\n\
+                 kbs-attester = \"aa=unix:///a.sock\"\n\n[registries.\".\"]\n{by_uri}"
+            ),
+        ),
     ] {
         let meaning = meant(&cdh, "").unwrap_or_else(|problems| panic!("{cdh}{problems}"));
         assert_eq!(meaning.text, expected, "{cdh}");
@@ -151,6 +168,24 @@ fn what_has_no_counterpart_is_named() {
         ("\n[imag]\n".into(), 2, "imag", "not a key"),
         ("[image]\nnydus = 1\n".into(), 2, "image.nydus", "not a key"),
         ("image = 1".into(), 1, "image", "expected table"),
+        (
+            "[kbc]\nkbs_certs = 'hunter2'\n".into(),
+            2,
+            "kbc.kbs_certs",
+            "not a key",
+        ),
+        (
+            "[kbc]\nurl = 'https://kbs'\nkbs_cert = 'hunter2'\n".into(),
+            3,
+            "kbc.kbs_cert",
+            "has no PEM certificate",
+        ),
+        (
+            "aa.aa_socket = '127.0.0.1:50002'\n[kbc]\nurl = 'https://kbs'\n".into(),
+            1,
+            "aa.aa_socket",
+            "",
+        ),
         (
             "[image]\nimage_security_policy = ''\n".into(),
             2,
@@ -363,4 +398,23 @@ fn what_is_worth_knowing_is_told() {
     }
     // The host of the URI is told for each of the two entries.
     assert_eq!(notes.len(), 5, "{notes:#?}");
+    for (kbc, expected) in [
+        (
+            "name = 'offline_fs_kbc'\nurl = 'https://kbs'",
+            "line 2: kbc.name: is not \"cc_kbc\": ref",
+        ),
+        (
+            "name = 'cc_kbc'\nurl = 'http://kbs.corp'",
+            "line 3: kbc.url: references are left to",
+        ),
+        (
+            "url = 'https://kbs.corp/kbs/v0'",
+            "line 2: kbc.url: references are left to",
+        ),
+    ] {
+        let meaning = meant(&format!("[kbc]\n{kbc}\n"), "").unwrap();
+        assert_eq!((&*meaning.text, meaning.notes.len()), ("", 1), "{kbc}");
+        let note = meaning.notes[0].to_string();
+        assert!(note.starts_with(expected), "{note}");
+    }
 }

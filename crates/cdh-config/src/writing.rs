@@ -4,7 +4,7 @@ use puller_config::{Document, MAX_DOCUMENT_BYTES, RegistryName, Roots};
 use toml::Value;
 
 use crate::finding::{Findings, Place};
-use crate::owner::Owner;
+use crate::owner::{Broker, Owner};
 use crate::registries::{Rule, Target, Way};
 
 /// The text of a document, and which place of the owner's file each of its lines comes from.
@@ -26,12 +26,15 @@ struct Base<'o> {
 pub(crate) fn write(owner: &Owner, findings: &mut Findings) -> Written {
     let mut out = Written::default();
     if let Some(proxies) = &owner.proxies {
-        out.push("[extra-env]\n", &Place::of_file());
+        out.table("[extra-env]", &Place::of_file());
         for (variable, (text, place)) in proxies {
             out.key(variable, text.as_str(), place);
         }
     }
     check_credentials(owner, findings);
+    if let Some(broker) = &owner.broker {
+        write_broker(broker, &mut out);
+    }
     let base = Base {
         owner,
         roots: roots(owner, findings),
@@ -45,6 +48,20 @@ pub(crate) fn write(owner: &Owner, findings: &mut Findings) -> Written {
     }
     base.write_plain_mirrors(&mut out, findings);
     out
+}
+
+fn write_broker(broker: &Broker, out: &mut Written) {
+    let Broker {
+        source: (source, place),
+        roots,
+        agent: (agent, agents_place),
+    } = broker;
+    out.table("[resources]", place);
+    out.key("sources", vec![source.as_str()], place);
+    if let Some((roots, place)) = roots {
+        out.key("kbs-ca-certs", roots.as_str(), place);
+    }
+    out.key("kbs-attester", format!("aa={agent}"), agents_place);
 }
 
 /// The hub takes files of the guest too.
@@ -184,11 +201,12 @@ impl Base<'_> {
 
 impl Written {
     fn entry(&mut self, name: &str, place: &Place) {
+        self.table(&format!("[registries.{}]", Value::from(name)), place);
+    }
+
+    fn table(&mut self, header: &str, place: &Place) {
         let separator = if self.text.is_empty() { "" } else { "\n" };
-        self.push(
-            &format!("{separator}[registries.{}]\n", Value::from(name)),
-            place,
-        );
+        self.push(&format!("{separator}{header}\n"), place);
     }
 
     fn key(&mut self, key: &str, value: impl Into<Value>, place: &Place) {
