@@ -128,6 +128,7 @@ fn a_document_that_takes_all_memory_leaves_the_guest_closed() {
     compare(&refused, &machine::files(&machine.path("run/measured-cfg"))).unwrap();
 
     // With memory enough it is refused as well; and nothing of the first run is left.
+    fs::remove_dir_all(machine.path("dev/.initdata")).unwrap();
     fs::write(machine.path("dev/vdaaa"), &disk.bytes).unwrap();
     let results = machine.results(&[], "022", 2 << 30).unwrap();
     assert_eq!(results.exit_code, Some(65));

@@ -322,6 +322,7 @@ fn outcome(report: &Report, number: usize, row: &Row) -> Findings {
     let directories: Vec<String> = said("run").collect();
     let expected = [
         "755 .measured-cfg",
+        "755 confidential-containers",
         "755 initdata-processor",
         "700 insecure-cfg",
         "755 measured-cfg",

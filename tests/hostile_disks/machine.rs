@@ -21,7 +21,7 @@ pub struct Machine {
     disks_change: bool,
 }
 
-/// Second names of the nodes in `/dev`, since a refusal removes some.
+/// Second names of the nodes in `/dev`, since the program takes some away.
 struct Nodes {
     kept: PathBuf,
     /// Those that begin with initdata's magic.
@@ -29,7 +29,7 @@ struct Nodes {
 }
 
 impl Nodes {
-    /// Gives the nodes back that the program removed; which those were.
+    /// Gives the nodes back that the program took away; which those were.
     fn restore(&self, dev: &Path) -> BTreeSet<OsString> {
         let mut removed = BTreeSet::new();
         for entry in fs::read_dir(&self.kept).unwrap() {
@@ -41,6 +41,7 @@ impl Nodes {
             }
         }
         fs::remove_dir_all(&self.kept).unwrap();
+        fs::remove_dir_all(dev.join(".initdata")).unwrap();
         removed
     }
 }
@@ -240,11 +241,8 @@ impl Machine {
             return Err(findings("wrote to standard output".to_owned()));
         }
         let removed = nodes.restore(&self.path("dev"));
-        let was_refused = self.path("run/insecure-cfg/initdata.refused").exists();
-        if !self.disks_change && was_refused && removed != nodes.initdata
-            || !was_refused && !removed.is_empty()
-        {
-            return Err(findings(format!("removed the nodes {removed:?}")));
+        if !self.disks_change && removed != nodes.initdata {
+            return Err(findings(format!("took the nodes {removed:?} away")));
         }
         if self.others() != before {
             return Err(findings("changed something outside of run".to_owned()));
@@ -252,6 +250,7 @@ impl Machine {
         let run = files(&self.path("run"));
         if run.keys().ne([
             ".measured-cfg",
+            "confidential-containers",
             "initdata-processor",
             "insecure-cfg",
             "measured-cfg",
