@@ -77,7 +77,8 @@ Example:
 /// files, their owner, another default policy, and what an agent finds of accepted initdata.
 ///
 /// A disk that is expected and not there yet is waited for: one named by --expect or by the kernel
-/// parameter configdev.expect=NAME,NAME..., and initdata wherever the host announced it.
+/// parameter configdev.expect=NAME,NAME..., and initdata wherever the host announced it. A
+/// configuration that is expected and does not come is refused, like one that is unusable.
 ///
 /// Before the first disk is read the program gives up capabilities, files (Landlock) and system
 /// calls (seccomp) that it does not need.

@@ -86,6 +86,19 @@ impl Scan {
         faults.filter(|(_, reason)| reason.is_fault()).count()
     }
 
+    /// The first disk that was passed over and whose serial is `serial`, and why it was. sysfs is
+    /// asked for serials only here: they are a hint.
+    #[must_use]
+    pub fn passed_over(&self, serial: &str, paths: &Paths) -> Option<(String, String)> {
+        let is_it = |name: &str| {
+            let text = fs::read_to_string(paths.block.join(name).join("serial"));
+            text.is_ok_and(|text| text.trim() == serial)
+        };
+        let mut disks = self.passed_over.iter();
+        let (name, reason) = disks.find(|(name, _)| is_it(name))?;
+        Some((name.clone(), reason.to_string()))
+    }
+
     /// Tells what became of each block device.
     pub fn tell(&self, journal: &mut Journal<'_>) {
         let mut told = 0;

@@ -52,6 +52,29 @@ pub enum Error {
         /// How many disks could not be read.
         unreadable: usize,
     },
+    /// An expected configuration did not come.
+    #[error(
+        "find the expected configuration: no disk with the magic \"{magic}\" came within {seconds} \
+        s ({unreadable} disks could not be read); the host must attach it"
+    )]
+    ConfigurationMissing {
+        /// Its magic.
+        magic: Magic,
+        /// How long it was waited for.
+        seconds: u64,
+        /// How many disks could not be read.
+        unreadable: usize,
+    },
+    /// A disk that is the configuration's by its serial is not by its content.
+    #[error("use disk {disk}, whose serial is \"{serial}\": {reason}")]
+    PassedOver {
+        /// The disk's name.
+        disk: String,
+        /// Its serial.
+        serial: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The TEE gives no evidence.
     #[error(transparent)]
     Evidence(#[from] EvidenceError),

@@ -7,7 +7,7 @@ use config_image::Magic;
 use crate::disk::{self, Scan};
 use crate::journal::Journal;
 use crate::paths::Paths;
-use crate::settings::Settings;
+use crate::settings::{Settings, Target};
 use crate::uevent::Uevents;
 use crate::{Error, kernel_parameter};
 
@@ -81,6 +81,31 @@ impl Search {
     /// Expects initdata too: the evidence announces it.
     pub fn expect_initdata(&mut self) {
         self.expected.push(Magic::INITDATA);
+    }
+
+    /// Refuses to do without the configuration `target`, which no disk in `scan` carries, where it
+    /// is expected, or where a disk has its serial: nobody may take it for one that the host did
+    /// not mean to give.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PassedOver`], [`Error::ConfigurationMissing`].
+    pub fn may_miss(&self, target: &Target, scan: &Scan, paths: &Paths) -> Result<(), Error> {
+        if let Some((disk, reason)) = scan.passed_over(&target.name, paths) {
+            return Err(Error::PassedOver {
+                disk,
+                serial: target.name.clone(),
+                reason,
+            });
+        }
+        if self.expected.contains(&target.magic) {
+            return Err(Error::ConfigurationMissing {
+                magic: target.magic,
+                seconds: self.wait.as_secs(),
+                unreadable: scan.unreadable(),
+            });
+        }
+        Ok(())
     }
 
     /// Takes what waiting needs, before the sandbox closes.

@@ -139,7 +139,7 @@ fn steps(
     journal: &mut Journal<'_>,
 ) -> Outcome {
     let placed = initdata(platform, options, settings, results, report, journal);
-    let (initdata, scan) = match placed {
+    let (initdata, search, scan) = match placed {
         Ok(placed) => placed,
         Err(error) => return results.refuse_all(error, journal),
     };
@@ -150,7 +150,7 @@ fn steps(
         unwritten: Vec::new(),
     };
     for target in &settings.files {
-        let result = configuration(target, &scan, results, journal);
+        let result = configuration(target, options, &search, &scan, results, journal);
         if let Err(error) = &result {
             let refused = results.refuse(target, error, journal);
             outcome.unwritten.extend(refused.err());
@@ -173,7 +173,7 @@ fn initdata(
     results: &Results,
     report: &mut Report,
     journal: &mut Journal<'_>,
-) -> Result<(Initdata, disk::Scan), Error> {
+) -> Result<(Initdata, Search, disk::Scan), Error> {
     let paths = &options.paths;
     let ready = ready(platform, options, settings, journal);
     let policy = DefaultPolicy::load(paths, settings);
@@ -201,7 +201,7 @@ fn initdata(
     )?;
     leave(&accepted, settings.accepted_disk, copy, results, journal)?;
     results.insecure.mark_accepted()?;
-    Ok((accepted.initdata, scan))
+    Ok((accepted.initdata, search, scan))
 }
 
 /// Leaves to an agent that looks for initdata itself what `disk` says, and nothing else.
@@ -269,12 +269,15 @@ fn note_origin(
 /// Everything about one configuration: decode and write.
 fn configuration(
     target: &Target,
+    options: &Options,
+    search: &Search,
     scan: &disk::Scan,
     results: &Results,
     journal: &mut Journal<'_>,
 ) -> Result<Configuration, Error> {
     let insecure = &results.insecure;
     let Some(disk) = scan.only(target.magic)? else {
+        search.may_miss(target, scan, &options.paths)?;
         insecure.clear(target)?;
         journal.info(format_args!(
             "{}: no disk ({} disks could not be read)",

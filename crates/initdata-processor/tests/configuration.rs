@@ -160,6 +160,53 @@ fn other_block_devices_are_passed_over() {
     }
 }
 
+/// Such a guest pulled anonymously, and the registry's refusal was all that anybody saw.
+#[test]
+fn a_configuration_that_should_be_there_is_refused_where_it_is_not() {
+    let zero = [0; 512];
+    let other = raw(b"anothers", 64, b"");
+    let good = configuration(CONFIGURATION);
+    // What is on the disk (none: its node is missing), its serial, whether it is expected, and why
+    // it is refused.
+    for (content, serial, is_expected, words) in [
+        (
+            &zero[..],
+            "",
+            true,
+            "no disk with the magic \"imgpullr\" came within 0 s",
+        ),
+        (&[], "", true, "(0 disks could not be read)"),
+        (
+            &zero,
+            "imagepuller\n",
+            false,
+            "whose serial is \"imagepuller\": offset 0: expected a",
+        ),
+        (&other, "imagepuller", false, "found \"anothers\""),
+        (b"", "imagepuller", true, "empty"),
+        (b"none", "imagepuller", false, "open the device node"),
+        (&zero, "imagepuller2", false, ""),
+        (&good, "imagepuller", true, ""),
+    ] {
+        let mut machine = machine().disk("vda", content);
+        if content == b"none" {
+            fs::remove_file(machine.node("vda")).unwrap();
+        }
+        machine = machine.attribute("vda", "serial", serial);
+        if is_expected {
+            machine.options.expect.push("imagepuller".to_owned());
+        }
+        let outcome = machine.run(Platform::none());
+        // The measured policy is untouched, whatever the host does with its own disk.
+        assert!(outcome.initdata.is_ok());
+        let error = machine.insecure().unwrap().remove("imagepuller.error");
+        assert_eq!(error.is_some(), !words.is_empty(), "{words}: {error:?}");
+        assert!(error.unwrap_or_default().contains(words), "{words}");
+        assert_eq!(outcome.exit_code(false), 0);
+        assert_eq!(outcome.exit_code(true) == 65, !words.is_empty());
+    }
+}
+
 #[test]
 fn what_cannot_be_read_is_reported_and_passed_over() {
     let image = configuration(CONFIGURATION);

@@ -309,12 +309,13 @@ fn a_disk_that_never_comes_ends_the_wait() {
         .disk("vda", &initdata(DOCUMENT));
     let (code, log) =
         Running::start(&machine, &["--wait", "1", "--expect", "imagepuller"]).finish();
-    assert_eq!(code, Some(0), "{log}");
+    assert_eq!(code, Some(65), "{log}");
     assert!(
         log.contains("magic \"imgpullr\" did not appear within 1 s"),
         "{log}"
     );
-    assert_eq!(machine.insecure().unwrap().len(), 0);
+    let error = &machine.insecure().unwrap()["imagepuller.error"];
+    assert!(error.contains("came within 1 s"), "{error}");
 
     let machine = Machine::new().cmdline("configdev.expect=initdate");
     let (code, log) = Running::start(&machine, &[]).finish();
