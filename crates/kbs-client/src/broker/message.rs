@@ -128,6 +128,9 @@ pub fn error_kind(text: &[u8]) -> ErrorKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use confidential_fixtures::Exchange;
 
     #[test]
     fn attestation_has_the_protocols_members() {
@@ -151,6 +154,38 @@ mod tests {
             "extra-params": { "supported-hash-algorithms": ["sha256", "sha384", "sha512"] },
         });
         assert_eq!(request, expected);
+    }
+
+    /// The real client's requests come out again, and what its evidence binds.
+    #[test]
+    fn attestation_is_that_of_the_real_client() {
+        for name in ["p256", "p521", "initdata"] {
+            let exchange = |step: &str| {
+                let exchange = Exchange::read(&format!("client-{step}-{name}")).unwrap();
+                serde_json::from_str::<Value>(&exchange.request.body).unwrap()
+            };
+            let mut asked: Value = serde_json::from_slice(&request("sample")).unwrap();
+            let recorded = exchange("auth");
+            // Of the hashes, the real client knows one more.
+            let hashes = &recorded["extra-params"]["supported-hash-algorithms"];
+            assert_eq!(hashes.as_array().unwrap()[..3], HASHES);
+            asked["extra-params"] = recorded["extra-params"].clone();
+            assert_eq!(asked, recorded, "{name}");
+
+            let recorded = exchange("attest");
+            let runtime = &recorded["runtime-data"];
+            let challenge = json!({ "nonce": runtime["nonce"] }).to_string();
+            let challenge = Challenge::parse(challenge.as_bytes()).unwrap();
+            let key: PublicKey = serde_json::from_value(runtime["tee-pubkey"].clone()).unwrap();
+            let evidence = &recorded["tee-evidence"]["primary_evidence"];
+            let data = STANDARD.encode(challenge.report_data(&key, ""));
+            assert_eq!(evidence["report_data"], data, "{name}");
+            let initdata = recorded["init-data"]["body"].as_str();
+            assert_eq!(initdata.is_some(), name == "initdata");
+            let made = Attestation::new(&challenge, &key, evidence.clone(), "", initdata);
+            let made: Value = serde_json::from_slice(&made.to_json()).unwrap();
+            assert_eq!(made, recorded, "{name}");
+        }
     }
 
     #[test]
