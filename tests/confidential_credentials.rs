@@ -18,7 +18,7 @@ use confidential_credentials::stage::{
     name, references, roots,
 };
 use confidential_fixtures::encrypted::{Key, KeyKind, Rewrap, Which, encrypt};
-use confidential_fixtures::{DataHub, Gateway, Kbs, Policy, SealingKey, Vault};
+use confidential_fixtures::{DataHub, Kbs, Policy, SealingKey, Vault};
 use end_to_end::assert_tells;
 use fault_registry::{Action, Login, Script, What};
 use serde_json::json;
@@ -42,7 +42,6 @@ fn privileged_the_registry_that_the_secret_names_gets_it() -> Result<()> {
     let registry = stage.registry(Script::new())?;
     let vault = stage.vault(&registry);
     let hub = DataHub::start(&stage.scratch.path().join("hub.sock"), vault.clone())?;
-    let gateway = Gateway::start(([127, 0, 0, 1], 0).into(), vault.clone())?;
     let kbs = Kbs::start(vault.clone(), Policy::default(), None)?;
     let [credentials, ca_certs] = references();
     let document = entry("localhost", &[&credentials, &ca_certs]);
@@ -60,7 +59,6 @@ fn privileged_the_registry_that_the_secret_names_gets_it() -> Result<()> {
     for pull in [
         stage.pull(&document, &vault)?,
         new()?.resources(&format!("cdh=unix:{}", hub.socket().display())),
-        new()?.resources(&format!("rest={}", gateway.base())),
         new()?.measured(&measured)?,
         new()?.measured(&with_token)?,
     ] {
@@ -77,7 +75,6 @@ fn privileged_the_registry_that_the_secret_names_gets_it() -> Result<()> {
     let mut expected = wanted.map(str::to_owned);
     expected.sort();
     assert_eq!(asked, expected);
-    assert_eq!(gateway.requests().len(), 2);
     // One attestation for both, and none with a token.
     let attested = kbs.requests().into_iter();
     let attested = attested.filter(|asked| asked.target == "/kbs/v0/attest");

@@ -10,7 +10,6 @@
 //! - [`Kbs`]: a key broker service, protocol 0.4.0, over TCP or TLS.
 //! - [`DataHub`]: `api.GetResourceService` over ttrpc.
 //! - [`AttestationAgent`]: the event log, over ttrpc.
-//! - [`Gateway`]: the REST gateway on loopback.
 //! - [`SealingKey`]: sealed secrets.
 //! - [`recorded`]: what the real programs wrote and answered.
 //! - [`encrypted`]: images encrypted by `skopeo`, and what an attacker makes of them.
@@ -19,7 +18,6 @@ mod attestation_agent;
 mod data_hub;
 pub mod encrypted;
 mod frame;
-mod gateway;
 mod jwe;
 mod kbs;
 mod key_provider;
@@ -35,7 +33,6 @@ mod tests;
 pub use attestation_agent::{AttestationAgent, EventLog};
 pub use data_hub::DataHub;
 pub use frame::ask;
-pub use gateway::Gateway;
 pub use kbs::{Kbs, Policy};
 pub use proofs::Proofs;
 pub use recorded::{Exchange, recorded, recorded_bytes, recorded_call};

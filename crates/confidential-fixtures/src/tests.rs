@@ -9,10 +9,10 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use test_http::Tunnel;
+use test_http::{Server, Tunnel};
 
 use crate::{
-    AttestationAgent, DataHub, EventLog, Gateway, Kbs, Policy, Proofs, SealingKey, Vault, ask,
+    AttestationAgent, DataHub, EventLog, Kbs, Policy, Proofs, SealingKey, Vault, ask,
     recorded_bytes, recorded_call,
 };
 use test_http::pki::Authority;
@@ -236,33 +236,6 @@ fn an_attestation_agent_answers_as_the_recorded_one() {
 }
 
 #[test]
-fn a_gateway_gives_what_it_has() {
-    let gateway = Gateway::start(([127, 0, 0, 1], 0).into(), vault()).unwrap();
-    for (path, status) in [
-        ("/cdh/resource/default/key/image", "200"),
-        ("/cdh/resource/default/key/none", "500"),
-        ("/elsewhere", "404"),
-    ] {
-        let url = format!("{}{path}", gateway.base());
-        let output = Command::new("curl")
-            .args([
-                "--silent",
-                "--noproxy",
-                "*",
-                "--write-out",
-                "\n%{http_code}",
-                &url,
-            ])
-            .output()
-            .unwrap();
-        let end = output.stdout.len() - 4;
-        assert_eq!(&output.stdout[end + 1..], status.as_bytes(), "{path}");
-        assert_eq!(output.stdout[..end] == *SECRET, status == "200", "{path}");
-    }
-    assert_eq!(gateway.requests().len(), 3);
-}
-
-#[test]
 fn the_offline_file_is_read_again() {
     let scratch = Scratch::new().unwrap();
     let file = scratch
@@ -274,11 +247,11 @@ fn the_offline_file_is_read_again() {
 
 #[test]
 fn a_tunnel_keeps_what_passes() {
-    let gateway = Gateway::start(([127, 0, 0, 1], 0).into(), vault()).unwrap();
+    let server = Server::always(test_http::reply("200 OK", "", "the answer"));
     let tunnel = Tunnel::start().unwrap();
-    let port = gateway.base().rsplit(':').next().unwrap().to_owned();
+    let port = server.port;
     let proxy = format!("http://127.0.0.1:{}", tunnel.port);
-    let url = format!("http://gateway.test:{port}/cdh/resource/{PATH}");
+    let url = format!("http://server.test:{port}/{PATH}");
     let output = Command::new("curl")
         .args([
             "--silent",
@@ -291,14 +264,11 @@ fn a_tunnel_keeps_what_passes() {
         ])
         .output()
         .unwrap();
-    assert_eq!(output.stdout, SECRET);
-    assert_eq!(tunnel.targets(), [format!("gateway.test:{port}")]);
+    assert_eq!(output.stdout, b"the answer");
+    assert_eq!(tunnel.targets(), [format!("server.test:{port}")]);
     let kept = tunnel.text();
-    assert!(kept.starts_with("CONNECT gateway.test:"), "{kept}");
-    assert!(
-        kept.contains("GET /cdh/resource/default/key/image"),
-        "{kept}"
-    );
+    assert!(kept.starts_with("CONNECT server.test:"), "{kept}");
+    assert!(kept.contains("GET /default/key/image"), "{kept}");
 }
 
 /// To the byte, refusals included.

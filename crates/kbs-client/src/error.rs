@@ -135,14 +135,6 @@ pub enum Fault {
     /// of pulls from outside must not learn which resources there are.
     #[error("gave nothing usable to this guest; the guest's log says why")]
     Refused(Refusal),
-    /// A gateway's HTTP status that is none of success.
-    #[error("answered with HTTP status {status}: {hint}")]
-    Status {
-        /// The status.
-        status: u16,
-        /// What that means.
-        hint: &'static str,
-    },
     /// A ttrpc status that is none of success.
     #[error("answered with ttrpc status {code}: {hint}")]
     Call {

@@ -2,7 +2,7 @@
 //! for one in the guest.
 //!
 //! A document or an image names a secret, and this crate gets it without the host being able to
-//! read it: from the confidential data hub or its gateway, which run in the guest, from a key
+//! read it: from the confidential data hub, which runs in the guest, from a key
 //! broker (KBS), to which the guest proves what it is, or from files that were put into the guest.
 //! Sealed secrets are verified and opened. Each answer is bounded in time and bytes, and trusted
 //! for nothing but its content; errors say which source failed and why, and repeat neither secrets
@@ -10,15 +10,14 @@
 //!
 //! Not here: what a secret is used for, and under which rules (`registry-client`, `ocicrypt`), and
 //! which sources there are (`[resources]`, read by `puller-config`). Nothing is kept on disk,
-//! nothing is read from the environment, and no proxy is used. The HTTP library's own copies (of
-//! the gateway's plain answer) are not zeroed; all other memory that held a secret is.
+//! nothing is read from the environment, and no proxy is used. Memory that held a secret is zeroed.
 //!
 //! Begin at [`Sources::new`], once, and for each pull at [`Client::new`]; then
 //! [`Client::resource`] or [`Client::reference`].
 //!
 //! - `client`: the sources in their order, and the one that a pull keeps to. `source`: what they
 //!   have in common.
-//! - `hub`, `gateway`, `broker`, `files`: the sources.
+//! - `hub`, `broker`, `files`: the sources.
 //! - [`AttestationAgent`]: what speaks for the TEE. `call`: one call over ttrpc.
 //! - `attester`: how a guest proves to a broker what it is.
 //! - `unwrap`: keys that the hub unwraps.
@@ -35,7 +34,6 @@ mod client;
 mod clock;
 mod error;
 mod files;
-mod gateway;
 mod http;
 mod hub;
 mod limits;

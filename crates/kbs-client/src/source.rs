@@ -10,7 +10,6 @@ use zeroize::Zeroizing;
 use crate::attester::Attester;
 use crate::broker::Broker;
 use crate::error::{Error, Fault};
-use crate::gateway::Gateway;
 use crate::http::Http;
 use crate::limits::{Limits, MAX_RESOURCE_BYTES};
 use crate::{files, hub};
@@ -26,7 +25,6 @@ pub struct Source {
 #[derive(Debug)]
 enum Kind {
     Hub(std::path::PathBuf),
-    Gateway(Gateway),
     Broker(Box<Broker>),
     Files(std::path::PathBuf),
 }
@@ -50,11 +48,6 @@ impl Source {
         let kind = match source {
             ResourceSource::DataHub(socket) => Kind::Hub(socket.clone()),
             ResourceSource::Files(path) => Kind::Files(path.clone()),
-            ResourceSource::Gateway(address) => {
-                check_guest(address).map_err(failed)?;
-                let http = Http::new(None, limits.request).map_err(failed)?;
-                Kind::Gateway(Gateway::new(http, address.clone()))
-            }
             ResourceSource::Broker(address) => {
                 if address.scheme() != "https" {
                     check_guest(address).map_err(failed)?;
@@ -93,7 +86,6 @@ impl Source {
     pub async fn fetch(&self, uri: &ResourceUri) -> Result<Zeroizing<Vec<u8>>, Fault> {
         let resource = match &self.kind {
             Kind::Hub(socket) => hub::fetch(socket, uri, self.limits.request).await,
-            Kind::Gateway(gateway) => gateway.fetch(uri).await,
             Kind::Broker(broker) => broker.fetch(uri).await,
             Kind::Files(path) => files::fetch(path, uri).await,
         }?;

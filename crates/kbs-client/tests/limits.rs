@@ -6,26 +6,32 @@ mod support;
 
 use std::time::Duration;
 
+use confidential_fixtures::{Kbs, Policy, Vault};
 use kbs_client::Limits;
 use puller_config::{ResourceSource, Resources};
-use support::{OCTETS, PATIENT, ask, client, gateway, new_client};
+use support::{PATIENT, ask, broker, client, new_client};
 use test_http::End::Silence;
 use test_http::{Server, reply};
 use url::Url;
+
+/// A broker with `repo/type/tag`, and what it is called.
+fn good() -> (Kbs, String) {
+    let vault = Vault::new().with("repo/type/tag", "a secret");
+    let kbs = Kbs::start(vault, Policy::default(), None).unwrap();
+    let source = format!("kbs={}", kbs.base());
+    (kbs, source)
+}
 
 #[test]
 fn proxies_of_the_environment_are_not_used() {
     // The variables cannot be set here without a race, so the whole test runs again with them.
     const AGAIN: &str = "KBS_CLIENT_TEST_PROXY";
     if std::env::var_os(AGAIN).is_some() {
-        let server = Server::always(reply("200 OK", OCTETS, "a secret"));
-        assert_eq!(
-            ask(&client(&[&gateway(&server)], PATIENT)).unwrap(),
-            b"a secret"
-        );
+        let (_kbs, source) = good();
+        assert_eq!(ask(&client(&[&source], PATIENT)).unwrap(), b"a secret");
         return;
     }
-    let proxy = Server::always(reply("200 OK", OCTETS, "of the proxy"));
+    let proxy = Server::always(reply("200 OK", "", "of the proxy"));
     let address = format!("http://127.0.0.1:{}", proxy.port);
     let output = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "proxies_of_the_environment_are_not_used"])
@@ -58,8 +64,8 @@ fn proxies_of_the_environment_are_not_used() {
 fn privileged_localhost_is_the_guest_whatever_the_hosts_file_says() {
     const AGAIN: &str = "KBS_CLIENT_TEST_LOCALHOST";
     if std::env::var_os(AGAIN).is_some() {
-        let server = Server::always(reply("200 OK", OCTETS, "a secret"));
-        let source = format!("rest=http://localhost:{}", server.port);
+        let (kbs, _) = good();
+        let source = format!("kbs=http://localhost:{}", kbs.port());
         assert_eq!(ask(&client(&[&source], PATIENT)).unwrap(), b"a secret");
         return;
     }
@@ -84,51 +90,47 @@ fn privileged_localhost_is_the_guest_whatever_the_hosts_file_says() {
 #[test]
 fn time_is_bounded_for_each_request_and_for_the_whole() {
     let silent = Server::always((String::new(), Silence));
-    let good = Server::always(reply("200 OK", OCTETS, "a secret"));
+    let (kbs, good) = good();
     // As long as the good one needs on this machine.
     let found = [1, 10, 60]
         .map(Duration::from_secs)
         .into_iter()
         .find_map(|request| {
             let limits = Limits { request, ..PATIENT };
-            ask(&client(&[&gateway(&silent), &gateway(&good)], limits)).ok()
+            ask(&client(&[&broker(&silent), &good], limits)).ok()
         });
     assert_eq!(found.unwrap(), b"a secret");
 
-    let good = Server::always(reply("200 OK", OCTETS, "a secret"));
+    let asked = kbs.requests().len();
     let limits = Limits {
         request: Duration::from_secs(180),
         whole: Duration::from_millis(500),
     };
-    let error = ask(&client(&[&gateway(&silent), &gateway(&good)], limits)).unwrap_err();
+    let error = ask(&client(&[&broker(&silent), &good], limits)).unwrap_err();
     assert!(
         error.contains("when the 0.5 seconds for all sources were over"),
         "{error}"
     );
-    assert!(good.requests().is_empty());
+    assert_eq!(kbs.requests().len(), asked);
 }
 
 #[test]
 fn plain_http_is_for_the_guest_itself() {
     for (source, is_fine) in [
         (
-            ResourceSource::Gateway(Url::parse("http://127.0.0.1:8006").unwrap()),
+            ResourceSource::Broker(Url::parse("http://127.0.0.1:8006").unwrap()),
             true,
         ),
         (
-            ResourceSource::Gateway(Url::parse("http://[::1]:8006").unwrap()),
+            ResourceSource::Broker(Url::parse("http://[::1]:8006").unwrap()),
             true,
         ),
         (
-            ResourceSource::Gateway(Url::parse("http://localhost:8006").unwrap()),
+            ResourceSource::Broker(Url::parse("http://localhost:8006").unwrap()),
             true,
         ),
         (
-            ResourceSource::Gateway(Url::parse("http://10.0.0.1:8006").unwrap()),
-            false,
-        ),
-        (
-            ResourceSource::Gateway(Url::parse("https://127.0.0.1:8006").unwrap()),
+            ResourceSource::Broker(Url::parse("http://10.0.0.1:8006").unwrap()),
             false,
         ),
         (

@@ -7,7 +7,7 @@ mod support;
 
 use std::sync::{Arc, Mutex};
 
-use confidential_fixtures::{DataHub, Gateway, Kbs, Policy, Vault};
+use confidential_fixtures::{DataHub, Kbs, Policy, Vault};
 use puller_config::Resources;
 use support::{PATIENT, PLANTED, ask, assert_clean, client, new_client, run, uri};
 
@@ -34,16 +34,10 @@ fn nothing_is_logged_that_is_secret() {
         let file = dir.path().join("resources.json");
         std::fs::write(&file, vault().offline_file()).unwrap();
         let hub = DataHub::start(&dir.path().join("cdh.sock"), vault()).unwrap();
-        let gateway = Gateway::start(([127, 0, 0, 1], 0).into(), vault()).unwrap();
         let kbs = Kbs::start(vault(), Policy::default(), None).unwrap();
         let broker = format!("kbs={}", kbs.base());
         let socket = format!("cdh=unix:{}", hub.socket().display());
-        for source in [
-            format!("offline={}", file.display()),
-            socket,
-            format!("rest={}", gateway.base()),
-            broker,
-        ] {
+        for source in [format!("offline={}", file.display()), socket, broker] {
             let client = client(&[&source], PATIENT);
             ask(&client).unwrap();
             run(client.resource(&uri("repo/type/absent"))).unwrap_err();

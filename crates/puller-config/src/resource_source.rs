@@ -18,9 +18,6 @@ const MAX_SOCKET_PATH_BYTES: usize = 107;
 pub enum ResourceSource {
     /// The confidential data hub of the guest, over ttrpc on this socket: `cdh=unix:/PATH`.
     DataHub(PathBuf),
-    /// The REST gateway of the guest: `rest=http://127.0.0.1:8006`. The host is the guest's own,
-    /// and there is no path.
-    Gateway(Url),
     /// A key broker service itself: `kbs=https://HOST[:PORT][/PATH]`, or `http` and the guest's own
     /// host. What the protocol asks for lies below the path.
     Broker(Url),
@@ -36,10 +33,7 @@ pub enum InvalidResourceSource {
     #[error("a source has at most {MAX_RESOURCE_SOURCE_BYTES} bytes")]
     TooLong,
     /// No kind, or one that is not known.
-    #[error(
-        "a source is one of \"cdh=unix:/PATH\", \"rest=http://127.0.0.1:PORT\", \
-        \"kbs=https://HOST\" and \"offline=/PATH\""
-    )]
+    #[error("a source is one of \"cdh=unix:/PATH\", \"kbs=https://HOST\" and \"offline=/PATH\"")]
     Kind,
     /// A path that is none.
     #[error("a path begins with \"/\" and has no control characters")]
@@ -50,10 +44,10 @@ pub enum InvalidResourceSource {
         {MAX_SOCKET_PATH_BYTES} bytes"
     )]
     Socket,
-    /// A gateway elsewhere, which would see the secrets.
+    /// The gateway of the guest components, which only ever asked the data hub.
     #[error(
-        "a gateway is asked at \"http://\" and a loopback address or \"localhost\", such \
-        as \"rest=http://127.0.0.1:8006\", without a path"
+        "the REST gateway is no source any more, because it asks the data hub: name that itself, \
+        \"cdh=unix:/run/confidential-containers/cdh.sock\""
     )]
     Gateway,
     /// A broker without TLS, or at no address.
@@ -76,10 +70,7 @@ impl ResourceSource {
         }
         match text.split_once('=') {
             Some(("cdh", socket)) => parse_socket(socket).map(Self::DataHub),
-            Some(("rest", url)) => parse_url(url)
-                .filter(|url| url.path() == "/" && url.scheme() == "http" && Self::is_guest(url))
-                .map(Self::Gateway)
-                .ok_or(InvalidResourceSource::Gateway),
+            Some(("rest", _)) => Err(InvalidResourceSource::Gateway),
             Some(("kbs", url)) => parse_url(url)
                 .filter(|url| !url.path().ends_with("/kbs/v0"))
                 .filter(|url| url.scheme() == "https" || Self::is_guest(url))
@@ -113,7 +104,6 @@ impl fmt::Display for ResourceSource {
         let origin = |url: &Url| url.as_str().trim_end_matches('/').to_owned();
         match self {
             Self::DataHub(path) => write!(f, "cdh=unix:{}", path.display()),
-            Self::Gateway(url) => write!(f, "rest={}", origin(url)),
             Self::Broker(url) => write!(f, "kbs={}", origin(url)),
             Self::Files(path) => write!(f, "offline={}", path.display()),
         }
@@ -173,15 +163,13 @@ mod tests {
         for (text, shown) in [
             ("cdh=unix:/run/cdh.sock", "cdh=unix:/run/cdh.sock"),
             ("cdh=unix:///run/cdh.sock", "cdh=unix:/run/cdh.sock"),
-            ("rest=http://127.0.0.1:8006", "rest=http://127.0.0.1:8006"),
-            ("rest=http://127.9.9.9:8006/", "rest=http://127.9.9.9:8006"),
-            ("rest=http://[::1]:8006", "rest=http://[::1]:8006"),
+            ("kbs=http://127.9.9.9:8006/", "kbs=http://127.9.9.9:8006"),
+            ("kbs=http://[::1]:8006", "kbs=http://[::1]:8006"),
             ("kbs=https://kbs.corp", "kbs=https://kbs.corp"),
             ("kbs=https://KBS.corp:8080/", "kbs=https://kbs.corp:8080"),
             ("kbs=https://192.0.2.1", "kbs=https://192.0.2.1"),
             ("kbs=http://127.0.0.1:8080", "kbs=http://127.0.0.1:8080"),
             ("kbs=http://localhost:8080", "kbs=http://localhost:8080"),
-            ("rest=http://localhost:8006/", "rest=http://localhost:8006"),
             ("kbs=https://corp/kbs", "kbs=https://corp/kbs"),
             ("kbs=https://corp:1/a~b/C.d/", "kbs=https://corp:1/a~b/C.d"),
             ("offline=/etc/keys.json", "offline=/etc/keys.json"),
@@ -211,32 +199,21 @@ mod tests {
             ("offline=keys.json", InvalidResourceSource::Path),
             ("offline=/etc/\0", InvalidResourceSource::Path),
             (&long, InvalidResourceSource::TooLong),
-            ("rest=127.0.0.1:8006", InvalidResourceSource::Gateway),
+            ("rest=http://127.0.0.1:8006", InvalidResourceSource::Gateway),
+            ("kbs=http://127.1:8006", InvalidResourceSource::Broker),
+            ("kbs=http://192.0.2.1:8006", InvalidResourceSource::Broker),
             (
-                "rest=https://127.0.0.1:8006",
-                InvalidResourceSource::Gateway,
+                "kbs=http://localhost.corp:8006",
+                InvalidResourceSource::Broker,
             ),
             (
-                "rest=http://localhost.corp:8006",
-                InvalidResourceSource::Gateway,
+                "kbs=http://127.0.0.1@evil.corp",
+                InvalidResourceSource::Broker,
             ),
-            ("rest=http://192.0.2.1:8006", InvalidResourceSource::Gateway),
-            ("rest=http://127.1:8006", InvalidResourceSource::Gateway),
+            ("kbs=http://127.0.0.1:8006?", InvalidResourceSource::Broker),
             (
-                "rest=http://127.0.0.1:8006/cdh",
-                InvalidResourceSource::Gateway,
-            ),
-            (
-                "rest=http://127.0.0.1@evil.corp",
-                InvalidResourceSource::Gateway,
-            ),
-            (
-                "rest=http://127.0.0.1:8006?",
-                InvalidResourceSource::Gateway,
-            ),
-            (
-                "rest=http://[::ffff:127.0.0.1]",
-                InvalidResourceSource::Gateway,
+                "kbs=http://[::ffff:127.0.0.1]",
+                InvalidResourceSource::Broker,
             ),
             ("kbs=http://kbs.corp", InvalidResourceSource::Broker),
             ("kbs=http://a.localhost:8080", InvalidResourceSource::Broker),

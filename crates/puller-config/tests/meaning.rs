@@ -453,7 +453,7 @@ fn fuzz_seeds_are_what_their_names_say() {
         .unwrap()
         .document;
     assert_eq!(measured.decryption_keys.len(), 3);
-    assert_eq!(measured.resources.unwrap().sources.len(), 4);
+    assert_eq!(measured.resources.unwrap().sources.len(), 3);
     let reason = checked(include_str!("../fuzz/seeds/document/node-error.toml"));
     assert!(reason.document.node_error.is_some());
     let beside = include_str!("../fuzz/seeds/document/node-error-beside.toml");

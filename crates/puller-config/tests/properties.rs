@@ -191,7 +191,7 @@ proptest! {
     }
 
     #[test]
-    fn any_source_has_one_form(text in "(cdh=unix:|rest=http://|kbs=https?://|offline=)[a-c0-9.:/@\\[\\]]{0,16}") {
+    fn any_source_has_one_form(text in "(cdh=unix:|kbs=https?://|offline=)[a-c0-9.:/@\\[\\]]{0,16}") {
         if let Ok(source) = ResourceSource::parse(&text) {
             prop_assert_eq!(ResourceSource::parse(&source.to_string()), Ok(source));
         }

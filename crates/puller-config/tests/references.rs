@@ -336,7 +336,8 @@ fn secrets_in_measured_data_are_public() {
 fn resources_are_the_owners_to_say() {
     let text = format!(
         "[resources]\nsources = [\"cdh=unix:/run/cdh.sock\", \"kbs=https://kbs.corp\"]\n\
-        kbs-token-file = \"/run/token\"\nkbs-attester = \"aa=unix:///run/aa.sock\"\nkbs-ca-certs = '''\n{ROOT}'''\n\
+        kbs-token-file = \"/run/token\"\nkbs-attester = \"aa=unix:///run/aa.sock\"\n\
+        kbs-ca-certs = '''\n{ROOT}'''\n\
         [resources.from]\n\"a/b/c\" = \"kbs=https://other.corp\"\n"
     );
     assert_eq!(
@@ -476,7 +477,7 @@ fn resources_are_checked_by_key() {
         (
             "from = { \"a/b/c\" = \"/a\" }".to_owned(),
             "from.\"a/b/c\": a source is one of \"cdh=unix:/PATH\", \
-            \"rest=http://127.0.0.1:PORT\", \"kbs=https://HOST\" and \"offline=/PATH\"",
+            \"kbs=https://HOST\" and \"offline=/PATH\"",
         ),
         (
             format!("from = {{{}}}", from(MAX_RESOURCES_FROM + 1)),
@@ -544,7 +545,7 @@ password = \"{SEALED}\"
 [decryption-keys]
 keys = [\"aHVudGVyMg==\", \"aHVudGVyMg==:aHVudGVyMg==\", \"kbs:///a/b/c\", \"{SEALED}\"]
 [resources]
-sources = [\"rest=http://127.0.0.1:8006/\", \"kbs=https://kbs.corp\"]
+sources = [\"cdh=unix:///run/cdh.sock\", \"kbs=https://kbs.corp\"]
 kbs-attester = \"aa=unix:/run/aa.sock\"
 kbs-token-file = \"/run/token\"
 kbs-ca-certs = '''
@@ -574,7 +575,7 @@ plain-http = false
 keys = [\"[redacted]\", \"[redacted]:[redacted]\", \"kbs:///a/b/c\", \"sealed.[redacted]\"]
 
 [resources]
-sources = [\"rest=http://127.0.0.1:8006\", \"kbs=https://kbs.corp\"]
+sources = [\"cdh=unix:/run/cdh.sock\", \"kbs=https://kbs.corp\"]
 kbs-ca-certs = [\"sha256:3e9113832283becf0fecd54ec0d5ef5d04ed3493f4c3c7721dd5301f5a510480\"]
 kbs-token-file = \"/run/token\"
 kbs-attester = \"aa=unix:/run/aa.sock\"

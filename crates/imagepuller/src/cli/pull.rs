@@ -57,9 +57,8 @@ pub struct Pull {
     /// The text of the initdata, which a key broker gets with the evidence
     #[arg(long, value_name = "FILE")]
     initdata: Option<PathBuf>,
-    /// A source of credentials and keys that are given by reference: cdh=unix:PATH,
-    /// rest=http://127.0.0.1:PORT or offline=FILE; may be repeated, and the sources are asked in
-    /// this order
+    /// A source of credentials and keys that are given by reference: cdh=unix:PATH
+    /// or offline=FILE; may be repeated, and the sources are asked in this order
     #[arg(long, value_name = "SOURCE", value_parser = super::simple_source)]
     resources: Vec<ResourceSource>,
     /// The directory for the image

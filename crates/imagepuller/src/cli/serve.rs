@@ -66,9 +66,8 @@ pub struct Serve {
         default_value = "/run/confidential-containers/initdata/initdata.toml"
     )]
     initdata: PathBuf,
-    /// A source of credentials and keys that are given by reference: cdh=unix:PATH,
-    /// rest=http://127.0.0.1:PORT or offline=FILE; may be repeated, and the sources are asked in
-    /// this order
+    /// A source of credentials and keys that are given by reference: cdh=unix:PATH
+    /// or offline=FILE; may be repeated, and the sources are asked in this order
     /// [default: --upstream, or the data hub at its usual place]
     #[arg(long, value_name = "SOURCE", value_parser = super::simple_source)]
     resources: Vec<ResourceSource>,

@@ -36,9 +36,6 @@ pub const HASTY: Limits = Limits {
     whole: Duration::from_secs(180),
 };
 
-/// What the gateway's answers are.
-pub const OCTETS: &str = "Content-Type: application/octet-stream\r\n";
-
 /// The error of an attempt that says whether its request was answered as planned. Whoever never
 /// answers is given little time, and more of it where the machine was too slow to get that far.
 pub fn error(end: End, attempt: impl Fn(Limits) -> (String, bool)) -> String {
@@ -155,11 +152,7 @@ pub fn answering(socket: &Path, answer: Option<Vec<u8>>, stays: bool) -> JoinHan
     })
 }
 
-/// What sources are called that a server stands for.
-pub fn gateway(server: &Server) -> String {
-    format!("rest=http://127.0.0.1:{}", server.port)
-}
-
+/// What a source is called that a server stands for.
 pub fn broker(server: &Server) -> String {
     format!("kbs=http://127.0.0.1:{}", server.port)
 }
