@@ -3,9 +3,9 @@
 //! Everything below the root may be wrong in any way: links are resolved inside of it, every file
 //! is read up to a limit, and what is quoted is shown safely.
 //!
-//! [`agent`]: the agent, its policy, and what it finds of initdata. [`boot`]: who starts what.
-//! [`hub`]: who listens where the agent asks for images. [`kernel`]: the kernel's options.
-//! [`tree`]: files below the root. [`unit`]: systemd's units with their drop-ins.
+//! `agent`: the agent, its policy, and what it finds of initdata. `boot`: who starts what.
+//! `hub`: who listens where the agent asks for images. `kernel`: the kernel's options.
+//! `tree`: files below the root. `unit`: systemd's units with their drop-ins.
 
 mod agent;
 mod boot;

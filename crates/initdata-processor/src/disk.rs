@@ -86,6 +86,18 @@ impl Scan {
         faults.filter(|(_, reason)| reason.is_fault()).count()
     }
 
+    /// Whether the disk called `name` was read, and is not initdata.
+    #[must_use]
+    pub fn has_no_initdata(&self, name: &str) -> bool {
+        let passed_over = &self.passed_over;
+        // By name, as they were looked at.
+        let place = passed_over.binary_search_by(|(other, _)| other.as_str().cmp(name));
+        place.is_ok_and(|place| {
+            let reason = &passed_over[place].1;
+            matches!(reason, Skipped::NoMagic | Skipped::OtherMagic(_))
+        })
+    }
+
     /// The first disk that was passed over and whose serial is `serial`, and why it was. sysfs is
     /// asked for serials only here: they are a hint.
     #[must_use]

@@ -199,7 +199,14 @@ fn initdata(
         &policy,
         journal,
     )?;
-    leave(&accepted, settings.accepted_disk, copy, results, journal)?;
+    leave(
+        &accepted,
+        &scan,
+        settings.accepted_disk,
+        copy,
+        results,
+        journal,
+    )?;
     results.insecure.mark_accepted()?;
     Ok((accepted.initdata, search, scan))
 }
@@ -207,6 +214,7 @@ fn initdata(
 /// Leaves to an agent that looks for initdata itself what `disk` says, and nothing else.
 fn leave(
     accepted: &Accepted,
+    scan: &disk::Scan,
     disk: AcceptedDisk,
     copy: Option<Copy>,
     results: &Results,
@@ -214,7 +222,10 @@ fn leave(
 ) -> Result<(), Error> {
     let source = accepted.source.as_ref();
     let kept = source.filter(|_| disk == AcceptedDisk::Keep);
-    results.withdraw_initdata(kept.map(|(name, _)| name.as_str()), journal)?;
+    let kept = kept.map(|(name, _)| name.as_str());
+    // A disk that was read a moment ago is not read once more: it takes as long as the search.
+    let is_known = |name: &str| kept == Some(name) || scan.has_no_initdata(name);
+    results.withdraw_initdata(is_known, journal)?;
     match (copy, source) {
         (Some(copy), Some((_, image))) => copy.fill(&image.document),
         _ => Ok(()),

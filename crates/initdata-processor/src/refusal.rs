@@ -82,7 +82,7 @@ impl Results {
     /// initdata to the agent. A guest that may run nothing gets no password either.
     pub fn refuse_all(&self, reason: Error, journal: &mut Journal<'_>) -> Outcome {
         self.refuse_and(
-            |nodes, journal| nodes.withdraw_initdata(None, journal),
+            |nodes, journal| nodes.withdraw_initdata(|_| false, journal),
             reason,
             journal,
         )
@@ -127,19 +127,20 @@ impl Results {
         }
     }
 
-    /// Leaves no disk with initdata to the agent, but for the one called `but`.
+    /// Leaves no disk with initdata to the agent, but for those that `is_known`.
     ///
     /// # Errors
     ///
     /// Those of [`Nodes::withdraw_initdata`].
     pub fn withdraw_initdata(
         &self,
-        but: Option<&str>,
+        is_known: impl Fn(&str) -> bool,
         journal: &mut Journal<'_>,
     ) -> Result<(), Error> {
-        let nodes = self.nodes.iter();
-        let mut withdrawn = nodes.map(|nodes| nodes.withdraw_initdata(but, journal));
-        withdrawn.next().unwrap_or(Ok(()))
+        match &self.nodes {
+            Some(nodes) => nodes.withdraw_initdata(is_known, journal),
+            None => Ok(()),
+        }
     }
 
     /// Puts `reason` in place of one configuration.

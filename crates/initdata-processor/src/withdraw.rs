@@ -10,14 +10,12 @@
 use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
 use std::path::PathBuf;
 
 use config_image::{Magic, probe};
 use process_sandbox::files::Grant;
-use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, RenameFlags, openat, renameat_with, statat, unlinkat,
-};
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, openat, renameat_with, unlinkat};
 use rustix::io::Errno;
 
 use crate::Error;
@@ -63,17 +61,17 @@ impl Nodes {
     }
 
     /// Takes away every node whose first bytes are initdata's magic, be it a disk's, a partition's
-    /// or another device's; but for the one called `but`.
+    /// or another device's; but for those that `is_known` says need not be looked at.
     ///
     /// # Errors
     ///
     /// [`Error::List`], [`Error::Write`]: then the agent must not start.
     pub fn withdraw_initdata(
         &self,
-        but: Option<&str>,
+        is_known: impl Fn(&str) -> bool,
         journal: &mut Journal<'_>,
     ) -> Result<(), Error> {
-        let is_meant = |name: &str| but != Some(name) && self.is_initdata(name);
+        let is_meant = |name: &str| !is_known(name) && self.is_initdata(name);
         self.withdraw("with initdata", is_meant, journal)
     }
 
@@ -84,7 +82,7 @@ impl Nodes {
     ///
     /// As [`Nodes::withdraw_initdata`].
     pub fn withdraw_all(&self, journal: &mut Journal<'_>) -> Result<(), Error> {
-        self.withdraw("of disks", |name| self.is_disk(name), journal)
+        self.withdraw("of disks", |_| true, journal)
     }
 
     fn withdraw(
@@ -100,9 +98,13 @@ impl Nodes {
             let before = count;
             let failed = |source| Error::List(self.path.clone(), source);
             for entry in fs::read_dir(&self.path).map_err(failed)? {
-                let name = entry.map_err(failed)?.file_name();
+                let entry = entry.map_err(failed)?;
+                // Before it is opened: opening a character device can do something.
+                let kind = entry.file_type().map_err(failed)?;
+                let name = entry.file_name();
+                let is_disk = kind.is_block_device() || kind.is_file();
                 // Names of disks are ASCII.
-                let Some(name) = name.to_str().filter(|name| is_meant(name)) else {
+                let Some(name) = name.to_str().filter(|name| is_disk && is_meant(name)) else {
                     continue;
                 };
                 self.take(name)
@@ -145,19 +147,7 @@ impl Nodes {
         matches!(self.magic(name), Ok(Some(Magic::INITDATA)))
     }
 
-    fn is_disk(&self, name: &str) -> bool {
-        let stat = statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW);
-        stat.is_ok_and(|stat| {
-            let kind = FileType::from_raw_mode(stat.st_mode);
-            matches!(kind, FileType::BlockDevice | FileType::RegularFile)
-        })
-    }
-
     fn magic(&self, name: &str) -> io::Result<Option<Magic>> {
-        // Before it is opened: opening a character device can do something.
-        if !self.is_disk(name) {
-            return Ok(None);
-        }
         let _asks = asks(name);
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let node = openat(&self.directory, name, flags, Mode::empty())?;

@@ -274,7 +274,16 @@ fn each_part_that_does_not_fit_is_found_and_nothing_else() {
             )],
             "",
             65,
-            &["CONFIG_DM_CRYPT", "CONFIG_DM_INTEGRITY"],
+            &[
+                "cryptsetup",
+                "dmsetup",
+                "mkfs.xfs",
+                "DM_CRYPT",
+                "DM_INTEGRITY",
+                "XTS",
+                "AUTHENC",
+                "XFS",
+            ],
         ),
         // Without systemd.
         (

@@ -68,21 +68,19 @@ const LOOP: Row = (
     "initdata is refused",
 );
 
-/// For a scratch disk.
-const SCRATCH: &[Row] = &[
-    (
-        "DM_CRYPT",
-        Some("dm-crypt"),
-        Level::Error,
-        "the scratch disk cannot be opened",
-    ),
-    (
-        "DM_INTEGRITY",
-        Some("dm-integrity"),
-        Level::Error,
-        "the scratch disk cannot be opened",
-    ),
+/// For a scratch disk: what does not work without is the same.
+const SCRATCH: [(&str, &str); 5] = [
+    ("DM_CRYPT", "dm-crypt"),
+    ("DM_INTEGRITY", "dm-integrity"),
+    ("CRYPTO_XTS", "xts"),
+    ("CRYPTO_AUTHENC", "authenc"),
+    ("XFS_FS", "xfs"),
 ];
+
+/// And the programs.
+const SCRATCH_PROGRAMS: [&str; 3] = ["cryptsetup", "dmsetup", "mkfs.xfs"];
+
+const NO_SCRATCH: &str = "the scratch disk cannot be opened";
 
 /// One of these is needed for evidence.
 const EVIDENCE: [(&str, &str); 3] = [
@@ -93,6 +91,14 @@ const EVIDENCE: [(&str, &str); 3] = [
 
 impl Check<'_> {
     pub fn kernel(&mut self, boot: &Boot) -> io::Result<()> {
+        let scratch = uses_scratch(boot);
+        for name in SCRATCH_PROGRAMS.iter().filter(|_| scratch) {
+            let folders = ["usr/sbin", "sbin", "usr/bin", "bin"];
+            let mut places = folders.iter().map(|folder| format!("{folder}/{name}"));
+            if !places.any(|path| self.tree.is_program(&path)) {
+                self.error(*name, format!("there is no such program: {NO_SCRATCH}"));
+            }
+        }
         if self.parameter(ALLOW_UNVERIFIED).is_some() {
             self.warn(
                 ALLOW_UNVERIFIED,
@@ -115,9 +121,13 @@ impl Check<'_> {
             _ => false,
         };
         let copy = self.settings.accepted_disk == AcceptedDisk::Copy;
-        let scratch = uses_scratch(boot);
         let rows = OPTIONS.iter().chain(copy.then_some(&LOOP));
-        for (option, module, level, without) in rows.chain(SCRATCH.iter().filter(|_| scratch)) {
+        let scratch_rows = SCRATCH.map(|(option, module)| {
+            let row: Row = (option, Some(module), Level::Error, NO_SCRATCH);
+            row
+        });
+        let rows = rows.chain(scratch_rows.iter().filter(|_| scratch));
+        for (option, module, level, without) in rows {
             if !has(option, *module) {
                 let or = module.map_or(String::new(), |name| format!(", nor its module {name}"));
                 let text = format!("the kernel does not have it{or}: {without}");

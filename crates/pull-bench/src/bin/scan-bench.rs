@@ -20,6 +20,8 @@ const ROUNDS: usize = 31;
 const JOB: &str = r#"
 insmod /modules/tee_fixture.ko $TEE
 chmod 755 /bin/agent-loop
+# Otherwise the second program would find no initdata.
+echo 'accepted-disk = "keep"' >/etc/initdata-processor.toml
 tries=0
 until [ "$(ls /sys/block | grep -c '^[sv]d')" -ge "$DECOYS" ] || [ $tries -ge 400 ]; do tries=$((tries + 1)); usleep 50000; done
 mark disks "$(ls /sys/block | wc -l)"
