@@ -4,12 +4,14 @@
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use config_image::Magic;
 use credential_sources::Finding;
 use linux_sys::loop_device::LoopDevice;
 use linux_sys::memfd;
 
 use crate::digest;
 use crate::disk::NAME;
+use crate::further_disk::{FurtherDisk, FurtherMagic};
 use crate::sandbox_document::SandboxDocument;
 use crate::sandbox_id::SandboxId;
 use crate::settings::Settings;
@@ -35,12 +37,12 @@ pub struct Attached {
     pub carrier: Carrier,
     /// The serial that the device should have. A hint for people: guests know the disk by its first
     /// bytes.
-    pub serial: &'static str,
+    pub serial: String,
     /// The image's length in bytes, a multiple of 512.
     pub size: u64,
     /// The image's SHA-256 in hexadecimal.
     pub sha256: String,
-    /// The document that the sandbox got.
+    /// The document that the sandbox got, or the file of a further disk.
     pub document: PathBuf,
     /// What credential providers did not contribute to it, and why.
     pub warnings: Vec<Finding>,
@@ -105,28 +107,59 @@ pub fn attach(
         return Ok(None);
     };
     let image = chosen.pack(settings)?;
-    let carrier = match settings.transport {
-        Transport::Memory => Carrier::Memory(in_memory(&image)?),
-        Transport::File => Carrier::File(shared_image::put(
-            &settings.run_root,
-            request.sandbox,
-            &image,
-        )?),
-        Transport::Loop => {
-            let backing = in_memory(&image)?;
-            Carrier::Loop(LoopDevice::attach_read_only(&backing).map_err(SandboxError::LoopDevice)?)
-        }
-        // Serving one takes all rights from the process, for good.
-        Transport::VhostUser => return Err(SandboxError::ServerNeeded),
-    };
     Ok(Some(Attached {
-        carrier,
-        serial: NAME,
+        carrier: carry(settings, request.sandbox, Magic::IMAGEPULLER, &image)?,
+        serial: NAME.to_owned(),
         size: image.len() as u64,
         sha256: digest::sha256(&image),
         document: chosen.path.clone(),
         warnings: chosen.warnings(),
     }))
+}
+
+/// Packs and attaches the further disk of `magic` in the settings.
+///
+/// # Errors
+///
+/// Every [`SandboxError`] of the disk, the packing and the transport.
+pub fn attach_further(
+    settings: &Settings,
+    sandbox: &SandboxId,
+    magic: FurtherMagic,
+    disk: &FurtherDisk,
+) -> Result<Attached, SandboxError> {
+    let image = disk.pack(magic, settings)?;
+    Ok(Attached {
+        carrier: carry(settings, sandbox, magic.get(), &image)?,
+        serial: disk.serial.clone(),
+        size: image.len() as u64,
+        sha256: digest::sha256(&image),
+        document: disk.source.clone(),
+        warnings: Vec::new(),
+    })
+}
+
+fn carry(
+    settings: &Settings,
+    sandbox: &SandboxId,
+    magic: Magic,
+    image: &[u8],
+) -> Result<Carrier, SandboxError> {
+    Ok(match settings.transport {
+        Transport::Memory => Carrier::Memory(in_memory(image)?),
+        Transport::File => Carrier::File(shared_image::put(
+            &settings.run_root,
+            sandbox,
+            magic,
+            image,
+        )?),
+        Transport::Loop => {
+            let backing = in_memory(image)?;
+            Carrier::Loop(LoopDevice::attach_read_only(&backing).map_err(SandboxError::LoopDevice)?)
+        }
+        // Serving one takes all rights from the process, for good.
+        Transport::VhostUser => return Err(SandboxError::ServerNeeded),
+    })
 }
 
 fn in_memory(image: &[u8]) -> Result<OwnedFd, SandboxError> {

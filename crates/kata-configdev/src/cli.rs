@@ -27,6 +27,7 @@ use foreign_text::one_line;
 pub use self::error::{CommandError, UsageError};
 
 use crate::exit;
+use crate::further_disk::FurtherMagic;
 
 /// The program's name in its messages.
 pub const NAME: &str = "kata-configdev";
@@ -107,7 +108,7 @@ struct Check {
     json: bool,
 }
 
-/// Packs a valid document into a disk image.
+/// Packs a valid document into a disk image; or, with --magic, any file.
 ///
 /// The image holds the credentials of the document, so it gets mode 0600. It appears under its name
 /// all at once, and replaces a regular file only, never the document itself. The same document
@@ -116,8 +117,9 @@ struct Check {
 #[command(
     verbatim_doc_comment,
     after_help = "\
-Example:
+Examples:
   kata-configdev pack --config imagepuller.toml --output imagepuller.img
+  kata-configdev pack --magic timesync ntp.conf --output ntp.img
 
 The image attached by hand:
   qemu-system-x86_64 ... \\
@@ -126,8 +128,19 @@ The image attached by hand:
 )]
 struct Pack {
     /// The document.
-    #[arg(long, value_name = "FILE")]
-    config: PathBuf,
+    #[arg(
+        long,
+        value_name = "FILE",
+        required_unless_present = "magic",
+        conflicts_with = "magic"
+    )]
+    config: Option<PathBuf>,
+    /// The magic of another disk than the document's: eight visible ASCII characters.
+    #[arg(long, value_name = "MAGIC", requires = "file")]
+    magic: Option<FurtherMagic>,
+    /// What the disk with that magic holds, at most 4 MiB.
+    #[arg(requires = "magic")]
+    file: Option<PathBuf>,
     /// The image to write.
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
@@ -179,9 +192,15 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }) => check::run(&file, measured, json, &mut stdout),
         Command::Pack(Pack {
             config,
+            magic,
+            file,
             output,
             json,
-        }) => pack::run(&config, &output, json, &mut stdout),
+        }) => {
+            // The command line lets one of the two through.
+            let source = config.or(file).unwrap_or_default();
+            pack::run(&source, magic, &output, json, &mut stdout)
+        }
         Command::Inspect(Inspect { file, json }) => inspect::run(&file, json, &mut stdout),
         Command::Import(arguments) => import::run(&arguments, &mut stdout),
         Command::Secrets(arguments) => secrets::run(&arguments, &mut stdout),

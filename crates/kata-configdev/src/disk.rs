@@ -22,6 +22,9 @@ const _: () = assert!(NAME.len() <= 20);
 /// with `kata-block:`, which [`NAME`] does not.
 const FD_SET: u32 = 1_000_000;
 
+/// The id of the first fd set of a further disk.
+const FURTHER_FD_SETS: u32 = 1_000_100;
+
 /// The virtio-blk device that a machine type can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Device {
@@ -69,7 +72,8 @@ impl Device {
     /// The value of `-device` for the block node `name`, with that id and serial, and with what
     /// else it has in `more`.
     ///
-    /// The properties are those of Kata's own virtio-blk disks. Neither `iommu_platform` nor `disable-legacy` is given: with `confidential-guest-support` QEMU (6.0
+    /// The properties are those of Kata's own virtio-blk disks. Neither `iommu_platform` nor
+    /// `disable-legacy` is given: with `confidential-guest-support` QEMU (6.0
     /// and later) itself turns both on for every virtio device, and without it the guest may use
     /// the disk as it uses Kata's own.
     pub(crate) fn properties(self, name: &str, more: &str) -> String {
@@ -89,6 +93,8 @@ impl Device {
 pub struct Disk {
     source: Source,
     device: Device,
+    name: String,
+    set: u32,
 }
 
 #[derive(Debug)]
@@ -106,18 +112,31 @@ impl Disk {
     pub fn in_memory(image: &[u8], device: Device) -> Result<Self, SandboxError> {
         let image =
             linux_sys::memfd::sealed(c"imagepuller", image).map_err(SandboxError::Memory)?;
-        Ok(Self {
-            source: Source::Memory(image),
-            device,
-        })
+        Ok(Self::new(Source::Memory(image), device))
     }
 
     /// The disk over the image in the file `path`.
     #[must_use]
-    pub const fn of_file(path: PathBuf, device: Device) -> Self {
+    pub fn of_file(path: PathBuf, device: Device) -> Self {
+        Self::new(Source::File(path), device)
+    }
+
+    fn new(source: Source, device: Device) -> Self {
         Self {
-            source: Source::File(path),
+            source,
             device,
+            name: NAME.to_owned(),
+            set: FD_SET,
+        }
+    }
+
+    /// The same as the `number`th further disk, counted from 0, with the serial `name`.
+    #[must_use]
+    pub fn further(self, number: u32, name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            set: FURTHER_FD_SETS + number,
+            ..self
         }
     }
 
@@ -126,18 +145,19 @@ impl Disk {
     /// Kata's devices have no fixed slots, so a device before them would move their PCI addresses.
     #[must_use]
     pub fn arguments(&self) -> Vec<OsString> {
+        let Self { name, set, .. } = self;
         let mut arguments = Vec::with_capacity(6);
         let file = match &self.source {
             Source::Memory(image) => {
                 let descriptor = image.as_raw_fd();
                 arguments.push("-add-fd".into());
-                arguments.push(format!("fd={descriptor},set={FD_SET},opaque={NAME}").into());
-                format!("/dev/fdset/{FD_SET}").into_bytes()
+                arguments.push(format!("fd={descriptor},set={set},opaque={name}").into());
+                format!("/dev/fdset/{set}").into_bytes()
             }
             Source::File(path) => escaped(path),
         };
         let mut node =
-            format!("driver=raw,node-name={NAME},read-only=on,file.driver=file,file.filename=")
+            format!("driver=raw,node-name={name},read-only=on,file.driver=file,file.filename=")
                 .into_bytes();
         node.extend(file);
         node.extend(b",file.read-only=on");
@@ -146,7 +166,7 @@ impl Disk {
         arguments.push("-device".into());
         // One queue: the guest reads a few sectors once, and QEMU would otherwise make one for each
         // virtual CPU.
-        arguments.push(self.device.properties(NAME, ",num-queues=1").into());
+        arguments.push(self.device.properties(name, ",num-queues=1").into());
         arguments
     }
 

@@ -7,7 +7,7 @@ use puller_config::Problems;
 
 use crate::choice::ChoiceError;
 use crate::exit;
-use crate::sandbox_document::ChosenBy;
+use crate::further_disk::FurtherDiskError;
 use crate::sandbox_id::InvalidSandboxId;
 use crate::sandbox_spec::SpecError;
 use crate::scratch_disk::ScratchError;
@@ -36,7 +36,7 @@ pub enum SandboxError {
         "attach the configuration disk: the VM is a copy of one that has no such disk (-incoming), \
         but {0} for its pod"
     )]
-    Copy(ChosenBy),
+    Copy(String),
     /// The VM is started for whatever pod takes it, and pods have documents on this node.
     #[error(
         "attach the configuration disk: the VM is started before its pod is known, as for a cache, \
@@ -57,6 +57,9 @@ pub enum SandboxError {
     /// The machine type, `None` where the command line has none, is not known to take the disk.
     #[error("attach the configuration disk: {}", unknown_machine(.0.as_deref()))]
     Machine(Option<String>),
+    /// A further disk cannot be filled.
+    #[error(transparent)]
+    FurtherDisk(#[from] FurtherDiskError),
     /// The document does not fit into an image.
     #[error(transparent)]
     Pack(#[from] config_image::EncodeError),
@@ -105,6 +108,7 @@ impl SandboxError {
             | Self::Choice(_)
             | Self::Document { .. }
             | Self::Machine(_)
+            | Self::FurtherDisk(_)
             | Self::Pack(_)
             | Self::WrapperTransport(_)
             | Self::ServerNeeded => exit::DATA,
@@ -146,6 +150,7 @@ impl SandboxError {
             Self::Machine(_) => {
                 "use a machine type of q35, pc, virt, pseries, microvm or s390-ccw-virtio"
             }
+            Self::FurtherDisk(error) => error.remedy(),
             Self::Pack(_) => "remove entries and certificates that no pod needs from the document",
             Self::SandboxId(_) => "start the sandbox with an id of that form",
             Self::SharedImage(error) => error.remedy(),

@@ -19,8 +19,8 @@
 //! - [`sandbox_spec`]: the pod's annotation. [`choice`]: which document it gets. [`host_file`]: how
 //!   a file is opened.
 //! - [`providers`]: what the kubelet's credential providers add to it. [`sandbox_document`]:
-//!   the result, packed. [`disk`]: QEMU's arguments for it. [`scratch_disk`]: a disk for the guest's
-//!   own use. [`wrapper`]: all of it in sequence.
+//!   the result, packed. [`disk`]: QEMU's arguments for it. [`further_disk`]: disks with other
+//!   magics. [`scratch_disk`]: a disk for the guest's own use. [`wrapper`]: all of it in sequence.
 //! - [`refusal`]: what becomes of a sandbox that must not start.
 //!
 //! For runtimes:
@@ -45,6 +45,7 @@ pub mod disk;
 pub mod document_pattern;
 mod error;
 pub mod exit;
+pub mod further_disk;
 pub mod host_file;
 pub mod image_file;
 pub mod invocation;

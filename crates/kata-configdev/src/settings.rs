@@ -2,6 +2,7 @@
 
 mod at_line;
 mod credential_providers;
+mod disks;
 mod drop_ins;
 mod effective;
 mod error;
@@ -10,6 +11,7 @@ mod qemu;
 mod scratch;
 mod text;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -20,6 +22,7 @@ pub use qemu::Qemu;
 pub use scratch::{Scratch, ScratchSize};
 
 use crate::capacity::Capacity;
+use crate::further_disk::{FurtherDisk, FurtherMagic};
 use crate::refusal::Refuse;
 use crate::sandbox_spec::WithoutSpec;
 use crate::transport::Transport;
@@ -67,6 +70,8 @@ pub struct Settings {
     pub guest_pull: bool,
     /// Disks that guests keep unpacked images on.
     pub scratch: Scratch,
+    /// Further disks, by magic.
+    pub disks: BTreeMap<FurtherMagic, FurtherDisk>,
 }
 
 impl Default for Settings {
@@ -83,6 +88,7 @@ impl Default for Settings {
             refuse: Refuse::default(),
             guest_pull: false,
             scratch: Scratch::default(),
+            disks: BTreeMap::new(),
         }
     }
 }

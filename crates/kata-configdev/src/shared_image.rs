@@ -13,6 +13,8 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use config_image::Magic;
+use foreign_text::hex;
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, fchmod, mkdirat, open, openat, unlinkat};
 use rustix::io::Errno;
 
@@ -26,8 +28,11 @@ pub use kept::{Kept, all, remove_all, show_from_start};
 /// The directories from `/run` to those of the sandboxes.
 const PARENTS: [&str; 3] = ["kata-containers", "shared", "initdata"];
 
-/// The image's name in its sandbox's directory.
+/// The name of the configuration's image in its sandbox's directory.
 pub const FILE_NAME: &str = "imagepuller.img";
+
+/// How the names of further disks' images begin and end.
+const FURTHER: [&str; 2] = ["disk-", ".img"];
 
 /// The most sandboxes that a sweep looks at, far more than a node can run. Free to change.
 const MAX_SANDBOXES: usize = 100_000;
@@ -53,10 +58,23 @@ impl SharedImageError {
     }
 }
 
-/// Where the image of a sandbox is.
+/// Where the image of a sandbox is that begins with `magic`.
 #[must_use]
-pub fn path(run_root: &Path, sandbox: &SandboxId) -> PathBuf {
-    directory(run_root, sandbox).join(FILE_NAME)
+pub fn path(run_root: &Path, sandbox: &SandboxId, magic: Magic) -> PathBuf {
+    directory(run_root, sandbox).join(file_name(magic))
+}
+
+/// In hexadecimal, because a magic may hold a slash.
+fn file_name(magic: Magic) -> String {
+    match magic {
+        Magic::IMAGEPULLER => FILE_NAME.into(),
+        _ => FURTHER.join(&hex::encode(&magic.bytes())),
+    }
+}
+
+/// Whether a file of this name is a further disk's image.
+fn is_further(name: &str) -> bool {
+    name.starts_with(FURTHER[0]) && name.ends_with(FURTHER[1])
 }
 
 fn directory(run_root: &Path, sandbox: &SandboxId) -> PathBuf {
@@ -82,16 +100,18 @@ fn parent(run_root: &Path) -> PathBuf {
 pub fn put(
     run_root: &Path,
     sandbox: &SandboxId,
+    magic: Magic,
     image: &[u8],
 ) -> Result<PathBuf, SharedImageError> {
     let directory = make_sandbox(run_root, sandbox)?;
-    let path = path(run_root, sandbox);
-    image_file::replace(&directory, FILE_NAME.as_ref(), image, Keep::UntilReboot)
+    let path = path(run_root, sandbox, magic);
+    let name = file_name(magic);
+    image_file::replace(&directory, name.as_ref(), image, Keep::UntilReboot)
         .map_err(|fault| failed(&path, fault))?;
     Ok(path)
 }
 
-/// Removes the image of a sandbox, its socket, what a killed process left, and the directory if it
+/// Removes the images of a sandbox, its socket, what a killed process left, and the directory if it
 /// is empty then. Says whether there was an image or a socket.
 ///
 /// # Errors
@@ -101,8 +121,8 @@ pub fn remove(run_root: &Path, sandbox: &SandboxId) -> Result<bool, SharedImageE
     remove_files(run_root, sandbox, &[FILE_NAME, socket::NAME])
 }
 
-/// Removes the files `names` of a sandbox, what a killed process left, and the directory if it is
-/// empty then. Says whether one of `names` was there.
+/// Removes the files `names` of a sandbox, further disks' images, what a killed process left, and the directory if it is
+/// empty then. Says whether one of them was there.
 fn remove_files(
     run_root: &Path,
     sandbox: &SandboxId,
@@ -115,7 +135,7 @@ fn remove_files(
     let names = names(&directory).map_err(|fault| failed(&path, fault))?;
     let (mut removed, mut fault) = (false, None);
     for name in names.iter().map(String::as_str) {
-        let is_file = files.contains(&name);
+        let is_file = files.contains(&name) || is_further(name);
         if is_file || name.starts_with(TEMPORARY_PREFIX) {
             // What cannot be removed does not keep the rest.
             match unlink(&directory, name) {

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use config_image::Magic;
 use memory_disk::update::Client;
 use zeroize::Zeroizing;
 
@@ -138,8 +139,8 @@ impl UpdateError {
     }
 }
 
-/// Puts `image`, which [`config_image::encode`] made of a valid document, in the place of the image
-/// that the sandbox has, and zeroes what is left of the old one.
+/// Puts `image`, which [`config_image::encode`] made with `magic` of a valid document or of a
+/// further disk's file, in the place of the image with that magic that the sandbox has, and zeroes what is left of the old one.
 ///
 /// A guest that reads meanwhile gets the old document, the new one, or one that it refuses and has
 /// to read again. It is not told: it finds out when it reads the disk around its page cache.
@@ -150,10 +151,15 @@ impl UpdateError {
 pub fn update(
     run_root: &Path,
     sandbox: &SandboxId,
+    magic: Magic,
     image: Zeroizing<Vec<u8>>,
 ) -> Result<Updated, UpdateError> {
-    let served = socket::connect(run_root, sandbox)?;
-    let file = InPlace::open(run_root, sandbox)?;
+    // A process serves documents only.
+    let served = match magic {
+        Magic::IMAGEPULLER => socket::connect(run_root, sandbox)?,
+        _ => None,
+    };
+    let file = InPlace::open(run_root, sandbox, magic)?;
     let used = image.len();
     let pad = |size| {
         if used > size {
@@ -183,7 +189,7 @@ pub fn update(
         }
         (None, None) => {
             return Err(UpdateError::Nothing {
-                path: shared_image::path(run_root, sandbox),
+                path: shared_image::path(run_root, sandbox, magic),
                 transport: None,
             });
         }

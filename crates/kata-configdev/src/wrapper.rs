@@ -9,6 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
+use config_image::Magic;
 use foreign_text::one_line;
 
 use crate::disk::{Device, Disk};
@@ -82,23 +83,26 @@ fn become_qemu(
         let _ = writeln!(std::io::stderr(), "{}", one_line(&line));
     };
     let bundle = Path::new(".");
-    // First the one that goes away by itself.
-    let made = scratch(settings, invocation, bundle)
-        .and_then(|scratch| Ok((disk(settings, invocation, bundle, &mut warn)?, scratch)));
-    let (disk, scratch) = match made {
+    // The scratch disk first: it goes away by itself.
+    let made = scratch(settings, invocation, bundle).and_then(|scratch| {
+        let disk = disk(settings, invocation, bundle, &mut warn)?;
+        let further = further_disks(settings, invocation, bundle)?;
+        Ok((disk, further, scratch))
+    });
+    let (disk, further, scratch) = match made {
         // A copy has the disks of its original, and nobody pulls in a template.
         Err(error)
             if settings.refuse.is_by_disk(invocation, settings.guest_pull)
                 && Purpose::of(invocation, bundle) == Purpose::Sandbox =>
         {
-            (Some(disk_instead(error, invocation)?), None)
+            discard(settings, invocation);
+            (Some(disk_instead(error, invocation)?), Vec::new(), None)
         }
-        made => made?,
+        made => made.inspect_err(|_| discard(settings, invocation))?,
     };
-    let Err(error) = execute(qemu, arguments, disk.as_ref(), scratch.as_ref());
-    if disk.is_some() && settings.transport == Transport::File {
-        discard(settings, invocation);
-    }
+    let disks = disk.iter().chain(&further);
+    let Err(error) = execute(qemu, arguments, disks, scratch.as_ref());
+    discard(settings, invocation);
     Err(error)
 }
 
@@ -111,15 +115,15 @@ fn disk_instead(error: SandboxError, invocation: &Invocation) -> Result<Disk, Sa
     Ok(disk)
 }
 
-fn execute(
+fn execute<'a>(
     qemu: &Path,
     arguments: &[OsString],
-    disk: Option<&Disk>,
+    disks: impl Iterator<Item = &'a Disk>,
     scratch: Option<&ScratchDisk>,
 ) -> Result<Infallible, SandboxError> {
     let mut command = Command::new(qemu);
     command.args(arguments);
-    if let Some(disk) = disk {
+    for disk in disks {
         disk.keep_across_exec()?;
         command.args(disk.arguments());
     }
@@ -133,10 +137,12 @@ fn execute(
     })
 }
 
-/// Removes the file that no QEMU will read. A failure is not told: that of QEMU is the one to
+/// Removes the files that no QEMU will read. A failure is not told: that of QEMU is the one to
 /// report, and `sweep` tries again.
 fn discard(settings: &Settings, invocation: &Invocation) {
-    if let Some(Ok(sandbox)) = invocation.sandbox.as_deref().map(SandboxId::parse) {
+    if settings.transport == Transport::File
+        && let Some(Ok(sandbox)) = invocation.sandbox.as_deref().map(SandboxId::parse)
+    {
         let _ = shared_image::remove(&settings.run_root, &sandbox);
     }
 }
@@ -171,13 +177,49 @@ pub fn disk(
         warn(&warning);
     }
     let device = device(invocation)?;
+    let image = chosen.pack(settings)?;
+    carry(settings, sandbox, Magic::IMAGEPULLER, &image, device).map(Some)
+}
+
+/// The further disks of the settings, for the sandbox that `invocation` starts: of every pod, since
+/// they are the node's. What templates, copies and caches get, [`document`] decides.
+fn further_disks(
+    settings: &Settings,
+    invocation: &Invocation,
+    bundle: &Path,
+) -> Result<Vec<Disk>, SandboxError> {
+    let Some(sandbox) = invocation.sandbox.as_deref() else {
+        return Ok(Vec::new());
+    };
+    if settings.disks.is_empty() || Purpose::of(invocation, bundle) != Purpose::Sandbox {
+        return Ok(Vec::new());
+    }
+    let device = device(invocation)?;
+    let disks = (0..).zip(&settings.disks);
+    disks
+        .map(|(number, (magic, disk))| {
+            let image = disk.pack(*magic, settings)?;
+            let carried = carry(settings, sandbox, magic.get(), &image, device)?;
+            Ok(carried.further(number, &disk.serial))
+        })
+        .collect()
+}
+
+/// The disk over an image, by the transport of the settings.
+fn carry(
+    settings: &Settings,
+    sandbox: &str,
+    magic: Magic,
+    image: &[u8],
+    device: Device,
+) -> Result<Disk, SandboxError> {
     match settings.transport {
-        Transport::Memory => Disk::in_memory(&chosen.pack(settings)?, device).map(Some),
+        Transport::Memory => Disk::in_memory(image, device),
         Transport::File => {
             let sandbox = SandboxId::parse(sandbox)?;
-            let path = shared_image::put(&settings.run_root, &sandbox, &chosen.pack(settings)?)?;
+            let path = shared_image::put(&settings.run_root, &sandbox, magic, image)?;
             shared_image::show_from_start(&path);
-            Ok(Some(Disk::of_file(path, device)))
+            Ok(Disk::of_file(path, device))
         }
         // QEMU would have to open the device before this process lets go of it, which an exec
         // cannot wait for; and a vhost-user device needs a second process and Kata's cooperation in
@@ -216,7 +258,10 @@ fn document(
     bundle: &Path,
     warn: &mut dyn FnMut(&dyn Display),
 ) -> Result<Option<SandboxDocument>, SandboxError> {
-    let offers = ChosenBy::of(settings, None).is_some() || !settings.annotation_allow.is_empty();
+    let has_disks = !settings.disks.is_empty();
+    let offers = ChosenBy::of(settings, None).is_some()
+        || !settings.annotation_allow.is_empty()
+        || has_disks;
     match Purpose::of(invocation, bundle) {
         Purpose::Sandbox => {
             let annotation = annotation(settings, bundle)?;
@@ -224,8 +269,11 @@ fn document(
         }
         Purpose::Copy => {
             let annotation = sandbox_spec::annotation(bundle)?;
-            let named = ChosenBy::of(settings, annotation.as_deref());
-            named.map_or(Ok(None), |by| Err(SandboxError::Copy(by)))
+            match ChosenBy::of(settings, annotation.as_deref()) {
+                Some(by) => Err(SandboxError::Copy(by.to_string())),
+                None if has_disks => Err(SandboxError::Copy("the settings have [disks]".into())),
+                None => Ok(None),
+            }
         }
         Purpose::Cache if offers => Err(SandboxError::Cache),
         Purpose::Template if offers => {

@@ -13,9 +13,10 @@ use serde::Serialize;
 
 use super::NAME;
 use super::config::SettingsFile;
-use crate::attach::{Attached, Carrier, Request, attach, detach};
+use crate::attach::{Attached, Carrier, Request, attach, attach_further, detach};
 use crate::capacity::Capacity;
 use crate::cli::{CommandError, UsageError};
+use crate::further_disk::FurtherMagic;
 use crate::sandbox_id::SandboxId;
 use crate::settings::Settings;
 use crate::transport::Transport;
@@ -65,6 +66,10 @@ pub struct Arguments {
     /// How the image gets to the hypervisor [default: transport of the settings].
     #[arg(long, value_name = "TRANSPORT")]
     transport: Option<Transport>,
+    /// Attach the further disk with this magic, of [disks] in the settings, instead of the
+    /// document's; not with vhost-user.
+    #[arg(long, value_name = "MAGIC", conflicts_with = "config")]
+    magic: Option<FurtherMagic>,
     /// The node's document, a path or a pattern, instead of document of the settings.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -112,7 +117,7 @@ struct DiskReport<'a> {
     transport: &'static str,
     path: PathBuf,
     held_by: Option<u32>,
-    serial: &'static str,
+    serial: &'a str,
     read_only: bool,
     size: u64,
     sha256: &'a str,
@@ -135,6 +140,9 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         _ => {}
     }
     if settings.transport == Transport::VhostUser {
+        if arguments.magic.is_some() {
+            return Err(UsageError::ServesOnlyDocuments.into());
+        }
         return vhost_user::run(arguments, &settings, sandbox, out);
     }
     if arguments.socket.is_some() || arguments.once.is_some() {
@@ -144,7 +152,14 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         bundle: &arguments.bundle,
         sandbox,
     };
-    let attached = attach(&settings, &request)?;
+    let attached = match arguments.magic {
+        None => attach(&settings, &request)?,
+        Some(magic) => {
+            let disk = settings.disks.get(&magic);
+            let disk = disk.ok_or(UsageError::NoSuchDisk(magic))?;
+            Some(attach_further(&settings, sandbox, magic, disk)?)
+        }
+    };
     if let Some(attached) = &attached {
         warn(sandbox, &attached.warnings);
     }
@@ -213,7 +228,7 @@ impl<'a> DiskReport<'a> {
             transport,
             path,
             held_by,
-            serial: disk.serial,
+            serial: &disk.serial,
             read_only: true,
             size: disk.size,
             sha256: &disk.sha256,

@@ -111,6 +111,10 @@ fn report(effective: &Effective, file: Option<&Path>, plugins: Option<&[String]>
             value(&format!("qemu.{machine}"), json!(path)),
         )
     });
+    let disks = settings.disks.iter().map(|(magic, disk)| {
+        let found = value(&format!("disks.{magic}"), json!(disk));
+        (magic.to_string(), found)
+    });
     json!({
         "files": effective.files,
         "qemu": qemu.collect::<Map<_, _>>(),
@@ -127,6 +131,7 @@ fn report(effective: &Effective, file: Option<&Path>, plugins: Option<&[String]>
         "run-root": value("run-root", json!(settings.run_root)),
         "refuse": value("refuse", json!(settings.refuse)),
         "guest-pull": value("guest-pull", json!(settings.guest_pull)),
+        "disks": disks.collect::<Map<_, _>>(),
         "credential-providers": {
             "config": of_providers("config", json!(providers.config)),
             "bin-dir": of_providers("bin-dir", json!(providers.bin_dir)),
@@ -210,6 +215,12 @@ fn print(
         }
     }
     text.line("directory", &scratch.directory)?;
+    if !settings.disks.is_empty() {
+        text.begin("disks")?;
+    }
+    for (magic, disk) in &settings.disks {
+        text.line(&magic.to_string(), disk)?;
+    }
     text.begin("credential-providers")?;
     let providers = &settings.credential_providers;
     for (key, path) in [
@@ -250,6 +261,11 @@ impl<W: Write> SettingsText<'_, W> {
     fn line(&mut self, key: &str, value: &impl Serialize) -> io::Result<()> {
         let origin = self.origins.of(&format!("{}{key}", self.table));
         let value = toml::Value::try_from(value).map_err(io::Error::other)?;
+        let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+        let key = match key.bytes().all(is_bare) {
+            true => key.to_owned(),
+            false => toml::Value::from(key).to_string(),
+        };
         let text = format!("{key} = {value} # {origin}");
         writeln!(self.out, "{}", one_line(&text))
     }

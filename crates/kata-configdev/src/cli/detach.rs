@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
+use config_image::Magic;
 use serde_json::json;
 
 use super::config::SettingsFile;
@@ -69,7 +70,7 @@ impl RunRoot {
 pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
     let sandbox = &arguments.sandbox_id;
     let run_root = arguments.run_root.resolve()?;
-    let path = shared_image::path(&run_root, sandbox);
+    let path = shared_image::path(&run_root, sandbox, Magic::IMAGEPULLER);
     let removed = shared_image::remove(&run_root, sandbox)?;
     if arguments.json {
         let members = [

@@ -7,6 +7,7 @@ use credential_sources::secretgen::CombineError;
 use puller_config::NodeError;
 
 use crate::choice::ChoiceError;
+use crate::further_disk::{FurtherDiskError, FurtherMagic};
 use crate::host_file::FileError;
 use crate::providers::ListingFault;
 use crate::sandbox_spec::SpecError;
@@ -128,6 +129,12 @@ pub enum UsageError {
     /// a URL with a password.
     #[error("read the image's reference: {0}")]
     ImageReference(String),
+    /// The settings have no disk with this magic.
+    #[error("attach the disk \"{0}\": [disks] of the settings has none with this magic")]
+    NoSuchDisk(FurtherMagic),
+    /// `--magic` with the transport vhost-user.
+    #[error("attach a further disk by the transport \"vhost-user\": it serves documents only")]
+    ServesOnlyDocuments,
 }
 
 impl UsageError {
@@ -144,6 +151,8 @@ impl UsageError {
             Self::OutputIsDocument(_) => "give --output another path",
             Self::CombineNamespace(_) => "give --namespace",
             Self::ImageReference(_) => "write it as in registry.corp/team/app:tag",
+            Self::NoSuchDisk(_) => "kata-configdev config shows those that it has",
+            Self::ServesOnlyDocuments => "give another --transport",
         }
     }
 }
@@ -216,7 +225,7 @@ macro_rules! of_sandbox {
         })*
     };
 }
-of_sandbox!(SettingsError SpecError ChoiceError SharedImageError);
+of_sandbox!(SettingsError SpecError ChoiceError SharedImageError FurtherDiskError);
 
 fn unknown_magic(found: Option<config_image::Magic>) -> String {
     let known = "expected the magic \"imgpullr\" or \"initdata\" at offset 0";

@@ -188,6 +188,20 @@ pub fn of_problems(problems: &Problems) -> Vec<Finding> {
     findings
 }
 
+/// Whether a document is valid. Warnings, or every problem and then the `outcome`, go to standard
+/// error: standard output is for results.
+pub fn is_valid(input: &Input, path: &Path, outcome: &str) -> io::Result<bool> {
+    let mut err = io::stderr();
+    match input.parse() {
+        Ok((_, warnings)) => print(&mut err, path, "warning: ", &warnings).map(|()| true),
+        Err(problems) => {
+            print(&mut err, path, "", &of_problems(&problems))?;
+            writeln!(err, "{}: not valid, {outcome}", path.display())?;
+            Ok(false)
+        }
+    }
+}
+
 /// Prints findings one per line, in the form that editors jump to: `FILE:LINE: KEY: MESSAGE`.
 pub fn print(
     out: &mut impl Write,

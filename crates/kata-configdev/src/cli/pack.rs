@@ -1,6 +1,6 @@
 //! `kata-configdev pack`.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 
 use config_image::Magic;
@@ -9,14 +9,16 @@ use serde_json::json;
 use super::finding::{self, Input};
 use crate::cli::{CommandError, UsageError};
 use crate::digest;
+use crate::further_disk::{self, FurtherMagic};
 use crate::host_file::FileFault;
 use crate::{SandboxError, exit, image_file};
 
-/// Packs the document `config` into the image `output`. A document that is not valid is refused as
+/// Packs the document `config`, or what `magic` is for, into the image `output`. A document that is not valid is refused as
 /// by `check`, and nothing is written. The document itself is refused as output: it may be the only
 /// copy.
 pub fn run(
     config: &Path,
+    magic: Option<FurtherMagic>,
     output: &Path,
     json: bool,
     out: &mut impl Write,
@@ -25,18 +27,13 @@ pub fn run(
     if std::fs::symlink_metadata(output).is_ok_and(|found| input.is(&found)) {
         return Err(UsageError::OutputIsDocument(output.into()).into());
     }
-    // What is wrong goes to standard error: standard output is for the outcome alone.
-    let mut err = io::stderr();
-    match input.parse() {
-        Ok((_, warnings)) => finding::print(&mut err, config, "warning: ", &warnings)?,
-        Err(problems) => {
-            finding::print(&mut err, config, "", &finding::of_problems(&problems))?;
-            writeln!(err, "{}: not valid, nothing was written", config.display())?;
-            return Ok(exit::DATA);
+    let image = match magic {
+        Some(magic) => further_disk::pack(magic, config, &input.text)?,
+        None if finding::is_valid(&input, config, "nothing was written")? => {
+            config_image::encode(Magic::IMAGEPULLER, &input.text).map_err(SandboxError::from)?
         }
-    }
-    let image =
-        config_image::encode(Magic::IMAGEPULLER, &input.text).map_err(SandboxError::from)?;
+        None => return Ok(exit::DATA),
+    };
     image_file::write(output, &image).map_err(|error| match error.fault {
         FileFault::NotRegular => CommandError::OutputNotRegular(error.path),
         _ => CommandError::Output(error),

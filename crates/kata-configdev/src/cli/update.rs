@@ -1,6 +1,6 @@
 //! `kata-configdev update`.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -11,6 +11,7 @@ use zeroize::Zeroizing;
 use super::detach::RunRoot;
 use super::finding::{self, Input};
 use crate::cli::CommandError;
+use crate::further_disk::{self, FurtherMagic};
 use crate::sandbox_id::SandboxId;
 use crate::update::{UpdateError, Updated, update};
 use crate::{SandboxError, exit};
@@ -21,6 +22,8 @@ use crate::{SandboxError, exit};
 /// that serves it (transport "vhost-user"). Images in memory and loop devices are sealed and cannot
 /// change. The disk keeps its size, so a document that needs more is refused; attach --capacity and
 /// the settings reserve room. A document that is not valid changes nothing.
+///
+/// With --magic it is the further disk with that magic, and any file goes.
 ///
 /// The guest is not told. It notices within seconds where it watches the disk (initdata-processor
 /// refresh --watch).
@@ -37,6 +40,9 @@ pub struct Arguments {
     /// The sandbox's id.
     #[arg(long, value_name = "ID")]
     sandbox_id: SandboxId,
+    /// The magic of the disk, if it is a further one: of [disks] in the settings.
+    #[arg(long, value_name = "MAGIC")]
+    magic: Option<FurtherMagic>,
     #[command(flatten)]
     content: Content,
     #[command(flatten)]
@@ -50,7 +56,7 @@ pub struct Arguments {
 #[derive(Args, Debug)]
 #[group(required = true, multiple = false)]
 struct Content {
-    /// The new document.
+    /// The new document, or what else the disk is for.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Take the configuration away: the guest then has none.
@@ -63,13 +69,16 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
     let sandbox = &arguments.sandbox_id;
     let (run_root, transport) = arguments.run_root.resolve_with_transport()?;
     // Before anything is touched.
-    let Some(image) = image(arguments.content.config.as_deref())? else {
+    let Some(image) = image(arguments.magic, arguments.content.config.as_deref())? else {
         return Ok(exit::DATA);
     };
-    let updated = update(&run_root, sandbox, image).map_err(|error| match error {
-        UpdateError::Nothing { path, .. } => UpdateError::Nothing { path, transport },
-        other => other,
-    })?;
+    let updated =
+        update(&run_root, sandbox, wanted(arguments.magic), image).map_err(
+            |error| match error {
+                UpdateError::Nothing { path, .. } => UpdateError::Nothing { path, transport },
+                other => other,
+            },
+        )?;
     let Updated {
         transport,
         path,
@@ -100,29 +109,33 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
     Ok(0)
 }
 
+fn wanted(magic: Option<FurtherMagic>) -> Magic {
+    magic.map_or(Magic::IMAGEPULLER, FurtherMagic::get)
+}
+
 /// The image of the document `config`, or of none; nothing where the document is not valid, which
 /// is told on standard error.
-fn image(config: Option<&Path>) -> Result<Option<Zeroizing<Vec<u8>>>, CommandError> {
+fn image(
+    magic: Option<FurtherMagic>,
+    config: Option<&Path>,
+) -> Result<Option<Zeroizing<Vec<u8>>>, CommandError> {
     let Some(config) = config else {
-        return pack(&[]).map(Some);
+        return pack(wanted(magic), &[]).map(Some);
     };
     let input = Input::read(config)?;
     // A file that somebody is just about to write must not take all credentials away.
     if input.text.is_empty() {
         return Err(CommandError::UpdateEmpty(config.into()));
     }
-    let mut err = io::stderr();
-    match input.parse() {
-        Ok((_, warnings)) => finding::print(&mut err, config, "warning: ", &warnings)?,
-        Err(problems) => {
-            finding::print(&mut err, config, "", &finding::of_problems(&problems))?;
-            writeln!(err, "{}: not valid, nothing was changed", config.display())?;
-            return Ok(None);
+    match magic {
+        Some(magic) => Ok(Some(further_disk::pack(magic, config, &input.text)?)),
+        None if finding::is_valid(&input, config, "nothing was changed")? => {
+            pack(Magic::IMAGEPULLER, &input.text).map(Some)
         }
+        None => Ok(None),
     }
-    pack(&input.text).map(Some)
 }
 
-fn pack(document: &[u8]) -> Result<Zeroizing<Vec<u8>>, CommandError> {
-    Ok(config_image::encode(Magic::IMAGEPULLER, document).map_err(SandboxError::from)?)
+fn pack(magic: Magic, document: &[u8]) -> Result<Zeroizing<Vec<u8>>, CommandError> {
+    Ok(config_image::encode(magic, document).map_err(SandboxError::from)?)
 }

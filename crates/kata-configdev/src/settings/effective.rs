@@ -1,6 +1,6 @@
 //! The settings that result from all files, and where each value came from.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -8,6 +8,7 @@ use std::rc::Rc;
 use super::at_line::AtLine;
 use super::text::{Layer, QemuLayer};
 use super::{Qemu, Settings, SettingsError, drop_ins, layer_file};
+use crate::further_disk::MAX_DISKS;
 use crate::host_file::HostFile;
 
 /// The key whose registries need the other keys of its table.
@@ -109,6 +110,12 @@ impl Effective {
         values.put("run-root", layer.run_root, &mut settings.run_root);
         values.put("refuse", layer.refuse, &mut settings.refuse);
         values.put("guest-pull", layer.guest_pull, &mut settings.guest_pull);
+        for (magic, disk) in layer.disks {
+            let key = format!("disks.{magic}");
+            let mut value = disk.value.clone();
+            values.put(&key, Some(disk), &mut value);
+            settings.disks.insert(magic, value);
+        }
         let (found, providers) = (
             layer.credential_providers,
             &mut settings.credential_providers,
@@ -141,16 +148,29 @@ impl Effective {
     }
 
     /// Requires what the files have to say together: the credential providers to ask where they
-    /// name registries, and room for one scratch disk at least.
+    /// name registries, room for one scratch disk at least, and few further disks, whose serials
+    /// differ.
     fn check_together(&self) -> Result<(), SettingsError> {
         let missing = self.settings.credential_providers.missing();
         if let Some(missing) = missing {
             return Err(self.broken(REGISTRIES, format!("{REGISTRIES}: {missing} is missing")));
         }
-        match self.settings.scratch.contradiction() {
-            Some(rule) => Err(self.broken(MAX_TOTAL, rule.to_owned())),
-            None => Ok(()),
+        if let Some(rule) = self.settings.scratch.contradiction() {
+            return Err(self.broken(MAX_TOTAL, rule.to_owned()));
         }
+        let mut serials = BTreeSet::new();
+        for (number, (magic, disk)) in self.settings.disks.iter().enumerate() {
+            let rule = if number >= MAX_DISKS {
+                format!("more than {MAX_DISKS} disks")
+            } else if !serials.insert(&disk.serial) {
+                format!("another disk has the serial {:?}", disk.serial)
+            } else {
+                continue;
+            };
+            let key = format!("disks.{magic}");
+            return Err(self.broken(&key, format!("{key}: {rule}")));
+        }
+        Ok(())
     }
 
     /// The error about a key that some file has.
@@ -212,6 +232,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
+    use crate::further_disk::FurtherDisk;
     use crate::refusal::Refuse;
     use crate::sandbox_spec::WithoutSpec;
     use crate::transport::Transport;
@@ -252,7 +273,10 @@ mod tests {
         let all = "qemu = \"/opt/kata/bin/qemu\"\ndocument = \"/etc/d.toml\"\n\
                    annotation-allow = [\"/etc/a\", \"/etc/b/\"]\ntransport = \"file\"\n\
                    capacity = \"64K\"\nrun-root = \"/x\"\nwithout-spec = \"none\"\n\
-                   refuse = \"disk\"\nguest-pull = true\n";
+                   refuse = \"disk\"\nguest-pull = true\n\
+                   [disks.timesync]\nsource = \"/etc/ntp.conf\"\n";
+        let timesync = "timesync".parse().unwrap();
+        let ntp = FurtherDisk::new(timesync, "/etc/ntp.conf".into(), None, None).unwrap();
         assert_eq!(
             load(&node(all, &[])).unwrap().settings,
             Settings {
@@ -265,6 +289,7 @@ mod tests {
                 without_spec: Some(WithoutSpec::None),
                 refuse: Refuse::Disk,
                 guest_pull: true,
+                disks: [(timesync, ntp)].into(),
                 ..Settings::default()
             }
         );
@@ -324,6 +349,31 @@ mod tests {
             ("qemu.default", "built in"),
         ] {
             assert_eq!(origin(effective.origins.of(key)), expected, "{key}");
+        }
+    }
+
+    #[test]
+    fn disks_are_merged_by_magic() {
+        let disk = |magic: &str, more: &str| format!("disks.{magic} = {{source = \"/x\"{more}}}\n");
+        let one = disk("timesync", "");
+        let load = |drop_in: &str| load(&node(&one, &[("a.toml", drop_in)]));
+        let merged = load(&(disk("othersss", "") + &disk("timesync", ", max-bytes = 5"))).unwrap();
+        let sizes = merged.settings.disks.values().map(|disk| disk.max_bytes);
+        assert_eq!(sizes.collect::<Vec<_>>(), [4 << 20, 5]);
+        let origin = merged.origins.of("disks.timesync").to_string();
+        assert!(origin.ends_with("/config.d/a.toml:2"), "{origin}");
+        let many: String = (0..MAX_DISKS)
+            .map(|n| disk(&format!("disk-{n:03}"), ""))
+            .collect();
+        for (drop_in, rule) in [
+            (
+                disk("othersss", ", serial = \"timesync\""),
+                "another disk has the serial",
+            ),
+            (many, "timesync: more than 8 disks"),
+        ] {
+            let message = load(&drop_in).unwrap_err();
+            assert!(message.contains(rule), "{message}");
         }
     }
 

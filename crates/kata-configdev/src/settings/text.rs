@@ -11,6 +11,7 @@ use toml::Spanned;
 
 use super::at_line::{AtLine, Broken, Lines};
 use super::credential_providers::{ProvidersLayer, RawProviders};
+use super::disks::{self, DisksLayer, RawDisks};
 use super::scratch::{RawScratch, ScratchLayer};
 use crate::capacity::Capacity;
 use crate::disk::Device;
@@ -33,6 +34,7 @@ pub struct Layer {
     pub refuse: Option<AtLine<Refuse>>,
     pub guest_pull: Option<AtLine<bool>>,
     pub scratch: ScratchLayer,
+    pub disks: DisksLayer,
 }
 
 /// `qemu` as one file has it.
@@ -59,6 +61,8 @@ struct RawLayer {
     refuse: Option<Spanned<Refuse>>,
     guest_pull: Option<Spanned<bool>>,
     scratch: Option<RawScratch>,
+    #[serde(default)]
+    disks: RawDisks,
 }
 
 enum RawQemu {
@@ -141,6 +145,7 @@ impl Layer {
             refuse: raw.refuse.map(|refuse| lines.at(refuse)),
             guest_pull: raw.guest_pull.map(|pull| lines.at(pull)),
             scratch: ScratchLayer::check(raw.scratch, lines)?,
+            disks: disks::check(raw.disks, lines)?,
         })
     }
 }

@@ -6,8 +6,9 @@ use foreign_text::toml::{Field, NotToml, Table, Tree};
 
 /// The wrapper's settings whose names could be those of a key of Kata. The others have a hyphen,
 /// which no key of Kata has.
-const PLAIN_SETTINGS: [&str; 6] = [
+const PLAIN_SETTINGS: [&str; 7] = [
     "capacity",
+    "disks",
     "document",
     "qemu",
     "refuse",

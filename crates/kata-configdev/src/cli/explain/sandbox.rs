@@ -20,6 +20,7 @@ use self::place::Places;
 use self::registry::{Registries, Registry};
 use super::{Arguments, Image, Report, Row, print_rows};
 use crate::cli::CommandError;
+use crate::further_disk::{self, FurtherDisk, FurtherMagic};
 use crate::sandbox_document::{ChosenBy, SandboxDocument};
 use crate::sandbox_spec;
 use crate::settings::{CredentialProviders, Settings};
@@ -36,6 +37,8 @@ struct Answer<'a> {
     /// Why it is this document, or none.
     why: &'static str,
     providers: &'static str,
+    /// What else the node gives the sandbox.
+    disks: Vec<FurtherReport>,
     /// What is not about one registry.
     findings: Vec<Item>,
     registries: Vec<Registry>,
@@ -51,6 +54,43 @@ struct DocumentReport {
     /// `None` where it is empty but for what credential providers offer.
     path: Option<PathBuf>,
     chosen_by: &'static str,
+}
+
+/// A further disk of the settings.
+#[derive(Serialize)]
+struct FurtherReport {
+    magic: FurtherMagic,
+    source: PathBuf,
+    serial: String,
+    /// How many bytes the guest gets; `None` with a fault.
+    bytes: Option<usize>,
+    /// Why no sandbox starts.
+    fault: Option<String>,
+}
+
+impl FurtherReport {
+    fn of(magic: FurtherMagic, disk: &FurtherDisk) -> Self {
+        // Packed as for a sandbox, so that what does not fit is told.
+        let content = disk
+            .read(magic)
+            .and_then(|content| further_disk::pack(magic, &disk.source, &content).map(|_| content));
+        Self {
+            magic,
+            source: disk.source.clone(),
+            serial: disk.serial.clone(),
+            bytes: content.as_ref().ok().map(|content| content.len()),
+            fault: content.err().map(|error| error.to_string()),
+        }
+    }
+
+    fn row(&self) -> Row {
+        let source = self.source.display();
+        let what = match (&self.fault, self.bytes) {
+            (Some(fault), _) => format!("none, so no sandbox starts: failed to {fault}"),
+            (None, bytes) => format!("{source}, {} bytes", bytes.unwrap_or_default()),
+        };
+        ("disk", format!("{}: {what}", self.magic))
+    }
 }
 
 /// What a credential provider did not contribute, and why.
@@ -78,10 +118,14 @@ pub fn run(
 ) -> Result<u8, CommandError> {
     let annotation = sandbox_spec::annotation(bundle)?;
     let (settings, providers) = settings(arguments)?;
-    let answer = match SandboxDocument::choose(&settings, annotation.as_deref())? {
+    let mut answer = match SandboxDocument::choose(&settings, annotation.as_deref())? {
         Some(chosen) => Answer::of(&settings, bundle, chosen, image, providers),
         None => Answer::without_disk(bundle, image, providers, annotation.is_some()),
     };
+    let disks = settings.disks.iter();
+    answer.disks = disks
+        .map(|(magic, disk)| FurtherReport::of(*magic, disk))
+        .collect();
     if arguments.json {
         crate::cli::print_json(out, &answer)?;
     } else {
@@ -89,7 +133,7 @@ pub fn run(
     }
     Ok(match &answer.explanation {
         Some(explanation) => explanation.code(),
-        None => super::code(answer.refused.as_ref()),
+        None => super::code(answer.refusal()),
     })
 }
 
@@ -161,6 +205,7 @@ impl<'a> Answer<'a> {
             document: Some(DocumentReport { path, chosen_by }),
             why,
             providers,
+            disks: Vec::new(),
             findings: findings
                 .iter()
                 .filter(|finding| finding.key.is_empty())
@@ -189,6 +234,7 @@ impl<'a> Answer<'a> {
                 "neither the pod's annotation nor the settings name a document"
             },
             providers,
+            disks: Vec::new(),
             findings: Vec::new(),
             registries: Vec::new(),
             refused: None,
@@ -212,6 +258,12 @@ impl<'a> Answer<'a> {
         Ok(())
     }
 
+    /// Why the sandbox does not start, or pulls nothing.
+    fn refusal(&self) -> Option<&String> {
+        let mut faults = self.disks.iter().filter_map(|disk| disk.fault.as_ref());
+        faults.next().or(self.refused.as_ref())
+    }
+
     /// What holds for all registries.
     fn rows(&self) -> Vec<Row> {
         let document = match &self.document {
@@ -228,6 +280,7 @@ impl<'a> Answer<'a> {
             ("document", document),
             ("providers", self.providers.to_owned()),
         ];
+        rows.extend(self.disks.iter().map(FurtherReport::row));
         let findings = self.findings.iter();
         rows.extend(findings.map(|item| ("skipped", format!("{}: {}", item.source, item.text))));
         rows.extend(self.refused.iter().map(|rule| ("refused", rule.clone())));
