@@ -46,15 +46,21 @@ use broker::{Broker, Secrets};
 use layers::Layers;
 use sources::Sources;
 
-/// How many layers are unpacked at a time in a service, whatever is asked for. Each costs some MiB
-/// of buffers.
+/// How many layers are unpacked at a time in a service, for all images, unless more are asked for
+/// one. Each costs some MiB of buffers.
 const MAX_LAYERS_UNPACKED_AT_ONCE: usize = 4;
+
+/// How many layers of one image are fetched at once, unless something else is asked for: one fills
+/// the network while another fills a core.
+pub const LAYERS_AT_ONCE: u8 = 2;
 
 /// How images are pulled.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The platform that is chosen from an index.
     pub platform: Platform,
+    /// How many layers of one image are fetched and unpacked at once.
+    pub layers_at_once: u8,
     /// How long a registry is waited for, and how often.
     pub patience: Patience,
     /// The receiver of events.
@@ -72,6 +78,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             platform: Platform::of_guest(),
+            layers_at_once: LAYERS_AT_ONCE,
             progress: Progress::default(),
             patience: Patience::default(),
             resources: Resources::default(),
@@ -97,11 +104,14 @@ pub struct Puller {
 impl Puller {
     /// A puller for a store; the documents are read anew for every pull.
     pub fn new(store: Arc<Store>, documents: Documents, options: Options) -> Self {
+        let at_once = usize::from(options.layers_at_once);
+        let places = MAX_LAYERS_UNPACKED_AT_ONCE.max(at_once);
         Self {
             layers: Layers {
                 store,
                 progress: options.progress.clone(),
-                places: Arc::new(Semaphore::new(MAX_LAYERS_UNPACKED_AT_ONCE)),
+                at_once,
+                places: Arc::new(Semaphore::new(places)),
             },
             documents,
             broker: Broker::new(options.resources.clone(), options.initdata.clone()),

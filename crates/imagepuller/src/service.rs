@@ -49,6 +49,10 @@ const TRIM_DELAY: Duration = Duration::from_millis(500);
 pub struct Settings {
     /// Directory for layers.
     pub store: PathBuf,
+    /// Why the store's disk cannot be used, which each call is answered with.
+    pub scratch_fault: Option<String>,
+    /// How many layers of one image are fetched and unpacked at once.
+    pub layers_at_once: u8,
     /// Where a file system has to be mounted before the store is used.
     pub store_mount: Option<PathBuf>,
     /// The documents.
@@ -127,6 +131,9 @@ impl Service {
 
     /// The store that the settings' path leads to now.
     async fn open(&self) -> Result<Arc<Open>, Error> {
+        if let Some(reason) = &self.settings.scratch_fault {
+            return Err(Error::Scratch(reason.clone()));
+        }
         if let Some(path) = &self.settings.store_mount {
             store_mount::wait(path).await?;
         }
@@ -157,6 +164,7 @@ impl Service {
             resources: self.settings.resources.clone(),
             attestation_agent: self.settings.attestation_agent.clone(),
             initdata: Some(self.settings.initdata.clone()),
+            layers_at_once: self.settings.layers_at_once,
             ..Options::default()
         };
         Ok(Open {

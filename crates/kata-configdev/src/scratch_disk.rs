@@ -136,7 +136,8 @@ impl ScratchDisk {
             "-blockdev".to_owned(),
             node,
             "-device".to_owned(),
-            self.device.properties(NAME, ""),
+            // By itself QEMU would stop the VM where the node has no room.
+            self.device.properties(NAME, ",werror=report,rerror=report"),
         ]
         .map(OsString::from)
         .into()

@@ -55,7 +55,9 @@ pub(crate) fn shown(path: &Path) -> PathBuf {
     let named = path.strip_prefix(DESCRIPTORS).ok().and_then(|below| {
         let mut parts = below.components();
         let root = fs::read_link(Path::new(DESCRIPTORS).join(parts.next()?)).ok()?;
-        Some(root.join(parts.as_path()))
+        let rest = parts.as_path();
+        let is_root = rest.as_os_str().is_empty();
+        Some(if is_root { root } else { root.join(rest) })
     });
     named.unwrap_or_else(|| path.to_owned())
 }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use crate::fixture::{Fixture, Kernel, source};
 use crate::initramfs::Initramfs;
 use crate::layout::hex;
 use crate::process::{POLL, bound_command, read_lossy, tail};
-use crate::{Background, Network, Program, Qmp, Report, Scratch, kata};
+use crate::{Background, Network, Program, Qmp, Report, Scratch, kata, node};
 
 /// A guest takes a few seconds; only one that hangs takes so long, however busy the machine is.
 const LIMIT: Duration = Duration::from_secs(1200);
@@ -61,6 +61,10 @@ pub struct Scenario {
     pub files: Vec<(String, Vec<u8>)>,
     /// Further programs in the guest's `/bin`.
     pub programs: Vec<Program>,
+    /// Programs of this machine, put into the guest's `/bin` with their libraries.
+    pub tools: Vec<&'static str>,
+    /// Further kernel modules, which the guest loads first: a list in `qemu-fixtures/guest`.
+    pub modules: Option<&'static str>,
     /// Further arguments of QEMU.
     pub arguments: Vec<OsString>,
     /// The hypervisor behind the wrapper.
@@ -90,6 +94,8 @@ impl Scenario {
             job: Some(job.into()),
             files: Vec::new(),
             programs: Vec::new(),
+            tools: Vec::new(),
+            modules: None,
             arguments: Vec::new(),
             qemu: "/usr/bin/qemu-system-x86_64".into(),
             says: None,
@@ -206,8 +212,17 @@ impl Guest {
     ///
     /// As [`Guest::boot`].
     pub fn boot_in(scenario: &Scenario, scratch: Scratch) -> Result<Self> {
-        let fixture = Fixture::of(scenario.kernel)?;
-        let sandbox = prepare(scenario, &scratch, fixture)?;
+        let sandbox = match scenario.modules {
+            None => prepare(scenario, &scratch, Fixture::of(scenario.kernel)?)?,
+            Some(list) => {
+                let more = fs::read_to_string(source("guest").join(list))?;
+                prepare(
+                    scenario,
+                    &scratch,
+                    &Fixture::with_modules(scenario.kernel, &more)?,
+                )?
+            }
+        };
         let mut settings = format!("qemu = {:?}\n", scenario.qemu);
         if let Some(document) = &scenario.document {
             let path = scratch.write("imagepuller.toml", document)?;
@@ -367,6 +382,14 @@ fn prepare(scenario: &Scenario, scratch: &Scratch, fixture: &Fixture) -> Result<
     }
     for program in &scenario.programs {
         initramfs.program(*program)?;
+    }
+    for tool in &scenario.tools {
+        let from = Path::new("/usr/sbin").join(tool);
+        initramfs.executable(&format!("bin/{tool}"), &from)?;
+        for library in node::libraries(scratch, &[&from])? {
+            let name = library.strip_prefix("/").unwrap_or(&library);
+            initramfs.executable(&name.to_string_lossy(), &library)?;
+        }
     }
     let hosts = format!("127.0.0.1 localhost\n{}", scenario.hosts);
     initramfs.file("etc/hosts", hosts.as_bytes())?;

@@ -202,7 +202,7 @@ fn root_image() -> Vec<u8> {
 }
 
 /// The libraries that the loader takes for `programs`, itself included.
-fn libraries(scratch: &Scratch, programs: &[&Path]) -> Result<Vec<PathBuf>> {
+pub(crate) fn libraries(scratch: &Scratch, programs: &[&Path]) -> Result<Vec<PathBuf>> {
     let output = run_checked(scratch, "ldd", programs)?;
     let text = String::from_utf8(output.stdout)?;
     let mut libraries: Vec<PathBuf> = text

@@ -17,8 +17,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::{EX_DATAERR, exit_code, fail, print};
 use crate::error::{Error, chain};
 use crate::progress::Progress;
-use crate::pull::Options;
 use crate::pull::output::{ImageName, pull_to};
+use crate::pull::{LAYERS_AT_ONCE, Options};
 
 mod events;
 pub mod meter;
@@ -155,6 +155,7 @@ pub async fn run(arguments: Pull) -> ExitCode {
         patience: arguments.patience(),
         resources: super::resources(&arguments.resources),
         initdata: arguments.initdata.clone(),
+        layers_at_once: LAYERS_AT_ONCE,
         progress: match (&events, &meter) {
             (Some(events), _) => {
                 let events = events.clone();

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use kbs_client::AttestationAgent;
@@ -9,13 +10,18 @@ use puller_config::ResourceSource;
 use registry_client::{Documents, HubConfiguration};
 
 use super::{EX_SOFTWARE, EX_USAGE, fail, terminated};
+use crate::blocking::blocking;
 use crate::error::chain;
 use crate::hub;
+use crate::pull::LAYERS_AT_ONCE;
 use crate::service::{self, Settings};
 use crate::socket::{Address, Listening};
 
 /// Where the kernel shows its parameters.
 const KERNEL_PARAMETERS: &str = "/proc/cmdline";
+
+/// How long the scratch disk may take: less than service managers give a service to start.
+const SCRATCH_TIMEOUT: Duration = Duration::from_secs(80);
 
 /// Serve pulls on unix sockets until SIGTERM.
 ///
@@ -40,6 +46,14 @@ pub struct Serve {
     /// most 60 s
     #[arg(long, value_name = "DIR")]
     store_mount: Option<PathBuf>,
+    /// Look for the host's scratch disk before anything else, encrypt and authenticate it, and
+    /// mount it at --store; without such a disk the store is what is there
+    #[arg(long, conflicts_with = "store_mount")]
+    scratch: bool,
+    /// How many layers of one image are fetched and unpacked at once
+    #[arg(long, value_name = "N", default_value_t = LAYERS_AT_ONCE,
+        value_parser = clap::value_parser!(u8).range(1..=16))]
+    layers_at_once: u8,
     /// The configuration, commonly /run/insecure-cfg/imagepuller.toml
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
@@ -130,6 +144,11 @@ fn data_hub(upstream: Option<&Address>, sockets: &[Listening]) -> Option<Resourc
 
 async fn serve(arguments: Serve, mut sockets: Vec<Listening>) -> anyhow::Result<()> {
     let stop = terminated()?;
+    // Before the socket is there, which the agent's start waits for: no container runs yet.
+    let scratch_fault = match arguments.scratch {
+        true => scratch_fault(arguments.store.clone()).await,
+        false => None,
+    };
     for address in &arguments.listen {
         sockets.push(Listening::bind(address)?);
     }
@@ -140,6 +159,8 @@ async fn serve(arguments: Serve, mut sockets: Vec<Listening>) -> anyhow::Result<
     let settings = Settings {
         store: arguments.store,
         store_mount: arguments.store_mount,
+        scratch_fault,
+        layers_at_once: arguments.layers_at_once,
         documents: Documents {
             configuration: arguments.config,
             measured: Some(arguments.measured),
@@ -159,4 +180,24 @@ async fn serve(arguments: Serve, mut sockets: Vec<Listening>) -> anyhow::Result<
     };
     service::serve(settings, sockets, stop).await?;
     Ok(())
+}
+
+/// Makes the scratch disk; gives what is wrong with it. A host that does not answer must not keep
+/// the guest from starting: the thread that waits for it is left behind.
+async fn scratch_fault(store: PathBuf) -> Option<String> {
+    let prepared = blocking(move || Ok(scratch_disk::prepare(&store)));
+    let reason = match tokio::time::timeout(SCRATCH_TIMEOUT, prepared).await {
+        Ok(Ok(Ok(is_there))) => {
+            tracing::info!(is_there, "looked for a scratch disk");
+            return None;
+        }
+        Ok(Ok(Err(error))) => error.to_string(),
+        Ok(Err(error)) => chain(&error),
+        Err(_) => format!(
+            "the host did not answer within {} s",
+            SCRATCH_TIMEOUT.as_secs()
+        ),
+    };
+    tracing::error!("the scratch disk cannot be used: {reason}");
+    Some(reason)
 }

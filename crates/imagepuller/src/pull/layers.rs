@@ -31,10 +31,6 @@ use crate::error::Error;
 use crate::progress::{Event, Progress};
 use crate::received::{self, Received};
 
-/// How many layers of one image are fetched at once: one fills the network while another fills a
-/// core.
-const LAYERS_AT_ONCE: usize = 2;
-
 /// How much larger layers commonly are unpacked.
 const USUAL_GROWTH: u64 = 3;
 
@@ -43,6 +39,8 @@ const USUAL_GROWTH: u64 = 3;
 pub struct Layers {
     pub store: Arc<Store>,
     pub progress: Progress,
+    /// How many layers of one image are fetched at once.
+    pub at_once: usize,
     /// One for each layer that may be unpacked at a time, for all pulls together: each costs
     /// buffers and threads.
     pub places: Arc<Semaphore>,
@@ -69,7 +67,7 @@ impl Layers {
         order.sort_by_key(|&at| Reverse(wanted[at].blob.size));
         let mut layers: Vec<(usize, Layer)> = stream::iter(order)
             .map(|at| async move { Ok::<_, Error>((at, self.layer(sources, &wanted[at]).await?)) })
-            .buffer_unordered(LAYERS_AT_ONCE)
+            .buffer_unordered(self.at_once)
             .try_collect()
             .await?;
         layers.sort_by_key(|(at, _)| *at);

@@ -50,7 +50,7 @@ fn a_disk_is_a_sparse_file_without_a_name() {
              file.filename=/dev/fdset/1000001",
             "-device",
             "virtio-blk-pci,id=imagepuller-scratch,drive=imagepuller-scratch,\
-             serial=imagepuller-scratch,config-wce=off,bus=pcie.0",
+             serial=imagepuller-scratch,config-wce=off,werror=report,rerror=report,bus=pcie.0",
         ]
     );
 }
