@@ -51,7 +51,7 @@ impl Scratch {
     }
 }
 
-/// A whole number of MiB, from [`MIN_BYTES`] to [`MAX_BYTES`].
+/// A whole number of MiB, from 512 MiB to 64 TiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct ScratchSize(u64);
 
