@@ -11,7 +11,7 @@ use puller_config::{Document as Parsed, Effect, MAX_DOCUMENT_BYTES, Warning};
 
 use crate::decryption_keys;
 use crate::docker_config::{self, Fault, SecretContent};
-use crate::plan::Document;
+use crate::plan::{Disk, Document};
 use crate::secret::Secret;
 use crate::{Error, Set};
 
@@ -53,6 +53,32 @@ pub(crate) fn make(name: &str, set: &Set, kept: bool) -> MadeDocument {
     };
     let document = making.with_keys(document);
     making.finish(document)
+}
+
+/// The further disks of the set `name` whose keys its secret has, with the problems and warnings
+/// about the others.
+pub(crate) fn disks<'s>(
+    name: &str,
+    set: &'s Set,
+    problems: &mut Vec<Error>,
+    warnings: &mut Vec<String>,
+) -> Vec<Disk<'s>> {
+    let mut disks = Vec::new();
+    for (magic, key) in &set.disks {
+        match Secret::read(&set.secret, key, MAX_DOCUMENT_BYTES) {
+            Ok(Secret::Present(content)) => disks.push((magic.as_str(), Some(content))),
+            Ok(Secret::Absent { .. }) => warnings.push(format!(
+                "the secret of the set {name} has no key {key:?}; its sandboxes get no disk \
+                {magic:?}"
+            )),
+            Err(source) => {
+                let (set, path) = (name.to_owned(), set.secret.join(key));
+                problems.push(Error::Secret { set, path, source });
+                disks.push((magic.as_str(), None));
+            }
+        }
+    }
+    disks
 }
 
 struct DocumentMaker<'s> {

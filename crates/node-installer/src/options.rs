@@ -9,7 +9,8 @@ use foreign_text::position::line_of;
 use serde::Deserialize;
 
 use crate::limits::{
-    MAX_DECRYPTION_SECRETS, MAX_DOCKER_CONFIGS, MAX_HANDLERS, MAX_OPTIONS_BYTES, MAX_SETS,
+    MAX_DECRYPTION_SECRETS, MAX_DISKS, MAX_DOCKER_CONFIGS, MAX_HANDLERS, MAX_OPTIONS_BYTES,
+    MAX_SETS,
 };
 use crate::{Error, HostPath, plan};
 
@@ -62,6 +63,10 @@ pub struct Set {
     /// document. Each is a directory that a secret is mounted at, or a file, and need not be there.
     #[serde(default)]
     pub decryption_keys: Vec<PathBuf>,
+    /// Further disks of the sandboxes: by magic, the key of the secret that holds the file. Where the
+    /// secret has no such key, there is no such disk.
+    #[serde(default)]
+    pub disks: BTreeMap<String, String>,
     /// Kata's configuration directories on the node, those that hold a `configuration-*.toml`, one
     /// per handler.
     pub handlers: Vec<HostPath>,
@@ -185,7 +190,8 @@ impl Options {
                     ));
                 }
             }
-            check_settings(&plan::settings_text(self, name, set, true, false))
+            let disks: Vec<&str> = set.disks.keys().map(String::as_str).collect();
+            check_settings(&plan::settings_text(self, name, set, true, &disks, false))
                 .map_err(|rule| format!("sets.{name:?}.settings: {rule}"))?;
         }
         Ok(())
@@ -199,6 +205,12 @@ impl Set {
         }
         if !is_name(&self.key) {
             return Err("key: not the key of a secret".into());
+        }
+        if self.disks.len() > MAX_DISKS {
+            return Err(format!("disks: more than {MAX_DISKS}"));
+        }
+        if !self.disks.values().all(|key| is_name(key)) {
+            return Err("disks: not the key of a secret".into());
         }
         if !self.secret.is_absolute() {
             return Err("secret: not an absolute path".into());

@@ -126,7 +126,19 @@ pub fn install(options: &Options) -> Result<Outcome, Error> {
         pass.outcome.warnings.extend(made.warnings);
         pass.outcome.notes.extend(made.notes);
         let guest_pulls = kata::forces_guest_pull(&pass.node, set);
-        let files = plan::files(options, name, set, &wrapper, made.document, guest_pulls);
+        let Outcome {
+            problems, warnings, ..
+        } = &mut pass.outcome;
+        let disks = document::disks(name, set, problems, warnings);
+        let files = plan::files(
+            options,
+            name,
+            set,
+            &wrapper,
+            made.document,
+            disks,
+            guest_pulls,
+        );
         wanted_paths.extend(files.iter().map(|file| file.path.clone()));
         for file in &files {
             if let Err(error) = pass.put(file) {

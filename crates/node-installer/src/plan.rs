@@ -1,5 +1,6 @@
 //! The files that should be on the node.
 
+use foreign_text::hex;
 use zeroize::Zeroizing;
 
 use crate::{HostPath, Options, Set};
@@ -9,6 +10,9 @@ const WRAPPER: &str = "kata-configdev-qemu";
 
 /// The document's path below that of its set.
 const DOCUMENT: &str = "/etc/host-config/imagepuller.toml";
+
+/// What a set gives to guests is below this.
+const HOST_CONFIG: &str = "/etc/host-config/";
 
 /// The settings' path below that of its set; once its directory is there, the set's wrapper looks
 /// nowhere else.
@@ -44,6 +48,10 @@ pub(crate) enum Document {
     Unusable,
 }
 
+/// A further disk of a set whose secret has its key: the magic, and the file; `None` for one that
+/// cannot be read, so that the previous one stays.
+pub(crate) type Disk<'a> = (&'a str, Option<Zeroizing<Vec<u8>>>);
+
 /// The paths of all files of a set, in the order of [`files`].
 pub(crate) fn paths(options: &Options, name: &str, set: &Set) -> Vec<HostPath> {
     let mut paths = vec![
@@ -51,6 +59,8 @@ pub(crate) fn paths(options: &Options, name: &str, set: &Set) -> Vec<HostPath> {
         document_path(options, name),
         set.settings_file.clone(),
     ];
+    let magics = set.disks.keys();
+    paths.extend(magics.map(|magic| disk_path(options, name, magic)));
     paths.extend(set.handlers.iter().map(drop_in_path));
     paths
 }
@@ -62,6 +72,7 @@ pub(crate) fn files(
     set: &Set,
     wrapper: &Zeroizing<Vec<u8>>,
     document: Document,
+    disks: Vec<Disk<'_>>,
     guest_pulls: bool,
 ) -> Vec<PlannedFile> {
     let wanted = |what, path, mode, content: Option<Zeroizing<Vec<u8>>>| PlannedFile {
@@ -95,7 +106,12 @@ pub(crate) fn files(
             content,
         ));
     }
-    let settings = settings_text(options, name, set, named, guest_pulls);
+    let magics: Vec<&str> = disks.iter().map(|(magic, _)| *magic).collect();
+    let settings = settings_text(options, name, set, named, &magics, guest_pulls);
+    files.extend(disks.into_iter().map(|(magic, content)| {
+        let path = disk_path(options, name, magic);
+        wanted("disk", path, 0o600, content)
+    }));
     files.push(wanted(
         "settings",
         set.settings_file.clone(),
@@ -122,11 +138,29 @@ pub(crate) fn settings_text(
     name: &str,
     set: &Set,
     with_document: bool,
+    disks: &[&str],
     guest_pulls: bool,
 ) -> String {
     let mut settings = set.settings.clone();
     if guest_pulls {
         settings.entry(GUEST_PULL).or_insert(true.into());
+    }
+    // Those of the secret; what the administrator says of one is kept.
+    let mut table = match settings.remove("disks") {
+        Some(toml::Value::Table(table)) => table,
+        _ => toml::Table::new(),
+    };
+    let is_there = |magic: &str| disks.iter().any(|disk| *disk == magic);
+    table.retain(|magic, _| is_there(magic) || !set.disks.contains_key(magic));
+    for magic in disks {
+        let path = disk_path(options, name, magic).as_str().to_owned();
+        let disk = table.entry(*magic).or_insert(toml::Table::new().into());
+        if let Some(disk) = disk.as_table_mut() {
+            disk.insert("source".into(), path.into());
+        }
+    }
+    if !table.is_empty() {
+        settings.insert("disks".into(), table.into());
     }
     if with_document {
         let path = document_path(options, name).as_str().to_owned();
@@ -158,14 +192,20 @@ pub(crate) fn document_path(options: &Options, name: &str) -> HostPath {
         .join(DOCUMENT.trim_start_matches('/'))
 }
 
+/// Where the file of a further disk goes: in hexadecimal, because a magic may hold a slash.
+fn disk_path(options: &Options, name: &str, magic: &str) -> HostPath {
+    let file = format!("{HOST_CONFIG}disk-{}", hex::encode(magic.as_bytes()));
+    options.prefix.join(name).join(file.trim_start_matches('/'))
+}
+
 /// Where the set `name` can have settings of its own.
 pub(crate) fn own_settings_path(options: &Options, name: &str) -> HostPath {
     options.prefix.join(name).join(OWN_SETTINGS)
 }
 
-/// Whether `path` is that of a document.
+/// Whether `path` is that of a document or of a further disk's file.
 pub(crate) fn is_document(path: &HostPath) -> bool {
-    path.as_str().ends_with(DOCUMENT)
+    path.as_str().contains(HOST_CONFIG)
 }
 
 /// The handler's directory, if `path` is that of a drop-in.
