@@ -111,8 +111,8 @@ pub fn put(
     Ok(path)
 }
 
-/// Removes the images of a sandbox, its socket, what a killed process left, and the directory if it
-/// is empty then. Says whether there was an image or a socket.
+/// Removes the images of a sandbox, its socket, what a killed process left, and the directory if
+/// it is empty then. Says whether there was an image or a socket.
 ///
 /// # Errors
 ///
@@ -121,8 +121,8 @@ pub fn remove(run_root: &Path, sandbox: &SandboxId) -> Result<bool, SharedImageE
     remove_files(run_root, sandbox, &[FILE_NAME, socket::NAME])
 }
 
-/// Removes the files `names` of a sandbox, further disks' images, what a killed process left, and the directory if it is
-/// empty then. Says whether one of them was there.
+/// Removes the files `names` of a sandbox, further disks' images, what a killed process left, and
+/// the directory if it is empty then. Says whether one of them was there.
 fn remove_files(
     run_root: &Path,
     sandbox: &SandboxId,

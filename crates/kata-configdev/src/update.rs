@@ -140,7 +140,8 @@ impl UpdateError {
 }
 
 /// Puts `image`, which [`config_image::encode`] made with `magic` of a valid document or of a
-/// further disk's file, in the place of the image with that magic that the sandbox has, and zeroes what is left of the old one.
+/// further disk's file, in the place of the image with that magic that the sandbox has, and zeroes
+/// what is left of the old one.
 ///
 /// A guest that reads meanwhile gets the old document, the new one, or one that it refuses and has
 /// to read again. It is not told: it finds out when it reads the disk around its page cache.

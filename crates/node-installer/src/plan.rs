@@ -150,8 +150,7 @@ pub(crate) fn settings_text(
         Some(toml::Value::Table(table)) => table,
         _ => toml::Table::new(),
     };
-    let is_there = |magic: &str| disks.iter().any(|disk| *disk == magic);
-    table.retain(|magic, _| is_there(magic) || !set.disks.contains_key(magic));
+    table.retain(|magic, _| disks.contains(&magic) || !set.disks.contains_key(magic));
     for magic in disks {
         let path = disk_path(options, name, magic).as_str().to_owned();
         let disk = table.entry(*magic).or_insert(toml::Table::new().into());
