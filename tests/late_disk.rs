@@ -308,7 +308,7 @@ until grep -qx sign /sys/block/*/serial || [ $tries -ge 3000 ]; do tries=$((trie
 # The last bytes that come at once.
 dd if=/dev/$slow of=/dev/null bs=4096 count=1
 try slow --wait 0 --patience 2 --strict-exit
-mark nodes "$(find /dev -type b | wc -l)"
+mark nodes "$(find /dev -maxdepth 1 -type b | wc -l)"
 initdata-processor --wait 0 --patience 2 --strict-exit
 mark again "exit $?"
 "#,
