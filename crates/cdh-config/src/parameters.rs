@@ -13,6 +13,8 @@ const PROXIES: [(&str, &str); 3] = [
 ];
 
 const CREDENTIALS: &str = "agent.image_registry_auth";
+/// How a URI of a plugin begins.
+const PLUGIN: &str = "kbs+";
 const POLICY_FILE: &str = "agent.image_policy_file";
 const POLICY_SWITCH: &str = "agent.enable_signature_verification";
 
@@ -27,7 +29,14 @@ pub(crate) fn read(line: &str, owner: &mut Owner, findings: &mut Findings) {
         }
     }
     if let Some(text) = parameters.get(CREDENTIALS) {
-        owner.credentials = Some(((*text).to_owned(), Place::parameter(CREDENTIALS)));
+        // The command line is not measured everywhere, and a host must not choose a plugin.
+        if text.starts_with(PLUGIN) {
+            let rule = "names a plugin of the broker, which only a measured document may; write it \
+                into the initdata";
+            findings.problem(Place::parameter(CREDENTIALS), rule);
+        } else {
+            owner.credentials = Some(((*text).to_owned(), Place::parameter(CREDENTIALS)));
+        }
     }
     let is_wanted = parameters.get(POLICY_SWITCH) == Some(&"true");
     if is_wanted && parameters.contains_key(POLICY_FILE) {

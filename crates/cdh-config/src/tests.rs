@@ -145,6 +145,8 @@ fn parameters_count_where_there_is_no_table() {
         assert_eq!(meaning.text, expected);
     }
     assert_eq!(meant("[image]\n", line).unwrap().text, "");
+    let problems = read(None, "agent.image_registry_auth=kbs+make:///a/b/c?d=e").unwrap_err();
+    assert!(problems[0].to_string().contains("a plugin of the broker"));
     let switched = format!("agent.enable_signature_verification=true {line}");
     let problems = read(None, &switched).unwrap_err();
     assert!(

@@ -10,6 +10,7 @@
 //!   builder's. [`program`]: what is started here.
 
 use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -61,6 +62,8 @@ pub async fn serve(
     if let Some(arguments) = settings.serve {
         let mut command = Command::new(std::env::current_exe().map_err(internal)?);
         let listen = format!("unix:{}", settings.puller.display());
+        // By the name of the hub, which a copy of it has, it would be this command again.
+        command.arg0("imagepuller");
         command.args(["serve", "--listen", &listen]).args(arguments);
         programs.push(Program::new("the image puller", command));
     }

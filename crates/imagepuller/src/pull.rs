@@ -217,6 +217,8 @@ impl Puller {
                 .fold(0, |sum: u64, (blob, _)| sum.saturating_add(blob.size)),
         });
         let keys = unlock::unlock(&image, settings, secrets, progress).await?;
+        // As above, where the broker was asked for these only.
+        clock::check(settings)?;
         let layers = self.layers.fetch(sources, &image, &keys).await?;
         Ok((image, layers))
     }

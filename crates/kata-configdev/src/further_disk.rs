@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 
 use crate::host_file::{FileError, FileFault, HostFile};
 use crate::settings::Settings;
-use crate::{capacity, disk};
+use crate::{capacity, disk, scratch_disk};
 
 /// The most of them. A guest's settings take 16; each is a device of the VM. Free to change.
 pub const MAX_DISKS: usize = 8;
@@ -133,11 +133,11 @@ impl FurtherDisk {
             && serial
                 .bytes()
                 .all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
-        if !is_id || [disk::NAME, "initdata", "scratch"].contains(&serial.as_str()) {
+        if !is_id || [disk::NAME, "initdata", scratch_disk::NAME].contains(&serial.as_str()) {
             return Err(
                 "serial: expected at most 20 letters, digits, \".\", \"_\" or \"-\", a \
-                letter first, and not initdata, imagepuller or scratch; without one the magic \
-                itself must be so"
+                letter first, and not initdata, imagepuller or imagepuller-scratch; without \
+                one the magic itself must be so"
                     .into(),
             );
         }

@@ -22,7 +22,7 @@ use crate::host_file::{FileError, FileFault, require_administered};
 use crate::settings::Scratch;
 
 /// The disk's serial, its device id and the name of its block node.
-const NAME: &str = "imagepuller-scratch";
+pub(crate) const NAME: &str = "imagepuller-scratch";
 const _: () = assert!(NAME.len() <= 20);
 
 /// The id of the fd set that carries it; see [`crate::disk`].

@@ -145,21 +145,26 @@ pub(crate) fn settings_text(
     if guest_pulls {
         settings.entry(GUEST_PULL).or_insert(true.into());
     }
-    // Those of the secret; what the administrator says of one is kept.
-    let mut table = match settings.remove("disks") {
-        Some(toml::Value::Table(table)) => table,
-        _ => toml::Table::new(),
-    };
-    table.retain(|magic, _| disks.contains(&magic) || !set.disks.contains_key(magic));
-    for magic in disks {
-        let path = disk_path(options, name, magic).as_str().to_owned();
-        let disk = table.entry(*magic).or_insert(toml::Table::new().into());
-        if let Some(disk) = disk.as_table_mut() {
-            disk.insert("source".into(), path.into());
+    let said = settings.remove("disks");
+    match said.unwrap_or_else(|| toml::Table::new().into()) {
+        // Those of the secret; what the administrator says of one is kept.
+        toml::Value::Table(mut table) => {
+            table.retain(|magic, _| disks.contains(&magic) || !set.disks.contains_key(magic));
+            for magic in disks {
+                let path = disk_path(options, name, magic).as_str().to_owned();
+                let disk = table.entry(*magic).or_insert(toml::Table::new().into());
+                if let Some(disk) = disk.as_table_mut() {
+                    disk.insert("source".into(), path.into());
+                }
+            }
+            if !table.is_empty() {
+                settings.insert("disks".into(), table.into());
+            }
         }
-    }
-    if !table.is_empty() {
-        settings.insert("disks".into(), table.into());
+        // The rules of the settings refuse it.
+        other => {
+            settings.insert("disks".into(), other);
+        }
     }
     if with_document {
         let path = document_path(options, name).as_str().to_owned();

@@ -187,9 +187,10 @@ impl Encryption {
         })
     }
 
-    /// The packets that a data hub may open, each with its entry, counted from 1, and its text:
-    /// those for another provider, and where it is to open `all`, those for the key broker too.
-    pub fn packets_for_hub(&self, all: bool) -> impl Iterator<Item = (usize, &[u8])> {
+    /// The packets that a data hub may open, each with its entry, counted from 1, its text and, of
+    /// one for the key broker, the name of its key: those for another provider, and where the hub is
+    /// to open `all`, those for the key broker too.
+    pub fn packets_for_hub(&self, all: bool) -> impl Iterator<Item = (usize, &[u8], Option<&str>)> {
         self.wrappings.iter().filter_map(move |wrapping| {
             let Wrapping::Packet {
                 entry,
@@ -203,7 +204,8 @@ impl Encryption {
                 Ok(_) => all,
                 Err(error) => matches!(error, InvalidPacket::Provider(_)),
             };
-            is_for_hub.then_some((*entry, text.as_slice()))
+            let kid = packet.as_ref().ok().map(Packet::kid);
+            is_for_hub.then_some((*entry, text.as_slice(), kid))
         })
     }
 

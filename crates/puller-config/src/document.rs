@@ -84,7 +84,6 @@ impl Document {
     }
 
     /// Reads the measured document, the word of the guest's owner. It has the same keys less
-    /// Reads the measured document, the word of the guest's owner. It has the same keys less
     /// `node-error`, and what is not the host's to say: `[resources]`, whom the guest asks for
     /// secrets, `event-log`, what is recorded of it, and `clock-not-before`. Otherwise as
     /// [`Document::parse`].

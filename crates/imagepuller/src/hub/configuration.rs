@@ -20,8 +20,8 @@ const VARIABLE: &str = "CDH_CONFIG";
 const BROKER_VARIABLE: &str = "AA_KBC_PARAMS";
 const BROKER_PARAMETER: &str = "agent.aa_kbc_params=";
 
-/// The longest configuration: initdata has no longer one.
-const MAX_BYTES: usize = 4 << 20;
+/// The longest configuration, as long as what the puller reads of it.
+const MAX_BYTES: usize = 128 << 10;
 
 /// The longest kernel command line.
 const MAX_CMDLINE_BYTES: usize = 64 << 10;

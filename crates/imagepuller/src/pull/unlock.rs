@@ -121,6 +121,16 @@ pub async fn unlock(
     })
 }
 
+/// The resource that a packet names as its key, or why it is none. A plugin may generate something
+/// from parameters that the image's author chose.
+fn resource(kid: &str) -> Result<ResourceUri, String> {
+    match ResourceUri::parse(kid) {
+        Ok(uri) if uri.plugin() == RESOURCE => Ok(uri),
+        Ok(uri) => Err(format!("the key {uri} is no resource")),
+        Err(error) => Err(format!("the key that an image names: {error}")),
+    }
+}
+
 /// A layer that no key was found for yet.
 struct LockedLayer {
     at: usize,
@@ -294,16 +304,10 @@ impl Unlocking<'_> {
         }
         let mut wrapping = BTreeMap::new();
         for kid in kids.into_iter().take(MAX_KEY_ENCRYPTION_KEYS) {
-            let uri = match ResourceUri::parse(&kid) {
-                Ok(uri) if uri.plugin() == RESOURCE => uri,
-                // A plugin may generate something from parameters that the image's author chose.
-                Ok(uri) => {
-                    self.problems.push(format!("the key {uri} is no resource"));
-                    continue;
-                }
-                Err(error) => {
-                    self.problems
-                        .push(format!("the key that an image names: {error}"));
+            let uri = match resource(&kid) {
+                Ok(uri) => uri,
+                Err(problem) => {
+                    self.problems.push(problem);
                     continue;
                 }
             };
@@ -332,7 +336,11 @@ impl Unlocking<'_> {
             let encryption = locked.encryption.clone();
             let blob = &self.image.layers[locked.at].0.digest;
             let mut opened = None;
-            for (entry, packet) in encryption.packets_for_hub(all) {
+            for (entry, packet, kid) in encryption.packets_for_hub(all) {
+                if let Some(Err(problem)) = kid.map(resource) {
+                    self.problems.push(problem);
+                    continue;
+                }
                 if asked == MAX_UNWRAPPED {
                     let problem = format!("of the image's packets only {asked} go to the hub");
                     return self.problems.push(problem);

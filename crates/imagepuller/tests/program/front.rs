@@ -105,12 +105,22 @@ fn an_agent_that_starts_the_hub_gets_both() {
         served.path("imagepuller.toml")
     );
     fs::write(&settings, text).unwrap();
-    // Installed as the hub; only the settings are elsewhere than in an image.
+    // Installed as the hub, as a copy; only the settings are elsewhere than in an image. A descriptor
+    // of this process would keep the copy from being executed.
     let program = imagepuller::<&str>([]).get_program().to_owned();
-    let (program, settings) = (program.display(), settings.display());
+    fs::create_dir(served.path("bin")).unwrap();
+    let installed = served.path("bin/confidential-data-hub");
+    let mut cp = Command::new("cp");
+    assert!(
+        cp.args([&program, installed.as_os_str()])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let (installed, settings) = (installed.display(), settings.display());
     script(
         &drop_in,
-        &format!("exec -a \"$0\" {program} --settings {settings} \"$@\""),
+        &format!("exec {installed} --settings {settings} \"$@\""),
     );
     fs::write(served.path("cdh.toml"), configuration(&served)).unwrap();
     let before = UnixListener::bind(served.path("cdh.sock")).unwrap();

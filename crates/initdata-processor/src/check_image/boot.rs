@@ -127,6 +127,7 @@ impl Check<'_> {
                 agent comes up without a policy",
             );
         }
+        let refresh = units.get("initdata-processor-refresh@.service");
         let needs = [
             (
                 self.settings.accepted_disk == AcceptedDisk::Copy
@@ -135,8 +136,11 @@ impl Check<'_> {
             ),
             (
                 self.settings.owner.is_some()
-                    && !processor.says("CapabilityBoundingSet", "CAP_CHOWN"),
-                "an owner needs deploy/guest/optional/owner.conf",
+                    && !(processor.says("CapabilityBoundingSet", "CAP_CHOWN")
+                        && refresh
+                            .is_none_or(|unit| unit.says("CapabilityBoundingSet", "CAP_CHOWN"))),
+                "an owner needs deploy/guest/optional/owner.conf, for \
+                initdata-processor-refresh@.service too",
             ),
             (
                 self.settings.accepted_disk != AcceptedDisk::Remove
