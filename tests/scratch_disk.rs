@@ -285,6 +285,8 @@ again same; pull restarted "$SMALL"
 device=$(readlink -f /sys/block/$(basename $own)/device)
 basename $device >/sys/bus/virtio/drivers/virtio_blk/unbind
 echo 3 >/proc/sys/vm/drop_caches
+# Until something is written out the file system does not know that its disk is gone.
+touch /run/imagepuller/written; sync
 pull gone "$SMALL"
 mark alive "$(kill -0 $puller && echo yes)"
 umount -l /run/imagepuller
