@@ -47,6 +47,9 @@ pub enum DecodeError {
     },
 }
 
+/// A document of up to this many bytes, as most are, is inflated once only.
+const SHORT: usize = 4096;
+
 /// Reads the image for `expected` from `source`.
 ///
 /// Each byte is read once, into memory bounded by [`crate::MAX_GZIP_BYTES`], and only that copy is
@@ -70,18 +73,20 @@ pub fn decode(source: &(impl ReadAt + ?Sized), expected: Magic) -> Result<Image,
 
 /// Inflates exactly one gzip member that fills `gzip` to its last byte.
 ///
-/// Two passes: the first only counts, so that the buffer of the second is allocated once. A buffer
-/// that grows would leave copies of secrets in freed memory. (The decoder's own window, up to 32
-/// KiB, is freed as it is.)
+/// What is longer than [`SHORT`] takes two passes: the first only counts, so that the buffer of the
+/// second is allocated once. A buffer that grows would leave copies of secrets in freed memory.
+/// (The decoder's own window, up to 32 KiB, is freed as it is.)
 fn inflate(gzip: &[u8]) -> Result<Zeroizing<Vec<u8>>, DecodeError> {
     let mut decoder = GzDecoder::new(gzip);
-    let counted = io::copy(
-        &mut (&mut decoder).take(MAX_DOCUMENT_BYTES as u64 + 1),
-        &mut io::sink(),
-    )
-    .map_err(DecodeError::Gzip)?;
+    let mut document = Zeroizing::new(Vec::with_capacity(SHORT));
+    let read = (&mut decoder).take(SHORT as u64).read_to_end(&mut document);
+    let begun = read.map_err(DecodeError::Gzip)?;
+    let rest = (MAX_DOCUMENT_BYTES + 1 - begun) as u64;
+    let counted =
+        io::copy(&mut (&mut decoder).take(rest), &mut io::sink()).map_err(DecodeError::Gzip)?;
     let Some(length) = usize::try_from(counted)
         .ok()
+        .map(|counted| begun + counted)
         .filter(|length| *length <= MAX_DOCUMENT_BYTES)
     else {
         return Err(DecodeError::DocumentOverLimit);
@@ -90,10 +95,12 @@ fn inflate(gzip: &[u8]) -> Result<Zeroizing<Vec<u8>>, DecodeError> {
     if unused > 0 {
         return Err(DecodeError::TrailingBytes { unused });
     }
-    let mut document = Zeroizing::new(vec![0; length]);
-    GzDecoder::new(gzip)
-        .read_exact(&mut document)
-        .map_err(DecodeError::Gzip)?;
+    if counted > 0 {
+        document = Zeroizing::new(vec![0; length]);
+        GzDecoder::new(gzip)
+            .read_exact(&mut document)
+            .map_err(DecodeError::Gzip)?;
+    }
     Ok(document)
 }
 
