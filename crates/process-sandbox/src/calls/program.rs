@@ -39,49 +39,107 @@ pub(super) fn compile(
 ) -> BpfProgram {
     let (otherwise, listed) = (u32::from(otherwise), u32::from(listed));
     // What holds from a number on, up to the next one.
-    let mut leaves = vec![(0, vec![step(RETURN, otherwise)])];
+    let mut leaves = vec![(0, Answer::Otherwise)];
     for (call, conditions) in rules {
         let Ok(number) = u32::try_from(*call) else {
             continue;
         };
         let answer = match conditions.as_slice() {
-            [] => vec![step(RETURN, listed)],
-            conditions => checks(conditions, otherwise, listed),
+            [] => Answer::Listed,
+            conditions => Answer::Checks(checks(conditions, otherwise, listed)),
         };
         leaves.retain(|(first, _)| *first != number);
         leaves.push((number, answer));
-        leaves.push((number + 1, vec![step(RETURN, otherwise)]));
+        leaves.push((number + 1, Answer::Otherwise));
     }
     leaves.dedup_by(|next, before| next.1 == before.1);
-    let mut program = vec![
-        step(LOAD, ARCHITECTURE),
-        branch(IF_EQUAL, audit_number(architecture), 1, 0),
-        step(RETURN, SeccompAction::KillProcess.into()),
+    let mut program = Backwards {
+        steps: Vec::new(),
+        answers: [otherwise, listed].map(|answer| (answer, None)),
+    };
+    program.tree(&leaves);
+    program.steps.extend([
         step(LOAD, NUMBER),
-    ];
-    program.extend(tree(&leaves));
-    program
+        step(RETURN, SeccompAction::KillProcess.into()),
+        branch(IF_EQUAL, audit_number(architecture), 1, 0),
+        step(LOAD, ARCHITECTURE),
+    ]);
+    program.steps.reverse();
+    program.steps
 }
 
-fn tree(leaves: &[(u32, Vec<sock_filter>)]) -> Vec<sock_filter> {
-    match leaves {
-        [] => Vec::new(),
-        [(_, answer)] => answer.clone(),
-        leaves => {
-            let (below, above) = leaves.split_at(leaves.len() / 2);
-            let first = above[0].0;
-            let (below, above) = (tree(below), tree(above));
-            let mut program = match u8::try_from(below.len()) {
-                Ok(skipped) => vec![branch(IF_AT_LEAST, first, skipped, 0)],
-                Err(_) => vec![
-                    branch(IF_AT_LEAST, first, 0, 1),
-                    step(JUMP, below.len() as u32),
-                ],
-            };
-            program.extend(below);
-            program.extend(above);
-            program
+/// What becomes of some numbers.
+#[derive(PartialEq, Eq)]
+enum Answer {
+    Otherwise,
+    Listed,
+    /// That depends.
+    Checks(Vec<sock_filter>),
+}
+
+/// A program that is written from its end: jumps go forward only, so that their lengths are known,
+/// and one return serves all that can reach it.
+struct Backwards {
+    steps: Vec<sock_filter>,
+    /// The two values that a number without conditions gets, and where the nearest return of each
+    /// is: otherwise, listed.
+    answers: [(u32, Option<usize>); 2],
+}
+
+impl Backwards {
+    /// Writes what decides between `leaves`; where it begins.
+    fn tree(&mut self, leaves: &[(u32, Answer)]) -> usize {
+        match leaves {
+            [] | [(_, Answer::Otherwise)] => self.answer(0),
+            [(_, Answer::Listed)] => self.answer(1),
+            [(_, Answer::Checks(checks))] => {
+                self.steps.extend(checks.iter().rev().cloned());
+                self.steps.len() - 1
+            }
+            leaves => {
+                let (below, above) = leaves.split_at(leaves.len() / 2);
+                let first = above[0].0;
+                let above = self.tree(above);
+                let below = self.tree(below);
+                // What is written last is next to the branch, but for a jump.
+                let above = self.within_reach(above);
+                let below = self.within_reach(below);
+                let [above, below] = [above, below].map(|place| self.distance(place) as u8);
+                self.steps.push(branch(IF_AT_LEAST, first, above, below));
+                self.steps.len() - 1
+            }
         }
+    }
+
+    /// A return of one of the two answers.
+    fn answer(&mut self, which: usize) -> usize {
+        let (value, nearest) = self.answers[which];
+        let place = match nearest {
+            // A branch may need to jump over two jumps of its own besides.
+            Some(place) if self.distance(place) < usize::from(u8::MAX) - 2 => place,
+            _ => {
+                self.steps.push(step(RETURN, value));
+                self.steps.len() - 1
+            }
+        };
+        self.answers[which].1 = Some(place);
+        place
+    }
+
+    /// `place`, or a jump to it that a branch can reach, where the branch is at most two steps
+    /// further on.
+    fn within_reach(&mut self, place: usize) -> usize {
+        if self.distance(place) + 2 <= usize::from(u8::MAX) {
+            return place;
+        }
+        let distance = self.distance(place);
+        self.steps.push(step(JUMP, distance as u32));
+        self.steps.len() - 1
+    }
+
+    /// How many steps lie between the next one to be written and `place`.
+    fn distance(&self, place: usize) -> usize {
+        self.steps.len() - 1 - place
     }
 }
 
