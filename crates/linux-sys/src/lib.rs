@@ -6,11 +6,13 @@
 //! Not here: any policy (which file, which device, what to do with the answer) and any parsing of
 //! what was read.
 //!
+//! - [`first_sectors`]: of many disks, read at the same time.
 //! - [`heap`]: the C library's memory, given back.
 //! - `inherited` (feature `inherited-sockets`): sockets that the parent process listens on.
 //! - [`locked`]: memory for a secret, never swapped and zeroed before it is given back.
 //! - `loop_device` (feature `loop-device`): a read-only block device that removes itself.
 //! - [`memfd`]: a sealed, read-only anonymous file, the carrier of the configuration image.
+//! - [`peak_memory`]: how much this process had.
 //! - [`plugin_process`]: a child that inherits no descriptor by accident.
 //! - [`rooted`]: files below a directory that cannot be left by `..` or a symbolic link.
 //! - [`sev_guest`], [`tdx_guest`]: the report ioctls of the two confidential platforms.
@@ -18,6 +20,7 @@
 //! - [`worker`]: a process for work that may never come back from the kernel.
 //! - [`working_directory`]: a thread that has one of its own.
 
+pub mod first_sectors;
 pub mod heap;
 #[cfg(feature = "inherited-sockets")]
 pub mod inherited;
@@ -25,6 +28,7 @@ pub mod locked;
 #[cfg(feature = "loop-device")]
 pub mod loop_device;
 pub mod memfd;
+pub mod peak_memory;
 pub mod plugin_process;
 pub mod rooted;
 pub mod sev_guest;

@@ -1,6 +1,8 @@
 //! A copy of a process with one thread, hence without a harness.
 #![allow(clippy::unwrap_used, reason = "test code")]
 
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
 use std::thread;
 use std::time::Duration;
 
@@ -35,7 +37,36 @@ fn main() {
     assert_eq!(worker.wait(Duration::ZERO).unwrap(), None);
     worker.end();
 
+    // One that somebody has taken over: it says something wherever it can, and stays.
+    let mut worker = worker::start(|place| {
+        for mut sink in inherited() {
+            let _ = sink.write(b"x");
+        }
+        place.set("said");
+        thread::sleep(Duration::from_secs(3));
+        b"too late".to_vec()
+    })
+    .unwrap();
+    while worker.place().get() != "said" {
+        thread::yield_now();
+    }
+    assert_eq!(worker.wait(Duration::ZERO).unwrap(), None);
+    worker.end();
+
     let with_threads = thread::spawn(|| worker::start(|_| Vec::new()).map(Worker::end));
     let error = with_threads.join().unwrap().unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+}
+
+/// Every pipe that this process has open for writing, but for the usual three descriptors.
+fn inherited() -> Vec<File> {
+    let descriptors = fs::read_dir("/proc/self/fd").unwrap();
+    let paths = descriptors.map(|entry| entry.unwrap().path());
+    paths
+        .filter(|path| !["0", "1", "2"].iter().any(|usual| path.ends_with(usual)))
+        .filter(|path| {
+            fs::read_link(path).is_ok_and(|to| to.to_string_lossy().starts_with("pipe:"))
+        })
+        .filter_map(|path| OpenOptions::new().write(true).open(path).ok())
+        .collect()
 }
