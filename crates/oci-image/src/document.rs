@@ -45,6 +45,20 @@ impl DocumentRequest {
     }
 }
 
+impl Document {
+    /// Its digest.
+    #[must_use]
+    pub fn digest(&self) -> &Digest {
+        &self.digest
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn text(&self) -> &[u8] {
+        &self.text
+    }
+}
+
 impl fmt::Debug for Document {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Document({}, {} bytes)", self.digest, self.text.len())

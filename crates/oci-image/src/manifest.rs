@@ -182,9 +182,9 @@ fn image(config: Descriptor, layers: Vec<Descriptor>) -> Result<Manifest, Invali
         )));
     }
     let count = layers.len();
-    if count == 0 || count > MAX_LAYERS {
+    if count > MAX_LAYERS {
         return Err(InvalidDocument::Content(format!(
-            "has {count} layers, and an image has 1 to {MAX_LAYERS}"
+            "has {count} layers, more than {MAX_LAYERS}"
         )));
     }
     layers.iter().try_for_each(check_layer)?;

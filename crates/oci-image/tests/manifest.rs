@@ -333,12 +333,12 @@ fn limits_hold_to_the_byte() {
         let config = descriptor(CONFIG);
         format!(r#"{{"schemaVersion":2,"config":{config},"layers":[{layers}]}}"#)
     };
-    assert!(Manifest::parse(layers(MAX_LAYERS).as_bytes()).is_ok());
-    assert_eq!(MAX_LAYERS, 500);
-    for count in [0, MAX_LAYERS + 1] {
-        let error = refusal(&layers(count));
-        assert!(error.contains(&format!("has {count} layers")), "{error}");
+    for count in [0, MAX_LAYERS] {
+        assert!(Manifest::parse(layers(count).as_bytes()).is_ok(), "{count}");
     }
+    assert_eq!(MAX_LAYERS, 500);
+    let error = refusal(&layers(MAX_LAYERS + 1));
+    assert!(error.contains("has 501 layers, more than 500"), "{error}");
 
     let entries = |count: usize| index("", &vec![descriptor(MANIFEST); count].join(","));
     assert!(Manifest::parse(entries(MAX_INDEX_ENTRIES).as_bytes()).is_ok());
