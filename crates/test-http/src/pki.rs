@@ -70,6 +70,24 @@ impl Authority {
         })
     }
 
+    /// Signs a certificate for a TLS client of this name.
+    ///
+    /// # Errors
+    ///
+    /// Where the certificate cannot be made.
+    pub fn sign_client(&self, name: &str) -> Result<Identity> {
+        let key = KeyPair::generate()?;
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        let certificate = params.signed_by(&key, &self.issuer)?.pem();
+        Ok(Identity {
+            certificate,
+            key: key.serialize_pem(),
+        })
+    }
+
     /// The rustls configuration of a server that shows a new certificate for `names`.
     ///
     /// # Errors

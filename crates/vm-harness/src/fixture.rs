@@ -123,12 +123,22 @@ impl Fixture {
 
 /// The image of `kernel`, and its modules.
 fn unpacked(kernel: Kernel) -> Result<(PathBuf, Tree)> {
+    let folder = modules_folder(kernel)?;
+    let release = folder.file_name().unwrap_or_default().to_string_lossy();
+    let image = built(kernel.folder()).join(format!("boot/vmlinuz-{release}"));
+    Ok((image, Tree::read(&folder)?))
+}
+
+/// `lib/modules/RELEASE` of a kernel, as depmod leaves it.
+///
+/// # Errors
+///
+/// Where `qemu-fixtures/build` did not run.
+pub fn modules_folder(kernel: Kernel) -> Result<PathBuf> {
     let root = built(kernel.folder());
     let release = root.join("release");
     let release = fs::read_to_string(&release).with_context(|| missing(&release))?;
-    let release = release.trim();
-    let tree = Tree::read(&root.join("lib/modules").join(release))?;
-    Ok((root.join(format!("boot/vmlinuz-{release}")), tree))
+    Ok(root.join("lib/modules").join(release.trim()))
 }
 
 /// What `qemu-fixtures/build` made under this name.

@@ -57,6 +57,9 @@ pub struct Scenario {
     pub hosts: String,
     /// A shell script in the place of `qemu-fixtures/guest/job`.
     pub job: Option<String>,
+    /// An initrd that was made elsewhere. It has all that the guest needs; `job`, `files`,
+    /// `programs`, `tools`, `modules` and `hosts` are for those that are made here.
+    pub initrd: Option<PathBuf>,
     /// Further files of the guest: path without the leading slash, content.
     pub files: Vec<(String, Vec<u8>)>,
     /// Further programs in the guest's `/bin`.
@@ -92,6 +95,7 @@ impl Scenario {
             network: Network::Open,
             hosts: String::new(),
             job: Some(job.into()),
+            initrd: None,
             files: Vec::new(),
             programs: Vec::new(),
             tools: Vec::new(),
@@ -100,6 +104,16 @@ impl Scenario {
             qemu: "/usr/bin/qemu-system-x86_64".into(),
             says: None,
         }
+    }
+}
+
+impl Scenario {
+    /// What the guest's scripts find in `job/parameters`.
+    #[must_use]
+    pub fn parameters(&self) -> String {
+        let (image, id) = (&self.image, &self.id);
+        let tee = self.evidence.module_arguments();
+        format!("IMAGE='{image}'\nBUNDLE='/run/kata-containers/{id}'\nTEE='{tee}'\n")
     }
 }
 
@@ -361,18 +375,10 @@ fn is_crash(status: ExitStatus) -> bool {
         .is_some_and(|signal| !OURS.contains(&signal))
 }
 
-fn prepare(scenario: &Scenario, scratch: &Scratch, fixture: &Fixture) -> Result<kata::Sandbox> {
+/// The first file system of a guest with a job.
+fn initramfs(scenario: &Scenario, scratch: &Scratch, fixture: &Fixture) -> Result<Vec<u8>> {
     let mut initramfs = Initramfs::base(fixture)?;
-    let bundle = format!("/run/kata-containers/{}", scenario.id);
-    initramfs.file(
-        "job/parameters",
-        format!(
-            "IMAGE='{}'\nBUNDLE='{bundle}'\nTEE='{}'\n",
-            scenario.image,
-            scenario.evidence.module_arguments()
-        )
-        .as_bytes(),
-    )?;
+    initramfs.file("job/parameters", scenario.parameters().as_bytes())?;
     match &scenario.job {
         Some(job) => initramfs.file("job/run", job.as_bytes())?,
         None => initramfs.file("job/run", &fs::read(source("guest/job"))?)?,
@@ -393,7 +399,14 @@ fn prepare(scenario: &Scenario, scratch: &Scratch, fixture: &Fixture) -> Result<
     }
     let hosts = format!("127.0.0.1 localhost\n{}", scenario.hosts);
     initramfs.file("etc/hosts", hosts.as_bytes())?;
-    let initrd = scratch.write("initrd.cpio", initramfs.finish()?)?;
+    initramfs.finish()
+}
+
+fn prepare(scenario: &Scenario, scratch: &Scratch, fixture: &Fixture) -> Result<kata::Sandbox> {
+    let initrd = match &scenario.initrd {
+        Some(initrd) => initrd.clone(),
+        None => scratch.write("initrd.cpio", initramfs(scenario, scratch, fixture)?)?,
+    };
     let initdata = match &scenario.initdata {
         Some(document) => {
             let image = config_image::encode(config_image::Magic::INITDATA, document.as_bytes())?;

@@ -202,7 +202,11 @@ fn root_image() -> Vec<u8> {
 }
 
 /// The libraries that the loader takes for `programs`, itself included.
-pub(crate) fn libraries(scratch: &Scratch, programs: &[&Path]) -> Result<Vec<PathBuf>> {
+///
+/// # Errors
+///
+/// Where a program cannot be read.
+pub fn libraries(scratch: &Scratch, programs: &[&Path]) -> Result<Vec<PathBuf>> {
     let output = run_checked(scratch, "ldd", programs)?;
     let text = String::from_utf8(output.stdout)?;
     let mut libraries: Vec<PathBuf> = text

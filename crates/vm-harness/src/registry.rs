@@ -25,6 +25,24 @@ pub struct Registry {
     authfile: PathBuf,
 }
 
+/// How a registry speaks HTTP.
+#[derive(Clone, Copy)]
+struct Http<'h> {
+    /// The path that everything is below.
+    prefix: &'h str,
+    /// A file with the authorities of the clients that it speaks to; nothing for all clients.
+    clients: Option<&'h Path>,
+}
+
+impl Default for Http<'_> {
+    fn default() -> Self {
+        Self {
+            prefix: "/",
+            clients: None,
+        }
+    }
+}
+
 impl Registry {
     /// Starts a registry that shows a certificate of `authority` for `names` and wants `username`
     /// and `password`.
@@ -46,7 +64,8 @@ impl Registry {
         let htpasswd = scratch.write("registry.htpasswd", entry.stdout)?;
         let auth = format!("htpasswd: {{realm: test, path: {}}}", htpasswd.display());
         let storage = scratch.path().join("registry-storage");
-        let mut registry = Self::serve(scratch, "registry", authority, names, storage, auth, "/")?;
+        let http = Http::default();
+        let mut registry = Self::serve(scratch, "registry", authority, names, storage, auth, http)?;
         let auth = STANDARD.encode(format!("{username}:{password}"));
         let auths = json!({"auths": {format!("127.0.0.1:{}", registry.port): {"auth": auth}}});
         registry.authfile = scratch.write("registry-auth.json", auths.to_string())?;
@@ -73,7 +92,15 @@ impl Registry {
         );
         let storage = self.storage.clone();
         let name = "token-registry";
-        Self::serve(scratch, name, authority, names, storage, auth, "/")
+        Self::serve(
+            scratch,
+            name,
+            authority,
+            names,
+            storage,
+            auth,
+            Http::default(),
+        )
     }
 
     /// Starts another registry with the same blobs and the same login, everything below the path
@@ -91,7 +118,34 @@ impl Registry {
     ) -> Result<Self> {
         let (storage, auth) = (self.storage.clone(), self.auth.clone());
         let name = "prefixed-registry";
-        Self::serve(scratch, name, authority, names, storage, auth, prefix)
+        let http = Http {
+            prefix,
+            ..Http::default()
+        };
+        Self::serve(scratch, name, authority, names, storage, auth, http)
+    }
+
+    /// Starts another registry with the same blobs and the same login, which speaks TLS only with
+    /// who shows a certificate of `clients`.
+    ///
+    /// # Errors
+    ///
+    /// Where `docker-registry` does not start.
+    pub fn with_client_certificates(
+        &self,
+        scratch: &Scratch,
+        authority: &Authority,
+        names: &[&str],
+        clients: &Authority,
+    ) -> Result<Self> {
+        let (storage, auth) = (self.storage.clone(), self.auth.clone());
+        let name = "client-registry";
+        let clients = scratch.write(&format!("{name}-clients.pem"), clients.certificate())?;
+        let http = Http {
+            clients: Some(&clients),
+            ..Http::default()
+        };
+        Self::serve(scratch, name, authority, names, storage, auth, http)
     }
 
     fn serve(
@@ -101,8 +155,12 @@ impl Registry {
         names: &[&str],
         storage: PathBuf,
         auth: String,
-        prefix: &str,
+        http: Http<'_>,
     ) -> Result<Self> {
+        let Http { prefix, clients } = http;
+        let clients = clients.map_or(String::new(), |file| {
+            format!(", clientcas: [{}]", file.display())
+        });
         let all_names = [&["127.0.0.1"], names].concat();
         let identity = authority.sign(&all_names)?;
         let certificate = scratch.write(&format!("{name}.pem"), &identity.certificate)?;
@@ -116,7 +174,7 @@ impl Registry {
              log: {{level: info}}\n\
              storage: {{filesystem: {{rootdirectory: {storage}}}}}\n\
              http: {{addr: '127.0.0.1:0', prefix: {prefix}, tls: {{certificate: {certificate}, \
-             key: {key}}}}}\n\
+             key: {key}{clients}}}}}\n\
              auth: {{{auth}}}\n",
             storage = storage.display(),
             certificate = certificate.display(),
