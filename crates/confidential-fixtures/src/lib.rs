@@ -35,7 +35,7 @@ pub use data_hub::DataHub;
 pub use frame::ask;
 pub use kbs::{Kbs, Policy};
 pub use proofs::Proofs;
-pub use recorded::{Exchange, recorded, recorded_bytes, recorded_call};
+pub use recorded::{Exchange, recorded, recorded_bytes, recorded_call, recorded_path};
 pub use sealed::SealingKey;
 pub use vault::Vault;
 

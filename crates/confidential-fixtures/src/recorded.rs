@@ -11,7 +11,7 @@ use test_http::{Answer, End, Incoming, Request};
 ///
 /// Where there is no such file.
 pub fn recorded(name: &str) -> Result<String> {
-    std::fs::read_to_string(path(name)).with_context(|| format!("failed to read {name}"))
+    std::fs::read_to_string(recorded_path(name)).with_context(|| format!("failed to read {name}"))
 }
 
 /// The bytes of a recorded file: `keyprovider/kek.bin`.
@@ -20,10 +20,12 @@ pub fn recorded(name: &str) -> Result<String> {
 ///
 /// Where there is no such file.
 pub fn recorded_bytes(name: &str) -> Result<Vec<u8>> {
-    std::fs::read(path(name)).with_context(|| format!("failed to read {name}"))
+    std::fs::read(recorded_path(name)).with_context(|| format!("failed to read {name}"))
 }
 
-fn path(name: &str) -> PathBuf {
+/// Where a recorded file or folder lies: `images/buildah-push`.
+#[must_use]
+pub fn recorded_path(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("recorded");
     folder.join(name)
 }
@@ -87,7 +89,7 @@ impl Exchange {
     ///
     /// Where the folder cannot be listed.
     pub fn names() -> Result<Vec<String>> {
-        let files = std::fs::read_dir(path("kbs"))?;
+        let files = std::fs::read_dir(recorded_path("kbs"))?;
         let mut names = Vec::new();
         for file in files {
             let name = file?.file_name();

@@ -8,7 +8,7 @@
 //! An encrypted layer has one thread more, before the decoder:
 //!
 //! ```text
-//! batches -> [HMAC, decrypt, hash compressed bytes] -> shared buffers -> [inflate] ...
+//! batches -> [HMAC, decrypt] -> shared buffers -> [inflate] ...
 //! ```
 //!
 //! Every queue is bounded. A stage that fails goes away instead of waiting, and the stages before

@@ -21,7 +21,6 @@ pub struct LayerKey {
     key: Zeroizing<[u8; KEY_BYTES]>,
     nonce: Zeroizing<[u8; NONCE_BYTES]>,
     hmac: [u8; HMAC_BYTES],
-    plain: Digest,
 }
 
 impl LayerKey {
@@ -31,12 +30,11 @@ impl LayerKey {
     ///
     /// [`InvalidOptions`], which says nothing of what is in them.
     pub fn parse(private: &[u8], public: &PublicOptions) -> Result<Self, InvalidOptions> {
-        let PrivateOptions { key, nonce, digest } = PrivateOptions::parse(private)?;
+        let PrivateOptions { key, nonce } = PrivateOptions::parse(private)?;
         Ok(Self {
             key,
             nonce,
             hmac: public.hmac,
-            plain: digest,
         })
     }
 
@@ -46,7 +44,7 @@ impl LayerKey {
     ///
     /// [`Forged::Library`].
     pub fn decryptor(&self) -> Result<Decryptor, Forged> {
-        Decryptor::new(&self.key, *self.nonce, self.hmac, &self.plain)
+        Decryptor::new(&self.key, *self.nonce, self.hmac)
     }
 
     /// A name for the unpacked layer that only holders of the key can compute: HMAC-SHA256 of a

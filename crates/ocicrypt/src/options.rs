@@ -3,7 +3,6 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use foreign_text::shown;
-use oci_image::digest::{Digest, InvalidDigest};
 use zeroize::Zeroizing;
 
 use crate::json::{self, InvalidJson};
@@ -40,9 +39,6 @@ pub enum InvalidOptions {
         anew"
     )]
     PublicCipherOptions,
-    /// The plain layer is not named.
-    #[error("the plain layer has no usable digest")]
-    Digest(#[source] InvalidDigest),
 }
 
 /// The public options: an annotation that anyone can read.
@@ -82,11 +78,12 @@ impl PublicOptions {
 }
 
 /// The private options: what every wrapping wraps.
+///
+/// Their `digest` is not read. buildah and skopeo write the digest of the blob that they compressed
+/// and encrypted in one step, which is nowhere in the image that they made.
 pub(crate) struct PrivateOptions {
     pub(crate) key: Zeroizing<[u8; KEY_BYTES]>,
     pub(crate) nonce: Zeroizing<[u8; NONCE_BYTES]>,
-    /// Of the plain layer, compressed as it was.
-    pub(crate) digest: Digest,
 }
 
 impl PrivateOptions {
@@ -95,11 +92,9 @@ impl PrivateOptions {
         let options = json::object(text, MAX_OPTIONS_BYTES)?;
         let cipher = json::inner(&options, "cipheroptions")?;
         let cipher = cipher.ok_or(InvalidJson::Missing("cipheroptions"))?;
-        let digest = Digest::parse(json::required(&options, "digest")?);
         Ok(Self {
             key: json::array(&options, "symkey")?,
             nonce: json::array(cipher, "nonce")?,
-            digest: digest.map_err(InvalidOptions::Digest)?,
         })
     }
 }

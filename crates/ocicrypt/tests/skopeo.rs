@@ -212,7 +212,6 @@ fn what_skopeo_encrypts_is_decrypted() {
                 unlocked.how.to_string(),
                 format!("JWE {algorithm}, decryption key 2")
             );
-            // Which says that it is the layer whose digest was wrapped.
             assert_decrypts(&unlocked.key, &layer.bytes, plain);
             let wrong = encryption.unwrap(
                 std::slice::from_ref(&stranger),

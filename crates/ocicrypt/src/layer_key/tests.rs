@@ -38,5 +38,4 @@ fn a_name_depends_on_key_and_layer() {
 fn debug_shows_nothing() {
     assert_eq!(format!("{:?}", key()), "LayerKey");
     assert_eq!(format!("{:?}", key().decryptor().unwrap()), "Decryptor");
-    assert!(key().plain.to_string().starts_with("sha256:8f00"));
 }
