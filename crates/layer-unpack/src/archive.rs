@@ -3,6 +3,9 @@
 //! The `tar` crate reads single headers. Walking from one header to the next is this module's own
 //! code, for two reasons: the records between headers must be bounded, and an entry must be skipped
 //! by the same size that it is unpacked with.
+//!
+//! The last entry may lack its padding, and the archive its end. umoci writes such archives; every
+//! byte counts for the diff ID anyway.
 
 use std::io::{self, BufRead, Read};
 
@@ -10,8 +13,10 @@ use tar::{EntryType, Header};
 
 use super::archive_error::ArchiveError;
 use super::chunks::read_full;
+use super::entry::{self, Preface};
+pub use super::entry::{Entry, EntryKind, Oddity};
 use super::number;
-use super::pax::{self, Records, Time};
+use super::pax;
 use super::sparse::{self, Sparse, SparseRecords};
 
 /// How many entries a layer may have; the largest known images have a few hundred thousand.
@@ -24,54 +29,7 @@ pub const MAX_PATH_BYTES: usize = 4095;
 /// a value.
 pub const MAX_PAX_BYTES: u64 = 1 << 20;
 
-/// The largest numbers of a device that Linux keeps: what is larger would become another device.
-const MAX_MAJOR: u32 = (1 << 12) - 1;
-const MAX_MINOR: u32 = (1 << 20) - 1;
-
 const BLOCK_BYTES: usize = 512;
-
-/// Where a header has its type.
-const TYPE_AT: usize = 156;
-
-/// One entry. Its path is unchecked: it is what the archive says.
-#[derive(Debug)]
-pub struct Entry {
-    /// Name, any bytes.
-    pub path: Vec<u8>,
-    /// What it is.
-    pub kind: EntryKind,
-    /// Permission bits with set-uid, set-gid and sticky.
-    pub mode: u32,
-    /// Owner.
-    pub uid: u32,
-    /// Group.
-    pub gid: u32,
-    /// Time of the last modification.
-    pub mtime: Time,
-    /// Extended attributes.
-    pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Of a file with holes, where its content belongs.
-    pub holes: Option<Sparse>,
-}
-
-/// The kinds of entries.
-#[derive(Debug, PartialEq, Eq)]
-pub enum EntryKind {
-    /// A file; its content is read from the archive next.
-    File,
-    /// Another name of a file that came before.
-    HardLink(Vec<u8>),
-    /// A symbolic link.
-    Symlink(Vec<u8>),
-    /// A directory.
-    Directory,
-    /// A character device with major and minor number.
-    CharacterDevice(u32, u32),
-    /// A block device.
-    BlockDevice(u32, u32),
-    /// A named pipe.
-    Fifo,
-}
 
 /// An archive being read. As a [`Read`] it gives the content of the entry returned last.
 #[derive(Debug)]
@@ -83,14 +41,16 @@ pub struct Archive<R> {
     padding: u64,
     entries: u64,
     max_entries: u64,
+    /// How the header read last calls its entry, for messages.
+    current: Vec<u8>,
+    is_in_entry: bool,
+    is_padded: bool,
 }
 
-/// What precedes an entry and concerns it.
-#[derive(Default)]
-struct Preface {
-    records: Option<Records>,
-    long_path: Option<Vec<u8>>,
-    long_link: Option<Vec<u8>>,
+/// A header, and what may be odd about it.
+struct Found {
+    header: Header,
+    is_sum_signed: bool,
 }
 
 impl<R: Read> Archive<R> {
@@ -102,6 +62,9 @@ impl<R: Read> Archive<R> {
             padding: 0,
             entries: 0,
             max_entries,
+            current: Vec::new(),
+            is_in_entry: false,
+            is_padded: true,
         }
     }
 
@@ -110,20 +73,38 @@ impl<R: Read> Archive<R> {
         self.entries
     }
 
+    /// Whether the last entry so far had the zeros that fill its last block.
+    pub fn is_padded(&self) -> bool {
+        self.is_padded
+    }
+
     /// The next entry; what was not read of the one before is skipped.
     ///
     /// # Errors
     ///
-    /// [`ArchiveError`]; nothing more can be read then.
+    /// [`ArchiveError`], with the entry that it is about; nothing more can be read then.
     pub fn next_entry(&mut self) -> Result<Option<Entry>, ArchiveError> {
+        let found = self.next();
+        found.map_err(|error| {
+            if self.is_in_entry {
+                error.of(self.entries, &self.current)
+            } else {
+                error
+            }
+        })
+    }
+
+    fn next(&mut self) -> Result<Option<Entry>, ArchiveError> {
         let mut preface = Preface::default();
         loop {
             self.skip_content()?;
-            let Some(header) = self.header()? else {
+            let Some(found) = self.header()? else {
                 return Ok(None);
             };
-            let broken = ArchiveError::Header(self.entries);
-            let size = header.entry_size().map_err(|_| broken)?;
+            let header = &found.header;
+            let size = header
+                .entry_size()
+                .map_err(|_| ArchiveError::Header("its size cannot be read"))?;
             match header.entry_type() {
                 EntryType::XHeader => {
                     let text = self.text(size, MAX_PAX_BYTES, "an extended header")?;
@@ -136,73 +117,50 @@ impl<R: Read> Archive<R> {
                 }
                 EntryType::GNULongName => preface.long_path = Some(self.long_name(size)?),
                 EntryType::GNULongLink => preface.long_link = Some(self.long_name(size)?),
-                _ => return self.entry(&header, size, preface).map(Some),
+                _ => return self.entry(&found, size, preface).map(Some),
             }
         }
     }
 
     fn entry(
         &mut self,
-        header: &Header,
+        found: &Found,
         size: u64,
-        preface: Preface,
+        mut preface: Preface,
     ) -> Result<Entry, ArchiveError> {
-        let at = self.entries;
-        let broken = || ArchiveError::Header(at);
-        let records = preface.records.unwrap_or_default();
-        // Where several say how it is called, the one holds that Go's reader takes, so that what a
-        // scanner saw is made.
-        let path = (records.sparse.name.clone())
-            .or(preface.long_path)
-            .or(records.path)
-            .unwrap_or_else(|| header.path_bytes().into_owned());
-        let link = preface.long_link.or(records.link_path);
-        let link = link
-            .or_else(|| header.link_name_bytes().map(|link| link.into_owned()))
-            .unwrap_or_default();
-        let limit = MAX_PATH_BYTES as u64;
-        ArchiveError::check("the length of a path", path.len() as u64, limit)?;
-        ArchiveError::check("the length of a link", link.len() as u64, limit)?;
-        let kind = entry_kind(header, &path, link, at)?;
-        let size = match header.entry_type() {
-            // Some tools write how large the directory was, and no tool expects content there.
-            EntryType::Directory => 0,
-            _ => records.size.unwrap_or(size),
-        };
-        // Tools disagree whether other kinds have content that is to be skipped, so none may claim
-        // any.
-        if kind != EntryKind::File && size != 0 {
-            return Err(broken());
+        let header = &found.header;
+        let mut records = preface.records.take().unwrap_or_default();
+        let (path, link) = preface.names(&mut records, header)?;
+        self.current.clone_from(&path);
+        let kind = entry::kind(header, &path, link)?;
+        let is_file = kind == EntryKind::File;
+        let mut oddities = Vec::new();
+        if found.is_sum_signed {
+            oddities.push(Oddity::SignedSum);
         }
-        self.expect_content(size);
-        let holes = self.holes(header, records.sparse)?;
-        if kind != EntryKind::File && holes.is_some() {
-            return Err(broken());
+        let size = records.size.unwrap_or(size);
+        // Some tools write how large a directory or the target of a link was. No content follows,
+        // for Go's reader and for GNU tar; bsdtar looks what comes.
+        if !is_file && size != 0 {
+            oddities.push(Oddity::ClaimedSize(size));
         }
+        self.expect_content(if is_file { size } else { 0 });
+        let holes = self.holes(header, records.sparse, is_file)?;
         let fields = header.as_old();
-        let mtime = match records.mtime {
-            Some(mtime) => mtime,
-            None => Time {
-                seconds: number::field(&fields.mtime).ok_or_else(broken)?,
-                nanoseconds: 0,
-            },
-        };
-        let mode = number::field(&fields.mode).and_then(|mode| u32::try_from(mode).ok());
-        let owner = |record: Option<u64>, field: &[u8]| {
-            let field = || number::field(field).and_then(|id| u64::try_from(id).ok());
-            let id = record.or_else(field).and_then(|id| u32::try_from(id).ok());
-            // The largest number means "leave it" to the kernel.
-            id.filter(|id| *id != u32::MAX).ok_or_else(broken)
-        };
         Ok(Entry {
+            number: self.entries,
             path,
             kind,
-            mode: mode.ok_or_else(broken)? & 0o7777,
-            uid: owner(records.uid, &fields.uid)?,
-            gid: owner(records.gid, &fields.gid)?,
-            mtime,
+            mode: entry::mode(&fields.mode)?,
+            uid: entry::owner(records.uid, &fields.uid, &mut oddities)?,
+            gid: entry::owner(records.gid, &fields.gid, &mut oddities)?,
+            mtime: match records.mtime {
+                Some(mtime) => mtime,
+                None => entry::time(&fields.mtime)?,
+            },
             xattrs: records.xattrs,
             holes,
+            oddities,
         })
     }
 
@@ -211,20 +169,25 @@ impl<R: Read> Archive<R> {
         &mut self,
         header: &Header,
         records: SparseRecords,
+        is_file: bool,
     ) -> Result<Option<Sparse>, ArchiveError> {
         if header.entry_type() == EntryType::GNUSparse {
             return sparse::old_gnu(header, &mut self.source, self.remaining).map(Some);
+        }
+        if !is_file && records.is_any() {
+            return Err(ArchiveError::Sparse("belongs to what is no file"));
         }
         records.map(&mut self.source, &mut self.remaining)
     }
 
     /// The next header, or nothing at the end of the archive.
-    fn header(&mut self) -> Result<Option<Header>, ArchiveError> {
+    fn header(&mut self) -> Result<Option<Found>, ArchiveError> {
+        self.is_in_entry = false;
         let mut block = [0; BLOCK_BYTES];
         match read_full(&mut self.source, &mut block).map_err(ArchiveError::read)? {
             0 => return Ok(None),
             BLOCK_BYTES => {}
-            _ => return Err(ArchiveError::Truncated),
+            _ => return Err(ArchiveError::Header("the archive ends in a header")),
         }
         if block == [0; BLOCK_BYTES] {
             return Ok(None);
@@ -232,13 +195,14 @@ impl<R: Read> Archive<R> {
         self.entries += 1;
         ArchiveError::check("the number of entries", self.entries, self.max_entries)?;
         let header = Header::from_byte_slice(&block).clone();
-        // The sum counts its own field as eight spaces.
-        let sum = |range: &[u8]| range.iter().map(|&byte| u32::from(byte)).sum::<u32>();
-        let expected = sum(&block[..148]) + 8 * u32::from(b' ') + sum(&block[156..]);
-        match header.cksum() {
-            Ok(found) if found == expected => Ok(Some(header)),
-            _ => Err(ArchiveError::Header(self.entries)),
-        }
+        self.current.clear();
+        self.current.extend_from_slice(&header.path_bytes());
+        self.is_in_entry = true;
+        let is_sum_signed = is_sum_signed(&header)?;
+        Ok(Some(Found {
+            header,
+            is_sum_signed,
+        }))
     }
 
     fn expect_content(&mut self, size: u64) {
@@ -248,14 +212,16 @@ impl<R: Read> Archive<R> {
     }
 
     fn skip_content(&mut self) -> Result<(), ArchiveError> {
-        let left = self
-            .remaining
-            .checked_add(self.padding)
+        let (remaining, padding) = (self.remaining, self.padding);
+        let left = remaining
+            .checked_add(padding)
             .ok_or(ArchiveError::Truncated)?;
         (self.remaining, self.padding) = (0, 0);
         let skipped = io::copy(&mut self.source.by_ref().take(left), &mut io::sink())
             .map_err(ArchiveError::read)?;
-        if skipped == left {
+        // What is missing of the padding is missing at the end of the archive.
+        self.is_padded = skipped == left;
+        if skipped >= remaining {
             Ok(())
         } else {
             Err(ArchiveError::Truncated)
@@ -323,49 +289,23 @@ impl<R: BufRead> BufRead for Archive<R> {
     }
 }
 
-fn entry_kind(
-    header: &Header,
-    path: &[u8],
-    link: Vec<u8>,
-    at: u64,
-) -> Result<EntryKind, ArchiveError> {
-    let device = || {
-        let number = |field: &[u8], max| {
-            let number = number::count(field).and_then(|number| u32::try_from(number).ok());
-            number.filter(|number| *number <= max)
-        };
-        // The fields are in the same place in both forms that have them.
-        let fields = header
-            .as_ustar()
-            .map(|fields| (fields.dev_major, fields.dev_minor));
-        let fields = fields.or_else(|| {
-            let fields = header.as_gnu()?;
-            Some((fields.dev_major, fields.dev_minor))
-        });
-        let (major, minor) = fields.ok_or(ArchiveError::Header(at))?;
-        let numbers = number(&major, MAX_MAJOR).zip(number(&minor, MAX_MINOR));
-        numbers.ok_or(ArchiveError::Header(at))
+/// Whether the header's own sum holds only if bytes are signed numbers, as old programs summed.
+fn is_sum_signed(header: &Header) -> Result<bool, ArchiveError> {
+    let block = header.as_bytes();
+    let others = || block[..148].iter().chain(&block[156..]);
+    // The sum counts its own field as eight spaces.
+    let spaces = 8 * i32::from(b' ');
+    let unsigned = others().map(|&byte| i32::from(byte)).sum::<i32>() + spaces;
+    let signed = || {
+        others()
+            .map(|byte| i32::from(byte.cast_signed()))
+            .sum::<i32>()
+            + spaces
     };
-    Ok(match header.entry_type() {
-        // Before there were types, a slash at the end told directories.
-        EntryType::Regular if path.ends_with(b"/") && header.as_bytes()[TYPE_AT] == 0 => {
-            EntryKind::Directory
-        }
-        EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => EntryKind::File,
-        EntryType::Link => EntryKind::HardLink(link),
-        EntryType::Symlink => EntryKind::Symlink(link),
-        EntryType::Directory => EntryKind::Directory,
-        EntryType::Char => {
-            device().map(|(major, minor)| EntryKind::CharacterDevice(major, minor))?
-        }
-        EntryType::Block => device().map(|(major, minor)| EntryKind::BlockDevice(major, minor))?,
-        EntryType::Fifo => EntryKind::Fifo,
-        other => {
-            let path = String::from_utf8_lossy(path).into_owned();
-            return Err(ArchiveError::Kind {
-                path,
-                kind: char::from(other.as_byte()),
-            });
-        }
-    })
+    let found = number::field(&header.as_old().cksum).and_then(|sum| i32::try_from(sum).ok());
+    match found {
+        Some(found) if found == unsigned => Ok(false),
+        Some(found) if found == signed() => Ok(true),
+        _ => Err(ArchiveError::Header("the sum of its header does not hold")),
+    }
 }

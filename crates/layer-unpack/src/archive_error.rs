@@ -9,12 +9,22 @@ pub enum ArchiveError {
     /// The stream under the archive failed.
     #[error("cannot read the archive")]
     Read(#[source] io::Error),
-    /// The archive ends inside an entry.
-    #[error("the archive ends in the middle of an entry")]
+    /// Something about one entry.
+    #[error("entry {number} of the archive, {path:?}: {fault}")]
+    Entry {
+        /// Its place among the headers, from 1.
+        number: u64,
+        /// Its name, cut; of an extended header, that header's.
+        path: String,
+        /// What is wrong with it.
+        fault: Box<ArchiveError>,
+    },
+    /// The archive ends inside an entry or a header.
+    #[error("the archive ends in the middle of it")]
     Truncated,
-    /// A header's own sum does not hold, or a number in it cannot be read.
-    #[error("entry {0} has a broken header")]
-    Header(u64),
+    /// Something in the header.
+    #[error("{0}")]
+    Header(&'static str),
     /// PAX records break their grammar.
     #[error("extended header: {0}")]
     Pax(&'static str),
@@ -27,13 +37,8 @@ pub enum ArchiveError {
         limit: u64,
     },
     /// A kind of entry that no image needs.
-    #[error("entry {path:?} is of unknown type {kind:?}")]
-    Kind {
-        /// Its name.
-        path: String,
-        /// The type's letter.
-        kind: char,
-    },
+    #[error("it is of unknown type {0:?}")]
+    Kind(char),
     /// The map of a file with holes breaks its grammar or does not fit its content.
     #[error("the map of a sparse file {0}")]
     Sparse(&'static str),
@@ -56,4 +61,30 @@ impl ArchiveError {
             Self::Read(error)
         }
     }
+
+    /// Says of which entry this is, if nothing does so far; a stream that failed concerns none.
+    pub(crate) fn of(self, number: u64, path: &[u8]) -> Self {
+        match self {
+            Self::Read(_) | Self::Entry { .. } => self,
+            fault => Self::Entry {
+                number,
+                path: shown(path),
+                fault: Box::new(fault),
+            },
+        }
+    }
+
+    /// What is wrong, without the entry's name.
+    #[must_use]
+    pub fn fault(&self) -> &Self {
+        match self {
+            Self::Entry { fault, .. } => fault,
+            fault => fault,
+        }
+    }
+}
+
+/// A path for a message: cut, because the archive chose it.
+pub(crate) fn shown(path: &[u8]) -> String {
+    String::from_utf8_lossy(&path[..path.len().min(256)]).into_owned()
 }

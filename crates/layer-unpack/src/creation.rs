@@ -31,8 +31,14 @@ pub(crate) struct NewFile {
 impl NewFile {
     /// Whether the owner of an entry is what its file gets anyway.
     pub(crate) fn is_owner(&self, entry: &Entry) -> bool {
-        (self.uid, self.gid) == (entry.uid, entry.gid)
+        let is_kept = |wanted: Option<u32>, given| wanted.is_none_or(|wanted| wanted == given);
+        is_kept(entry.uid, self.uid) && is_kept(entry.gid, self.gid)
     }
+}
+
+/// The owner and group to set; what the archive leaves open is left.
+pub(crate) fn owner_of(entry: &Entry) -> (Option<Uid>, Option<Gid>) {
+    (entry.uid.map(Uid::from_raw), entry.gid.map(Gid::from_raw))
 }
 
 /// Makes a file with nothing in it, owned and with the mode that the entry says.
@@ -91,7 +97,9 @@ impl Created {
 
     fn copy(&mut self, entry: &Entry, content: &mut impl BufRead) -> Result<(), UnpackError> {
         loop {
-            let piece = content.fill_buf().map_err(ArchiveError::read)?;
+            let piece = content
+                .fill_buf()
+                .map_err(|error| ArchiveError::read(error).of(entry.number, &entry.path))?;
             if piece.is_empty() {
                 return Ok(());
             }
@@ -105,9 +113,8 @@ impl Created {
     /// so this comes after it.
     pub(crate) fn set_owner_and_mode(&self, entry: &Entry) -> Result<(), UnpackError> {
         if !self.is_owner {
-            let owner = (Uid::from_raw(entry.uid), Gid::from_raw(entry.gid));
-            fchown(&self.file, Some(owner.0), Some(owner.1))
-                .map_err(failed("set the owner of", entry))?;
+            let (uid, gid) = owner_of(entry);
+            fchown(&self.file, uid, gid).map_err(failed("set the owner of", entry))?;
         }
         if !self.is_mode {
             fchmod(&self.file, Mode::from_raw_mode(entry.mode))

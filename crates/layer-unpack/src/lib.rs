@@ -4,8 +4,7 @@
 //! encrypted, inflates them, hashes them again and unpacks the archive, in one pass and without a
 //! temporary file. So files are written *before* their content is verified. They go to a staging
 //! directory that nothing uses. At the end the digest of the blob and the digest of the plain bytes
-//! must hold, and for an encrypted layer also its HMAC and the digest of what was encrypted;
-//! otherwise the caller removes the directory.
+//! must hold, and for an encrypted layer also its HMAC; otherwise the caller removes the directory.
 //!
 //! - `pipeline`: the threads, and the queues between them.
 //! - [`blob`]: the received stream, its digest and its size.
@@ -13,10 +12,11 @@
 //!   used again.
 //! - `decryption`: ciphertext decrypted on its way to the decoder.
 //! - [`compression`]: gzip (by the room `inflate`), zstd or neither.
-//! - [`archive`]: the entries of a tar archive, with [`pax`] records, [`sparse`] files and
-//!   `number`s.
+//! - [`archive`]: the entries of a tar archive, each an `entry`, with [`pax`] records, [`sparse`]
+//!   files and `number`s.
 //! - [`caller`]: how a thread learns that nobody waits for its result.
-//! - [`tree`]: paths resolved below the layer's root and never above it.
+//! - [`tree`]: paths resolved below the layer's root and never above it, on a `way` that may lead
+//!   through symbolic links.
 //! - [`directory`]: open directories; [`removal`]: trees removed, however deep.
 //! - [`mod@unpack`]: entries made into files, and whiteouts in overlayfs's form; `creation`:
 //!   regular files; [`attributes`]: extended attributes and ACLs.
@@ -41,6 +41,7 @@ mod confinement;
 mod creation;
 mod decryption;
 pub mod directory;
+mod entry;
 mod number;
 pub mod pax;
 mod pipeline;
@@ -50,6 +51,7 @@ pub mod sparse;
 pub mod tree;
 pub mod unpack;
 mod unpack_error;
+mod way;
 
 #[cfg(test)]
 mod tests;
@@ -119,7 +121,7 @@ const LIMITS: Limits = Limits {
 };
 
 /// Unpacks a blob below `root` and checks both digests; with a key, the blob is ciphertext, and its
-/// HMAC and the digest of what was encrypted are checked too.
+/// HMAC is checked too.
 ///
 /// # Errors
 ///

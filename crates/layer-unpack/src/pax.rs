@@ -30,9 +30,9 @@ pub struct Records {
     /// Size of the content.
     pub size: Option<u64>,
     /// Owner.
-    pub uid: Option<u64>,
+    pub uid: Option<i64>,
     /// Group.
-    pub gid: Option<u64>,
+    pub gid: Option<i64>,
     /// Time of the last modification.
     pub mtime: Option<Time>,
     /// Extended attributes, names without the record's prefix.
@@ -87,8 +87,8 @@ impl Records {
             b"path" => self.path = text().map(<[u8]>::to_vec),
             b"linkpath" => self.link_path = text().map(<[u8]>::to_vec),
             b"size" => self.size = text().map(number).transpose()?,
-            b"uid" => self.uid = text().map(number).transpose()?,
-            b"gid" => self.gid = text().map(number).transpose()?,
+            b"uid" => self.uid = text().map(owner).transpose()?,
+            b"gid" => self.gid = text().map(owner).transpose()?,
             b"mtime" => {
                 let time = |text| time(text).ok_or(ArchiveError::Pax("a time is no number"));
                 self.mtime = text().map(time).transpose()?;
@@ -124,7 +124,17 @@ impl Records {
 }
 
 fn number(text: &[u8]) -> Result<u64, ArchiveError> {
-    decimal(text).ok_or(ArchiveError::Pax("a size or owner is no number"))
+    decimal(text).ok_or(ArchiveError::Pax("a size is no number"))
+}
+
+fn owner(text: &[u8]) -> Result<i64, ArchiveError> {
+    let (sign, digits) = match text.strip_prefix(b"-") {
+        Some(digits) => (-1, digits),
+        None => (1, text),
+    };
+    let number = decimal(digits).and_then(|number| i64::try_from(number).ok());
+    let number = number.ok_or(ArchiveError::Pax("an owner or group is no number"))?;
+    Ok(sign * number)
 }
 
 /// Reads `-12.3456789`; digits beyond nanoseconds are cut off.

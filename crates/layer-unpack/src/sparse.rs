@@ -118,6 +118,11 @@ pub(crate) struct SparseRecords {
 }
 
 impl SparseRecords {
+    /// Whether there is any record about holes.
+    pub fn is_any(&self) -> bool {
+        self.is_any
+    }
+
     /// Takes one record; `key` is without its prefix.
     pub fn take(&mut self, key: &[u8], value: &[u8]) -> Result<(), ArchiveError> {
         self.is_any = true;

@@ -14,13 +14,14 @@ use std::sync::{Arc, OnceLock};
 use linux_sys::rooted::open_scoped;
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, ResolveFlags, XattrFlags, fchmod, fsetxattr, mkdirat,
-    readlink, statat, unlinkat,
+    readlink, readlinkat, statat, unlinkat,
 };
 use rustix::io::Errno;
 
 use crate::caller::CallerWatch;
 use crate::creation::NewFile;
 use crate::removal;
+use crate::way::Way;
 
 /// How deep directories may be nested. The kernel takes paths of 4095 bytes, so 2047 levels; trees
 /// have tens.
@@ -209,38 +210,46 @@ impl Tree {
         }
     }
 
-    /// From the root down again, making what is missing.
+    /// From the root down again, making what is missing, also behind symbolic links: builders that
+    /// put archives together write entries below a link whose target only a lower layer has
+    /// (`bin -> usr/bin`, and `bin/x`). What is made then is a directory without an entry, below
+    /// the same root.
     fn make(&mut self, path: &[u8]) -> io::Result<Directory> {
-        let mut ends: Vec<usize> = path
-            .iter()
-            .enumerate()
-            .filter(|(_, byte)| **byte == b'/')
-            .map(|(at, _)| at)
-            .collect();
-        ends.push(path.len());
-        let mut start = 0;
+        let mut way = Way::new(path);
         let mut directory = self.place(self.open(b"")?)?;
-        for end in ends {
-            let name = &path[start..end];
-            directory = match mkdirat(&directory, name, Mode::RWXU) {
-                Ok(()) => self.made(&path[..end], true)?,
-                Err(Errno::EXIST) => match self.open(&path[..end]) {
+        while let Some(name) = way.next() {
+            if name == b".." {
+                // The links before it are resolved, so this is the way up in the tree. The root's
+                // parent is the root.
+                let path = directory.path.clone();
+                let end = path.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
+                directory = self.place(self.open(&path[..end])?)?;
+                continue;
+            }
+            let path = directory.path_of(&name);
+            directory = match mkdirat(&directory, &name[..], Mode::RWXU) {
+                Ok(()) => self.made(&path, true)?,
+                Err(Errno::EXIST) => match kind_of(&directory, &name)? {
+                    Some(Occupant::Symlink) => {
+                        let target = readlinkat(&directory, &name[..], Vec::new())?.into_bytes();
+                        if way.follow(&target)? {
+                            self.place(self.open(b"")?)?
+                        } else {
+                            directory
+                        }
+                    }
                     // The layer hides what was there below and goes on with a directory of its own.
-                    Err(error)
-                        if error.kind() == io::ErrorKind::NotADirectory
-                            && kind_of(&directory, name)? == Some(Occupant::Whiteout) =>
-                    {
-                        unlinkat(&directory, name, AtFlags::empty())?;
-                        mkdirat(&directory, name, Mode::RWXU)?;
-                        let made = self.made(&path[..end], false)?;
+                    Some(Occupant::Whiteout) => {
+                        unlinkat(&directory, &name[..], AtFlags::empty())?;
+                        mkdirat(&directory, &name[..], Mode::RWXU)?;
+                        let made = self.made(&path, false)?;
                         set_opaque(&made)?;
                         made
                     }
-                    opened => self.place(opened?)?,
+                    _ => self.place(self.open(&path)?)?,
                 },
                 Err(error) => return Err(error.into()),
             };
-            start = end + 1;
         }
         Ok(directory)
     }
@@ -345,6 +354,7 @@ pub fn kind_of(directory: impl AsFd, name: &[u8]) -> io::Result<Option<Occupant>
         Ok(found) => Ok(Some(match FileType::from_raw_mode(found.st_mode) {
             FileType::Directory => Occupant::Directory,
             FileType::CharacterDevice if found.st_rdev == 0 => Occupant::Whiteout,
+            FileType::Symlink => Occupant::Symlink,
             _ => Occupant::Other,
         })),
         Err(Errno::NOENT) => Ok(None),
@@ -359,6 +369,8 @@ pub enum Occupant {
     Directory,
     /// A whiteout in overlayfs's form.
     Whiteout,
+    /// A symbolic link.
+    Symlink,
     /// Anything else.
     Other,
 }

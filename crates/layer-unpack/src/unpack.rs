@@ -6,8 +6,8 @@ use std::io::{self, BufRead};
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{
-    AtFlags, FileType, Gid, Mode, Timestamps, Uid, chmodat, chownat, fchmod, fchown, futimens,
-    linkat, makedev, mkdirat, mknodat, symlinkat, utimensat,
+    AtFlags, FileType, Mode, Timestamps, chmodat, chownat, fchmod, fchown, futimens, linkat,
+    makedev, mkdirat, mknodat, symlinkat, utimensat,
 };
 use rustix::io::Errno;
 
@@ -231,8 +231,8 @@ impl Unpacker<'_> {
         entry: &Entry,
         path: &EntryPath,
     ) -> Result<(), UnpackError> {
-        let owner = (Uid::from_raw(entry.uid), Gid::from_raw(entry.gid));
-        fchown(made, Some(owner.0), Some(owner.1)).map_err(failed("set the owner of", entry))?;
+        let (uid, gid) = creation::owner_of(entry);
+        fchown(made, uid, gid).map_err(failed("set the owner of", entry))?;
         fchmod(made, Mode::from_raw_mode(entry.mode)).map_err(failed("set the mode of", entry))?;
         self.finish_open(made, entry)?;
         let path = path.whole();
@@ -240,7 +240,8 @@ impl Unpacker<'_> {
         self.directory_bytes += ENTRY_BYTES + path.len() + default_acl.as_ref().map_or(0, Vec::len);
         let what = "the size of all directories' paths and ACLs";
         let (found, limit) = (self.directory_bytes as u64, MAX_DIRECTORY_BYTES as u64);
-        ArchiveError::check(what, found, limit)?;
+        let checked = ArchiveError::check(what, found, limit);
+        checked.map_err(|error| error.of(entry.number, &entry.path))?;
         let mtime = entry.mtime;
         self.directories.insert(path, Finish { mtime, default_acl });
         Ok(())
@@ -269,7 +270,7 @@ impl Unpacker<'_> {
         };
         match kind_of(&parent, &target.name).map_err(failed("find the target of", entry))? {
             None => return Err(missing()),
-            Some(Occupant::Other) => {}
+            Some(Occupant::Symlink | Occupant::Other) => {}
             Some(Occupant::Directory | Occupant::Whiteout) => {
                 return Err(broken("is a hard link to what is no file"));
             }
@@ -291,8 +292,8 @@ impl Unpacker<'_> {
         let name = &path.name[..];
         let nofollow = AtFlags::SYMLINK_NOFOLLOW;
         if !directory.new_file().is_some_and(|new| new.is_owner(entry)) {
-            let owner = (Uid::from_raw(entry.uid), Gid::from_raw(entry.gid));
-            chownat(directory, name, Some(owner.0), Some(owner.1), nofollow)
+            let (uid, gid) = creation::owner_of(entry);
+            chownat(directory, name, uid, gid, nofollow)
                 .map_err(failed("set the owner of", entry))?;
         }
         if !matches!(entry.kind, EntryKind::Symlink(_)) {
@@ -338,7 +339,7 @@ impl Unpacker<'_> {
                 self.tree.make_explicit(&directory.path_of(hidden));
                 set_opaque(&made).map_err(failed(MAKE_OPAQUE, entry))
             }
-            Some(Occupant::Whiteout | Occupant::Other) => Ok(()),
+            Some(Occupant::Whiteout | Occupant::Symlink | Occupant::Other) => Ok(()),
         }
     }
 

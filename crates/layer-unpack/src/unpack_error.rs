@@ -6,6 +6,7 @@ use rustix::io::Errno;
 
 use super::archive::Entry;
 use super::archive_error::ArchiveError;
+pub(crate) use super::archive_error::shown;
 
 /// What is done about extended attributes, in the words of [`UnpackError::File`].
 pub(crate) const SET_ATTRIBUTE: &str = "set an extended attribute of";
@@ -87,11 +88,6 @@ pub(crate) fn failed<E: Into<io::Error>>(
         path: shown(&entry.path),
         source: error.into(),
     }
-}
-
-/// A path for a message: cut, because the archive chose it.
-pub(crate) fn shown(path: &[u8]) -> String {
-    String::from_utf8_lossy(&path[..path.len().min(256)]).into_owned()
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ fuzzing::target!(|bytes: &[u8]| {
     let mut archive = Archive::new(&bytes[..], 1000);
     while let Ok(Some(entry)) = archive.next_entry() {
         assert!(entry.path.len() <= MAX_PATH_BYTES && entry.mode <= 0o7777);
-        assert!(entry.uid != u32::MAX && entry.gid != u32::MAX);
+        assert!(entry.uid != Some(u32::MAX) && entry.gid != Some(u32::MAX));
         assert!(entry.mtime.nanoseconds < 1_000_000_000);
         assert!(entry.xattrs.len() <= MAX_XATTRS);
         for (name, value) in &entry.xattrs {
