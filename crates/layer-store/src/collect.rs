@@ -3,8 +3,8 @@
 //! A container has ended when its mount is gone from every mount namespace. Then its directories
 //! are removed, and its layers have one user less. Layers without users stay, so that the same
 //! container starts quickly again, until somebody asks for their removal or a pull needs their
-//! room. Everything loses its name first and its files later, so the next run can go on wherever
-//! this one stopped.
+//! room. With the last layer of an image go its documents. Everything loses its name first and its
+//! files later, so the next run can go on wherever this one stopped.
 
 use std::fs;
 use std::sync::PoisonError;
@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime};
 use crate::directory::{entries, name_of};
 use crate::error::Error;
 use crate::mountinfo;
+use crate::name::LayerName;
 use crate::store::Store;
 use crate::waste::{discard, is_missing, throw_away};
 
@@ -91,6 +92,18 @@ impl Store {
             return Ok(());
         }
         Err(Error::full(self.root(), Some(least)))
+    }
+
+    /// Removes a layer that is of no use to the pull that brought it, unless somebody else uses it.
+    /// Says whether it did. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::File`].
+    pub fn give_back(&self, name: &LayerName) -> Result<bool, Error> {
+        let is_gone = self.give_up(&name.file_name())?;
+        self.empty_waste();
+        Ok(is_gone)
     }
 
     /// Removes containers whose mount is gone and what else is waste, but no layer that another pull
@@ -195,6 +208,9 @@ impl Store {
     }
 
     fn empty_waste(&self) {
+        if let Err(error) = self.drop_documents() {
+            tracing::warn!(%error, "cannot tell which documents lead to no layer any more");
+        }
         let _alone = self.cleaning.lock().unwrap_or_else(PoisonError::into_inner);
         match entries(&self.root().join("waste")) {
             Ok(paths) => paths.iter().for_each(|path| {

@@ -48,11 +48,15 @@ impl Container {
             users,
             is_kept: false,
         };
-        let fill = || {
+        let fill = || -> Result<(), Error> {
             make_private(&container.path)?;
             container.record()?;
             make_public(&container.upper())?;
-            make_public(&container.work())
+            make_public(&container.work())?;
+            if container.layers.is_empty() {
+                make_public(&container.lower())?;
+            }
+            Ok(())
         };
         fill().map_err(|error| error.or_full(root.path()))?;
         Ok(container)
@@ -77,6 +81,11 @@ impl Container {
     /// Overlayfs's own work directory.
     pub fn work(&self) -> PathBuf {
         self.path.join("work")
+    }
+
+    /// An empty directory, there only for an image without layers: overlayfs wants a lower one.
+    pub(crate) fn lower(&self) -> PathBuf {
+        self.path.join("lower")
     }
 
     /// What lies below, lowest first.

@@ -18,6 +18,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use crate::directory::make_public;
 use crate::error::Error;
 use crate::implied::{copy_attributes, is_opaque};
 use crate::layer::Layer;
@@ -32,7 +33,8 @@ pub fn flatten(layers: &[Layer], target: &Path) -> Result<(), Error> {
     let failed = |error| Error::file("flatten the layers into", target)(error);
     let mut layers = topmost_first(layers).into_iter().rev();
     let Some(lowest) = layers.next() else {
-        return Err(Error::Internal("an image without layers".to_owned()));
+        // An image without a layer is an empty root.
+        return make_public(target);
     };
     fs::rename(lowest.root(), target).map_err(failed)?;
     let open = |path: &Path| openat2(CWD, path, DIRECTORY, Mode::empty(), ResolveFlags::empty());

@@ -7,6 +7,7 @@
 //! - [`store`]: the directory, how it is laid out, and what an earlier service left in it.
 //! - [`mod@name`]: what a layer is called. [`layer`]: one layer and the handle that keeps it;
 //!   [`staging`]: before it is one.
+//! - `documents`: what leads from a digest to the layers, so that an image needs no registry.
 //! - [`container`]: the writable part of one mount, and which layers lie below it.
 //! - [`mount`]: layers joined, `overlay` by the kernel, with `implied` directories as lower layers
 //!   have them.
@@ -20,6 +21,7 @@ pub mod caretaker;
 pub mod collect;
 pub mod container;
 mod directory;
+mod documents;
 pub mod error;
 pub mod flatten;
 mod implied;

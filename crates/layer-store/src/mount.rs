@@ -73,8 +73,11 @@ pub fn overlay(container: Container, rootfs: PathBuf) -> Result<Mounted, Error> 
         let count = order.len();
         return Err(Error::TooManyLayers { count });
     }
-    let lower = implied::prepare(&order, &container.upper())
+    let mut lower = implied::prepare(&order, &container.upper())
         .map_err(|error| error.or_full(container.store()))?;
+    if order.is_empty() {
+        lower.push(open(&container.lower())?);
+    }
     let target = open(&rootfs)?;
     let stack = Stack {
         source: container.source(),

@@ -9,11 +9,15 @@
 //!     implied               paths of directories without an entry of their own,
 //!                           each with a zero byte after it
 //! STORE/layers/keyed-…/     the same of a layer that was encrypted, see `LayerName`
-//! STORE/staging/N/          a layer being unpacked, not in use
+//! STORE/images/sha256-…/    what leads from the digest of a reference to the layers of an image
+//!     sha256-…              a manifest, index or configuration, byte for byte
+//!     layers                names of its layers, a line each, lowest first
+//! STORE/staging/N/          a layer or an image's documents in the making, not in use
 //! STORE/containers/NAME/    one mount, whose source is imagepuller-NAME
 //!     layers                names of the layers below it, a line each, lowest first;
 //!                           written before it is mounted
 //!     upper/ work/          what overlayfs writes
+//!     lower/                empty; only of an image without layers
 //! STORE/waste/NAME          to be removed, not in use
 //! ```
 //!
@@ -21,6 +25,8 @@
 //!
 //! - What has a name under `layers` is whole: it gets it after all its digests held, and loses it
 //!   before the first of its files is removed.
+//! - What is under `images` is believed by nobody before it was held to its digest again. It goes
+//!   with the last layer of its image.
 //! - What is under `staging` when a service starts is waste.
 //! - What is under `containers` is in use while `mountinfo` shows its name, and otherwise waste.
 //!
@@ -42,6 +48,7 @@ use rustix::fs::{FlockOperation, flock, statfs};
 
 use crate::container::{self, Container};
 use crate::directory::{Root, entries, make_private, make_public, name_of, set_mode};
+use crate::documents::IMAGES;
 use crate::error::Error;
 use crate::layer::{Layer, ROOT};
 use crate::name::LayerName;
@@ -104,7 +111,7 @@ impl Store {
             users: Arc::default(),
             cleaning: Mutex::default(),
         };
-        for directory in ["waste", "layers", "containers"] {
+        for directory in ["waste", "layers", "containers", IMAGES] {
             make_private(&store.root().join(directory))?;
         }
         let staging = store.root().join("staging");
@@ -173,9 +180,8 @@ impl Store {
     ///
     /// [`Error::File`] and [`Error::Full`].
     pub fn stage(&self, name: impl Into<LayerName>) -> Result<(Staging, OwnedFd), Error> {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
         let staging = Staging {
-            path: self.root().join("staging").join(number.to_string()),
+            path: self.unused_staging(),
             root: self.root.clone(),
             name: name.into().file_name(),
             users: self.users.clone(),
@@ -186,6 +192,12 @@ impl Store {
         made.map_err(|error| error.or_full(self.root()))?;
         let handle = File::open(&root).map_err(Error::file("open", &root))?;
         Ok((staging, handle.into()))
+    }
+
+    /// A path for something in the making.
+    pub(crate) fn unused_staging(&self) -> PathBuf {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        self.root().join("staging").join(number.to_string())
     }
 
     /// Upper and work directory for one mount of layers, lowest first. Blocks.
