@@ -35,7 +35,9 @@ pub mod message {
     };
     pub use crate::generated::get_resource::{GetResourceRequest, GetResourceResponse};
     pub use crate::generated::image_pull::{ImagePullRequest, ImagePullResponse};
-    pub use crate::generated::image_store::{CollectRequest, CollectResponse};
+    pub use crate::generated::image_store::{
+        CollectRequest, CollectResponse, StatusRequest, StatusResponse,
+    };
     pub use crate::generated::key_provider::{
         KeyProviderKeyWrapProtocolInput, KeyProviderKeyWrapProtocolOutput,
     };
