@@ -12,7 +12,7 @@ use crate::journal::Log;
 use crate::measured::Layout;
 use crate::paths::Paths;
 use crate::watch::DEFAULT_PATIENCE;
-use crate::{Options, refresh};
+use crate::{Options, Strict, refresh};
 
 /// Exit code for a wrong command line.
 pub const USAGE: u8 = 64;
@@ -27,7 +27,8 @@ const EXIT_CODES: &str = "\
 Exit codes:
    0  done, also when initdata was refused and the deny-all policy is in place
   64  wrong command line
-  65  initdata or a configuration was refused (only with --strict-exit)
+  65  initdata was refused (only with --strict-exit), or a configuration (only with
+      --strict-exit=all)
   70  the outcome could not be written below /run, a device node of initdata could not be
       taken away, or an internal error; then the deny-all policy names the place in the source, and
       the image puller refuses to pull";
@@ -37,8 +38,9 @@ Exit codes:
    0  done; standard output says replaced, unchanged or removed
   64  wrong command line, or a name that no disk has
   65  the disk is malformed or writable, or initdata was refused: the file stays as it is
-  69  the boot found no read-only disk with the magic, or that one is gone: the file stays as it is
-  70  the file could not be written, or an internal error
+  69  the boot found no read-only disk with the magic, or that one is gone, or does not answer: the
+      file stays as it is
+  70  the file could not be written, another run does not end, or an internal error
 
 Examples:
   initdata-processor refresh imagepuller
@@ -114,9 +116,15 @@ pub struct Cli {
     #[arg(long, value_name = "LAYOUT")]
     pub layout: Option<Layout>,
 
-    /// Exit with 65 instead of 0 when initdata or a configuration was refused
-    #[arg(long)]
-    pub strict_exit: bool,
+    /// Exit with 65 instead of 0 when initdata was refused ("initdata"), or when it or a
+    /// configuration was ("all", which is also meant without a value)
+    #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true)]
+    #[arg(
+        default_value = "never",
+        hide_default_value = true,
+        default_missing_value = "all"
+    )]
+    pub strict_exit: Strict,
 
     /// What every command takes.
     #[command(flatten)]
@@ -143,6 +151,11 @@ pub enum Command {
         /// /run/initdata-processor/NAME.socket, and every five minutes
         #[arg(long)]
         watch: bool,
+
+        /// How long the disk may take to answer, in seconds; then the file stays as it is, and a
+        /// read that does not come back is left behind
+        #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_PATIENCE.as_secs() as u16)]
+        patience: u16,
 
         /// What every command takes.
         #[command(flatten)]
@@ -266,11 +279,12 @@ impl CheckImage {
 impl CommonOptions {
     /// What [`refresh::refresh`] needs to know.
     #[must_use]
-    pub fn refresh(&self, name: &str) -> refresh::Options {
+    pub fn refresh(&self, name: &str, patience: u16) -> refresh::Options {
         refresh::Options {
             paths: Paths::below(&self.root),
             name: name.to_owned(),
             include_loop: self.include_loop,
+            patience: Duration::from_secs(patience.into()),
             sandbox: true,
         }
     }

@@ -7,12 +7,15 @@
 
 use std::ffi::CStr;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Seek as _, Write};
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use config_image::{HEADER_BYTES, MAX_GZIP_BYTES, Magic, SECTOR_BYTES, encode};
 use linux_sys::{loop_device, memfd};
+use rustix::fs::{Advice, fadvise};
 
 use crate::Error;
 use crate::paths::Paths;
@@ -27,11 +30,18 @@ const MEMORY: &CStr = c"initdata";
 /// Room for any image; what is not written takes no memory.
 const SIZE: usize = (HEADER_BYTES + MAX_GZIP_BYTES).next_multiple_of(SECTOR_BYTES);
 
+/// How long the device gets to show what was written: until whoever reads it just now has done so.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long after one look at it the next one comes.
+const PAUSE: Duration = Duration::from_millis(20);
+
 /// The device, still blank.
 #[derive(Debug)]
 pub struct Copy {
     memory: File,
     device: PathBuf,
+    link: PathBuf,
 }
 
 impl Copy {
@@ -48,23 +58,48 @@ impl Copy {
     ///
     /// # Errors
     ///
-    /// [`Error::Copy`].
+    /// [`Error::Copy`]; then no agent finds anything, neither now nor later.
     pub fn fill(&self, document: &[u8]) -> Result<(), Error> {
         let image = encode(Magic::INITDATA, document).map_err(io::Error::other);
-        image
-            .and_then(|image| self.write(&image))
-            .map_err(Error::Copy)
+        let filled = image.and_then(|image| {
+            let written = self.write(&image).and_then(|()| self.shows(&image));
+            written.inspect_err(|_| self.blank(image.len()))
+        });
+        filled.map_err(Error::Copy)
     }
 
-    fn write(&self, image: &[u8]) -> io::Result<()> {
-        (&self.memory).write_all(image)?;
+    fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut memory = &self.memory;
+        memory.rewind()?;
+        memory.write_all(bytes)
+    }
+
+    /// Waits until the device shows `image`.
+    ///
+    /// Whoever opens a new block device reads it, udev for one, and what was read while it was
+    /// blank stays in the page cache for as long as anybody has it open.
+    fn shows(&self, image: &[u8]) -> io::Result<()> {
+        let end = Instant::now() + PATIENCE;
+        let device = File::open(&self.device)?;
         let mut found = vec![0; image.len()];
-        File::open(&self.device)?.read_exact_at(&mut found, 0)?;
-        if found == image {
-            return Ok(());
+        loop {
+            fadvise(&device, 0, None, Advice::DontNeed)?;
+            device.read_exact_at(&mut found, 0)?;
+            if found == image {
+                return Ok(());
+            }
+            if Instant::now() >= end {
+                return Err(io::Error::other("the loop device does not show it"));
+            }
+            sleep(PAUSE);
         }
-        // Somebody has read the blank device and still has it open.
-        Err(io::Error::other("the loop device does not show it"))
+    }
+
+    /// Takes everything back: what is not accepted must not be found, and a page cache that is
+    /// stale now may not be so later.
+    fn blank(&self, length: usize) {
+        let _ = self.write(&vec![0; length]);
+        let _ = fs::remove_file(&self.link);
     }
 }
 
@@ -77,5 +112,9 @@ fn make(link: &Path) -> io::Result<Copy> {
     let (memory, reader) = memfd::blank(MEMORY, SIZE as u64)?;
     let device = loop_device::bind_read_only(&reader)?;
     symlink(&device, link)?;
-    Ok(Copy { memory, device })
+    Ok(Copy {
+        memory,
+        device,
+        link: link.to_owned(),
+    })
 }

@@ -2,11 +2,11 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 
 use config_image::ReadAt;
-use rustix::fs::{Advice, CWD, Mode, OFlags, fadvise, openat};
+use rustix::fs::{Mode, OFlags, Stat, fstat, openat};
 use rustix::io::Errno;
 use zeroize::Zeroizing;
 
@@ -19,28 +19,36 @@ const BLOCK_BYTES: usize = 4096;
 pub struct Direct(File);
 
 impl Direct {
-    /// Opens the disk at `node`, which is the one that `expected` has open already.
+    /// Opens the device node called `name` in `directory`, without waiting for anything.
     ///
     /// # Errors
     ///
-    /// Those of opening it, and where the node has become another device.
-    pub fn open(node: &Path, expected: &File) -> io::Result<Self> {
-        use std::os::unix::fs::MetadataExt;
+    /// Those of opening it.
+    pub fn open(directory: impl AsFd, name: &str) -> Result<Self, Errno> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-        let file = match openat(CWD, node, flags | OFlags::DIRECT, Mode::empty()) {
-            Ok(fd) => File::from(fd),
-            // File systems in memory know no direct reads, and need none: that is for plain files
-            // in tests.
-            Err(Errno::INVAL) => File::from(openat(CWD, node, flags, Mode::empty())?),
-            Err(errno) => return Err(errno.into()),
-        };
-        let (now, then) = (file.metadata()?, expected.metadata()?);
-        if (now.dev(), now.ino(), now.rdev()) != (then.dev(), then.ino(), then.rdev()) {
-            return Err(io::Error::other("the node has become another device"));
-        }
-        // Where direct reads do not work, this drops at least what is cached.
-        let _ = fadvise(&file, 0, None, Advice::DontNeed);
-        Ok(Self(file))
+        let open = |flags| openat(&directory, name, flags, Mode::empty());
+        let opened = open(flags | OFlags::DIRECT).or_else(|errno| match errno {
+            // File systems in memory may know no direct reads, and need none: that is for plain
+            // files in tests.
+            Errno::INVAL => open(flags),
+            other => Err(other),
+        });
+        Ok(Self(File::from(opened?)))
+    }
+
+    /// What the kernel tells about the open device.
+    ///
+    /// # Errors
+    ///
+    /// None in practice: what is open has metadata.
+    pub fn stat(&self) -> Result<Stat, Errno> {
+        fstat(&self.0)
+    }
+}
+
+impl AsFd for Direct {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 
@@ -82,7 +90,8 @@ mod tests {
         let path = directory.path().join("disk");
         let bytes: Vec<u8> = (0..10_752_u32).map(|number| (number % 251) as u8).collect();
         std::fs::write(&path, &bytes).unwrap();
-        let direct = Direct::open(&path, &File::open(&path).unwrap()).unwrap();
+        let folder = File::open(directory.path()).unwrap();
+        let direct = Direct::open(&folder, "disk").unwrap();
         assert_eq!(direct.size().unwrap(), 10_752);
         for (offset, length) in [
             (0, 16),

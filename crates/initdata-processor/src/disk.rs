@@ -2,15 +2,18 @@
 
 mod node;
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use config_image::Magic;
+use config_image::{Magic, ReadAt};
+use linux_sys::first_sectors::{FirstSectors, SECTOR_BYTES};
 use rustix::fs::{major, minor};
 
 use crate::Error;
+use crate::direct::Direct;
 use crate::journal::Journal;
 use crate::paths::Paths;
 use crate::watch::asks;
@@ -29,12 +32,32 @@ pub struct Disk {
     pub name: String,
     /// What its first eight bytes say.
     pub magic: Magic,
-    /// Its device node.
-    pub node: PathBuf,
+    /// Its device number.
+    number: u64,
     /// Its directory in sysfs.
-    pub attributes: PathBuf,
+    attributes: PathBuf,
     /// The disk, read-only.
-    pub file: File,
+    file: Direct,
+    /// What it said first, where that was kept: it is not read once more.
+    first: Option<[u8; SECTOR_BYTES]>,
+}
+
+impl ReadAt for Disk {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        let known = self.first.as_ref().and_then(|first| {
+            let start = usize::try_from(offset).ok()?;
+            first.get(start..start.checked_add(buffer.len())?)
+        });
+        match known {
+            Some(bytes) => buffer.copy_from_slice(bytes),
+            None => self.file.read_exact_at(buffer, offset)?,
+        }
+        Ok(())
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.file.size()
+    }
 }
 
 impl Disk {
@@ -43,11 +66,9 @@ impl Disk {
     /// is plugged in at the place of another differs in the last.
     #[must_use]
     pub fn identity(&self) -> String {
-        // What is open has metadata.
-        let number = self.file.metadata().map_or(0, |metadata| metadata.rdev());
         let sequence = fs::read_to_string(self.attributes.join("diskseq"));
         let sequence = sequence.as_deref().map_or("-", str::trim_end);
-        let (major, minor) = (major(number), minor(number));
+        let (major, minor) = (major(self.number), minor(self.number));
         format!("{} {major}:{minor} {sequence}", self.name)
     }
 
@@ -173,6 +194,22 @@ const MAX_TOLD: usize = 3;
 /// How many disks are open at the same time, so that their first sectors are read at the same time.
 const BATCH: usize = 128;
 
+/// How long all of them have before the slowest is the one that is waited for.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Reads of many disks at the same time.
+#[derive(Debug)]
+pub struct Reads(Option<FirstSectors>);
+
+impl Reads {
+    /// Takes what that takes, before the sandbox closes. In a kernel that cannot do it the disks
+    /// are read one after the other.
+    #[must_use]
+    pub fn prepare() -> Self {
+        Self(FirstSectors::new(BATCH).ok())
+    }
+}
+
 /// Why a block device was passed over.
 #[derive(Debug, thiserror::Error)]
 enum Skipped {
@@ -226,34 +263,54 @@ impl Skipped {
 /// # Errors
 ///
 /// [`Error::List`] and [`Error::TooManyDisks`].
-pub fn scan(paths: &Paths, magics: &[Magic], include_loop: bool) -> Result<Scan, Error> {
+pub fn scan(
+    paths: &Paths,
+    magics: &[Magic],
+    include_loop: bool,
+    reads: &mut Reads,
+) -> Result<Scan, Error> {
     let mut scan = Scan::default();
     let names = names(&paths.block)?;
     let directories =
         Directories::open(paths).map_err(|errno| Error::List(paths.dev.clone(), errno.into()))?;
     for batch in names.chunks(BATCH) {
-        let opened: Vec<_> = batch
-            .iter()
-            .map(|name| {
-                let _asks = asks(name);
-                (name, Node::open(&directories, name, include_loop))
-            })
-            .collect();
-        for (_, node) in &opened {
-            if let Ok(node) = node {
-                node.start_reading();
+        let mut nodes = Vec::with_capacity(batch.len());
+        for name in batch {
+            let _asks = asks(name);
+            match Node::open(&directories, name, include_loop) {
+                Ok(node) => nodes.push((name, node)),
+                Err(reason) => scan.passed_over.push((name.clone(), reason)),
             }
         }
-        for (name, node) in opened {
+        let sectors = first_sectors(&nodes, reads);
+        for ((name, node), sector) in nodes.into_iter().zip(sectors) {
             let _asks = asks(name);
-            match node.and_then(|node| node.disk(&directories, magics)) {
+            match node.disk(&directories, magics, sector) {
                 Ok(disk) if scan.count(disk.magic) < MAX_SAME => scan.disks.push(disk),
                 Ok(_) => {}
                 Err(reason) => scan.passed_over.push((name.clone(), reason)),
             }
         }
     }
+    scan.passed_over.sort_unstable_by(|a, b| a.0.cmp(&b.0));
     Ok(scan)
+}
+
+/// The first sector of each, where it can be read like this.
+fn first_sectors<'a>(
+    nodes: &[(&String, Node)],
+    reads: &'a mut Reads,
+) -> Vec<Option<&'a [u8; SECTOR_BYTES]>> {
+    let Some(reads) = &mut reads.0 else {
+        return vec![None; nodes.len()];
+    };
+    let disks: Vec<_> = nodes.iter().map(|(_, node)| node.as_fd()).collect();
+    let mut asked = None;
+    reads.read(&disks, TICK, |slowest| {
+        // The other one's mark goes first.
+        asked = None;
+        asked = nodes.get(slowest).map(|(name, _)| asks(name));
+    })
 }
 
 /// The disk that [`Disk::identity`] calls `identity`, if it is there and carries `magic`.
@@ -270,9 +327,10 @@ pub fn again(
     let directories =
         Directories::open(paths).map_err(|errno| Error::List(paths.dev.clone(), errno.into()))?;
     let name = identity.split(' ').next().unwrap_or_default();
+    let _asks = asks(name);
     let gone = |reason: String| Error::DiskGone(name.to_owned(), reason);
     let disk = Node::open(&directories, name, include_loop)
-        .and_then(|node| node.disk(&directories, &[magic]))
+        .and_then(|node| node.disk(&directories, &[magic], None))
         .map_err(|reason| gone(reason.to_string()))?;
     if disk.identity() == identity {
         Ok(disk)

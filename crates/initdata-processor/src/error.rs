@@ -191,6 +191,12 @@ pub enum Error {
         /// The time that was over.
         limit: Duration,
     },
+    /// Another run or refresh has been at work for this long.
+    #[error(
+        "wait for another run or refresh of initdata-processor: it has not ended after {} s",
+        .0.as_secs()
+    )]
+    Busy(Duration),
     /// The process that looks at the disks cannot be made, or ended without a word.
     #[error("look at the disks, in a process of its own")]
     Worker(#[source] io::Error),

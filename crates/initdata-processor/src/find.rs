@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use config_image::Magic;
 
-use crate::disk::{self, Scan};
+use crate::disk::{self, Reads, Scan};
 use crate::journal::Journal;
 use crate::paths::Paths;
 use crate::settings::{Settings, Target};
@@ -31,6 +31,7 @@ pub struct Search {
     include_loop: bool,
     /// There before the first look, so that no announcement is missed.
     events: Option<Uevents>,
+    reads: Reads,
 }
 
 impl Search {
@@ -75,6 +76,7 @@ impl Search {
             wait,
             include_loop,
             events: None,
+            reads: Reads::prepare(),
         })
     }
 
@@ -128,12 +130,12 @@ impl Search {
     /// # Errors
     ///
     /// Those of [`disk::scan`].
-    pub fn run(&self, paths: &Paths, journal: &mut Journal<'_>) -> Result<Scan, Error> {
+    pub fn run(&mut self, paths: &Paths, journal: &mut Journal<'_>) -> Result<Scan, Error> {
         let start = Instant::now();
         let deadline = start + self.wait;
         let mut looks = 1;
         let scan = loop {
-            let scan = disk::scan(paths, &self.wanted, self.include_loop)?;
+            let scan = disk::scan(paths, &self.wanted, self.include_loop, &mut self.reads)?;
             let is_missing = |magic: &&Magic| !scan.has(**magic);
             let missing = self.expected.iter().find(is_missing);
             let (Some(missing), Some(events)) = (missing, &self.events) else {

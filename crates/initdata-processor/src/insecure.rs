@@ -9,6 +9,8 @@ use std::io::{self, ErrorKind, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use config_image::MAX_DOCUMENT_BYTES;
 use foreign_text::bounded::{ReadError, if_there, read_in};
@@ -20,6 +22,7 @@ use rustix::io::Errno;
 use zeroize::Zeroizing;
 
 use crate::Error;
+use crate::journal::Journal;
 use crate::line::line;
 use crate::settings::{Owner, Target};
 
@@ -32,6 +35,9 @@ const REFUSED: &str = "initdata.refused";
 
 /// The longest line in an error file; a reason is a sentence. Longer ones are cut.
 pub const MAX_ERROR_BYTES: usize = 1024;
+
+/// How long after one attempt to get the lock the next one comes.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// The directory, held open: 0700, and each file 0600.
 #[derive(Debug)]
@@ -92,15 +98,28 @@ impl Insecure {
         self.fd.as_fd()
     }
 
-    /// Waits until no other run or refresh is at work here, and keeps them out until this is
-    /// dropped.
+    /// Waits until no other run or refresh is at work here, but not longer than `limit`, and keeps
+    /// them out until this is dropped.
     ///
     /// # Errors
     ///
-    /// [`Error::Write`].
-    pub fn lock(&self) -> Result<(), Error> {
-        flock(&self.fd, FlockOperation::LockExclusive)
-            .map_err(|errno| self.failed("", errno.into()))
+    /// [`Error::Busy`], [`Error::Write`].
+    pub fn lock(&self, limit: Duration, journal: &mut Journal<'_>) -> Result<(), Error> {
+        let end = Instant::now() + limit;
+        let mut is_told = false;
+        loop {
+            match flock(&self.fd, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(()),
+                Err(Errno::WOULDBLOCK) if Instant::now() >= end => return Err(Error::Busy(limit)),
+                Err(Errno::WOULDBLOCK) => {}
+                Err(errno) => return Err(self.failed("", errno.into())),
+            }
+            if !is_told {
+                journal.info("waiting for another run or refresh to end");
+                is_told = true;
+            }
+            sleep(PAUSE);
+        }
     }
 
     /// Lets others in again.

@@ -70,5 +70,5 @@ pub mod watch;
 pub mod withdraw;
 
 pub use error::Error;
-pub use outcome::{Configuration, Configured, Initdata, Outcome, Verdict};
+pub use outcome::{Configuration, Configured, Initdata, Outcome, Strict, Verdict};
 pub use process::{Options, run, run_on};

@@ -58,16 +58,19 @@ fn main() -> ExitCode {
             name,
             watch: true,
             common,
-        }) => match refresh::watch(&common.refresh(name), &mut journal) {
-            Ok(()) => 0,
-            Err(error) => refresh::exit_code(&Err(error)),
-        },
-        Some(Command::Refresh { name, common, .. }) => {
-            let outcome = refresh::refresh(&common.refresh(name), &mut journal);
-            if let Ok(refreshed) = outcome {
-                let _ = writeln!(io::stdout(), "{}", refreshed.word());
+            patience,
+        }) => refresh::watch(&common.refresh(name, *patience), &mut journal),
+        Some(Command::Refresh {
+            name,
+            common,
+            patience,
+            ..
+        }) => {
+            let verdict = refresh::refresh(&common.refresh(name, *patience), &mut journal);
+            if verdict.code == 0 {
+                let _ = writeln!(io::stdout(), "{}", verdict.summary);
             }
-            refresh::exit_code(&outcome)
+            verdict.code
         }
     })
 }

@@ -51,16 +51,34 @@ pub struct Outcome {
     pub unwritten: Vec<Error>,
 }
 
+/// Which refusals make the program's exit code 65.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Strict {
+    /// None: the results say it.
+    #[default]
+    Never,
+    /// Those of initdata. A configuration that is refused harms pulls and nothing else.
+    Initdata,
+    /// Those of initdata and of any configuration.
+    All,
+}
+
 impl Outcome {
-    /// 0; 65 with `strict` if something was refused; 70 if a refusal could not be put in place, or
-    /// after a panic.
+    /// 0; 65 if something was refused about which the caller is `strict`; 70 if a refusal could not
+    /// be put in place, or after a panic.
     #[must_use]
-    pub fn exit_code(&self, strict: bool) -> u8 {
+    pub fn exit_code(&self, strict: Strict) -> u8 {
         let panicked = matches!(self.initdata, Err(Error::Internal(_)));
-        let refused = |configured: &Configured| configured.result.is_err();
+        let initdata = self.initdata.is_err();
+        let mut configurations = self.configurations.iter();
+        let refused = match strict {
+            Strict::Never => false,
+            Strict::Initdata => initdata,
+            Strict::All => initdata || configurations.any(|one| one.result.is_err()),
+        };
         if panicked || !self.unwritten.is_empty() {
             70
-        } else if strict && (self.initdata.is_err() || self.configurations.iter().any(refused)) {
+        } else if refused {
             65
         } else {
             0
@@ -92,7 +110,7 @@ impl Outcome {
 
     /// What remains of it.
     #[must_use]
-    pub fn verdict(&self, strict: bool) -> Verdict {
+    pub fn verdict(&self, strict: Strict) -> Verdict {
         Verdict {
             code: self.exit_code(strict),
             summary: self.summary(),

@@ -11,7 +11,7 @@ use crate::evidence::{self, Evidence, EvidenceError};
 use crate::find::Search;
 use crate::journal::Journal;
 use crate::measured::Layout;
-use crate::outcome::{Configuration, Configured, Initdata, Outcome, Verdict};
+use crate::outcome::{Configuration, Configured, Initdata, Outcome, Strict, Verdict};
 use crate::paths::Paths;
 use crate::refusal::Results;
 use crate::report::Report;
@@ -44,7 +44,7 @@ pub struct Options {
 ///
 /// A panic, which is a bug, ends like refused initdata: without a policy the guest would be open.
 /// So does a disk that does not answer.
-pub fn run(options: &Options, strict: bool, journal: &mut Journal<'_>) -> Verdict {
+pub fn run(options: &Options, strict: Strict, journal: &mut Journal<'_>) -> Verdict {
     let mut prepared = match Prepared::new(options, journal) {
         Ok(prepared) => prepared,
         Err(error) => return Outcome::failed(error).verdict(strict),
@@ -95,7 +95,9 @@ impl Prepared {
                 (Settings::default(), Some(mistake))
             }
         };
-        let results = Results::prepare(paths, &settings, options.layout, journal)?;
+        // As long as another run with these options may take.
+        let patience = options.wait + options.patience + watch::END;
+        let results = Results::prepare(paths, &settings, options.layout, patience, journal)?;
         report.phase("preparation");
         Ok(Self {
             settings,
@@ -112,8 +114,8 @@ impl Prepared {
         journal: &mut Journal<'_>,
     ) -> Outcome {
         let (settings, results, report) = (&self.settings, &self.results, &mut self.report);
+        report.phase("worker");
         let mistake = self.mistake.take();
-        report.account(&options.paths);
         let worked = bug::contain(|| {
             let platform = || match mistake {
                 Some(mistake) => Err(mistake),
@@ -188,7 +190,7 @@ fn initdata(
     report.phase("sandbox");
 
     // Only now: a refusal reads from disks too.
-    let (search, announced) = ready?;
+    let (mut search, announced) = ready?;
     let copy = copy.transpose()?;
     let scan = search.run(paths, journal)?;
     report.phase("disks");
@@ -221,11 +223,13 @@ fn leave(
     journal: &mut Journal<'_>,
 ) -> Result<(), Error> {
     let source = accepted.source.as_ref();
-    let kept = source.filter(|_| disk == AcceptedDisk::Keep);
-    let kept = kept.map(|(name, _)| name.as_str());
+    let accepted = source.map(|(name, _)| name.as_str());
     // A disk that was read a moment ago is not read once more: it takes as long as the search.
-    let is_known = |name: &str| kept == Some(name) || scan.has_no_initdata(name);
-    results.withdraw_initdata(is_known, journal)?;
+    let known = |name: &str| match accepted == Some(name) {
+        true => Some(disk != AcceptedDisk::Keep),
+        false => scan.has_no_initdata(name).then_some(false),
+    };
+    results.withdraw_initdata(known, journal)?;
     match (copy, source) {
         (Some(copy), Some((_, image))) => copy.fill(&image.document),
         _ => Ok(()),
@@ -298,7 +302,7 @@ fn configuration(
         return Ok(Configuration::Absent);
     };
     note_origin(target, disk, results, journal)?;
-    let Image { document, .. } = verify::decode(&disk.name, &disk.file, target.magic)?;
+    let Image { document, .. } = verify::decode(&disk.name, disk, target.magic)?;
     if document.is_empty() {
         insecure.clear(target)?;
         journal.info(format_args!("{}: empty configuration", disk.name));

@@ -2,6 +2,7 @@
 //! this program failed.
 
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 use process_sandbox::files::Grant;
 
@@ -28,20 +29,22 @@ pub struct Results {
 
 impl Results {
     /// Puts refusals in place, so that a process that is killed leaves a guest that runs nothing.
+    /// Before that it waits for another run or refresh to end, but not longer than `patience`.
     ///
     /// # Errors
     ///
-    /// [`Error::Write`], which is logged.
+    /// [`Error::Busy`], [`Error::Write`], which are logged.
     pub fn prepare(
         paths: &Paths,
         settings: &Settings,
         layout: Layout,
+        patience: Duration,
         journal: &mut Journal<'_>,
     ) -> Result<Self, Error> {
         let reason = Error::NotFinished.line();
         // The lock before anything is touched: another run may be at work in both directories.
         let locked = Insecure::make(&paths.run, settings.owner)
-            .and_then(|insecure| insecure.lock().map(|()| insecure));
+            .and_then(|insecure| insecure.lock(patience, journal).map(|()| insecure));
         let prepared = Measured::prepare(paths, layout, settings.accepted_disk, &reason);
         let measured = logged(prepared, journal)?;
         let insecure = locked.and_then(|insecure| {
@@ -82,7 +85,7 @@ impl Results {
     /// initdata to the agent. A guest that may run nothing gets no password either.
     pub fn refuse_all(&self, reason: Error, journal: &mut Journal<'_>) -> Outcome {
         self.refuse_and(
-            |nodes, journal| nodes.withdraw_initdata(|_| false, journal),
+            |nodes, journal| nodes.withdraw_initdata(|_| None, journal),
             reason,
             journal,
         )
@@ -127,18 +130,18 @@ impl Results {
         }
     }
 
-    /// Leaves no disk with initdata to the agent, but for those that `is_known`.
+    /// Leaves no disk with initdata to the agent, but for those of which `known` says otherwise.
     ///
     /// # Errors
     ///
     /// Those of [`Nodes::withdraw_initdata`].
     pub fn withdraw_initdata(
         &self,
-        is_known: impl Fn(&str) -> bool,
+        known: impl Fn(&str) -> Option<bool>,
         journal: &mut Journal<'_>,
     ) -> Result<(), Error> {
         match &self.nodes {
-            Some(nodes) => nodes.withdraw_initdata(is_known, journal),
+            Some(nodes) => nodes.withdraw_initdata(known, journal),
             None => Ok(()),
         }
     }

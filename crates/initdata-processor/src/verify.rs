@@ -62,7 +62,7 @@ pub fn place(
     let Some(disk) = scan.only(Magic::INITDATA)? else {
         return absent(scan, announced, measured, policy, journal);
     };
-    let image = decode(&disk.name, &disk.file, disk.magic)?;
+    let image = decode(&disk.name, disk, disk.magic)?;
     let document = match announced {
         Some(field) => {
             let matched = verify(disk, &image, field)?;

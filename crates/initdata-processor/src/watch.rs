@@ -3,6 +3,7 @@
 //! A process whose read does not come back cannot even be killed. So the work is done by a copy of
 //! this process, and what remains here looks at the clock.
 
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,10 @@ pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A disk that takes longer than one of these is named.
 const TICK: Duration = Duration::from_millis(500);
+
+/// What a process takes, at most, besides the time that disks have: to begin, to be ended, to place
+/// results.
+pub const END: Duration = Duration::from_secs(5);
 
 /// How many slow disks are named: the host decides how many there are.
 const MAX_NAMED: usize = 8;
@@ -48,6 +53,22 @@ fn note(disk: &str) {
 /// Work that is being done.
 #[derive(Debug)]
 pub struct Watched(Worker);
+
+/// What became of work that may go on for ever.
+#[derive(Debug)]
+pub enum Attended {
+    /// It has ended; what it came to.
+    Ended(Vec<u8>),
+    /// It goes on waiting for the disk of this name.
+    Stalled(String),
+}
+
+impl AsFd for Watched {
+    /// Readable when the process is gone.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
 
 /// Begins `work`, in a process of its own.
 ///
@@ -92,5 +113,38 @@ impl Watched {
         };
         self.0.end();
         answer
+    }
+
+    /// Waits until the work has ended, or one question to a disk takes longer than `limit`; how
+    /// many there are does not matter.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Worker`].
+    pub fn attend(&mut self, limit: Duration) -> Result<Attended, Error> {
+        let place = self.0.place();
+        let (mut count, mut since) = (place.count(), Instant::now());
+        loop {
+            let answer = self.0.wait(limit / 4).map_err(Error::Worker)?;
+            if let Some(answer) = answer {
+                return Ok(Attended::Ended(answer));
+            }
+            let (now, disk) = (place.count(), place.get());
+            if now != count || disk.is_empty() {
+                (count, since) = (now, Instant::now());
+            } else if since.elapsed() >= limit {
+                return Ok(Attended::Stalled(disk));
+            }
+        }
+    }
+
+    /// Kills the process, which stays where it waits for a disk.
+    pub fn kill(&self) {
+        self.0.kill();
+    }
+
+    /// Takes note of a process that has ended; one that has not is killed.
+    pub fn end(self) {
+        self.0.end();
     }
 }

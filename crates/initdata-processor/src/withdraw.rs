@@ -4,8 +4,8 @@
 //! verifies nothing, and puts the policy that it finds in the place of the one that stands there.
 //! What has no node in `/dev` itself is not found: devtmpfs makes one when a device appears, and
 //! not again for a device that stays. The disks themselves are not detached: a node is all that
-//! such an agent has, a detached disk is back after a scan of its bus, and another run finds the
-//! node in [`TAKEN`].
+//! such an agent has, and a detached disk is back after a scan of its bus. Another run begins by
+//! putting all nodes back, and judges each anew.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -39,19 +39,45 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// Opens the directory; `None` where there is none, and so nothing to read for anybody.
+    /// Opens the directory, with all nodes in it; `None` where there is none, and so nothing to
+    /// read for anybody.
     #[must_use]
     pub fn open(paths: &Paths) -> Option<Self> {
         let directory = File::open(&paths.dev).ok()?;
         let path = paths.dev.clone();
         let taken = path.join(TAKEN);
-        let _ = DirBuilder::new().mode(0o700).create(&taken);
+        let is_new = DirBuilder::new().mode(0o700).create(&taken).is_ok();
         let taken = File::open(taken).ok();
-        Some(Self {
+        let nodes = Self {
             path,
             directory,
             taken,
-        })
+        };
+        if !is_new {
+            nodes.put_back();
+        }
+        Some(nodes)
+    }
+
+    /// Puts back what an earlier run took away, so that this one finds what the first one found. A
+    /// device that came again has a node already.
+    fn put_back(&self) {
+        let Some(taken) = &self.taken else {
+            return;
+        };
+        // What cannot be listed or moved is missing in `/dev`: the search will say so.
+        let entries = fs::read_dir(self.path.join(TAKEN));
+        let names: Vec<_> = entries
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| Some(entry.ok()?.file_name()))
+            .collect();
+        for name in &names {
+            let moved = renameat_with(taken, name, &self.directory, name, RenameFlags::NOREPLACE);
+            if moved == Err(Errno::EXIST) {
+                let _ = unlinkat(taken, name, AtFlags::empty());
+            }
+        }
     }
 
     /// What taking nodes away takes.
@@ -61,17 +87,17 @@ impl Nodes {
     }
 
     /// Takes away every node whose first bytes are initdata's magic, be it a disk's, a partition's
-    /// or another device's; but for those that `is_known` says need not be looked at.
+    /// or another device's. Those about which `known` says whether it is so are not looked at.
     ///
     /// # Errors
     ///
     /// [`Error::List`], [`Error::Write`]: then the agent must not start.
     pub fn withdraw_initdata(
         &self,
-        is_known: impl Fn(&str) -> bool,
+        known: impl Fn(&str) -> Option<bool>,
         journal: &mut Journal<'_>,
     ) -> Result<(), Error> {
-        let is_meant = |name: &str| !is_known(name) && self.is_initdata(name);
+        let is_meant = |name: &str| known(name).unwrap_or_else(|| self.is_initdata(name));
         self.withdraw("with initdata", is_meant, journal)
     }
 
@@ -91,37 +117,30 @@ impl Nodes {
         is_meant: impl Fn(&str) -> bool,
         journal: &mut Journal<'_>,
     ) -> Result<(), Error> {
-        let mut named = Vec::new();
-        let mut count = 0;
-        // Again until nothing is left: a directory that shrinks while it is listed may hide a part.
-        loop {
-            let before = count;
-            let failed = |source| Error::List(self.path.clone(), source);
-            for entry in fs::read_dir(&self.path).map_err(failed)? {
-                let entry = entry.map_err(failed)?;
-                // Before it is opened: opening a character device can do something.
-                let kind = entry.file_type().map_err(failed)?;
-                let name = entry.file_name();
-                let is_disk = kind.is_block_device() || kind.is_file();
-                // Names of disks are ASCII.
-                let Some(name) = name.to_str().filter(|name| is_disk && is_meant(name)) else {
-                    continue;
-                };
-                self.take(name)
-                    .map_err(|errno| Error::Write(self.path.join(name), errno.into()))?;
-                count += 1;
-                if named.len() < MAX_NAMED {
-                    named.push(name.to_owned());
-                }
+        // All of them before one is taken: a directory that shrinks while it is listed may hide a
+        // part.
+        let mut meant = Vec::new();
+        let failed = |source| Error::List(self.path.clone(), source);
+        for entry in fs::read_dir(&self.path).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            // Before it is opened: opening a character device can do something.
+            let kind = entry.file_type().map_err(failed)?;
+            if !kind.is_block_device() && !kind.is_file() {
+                continue;
             }
-            if count == before {
-                break;
-            }
+            // Names of disks are ASCII.
+            let name = entry.file_name().into_string();
+            meant.extend(name.ok().filter(|name| is_meant(name)));
         }
-        if count > 0 {
+        for name in &meant {
+            self.take(name)
+                .map_err(|errno| Error::Write(self.path.join(name), errno.into()))?;
+        }
+        if !meant.is_empty() {
             journal.info(format_args!(
-                "device nodes {what} taken away from the agent: {count} ({})",
-                named.join(", ")
+                "device nodes {what} taken away from the agent: {} ({})",
+                meant.len(),
+                meant[..meant.len().min(MAX_NAMED)].join(", ")
             ));
         }
         Ok(())
@@ -135,7 +154,7 @@ impl Nodes {
         if let Some(Ok(())) = moved {
             return Ok(());
         }
-        // The first Landlock knows no moves.
+        // The first Landlock knows no moves, so what is taken within it does not come back.
         match unlinkat(&self.directory, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(errno),

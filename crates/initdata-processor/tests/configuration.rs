@@ -9,7 +9,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use config_image::{MAX_DOCUMENT_BYTES, Magic};
 use initdata_processor::disk::MAX_BLOCK_DEVICES;
-use initdata_processor::{Configuration, Error};
+use initdata_processor::{Configuration, Error, Strict};
 use machine::{
     CONFIGURATION, DOCUMENT, Machine, Platform, UNVERIFIED, VERIFIED, configuration, gzip, image,
     initdata, puller, raw,
@@ -93,8 +93,10 @@ fn hostile_configuration_disks() {
             .disk("vda", &initdata(DOCUMENT))
             .disk("vdb", &image);
         let outcome = machine.run(Platform::snp(DOCUMENT));
-        assert_eq!(outcome.exit_code(true), 65, "{expected}");
-        assert_eq!(outcome.exit_code(false), 0, "{expected}");
+        assert_eq!(outcome.exit_code(Strict::All), 65, "{expected}");
+        assert_eq!(outcome.exit_code(Strict::Never), 0, "{expected}");
+        // It keeps no agent off: measured policy is untouched.
+        assert_eq!(outcome.exit_code(Strict::Initdata), 0, "{expected}");
         assert_eq!(outcome.initdata.unwrap(), VERIFIED, "{expected}");
         let files = machine.insecure().unwrap();
         assert_eq!(files.len(), 1, "{expected}: {files:?}");
@@ -202,8 +204,8 @@ fn a_configuration_that_should_be_there_is_refused_where_it_is_not() {
         let error = machine.insecure().unwrap().remove("imagepuller.error");
         assert_eq!(error.is_some(), !words.is_empty(), "{words}: {error:?}");
         assert!(error.unwrap_or_default().contains(words), "{words}");
-        assert_eq!(outcome.exit_code(false), 0);
-        assert_eq!(outcome.exit_code(true) == 65, !words.is_empty());
+        assert_eq!(outcome.exit_code(Strict::Never), 0);
+        assert_eq!(outcome.exit_code(Strict::All) == 65, !words.is_empty());
     }
 }
 
@@ -270,7 +272,7 @@ fn a_configuration_that_cannot_be_written_is_no_success() {
     fs::write(machine.path().join("run/insecure-cfg"), "in the way").unwrap();
     let outcome = machine.run(Platform::none());
     assert!(outcome.initdata.is_err());
-    assert_eq!(outcome.exit_code(false), 70);
+    assert_eq!(outcome.exit_code(Strict::Never), 70);
     let policy = machine.deny_policy();
     assert!(policy.contains("run/insecure-cfg: Not a directory"));
 }

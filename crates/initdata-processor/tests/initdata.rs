@@ -10,7 +10,8 @@ use config_image::MAX_DOCUMENT_BYTES;
 use initdata::Algorithm;
 use initdata_processor::evidence;
 use initdata_processor::journal::{Journal, Log};
-use initdata_processor::{Configuration, Error, Initdata};
+use initdata_processor::withdraw::Nodes;
+use initdata_processor::{Configuration, Error, Initdata, Strict};
 use machine::{
     CONFIGURATION, DOCUMENT, Machine, Platform, UNVERIFIED, VERIFIED, configuration, gzip,
     initdata, program, puller, raw,
@@ -46,8 +47,9 @@ fn another_document_leaves_the_deny_policy_with_the_reason() {
         .disk("vda", &initdata(&other))
         .disk("vdb", &configuration(CONFIGURATION));
     let outcome = machine.run(Platform::snp(DOCUMENT));
-    assert_eq!(outcome.exit_code(false), 0);
-    assert_eq!(outcome.exit_code(true), 65);
+    assert_eq!(outcome.exit_code(Strict::Never), 0);
+    assert_eq!(outcome.exit_code(Strict::All), 65);
+    assert_eq!(outcome.exit_code(Strict::Initdata), 65);
     assert!(matches!(outcome.initdata, Err(Error::Mismatch { .. })));
 
     let policy = machine.deny_policy();
@@ -360,7 +362,7 @@ fn a_refusal_that_cannot_be_written_is_no_success() {
     let mut machine = Machine::new();
     std::fs::remove_dir(&machine.options.paths.run).unwrap();
     let outcome = machine.run(Platform::snp(DOCUMENT));
-    assert_eq!(outcome.exit_code(false), 70);
+    assert_eq!(outcome.exit_code(Strict::Never), 70);
     assert_eq!(outcome.unwritten.len(), 1);
 }
 
@@ -376,4 +378,35 @@ fn no_list_of_disks_fails_closed() {
             .unwrap()
             .contains_key("imagepuller.error")
     );
+}
+
+/// Where a disk did not answer, all nodes were taken away, and no later run brought them back: a
+/// refresh looked for its disk in vain.
+#[test]
+fn a_run_begins_with_all_nodes_in_their_places() {
+    let mut machine = Machine::new()
+        .disk("vda", &initdata(DOCUMENT))
+        .disk("vdb", &configuration(CONFIGURATION))
+        .disk("vdc", &[7; 512]);
+    let mut sink = Vec::new();
+    let mut journal = Journal::new(&mut sink, Log::Stderr, false);
+    let stopped = Nodes::open(&machine.options.paths).unwrap();
+    stopped.withdraw_all(&mut journal).unwrap();
+    // One came again meanwhile.
+    fs::write(machine.node("vdc"), [8; 512]).unwrap();
+
+    let outcome = machine.run(Platform::snp(DOCUMENT));
+    assert_eq!(outcome.initdata.unwrap(), VERIFIED);
+    let names = |directory: &str| -> Vec<_> {
+        let nodes = fs::read_dir(machine.options.paths.dev.join(directory)).unwrap();
+        let mut names: Vec<_> = nodes.map(|node| node.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(""), [".initdata", "vdb", "vdc"]);
+    assert_eq!(names(".initdata"), ["vda"]);
+    assert_eq!(fs::read(machine.node("vdc")).unwrap(), [8; 512]);
+    let output = program(&machine, &["refresh", "imagepuller"]);
+    let log = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{log}");
 }

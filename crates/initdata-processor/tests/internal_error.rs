@@ -15,7 +15,7 @@ use std::process::{Command, Output, Stdio};
 use initdata::Field;
 use initdata_processor::evidence::{Evidence, EvidenceError};
 use initdata_processor::journal::{Journal, Log};
-use initdata_processor::{Error, bug, run_on};
+use initdata_processor::{Error, Strict, bug, run_on};
 use machine::{CONFIGURATION, DOCUMENT, Machine, UNVERIFIED, configuration, initdata};
 
 #[derive(Debug)]
@@ -42,8 +42,8 @@ fn a_panic_ends_in_the_deny_policy() {
         &mut Journal::new(&mut sink, Log::Stderr, true),
     );
     assert!(matches!(outcome.initdata, Err(Error::Internal(..))));
-    assert_eq!(outcome.exit_code(false), 70);
-    assert_eq!(outcome.exit_code(true), 70);
+    assert_eq!(outcome.exit_code(Strict::Never), 70);
+    assert_eq!(outcome.exit_code(Strict::All), 70);
 
     let reason = format!("internal error at {}:{LINE}", file!());
     let policy = machine.deny_policy();
@@ -95,7 +95,7 @@ fn a_late_panic_takes_back_what_was_placed() {
         &mut Journal::new(&mut sink, Log::Stderr, false),
     );
     assert!(sink.broken, "both were in place");
-    assert_eq!(outcome.exit_code(false), 70);
+    assert_eq!(outcome.exit_code(Strict::Never), 70);
     assert!(machine.deny_policy().contains("internal error at "));
     let insecure = machine.insecure().unwrap();
     assert_eq!(insecure.keys().collect::<Vec<_>>(), ["imagepuller.error"]);

@@ -57,7 +57,15 @@ fn exit_codes_of_the_outcomes() {
     assert_eq!(output.status.code(), Some(0));
     assert!(stderr(&output).contains("error: initdata refused: failed to verify initdata"));
     bad.deny_policy();
-    assert_eq!(program(&bad, &["--strict-exit"]).status.code(), Some(65));
+    for (strict, code) in [
+        ("--strict-exit", 65),
+        ("--strict-exit=all", 65),
+        ("--strict-exit=initdata", 65),
+        ("--strict-exit=never", 0),
+        ("--strict-exit=some", 64),
+    ] {
+        assert_eq!(program(&bad, &[strict]).status.code(), Some(code));
+    }
 
     fs::remove_dir_all(bad.path().join("run")).unwrap();
     assert_eq!(program(&bad, &[]).status.code(), Some(70));

@@ -4,10 +4,10 @@
 mod machine;
 
 use std::fs;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::os::unix::net::UnixStream;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -226,23 +226,51 @@ fn a_run_touches_nothing_before_it_has_the_lock() {
     let before = machine.measured();
     let directory = fs::File::open(machine.path().join("run/insecure-cfg")).unwrap();
     flock(&directory, FlockOperation::LockExclusive).unwrap();
-    thread::scope(|scope| {
-        let ran = scope.spawn(|| program(&machine, &["--strict-exit"]));
-        let inode = directory.metadata().unwrap().ino();
-        let is_waiting = |line: &str| line.contains("->") && line.contains(&format!(":{inode} "));
-        while !fs::read_to_string("/proc/locks")
-            .unwrap()
-            .lines()
-            .any(is_waiting)
-        {
-            assert!(!ran.is_finished(), "it did not wait");
-            thread::sleep(Duration::from_millis(1));
-        }
-        assert_eq!(machine.measured(), before);
-        drop(directory);
-        assert_eq!(ran.join().unwrap().status.code(), Some(0));
-    });
+    let mut ran = Command::new(env!("CARGO_BIN_EXE_initdata-processor"))
+        .args(["--strict-exit", "--root"])
+        .arg(machine.path())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(ran.stderr.take().unwrap()).lines();
+    let first = said.next().unwrap().unwrap();
+    assert!(first.contains("waiting for another run"), "{first}");
     assert_eq!(machine.measured(), before);
+    drop(directory);
+    let rest: Vec<_> = said.map(Result::unwrap).collect();
+    assert_eq!(ran.wait().unwrap().code(), Some(0), "{rest:?}");
+    assert_eq!(machine.measured(), before);
+}
+
+/// Whoever held the lock once held all later runs too, and the guest stood without a word.
+#[test]
+fn a_lock_that_does_not_become_free_ends_a_run_with_a_reason() {
+    let machine = running();
+    let directory = fs::File::open(machine.path().join("run/insecure-cfg")).unwrap();
+    flock(&directory, FlockOperation::LockExclusive).unwrap();
+    let mut ran = Command::new(env!("CARGO_BIN_EXE_initdata-processor"))
+        .args(["--wait", "0", "--patience", "0", "--root"])
+        .arg(machine.path())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let start = Instant::now();
+    while ran.try_wait().unwrap().is_none() {
+        if start.elapsed() > Duration::from_secs(60) {
+            ran.kill().unwrap();
+            panic!("it waits for ever");
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    let output = ran.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(70));
+    let log = String::from_utf8(output.stderr).unwrap();
+    assert!(log.contains("it has not ended after 5 s"), "{log}");
+    let policy = machine.deny_policy();
+    assert!(
+        policy.contains("wait for another run or refresh"),
+        "{policy}"
+    );
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 
 use config_image::{MAX_DOCUMENT_BYTES, Magic};
 use initdata_processor::measured::Layout;
-use initdata_processor::{Configuration, Error};
+use initdata_processor::{Configuration, Error, Strict};
 use machine::{
     CONFIGURATION, DOCUMENT, Machine, Platform, UNVERIFIED, configuration, image, initdata,
     program, puller,
@@ -51,7 +51,7 @@ fn further_magics_become_further_files_and_one_bad_disk_harms_no_other() {
     assert!(machine.log.contains(
         "vde: passed over: offset 0: expected a magic of this program, found \"whatever\""
     ));
-    assert_eq!(outcome.exit_code(true), 65);
+    assert_eq!(outcome.exit_code(Strict::All), 65);
 }
 
 /// An agent that is told to read the policy, and finds no file, ends and takes the guest with it.

@@ -1,24 +1,19 @@
 //! One device node: which disk it is, and what its first bytes say.
 
 use std::ffi::CString;
-use std::fs::{self, File};
-use std::num::NonZeroU64;
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use config_image::{HEADER_BYTES, Magic};
-use rustix::fs::{
-    Advice, CWD, FileType, Mode, OFlags, Stat, fadvise, fstat, major, minor, openat, readlinkat,
-};
+use config_image::{HEADER_BYTES, Magic, ReadAt};
+use linux_sys::first_sectors::SECTOR_BYTES;
+use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, major, minor, openat, readlinkat};
 use rustix::io::Errno;
 
 use super::{Disk, Skipped};
+use crate::direct::Direct;
 use crate::paths::Paths;
-use crate::withdraw::TAKEN;
-
-/// What is read ahead: a page, the least that the kernel reads.
-const FIRST_BYTES: Option<NonZeroU64> = NonZeroU64::new(4096);
 
 /// What sysfs calls devices without hardware: loop, zram, ram, device mapper, md, nbd. Multipath
 /// NVMe is virtual too, but not a block device without hardware.
@@ -69,10 +64,16 @@ impl<'a> Directories<'a> {
 /// A block device, open.
 pub(super) struct Node {
     name: String,
-    file: File,
+    file: Direct,
     stat: Stat,
     /// Whether it counts without hardware too.
     is_disk: bool,
+}
+
+impl AsFd for Node {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
 }
 
 impl Node {
@@ -82,22 +83,13 @@ impl Node {
         name: &str,
         include_loop: bool,
     ) -> Result<Self, Skipped> {
-        // Non-blocking: whatever the node is, opening it must not wait.
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-        let open = |path: &str| openat(&directories.dev, path, flags, Mode::empty());
-        let node = node(name);
-        let opened = open(&node).or_else(|errno| match errno {
-            // An earlier run took it away from the agent.
-            Errno::NOENT => open(&format!("{TAKEN}/{node}")),
-            other => Err(other),
-        });
-        let fd = match opened {
-            Ok(fd) => fd,
+        let file = match Direct::open(&directories.dev, &node(name)) {
+            Ok(file) => file,
             // Paths of a multipath disk have no node.
             Err(_) if flag(&directories.attribute(name, "hidden")) => return Err(Skipped::Hidden),
             Err(errno) => return Err(Skipped::Open(errno.into())),
         };
-        let stat = fstat(&fd).map_err(|errno| Skipped::Open(errno.into()))?;
+        let stat = file.stat().map_err(|errno| Skipped::Open(errno.into()))?;
         // Nothing else may be read: a character device could do something then.
         let is_readable = match FileType::from_raw_mode(stat.st_mode) {
             FileType::BlockDevice => true,
@@ -112,27 +104,23 @@ impl Node {
         }
         Ok(Self {
             name: name.to_owned(),
-            file: File::from(fd),
+            file,
             stat,
             is_disk: include_loop && name.starts_with("loop"),
         })
     }
 
-    /// Lets the kernel read the first bytes while others are looked at. A kernel that cannot do
-    /// this reads them later.
-    pub(super) fn start_reading(&self) {
-        let _ = fadvise(&self.file, 0, FIRST_BYTES, Advice::WillNeed);
-    }
-
-    /// The disk, if it is one and carries one of `magics`.
+    /// The disk, if it is one and carries one of `magics`. `sector` is its first one, where it was
+    /// read already.
     ///
     /// sysfs is asked only about what could matter: most devices carry no magic.
     pub(super) fn disk(
         self,
         directories: &Directories<'_>,
         magics: &[Magic],
+        sector: Option<&[u8; SECTOR_BYTES]>,
     ) -> Result<Disk, Skipped> {
-        let magic = match self.magic() {
+        let magic = match self.magic(sector) {
             Err(fault @ Skipped::Read(_)) => {
                 self.identify(directories)?;
                 return Err(fault);
@@ -147,26 +135,41 @@ impl Node {
             return Err(Skipped::Removable);
         }
         Ok(Disk {
-            node: directories.paths.dev.join(node(&self.name)),
+            number: self.stat.st_rdev,
             attributes: directories.paths.block.join(&self.name),
             name: self.name,
             magic,
             file: self.file,
+            first: sector.copied(),
         })
     }
 
     /// What the first bytes say.
-    fn magic(&self) -> Result<Magic, Skipped> {
+    fn magic(&self, sector: Option<&[u8; SECTOR_BYTES]>) -> Result<Magic, Skipped> {
         let mut header = [0; HEADER_BYTES];
-        let length = match self.file.read_at(&mut header, 0) {
-            // A drive without a medium.
-            Err(error) if Errno::from_io_error(&error) == Some(Errno::NOMEDIUM) => 0,
-            other => other.map_err(Skipped::Read)?,
-        };
-        match (length, header.as_chunks::<8>().0) {
-            (0, _) => Err(Skipped::Empty),
-            (HEADER_BYTES, [magic, _]) => Magic::new(*magic).map_err(|_| Skipped::NoMagic),
+        match sector {
+            Some(sector) => header.copy_from_slice(&sector[..HEADER_BYTES]),
+            None => self.read(&mut header)?,
+        }
+        match header.as_chunks::<8>().0 {
+            [magic, _] => Magic::new(*magic).map_err(|_| Skipped::NoMagic),
             _ => Err(Skipped::NoMagic),
+        }
+    }
+
+    /// Reads the first bytes of what is empty, shorter than a sector, has larger ones, or cannot be
+    /// read.
+    fn read(&self, header: &mut [u8]) -> Result<(), Skipped> {
+        match self.file.read_exact_at(header, 0) {
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => match self.file.size() {
+                Ok(0) => Err(Skipped::Empty),
+                _ => Err(Skipped::NoMagic),
+            },
+            // A drive without a medium.
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::NOMEDIUM) => {
+                Err(Skipped::Empty)
+            }
+            other => other.map_err(Skipped::Read),
         }
     }
 

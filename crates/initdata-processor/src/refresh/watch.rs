@@ -18,10 +18,12 @@ use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 use rustix::process::umask;
 
-use super::Refresher;
-use crate::direct::Direct;
+use super::supervise::FAILED;
+use super::{Refreshed, Refresher};
+use crate::disk::Disk;
 use crate::journal::Journal;
 use crate::settings::Owner;
+use crate::watch::asks;
 use crate::{Error, origin};
 
 /// How long after one look at the first sector the next one comes.
@@ -64,12 +66,13 @@ fn bind(path: &PathBuf, owner: Option<Owner>) -> io::Result<UnixListener> {
 ///
 /// # Errors
 ///
-/// Those of waiting. What is wrong with the disk is logged, once for each new state of it.
+/// Those of waiting, and nothing else. What is wrong with the disk is logged, once for each new
+/// state of it.
 pub(super) fn watch(
     refresher: &Refresher,
     listener: &UnixListener,
     journal: &mut Journal<'_>,
-) -> Result<(), Error> {
+) -> Result<Refreshed, Error> {
     let mut disk = None;
     let mut seen = None;
     let mut whole_at = Instant::now();
@@ -81,38 +84,34 @@ pub(super) fn watch(
             seen = sector;
             whole_at = Instant::now() + WHOLE_AFTER;
             let word = match refresher.once(journal) {
-                Ok(refreshed) => refreshed.word(),
+                Ok(refreshed) => refreshed.word().as_bytes(),
                 Err(error) => {
                     journal.error(error.line());
-                    "failed"
+                    FAILED
                 }
             };
             if let Some(client) = asking {
                 // Who has gone away does not want to know.
-                let _ = rustix::io::write(&client, word.as_bytes());
+                let _ = rustix::io::write(&client, word);
             }
         }
-        poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&PAUSE))
-            .or_else(|errno| {
-                if errno == Errno::INTR {
-                    Ok(0)
-                } else {
-                    Err(errno)
-                }
-            })
-            .map_err(|errno| Error::Watch(errno.into()))?;
+        match poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&PAUSE)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(Error::Watch(errno.into())),
+        }
         asking = accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK).ok();
     }
 }
 
 /// Reads it from the disk, which stays open for the next time.
-fn first_sector(refresher: &Refresher, disk: &mut Option<Direct>) -> Sector {
+fn first_sector(refresher: &Refresher, disk: &mut Option<Disk>) -> Sector {
     if disk.is_none() {
-        let found = refresher.disk().ok()?;
-        *disk = Direct::open(&found.node, &found.file).ok();
+        *disk = refresher.disk().ok();
     }
+    let found = disk.as_ref()?;
+    let _asks = asks(&found.name);
     let mut sector = [0; SECTOR_BYTES];
-    match disk.as_ref()?.read_exact_at(&mut sector, 0) {
+    match found.read_exact_at(&mut sector, 0) {
         Ok(()) => Some(sector),
         Err(_) => {
             *disk = None;
