@@ -5,16 +5,17 @@
 //! made of. All bytes may come from anyone: they are bounded, they never panic, and no error
 //! repeats them. The primitives are aws-lc-rs's, and `aes-kw` for key wrap.
 //!
-//! Not here: encryption, signing, X.509, where keys and texts come from. Algorithms that are not
+//! Not here: encryption, signing, whether a certificate is good, where keys and texts come from. Algorithms that are not
 //! listed are refused by name, never guessed.
 //!
 //! Begin at [`PrivateKey::read`] and [`Jwe::parse`], or at [`VerifyingKey::from_jwk`] and
 //! [`Jws::parse_compact`].
 //!
 //! - [`key`]: private keys, and what becomes of files that hold something else. [`jwe`]: RFC 7516.
-//!   [`jws`]: RFC 7515.
+//!   [`jws`]: RFC 7515. [`certificate`]: whose key it is.
 
 mod algorithm;
+pub mod certificate;
 mod json;
 pub mod jwe;
 pub mod jws;
