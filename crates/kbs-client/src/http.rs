@@ -5,7 +5,7 @@ use std::error::Error as StdError;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use foreign_text::shown;
 use puller_config::Roots;
@@ -197,13 +197,20 @@ fn root_store(roots: Option<&Roots>) -> Result<RootCertStore, String> {
         });
     };
     let mut store = RootCertStore::empty();
-    for (at, certificate) in roots.certificates().iter().enumerate() {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let roots = roots.at(now.map_or(0, |now| now.as_secs()));
+    for (at, certificate) in roots.counting.into_iter().enumerate() {
         store.add(certificate.clone()).map_err(|error| {
             format!(
                 "certificate {} of \"kbs-ca-certs\" cannot be used: {error}",
                 at + 1
             )
         })?;
+    }
+    if store.is_empty() && !roots.others.is_empty() {
+        let others: Vec<_> = roots.others.iter().map(ToString::to_string).collect();
+        let others = others.join("; ");
+        return Err(format!("no root of \"kbs-ca-certs\" counts now: {others}"));
     }
     if store.is_empty() {
         return Err("\"kbs-ca-certs\" holds no certificate, so no server is trusted".to_owned());

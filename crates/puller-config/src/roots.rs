@@ -4,17 +4,20 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 
 use crate::Rule;
+use crate::der_element::{BIT_STRING, SEQUENCE, element};
 use crate::limits::MAX_CERTIFICATES;
 use crate::problem::Findings;
 use crate::section::{Field, Section};
 
-/// The roots that replace the web's for a pull, or stand beside them. None at all means that nobody is trusted, which
-/// forbids the registry.
+/// The roots that replace the web's for a pull, or stand beside them. None at all means that nobody
+/// is trusted, which forbids the registry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roots {
     certificates: Vec<CertificateDer<'static>>,
     /// Whether the web's are trusted too.
     pub(crate) is_beside_web: bool,
+    /// Whether they count outside of their dates too.
+    pub(crate) ignores_dates: bool,
 }
 
 impl Roots {
@@ -27,6 +30,20 @@ impl Roots {
     /// Whether the web's roots are trusted beside them.
     pub fn is_beside_web(&self) -> bool {
         self.is_beside_web
+    }
+
+    /// Whether a root counts between its dates only; see [`Roots::at`].
+    pub fn dates_count(&self) -> bool {
+        !self.ignores_dates
+    }
+
+    /// The same roots, which count outside of their dates too.
+    #[must_use]
+    pub fn without_dates(self) -> Self {
+        Self {
+            ignores_dates: true,
+            ..self
+        }
     }
 
     /// Whether nobody is trusted.
@@ -78,6 +95,7 @@ impl Roots {
             Ok(Self {
                 certificates,
                 is_beside_web: false,
+                ignores_dates: false,
             })
         } else {
             Err(broken)
@@ -173,8 +191,6 @@ fn boundary(line: &str) -> Result<Option<Boundary<'_>>, Rule> {
 /// string in a sequence, with nothing behind them. TLS does the real check; this one finds what was
 /// cut off or pasted wrongly.
 fn is_certificate_shaped(der: &[u8]) -> bool {
-    const SEQUENCE: u8 = 0x30;
-    const BIT_STRING: u8 = 0x03;
     let Some((content, [])) = element(SEQUENCE, der) else {
         return false;
     };
@@ -182,31 +198,6 @@ fn is_certificate_shaped(der: &[u8]) -> bool {
         .into_iter()
         .try_fold(content, |rest, tag| Some(element(tag, rest)?.1));
     rest.is_some_and(<[u8]>::is_empty)
-}
-
-/// Splits one DER element of this tag off: its content, and what follows it.
-fn element(tag: u8, der: &[u8]) -> Option<(&[u8], &[u8])> {
-    let [first, length, rest @ ..] = der else {
-        return None;
-    };
-    if *first != tag {
-        return None;
-    }
-    let (length, rest) = match *length {
-        short @ 0..=0x7f => (usize::from(short), rest),
-        // One to four bytes of length; more is longer than any document.
-        long @ 0x81..=0x84 => {
-            let (length, rest) = rest.split_at_checked(usize::from(long & 0x7f))?;
-            (
-                length
-                    .iter()
-                    .fold(0, |sum, byte| sum << 8 | usize::from(*byte)),
-                rest,
-            )
-        }
-        _ => return None,
-    };
-    rest.split_at_checked(length)
 }
 
 #[cfg(test)]
