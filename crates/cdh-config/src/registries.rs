@@ -1,12 +1,12 @@
 //! What the hub does by a registries.conf: `image.registry_config`.
 //!
 //! It replaces a prefix of the image's name by a mirror's location, then by the registry's own. So
-//! locations with a path rewrite repositories, and `insecure` means plain HTTP, for a location
+//! locations with a path give repositories another name, and `insecure` means plain HTTP, for a location
 //! only.
 
 use foreign_text::shown;
 use foreign_text::toml::{Field, Table};
-use puller_config::{MAX_REGISTRIES, RegistryHost, RegistryName};
+use puller_config::{MAX_MIRRORS, MAX_REGISTRIES, RegistryHost, RegistryName, Rewrite};
 
 use crate::finding::{Findings, Place};
 use crate::image::UNKNOWN;
@@ -14,8 +14,6 @@ use crate::registries_conf::{self, Registry};
 
 /// The only list of them that keeps every image at one registry.
 const DOCKER_HUB: &str = "docker.io";
-
-const REWRITES: &str = "has a path, and this version rewrites no repositories";
 
 /// What holds for the hosts of a name.
 #[derive(Debug)]
@@ -38,7 +36,8 @@ pub(crate) enum Way {
     Direct { is_plain: bool },
     /// Its images are asked for there first.
     Elsewhere {
-        target: Target,
+        /// At least one.
+        targets: Vec<Target>,
         /// Whether the registry itself is asked then.
         has_fallback: bool,
         /// Whether that is over plain HTTP.
@@ -51,6 +50,8 @@ pub(crate) enum Way {
 pub(crate) struct Target {
     pub(crate) host: RegistryHost,
     pub(crate) is_plain: bool,
+    /// The names that repositories have there.
+    pub(crate) rewrite: Option<Rewrite>,
     pub(crate) place: Place,
 }
 
@@ -209,7 +210,7 @@ fn way(
             place.clone(),
             findings,
         )?;
-        if Some(&location.host) == own {
+        if Some(&location.host) == own && location.rewrite.is_none() {
             is_plain = location.is_plain;
         } else {
             has_fallback = false;
@@ -217,33 +218,42 @@ fn way(
         }
     }
     // A last mirror that is the registry itself is asked next anyway.
-    let is_next = |target: &mut Target| Some(&target.host) == own && target.is_plain == is_plain;
+    let is_next = |target: &mut Target| {
+        Some(&target.host) == own && target.rewrite.is_none() && target.is_plain == is_plain
+    };
     while has_fallback && targets.pop_if(is_next).is_some() {}
-    let mut targets = targets.into_iter();
-    match (targets.next(), targets.next()) {
-        (None, _) => Some(Way::Direct { is_plain }),
-        (Some(target), None) => Some(Way::Elsewhere {
-            target,
+    if let Some(excess) = targets.get(MAX_MIRRORS) {
+        let text = format!("is one of more than {MAX_MIRRORS} places beside the registry");
+        findings.problem(excess.place.clone(), text);
+        return None;
+    }
+    Some(match targets.is_empty() {
+        true => Way::Direct { is_plain },
+        false => Way::Elsewhere {
+            targets,
             has_fallback,
             is_plain,
-        }),
-        (Some(_), Some(second)) => {
-            let text = "is a second place beside the registry, and this version asks one mirror";
-            findings.problem(second.place, text);
-            None
-        }
-    }
+        },
+    })
 }
 
 fn target(location: &str, is_plain: bool, place: Place, findings: &mut Findings) -> Option<Target> {
-    if location.contains('/') {
-        findings.problem(place, REWRITES);
-        return None;
-    }
-    match RegistryHost::parse(location) {
+    let (address, path) = match location.split_once('/') {
+        Some((address, path)) => (address, Some(path)),
+        None => (location, None),
+    };
+    let rewrite = match path.map(registries_conf::below).transpose() {
+        Ok(rewrite) => rewrite,
+        Err(rule) => {
+            findings.problem(place, format!("its path: {rule}"));
+            return None;
+        }
+    };
+    match RegistryHost::parse(address) {
         Ok(host) => Some(Target {
             host,
             is_plain,
+            rewrite,
             place,
         }),
         Err(error) => {

@@ -2,6 +2,7 @@
 //! the caller's to say.
 
 use foreign_text::toml::{Field, Table, WrongType};
+use puller_config::{Rewrite, Rule};
 
 /// A file.
 #[derive(Debug, Default)]
@@ -59,6 +60,16 @@ pub struct Odd {
     pub path: String,
     /// The wrong type; `None` for a key that no reader is known to have.
     pub wrong: Option<WrongType>,
+}
+
+/// The rule for names at a location with this path behind its host: the engines put it before the
+/// name of the repository.
+///
+/// # Errors
+///
+/// Why the document cannot say it.
+pub fn below(path: &str) -> Result<Rewrite, Rule> {
+    Rewrite::parse("^", &format!("{}/", path.trim_end_matches('/')))
 }
 
 /// Reads the tables.

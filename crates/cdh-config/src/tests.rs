@@ -51,6 +51,27 @@ fn each_key_has_its_counterpart() {
             "[registries.\"a.corp\"]\n".into(),
         ),
         (
+            rules("prefix = 'a.corp'\nlocation = 'b.corp/c'\n"),
+            "[registries.\"a.corp\"]\nmirrors = [\n    { url = \"https://b.corp\", \
+             rewrite = [{ from = \"^\", to = \"c/\" }] },\n]\nmirror-fallback = false\n"
+                .into(),
+        ),
+        // The registry itself first, then another place, then the registry.
+        (
+            rules("prefix = 'a.corp'\n")
+                + &mirror("location = 'a.corp'\n")
+                + &mirror("location = 'b.corp'\n"),
+            "[registries.\"a.corp\"]\nmirrors = [\n    \"https://a.corp\",\n    \"https://b.corp\",\n]\n\
+             mirror-fallback = true\n"
+                .into(),
+        ),
+        (
+            rules("prefix = 'a.corp'\nlocation = 'b.corp'\n") + &mirror("location = 'c.corp'\n"),
+            "[registries.\"a.corp\"]\nmirrors = [\n    \"https://c.corp\",\n    \"https://b.corp\",\n]\n\
+             mirror-fallback = false\n"
+                .into(),
+        ),
+        (
             rules("prefix = 'a.corp'\nlocation = 'b.corp'\n"),
             "[registries.\"a.corp\"]\nmirror = \"https://b.corp\"\nmirror-fallback = false\n"
                 .into(),
@@ -269,10 +290,10 @@ fn what_has_no_counterpart_is_named() {
         (rules("blocked = true\n"), 1, "[0]", "its images are"),
         (rules("prefix = '*.corp'\n"), 1, "[0]", "has a wildcard"),
         (
-            rules("prefix = 'a'\nlocation = 'b/c'\n"),
+            rules("prefix = 'a'\nlocation = 'b/c d'\n"),
             1,
             "[0]",
-            "has a path",
+            "its path: ",
         ),
         (rules("prefix = 1\n"), 2, "[0].prefix", "expected string"),
         (rules("prefix = 'a'\nx = 1\n"), 3, "[0].x", "not a key"),
@@ -282,21 +303,11 @@ fn what_has_no_counterpart_is_named() {
             "[1]",
             "is about the same images as",
         ),
-        // The registry itself first, then another place, then the registry.
         (
-            rules("prefix = 'a'\n")
-                + &["a", "b"]
-                    .map(|host| format!("{mirror}location = '{host}'\n"))
-                    .concat(),
-            5,
-            "[0].mirror[1]",
-            "is a second place",
-        ),
-        (
-            second.clone() + mirror + "location = 'c.corp'\n",
-            1,
-            "[0]",
-            "is a second place",
+            rules("prefix = 'a'\n") + &format!("{mirror}location = 'b'\n").repeat(9),
+            19,
+            "[0].mirror[8]",
+            "is one of more than 8 places",
         ),
         (
             second + mirror + "location = 'u:hunter2@c'\n",

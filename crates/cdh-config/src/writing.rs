@@ -129,14 +129,16 @@ impl Base<'_> {
                 out.key("plain-http", true, place);
             }
             Way::Elsewhere {
-                target,
+                targets,
                 has_fallback,
                 is_plain,
             } => {
-                self.check(target, findings);
+                for target in targets {
+                    self.check(target, findings);
+                }
                 self.write(out, true);
-                out.key("mirror", target.url(), &target.place);
-                out.key("mirror-fallback", *has_fallback, &target.place);
+                out.mirrors(targets);
+                out.key("mirror-fallback", *has_fallback, place);
                 if *is_plain {
                     self.check_plain(place, findings);
                     out.key("plain-http", true, place);
@@ -178,9 +180,9 @@ impl Base<'_> {
 
     /// The entries that mirrors at plain HTTP need.
     fn write_plain_mirrors(&self, out: &mut Written, findings: &mut Findings) {
-        let targets = self.owner.rules.iter().filter_map(|rule| match &rule.way {
-            Way::Elsewhere { target, .. } => Some(target),
-            _ => None,
+        let targets = self.owner.rules.iter().flat_map(|rule| match &rule.way {
+            Way::Elsewhere { targets, .. } => targets.as_slice(),
+            _ => &[],
         });
         let mut written = Vec::new();
         for target in targets.filter(|target| target.is_plain) {
@@ -211,6 +213,32 @@ impl Written {
 
     fn key(&mut self, key: &str, value: impl Into<Value>, place: &Place) {
         self.push(&format!("{key} = {}\n", value.into()), place);
+    }
+
+    /// One mirror as people write it, several or other names as a list.
+    fn mirrors(&mut self, targets: &[Target]) {
+        if let [target] = targets
+            && target.rewrite.is_none()
+        {
+            return self.key("mirror", target.url(), &target.place);
+        }
+        let Some(first) = targets.first() else {
+            return;
+        };
+        self.push("mirrors = [\n", &first.place);
+        for target in targets {
+            let url = Value::from(target.url());
+            let item = match &target.rewrite {
+                None => url.to_string(),
+                Some(rule) => format!(
+                    "{{ url = {url}, rewrite = [{{ from = {}, to = {} }}] }}",
+                    Value::from(rule.from()),
+                    Value::from(rule.to())
+                ),
+            };
+            self.push(&format!("    {item},\n"), &target.place);
+        }
+        self.push("]\n", &first.place);
     }
 
     /// Each entry repeats the certificates: what is too long for a document does not grow on.

@@ -109,6 +109,7 @@ fn plan(directory: &Directory, reader: &mut Reader<'_, '_>) -> Option<Plan> {
                 key: String::new(),
                 target: Target::Registry,
                 settings: certificate_files(directory, reader),
+                rewrites: Vec::new(),
             }]
         }
     };
@@ -123,7 +124,7 @@ fn certificate_files(directory: &Directory, reader: &mut Reader<'_, '_>) -> Sett
         names.into_iter().partition(|name| name.ends_with(".crt"));
     for name in others {
         let why = if name.ends_with(".cert") || name.ends_with(".key") {
-            "the document has no client certificates"
+            "not taken over; write \"client-cert\" and \"client-key\" into the document"
         } else {
             "neither a certificate authority (*.crt) nor hosts.toml"
         };

@@ -6,7 +6,8 @@
 //!
 //! | case | here |
 //! |---|---|
-//! | path in a key, pattern in a key | widened on request only, see [`key`] |
+//! | path in a key | an entry for these repositories, see [`key`] |
+//! | pattern in a key | widened on request only, see [`key`] |
 //! | a key without a port | holds for every port, as everywhere in the document |
 //! | `reg.corp` and `reg.corp:443` | one registry, of which one key counts |
 //! | `credHelpers`, `credsStore` | reported: a helper is a program on somebody's machine |

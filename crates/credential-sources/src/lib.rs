@@ -19,6 +19,7 @@
 //! - [`mod@merge`]: offers put below what a document says, and who wins.
 
 pub mod certs_d;
+pub mod client_identity;
 pub mod decryption_secret;
 pub mod docker_config;
 mod entry_keys;

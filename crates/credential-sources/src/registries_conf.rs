@@ -2,9 +2,9 @@
 //! can say.
 //!
 //! A `[[registry]]` is taken over where its prefix is a whole host (or `*.` and a domain), because
-//! the document does not match repositories, and where its mirrors and its location are hosts
-//! without a path, because the engines put such a path behind `v2/` and the document before it. A
-//! registry that is asked only at places that cannot be said is forbidden.
+//! a document's mirrors are those of a whole host. A path in the location of a mirror stands before
+//! the repository's name there, which is a `rewrite` of the document. A registry that is asked only
+//! at places that cannot be said is forbidden.
 //!
 //! `insecure` becomes `insecure-skip-verify`, which includes plain HTTP, though without
 //! credentials.
@@ -13,6 +13,7 @@ use std::path::Path;
 
 use cdh_config::registries_conf::{self, Mirror, Odd, Registry};
 use foreign_text::toml::{Field, Table};
+use puller_config::Rewrite;
 
 use crate::printable;
 use crate::registry_file::assemble::assemble;
@@ -78,17 +79,22 @@ fn plan(registry: &Registry<'_>, reader: &mut Reader<'_, '_>) -> Option<Plan> {
     };
     let key = format!("{} {}", registry.path, printable(prefix));
     let Some(name) = name(prefix) else {
-        reader.left_out(&key, "the document matches whole hosts, not repositories");
+        reader.left_out(
+            &key,
+            "a document's mirrors are those of a whole host, not of some repositories",
+        );
         return None;
     };
     let mut links = Vec::new();
     for mirror in &registry.mirrors {
         links.extend(mirror_link(mirror, registry.mirror_by_digest_only, reader));
     }
+    let (target, rewrites) = own_target(prefix, location, &key, registry.insecure, reader);
     links.push(Link {
         key: key.clone(),
-        target: own_target(prefix, location, &key, registry.insecure, reader),
+        target,
         settings: insecure(registry.insecure),
+        rewrites,
     });
     Some(Plan {
         is_blocked: registry.blocked,
@@ -114,14 +120,14 @@ fn own_target(
     key: &str,
     is_insecure: bool,
     reader: &mut Reader<'_, '_>,
-) -> Target {
+) -> (Target, Vec<Rewrite>) {
     if location.is_empty() || location == prefix {
-        Target::Registry
+        (Target::Registry, Vec::new())
     } else if prefix.starts_with("*.") {
         let text =
             "location is left out: the document asks each of many registries under its own name";
         reader.lost(key, text);
-        Target::Inexpressible
+        (Target::Inexpressible, Vec::new())
     } else {
         host(location, &format!("{key}.location"), is_insecure, reader)
     }
@@ -134,28 +140,42 @@ fn mirror_link(mirror: &Mirror<'_>, by_digest: bool, reader: &mut Reader<'_, '_>
         reader.note(&key, "has no part: guests pull by digest");
         return None;
     }
+    let (target, rewrites) = host(mirror.location, &key, mirror.insecure, reader);
     Some(Link {
-        target: host(mirror.location, &key, mirror.insecure, reader),
+        target,
         key,
         settings: insecure(mirror.insecure),
+        rewrites,
     })
 }
 
-/// A location, which is a host without a scheme and here must have no path.
-fn host(location: &str, key: &str, is_insecure: bool, reader: &mut Reader<'_, '_>) -> Target {
+/// A location, which is a host without a scheme, and perhaps what stands before the names of
+/// repositories there.
+fn host(
+    location: &str,
+    key: &str,
+    is_insecure: bool,
+    reader: &mut Reader<'_, '_>,
+) -> (Target, Vec<Rewrite>) {
+    let (address, path) = match location.split_once('/') {
+        Some((address, path)) => (address, Some(path)),
+        None => (location, None),
+    };
+    let rewrite = path.map(registries_conf::below).transpose();
     let endpoint = if location.contains("://") || location.contains('@') {
         Err("not a host such as \"mirror.corp:5000\"")
-    } else if location.contains('/') {
-        Err("the document puts a path before \"v2/\", this file behind it")
+    } else if rewrite.is_err() {
+        Err("its path is no beginning of a repository's name")
     } else {
-        Endpoint::parse(location, ApiPath::Below)
+        Endpoint::parse(address, ApiPath::Below)
     };
     if is_insecure && endpoint.is_ok() {
         let text = "is not asked over plain HTTP; if it does not speak TLS, write its address with \
         \"http://\" into the document";
         reader.lost(key, text);
     }
-    reader.target(key, "the engine", endpoint)
+    let rewrites = rewrite.ok().flatten().into_iter().collect();
+    (reader.target(key, "the engine", endpoint), rewrites)
 }
 
 fn insecure(is_insecure: bool) -> Settings {

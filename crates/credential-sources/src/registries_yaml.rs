@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use foreign_text::toml::join;
-use puller_config::{RegistryHost, Secret};
+use puller_config::{MAX_REWRITES, RegistryHost, Rewrite, Secret};
 
 use crate::Offered;
 use crate::registry_file::assemble::assemble;
@@ -70,6 +70,7 @@ fn plans(file: File, reader: &mut Reader<'_, '_>) -> Vec<Plan> {
             key: plan.key.clone(),
             target: Target::Registry,
             settings: settings_of(&hosts, &name),
+            rewrites: Vec::new(),
         });
         plan
     });
@@ -112,13 +113,13 @@ fn links(mirror: &Mirror, key: &str, hosts: &[Host], reader: &mut Reader<'_, '_>
             "has no endpoint: at most the node's embedded registry, which guests do not reach";
         reader.note(key, text);
     }
+    let rewrites = rewrites(mirror, key, reader);
     let mut links = Vec::new();
     for (index, address) in mirror.endpoints.iter().enumerate() {
         let key = format!("{key}.endpoint[{index}] {}", shown_address(address));
-        let endpoint = if mirror.rewrite.is_empty() {
-            endpoint(address)
-        } else {
-            Err("the document does not rename repositories (\"rewrite\")")
+        let endpoint = match &rewrites {
+            Some(_) => endpoint(address),
+            None => Err("a rule of \"rewrite\" cannot be said"),
         };
         let settings = match &endpoint {
             Ok(endpoint) => settings_of(hosts, &endpoint.authority),
@@ -128,9 +129,31 @@ fn links(mirror: &Mirror, key: &str, hosts: &[Host], reader: &mut Reader<'_, '_>
             target: reader.target(&key, "K3s", endpoint),
             key,
             settings,
+            rewrites: rewrites.clone().unwrap_or_default(),
         });
     }
     links
+}
+
+/// The rules for names at the endpoints; `None` where one of them cannot be said: without it the
+/// endpoint would be asked for other names.
+fn rewrites(mirror: &Mirror, key: &str, reader: &mut Reader<'_, '_>) -> Option<Vec<Rewrite>> {
+    let mut rules = Some(Vec::new());
+    let key = join(key, "rewrite");
+    for (from, to) in &mirror.rewrite {
+        match Rewrite::parse(from, to) {
+            Ok(rule) => rules.iter_mut().for_each(|rules| rules.push(rule.clone())),
+            Err(why) => {
+                reader.left_out(&join(&key, from), why);
+                rules = None;
+            }
+        }
+    }
+    if mirror.rewrite.len() > MAX_REWRITES {
+        reader.left_out(&key, format!("a mirror has at most {MAX_REWRITES} rules"));
+        rules = None;
+    }
+    rules
 }
 
 /// An endpoint's path is the API's own, unless it has none.
@@ -161,8 +184,8 @@ fn settings(config: Config, host: &str, reader: &mut Reader<'_, '_>) -> Settings
         settings.skip_verify = tls.insecure_skip_verify;
         settings.roots = roots(&tls, &key, reader);
         if !tls.cert_file.is_empty() || !tls.key_file.is_empty() {
-            let text =
-                "cert_file and key_file are left out: the document has no client certificates";
+            let text = "cert_file and key_file are left out: write them into the document as \"client-cert\" and \
+                \"client-key\"";
             reader.lost(&key, text);
         }
     }

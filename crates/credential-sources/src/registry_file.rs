@@ -4,8 +4,7 @@
 //! A reader ([`certs_d`](crate::certs_d), [`registries_yaml`](crate::registries_yaml),
 //! [`registries_conf`](crate::registries_conf)) turns each registry of its files into a
 //! `plan::Plan`: the hosts that are asked for its images, in order, each with its settings.
-//! `assemble` makes of all plans the entries of one document, in which a registry has one mirror
-//! and a host one entry. What does not fit is told; [`Import::write`] writes the rest.
+//! `assemble` makes of all plans the entries of one document, in which a host has one entry. What does not fit is told; [`Import::write`] writes the rest.
 //!
 //! One principle decides doubtful cases: an import never makes a guest ask a host that the files do
 //! not name, never trust more than they do, and never send a password elsewhere. Where that leaves
@@ -31,7 +30,7 @@ mod report;
 use std::path::Path;
 use std::sync::Arc;
 
-use puller_config::{Secret, decode_base64};
+use puller_config::{Rewrite, Secret, decode_base64};
 use zeroize::Zeroizing;
 
 use crate::Offered;
@@ -57,10 +56,19 @@ pub struct Entry {
     pub source: String,
     /// How its host is reached.
     pub settings: Settings,
-    /// The address that is asked first.
-    pub mirror: Option<String>,
-    /// Whether the registry itself is asked where the mirror fails.
+    /// Who is asked first, in this order.
+    pub mirrors: Vec<MirrorAddress>,
+    /// Whether the registry itself is asked where the mirrors fail.
     pub mirror_fallback: bool,
+}
+
+/// A mirror of a registry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MirrorAddress {
+    /// Its address.
+    pub url: String,
+    /// The names that repositories have there.
+    pub rewrites: Vec<Rewrite>,
 }
 
 /// How a host is reached.

@@ -1,24 +1,34 @@
-//! Keys of docker's files, and the registries they stand for.
+//! Keys of docker's files, and the names that entries of the document have for the same.
 //!
-//! | key | registry |
+//! | key | name |
 //! |---|---|
 //! | `ghcr.io`, `https://ghcr.io`, `ghcr.io/`, `https://ghcr.io/v1/`, `ghcr.io/v2/` | `ghcr.io.` |
 //! | `reg.corp:5000`, `192.0.2.1`, `[::1]:5000` | the same |
 //! | `https://index.docker.io/v1/` and the other names of Docker Hub | `docker.io.` |
 //! | `http://reg.corp` | `reg.corp.`; that alone does not allow plain HTTP |
-//! | `quay.io/team`, `https://reg.corp/v2` | none; `quay.io.` would be wider |
+//! | `quay.io/team`, `https://quay.io/v2/team/` | `quay.io/team`: some repositories |
+//! | `https://reg.corp/v2`, `quay.io/Team` | none; `reg.corp.` would be wider |
+//! | `https://index.docker.io/v1/access-token` | none; `docker login` keeps its own state there |
 //! | `*.azurecr.io`, `*.corp:5000` | none; `.azurecr.io.` would be wider: every depth, every port |
 //! | `a*.corp`, `*`, `reg.?orp` | none |
 //!
 //! `https://reg.corp/v2`, without the slash, is a path for kubelet and the registry itself for
-//! podman. The narrower reading counts.
+//! podman, which is why it stands for neither.
 
 use puller_config::{RegistryHost, RegistryName};
+
+/// The versions of registries' interfaces as whole paths.
+const VERSIONS: [&str; 2] = ["/v1", "/v2"];
+
+/// Docker Hub's name in a document, and the paths under which `docker login` keeps what no registry
+/// is to be sent.
+const DOCKER_HUB: &str = "docker.io.";
+const LOGIN_STATE: [&str; 2] = ["/access-token", "/refresh-token"];
 
 /// What a key means to a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Meaning {
-    /// One registry.
+    /// One registry, or some of its repositories.
     Registry(RegistryName),
     /// Part of what a registry's entry would hold for.
     Wider {
@@ -44,12 +54,21 @@ pub fn meaning(key: &str) -> Meaning {
         }
         Err(reason) => return pattern(host, has_path, reason),
     };
-    if has_path {
-        let why =
-            "it is for some repositories only, and a document's entry holds for the whole registry";
-        return Meaning::Wider { name, why };
+    if !has_path {
+        return Meaning::Registry(name);
     }
-    Meaning::Registry(name)
+    let path = path.strip_suffix('/').unwrap_or(path);
+    if name.to_string() == DOCKER_HUB && LOGIN_STATE.contains(&path) {
+        return Meaning::Nothing("docker login keeps its own state there".to_owned());
+    }
+    match RegistryName::parse(&format!("{host}{path}")) {
+        Ok(name) if !VERSIONS.contains(&path) => Meaning::Registry(name),
+        _ => Meaning::Wider {
+            name,
+            why: "what follows the host is no part of a repository's name, and an entry of the host \
+            holds for all of its repositories",
+        },
+    }
 }
 
 /// Whether a key asks for plain HTTP.

@@ -10,19 +10,42 @@ use puller_config::{ResourceSource, Resources};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::Level;
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::error::Kind;
 
 mod hub;
+mod limits;
 mod pull;
 mod request;
 mod serve;
+mod status;
 mod store;
 
 pub use request::DEFAULT_SOCKET;
+pub use serve::SCRATCH_TIMEOUT;
 
 /// A program of this name is the hub to whoever starts it.
 const HUB_NAME: &str = "confidential-data-hub";
+
+/// The rooms whose debug lines a `--log-level` shows.
+const OWN_ROOMS: [&str; 4] = [
+    "imagepuller",
+    "registry_client",
+    "layer_store",
+    "kbs_client",
+];
+
+/// How log lines are written.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum LogFormat {
+    /// A line for people.
+    Text,
+    /// A JSON object on a line.
+    Json,
+}
 
 /// Exit code for wrong arguments (`EX_USAGE`).
 pub const EX_USAGE: u8 = 64;
@@ -54,6 +77,7 @@ enum Command {
     Hub(hub::Hub),
     Pull(pull::Pull),
     Request(request::Request),
+    Status(status::Status),
     List(store::List),
     Gc(store::Gc),
 }
@@ -75,13 +99,25 @@ impl Cli {
 
     /// Starts logging to standard error, as much as the command wants.
     pub fn start_logging(&self) {
-        let is_quiet = matches!(&self.command, Command::Pull(pull) if pull.is_quiet());
-        let most = if is_quiet { Level::WARN } else { Level::INFO };
-        tracing_subscriber::fmt()
-            .with_max_level(most)
+        let (most, format) = match &self.command {
+            Command::Serve(serve) => serve.log(),
+            Command::Pull(pull) if pull.is_quiet() => (Level::WARN, LogFormat::Text),
+            _ => (Level::INFO, LogFormat::Text),
+        };
+        // The libraries below say for programmers what this program says itself.
+        let ours = tracing_subscriber::filter::Targets::new()
+            .with_default(most.min(Level::INFO))
+            .with_targets(OWN_ROOMS.map(|room| (room, most)));
+        let lines = tracing_subscriber::fmt::layer()
             .with_writer(pull::meter::Log::default)
             .with_ansi(false)
-            .with_target(false)
+            .with_target(false);
+        let lines = match format {
+            LogFormat::Text => lines.boxed(),
+            LogFormat::Json => lines.json().flatten_event(true).boxed(),
+        };
+        tracing_subscriber::registry()
+            .with(lines.with_filter(ours))
             .init();
     }
 }
@@ -94,6 +130,7 @@ pub async fn run(cli: Cli) -> ExitCode {
         Command::Hub(arguments) => hub::run(arguments).await,
         Command::Pull(arguments) => pull::run(arguments).await,
         Command::Request(arguments) => request::run(arguments).await,
+        Command::Status(arguments) => status::run(arguments).await,
         Command::List(arguments) => store::list(&arguments),
         Command::Gc(arguments) => store::gc(arguments).await,
     }

@@ -3,6 +3,7 @@
 use std::error::Error as _;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use layer_unpack::LayerError;
 use oci_image::digest::{Digest, Mismatch};
@@ -160,12 +161,15 @@ pub enum Error {
     },
     /// The caller gave less time than the pull takes.
     #[error(
-        "the caller's deadline of {seconds} s passed before the image was there{}",
+        "{} of {seconds} s passed before the image was there{}",
+        if *is_callers { "the caller's deadline" } else { "the longest time" },
         last.as_ref().map(|last| format!("; the last attempt: {last}")).unwrap_or_default()
     )]
     Deadline {
-        /// The time that the caller gave.
+        /// The time that there was.
         seconds: u64,
+        /// Whether the caller gave it.
+        is_callers: bool,
         /// What failed and was being asked for again.
         last: Option<String>,
     },
@@ -243,6 +247,15 @@ impl Error {
         }
     }
 
+    /// Whether the store has no room for the image.
+    pub(crate) fn is_full(&self) -> bool {
+        match self {
+            Self::Store(layer_store::Error::Full { .. }) => true,
+            Self::Layer { source, .. } => source.is_no_space(),
+            _ => false,
+        }
+    }
+
     /// Whether there is no such image where it was looked for; of several sources, the last one.
     pub fn is_missing(&self) -> bool {
         match self {
@@ -275,6 +288,14 @@ impl Error {
         }
     }
 
+    /// How long after this failure its source may do better, if it may.
+    pub(crate) fn again_after(&self) -> Option<Duration> {
+        match self {
+            Self::Registry(error) => error.again_after(),
+            _ => None,
+        }
+    }
+
     /// Whether another source cannot help: what is wrong is on this side, or in bytes that are the
     /// right ones.
     pub fn is_local(&self) -> bool {
@@ -289,7 +310,7 @@ impl Error {
 }
 
 /// What each source had to say.
-fn each(errors: &[(String, Arc<Error>)]) -> String {
+pub(crate) fn each(errors: &[(String, Arc<Error>)]) -> String {
     let said = errors
         .iter()
         .map(|(source, error)| format!("{source}: {}", chain(error)));

@@ -16,9 +16,12 @@
 //! - [`pull`]: one pull. `received`: bytes on their way to the disk. [`mod@bundle`]: where the
 //!   image goes. [`progress`]: how the pull goes. `event_log`: what verifiers learn of it.
 //! - `store_mount`: waits for the store's file system. [`collection`]: removal of what nothing uses.
-//!   `blocking`: file system work.
+//!   `blocking`: file system work. `background`: work that goes on without its caller.
+//!   `activity`: what pulls are doing.
 //! - [`error`]: everything that can go wrong, in the user's words.
 
+mod activity;
+mod background;
 mod blocking;
 pub mod bundle;
 pub mod cli;

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use imagepuller::cli::{self, Cli, EX_USAGE};
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 /// How long threads with file system work get to end when the program ends.
 const BLOCKING_TIMEOUT: Duration = Duration::from_secs(2);
@@ -21,6 +22,10 @@ fn main() -> ExitCode {
         }
     };
     arguments.start_logging();
+    // The passwords and keys of the documents do not belong in a core file.
+    if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
+        tracing::warn!(%error, "core dumps stay possible");
+    }
     linux_sys::heap::share_arenas();
     match tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -4,14 +4,16 @@
 //!   directory, for a person.
 //! - `broker`: fetches credentials and roots that only the guest may see.
 //! - `clock`: refuses to work by a clock that is certainly wrong.
+//! - `known_accounts`: which account of an entry worked the last time.
 //! - `sources`: the mirrors and the registry, in order.
-//! - `resolve`: follows digests from the reference down to the layers.
+//! - `resolve`: follows digests from the reference down to the layers, in the store or by network.
 //! - `unlock`: finds the keys of encrypted layers.
-//! - `layers`: brings the layers into the store.
+//! - `layers`: brings the layers into the store; `flights`: each by one task, for all pulls;
+//!   `brought`: gives them back where they do not fit.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use kbs_client::AttestationAgent;
 use layer_store::layer::Layer;
@@ -30,12 +32,15 @@ use tokio::sync::Semaphore;
 
 use crate::blocking::blocking;
 use crate::bundle::Bundle;
-use crate::error::Error;
+use crate::error::{Error, chain};
 use crate::event_log::EventLog;
 use crate::progress::{Event, Progress};
 
 mod broker;
+mod brought;
 mod clock;
+mod flights;
+mod known_accounts;
 mod layers;
 pub mod output;
 mod resolve;
@@ -43,8 +48,12 @@ mod sources;
 mod unlock;
 
 use broker::{Broker, Secrets};
+use flights::Flights;
+use known_accounts::KnownAccounts;
 use layers::Layers;
+use resolve::Resolved;
 use sources::Sources;
+use unlock::{Keys, Name};
 
 /// How many layers are unpacked at a time in a service, for all images, unless more are asked for
 /// one. Each costs some MiB of buffers.
@@ -88,13 +97,28 @@ impl Default for Options {
     }
 }
 
+/// An image that is in the store, and stays there while this is held.
+#[derive(Debug)]
+pub struct Fetched {
+    /// The image as its caller names it.
+    name: String,
+    image: ImageReference,
+    verified: Image,
+    layers: Vec<Layer>,
+    /// The documents by which it was fetched.
+    settings: Settings,
+    /// How long it took.
+    time: Duration,
+}
+
 /// Pulls images into one store.
 #[derive(Debug)]
 pub struct Puller {
     layers: Layers,
     documents: Documents,
-    broker: Broker,
-    event_log: EventLog,
+    broker: Arc<Broker>,
+    event_log: Arc<EventLog>,
+    known_accounts: Arc<KnownAccounts>,
     options: Options,
     /// Held from the check of a bundle until the image is mounted in it, so that of two pulls into
     /// one bundle the second one sees the first.
@@ -109,38 +133,109 @@ impl Puller {
         Self {
             layers: Layers {
                 store,
-                progress: options.progress.clone(),
+                flights: Flights::default(),
                 at_once,
+                max_places: u32::try_from(places).unwrap_or(u32::MAX),
                 places: Arc::new(Semaphore::new(places)),
             },
             documents,
-            broker: Broker::new(options.resources.clone(), options.initdata.clone()),
-            event_log: EventLog::new(&options.attestation_agent),
+            broker: Broker::new(options.resources.clone(), options.initdata.clone()).into(),
+            event_log: EventLog::new(&options.attestation_agent).into(),
+            known_accounts: Arc::default(),
             options,
             mounting: Arc::default(),
         }
     }
 
+    /// A puller for another store of the same service. What belongs to the service is one for both:
+    /// what the broker said, what the event log has, how many layers are unpacked at a time.
+    #[must_use]
+    pub fn with_store(&self, store: Arc<Store>) -> Self {
+        Self {
+            layers: Layers {
+                store,
+                // They end in a store.
+                flights: Flights::default(),
+                ..self.layers.clone()
+            },
+            documents: self.documents.clone(),
+            broker: self.broker.clone(),
+            event_log: self.event_log.clone(),
+            known_accounts: self.known_accounts.clone(),
+            options: self.options.clone(),
+            mounting: self.mounting.clone(),
+        }
+    }
+
     /// Pulls an image, mounts it in a bundle and gives the digest of its manifest for this
-    /// platform. On an error nothing is mounted, nor when the future is dropped.
+    /// platform. On an error nothing is mounted, nor when the future is dropped. `time` is how long
+    /// the caller waits: so long is asked for what does not come.
     ///
     /// # Errors
     ///
     /// Any [`Error`].
-    pub async fn pull(&self, name: &str, bundle: &str) -> Result<Digest, Error> {
-        let started = Instant::now();
+    pub async fn pull(
+        self: &Arc<Self>,
+        name: &str,
+        bundle: &str,
+        time: Duration,
+    ) -> Result<Digest, Error> {
         let bundle = Bundle::parse(bundle)?;
-        let image = ImageReference::parse(name)?;
-        let secrets = self.broker.secrets();
-        let (registry, repository) = (image.registry(), image.repository());
-        let route = self.route(&secrets, registry, repository).await?;
-        let sources = Sources::new(&route, repository, &self.options);
-        let settings = &route.settings;
-        let fetched = self.fetch(&sources, image.digest(), settings, &secrets);
-        let (verified, layers) = fetched.await?;
-        let fetched = started.elapsed();
+        let progress = self.options.progress.clone();
+        let fetched = self.clone().fetch_image(name.to_owned(), time, progress);
+        let fetched = fetched.await?;
+        self.mount(fetched, bundle).await
+    }
+
+    /// Brings an image into the store, by nothing but what it owns: a task may do it whose caller
+    /// is gone. Who mounts the result has asked for it in the same way.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`].
+    pub async fn fetch_image(
+        self: Arc<Self>,
+        name: String,
+        time: Duration,
+        progress: Progress,
+    ) -> Result<Fetched, Error> {
+        let started = Instant::now();
+        let image = ImageReference::parse(&name)?;
+        let settings = self.settings().await?;
+        let patience = Patience {
+            budget: time,
+            ..self.options.patience
+        };
+        // Boxed, for the compiler has a limit to how deep futures are nested.
+        let brought = Box::pin(self.bring(&image, &settings, patience, &progress));
+        let (verified, layers) = brought.await?;
+        Ok(Fetched {
+            name,
+            image,
+            verified,
+            layers,
+            settings,
+            time: started.elapsed(),
+        })
+    }
+
+    /// Mounts what was fetched in a bundle, and gives the digest of its manifest.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`].
+    pub async fn mount(&self, fetched: Fetched, bundle: Bundle) -> Result<Digest, Error> {
+        let started = Instant::now();
+        let Fetched {
+            name,
+            image,
+            verified,
+            layers,
+            settings,
+            time,
+        } = fetched;
         let manifest = verified.manifest;
-        self.event_log.pull(name, &manifest, settings).await?;
+        self.event_log.pull(&name, &manifest, &settings).await?;
         let store = self.layers.store.clone();
         let count = layers.len();
         let mounting = self.mounting.clone();
@@ -166,9 +261,15 @@ impl Puller {
         let rootfs = mounted.keep();
         tracing::info!(
             %image, %manifest, layers = count, rootfs = %rootfs.display(),
-            fetched_ms = fetched.as_millis(), total_ms = started.elapsed().as_millis(), "mounted"
+            fetched_ms = time.as_millis(), total_ms = (time + started.elapsed()).as_millis(),
+            "mounted"
         );
         Ok(manifest)
+    }
+
+    /// Waits until no layer is being unpacked, so that what was given up is gone from the store.
+    pub async fn quiet(&self) {
+        self.layers.quiet().await;
     }
 
     /// The documents as they are now. That of the host is in the event log before anything is done
@@ -185,6 +286,69 @@ impl Puller {
         Ok(settings)
     }
 
+    /// An image with its layers in the store. The registry is asked for what is not there, and for
+    /// nothing else; what the documents forbid, and the keys of encrypted layers, are checked for
+    /// what is there, too.
+    async fn bring(
+        &self,
+        image: &ImageReference,
+        settings: &Settings,
+        patience: Patience,
+        progress: &Progress,
+    ) -> Result<(Image, Vec<Layer>), Error> {
+        let secrets = self.broker.secrets();
+        let (registry, repository) = (image.registry(), image.repository());
+        let name = Name {
+            registry,
+            repository,
+        };
+        let plan = settings.plan(registry, repository)?;
+        plan.check_allowed()?;
+        let known = match self.known(image.digest()).await? {
+            Some(known) => {
+                let keys = self.unlock(&known, name, plan.settings(), &secrets, progress);
+                let keys = keys.await?;
+                if let Some(layers) = self.layers.stored(&known, &keys, progress).await? {
+                    return Ok((known, layers));
+                }
+                Some((known, keys))
+            }
+            None => None,
+        };
+        let route = self.settle(settings.clone(), &secrets, registry, repository);
+        let route = route.await?;
+        let sources = self.sources(&route, repository, patience, progress);
+        if let Some((known, keys)) = known {
+            let layers = self.layers.fetch(&sources, &known, &keys, progress);
+            let layers = layers.await?;
+            return Ok((known, layers));
+        }
+        let (digest, settings) = (image.digest(), &route.settings);
+        let fetched = self.fetch(&sources, digest, name, settings, &secrets, progress);
+        let (Resolved { image, documents }, layers) = fetched.await?;
+        self.keep(digest.clone(), documents, layers.clone()).await;
+        Ok((image, layers))
+    }
+
+    /// The image of a digest, if the store has kept what leads to it.
+    async fn known(&self, digest: &Digest) -> Result<Option<Image>, Error> {
+        let (store, digest) = (self.layers.store.clone(), digest.clone());
+        let platform = self.options.platform.clone();
+        blocking(move || Ok(resolve::from_store(&store, &digest, &platform))).await
+    }
+
+    /// Keeps what led to an image. Without it, the next pull asks the registry.
+    async fn keep(&self, digest: Digest, documents: Vec<(Digest, Vec<u8>)>, layers: Vec<Layer>) {
+        let store = self.layers.store.clone();
+        let kept = blocking(move || Ok(store.keep_documents(&digest, &documents, &layers)?));
+        if let Err(error) = kept.await {
+            tracing::warn!(
+                error = chain(&error),
+                "the documents of the image are not kept"
+            );
+        }
+    }
+
     /// The hosts that one pull asks, with everything that is given by reference.
     async fn route(
         &self,
@@ -193,21 +357,61 @@ impl Puller {
         repository: &str,
     ) -> Result<Route, Error> {
         let settings = self.settings().await?;
+        self.settle(settings, secrets, registry, repository).await
+    }
+
+    async fn settle(
+        &self,
+        settings: Settings,
+        secrets: &Secrets<'_>,
+        registry: &RegistryHost,
+        repository: &str,
+    ) -> Result<Route, Error> {
         let route = secrets.settle(settings, registry, repository).await?;
         // A broker that was asked has said what time it is.
         clock::check(&route.settings)?;
         Ok(route)
     }
 
+    fn sources(
+        &self,
+        route: &Route,
+        repository: &str,
+        patience: Patience,
+        progress: &Progress,
+    ) -> Arc<Sources> {
+        let known = self.known_accounts.clone();
+        let sources = Sources::new(route, repository, patience, progress, known);
+        Arc::new(sources)
+    }
+
     async fn fetch(
         &self,
-        sources: &Sources,
+        sources: &Arc<Sources>,
         digest: &Digest,
+        name: Name<'_>,
         settings: &Settings,
         secrets: &Secrets<'_>,
-    ) -> Result<(Image, Vec<Layer>), Error> {
-        let image = resolve::resolve(sources, digest, &self.options.platform).await?;
-        let progress = &self.options.progress;
+        progress: &Progress,
+    ) -> Result<(Resolved, Vec<Layer>), Error> {
+        let resolved = resolve::resolve(sources, digest, &self.options.platform).await?;
+        let image = &resolved.image;
+        let keys = self
+            .unlock(image, name, settings, secrets, progress)
+            .await?;
+        let layers = self.layers.fetch(sources, image, &keys, progress).await?;
+        Ok((resolved, layers))
+    }
+
+    /// The keys of an image that is known, and leave to use it.
+    async fn unlock(
+        &self,
+        image: &Image,
+        name: Name<'_>,
+        settings: &Settings,
+        secrets: &Secrets<'_>,
+        progress: &Progress,
+    ) -> Result<Keys, Error> {
         progress.tell(Event::Resolved {
             manifest: image.manifest.clone(),
             layers: image.layers.len(),
@@ -216,10 +420,9 @@ impl Puller {
                 .iter()
                 .fold(0, |sum: u64, (blob, _)| sum.saturating_add(blob.size)),
         });
-        let keys = unlock::unlock(&image, settings, secrets, progress).await?;
+        let keys = unlock::unlock(image, name, settings, secrets, progress).await?;
         // As above, where the broker was asked for these only.
         clock::check(settings)?;
-        let layers = self.layers.fetch(sources, &image, &keys).await?;
-        Ok((image, layers))
+        Ok(keys)
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use imagepuller_api::client::{ImagePullServiceClient, ImageStoreServiceClient};
-use imagepuller_api::message::{CollectRequest, ImagePullRequest};
+use imagepuller_api::message::{CollectRequest, ImagePullRequest, StatusRequest};
 use ttrpc::Code;
 use ttrpc::r#async::Client;
 
@@ -93,6 +93,18 @@ pub async fn collect(
         containers: answer.containers,
         bytes: answer.bytes,
     })
+}
+
+/// Asks the service at a socket what its pulls are doing; gives a JSON array.
+///
+/// # Errors
+///
+/// [`RequestError`].
+pub async fn status(socket: &Path, timeout: Duration) -> Result<String, RequestError> {
+    let client = ImageStoreServiceClient::new(connect(socket).await?);
+    let request = StatusRequest::default();
+    let answer = client.status(ttrpc::context::with_duration(timeout), &request);
+    Ok(answer.await.map_err(refused)?.pulls)
 }
 
 async fn connect(socket: &Path) -> Result<Client, RequestError> {

@@ -1,4 +1,6 @@
 //! The ttrpc services: image pulls, and the removal of unused layers.
+//!
+//! - `call`: one call, and the time that it has.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,19 +9,23 @@ use std::time::Duration;
 use async_trait::async_trait;
 use foreign_text::shown;
 use imagepuller_api::message::{
-    CollectRequest, CollectResponse, ImagePullRequest, ImagePullResponse,
+    CollectRequest, CollectResponse, ImagePullRequest, ImagePullResponse, StatusRequest,
+    StatusResponse,
 };
 use imagepuller_api::server::{self, ImagePullService, ImageStoreService};
 use layer_store::caretaker::Caretaker;
 use layer_store::store::Store;
+use oci_image::digest::Digest;
 use puller_config::Resources;
-use registry_client::{Documents, LastFailure};
-use tokio::runtime::Handle;
-use tokio::sync::{Mutex, OwnedRwLockReadGuard, RwLock};
+use registry_client::{Documents, LastFailure, Patience};
+use tokio::sync::{Mutex, RwLock};
 use ttrpc::Code;
 use ttrpc::r#async::{Server, TtrpcContext};
 
+use crate::activity::Activities;
+use crate::background::Background;
 use crate::blocking::blocking;
+use crate::bundle::Bundle;
 use crate::collection;
 use crate::error::{Error, Kind, chain};
 use crate::forward::Others;
@@ -30,19 +36,22 @@ use crate::refresher::Refresher;
 use crate::socket::Listening;
 use crate::store_mount;
 
+pub(crate) mod call;
+
+use call::{Attention, Call, Running, Time};
+
 /// The most of an image's name that is repeated in a message.
 const MAX_SHOWN_CHARS: usize = 512;
-
-/// How much of a caller's deadline is kept for the answer, at most.
-const MAX_ANSWER_TIME: Duration = Duration::from_secs(1);
 
 /// How long running pulls may take to end: what service managers grant by default is 90 s, Kata's
 /// guests less.
 const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How long after the last pull its memory is given back: threads that end with it have ended by
-/// then.
-const TRIM_DELAY: Duration = Duration::from_millis(500);
+/// How long is waited for what was ended to be gone from the store.
+const ROOM_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Longer than any pause before something is asked for again.
+const MAX_PAUSE: Duration = Duration::from_secs(15);
 
 /// What to serve with.
 #[derive(Clone, Debug)]
@@ -53,6 +62,10 @@ pub struct Settings {
     pub scratch_fault: Option<String>,
     /// How many layers of one image are fetched and unpacked at once.
     pub layers_at_once: u8,
+    /// How long a registry is waited for, and how often; the time of a whole pull is its caller's.
+    pub patience: Patience,
+    /// How long a fetch goes on whose caller is gone.
+    pub linger: Duration,
     /// Where a file system has to be mounted before the store is used.
     pub store_mount: Option<PathBuf>,
     /// The documents.
@@ -77,6 +90,8 @@ pub struct Service {
     /// call, and the caller learns why. More than one, once something was mounted over the first:
     /// that keeps what its containers use.
     stores: Mutex<Vec<Arc<Open>>>,
+    background: Background,
+    activities: Activities,
     /// Held for reading by each call, so that an end can wait for all of them.
     busy: Arc<RwLock<()>>,
 }
@@ -84,36 +99,18 @@ pub struct Service {
 /// A store in use.
 #[derive(Debug)]
 struct Open {
-    puller: Puller,
+    puller: Arc<Puller>,
     store: Arc<Store>,
     /// Removes what ended containers leave.
     _caretaker: Caretaker,
-}
-
-/// A call that is running. The last one gives memory back to the pod.
-struct Running(Option<OwnedRwLockReadGuard<()>>);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let Some(busy) = self.0.take() else {
-            return;
-        };
-        let lock = OwnedRwLockReadGuard::rwlock(&busy).clone();
-        drop(busy);
-        // While the program ends there may be no runtime any more, and nothing to give back.
-        if let (Ok(_), Ok(runtime)) = (lock.try_write(), Handle::try_current()) {
-            runtime.spawn(async {
-                tokio::time::sleep(TRIM_DELAY).await;
-                let _ = tokio::task::spawn_blocking(linux_sys::heap::trim).await;
-            });
-        }
-    }
 }
 
 impl Service {
     /// A service whose store is opened by the first call, or before.
     pub fn new(settings: Settings) -> Self {
         Self {
+            background: Background::new(settings.linger),
+            activities: Activities::default(),
             settings,
             stores: Mutex::default(),
             busy: Arc::default(),
@@ -144,7 +141,7 @@ impl Service {
         if let Some(open) = found {
             return Ok(open);
         }
-        let open = Arc::new(self.open_new().await?);
+        let open = Arc::new(self.open_new(stores.first()).await?);
         if !stores.is_empty() {
             let path = self.settings.store.display();
             tracing::info!(%path, "something was mounted over the image store; using it from now on");
@@ -153,22 +150,35 @@ impl Service {
         Ok(open)
     }
 
-    async fn open_new(&self) -> Result<Open, Error> {
+    /// The store at the path, beside `first` where the service has one already.
+    async fn open_new(&self, first: Option<&Arc<Open>>) -> Result<Open, Error> {
         let path = self.settings.store.clone();
         let opened = blocking(move || {
             let store = Arc::new(Store::open(&path)?);
             Ok((store.clone(), Caretaker::start(store)?))
         });
         let (store, caretaker) = opened.await?;
+        if let Some(first) = first {
+            return Ok(Open {
+                puller: Arc::new(first.puller.with_store(store.clone())),
+                store,
+                _caretaker: caretaker,
+            });
+        }
         let options = Options {
             resources: self.settings.resources.clone(),
             attestation_agent: self.settings.attestation_agent.clone(),
             initdata: Some(self.settings.initdata.clone()),
             layers_at_once: self.settings.layers_at_once,
+            patience: self.settings.patience,
             ..Options::default()
         };
         Ok(Open {
-            puller: Puller::new(store.clone(), self.settings.documents.clone(), options),
+            puller: Arc::new(Puller::new(
+                store.clone(),
+                self.settings.documents.clone(),
+                options,
+            )),
             store,
             _caretaker: caretaker,
         })
@@ -179,9 +189,40 @@ impl Service {
         self.open().await?.puller.settings().await.map(drop)
     }
 
-    async fn pull(&self, request: &ImagePullRequest) -> Result<String, Error> {
+    /// The fetch goes on where the caller is gone, and the next one joins it, layer by layer: with
+    /// its own reference, keys and account, as any other.
+    async fn pull_once(
+        &self,
+        puller: &Arc<Puller>,
+        request: &ImagePullRequest,
+        call: &Call,
+    ) -> Result<Digest, Error> {
+        let bundle = Bundle::parse(&request.bundle_path)?;
+        let fetch = || async {
+            let (image, progress) = (request.image_url.clone(), call.activity.progress());
+            // Longer than the caller's deadline, which is to end the call with its own words.
+            let time = call.time.given + self.settings.linger + MAX_PAUSE;
+            let work = puller.clone().fetch_image(image, time, progress);
+            let call = call.clone();
+            let work = async move {
+                let last = call.last.clone();
+                last.of_owned(call.activity.watch(work)).await
+            };
+            self.background.attend(work).await
+        };
+        let mut fetched = fetch().await;
+        // Nobody may ever ask again for what is left; somebody asks for this now.
+        if fetched.as_ref().is_err_and(Error::is_full) && self.background.end() {
+            let _ = tokio::time::timeout(ROOM_TIMEOUT, puller.quiet()).await;
+            tracing::info!("pulls without a caller were ended to make room");
+            fetched = fetch().await;
+        }
+        puller.mount(fetched?, bundle).await
+    }
+
+    async fn pull(&self, request: &ImagePullRequest, call: &Call) -> Result<String, Error> {
         let open = self.open().await?;
-        let pull = || open.puller.pull(&request.image_url, &request.bundle_path);
+        let pull = || self.pull_once(&open.puller, request, call);
         let Some(socket) = &self.settings.refresher else {
             return Ok(pull().await?.to_string());
         };
@@ -201,14 +242,25 @@ impl Service {
 
 #[async_trait]
 impl ImagePullService for Service {
-    /// Ends early, with all its work, when the deadline passes or the caller hangs up.
+    /// Ends early when the deadline passes or the caller hangs up; the fetch goes on for a while.
     async fn pull_image(
         &self,
         context: &TtrpcContext,
         request: ImagePullRequest,
     ) -> ttrpc::Result<ImagePullResponse> {
-        let _running = self.running().await;
-        match in_time(context, self.pull(&request)).await {
+        let (time, last) = (Time::of(context), LastFailure::default());
+        let call = Call {
+            activity: self.activities.begin(&request.image_url, last.clone()),
+            time,
+            last,
+            _running: Arc::new(self.running().await),
+        };
+        let attention = Attention(Some(call.activity.clone()));
+        // Boxed, since the compiler gives up on the layout of what is nested so deeply.
+        let pull = Box::pin(self.pull(&request, &call));
+        let pulled = time.limit(&call.last, pull).await;
+        attention.answered(pulled.as_ref().err());
+        match pulled {
             Ok(manifest_digest) => Ok(ImagePullResponse {
                 manifest_digest,
                 ..Default::default()
@@ -223,13 +275,22 @@ impl ImagePullService for Service {
 
 #[async_trait]
 impl ImageStoreService for Service {
+    async fn status(&self, _: &TtrpcContext, _: StatusRequest) -> ttrpc::Result<StatusResponse> {
+        let pulls = serde_json::to_string(&self.activities.shown());
+        Ok(StatusResponse {
+            pulls: pulls.unwrap_or_default(),
+            ..Default::default()
+        })
+    }
+
     async fn collect(
         &self,
         context: &TtrpcContext,
         request: CollectRequest,
     ) -> ttrpc::Result<CollectResponse> {
         let _running = self.running().await;
-        let collected = in_time(context, async {
+        let last = LastFailure::default();
+        let collected = Time::of(context).limit(&last, async {
             let store = self.open().await?.store.clone();
             collection::collect(store, Duration::from_secs(request.unused_for_seconds)).await
         });
@@ -243,33 +304,6 @@ impl ImageStoreService for Service {
             ..Default::default()
         })
     }
-}
-
-/// Gives up in time for the answer that it took too long: the caller's own timer has no words.
-async fn in_time<T>(
-    context: &TtrpcContext,
-    work: impl Future<Output = Result<T, Error>>,
-) -> Result<T, Error> {
-    match u64::try_from(context.timeout_nano) {
-        Ok(deadline) if deadline > 0 => {
-            let deadline = Duration::from_nanos(deadline);
-            let last = LastFailure::default();
-            let timed = tokio::time::timeout(patience(deadline), last.of(work)).await;
-            timed.unwrap_or_else(|_| {
-                Err(Error::Deadline {
-                    seconds: deadline.as_secs(),
-                    last: last.text(),
-                })
-            })
-        }
-        // No deadline was sent.
-        _ => work.await,
-    }
-}
-
-/// How long a call may take, so that there is time for an answer.
-fn patience(deadline: Duration) -> Duration {
-    deadline.saturating_sub(MAX_ANSWER_TIME.min(deadline / 10))
 }
 
 fn refuse(what: &str, error: &Error) -> ttrpc::Error {
@@ -338,6 +372,7 @@ pub async fn serve(
     tracing::info!("stopping");
     notify::stopping();
     server.stop_listen().await;
+    service.background.end();
     // New callers are refused at once, instead of waiting for an answer that never comes.
     front.stop();
     let idle = tokio::time::timeout(STOP_TIMEOUT, service.idle());
@@ -357,14 +392,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_deadline_leaves_time_for_the_answer() {
-        for (deadline_ms, patience_ms) in [(1_200_000, 1_199_000), (10_000, 9_000), (2000, 1800)] {
-            let deadline = Duration::from_millis(deadline_ms);
-            assert_eq!(patience(deadline), Duration::from_millis(patience_ms));
-        }
-    }
-
-    #[test]
     fn a_status_says_what_kind_of_failure_it_is() {
         let refused = |status: u16| {
             Error::Registry(registry_client::Error::Refused {
@@ -376,6 +403,7 @@ mod tests {
         };
         let deadline = Error::Deadline {
             seconds: 3,
+            is_callers: true,
             last: Some("cannot reach registry.corp".to_owned()),
         };
         assert_eq!(

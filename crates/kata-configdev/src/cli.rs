@@ -12,6 +12,7 @@ mod import;
 mod inspect;
 mod install;
 mod pack;
+mod root_dates;
 mod secrets;
 mod sweep;
 mod update;

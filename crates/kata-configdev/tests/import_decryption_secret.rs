@@ -29,7 +29,7 @@ impl Import {
     /// The keys with their passwords.
     fn keys(&self) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
         let document = Document::parse(self.stdout.as_bytes()).unwrap().document;
-        let keys = document.decryption_keys.iter();
+        let keys = document.decryption_keys.all.iter();
         keys.map(|key| match key {
             DecryptionKey::Given { key, password } => (
                 key.to_vec(),

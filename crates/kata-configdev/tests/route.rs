@@ -22,7 +22,7 @@ use oci_image::reference::ImageReference;
 use world::World;
 
 /// How many documents are made up. Each costs about a tenth of a second.
-const CASES: u64 = 100;
+const CASES: u64 = 200;
 
 /// The digest of nothing that any server has.
 fn reference(image: &str) -> String {

@@ -1,6 +1,6 @@
 //! Why the documents allow no way to a registry, or to a host that it sends the puller to.
 
-use puller_config::{NodeError, Rule};
+use puller_config::{NoRepository, NodeError, Rule};
 use thiserror::Error;
 
 use crate::reason::Reason;
@@ -58,6 +58,18 @@ pub enum Error {
         authority: String,
         /// What is wrong with the reference.
         rule: Box<Rule>,
+    },
+    /// A repository that has no name at a mirror.
+    #[error("the mirror {mirror} cannot be asked for {repository} by {authority}: {rule}")]
+    Rewrite {
+        /// The mirror.
+        mirror: String,
+        /// The entry that names it.
+        authority: String,
+        /// The repository of the image.
+        repository: String,
+        /// What is wrong with its name.
+        rule: NoRepository,
     },
     /// The entry trusts nobody.
     #[error("{host} is forbidden; trusted roots: {reason}")]

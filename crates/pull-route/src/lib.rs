@@ -7,6 +7,7 @@
 //! - [`Settings`]: the documents of a pull, and which entry ([`Authority`]) is in charge of a host.
 //! - [`Plan`]: the mirror and the registry in order, before anything is fetched by reference;
 //!   [`Plan::fill`] makes a [`Route`] of [`Source`]s of it.
+//! - [`Account`]: who the puller is to each of them.
 //! - [`Reason`]: why each of these is as it is.
 //! - [`trust`]: what holds for a host that a source sends the puller to.
 //! - [`Proxies`]: the proxy on the way to a URL, with the meaning that Go gives to `NO_PROXY`
@@ -15,6 +16,7 @@
 //!
 //! Not here: what a document may say (`puller-config`), and HTTP (`registry-client`).
 
+mod account;
 pub mod address;
 mod error;
 pub mod no_proxy;
@@ -28,11 +30,12 @@ mod settings;
 mod source;
 pub mod trust;
 
+pub use account::{Account, EntryAccount};
 pub use error::Error;
-pub use plan::{Account, Plan, Route, Step};
+pub use plan::{Plan, Route, Step};
 pub use proxy::Proxies;
 pub use quoted::quoted;
 pub use reason::Reason;
-pub use settings::{Authority, EntryName, PlacedDocument, Settings};
+pub use settings::{Authority, EntryName, PlacedDocument, PlacedKey, Settings};
 pub use source::{Source, host_of};
 pub use trust::Trust;

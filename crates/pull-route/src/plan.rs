@@ -24,6 +24,7 @@ use docker_config::DockerConfig;
 use puller_config::{Credentials, Mirror, RegistryHost, Roots, Rule, SecretReference};
 use url::Url;
 
+use crate::account::{Account, EntryAccount};
 use crate::error::Error;
 use crate::reason::Reason;
 use crate::settings::{Authority, Settings};
@@ -34,9 +35,11 @@ use crate::source::Source;
 pub struct Plan {
     settings: Settings,
     host: RegistryHost,
+    repository: String,
     /// The entry in charge, as far as it counts.
     authority: Authority,
-    mirror: Option<Step>,
+    /// Asked first, in this order.
+    mirrors: Vec<Step>,
     /// The registry itself, whether it is asked or not.
     registry: Step,
 }
@@ -49,23 +52,6 @@ pub struct Step {
     is_own_entry: bool,
 }
 
-/// Who the puller is to a source.
-#[derive(Clone, Debug)]
-pub enum Account {
-    /// Nobody, for this reason.
-    Anonymous(Reason),
-    /// Who the entry says.
-    Given(Credentials),
-    /// Who the fetched docker configuration says, under the name of the host.
-    Fetched {
-        /// The source's host.
-        host: RegistryHost,
-        /// Whether the pull fails if the configuration does not have it. Otherwise the source is
-        /// asked anonymously.
-        is_required: bool,
-    },
-}
-
 /// The sources that a pull asks.
 #[derive(Debug)]
 pub struct Route {
@@ -76,19 +62,20 @@ pub struct Route {
 }
 
 impl Settings {
-    /// Plans the pull of a registry's images.
+    /// Plans the pull of an image of a registry's repository.
     ///
     /// # Errors
     ///
     /// [`Error::NodeError`] where the node has no document; [`Error::MirrorReference`] and
     /// [`Error::MirrorInClear`] for mirrors that cannot be asked as the documents want,
+    /// [`Error::Rewrite`] for one by whose rules the repository has no name,
     /// [`Error::Address`] for a registry that no URL can name.
-    pub fn plan(&self, host: &RegistryHost) -> Result<Plan, Error> {
+    pub fn plan(&self, host: &RegistryHost, repository: &str) -> Result<Plan, Error> {
         if let Some(reason) = &self.configuration.document.node_error {
             return Err(Error::NodeError(reason.clone()));
         }
-        let entry = self.registry(host);
-        let is_confidential = entry.registry.credentials_uri.is_some();
+        let entry = self.image(host, repository);
+        let is_confidential = entry.credentials_entry().credentials_uri.is_some();
         let mut settings = self.clone();
         settings.is_confidential = is_confidential;
         let authority = if is_confidential {
@@ -96,21 +83,31 @@ impl Settings {
         } else {
             entry
         };
-        let mirror = authority.registry.mirror.as_ref();
-        let mirror = mirror.map(|mirror| settings.mirror(mirror, host, &authority));
-        let mirror = mirror.transpose()?;
-        let lent_to = mirror.as_ref().filter(|mirror| !mirror.is_own_entry);
+        let image = ImageName { host, repository };
+        let has = |mirror: &&Mirror| mirror.has(repository);
+        let mirrors: Vec<_> = authority.registry.mirrors.iter().filter(has).collect();
+        let count = mirrors.len();
+        let step = |(at, mirror)| {
+            let has_fallback = at + 1 < count || authority.registry.mirror_fallback;
+            settings.mirror(mirror, image, &authority, has_fallback)
+        };
+        let mirrors: Vec<_> = mirrors
+            .into_iter()
+            .enumerate()
+            .map(step)
+            .collect::<Result<_, _>>()?;
+        let lent_to = mirrors.iter().find(|mirror| !mirror.is_own_entry);
         let account = match lent_to {
             _ if is_confidential => Account::Fetched {
                 host: host.clone(),
-                is_required: !authority.registry.credentials_optional,
+                is_required: !authority.credentials_entry().credentials_optional,
             },
-            // An entry that lends its credentials to the mirror has none left for the registry.
-            Some(mirror) if !authority.registry.credentials.is_anonymous() => {
-                Account::Anonymous(Reason::LentAway {
-                    entry: authority.name.clone(),
-                    mirror: mirror.source.host(),
-                })
+            // An entry that lends its credentials to the mirror has none left for the registry but
+            // the further accounts. Those for the repository are not lent.
+            Some(mirror)
+                if authority.access.is_none() && !authority.registry.credentials.is_anonymous() =>
+            {
+                Account::not_lent(&authority, mirror.source.host())
             }
             _ => Account::given(&authority),
         };
@@ -122,18 +119,20 @@ impl Settings {
         Ok(Plan {
             settings,
             host: host.clone(),
+            repository: repository.to_owned(),
             authority,
-            mirror,
+            mirrors,
             registry,
         })
     }
 
-    /// The mirror that the entry `under` names.
+    /// A mirror that the entry `under` names.
     fn mirror(
         &self,
         mirror: &Mirror,
-        registry: &RegistryHost,
+        image: ImageName<'_>,
         under: &Authority,
+        has_fallback: bool,
     ) -> Result<Step, Error> {
         if self.is_confidential && mirror.is_plain_http() {
             return Err(Error::MirrorInClear {
@@ -144,7 +143,7 @@ impl Settings {
         // In a confidential pull this is a measured entry.
         let own = self.named_as_written(mirror.host(), under);
         // The registry itself may be its mirror: then the roots of its entry are fetched.
-        let is_fetched = !self.is_confidential && mirror.host() == registry;
+        let is_fetched = !self.is_confidential && mirror.host() == image.host;
         if let Some(own) = own.as_ref().filter(|_| !is_fetched)
             && let Some(key) = own.registry.unfetched_for_mirror(self.is_confidential)
         {
@@ -159,16 +158,35 @@ impl Settings {
             confidential_mirror(mirror.host(), own, under)
         } else {
             let authority = own.unwrap_or_else(|| under.lent());
-            let account = Account::given(&authority);
+            let account = match authority.registry.credentials_uri {
+                // The pull's credentials are others, those for the repository.
+                Some(_) => Account::Anonymous(Reason::ReferenceUnused(authority.name.clone())),
+                None => Account::given(&authority),
+            };
             (authority, account)
         };
-        let has_fallback = under.registry.mirror_fallback;
+        let repository = mirror
+            .name_of(image.repository)
+            .map_err(|rule| Error::Rewrite {
+                mirror: mirror.host().to_string(),
+                authority: under.to_string(),
+                repository: image.repository.to_owned(),
+                rule,
+            })?;
+        let repository = repository.into_owned();
         Ok(Step {
-            source: Source::mirror(mirror, registry, authority, has_fallback),
+            source: Source::mirror(mirror, image.host, repository, authority, has_fallback),
             account,
             is_own_entry,
         })
     }
+}
+
+/// What is pulled.
+#[derive(Clone, Copy)]
+struct ImageName<'i> {
+    host: &'i RegistryHost,
+    repository: &'i str,
 }
 
 /// What holds for the mirror of a confidential pull: CAs are lent to it, credentials are not.
@@ -181,7 +199,8 @@ fn confidential_mirror(
     under: &Authority,
 ) -> (Authority, Account) {
     // It is the only one that is asked, or its own entry says that there are credentials.
-    let is_needed = !under.registry.mirror_fallback && !under.registry.credentials_optional;
+    let is_optional = under.credentials_entry().credentials_optional;
+    let is_needed = !under.registry.mirror_fallback && !is_optional;
     let fetched = |is_named: bool| Account::Fetched {
         host: mirror.clone(),
         is_required: is_named || is_needed,
@@ -201,7 +220,7 @@ fn confidential_mirror(
 impl Plan {
     /// The reference to the docker configuration that has to be fetched.
     pub fn credentials_uri(&self) -> Option<&SecretReference> {
-        self.authority.registry.credentials_uri.as_ref()
+        self.authority.credentials_entry().credentials_uri.as_ref()
     }
 
     /// The reference to the roots that have to be fetched.
@@ -214,14 +233,19 @@ impl Plan {
         &self.authority
     }
 
+    /// The repository of the image.
+    pub fn repository(&self) -> &str {
+        &self.repository
+    }
+
     /// The documents as they count in this pull.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The mirror, which is asked first.
-    pub fn mirror(&self) -> Option<&Step> {
-        self.mirror.as_ref()
+    /// The mirrors that have the repository, which are asked first, in this order.
+    pub fn mirrors(&self) -> &[Step] {
+        &self.mirrors
     }
 
     /// The registry itself.
@@ -231,7 +255,30 @@ impl Plan {
 
     /// Whether the registry itself is asked.
     pub fn is_registry_asked(&self) -> bool {
-        self.mirror.is_none() || self.authority.registry.mirror_fallback
+        self.mirrors.is_empty() || self.authority.registry.mirror_fallback
+    }
+
+    /// Refuses where each host that this plan asks is forbidden, also for an image that nobody has
+    /// to be asked for.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Forbidden`], of the first host.
+    pub fn check_allowed(&self) -> Result<(), Error> {
+        let registry = self.is_registry_asked().then_some(&self.registry);
+        let steps = self.mirrors.iter().chain(registry);
+        let mut refused = None;
+        for step in steps {
+            match step.authority().check_roots() {
+                // What is fetched is not known yet.
+                Err(_) => return Ok(()),
+                Ok(()) => match step.authority().check_allowed(&step.source.host()) {
+                    Ok(()) => return Ok(()),
+                    Err(error) => refused = refused.or(Some(error)),
+                },
+            }
+        }
+        refused.map_or(Ok(()), Err)
     }
 
     /// Puts in what was fetched.
@@ -244,7 +291,6 @@ impl Plan {
         self,
         fetched: Option<&DockerConfig>,
         roots: Option<Roots>,
-        repository: &str,
     ) -> Result<Route, Error> {
         let references = [
             (
@@ -261,7 +307,8 @@ impl Plan {
         for (key, is_wanted, is_there) in references {
             if is_wanted != is_there {
                 let state = if is_wanted { "was not" } else { "needs not be" };
-                let rule = format!("{key:?} of {} {state} fetched", self.authority);
+                let name = self.authority.credentials_name();
+                let rule = format!("{key:?} of {name} {state} fetched");
                 return Err(Error::Internal(rule));
             }
         }
@@ -270,10 +317,10 @@ impl Plan {
         let fetched = Fetched {
             config: fetched,
             roots: roots.as_ref(),
-            entry: self.authority.to_string(),
-            repository,
+            entry: self.authority.credentials_name().to_string(),
+            repository: &self.repository,
         };
-        let steps = self.mirror.into_iter().chain(registry);
+        let steps = self.mirrors.into_iter().chain(registry);
         let sources = steps.map(|step| fetched.put_into(step));
         let sources = sources.collect::<Result<_, _>>()?;
         let mut settings = self.settings;
@@ -285,6 +332,11 @@ impl Plan {
 }
 
 impl Step {
+    /// The name under which the source has the repository.
+    pub fn repository(&self) -> Option<&str> {
+        self.source.repository.as_deref()
+    }
+
     /// The address: scheme, host, port and the path before `/v2/`.
     pub fn url(&self) -> &Url {
         &self.source.base
@@ -315,17 +367,6 @@ impl Step {
     }
 }
 
-impl Account {
-    fn given(authority: &Authority) -> Self {
-        match &authority.registry.credentials {
-            Credentials::Anonymous => {
-                Self::Anonymous(Reason::NoCredentials(authority.name.clone()))
-            }
-            credentials => Self::Given(credentials.clone()),
-        }
-    }
-}
-
 /// What was fetched, and what it is asked about.
 struct Fetched<'a> {
     config: Option<&'a DockerConfig>,
@@ -343,8 +384,7 @@ impl Fetched<'_> {
             ..
         } = step;
         let authority = &mut source.authority;
-        authority.registry.credentials_uri = None;
-        authority.registry.credentials = Credentials::Anonymous;
+        authority.forget_credentials();
         // A source that has one has that of the entry in charge.
         if authority.registry.ca_certs_uri.take().is_some() {
             let roots = self.roots.ok_or_else(|| self.not_there("ca-certs-uri"))?;
@@ -352,28 +392,39 @@ impl Fetched<'_> {
             authority.has_fetched_roots = true;
         }
         match account {
-            Account::Given(credentials) => source.credentials = credentials,
+            Account::Given(accounts) => source.accounts = accounts,
             Account::Anonymous(reason) => source.why_anonymous = Some(reason),
-            Account::Fetched { host, is_required } => match self.credentials(&host)? {
-                Some(credentials) => {
-                    source.credentials = credentials;
-                    source.authority.has_fetched_credentials = true;
+            Account::Fetched { host, is_required } => {
+                match self.credentials(&host, source.repository.as_deref())? {
+                    Some(credentials) => {
+                        let number = 0;
+                        source.accounts = vec![EntryAccount {
+                            credentials,
+                            number,
+                        }];
+                        source.authority.has_fetched_credentials = true;
+                    }
+                    None if is_required => return Err(self.not_for(&host)),
+                    None => {
+                        let (entry, host) = (self.entry.clone(), host.to_string());
+                        source.why_anonymous = Some(Reason::NotFetched { entry, host });
+                    }
                 }
-                None if is_required => return Err(self.not_for(&host)),
-                None => {
-                    let (entry, host) = (self.entry.clone(), host.to_string());
-                    source.why_anonymous = Some(Reason::NotFetched { entry, host });
-                }
-            },
+            }
         }
         Ok(source)
     }
 
-    fn credentials(&self, host: &RegistryHost) -> Result<Option<Credentials>, Error> {
+    /// What was fetched for a host, and for the name under which it has the repository.
+    fn credentials(
+        &self,
+        host: &RegistryHost,
+        rewritten: Option<&str>,
+    ) -> Result<Option<Credentials>, Error> {
         let config = self
             .config
             .ok_or_else(|| self.not_there("credentials-uri"))?;
-        let found = config.credentials_for(host, self.repository);
+        let found = config.credentials_for(host, rewritten.unwrap_or(self.repository));
         found.map_err(|unfit| self.not_confided(host, unfit.to_string()))
     }
 

@@ -78,8 +78,8 @@ fn fill(
     roots: Option<Roots>,
 ) -> Result<Route, Error> {
     settings
-        .plan(&host(registry))?
-        .fill(fetched, roots, "team/app")
+        .plan(&host(registry), "team/app")?
+        .fill(fetched, roots)
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn the_fetched_document_names_the_registry() {
             match (confided, expected) {
                 (Ok(route), Some(expected)) => {
                     assert_eq!(route.sources.len(), 1);
-                    assert_eq!(user(&route.sources[0].credentials), named(expected));
+                    assert_eq!(user(route.sources[0].credentials(0)), named(expected));
                 }
                 (Err(error), None) => {
                     assert!(matches!(error, Error::UnfitCredentials { .. }), "{error}");
@@ -165,7 +165,7 @@ fn where_the_reference_is_optional_others_are_asked_anonymously() {
             let users: Vec<_> = route
                 .sources
                 .iter()
-                .map(|it| user(&it.credentials))
+                .map(|it| user(it.credentials(0)))
                 .collect();
             assert_eq!(users, expected, "{document} {fetched:?}");
         }
@@ -191,7 +191,7 @@ fn nothing_of_the_host_but_its_proxies_is_left() {
     assert_eq!(sources.len(), 1);
     let source = &sources[0];
     assert_eq!(source.to_string(), "registry registry.corp");
-    assert_eq!(user(&source.credentials), "registry.corp");
+    assert_eq!(user(source.credentials(0)), "registry.corp");
     assert!(!source.may_be_plain() && !source.is_scheme_fixed);
     assert!(source.namespace.is_none() && !source.has_fallback);
     assert!(settings.proxies().https_proxy.is_some());
@@ -240,7 +240,7 @@ fn docker_hub_is_itself_under_all_its_names() {
             .unwrap()
             .sources;
         assert_eq!(sources[0].host(), "registry-1.docker.io");
-        assert_eq!(user(&sources[0].credentials), named(key));
+        assert_eq!(user(sources[0].credentials(0)), named(key));
     }
     let error = fill(&hub, "docker.io:5000", Some(&fetched(&["docker.io"])), None);
     assert!(matches!(error, Err(Error::UnfitCredentials { .. })));
@@ -309,7 +309,7 @@ fn the_owners_cas_and_mirrors_stay_and_what_weakens_goes() {
         };
         let shown: Vec<_> = sources
             .iter()
-            .map(|source| format!("{source} as {}", user(&source.credentials)))
+            .map(|source| format!("{source} as {}", user(source.credentials(0))))
             .collect();
         assert_eq!(Some(shown.join(", ").as_str()), expected, "{measured}");
         for source in &sources {
@@ -369,7 +369,7 @@ fn fetched_cas_replace_all_others() {
     let route = fill(&settings, "registry.corp", None, Some(roots("fetched"))).unwrap();
     let source = &route.sources[0];
     assert_eq!(source.to_string(), "mirror mirror.corp");
-    assert_eq!(user(&source.credentials), "user");
+    assert_eq!(user(source.credentials(0)), "user");
     assert!(source.authority.registry.ca_certs.is_some());
     // They are for this registry alone, not for others that the entry holds for.
     let other = route.settings.registry(&host("other.corp"));
@@ -383,7 +383,9 @@ fn where_the_node_has_no_document_nothing_is_planned() {
     let measured = entry(".", &login("owner"));
     for measured in ["", &measured] {
         let settings = settings(measured, "node-error = \"no such file\\u001b\"");
-        let error = settings.plan(&host("registry.corp")).unwrap_err();
+        let error = settings
+            .plan(&host("registry.corp"), "team/app")
+            .unwrap_err();
         assert_eq!(
             error.to_string(),
             "the node has no configuration and nothing is pulled without it; the node says: no \
@@ -415,7 +417,9 @@ fn a_reference_that_was_not_fetched_is_an_error() {
     let registry = entry("registry.corp", &format!("{}{mirror}", login("x")));
     for reference in [BY_REFERENCE, "ca-certs-uri = \"kbs:///default/ca/test\"\n"] {
         let settings = settings(&entry("mirror.corp", reference), &registry);
-        let error = settings.plan(&host("registry.corp")).unwrap_err();
+        let error = settings
+            .plan(&host("registry.corp"), "team/app")
+            .unwrap_err();
         assert!(matches!(error, Error::MirrorReference { .. }), "{error}");
         assert!(
             error

@@ -29,6 +29,9 @@ pub enum Reason {
     /// Why a suffix is not in charge.
     #[error("a host's own name, and a longer suffix, are more specific")]
     LosesToName,
+    /// Why an entry for some repositories says nothing of who the puller is.
+    #[error("an entry for more of the repository's name, or for the host's port, is more specific")]
+    LosesToRepositories,
     /// Why an entry of the host is not in charge.
     #[error("the measured document has an entry for this host")]
     LosesToMeasured,
@@ -46,6 +49,11 @@ pub enum Reason {
         /// The mirror's host and port.
         mirror: String,
     },
+    /// The entry's reference is not that of the pull.
+    #[error(
+        "what \"credentials-uri\" of {0} names is not fetched where other credentials are used"
+    )]
+    ReferenceUnused(EntryName),
     /// The fetched configuration has nothing for a mirror.
     #[error("what \"credentials-uri\" of {entry} names has no credentials for {host}")]
     NotFetched {
@@ -100,7 +108,9 @@ impl Reason {
     /// Why an entry of the same document that matches too is not in charge.
     pub fn loses(name: &RegistryName) -> Self {
         // A literal with a port is never here: nothing beats it.
-        if name.is_literal() {
+        if name.repositories().is_some() {
+            Self::LosesToRepositories
+        } else if name.is_literal() {
             Self::LosesToPort
         } else if name.is_any() {
             Self::LosesToAll

@@ -5,6 +5,7 @@
 //! the guest was measured; the *configuration* is the host's. Where both speak about a host, the
 //! measured one does alone, however wide its entry is.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -41,6 +42,28 @@ pub struct Settings {
     pub(crate) fetched_roots: Option<Arc<(RegistryHost, Roots)>>,
 }
 
+/// A key of a document, and where it stands. Shown as that place.
+#[derive(Clone, Copy, Debug)]
+pub struct PlacedKey<'s> {
+    /// Whose document it is.
+    pub origin: Origin,
+    /// The name of its table; none where that is for every image.
+    pub table: Option<&'s RegistryName>,
+    /// Its place in the table, from 1.
+    pub number: usize,
+    /// The key.
+    pub key: &'s DecryptionKey,
+}
+
+impl fmt::Display for PlacedKey<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let table = self.table.map(RegistryName::written);
+        let table = table.map_or(String::new(), |name| format!(".\"{name}\""));
+        let Self { origin, number, .. } = self;
+        write!(f, "key {number} of [decryption-keys{table}] in {origin}")
+    }
+}
+
 impl Settings {
     /// The documents as they are now, the owner's first. Nothing is fetched yet.
     pub fn new(measured: PlacedDocument, configuration: PlacedDocument) -> Self {
@@ -52,40 +75,89 @@ impl Settings {
         }
     }
 
-    /// What holds for the registry that an image names.
+    /// What holds for a registry, whatever the repository.
     pub fn registry(&self, host: &RegistryHost) -> Authority {
-        if let Match::Entry { key, entry, .. } = self.measured.document.registries.entry_for(host) {
-            return self.entry(Origin::Measured, key, entry, host);
-        }
-        match self.configuration.document.registries.entry_for(host) {
-            Match::Entry { key, entry, .. } => self.entry(Origin::Host, key, entry, host),
-            Match::Defaults => Authority::new(self.no_entry(), Registry::default()),
+        self.of_repository(host, None)
+    }
+
+    /// What holds for an image: the way there by the entry of its registry, and who the puller is
+    /// by the entry for its repository, where the same document has one. The documents are never
+    /// mixed.
+    pub fn image(&self, host: &RegistryHost, repository: &str) -> Authority {
+        self.of_repository(host, Some(repository))
+    }
+
+    fn of_repository(&self, host: &RegistryHost, repository: Option<&str>) -> Authority {
+        let by = |origin| self.in_charge(origin, host, repository);
+        by(Origin::Measured)
+            .or_else(|| by(Origin::Host))
+            .unwrap_or_else(|| Authority::new(self.no_entry(host), Registry::default()))
+    }
+
+    /// What a document says of a repository, if it says anything.
+    fn in_charge(
+        &self,
+        origin: Origin,
+        host: &RegistryHost,
+        repository: Option<&str>,
+    ) -> Option<Authority> {
+        let file = self.file(origin);
+        let registries = &file.document.registries;
+        let access = repository
+            .and_then(|repository| registries.repository_entries(host, repository).next());
+        let mut authority = match registries.entry_for(host) {
+            Match::Entry { key, entry, .. } => self.entry(origin, key, entry, host),
+            Match::Defaults if access.is_none() => return None,
+            Match::Defaults => {
+                let near = registries.near_miss(host).cloned();
+                let name = EntryName::NoEntry(vec![file.path.clone()], near);
+                Authority::new(name, Registry::default())
+            }
+        };
+        authority.access = access.map(|(key, entry)| {
+            let name = EntryName::Entry(key.clone(), origin);
+            Box::new((name, entry.clone()))
+        });
+        Some(authority)
+    }
+
+    fn file(&self, origin: Origin) -> &PlacedDocument {
+        match origin {
+            Origin::Measured => &self.measured,
+            Origin::Host => &self.configuration,
         }
     }
 
-    fn no_entry(&self) -> EntryName {
+    fn no_entry(&self, host: &RegistryHost) -> EntryName {
         let files = [&self.configuration, &self.measured];
         let present = files.into_iter().filter(|file| file.is_present);
         let paths: Vec<_> = present.map(|file| file.path.clone()).collect();
         if paths.is_empty() {
             EntryName::NoDocument(self.configuration.path.clone())
         } else {
-            EntryName::NoEntry(paths)
+            let mut files = files.into_iter();
+            let near = files.find_map(|file| file.document.registries.near_miss(host));
+            EntryName::NoEntry(paths, near.cloned())
         }
     }
 
-    /// The entries that match a host: who wrote each, and its name. The first one is in charge.
-    pub fn matches(&self, host: &RegistryHost) -> impl Iterator<Item = (Origin, &RegistryName)> {
-        let files = [
-            (Origin::Measured, &self.measured),
-            (Origin::Host, &self.configuration),
-        ];
-        files.into_iter().flat_map(|(origin, file)| {
-            let matches = file.document.registries.matches(host);
-            matches
-                .map(move |(name, _)| (origin, name))
-                .collect::<Vec<_>>()
-        })
+    /// The entries that match an image: who wrote each, and its name. Of each document first those
+    /// for some repositories; of both kinds the most specific first.
+    pub fn matches(
+        &self,
+        host: &RegistryHost,
+        repository: &str,
+    ) -> impl Iterator<Item = (Origin, &RegistryName)> {
+        [Origin::Measured, Origin::Host]
+            .into_iter()
+            .flat_map(move |origin| {
+                let registries = &self.file(origin).document.registries;
+                let own = registries.repository_entries(host, repository);
+                let matches = own.chain(registries.matches(host));
+                matches
+                    .map(move |(name, _)| (origin, name))
+                    .collect::<Vec<_>>()
+            })
     }
 
     /// What holds for a host that an entry names itself, and that the source `under` sends the
@@ -172,17 +244,28 @@ impl Settings {
         }
     }
 
-    /// What encrypted images are opened with, and who wrote it; the owner's first. The host's stay
-    /// in every pull: a key opens what it opens, and sends nothing anywhere.
-    pub fn decryption_keys(&self) -> impl Iterator<Item = (Origin, &DecryptionKey)> {
-        let files = [
-            (Origin::Measured, &self.measured),
-            (Origin::Host, &self.configuration),
-        ];
-        files.into_iter().flat_map(|(origin, file)| {
-            let keys = file.document.decryption_keys.iter();
-            keys.map(move |key| (origin, key))
-        })
+    /// What an encrypted image is opened with, and where that stands: the owner's first, and of each
+    /// document those for fewer images first. Keys for other repositories are not among them. The
+    /// host's stay in every pull: a key opens what it opens, and sends nothing anywhere.
+    pub fn decryption_keys(
+        &self,
+        host: &RegistryHost,
+        repository: &str,
+    ) -> impl Iterator<Item = PlacedKey<'_>> {
+        [Origin::Measured, Origin::Host]
+            .into_iter()
+            .flat_map(move |origin| {
+                let keys = &self.file(origin).document.decryption_keys;
+                let lists = keys.lists(host, repository).flat_map(move |(table, keys)| {
+                    keys.iter().zip(1..).map(move |(key, number)| PlacedKey {
+                        origin,
+                        table,
+                        number,
+                        key,
+                    })
+                });
+                lists.collect::<Vec<_>>()
+            })
     }
 
     /// Before when nothing is pulled, which the owner alone says.

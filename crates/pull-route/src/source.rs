@@ -5,6 +5,7 @@ use std::fmt;
 use puller_config::{Credentials, Mirror, RegistryHost};
 use url::Url;
 
+use crate::account::EntryAccount;
 use crate::error::Error;
 use crate::reason::Reason;
 use crate::settings::Authority;
@@ -23,12 +24,14 @@ pub struct Source {
     /// What holds for this host, and for those it sends the puller to that have no entry of their
     /// own.
     pub authority: Authority,
-    /// Who the puller is there.
-    pub credentials: Credentials,
+    /// Who the puller is there, in the order in which that is tried; nobody if there is none.
+    pub accounts: Vec<EntryAccount>,
     /// Why it is nobody.
     pub why_anonymous: Option<Reason>,
     /// The registry that a mirror is to answer for.
     pub namespace: Option<String>,
+    /// The name under which a mirror has the repository.
+    pub repository: Option<String>,
     /// Whether another source is asked where this one fails.
     pub has_fallback: bool,
 }
@@ -49,9 +52,10 @@ impl Source {
             base,
             is_scheme_fixed: false,
             authority,
-            credentials: Credentials::Anonymous,
+            accounts: Vec::new(),
             why_anonymous: None,
             namespace: None,
+            repository: None,
             has_fallback: false,
         })
     }
@@ -61,6 +65,7 @@ impl Source {
     pub(crate) fn mirror(
         mirror: &Mirror,
         registry: &RegistryHost,
+        repository: String,
         authority: Authority,
         has_fallback: bool,
     ) -> Self {
@@ -72,11 +77,18 @@ impl Source {
             base,
             is_scheme_fixed: true,
             authority,
-            credentials: Credentials::Anonymous,
+            accounts: Vec::new(),
             why_anonymous: None,
             namespace: Some(registry.to_string()),
+            repository: Some(repository),
             has_fallback,
         }
+    }
+
+    /// One of the accounts, from 0; anonymous if there is none.
+    pub fn credentials(&self, at: usize) -> &Credentials {
+        let account = self.accounts.get(at);
+        account.map_or(&Credentials::Anonymous, |account| &account.credentials)
     }
 
     /// Whether what the puller has to show may be sent over this scheme.
@@ -152,14 +164,14 @@ mod tests {
     use crate::settings::tests::settings;
 
     fn order(document: &str, registry: &str) -> Vec<Source> {
-        let plan = settings("", document).plan(&RegistryHost::parse(registry).unwrap());
-        let route = plan.unwrap().fill(None, None, "team/app").unwrap();
+        let plan = settings("", document).plan(&RegistryHost::parse(registry).unwrap(), "team/app");
+        let route = plan.unwrap().fill(None, None).unwrap();
         route.sources
     }
 
     fn shown(document: &str, registry: &str) -> String {
         let show = |source: &Source| {
-            let who = match &source.credentials {
+            let who = match source.credentials(0) {
                 Credentials::Anonymous => "anonymous",
                 Credentials::Basic { username, .. } => username,
                 _ => "token",

@@ -1,6 +1,6 @@
 //! Who is in charge of a host, and what that allows there.
 
-use puller_config::{MAX_HOST_BYTES, ProxyUrl, RegistryHost};
+use puller_config::{ClientIdentity, MAX_HOST_BYTES, ProxyUrl, RegistryHost};
 use url::Url;
 
 use crate::error::Error;
@@ -19,6 +19,8 @@ pub struct Trust {
     pub skip_verify: bool,
     /// Whether it may be asked over plain HTTP.
     pub plain_http: bool,
+    /// The client certificate that it is shown: only where the entry is its own, and it is verified.
+    pub client: Option<ClientIdentity>,
 }
 
 impl Trust {
@@ -33,11 +35,14 @@ impl Trust {
         let is_named = named.is_some();
         let authority = named.unwrap_or_else(|| source.authority.clone());
         let registry = &authority.registry;
+        let has_entry = is_own || is_named;
+        let client = registry.client.clone();
         Self {
+            client: client.filter(|_| has_entry && !registry.insecure_skip_verify),
             // What weakens the transport concerns the host that the entry names, and nobody it
             // sends the puller to.
-            skip_verify: registry.insecure_skip_verify && (is_own || is_named),
-            plain_http: registry.plain_http && (is_own || is_named),
+            skip_verify: registry.insecure_skip_verify && has_entry,
+            plain_http: registry.plain_http && has_entry,
             is_own,
             authority,
         }

@@ -39,10 +39,8 @@ impl Document {
         }
         let mut findings = Findings::default();
         for (name, entry) in self.registries.iter() {
-            if let Some(rule) = self
-                .registries
-                .mirror_problem((name, entry), Origin::Measured)
-            {
+            let entry = (name, entry);
+            for (_, rule) in self.registries.mirror_problems(entry, Origin::Measured) {
                 let key = format!("registries.\"{name}\".mirror");
                 findings.problem(&Place { line: 0, key }, rule);
             }
@@ -56,7 +54,7 @@ impl Registry {
     fn complete(&mut self, below: Self) -> Vec<&'static str> {
         let has_credentials = self.credentials_uri.is_some() || !self.credentials.is_anonymous();
         let has_roots = self.ca_certs.is_some() || self.ca_certs_uri.is_some();
-        let has_mirror = self.mirror.is_some();
+        let has_mirror = !self.mirrors.is_empty();
         let is_plain = self.plain_http;
         let lost = [
             (
@@ -64,18 +62,22 @@ impl Registry {
                 has_credentials && below.credentials_uri.is_some(),
             ),
             ("ca-certs", has_roots && below.ca_certs.is_some()),
-            ("mirror", has_mirror && below.mirror.is_some()),
+            ("mirror", has_mirror && !below.mirrors.is_empty()),
             ("plain-http", !is_plain && below.plain_http),
         ];
         if !has_credentials {
+            (self.credentials, self.also) = (below.credentials, below.also);
             self.credentials_uri = below.credentials_uri;
             self.credentials_optional = below.credentials_optional;
         }
         if !has_roots {
             self.ca_certs = below.ca_certs;
         }
+        if self.client.is_none() {
+            self.client = below.client;
+        }
         if !has_mirror {
-            (self.mirror, self.mirror_fallback) = (below.mirror, below.mirror_fallback);
+            (self.mirrors, self.mirror_fallback) = (below.mirrors, below.mirror_fallback);
         }
         let lost = lost.into_iter().filter(|(_, is_lost)| *is_lost);
         lost.map(|(key, _)| key).collect()

@@ -1,17 +1,59 @@
-//! `[decryption-keys]`: what encrypted images are opened with.
+//! `[decryption-keys]`: what encrypted images are opened with, and which of them.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use zeroize::Zeroizing;
 
-use crate::limits::{MAX_DECRYPTION_KEY_BYTES, MAX_DECRYPTION_KEYS, MAX_KEY_PASSWORD_BYTES};
-use crate::problem::{Findings, Origin};
+use crate::limits::{
+    MAX_DECRYPTION_KEY_BYTES, MAX_DECRYPTION_KEYS, MAX_DECRYPTION_TABLES, MAX_KEY_PASSWORD_BYTES,
+};
+use crate::problem::{Findings, Origin, Place};
 use crate::secret::REDACTED;
 use crate::section::{Field, Section};
-use crate::{Effect, Rule, SecretReference, standard_base64};
+use crate::{Effect, RegistryHost, RegistryName, Rule, SecretReference, standard_base64};
 
 /// The key of the table.
 pub(crate) const KEYS: &str = "keys";
+
+/// The keys of a document: those for every image, and those for the images of some repositories.
+#[derive(Clone, Debug, Default)]
+pub struct DecryptionKeys {
+    /// For every image, in the document's order.
+    pub all: Vec<DecryptionKey>,
+    /// For the images of a host, or of some of its repositories.
+    pub of: BTreeMap<RegistryName, Vec<DecryptionKey>>,
+}
+
+impl DecryptionKeys {
+    /// The lists of keys for an image, the most specific first, each with the name of its table;
+    /// that for every image has none.
+    pub fn lists(
+        &self,
+        host: &RegistryHost,
+        repository: &str,
+    ) -> impl Iterator<Item = (Option<&RegistryName>, &[DecryptionKey])> {
+        let names = RegistryName::repository_candidates(host, repository)
+            .chain(RegistryName::literal_candidates(host));
+        let of = names.filter_map(|name| self.of.get_key_value(&name));
+        let of = of.map(|(name, keys)| (Some(name), keys.as_slice()));
+        of.chain([(None, self.all.as_slice())])
+    }
+
+    /// All lists, each with the name of its table.
+    pub fn tables(&self) -> impl Iterator<Item = (Option<&RegistryName>, &[DecryptionKey])> {
+        let of = self
+            .of
+            .iter()
+            .map(|(name, keys)| (Some(name), keys.as_slice()));
+        [(None, self.all.as_slice())].into_iter().chain(of)
+    }
+
+    /// Whether there is no key.
+    pub fn is_empty(&self) -> bool {
+        self.tables().all(|(_, keys)| keys.is_empty())
+    }
+}
 
 /// A private key that layers may be encrypted for. `Debug` shows no key and no password.
 ///
@@ -99,9 +141,47 @@ pub(crate) fn read(
     mut section: Section<'_, '_>,
     origin: Origin,
     findings: &mut Findings,
+) -> DecryptionKeys {
+    let all = read_list(&mut section, origin, findings);
+    let (tables, rest) = section.split_tables();
+    rest.refuse_rest(&[KEYS], &Rule::UnknownKey { suggestion: None }, findings);
+    if tables.len() > MAX_DECRYPTION_TABLES {
+        findings.problem(tables[0].1.place(), Rule::TooManyDecryptionTables);
+        return DecryptionKeys::default();
+    }
+    let mut of: BTreeMap<RegistryName, (Place, Vec<DecryptionKey>)> = BTreeMap::new();
+    for (name, mut section) in tables {
+        let place = section.place().clone();
+        let keys = read_list(&mut section, origin, findings);
+        section.refuse_rest(&[KEYS], &Rule::UnknownKey { suggestion: None }, findings);
+        match RegistryName::parse(name) {
+            Err(rule) => findings.problem(&place, rule),
+            Ok(name) if !name.is_literal() => {
+                findings.problem(&place, Rule::DecryptionKeysOfManyHosts);
+            }
+            Ok(name) => match of.get(&name) {
+                Some((first, _)) => {
+                    let (first, line) = (first.key.clone(), first.line);
+                    findings.problem(&place, Rule::DuplicateName { first, line });
+                }
+                None => drop(of.insert(name, (place, keys))),
+            },
+        }
+    }
+    let of = of.into_iter().map(|(name, (_, keys))| (name, keys));
+    DecryptionKeys {
+        all,
+        of: of.collect(),
+    }
+}
+
+/// Takes the keys of one table.
+fn read_list(
+    section: &mut Section<'_, '_>,
+    origin: Origin,
+    findings: &mut Findings,
 ) -> Vec<DecryptionKey> {
-    let items = take_items(&mut section, findings);
-    section.refuse_rest(&[KEYS], &Rule::UnknownKey { suggestion: None }, findings);
+    let items = take_items(section, findings);
     let parse = |Field { place, value }: Field<Zeroizing<String>>| {
         let key = DecryptionKey::parse_from(origin, &value)
             .map_err(|rule| findings.problem(&place, rule))

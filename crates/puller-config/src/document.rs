@@ -8,7 +8,7 @@ use crate::limits::{MAX_DOCUMENT_BYTES, MAX_ELEMENTS};
 use crate::problem::{Findings, Origin, Place};
 use crate::section::{Field, Lines, Section, Tree};
 use crate::{
-    DecryptionKey, Effect, EventLog, ExtraEnv, Moment, NodeError, Problems, Registries, Resources,
+    DecryptionKeys, Effect, EventLog, ExtraEnv, Moment, NodeError, Problems, Registries, Resources,
     Rule, Warning, decryption_keys, entry, event_log, node_error,
 };
 
@@ -37,8 +37,8 @@ pub struct Document {
     pub has_extra_env: bool,
     /// The registries.
     pub registries: Registries,
-    /// What encrypted images are opened with, in the document's order.
-    pub decryption_keys: Vec<DecryptionKey>,
+    /// What encrypted images are opened with.
+    pub decryption_keys: DecryptionKeys,
     /// Where the guest gets what the document and images refer to; never there in a document of the
     /// host.
     pub resources: Option<Resources>,

@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use crate::credential_keys::{CredentialKeys, Identity, take_reference};
+use crate::access::{ALSO, Access};
+use crate::client_identity;
+use crate::credential_keys::take_reference;
 use crate::limits::MAX_REGISTRIES;
+use crate::mirror_keys::{MIRRORS, MirrorKeys, REWRITE};
 use crate::problem::{Findings, Origin, Place};
 use crate::section::{Field, Section};
-use crate::{Effect, Mirror, Registries, Registry, RegistryName, Roots, Rule};
+use crate::{ClientIdentity, Effect, Registries, Registry, RegistryName, Roots, Rule};
 
 /// The keys of an entry, for suggestions.
-pub(crate) const KEYS: [&str; 14] = [
+pub(crate) const KEYS: [&str; 20] = [
     "username",
     "password",
     "auth",
@@ -17,14 +20,24 @@ pub(crate) const KEYS: [&str; 14] = [
     "registrytoken",
     "credentials-uri",
     "credentials-optional",
+    ALSO,
+    // What follows is the host's, and never in an entry for repositories.
     "ca-certs",
     "ca-certs-uri",
     "web-roots",
+    "ca-dates",
     "insecure-skip-verify",
     "plain-http",
+    client_identity::CERTIFICATE,
+    client_identity::KEY,
     "mirror",
+    MIRRORS,
+    REWRITE,
     "mirror-fallback",
 ];
+
+/// The keys that say who the puller is, before those of the host in [`KEYS`].
+const CREDENTIAL_KEYS: usize = 8;
 
 /// Reads the whole table of registries; what is broken is reported and missing.
 pub(crate) fn read_all(
@@ -39,7 +52,14 @@ pub(crate) fn read_all(
     let mut entries: BTreeMap<RegistryName, Entry> = BTreeMap::new();
     for (key, section) in section.into_tables(findings) {
         let name = RegistryName::parse(key);
-        let entry = Entry::read(section, origin, findings);
+        let is_repositories = name
+            .as_ref()
+            .is_ok_and(|name| name.repositories().is_some());
+        let entry = if is_repositories {
+            Entry::read_credentials(section, origin, findings)
+        } else {
+            Entry::read(section, origin, findings)
+        };
         match name {
             Err(rule) => findings.problem(&entry.place, rule),
             Ok(name) => {
@@ -55,10 +75,13 @@ pub(crate) fn read_all(
             }
         }
     }
-    let mut mirrors = Vec::with_capacity(entries.len());
+    let mut places = Vec::with_capacity(entries.len());
     for (name, entry) in &mut entries {
         entry.warn(name, origin, findings);
-        mirrors.push(entry.mirror_place.take());
+        places.push((
+            entry.place.clone(),
+            std::mem::take(&mut entry.mirror_places),
+        ));
     }
     let registries = Registries(
         entries
@@ -66,9 +89,12 @@ pub(crate) fn read_all(
             .map(|(name, entry)| (name, entry.registry))
             .collect(),
     );
-    for (entry, place) in registries.iter().zip(mirrors) {
-        if let (Some(place), Some(rule)) = (place, registries.mirror_problem(entry, origin)) {
-            findings.problem(&place, rule);
+    for (entry, (place, mirrors)) in registries.iter().zip(places) {
+        for (at, rule) in registries.mirror_problems(entry, origin) {
+            findings.problem(mirrors.get(at).unwrap_or(&place), rule);
+        }
+        for effect in registries.effects_of_host(entry) {
+            findings.warning(&place, effect);
         }
     }
     registries
@@ -80,8 +106,8 @@ pub(crate) struct Entry {
     pub(crate) registry: Registry,
     /// The entry itself.
     pub(crate) place: Place,
-    /// Its mirror.
-    pub(crate) mirror_place: Option<Place>,
+    /// Its mirrors.
+    pub(crate) mirror_places: Vec<Place>,
     /// Its roots, or where it gets them.
     roots_place: Option<Place>,
     skip_verify_place: Option<Place>,
@@ -98,17 +124,13 @@ impl Entry {
         findings: &mut Findings,
     ) -> Self {
         let place = section.place().clone();
-        let keys = CredentialKeys::take(&mut section, origin, findings);
-        let identity = keys.into_identity(findings);
-        let Identity {
-            credentials,
-            reference: credentials_uri,
-            literal_places,
-        } = identity;
-        let credentials_optional = section.take_bool("credentials-optional", findings);
-        if let (Some(Field { place, .. }), None) = (&credentials_optional, &credentials_uri) {
-            findings.problem(place, Rule::OptionalWithoutReference);
-        }
+        let Access {
+            mut registry,
+            mut literal_places,
+        } = Access::take(&mut section, origin, findings);
+        let (client_place, client) = ClientIdentity::take(&mut section, findings);
+        registry.client = client;
+        literal_places.extend(client_place);
         let (roots_place, mut ca_certs) = split(Roots::take("ca-certs", &mut section, findings));
         take_web_roots(&mut section, ca_certs.as_mut(), findings);
         let roots_uri = take_reference("ca-certs-uri", &mut section, origin, findings);
@@ -116,34 +138,66 @@ impl Entry {
         if let (Some(place), Some(_)) = (&roots_uri_place, &roots_place) {
             findings.problem(place, Rule::RootsTwice);
         }
-        let (mirror_place, mirror) = split(take_mirror(&mut section, findings));
+        let has_roots = roots_place.is_some() || roots_uri_place.is_some();
+        let ignores_ca_dates = take_dates(&mut section, has_roots, findings);
+        if ignores_ca_dates && let Some(Some(roots)) = &mut ca_certs {
+            roots.ignores_dates = true;
+        }
+        let mirrors = MirrorKeys::take(&mut section, findings);
         let (skip_verify_place, skip_verify) =
             split(section.take_bool("insecure-skip-verify", findings));
         let (plain_http_place, plain_http) = split(section.take_bool("plain-http", findings));
         let (fallback_place, mirror_fallback) =
             split(section.take_bool("mirror-fallback", findings));
-        if let (Some(place), None) = (fallback_place, &mirror_place) {
+        if let (Some(place), None) = (fallback_place, &mirrors.place) {
             findings.problem(&place, Rule::FallbackWithoutMirror);
         }
         section.refuse_rest(&KEYS, &Rule::UnquotedName, findings);
-        let registry = Registry {
-            credentials,
-            credentials_uri,
-            credentials_optional: credentials_optional.is_some_and(|field| field.value),
-            ca_certs: ca_certs.flatten(),
-            ca_certs_uri: ca_certs_uri.flatten(),
-            insecure_skip_verify: skip_verify.unwrap_or_default(),
-            plain_http: plain_http.unwrap_or_default(),
-            mirror: mirror.flatten(),
-            mirror_fallback: mirror_fallback.unwrap_or_default(),
-        };
+        registry.ca_certs = ca_certs.flatten();
+        registry.ca_certs_uri = ca_certs_uri.flatten();
+        registry.ignores_ca_dates = ignores_ca_dates;
+        registry.insecure_skip_verify = skip_verify.unwrap_or_default();
+        registry.plain_http = plain_http.unwrap_or_default();
+        let (mirror_places, mirrors) = mirrors.mirrors.into_iter().unzip();
+        registry.mirrors = mirrors;
+        registry.mirror_fallback = mirror_fallback.unwrap_or_default();
         Self {
             registry,
             place,
-            mirror_place,
+            mirror_places,
             roots_place: roots_place.or(roots_uri_place),
             skip_verify_place,
             plain_http_place,
+            literal_places,
+        }
+    }
+
+    /// Reads an entry for repositories, which says who the puller is and nothing else: the way to a
+    /// host is one for all of its repositories.
+    fn read_credentials(
+        mut section: Section<'_, '_>,
+        origin: Origin,
+        findings: &mut Findings,
+    ) -> Self {
+        let place = section.place().clone();
+        let Access {
+            registry,
+            literal_places,
+        } = Access::take(&mut section, origin, findings);
+        for key in &KEYS[CREDENTIAL_KEYS..] {
+            if let Some(Field { place, .. }) = section.take(key) {
+                findings.problem(&place, Rule::KeyOfHost);
+            }
+        }
+        let unknown = Rule::UnknownKey { suggestion: None };
+        section.refuse_rest(&KEYS[..CREDENTIAL_KEYS], &unknown, findings);
+        Self {
+            registry,
+            place,
+            mirror_places: Vec::new(),
+            roots_place: None,
+            skip_verify_place: None,
+            plain_http_place: None,
             literal_places,
         }
     }
@@ -152,7 +206,7 @@ impl Entry {
     fn warn(&self, name: &RegistryName, origin: Origin, findings: &mut Findings) {
         for (key, effect) in self.registry.effects(name, origin) {
             let place = match key {
-                "mirror" => self.mirror_place.as_ref(),
+                "mirror" => self.mirror_places.first(),
                 "ca-certs" => self.roots_place.as_ref(),
                 "insecure-skip-verify" => self.skip_verify_place.as_ref(),
                 "plain-http" => self.plain_http_place.as_ref(),
@@ -188,15 +242,13 @@ fn take_web_roots(
     }
 }
 
-fn take_mirror(
-    section: &mut Section<'_, '_>,
-    findings: &mut Findings,
-) -> Option<Field<Option<Mirror>>> {
-    let Field { place, value } = section.take_string("mirror", findings)?;
-    let value = value.and_then(|text| {
-        Mirror::parse(&text)
-            .map_err(|rule| findings.problem(&place, rule))
-            .ok()
-    });
-    Some(Field { place, value })
+/// Takes `ca-dates`; says whether roots count outside of their dates.
+fn take_dates(section: &mut Section<'_, '_>, has_roots: bool, findings: &mut Findings) -> bool {
+    let Some(Field { place, value }) = section.take_bool("ca-dates", findings) else {
+        return false;
+    };
+    if !has_roots {
+        findings.problem(&place, Rule::DatesWithoutRoots);
+    }
+    !value
 }

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use thiserror::Error;
 
-use crate::limits::MAX_HOST_BYTES;
+use crate::limits::{MAX_HOST_BYTES, MAX_REPOSITORY_BYTES};
 
 /// The longest label of such a name (RFC 1035, section 2.3.4).
 const MAX_LABEL_BYTES: usize = 63;
@@ -44,12 +44,19 @@ pub enum InvalidName {
         and \"password\""
     )]
     UserInfo,
-    /// The name has a path.
-    #[error(
-        "only hosts are matched, not repositories: write the host alone, without \"/\" and what \
-        follows"
-    )]
+    /// A host has a path.
+    #[error("the name of a host ends before \"/\": write the host alone, without what follows")]
     Path,
+    /// What follows the host are no repositories.
+    #[error(
+        "behind the host follow whole segments of repository names, as in \
+        \"registry.corp/team/app\": lower-case letters, digits and \"-\", \"_\" or \".\" between \
+        them, at most {MAX_REPOSITORY_BYTES} bytes, without \"/\" at the end"
+    )]
+    Repositories,
+    /// Repositories of many hosts.
+    #[error("only a single host's name may have repositories behind it, no suffix and not \".\"")]
+    SuffixWithRepositories,
     /// A label between two dots is empty.
     #[error(
         "a registry name has an empty label: two dots in a row, or a dot where a label should be"

@@ -12,9 +12,9 @@
 //!
 //! - `document`: [`Document`], the whole, and `redacted`: how it is shown; `event_log`: whether the
 //!   guest records it and what it pulls, and `record`: as what;
-//! - `host_name`, `host`, `name`, `registry`: [`RegistryHost`], [`RegistryName`], and
-//!   [`Registries::entry_for`], the matcher;
-//! - `credentials`, `roots`, `mirror`, `extra_env`, `proxy_url`, `secret`: what an entry and
+//! - `host_name`, `host`, `name`, `repositories`, `registry`: [`RegistryHost`], [`RegistryName`], and
+//!   the matcher, [`Registries::entry_for`] and [`Registries::repository_entries`];
+//! - `credentials`, `client_identity`, `roots`, `mirror`, `rewrite`, `extra_env`, `proxy_url`, `secret`: what an entry and
 //!   `[extra-env]` consist of;
 //! - `secret_reference`, `resource_uri`, `resources`, `decryption_keys`: secrets by reference,
 //!   where the guest asks for them, and the keys of encrypted images;
@@ -26,8 +26,8 @@
 //!
 //! `completion` puts one document of the owner below another one.
 //!
-//! How it gets there: `section` walks the parsed TOML, `entry` and `credential_keys` read a
-//! registry.
+//! How it gets there: `section` walks the parsed TOML, `entry`, `access`, `credential_keys` and
+//! `mirror_keys` read a registry.
 //!
 //! ```
 //! use puller_config::{Document, Match, RegistryHost};
@@ -41,6 +41,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod access;
+mod client_identity;
 mod completion;
 mod credential_keys;
 mod credentials;
@@ -54,6 +56,7 @@ mod host;
 mod host_name;
 mod limits;
 mod mirror;
+mod mirror_keys;
 mod moment;
 mod name;
 mod node_error;
@@ -62,9 +65,11 @@ mod proxy_url;
 mod record;
 mod redacted;
 mod registry;
+mod repositories;
 mod resource_source;
 mod resource_uri;
 mod resources;
+mod rewrite;
 mod root_dates;
 mod roots;
 mod rule;
@@ -73,19 +78,21 @@ mod secret_reference;
 mod section;
 mod standard_base64;
 
+pub use client_identity::ClientIdentity;
 pub use credentials::Credentials;
-pub use decryption_keys::DecryptionKey;
+pub use decryption_keys::{DecryptionKey, DecryptionKeys};
 pub use document::{Checked, Document};
 pub use event_log::EventLog;
 pub use extra_env::ExtraEnv;
 pub use host::RegistryHost;
 pub use host_name::InvalidName;
 pub use limits::{
-    MAX_CERTIFICATES, MAX_CREDENTIAL_BYTES, MAX_DECRYPTION_KEY_BYTES, MAX_DECRYPTION_KEYS,
-    MAX_DOCUMENT_BYTES, MAX_ELEMENTS, MAX_HOST_BYTES, MAX_KEY_PASSWORD_BYTES, MAX_MIRROR_BYTES,
-    MAX_NO_PROXY_BYTES, MAX_NODE_ERROR_BYTES, MAX_PROBLEMS, MAX_REGISTRIES,
+    MAX_ALSO, MAX_CERTIFICATES, MAX_CREDENTIAL_BYTES, MAX_DECRYPTION_KEY_BYTES,
+    MAX_DECRYPTION_KEYS, MAX_DECRYPTION_TABLES, MAX_DOCUMENT_BYTES, MAX_ELEMENTS, MAX_HOST_BYTES,
+    MAX_KEY_PASSWORD_BYTES, MAX_MIRROR_BYTES, MAX_MIRRORS, MAX_NO_PROXY_BYTES,
+    MAX_NODE_ERROR_BYTES, MAX_PROBLEMS, MAX_REGISTRIES, MAX_REPOSITORY_BYTES,
     MAX_RESOURCE_SOURCE_BYTES, MAX_RESOURCE_SOURCES, MAX_RESOURCE_URI_BYTES, MAX_RESOURCES_FROM,
-    MAX_SEALED_BYTES, MAX_VARIABLES,
+    MAX_REWRITE_BYTES, MAX_REWRITES, MAX_SEALED_BYTES, MAX_VARIABLES,
 };
 pub use mirror::Mirror;
 pub use moment::Moment;
@@ -94,9 +101,11 @@ pub use node_error::NodeError;
 pub use problem::{Origin, Problem, Problems, Warning};
 pub use proxy_url::ProxyUrl;
 pub use registry::{Match, Registries, Registry};
+pub use repositories::is_below;
 pub use resource_source::{InvalidResourceSource, ResourceSource};
 pub use resource_uri::{InvalidResourceUri, ResourceUri};
 pub use resources::{AttesterKind, Resources};
+pub use rewrite::{NoRepository, Rewrite};
 pub use root_dates::{RootOutsideDates, RootsAt};
 pub use roots::Roots;
 pub use rule::{Effect, Rule};

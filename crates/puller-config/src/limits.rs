@@ -4,8 +4,15 @@
 /// above the longest identity tokens of cloud registries.
 pub const MAX_CREDENTIAL_BYTES: usize = 16 << 10;
 
+/// The most further accounts of an entry; each may be asked about by a request of its own. The
+/// kubelet tries as many as a pod has pull secrets, which are hardly ever more.
+pub const MAX_ALSO: usize = 8;
+
 /// The most keys; each may be tried for each recipient of each layer.
 pub const MAX_DECRYPTION_KEYS: usize = 64;
+
+/// The most tables of keys for some repositories; those of one image are at most a few.
+pub const MAX_DECRYPTION_TABLES: usize = 256;
 
 /// The longest key, decoded: well above an RSA key of 8192 bits in any container.
 pub const MAX_DECRYPTION_KEY_BYTES: usize = 64 << 10;
@@ -42,6 +49,15 @@ pub const MAX_NODE_ERROR_BYTES: usize = 1024;
 /// The longest URL of a mirror; its path is put in front of every path that is requested.
 pub const MAX_MIRROR_BYTES: usize = 2048;
 
+/// The most mirrors of an entry: each may be waited for before the next one is asked.
+pub const MAX_MIRRORS: usize = 8;
+
+/// The most rules for names in one list; each is tried on a repository's name.
+pub const MAX_REWRITES: usize = 16;
+
+/// The longest half of such a rule: names have at most 255 letters.
+pub const MAX_REWRITE_BYTES: usize = 512;
+
 /// How many problems of one document are kept; a hostile document of the greatest size has half a
 /// million.
 pub const MAX_PROBLEMS: usize = 1000;
@@ -62,6 +78,9 @@ pub const MAX_RESOURCE_SOURCES: usize = 8;
 
 /// The most resources with a source of their own; each is compared with each reference of a pull.
 pub const MAX_RESOURCES_FROM: usize = 64;
+
+/// The longest name of a repository, or of the beginning of one, as image references have it.
+pub const MAX_REPOSITORY_BYTES: usize = 255;
 
 /// The most certificates of one entry: three times what the web's root programs have.
 pub const MAX_CERTIFICATES: usize = 512;

@@ -1,16 +1,25 @@
 //! Where to ask before the registry itself.
 
+use std::borrow::Cow;
+
 use url::Url;
 
 use crate::limits::MAX_MIRROR_BYTES;
+use crate::repositories::is_below;
+use crate::rewrite::{NoRepository, Rewrite, rewritten};
 use crate::{RegistryHost, Rule};
 
 /// The address of a registry's mirror: `http` or `https`, host, optional port and path; no user, no
-/// query, no fragment.
+/// query, no fragment. And which repositories it has, under which names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mirror {
     url: Url,
     host: RegistryHost,
+    pub(crate) prefix: Option<Box<str>>,
+    /// Its own rules for names, or those of the entry.
+    pub(crate) rewrites: Option<Vec<Rewrite>>,
+    /// Whether it stands in the list `mirrors`, not in `mirror`.
+    pub(crate) is_listed: bool,
 }
 
 impl Mirror {
@@ -28,6 +37,27 @@ impl Mirror {
     /// own literal entry, or by `plain-http` in the entry that names it.
     pub fn is_plain_http(&self) -> bool {
         self.url.scheme() == "http"
+    }
+
+    /// Whether it is asked for a repository: it is below the mirror's prefix, by whole segments, or
+    /// the mirror has none.
+    pub fn has(&self, repository: &str) -> bool {
+        let prefix = self.prefix.as_deref();
+        prefix.is_none_or(|prefix| is_below(repository, prefix))
+    }
+
+    /// The name under which it is asked for a repository.
+    ///
+    /// # Errors
+    ///
+    /// [`NoRepository`].
+    pub fn name_of<'r>(&self, repository: &'r str) -> Result<Cow<'r, str>, NoRepository> {
+        rewritten(self.rewrites(), repository)
+    }
+
+    /// The rules that make these names, in their order.
+    pub fn rewrites(&self) -> &[Rewrite] {
+        self.rewrites.as_deref().unwrap_or_default()
     }
 
     pub(crate) fn parse(text: &str) -> Result<Self, Rule> {
@@ -61,7 +91,13 @@ impl Mirror {
             return Err(Rule::MirrorQuery);
         }
         let host = RegistryHost::of_url(&url).ok_or(Rule::MirrorUrl)?;
-        Ok(Self { url, host })
+        Ok(Self {
+            url,
+            host,
+            prefix: None,
+            rewrites: None,
+            is_listed: false,
+        })
     }
 }
 

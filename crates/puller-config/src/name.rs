@@ -1,20 +1,25 @@
-//! The names of `[registries."NAME"]`: a single host, or all hosts below a domain.
+//! The names of `[registries."NAME"]`: a single host, some of its repositories, or all hosts below a
+//! domain.
 
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use crate::host_name::{HostName, parse_domain, split_port};
+use crate::repositories::{check_prefix, prefixes};
 use crate::{InvalidName, RegistryHost};
 
-/// Which hosts an entry holds for.
+/// Which hosts an entry holds for, or which repositories of one host.
 ///
 /// Two texts that mean the same hosts parse to equal names: ASCII case and the trailing dot do not
-/// matter, and the names of Docker Hub are one. Shown in its normal form, with the trailing dot;
-/// [`RegistryName::written`] keeps the text.
+/// matter, and the names of Docker Hub are one. Shown in its normal form, with the trailing dot where
+/// no repositories follow; [`RegistryName::written`] keeps the text.
 #[derive(Clone, Debug)]
 pub struct RegistryName {
     pub(crate) pattern: Pattern,
+    /// The first segments of the repositories' names, where it is not for all of them; only ever
+    /// there beside a literal.
+    repositories: Option<Box<str>>,
     /// The text that was parsed. Has no part in comparisons.
     written: Option<Box<str>>,
 }
@@ -31,16 +36,54 @@ pub(crate) enum Pattern {
 }
 
 impl RegistryName {
-    /// Reads a literal (`registry.corp`, `registry.corp:5000`, `192.0.2.1`, `[::1]:5000`), a suffix
-    /// (`.corp`) or `.`, each domain with or without its trailing dot.
+    /// Reads a literal (`registry.corp`, `registry.corp:5000`, `192.0.2.1`, `[::1]:5000`), perhaps
+    /// with repositories behind it (`registry.corp/team`), a suffix (`.corp`) or `.`, each domain
+    /// with or without its trailing dot.
     ///
     /// # Errors
     ///
     /// [`InvalidName`] names the first rule that the text breaks.
     pub fn parse(text: &str) -> Result<Self, InvalidName> {
-        let pattern = Pattern::parse(text)?;
-        let written = Some(text.into());
-        Ok(Self { pattern, written })
+        let (host, repositories) = match text.split_once('/') {
+            // The slashes of a scheme are no path.
+            Some((host, path)) if !text.contains("://") => (host, Some(path)),
+            _ => (text, None),
+        };
+        let pattern = Pattern::parse(host)?;
+        if let Some(path) = repositories {
+            if !matches!(pattern, Pattern::Literal(..)) {
+                return Err(InvalidName::SuffixWithRepositories);
+            }
+            check_prefix(path)?;
+        }
+        Ok(Self {
+            pattern,
+            repositories: repositories.map(Into::into),
+            written: Some(text.into()),
+        })
+    }
+
+    /// The first segments of the names of the repositories that it holds for; `None` where it holds
+    /// for all of a host.
+    pub fn repositories(&self) -> Option<&str> {
+        self.repositories.as_deref()
+    }
+
+    /// The same name for all repositories.
+    #[must_use]
+    pub fn of_host(&self) -> Self {
+        Self::from(self.pattern.clone())
+    }
+
+    /// The host, where it is the name of a single one.
+    pub fn host(&self) -> Option<RegistryHost> {
+        match &self.pattern {
+            Pattern::Literal(name, port) => Some(RegistryHost {
+                name: name.clone(),
+                port: *port,
+            }),
+            Pattern::Below(_) | Pattern::Any => None,
+        }
     }
 
     /// The name as it was written.
@@ -61,9 +104,22 @@ impl RegistryName {
         self.pattern == Pattern::Any
     }
 
-    /// Whether the name is that of a single host.
+    /// Whether the name is that of a single host, with repositories or without.
     pub fn is_literal(&self) -> bool {
         matches!(self.pattern, Pattern::Literal(..))
+    }
+
+    /// Whether this is the name of a domain above a host, which it does not hold for: some people
+    /// expect that, because Contrast takes it so. Never one for some repositories, which have no
+    /// hosts below them.
+    #[must_use]
+    pub fn is_above(&self, host: &RegistryHost) -> bool {
+        let Pattern::Literal(HostName::Domain(domain), port) = &self.pattern else {
+            return false;
+        };
+        let wide = Self::from(Pattern::Below(domain.clone()));
+        let is_host = self.repositories.is_none() && port.is_none();
+        is_host && Self::candidates(host).any(|name| name == wide)
     }
 
     /// The names that hold for a host, the most specific first; each host has finitely many and
@@ -86,6 +142,25 @@ impl RegistryName {
     /// The literal names of a host, the one with the port first.
     pub(crate) fn literal_candidates(host: &RegistryHost) -> [Self; 2] {
         [Some(host.https_port()), None].map(|port| Pattern::Literal(host.name.clone(), port).into())
+    }
+
+    /// The names that hold for a repository and not for all of its host, the most specific first:
+    /// the most segments, then the host with its port.
+    pub(crate) fn repository_candidates(
+        host: &RegistryHost,
+        repository: &str,
+    ) -> impl Iterator<Item = Self> {
+        let hosts = Self::literal_candidates(host);
+        prefixes(repository).flat_map(move |prefix| {
+            hosts.clone().map(|name| Self {
+                repositories: Some(prefix.into()),
+                ..name
+            })
+        })
+    }
+
+    fn compared(&self) -> (&Pattern, Option<&str>) {
+        (&self.pattern, self.repositories())
     }
 }
 
@@ -110,6 +185,7 @@ impl From<Pattern> for RegistryName {
     fn from(pattern: Pattern) -> Self {
         Self {
             pattern,
+            repositories: None,
             written: None,
         }
     }
@@ -117,7 +193,7 @@ impl From<Pattern> for RegistryName {
 
 impl PartialEq for RegistryName {
     fn eq(&self, other: &Self) -> bool {
-        self.pattern == other.pattern
+        self.compared() == other.compared()
     }
 }
 
@@ -131,13 +207,13 @@ impl PartialOrd for RegistryName {
 
 impl Ord for RegistryName {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.pattern.cmp(&other.pattern)
+        self.compared().cmp(&other.compared())
     }
 }
 
 impl Hash for RegistryName {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.pattern.hash(state);
+        self.compared().hash(state);
     }
 }
 
@@ -149,6 +225,9 @@ fn parents(domain: &str) -> Vec<String> {
 
 impl fmt::Display for RegistryName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let (Some(host), Some(repositories)) = (self.host(), self.repositories()) {
+            return write!(f, "{host}/{repositories}");
+        }
         match &self.pattern {
             Pattern::Literal(HostName::Domain(domain), None) => write!(f, "{domain}."),
             Pattern::Literal(host, None) => write!(f, "{host}"),
@@ -177,6 +256,10 @@ mod tests {
             ("[0::1]:80", "[::1]:80"),
             ("index.docker.io", "docker.io."),
             (".docker.io", ".docker.io."),
+            ("Registry.corp./team", "registry.corp/team"),
+            ("registry.corp:5000/a/b-c", "registry.corp:5000/a/b-c"),
+            ("[0::1]:80/a", "[::1]:80/a"),
+            ("index.docker.io/library", "docker.io/library"),
         ] {
             let name = RegistryName::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(name.to_string(), shown, "{text}");
@@ -201,7 +284,18 @@ mod tests {
             (".[::1]", InvalidName::Character),
             ("*.corp", InvalidName::Character),
             ("https://registry.corp", InvalidName::Scheme),
-            ("registry.corp/team", InvalidName::Path),
+            ("https://registry.corp/team", InvalidName::Scheme),
+            ("u:p@registry.corp/team", InvalidName::UserInfo),
+            ("registry.corp/u:p@team", InvalidName::Repositories),
+            ("registry.corp/", InvalidName::Repositories),
+            ("registry.corp/team/", InvalidName::Repositories),
+            ("registry.corp//team", InvalidName::Repositories),
+            ("registry.corp/Team", InvalidName::Repositories),
+            ("registry.corp/team*", InvalidName::Repositories),
+            ("registry.corp/team:1", InvalidName::Repositories),
+            ("/team", InvalidName::Empty),
+            ("./team", InvalidName::SuffixWithRepositories),
+            (".corp/team", InvalidName::SuffixWithRepositories),
         ] {
             assert_eq!(RegistryName::parse(text), Err(rule), "{text:?}");
         }
@@ -220,6 +314,16 @@ mod tests {
             ["a.b.c:5000", "a.b.c.", ".b.c.", ".c.", "."]
         );
         assert_eq!(candidates("a.b"), ["a.b:443", "a.b.", ".b.", "."]);
+        let repositories = |host, repository| {
+            let host = RegistryHost::parse(host).unwrap();
+            RegistryName::repository_candidates(&host, repository)
+                .map(|name| name.to_string())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            repositories("a.b:80", "team/app"),
+            ["a.b:80/team/app", "a.b/team/app", "a.b:80/team", "a.b/team"]
+        );
         assert_eq!(candidates("192.0.2.1"), ["192.0.2.1:443", "192.0.2.1", "."]);
         assert_eq!(candidates("[::1]:80"), ["[::1]:80", "[::1]", "."]);
     }

@@ -114,16 +114,72 @@ mod tests {
         ),
         ("ca-certs-uri", URIS, "", Show),
         ("web-roots", TRUTH, CERTIFICATE, Show),
+        ("ca-dates", TRUTH, CERTIFICATE, Show),
         (
             "credentials-optional",
             TRUTH,
             "credentials-uri='kbs:///a/b/c'",
             Show,
         ),
+        (
+            "client-cert",
+            [
+                "'''-----BEGIN CERTIFICATE-----\nMAcwADAAAwEA\n-----END CERTIFICATE-----'''",
+                "'''-----BEGIN CERTIFICATE-----\nMAgwADAAAwIAAA==\n-----END CERTIFICATE-----'''",
+            ],
+            "client-key='''-----BEGIN PRIVATE KEY-----\nYQ==\n-----END PRIVATE KEY-----'''",
+            Show,
+        ),
+        (
+            "client-key",
+            [
+                "'''-----BEGIN PRIVATE KEY-----\nYQ==\n-----END PRIVATE KEY-----'''",
+                "'''-----BEGIN EC PRIVATE KEY-----\naHVudGVyMg==\n-----END EC PRIVATE KEY-----'''",
+            ],
+            "client-cert='''-----BEGIN CERTIFICATE-----\nMAcwADAAAwEA\n-----END CERTIFICATE-----'''",
+            Hide,
+        ),
         ("insecure-skip-verify", TRUTH, "", Show),
         ("plain-http", TRUTH, "", Show),
         ("mirror", ["'https://a'", "'https://b'"], "", Show),
         ("mirror-fallback", TRUTH, "mirror='https://a'", Show),
+        (
+            "mirrors",
+            ["['https://a']", "['https://a','https://b']"],
+            "",
+            Show,
+        ),
+        (
+            "mirrors",
+            ["[{url='https://a'}]", "[{url='https://a',prefix='b'}]"],
+            "",
+            Show,
+        ),
+        (
+            "rewrite",
+            ["[{from='a',to='b'}]", "[{from='a',to='c'}]"],
+            "mirror='https://a'",
+            Show,
+        ),
+        (
+            "also",
+            ["[{registrytoken='a'}]", "[{registrytoken='hunter2'}]"],
+            "registrytoken='a'",
+            Hide,
+        ),
+        (
+            "also",
+            ["[{auth='cm9ib3Q6aHVudGVyMg=='}]", "[{auth='cm9ib3Q6'}]"],
+            "registrytoken='a'",
+            Hide,
+        ),
+        // How many there are is no secret.
+        (
+            "also",
+            ["[]", "[{registrytoken='hunter2'}]"],
+            "registrytoken='a'",
+            Show,
+        ),
     ];
     const KEYS: &[Row] = &[
         ("keys", ["['YQ']", "['aHVudGVyMg==:YQ==']"], "", Hide),
@@ -171,6 +227,11 @@ mod tests {
             ("", &document::KEYS[..], TOP),
             ("[registries.r]\n", &entry::KEYS[..], ENTRY),
             ("[decryption-keys]\n", &[decryption_keys::KEYS][..], KEYS),
+            (
+                "[decryption-keys.\"r/a\"]\n",
+                &[decryption_keys::KEYS][..],
+                KEYS,
+            ),
             ("[extra-env]\n", &variables[..], ENVIRONMENT),
         ] {
             let keys: BTreeSet<_> = rows.iter().map(|(key, ..)| *key).collect();

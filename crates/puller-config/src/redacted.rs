@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use std::ops::Not;
 use std::path::Path;
 
+use rustls_pki_types::CertificateDer;
 use serde::{Serialize, Serializer};
 
 use crate::record::fingerprint;
 use crate::secret::REDACTED;
 use crate::{
-    AttesterKind, Credentials, DecryptionKey, Document, EventLog, Moment, NodeError, ProxyUrl,
-    Registry, ResourceSource, Resources, Roots, Secret, SecretReference,
+    AttesterKind, ClientIdentity, Credentials, DecryptionKey, DecryptionKeys, Document, EventLog,
+    Mirror, Moment, NodeError, ProxyUrl, Registry, RegistryName, ResourceSource, Resources,
+    Rewrite, Secret, SecretReference,
 };
 
 /// Who is shown a document.
@@ -42,7 +44,10 @@ pub(crate) struct ShownDocument<'a> {
 
 #[derive(Serialize)]
 struct ShownKeys {
-    keys: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    keys: Option<Vec<String>>,
+    #[serde(flatten)]
+    of: BTreeMap<String, ShownKeys>,
 }
 
 #[derive(Serialize)]
@@ -74,11 +79,24 @@ struct ShownEnv<'a> {
     no_proxy: Option<&'a str>,
 }
 
-/// The keys of the document, less `auth`, which is shown as the user name and password that it
-/// stands for.
+#[derive(Serialize)]
+struct ShownMirror<'a> {
+    url: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prefix: Option<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    rewrite: Vec<ShownRewrite<'a>>,
+}
+
+#[derive(Serialize)]
+struct ShownRewrite<'a> {
+    from: &'a str,
+    to: &'a str,
+}
+
+/// Who the puller is, without what it shows to registries.
 #[derive(Default, Serialize)]
-#[serde(rename_all = "kebab-case")]
-struct ShownRegistry<'a> {
+struct ShownAccount<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     username: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,6 +105,15 @@ struct ShownRegistry<'a> {
     identity_token: Option<&'a Secret>,
     #[serde(rename = "registrytoken", skip_serializing_if = "Option::is_none")]
     registry_token: Option<&'a Secret>,
+}
+
+/// The keys of the document, less `auth`, which is shown as the user name and password that it
+/// stands for.
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct ShownRegistry<'a> {
+    #[serde(flatten)]
+    account: ShownAccount<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     credentials_uri: Option<&'a SecretReference>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,12 +124,26 @@ struct ShownRegistry<'a> {
     ca_certs_uri: Option<&'a SecretReference>,
     #[serde(skip_serializing_if = "Option::is_none")]
     web_roots: Option<bool>,
-    insecure_skip_verify: bool,
-    plain_http: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ca_dates: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_cert: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_key: Option<&'a Secret>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    insecure_skip_verify: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plain_http: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     mirror: Option<&'a str>,
+    /// With the names that each is asked by.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    mirrors: Vec<ShownMirror<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     mirror_fallback: Option<bool>,
+    /// Last: to TOML a list of tables ends the table that it is in.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    also: Vec<ShownAccount<'a>>,
 }
 
 impl Document {
@@ -127,7 +168,10 @@ impl Serialize for Document {
 impl<'a> ShownDocument<'a> {
     pub(crate) fn of(document: &'a Document, reader: Reader) -> Self {
         let registries = document.registries.iter();
-        let shown = |(name, entry)| (format!("{name}"), ShownRegistry::of(entry, reader));
+        let shown = |(name, entry)| {
+            let shown = ShownRegistry::of(name, entry, reader);
+            (name.to_string(), shown)
+        };
         Self {
             node_error: document.node_error.as_ref(),
             event_log: document.event_log,
@@ -145,13 +189,22 @@ impl<'a> ShownDocument<'a> {
 }
 
 impl ShownKeys {
-    fn of(keys: &[DecryptionKey], reader: Reader) -> Option<Self> {
+    fn of(keys: &DecryptionKeys, reader: Reader) -> Option<Self> {
         let shown = |key: &DecryptionKey| match (key, reader) {
             (DecryptionKey::Given { .. }, Reader::EventLog) => REDACTED.to_owned(),
             (key, _) => key.shown(),
         };
-        let keys: Vec<_> = keys.iter().map(shown).collect();
-        (!keys.is_empty()).then_some(Self { keys })
+        let list = |keys: &[DecryptionKey]| keys.iter().map(shown).collect::<Vec<_>>();
+        let of = keys.of.iter().map(|(name, keys)| {
+            let keys = Some(list(keys));
+            let of = BTreeMap::new();
+            (name.to_string(), Self { keys, of })
+        });
+        let shown = Self {
+            keys: Some(list(&keys.all)).filter(|keys| !keys.is_empty()),
+            of: of.collect(),
+        };
+        (shown.keys.is_some() || !shown.of.is_empty()).then_some(shown)
     }
 }
 
@@ -160,7 +213,10 @@ impl<'a> ShownResources<'a> {
         let hubs = resources.unwrap.iter().cloned();
         Self {
             sources: &resources.sources,
-            kbs_ca_certs: resources.kbs_ca_certs.as_ref().map(fingerprints),
+            kbs_ca_certs: resources
+                .kbs_ca_certs
+                .as_ref()
+                .map(|roots| fingerprints(roots.certificates())),
             kbs_token_file: resources.kbs_token_file.as_deref(),
             kbs_attester: resources.kbs_attester.as_ref(),
             unwrap: hubs.map(ResourceSource::DataHub).collect(),
@@ -175,23 +231,61 @@ impl<'a> ShownResources<'a> {
 }
 
 impl<'a> ShownRegistry<'a> {
-    fn of(registry: &'a Registry, reader: Reader) -> Self {
-        let (mirror, roots) = (registry.mirror.as_ref(), registry.ca_certs.as_ref());
-        let username = registry.credentials.shown_username();
-        let shown = Self {
-            username: username.filter(|_| reader == Reader::Person),
+    fn of(name: &RegistryName, registry: &'a Registry, reader: Reader) -> Self {
+        // What is said of the way to a host is not in an entry for some of its repositories.
+        let is_host = name.repositories().is_none();
+        let (roots, client) = (registry.ca_certs.as_ref(), registry.client.as_ref());
+        let has_mirrors = !registry.mirrors.is_empty();
+        // The short form has no names.
+        let is_short = |mirror: &&Mirror| !mirror.is_listed && mirror.rewrites().is_empty();
+        let short = registry.mirrors.first().filter(is_short);
+        let listed = registry.mirrors.iter().filter(|_| short.is_none());
+        let also = registry.also.iter();
+        Self {
+            account: ShownAccount::of(&registry.credentials, reader),
+            also: also
+                .map(|account| ShownAccount::of(account, reader))
+                .collect(),
             credentials_uri: registry.credentials_uri.as_ref(),
             credentials_optional: registry.credentials_optional.then_some(true),
-            ca_certs: registry.ca_certs.as_ref().map(fingerprints),
+            ca_certs: roots.map(|roots| fingerprints(roots.certificates())),
             web_roots: roots.filter(|roots| roots.is_beside_web()).map(|_| true),
             ca_certs_uri: registry.ca_certs_uri.as_ref(),
-            insecure_skip_verify: registry.insecure_skip_verify,
-            plain_http: registry.plain_http,
-            mirror: mirror.map(|mirror| mirror.url().as_str()),
-            mirror_fallback: mirror.map(|_| registry.mirror_fallback),
+            ca_dates: registry.ignores_ca_dates.then_some(false),
+            client_cert: client.map(|client| fingerprints(client.chain())),
+            client_key: client.map(ClientIdentity::key_pem),
+            insecure_skip_verify: is_host.then_some(registry.insecure_skip_verify),
+            plain_http: is_host.then_some(registry.plain_http),
+            mirror: short.map(|mirror| mirror.url().as_str()),
+            mirrors: listed.map(ShownMirror::of).collect(),
+            mirror_fallback: has_mirrors.then_some(registry.mirror_fallback),
+        }
+    }
+}
+
+impl<'a> ShownMirror<'a> {
+    fn of(mirror: &'a Mirror) -> Self {
+        let rewrites = mirror.rewrites().iter();
+        let shown = |rule: &'a Rewrite| ShownRewrite {
+            from: rule.from(),
+            to: rule.to(),
+        };
+        Self {
+            url: mirror.url().as_str(),
+            prefix: mirror.prefix.as_deref(),
+            rewrite: rewrites.map(shown).collect(),
+        }
+    }
+}
+
+impl<'a> ShownAccount<'a> {
+    fn of(credentials: &'a Credentials, reader: Reader) -> Self {
+        let username = credentials.shown_username();
+        let shown = Self {
+            username: username.filter(|_| reader == Reader::Person),
             ..Self::default()
         };
-        match &registry.credentials {
+        match credentials {
             Credentials::Anonymous => shown,
             Credentials::Basic { password, .. } => Self {
                 password: Some(password),
@@ -210,7 +304,6 @@ impl<'a> ShownRegistry<'a> {
 }
 
 /// The fingerprints of certificates, as `openssl x509 -fingerprint -sha256` computes them.
-fn fingerprints(roots: &Roots) -> Vec<String> {
-    let certificates = roots.certificates().iter();
-    certificates.map(|der| fingerprint(der)).collect()
+fn fingerprints(certificates: &[CertificateDer<'_>]) -> Vec<String> {
+    certificates.iter().map(|der| fingerprint(der)).collect()
 }

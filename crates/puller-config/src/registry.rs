@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use crate::host_name::DOCKER_HUB;
 use crate::name::Pattern;
 use crate::{
-    Credentials, Effect, Mirror, Origin, RegistryHost, RegistryName, Roots, Rule, SecretReference,
+    ClientIdentity, Credentials, Effect, Mirror, Origin, RegistryHost, RegistryName, Roots, Rule,
+    SecretReference,
 };
 
 /// One entry of the document: how the registries that its name stands for are reached.
@@ -13,6 +14,9 @@ use crate::{
 pub struct Registry {
     /// Who the puller is to the registry; anonymous where there is a `credentials_uri`.
     pub credentials: Credentials,
+    /// Who else it is, tried in this order after a refusal; never there where it is anonymous, and
+    /// never anonymous.
+    pub also: Vec<Credentials>,
     /// Where the puller gets a docker configuration that says who it is, from which only what is
     /// written there for the registry of the pull may be used.
     pub credentials_uri: Option<SecretReference>,
@@ -24,14 +28,18 @@ pub struct Registry {
     pub ca_certs: Option<Roots>,
     /// Where the puller gets the only roots to trust; never beside `ca_certs`.
     pub ca_certs_uri: Option<SecretReference>,
+    /// Whether these roots count outside of their dates too.
+    pub ignores_ca_dates: bool,
+    /// Who the puller is to TLS, at the registry's own host and where that is verified.
+    pub client: Option<ClientIdentity>,
     /// Whether the registry's own certificate goes unchecked; other hosts of the pull are not
     /// concerned.
     pub insecure_skip_verify: bool,
     /// Whether plain HTTP may be tried, and credentials sent over it.
     pub plain_http: bool,
-    /// Where to ask first.
-    pub mirror: Option<Mirror>,
-    /// Whether the registry itself is asked, anonymously, where the mirror fails.
+    /// Where to ask first, in this order.
+    pub mirrors: Vec<Mirror>,
+    /// Whether the registry itself is asked, anonymously, where the mirrors fail.
     pub mirror_fallback: bool,
 }
 
@@ -50,18 +58,36 @@ impl Registry {
             Origin::Host => references,
             Origin::Measured => Self {
                 ca_certs: self.ca_certs.clone(),
-                mirror: self.mirror.clone(),
+                ignores_ca_dates: self.ignores_ca_dates,
+                client: self.client.clone(),
+                mirrors: self.mirrors.clone(),
                 mirror_fallback: self.mirror_fallback,
                 ..references
             },
         }
     }
 
-    /// What the entry lends to its mirror. An unchecked certificate is the registry's own affair.
+    /// What the entry lends to its mirror. An unchecked certificate is the registry's own affair,
+    /// and so are the further accounts: whoever runs the mirror learns one account, not all.
     #[must_use]
     pub fn lent_to_mirror(&self) -> Self {
         Self {
+            also: Vec::new(),
+            client: None,
             insecure_skip_verify: false,
+            ..self.clone()
+        }
+    }
+
+    /// The same with another entry's credentials: of an entry for repositories, which has nothing
+    /// else.
+    #[must_use]
+    pub fn with_credentials_of(&self, other: &Self) -> Self {
+        Self {
+            credentials: other.credentials.clone(),
+            also: other.also.clone(),
+            credentials_uri: other.credentials_uri.clone(),
+            credentials_optional: other.credentials_optional,
             ..self.clone()
         }
     }
@@ -84,7 +110,7 @@ impl Registry {
         let has_credentials = !self.credentials.is_anonymous();
         let has_roots = self.ca_certs.is_some() || self.ca_certs_uri.is_some();
         let is_lost = |is_there: bool, counts: bool| is_referred && is_there && !counts;
-        let loses_mirror = is_lost(self.mirror.is_some(), counted.mirror.is_some());
+        let loses_mirror = is_lost(!self.mirrors.is_empty(), !counted.mirrors.is_empty());
         let loses_roots = is_lost(self.ca_certs.is_some(), counted.ca_certs.is_some());
         let trusts_nobody = self.ca_certs.as_ref().is_some_and(Roots::trusts_nobody);
         let is_below_docker_hub =
@@ -115,6 +141,11 @@ impl Registry {
                 "insecure-skip-verify",
                 Effect::NotWithReference,
             ),
+            (
+                is_lost(self.ignores_ca_dates, counted.ignores_ca_dates),
+                "ca-dates",
+                Effect::NotWithReference,
+            ),
             (loses_mirror, "mirror", Effect::NotWithReference),
             (loses_roots, "ca-certs", Effect::NotWithReference),
             (
@@ -128,6 +159,16 @@ impl Registry {
                 Effect::RootsUnused,
             ),
             (is_below_docker_hub, "", Effect::NotDockerHub),
+            (
+                self.client.is_some() && self.insecure_skip_verify,
+                "insecure-skip-verify",
+                Effect::ClientUnused,
+            ),
+            (
+                is_lost(self.client.is_some(), counted.client.is_some()),
+                "",
+                Effect::ClientNotWithReference,
+            ),
         ];
         let applying = effects.into_iter().filter(|(applies, ..)| *applies);
         applying.map(|(_, key, effect)| (key, effect)).collect()
@@ -173,6 +214,22 @@ impl Registries {
         RegistryName::candidates(host).filter_map(|name| self.0.get_key_value(&name))
     }
 
+    /// The entries for some repositories of a host that one repository belongs to, the most specific
+    /// first. The first one says who the puller is there; all else is said by the host's entry.
+    pub fn repository_entries(
+        &self,
+        host: &RegistryHost,
+        repository: &str,
+    ) -> impl Iterator<Item = (&RegistryName, &Registry)> {
+        RegistryName::repository_candidates(host, repository)
+            .filter_map(|name| self.0.get_key_value(&name))
+    }
+
+    /// The name of a domain above a host that an entry has, and that does not hold for the host.
+    pub fn near_miss(&self, host: &RegistryHost) -> Option<&RegistryName> {
+        self.0.keys().find(|name| name.is_above(host))
+    }
+
     /// The entry that names a host itself, if there is one.
     pub fn literal_entry_for(&self, host: &RegistryHost) -> Option<(&RegistryName, &Registry)> {
         let [with_port, without] = RegistryName::literal_candidates(host);
@@ -181,46 +238,70 @@ impl Registries {
             .or_else(|| self.0.get_key_value(&without))
     }
 
-    /// Whether the mirror that an entry names may be asked by its protocol.
+    /// Whether a mirror that an entry names may be asked by its protocol.
     ///
     /// Over plain HTTP, the mirror's own entry must allow trying that. Without such an entry, the
-    /// one that names it must say `plain-http`; its `insecure-skip-verify` is about the registry's
-    /// own host and says nothing about the mirror.
-    pub(crate) fn allows_mirror_of(&self, registry: &Registry) -> bool {
-        let Some(mirror) = registry
-            .mirror
-            .as_ref()
-            .filter(|mirror| mirror.is_plain_http())
-        else {
+    /// one that names it must say `plain-http`, or, where it has no credentials to lend,
+    /// `insecure-skip-verify`: what such an entry may do to its registry, asking in clear without
+    /// telling anything, it may do to the mirror.
+    fn allows_mirror(&self, mirror: &Mirror, registry: &Registry) -> bool {
+        if !mirror.is_plain_http() {
             return true;
-        };
+        }
         match self.literal_entry_for(mirror.host()) {
             Some((_, own)) => own.plain_http || own.insecure_skip_verify,
-            None => registry.plain_http,
+            None => {
+                let lends = !registry.credentials.is_anonymous();
+                registry.plain_http || registry.insecure_skip_verify && !lends
+            }
         }
     }
 
-    /// Why the mirror that an entry of this document names can never be asked.
+    /// Why mirrors that an entry of this document names can never be asked, by their places in its
+    /// list.
     ///
     /// An entry that names itself as the mirror is left to the pull: the registry itself may be
     /// that mirror, and then its roots are fetched.
-    pub(crate) fn mirror_problem(
+    pub(crate) fn mirror_problems(
         &self,
         (name, registry): (&RegistryName, &Registry),
         origin: Origin,
-    ) -> Option<Rule> {
-        if !self.allows_mirror_of(registry) {
-            return Some(Rule::MirrorPlainHttp);
-        }
+    ) -> Vec<(usize, Rule)> {
         let is_confidential = registry.credentials_uri.is_some();
-        let mirror = if is_confidential {
-            registry.in_confidential_pull(origin).mirror
-        } else {
-            registry.mirror.clone()
+        let is_counted =
+            !is_confidential || !registry.in_confidential_pull(origin).mirrors.is_empty();
+        let problem = |mirror: &Mirror| {
+            if !self.allows_mirror(mirror, registry) {
+                return Some(Rule::MirrorPlainHttp);
+            }
+            let (own, entry) = self
+                .literal_entry_for(mirror.host())
+                .filter(|_| is_counted)?;
+            let key = entry.unfetched_for_mirror(is_confidential)?;
+            (is_confidential || own != name).then_some(Rule::MirrorReference { key })
         };
-        let (own, entry) = self.literal_entry_for(mirror?.host())?;
-        let key = entry.unfetched_for_mirror(is_confidential)?;
-        (is_confidential || own != name).then_some(Rule::MirrorReference { key })
+        let mirrors = registry.mirrors.iter().enumerate();
+        mirrors
+            .filter_map(|(at, mirror)| Some((at, problem(mirror)?)))
+            .collect()
+    }
+
+    /// What the entry of the host does to the credentials of an entry for some of its repositories.
+    pub(crate) fn effects_of_host(&self, (name, entry): (&RegistryName, &Registry)) -> Vec<Effect> {
+        let host = name.repositories().and_then(|_| name.host());
+        let Some(Match::Entry { entry: of_host, .. }) = host.map(|host| self.entry_for(&host))
+        else {
+            return Vec::new();
+        };
+        let has_credentials = !entry.credentials.is_anonymous();
+        let effects = [
+            (of_host.plain_http, Effect::CredentialsInTheClear),
+            (of_host.insecure_skip_verify, Effect::CredentialsToAnyone),
+        ];
+        let applying = effects
+            .into_iter()
+            .filter(|(applies, _)| *applies && has_credentials);
+        applying.map(|(_, effect)| effect).collect()
     }
 
     /// All entries, in the order of their names.
@@ -297,6 +378,39 @@ mod tests {
         }
     }
 
+    /// Contrast lets a literal hold for the hosts below it, the RFC does not.
+    #[test]
+    fn near_misses_are_known() {
+        let names = [
+            "ghcr.io",
+            "registry.corp:5000",
+            ".corp",
+            "192.0.2.1",
+            "docker.io",
+            "quay.io/team",
+        ];
+        let registries = registries(&names);
+        for (host, expected) in [
+            ("sub.ghcr.io", Some("ghcr.io.")),
+            ("a.b.ghcr.io:5000", Some("ghcr.io.")),
+            ("auth.docker.io", Some("docker.io.")),
+            ("ghcr.io", None),
+            ("evilghcr.io", None),
+            ("io", None),
+            ("a.registry.corp", None),
+            ("1.192.0.2.1.org", None),
+            ("[::1]", None),
+            ("sub.quay.io", None),
+        ] {
+            let found = registries.near_miss(&RegistryHost::parse(host).unwrap());
+            assert_eq!(
+                found.map(ToString::to_string).as_deref(),
+                expected,
+                "{host}"
+            );
+        }
+    }
+
     #[test]
     fn ports_addresses_and_docker_hub_keep_the_rules() {
         let ports = [
@@ -335,6 +449,49 @@ mod tests {
         ] {
             assert_eq!(matched(names, host), expected, "{host} in {names:?}");
         }
+    }
+
+    #[test]
+    fn entries_for_repositories_hold_by_whole_segments() {
+        let names = [
+            "r.corp",
+            "r.corp/team",
+            "r.corp:443/team",
+            "R.corp./team/app",
+            "r.corp:5000/team/app/part",
+            "docker.io/library",
+        ];
+        let registries = registries(&names);
+        for (image, expected) in [
+            (
+                "r.corp/team/app/x",
+                &["R.corp./team/app", "r.corp:443/team", "r.corp/team"][..],
+            ),
+            ("r.corp:443/team", &["r.corp:443/team", "r.corp/team"]),
+            (
+                "r.corp:5000/team/app/part",
+                &[
+                    "r.corp:5000/team/app/part",
+                    "R.corp./team/app",
+                    "r.corp/team",
+                ],
+            ),
+            ("r.corp/team-b/app", &[]),
+            ("r.corp/teams", &[]),
+            ("r.corp/x/team", &[]),
+            ("sub.r.corp/team", &[]),
+            ("index.docker.io/library/alpine", &["docker.io/library"]),
+        ] {
+            let (host, repository) = image.split_once('/').unwrap();
+            let host = RegistryHost::parse(host).unwrap();
+            let found = registries.repository_entries(&host, repository);
+            let found: Vec<_> = found.map(|(name, _)| name.written()).collect();
+            assert_eq!(found, expected, "{image}");
+        }
+        // They hold for no host.
+        assert_eq!(matched(&names[1..], "r.corp"), "defaults");
+        let host = RegistryHost::parse("r.corp").unwrap();
+        assert!(registries.literal_entry_for(&host).is_some());
     }
 
     /// GHSA-6c87-g9pw-78fx: a matcher compared characters instead of labels, so whoever registered

@@ -4,9 +4,11 @@
 use thiserror::Error;
 
 use crate::limits::{
-    MAX_CERTIFICATES, MAX_CREDENTIAL_BYTES, MAX_DECRYPTION_KEY_BYTES, MAX_DECRYPTION_KEYS,
-    MAX_DOCUMENT_BYTES, MAX_ELEMENTS, MAX_KEY_PASSWORD_BYTES, MAX_MIRROR_BYTES, MAX_NO_PROXY_BYTES,
-    MAX_NODE_ERROR_BYTES, MAX_REGISTRIES, MAX_RESOURCE_SOURCES, MAX_RESOURCES_FROM, MAX_VARIABLES,
+    MAX_ALSO, MAX_CERTIFICATES, MAX_CREDENTIAL_BYTES, MAX_DECRYPTION_KEY_BYTES,
+    MAX_DECRYPTION_KEYS, MAX_DECRYPTION_TABLES, MAX_DOCUMENT_BYTES, MAX_ELEMENTS,
+    MAX_KEY_PASSWORD_BYTES, MAX_MIRROR_BYTES, MAX_MIRRORS, MAX_NO_PROXY_BYTES,
+    MAX_NODE_ERROR_BYTES, MAX_REGISTRIES, MAX_RESOURCE_SOURCES, MAX_RESOURCES_FROM,
+    MAX_REWRITE_BYTES, MAX_REWRITES, MAX_VARIABLES,
 };
 use crate::{InvalidName, InvalidResourceSource, InvalidSecretReference};
 
@@ -39,6 +41,12 @@ pub enum Rule {
         [registries.\"registry.corp\"]"
     )]
     UnquotedName,
+    /// A key in an entry for repositories that is not about credentials.
+    #[error(
+        "belongs in the entry of the host: an entry for some of its repositories holds credentials \
+        only"
+    )]
+    KeyOfHost,
     /// A value of another type.
     #[error("expected {expected}, found {found}")]
     WrongType {
@@ -152,6 +160,15 @@ pub enum Rule {
     /// More keys than [`MAX_DECRYPTION_KEYS`].
     #[error("there are at most {MAX_DECRYPTION_KEYS} decryption keys")]
     TooManyDecryptionKeys,
+    /// More tables than [`MAX_DECRYPTION_TABLES`].
+    #[error("there are at most {MAX_DECRYPTION_TABLES} tables of decryption keys")]
+    TooManyDecryptionTables,
+    /// Keys of a suffix.
+    #[error(
+        "names no single host: keys are for the images of a host, or of some of its repositories, \
+        as in [decryption-keys.\"registry.corp/team\"], or for every image"
+    )]
+    DecryptionKeysOfManyHosts,
     /// Nothing where a key should be.
     #[error("has no key: it is \"base64(key)\" or \"base64(key):base64(password)\"")]
     EmptyDecryptionKey,
@@ -273,7 +290,8 @@ pub enum Rule {
     /// A mirror over plain HTTP, which nothing allows.
     #[error(
         "plain HTTP needs \"plain-http = true\" here or an entry for the mirror's own host \
-        with \"plain-http\" or \"insecure-skip-verify\""
+        with \"plain-http\" or \"insecure-skip-verify\"; where there are no credentials, \
+        \"insecure-skip-verify\" here is enough"
     )]
     MirrorPlainHttp,
     /// A mirror whose own entry refers to what is not fetched for mirrors.
@@ -287,14 +305,87 @@ pub enum Rule {
         /// `credentials-uri` or `ca-certs-uri`.
         key: &'static str,
     },
+    /// More further accounts than [`MAX_ALSO`].
+    #[error("an entry has at most {MAX_ALSO} further accounts")]
+    TooManyAccounts,
+    /// `also` of nobody.
+    #[error("has no credentials beside it: write the first account into the entry itself")]
+    AlsoAlone,
+    /// `also` beside a reference.
+    #[error(
+        "stands beside \"credentials-uri\" or a sealed secret: what is fetched is the only account \
+        of a pull"
+    )]
+    AlsoBesideReference,
+    /// A reference in `also`.
+    #[error(
+        "a further account has no \"credentials-uri\" and no sealed secret: what is fetched is the \
+        only account of a pull"
+    )]
+    ReferenceInAlso,
+    /// An account without credentials.
+    #[error("has no credentials; a pull never becomes anonymous after a refusal")]
+    EmptyAlso,
+    /// `mirror` and `mirrors` in one entry.
+    #[error("stands beside \"mirror\"; write one list, or one mirror")]
+    MirrorTwice,
+    /// More mirrors than [`MAX_MIRRORS`].
+    #[error("an entry has at most {MAX_MIRRORS} mirrors")]
+    TooManyMirrors,
+    /// A mirror's table without an address.
+    #[error("has no \"url\"")]
+    MirrorWithoutUrl,
+    /// More rules for names than [`MAX_REWRITES`].
+    #[error("a list has at most {MAX_REWRITES} rules")]
+    TooManyRewrites,
+    /// A rule for names without a mirror.
+    #[error(
+        "has no \"mirror\" or \"mirrors\" beside it; the registry itself is asked by its own names"
+    )]
+    RewriteWithoutMirror,
+    /// Half a rule for names.
+    #[error("needs \"from\" and \"to\"")]
+    RewriteHalf,
+    /// A rule for names longer than [`MAX_REWRITE_BYTES`].
+    #[error("\"from\" and \"to\" have at most {MAX_REWRITE_BYTES} bytes each")]
+    RewriteTooLong,
+    /// A pattern that is none.
+    #[error(
+        "\"from\" is no regular expression that is taken here: none that looks ahead, none with \
+        many repetitions in each other"
+    )]
+    RewriteFrom,
+    /// A name with a character that none has.
+    #[error(
+        "\"to\" is a part of a repository's name: letters, digits, \"-\", \"_\", \".\", \"/\" and \
+        groups such as \"$1\""
+    )]
+    RewriteTo,
+    /// Half a client certificate.
+    #[error("\"client-cert\" and \"client-key\" stand together; one of them is missing")]
+    HalfClientIdentity,
+    /// A client certificate without a certificate.
+    #[error("has no PEM certificate to show")]
+    NoClientCertificate,
+    /// The private key of a client certificate that is none.
+    #[error(
+        "is not one PEM private key without a password (PKCS#8, PKCS#1 or SEC1); `openssl pkcs8 \
+        -topk8 -nocrypt` makes one"
+    )]
+    ClientKey,
     /// `credentials-optional` of no reference.
     #[error("has no \"credentials-uri\" beside it")]
     OptionalWithoutReference,
+    /// `ca-dates` of no roots.
+    #[error(
+        "has neither \"ca-certs\" nor \"ca-certs-uri\" beside it; the web's roots have no dates"
+    )]
+    DatesWithoutRoots,
     /// `web-roots` of no roots.
     #[error("has no \"ca-certs\" with a certificate beside it; without those the web's hold")]
     WebRootsAlone,
     /// `mirror-fallback` of no mirror.
-    #[error("has no \"mirror\" beside it")]
+    #[error("has no \"mirror\" or \"mirrors\" beside it")]
     FallbackWithoutMirror,
     /// A proxy that is not an address.
     #[error(
@@ -389,6 +480,12 @@ pub enum Effect {
         attestation agent, \"aa=unix:/PATH\""
     )]
     SampleAttester,
+    /// A client certificate for a host that is not verified.
+    #[error("keeps the client certificate back: it is shown to verified hosts only")]
+    ClientUnused,
+    /// A client certificate of the host in a confidential pull.
+    #[error("has a client certificate, which is not shown in a pull that uses \"credentials-uri\"")]
+    ClientNotWithReference,
     /// The suffix that does not match Docker Hub.
     #[error("does not match Docker Hub itself, whose name is \"docker.io\" in all its spellings")]
     NotDockerHub,

@@ -154,6 +154,34 @@ impl<'t, 'i> Section<'t, 'i> {
         self.into_fields().filter_map(&mut table).collect()
     }
 
+    /// The tables that are left, in the document's order, and a section of all that is no table.
+    pub(crate) fn split_tables(self) -> (Vec<(&'t str, Self)>, Self) {
+        let Self {
+            place,
+            lines,
+            fields,
+        } = self;
+        let (mut tables, mut rest) = (Vec::new(), Vec::new());
+        for (key, offset, value) in fields {
+            match value {
+                DeValue::Table(table) => {
+                    let place = Place {
+                        line: lines.at(offset),
+                        key: join(&place.key, key),
+                    };
+                    tables.push((key, Self::new(place, table, lines)));
+                }
+                other => rest.push((key, offset, other)),
+            }
+        }
+        let rest = Self {
+            place,
+            lines,
+            fields: rest,
+        };
+        (tables, rest)
+    }
+
     /// The places of the strings that are left, in the document's order; what is no string is
     /// reported.
     pub(crate) fn into_string_places(self, findings: &mut Findings) -> Vec<Place> {
@@ -240,6 +268,56 @@ impl<'t, 'i> Section<'t, 'i> {
     pub(crate) fn take_table(&mut self, key: &str, findings: &mut Findings) -> Option<Self> {
         let Field { place, value } = self.take(key)?;
         Self::of(place, value, self.lines, findings)
+    }
+
+    /// A table of this document at a place.
+    pub(crate) fn inner(&self, place: Place, table: &'t mut DeTable<'i>) -> Self {
+        Self::new(place, table, self.lines)
+    }
+
+    /// Takes an array; the items have places of their own. What is no array is reported.
+    pub(crate) fn take_list(
+        &mut self,
+        key: &str,
+        findings: &mut Findings,
+    ) -> Option<Field<Vec<Field<&'t mut DeValue<'i>>>>> {
+        let Field { place, value } = self.take(key)?;
+        let mut items = Vec::new();
+        match value {
+            DeValue::Array(values) => {
+                for (index, item) in values.iter_mut().enumerate() {
+                    let place = Place {
+                        line: self.lines.at(item.span().start),
+                        key: format!("{}, item {}", place.key, index + 1),
+                    };
+                    let value = item.get_mut();
+                    items.push(Field { place, value });
+                }
+            }
+            other => findings.problem(&place, wrong_type("array", other)),
+        }
+        Some(Field {
+            place,
+            value: items,
+        })
+    }
+
+    /// Takes an array of tables, `[[KEY]]`; the tables have places of their own. What is no array,
+    /// and what is no table in it, is reported and missing.
+    pub(crate) fn take_table_list(
+        &mut self,
+        key: &str,
+        findings: &mut Findings,
+    ) -> Option<Field<Vec<Self>>> {
+        let Field { place, value } = self.take_list(key, findings)?;
+        let tables = value
+            .into_iter()
+            .filter_map(|Field { place, value }| Self::of(place, value, self.lines, findings))
+            .collect();
+        Some(Field {
+            place,
+            value: tables,
+        })
     }
 
     /// Reports every key that is left as unknown; tables that resemble no known key by a rule of

@@ -150,7 +150,7 @@ fn credentials_follow_their_precedence() {
 #[test]
 fn flags_and_mirror_are_off_unless_written() {
     let (registry, _) = entry("");
-    assert!(registry.ca_certs.is_none() && registry.mirror.is_none());
+    assert!(registry.ca_certs.is_none() && registry.mirrors.is_empty());
     assert_eq!(
         (
             registry.insecure_skip_verify,
@@ -171,7 +171,7 @@ fn flags_and_mirror_are_off_unless_written() {
         ),
         (true, true, true)
     );
-    assert_eq!(registry.mirror.unwrap().url().as_str(), "https://m.corp/p");
+    assert_eq!(registry.mirrors[0].url().as_str(), "https://m.corp/p");
     assert_eq!(warnings, Vec::<String>::new());
 
     let (registry, _) = entry("mirror = \"https://m.corp\"\nmirror-fallback = false");
@@ -446,13 +446,18 @@ fn fuzz_seeds_are_what_their_names_say() {
     assert!(everyday.warnings.is_empty() && everyday.document.registries.len() == 1);
     let every_key = checked(include_str!("../fuzz/seeds/document/every-key.toml"));
     assert_eq!(every_key.document.registries.len(), 6);
+    let routes = checked(include_str!("../fuzz/seeds/document/routes.toml")).document;
+    assert_eq!(
+        (routes.registries.len(), routes.decryption_keys.of.len()),
+        (2, 1)
+    );
     let references = checked(include_str!("../fuzz/seeds/document/references.toml"));
-    assert_eq!(references.document.decryption_keys.len(), 4);
+    assert_eq!(references.document.decryption_keys.all.len(), 4);
     let measured = include_str!("../fuzz/seeds/document/measured.toml");
     let measured = Document::parse_measured(measured.as_bytes())
         .unwrap()
         .document;
-    assert_eq!(measured.decryption_keys.len(), 3);
+    assert_eq!(measured.decryption_keys.all.len(), 3);
     assert_eq!(measured.resources.unwrap().sources.len(), 3);
     let reason = checked(include_str!("../fuzz/seeds/document/node-error.toml"));
     assert!(reason.document.node_error.is_some());
@@ -489,5 +494,5 @@ fn examples_of_the_reference_are_documents() {
         }
         checked(&example)
     });
-    assert_eq!(parsed.count(), 9);
+    assert_eq!(parsed.count(), 14);
 }

@@ -163,7 +163,7 @@ fn structure_is_checked_by_key() {
         ),
         (
             "[registries.r]\nmirror-fallback = false",
-            "line 2: registries.r.mirror-fallback: has no \"mirror\" beside it",
+            "line 2: registries.r.mirror-fallback: has no \"mirror\" or \"mirrors\" beside it",
         ),
         (
             "[registries.r]\ncredentials-optional = true",
@@ -192,9 +192,15 @@ fn names_are_checked_by_key() {
             alone, without \"https://\"",
         ),
         (
-            "\"r.corp/team\"",
-            "line 2: registries.\"r.corp/team\": only hosts are matched, not repositories: write \
-            the host alone, without \"/\" and what follows",
+            "\"r.corp/team/\"",
+            "line 2: registries.\"r.corp/team/\": behind the host follow whole segments of \
+            repository names, as in \"registry.corp/team/app\": lower-case letters, digits and \
+            \"-\", \"_\" or \".\" between them, at most 255 bytes, without \"/\" at the end",
+        ),
+        (
+            "\".corp/team\"",
+            "line 2: registries.\".corp/team\": only a single host's name may have repositories \
+            behind it, no suffix and not \".\"",
         ),
         (
             "\"robot:hunter2@r.corp\"",
@@ -504,7 +510,7 @@ fn numbers_are_bounded_by_their_limits() {
 #[test]
 fn every_problem_is_collected_and_sorted_by_line() {
     let text = "\
-[registries.\"r.corp/x\"]
+[registries.\"r.corp/X\"]
 username = \"a\"
 auth = 7
 
@@ -529,17 +535,17 @@ mirror-fallback = true
         [
             (
                 1,
-                "registries.\"r.corp/x\"",
-                &Rule::Name(puller_config::InvalidName::Path)
+                "registries.\"r.corp/X\"",
+                &Rule::Name(puller_config::InvalidName::Repositories)
             ),
             (
                 2,
-                "registries.\"r.corp/x\".username",
+                "registries.\"r.corp/X\".username",
                 &Rule::UsernameWithoutPassword
             ),
             (
                 3,
-                "registries.\"r.corp/x\".auth",
+                "registries.\"r.corp/X\".auth",
                 &Rule::WrongType {
                     expected: "string",
                     found: "integer"

@@ -4,6 +4,9 @@ use reqwest::StatusCode;
 
 use crate::error::Error;
 
+/// How many different failures are told, half of them the first and half the last.
+const MAX_SHOWN: usize = 8;
+
 /// A failure, and how often it was the same.
 #[derive(Debug)]
 pub struct Attempt {
@@ -22,8 +25,20 @@ pub(crate) fn shown(attempts: &[Attempt]) -> String {
         2 => format!("{error} (twice)"),
         count => format!("{error} ({count} times)"),
     };
-    let failures: Vec<_> = attempts.iter().map(show).collect();
-    format!("{total} attempts: {}", failures.join("; "))
+    if attempts.len() <= MAX_SHOWN {
+        let failures: Vec<_> = attempts.iter().map(show).collect();
+        return format!("{total} attempts: {}", failures.join("; "));
+    }
+    // A server that sends ten bytes at a time fails fifty times, each at another place.
+    let (first, rest) = attempts.split_at(MAX_SHOWN / 2);
+    let (left_out, last) = rest.split_at(rest.len() - MAX_SHOWN / 2);
+    let [first, last] = [first, last].map(|some| some.iter().map(show).collect::<Vec<_>>());
+    format!(
+        "{total} attempts: {}; and {} failures more; at last {}",
+        first.join("; "),
+        left_out.len(),
+        last.join("; ")
+    )
 }
 
 /// Whether a status is one of those that can be another one a little later.

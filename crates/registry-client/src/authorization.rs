@@ -1,8 +1,10 @@
 //! What is sent along to prove who the puller is: kept while it is good, renewed before it expires
 //! and when it is refused.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use foreign_text::shown;
-use pull_route::Source;
+use pull_route::{EntryAccount, Source};
 use puller_config::Credentials;
 use reqwest::header::HeaderValue;
 use tokio::sync::Mutex;
@@ -14,12 +16,18 @@ use crate::failure::Failure;
 use crate::token::{self, TokenRequest};
 use crate::transport::Transport;
 
-/// The header that was accepted last, shared by everything that is in flight.
+/// The account and the header that were accepted last, shared by everything that is in flight.
 #[derive(Debug, Default)]
-pub struct Authorization(Mutex<State>);
+pub struct Authorization {
+    state: Mutex<State>,
+    /// Which account of the source is in use, from 0. Changed with the lock on the state only.
+    account: AtomicUsize,
+}
 
 #[derive(Debug, Default)]
 struct State {
+    /// Why the accounts before this one are not, with their places in the entry.
+    refusals: Vec<(usize, Error)>,
     header: Option<HeaderValue>,
     /// For a token that expires: when to ask for the next one, and whom.
     renewal: Option<(Instant, Challenge, bool)>,
@@ -45,8 +53,9 @@ impl Authorization {
         source: &Source,
         repository: &str,
     ) -> Result<Option<HeaderValue>, Failure> {
-        let mut state = self.0.lock().await;
-        if let (None, Credentials::RegistryToken(token)) = (&state.header, &source.credentials) {
+        let mut state = self.state.lock().await;
+        let credentials = source.credentials(self.account());
+        if let (None, Credentials::RegistryToken(token)) = (&state.header, credentials) {
             state.header = Some(token::bearer_header(token.expose())?);
         }
         if let Some((when, challenge, is_plain)) =
@@ -55,9 +64,14 @@ impl Authorization {
             tracing::debug!(registry = source.host(), age = ?when.elapsed(), "the token is about \
             to expire");
             state.header = None;
-            state
-                .fetch(transport, source, repository, challenge, is_plain)
-                .await?;
+            let request = TokenRequest {
+                host: &source.host(),
+                repository,
+                source,
+                credentials,
+                is_plain,
+            };
+            state.fetch(transport, request, challenge).await?;
         }
         Ok(state.header.clone())
     }
@@ -70,7 +84,8 @@ impl Authorization {
         repository: &str,
         challenged: Challenged,
     ) -> Result<HeaderValue, Failure> {
-        let mut state = self.0.lock().await;
+        let mut state = self.state.lock().await;
+        let credentials = source.credentials(self.account());
         let Challenged {
             challenges,
             sent,
@@ -83,8 +98,7 @@ impl Authorization {
         {
             return Ok(renewed.clone());
         }
-        let is_anonymous = matches!(source.credentials, Credentials::Anonymous);
-        if is_plain && !is_anonymous && !source.may_tell("http") {
+        if is_plain && !credentials.is_anonymous() && !source.may_tell("http") {
             return Err(Error::CredentialsInClear {
                 host: source.host(),
                 authority: source.authority.to_string(),
@@ -96,16 +110,23 @@ impl Authorization {
                 .iter()
                 .find(|challenge| challenge.scheme == scheme)
         };
-        match (find("bearer"), find("basic"), &source.credentials) {
-            (_, _, Credentials::RegistryToken(_)) => Err(Error::refused(source).into()),
+        match (find("bearer"), find("basic"), credentials) {
+            (_, _, Credentials::RegistryToken(_)) => {
+                Err(Failure::of_account(Error::refused(source)))
+            }
             (Some(bearer), _, _) => {
-                state
-                    .fetch(transport, source, repository, bearer.clone(), is_plain)
-                    .await
+                let request = TokenRequest {
+                    host: &source.host(),
+                    repository,
+                    source,
+                    credentials,
+                    is_plain,
+                };
+                state.fetch(transport, request, bearer.clone()).await
             }
             // What is derived from a password does not change by asking again.
             (None, Some(_), Credentials::Basic { .. }) if sent.is_some() => {
-                Err(Error::refused(source).into())
+                Err(Failure::of_account(Error::refused(source)))
             }
             (None, Some(_), Credentials::Basic { username, password }) => {
                 let header = token::basic_header(username, password.expose())?;
@@ -113,8 +134,53 @@ impl Authorization {
                 Ok(header)
             }
             (None, _, Credentials::Anonymous) => Err(Error::refused(source).into()),
-            (None, _, _) => Err(misfit(&challenges, source).into()),
+            (None, _, _) => Err(misfit(&challenges, source, credentials)),
         }
+    }
+
+    /// Which account of the source is in use, from 0.
+    pub fn account(&self) -> usize {
+        self.account.load(Ordering::Acquire)
+    }
+
+    /// Goes on to the next account after a failure of the one that was in use. Each is tried once:
+    /// there is no way back.
+    ///
+    /// # Errors
+    ///
+    /// The failure, where it is about something else than the account; what became of each, where
+    /// there is no next one.
+    pub async fn next_account(
+        &self,
+        refused: usize,
+        source: &Source,
+        failure: Failure,
+    ) -> Result<(), Failure> {
+        if !failure.is_about_account || source.accounts.len() < 2 {
+            return Err(failure);
+        }
+        let mut state = self.state.lock().await;
+        // Another request has found out before.
+        if self.account() != refused {
+            return Ok(());
+        }
+        let Some(account) = source.accounts.get(refused) else {
+            return Err(failure);
+        };
+        state.refusals.push((account.number, failure.error));
+        (state.header, state.renewal) = (None, None);
+        if refused + 1 == source.accounts.len() {
+            let refusals = std::mem::take(&mut state.refusals);
+            return Err(Error::AccountsRefused(refusals).into());
+        }
+        self.account.store(refused + 1, Ordering::Release);
+        tracing::info!(
+            registry = source.host(),
+            "{} of {} was refused, the next account is tried",
+            EntryAccount::places(&[account.number]),
+            source.authority.credentials_source().0
+        );
+        Ok(())
     }
 }
 
@@ -122,17 +188,10 @@ impl State {
     async fn fetch(
         &mut self,
         transport: &Transport,
-        source: &Source,
-        repository: &str,
+        request: TokenRequest<'_>,
         challenge: Challenge,
-        is_plain: bool,
     ) -> Result<HeaderValue, Failure> {
-        let request = TokenRequest {
-            host: &source.host(),
-            repository,
-            source,
-            is_plain,
-        };
+        let is_plain = request.is_plain;
         let token = token::fetch(transport, &challenge, &request).await?;
         let renew_at = Instant::now() + token.renew_after;
         self.renewal = Some((renew_at, challenge, is_plain));
@@ -142,11 +201,12 @@ impl State {
 }
 
 /// The credentials at hand do not fit any of the challenges.
-fn misfit(challenges: &[Challenge], source: &Source) -> Error {
+fn misfit(challenges: &[Challenge], source: &Source, credentials: &Credentials) -> Failure {
     let is_basic = challenges
         .iter()
         .any(|challenge| challenge.scheme == "basic");
-    let rule = match &source.credentials {
+    let is_other_kind = is_basic && matches!(credentials, Credentials::IdentityToken { .. });
+    let rule = match credentials {
         Credentials::IdentityToken { .. } if is_basic => format!(
             "asks for user name and password, but {} has an \"identitytoken\"",
             source.authority.credentials_source().0
@@ -162,8 +222,12 @@ fn misfit(challenges: &[Challenge], source: &Source) -> Error {
             )
         }
     };
-    Error::Challenge {
+    let error = Error::Challenge {
         host: source.host(),
         rule,
+    };
+    match is_other_kind {
+        true => Failure::of_account(error),
+        false => error.into(),
     }
 }

@@ -89,39 +89,65 @@ impl<'a> Blob<'a> {
         let limit = self.session.blob_time(self.received);
         loop {
             let started = Instant::now();
+            let connected = self.connected().await;
+            self.spend_without(started);
+            if let Err(failure) = connected {
+                self.failed(failure).await?;
+                continue;
+            }
+            let started = Instant::now();
             let left = limit.saturating_sub(self.waited);
-            let step = timeout(left, self.step()).await;
+            if left.is_zero() {
+                return Err(self.too_slow(limit));
+            }
+            let read = timeout(left, self.read()).await;
             self.waited += started.elapsed();
-            match step {
+            match read {
                 Ok(Ok(chunk)) => return Ok(chunk),
-                Ok(Err(failure)) => {
-                    self.open = None;
-                    self.session.reconnect();
-                    let started = Instant::now();
-                    let failed = self.attempts.failed(failure).await;
-                    failed.map_err(|error| self.session.lost(error))?;
-                    self.waited += started.elapsed();
-                }
-                Err(_) => {
-                    let (received, size) = (self.received, self.size);
-                    let reason = format!(
-                        "is too slow: {received} of {size} bytes in {}",
-                        seconds(limit)
-                    );
-                    let error = Error::late(&self.host, reason);
-                    return Err(self.session.lost(self.attempts.give_up(error)));
-                }
+                Ok(Err(failure)) => self.failed(failure).await?,
+                Err(_) => return Err(self.too_slow(limit)),
             }
         }
     }
 
-    async fn step(&mut self) -> Result<Option<Bytes>, Failure> {
-        if self.open.is_none() {
-            if self.received == self.size {
-                return Ok(None);
-            }
-            self.connect().await?;
+    /// Waits for the time of the next attempt.
+    async fn failed(&mut self, failure: Failure) -> Result<(), Error> {
+        self.open = None;
+        self.session.reconnect();
+        if self.received > 0 && !self.session.has_fallback() {
+            self.attempts.give_all_time();
         }
+        let started = Instant::now();
+        let failed = self.attempts.failed(failure).await;
+        self.spend_without(started);
+        failed.map_err(|error| self.session.lost(error))
+    }
+
+    /// Time in which there was no transfer. A source that is not there is not slow, so this counts
+    /// only where another one is left to ask.
+    fn spend_without(&mut self, started: Instant) {
+        if self.session.has_fallback() {
+            self.waited += started.elapsed();
+        }
+    }
+
+    fn too_slow(&mut self, limit: Duration) -> Error {
+        let (received, size) = (self.received, self.size);
+        let limit = seconds(limit);
+        let reason = format!("is too slow: {received} of {size} bytes in {limit}");
+        let error = Error::late(&self.host, reason);
+        self.session.lost(self.attempts.give_up(error))
+    }
+
+    /// There is an answer to read, or nothing more to ask for.
+    async fn connected(&mut self) -> Result<(), Failure> {
+        if self.open.is_some() || self.received == self.size {
+            return Ok(());
+        }
+        self.connect().await
+    }
+
+    async fn read(&mut self) -> Result<Option<Bytes>, Failure> {
         let stall = self.session.patience().stall;
         while let Some(open) = &mut self.open {
             let is_complete = self.received == self.size;

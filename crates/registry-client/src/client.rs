@@ -168,10 +168,21 @@ impl Clients {
                 Some((proxy.host().name(), authority.registry.ca_certs))
             }
         };
+        if proxy.is_some() && trust.client.is_some() {
+            return Err(Error::Client {
+                host,
+                reason: format!(
+                    "the client certificate of {} would be shown to a proxy at https:// too; reach \
+                    the registry directly, or by a proxy at http://",
+                    trust.authority
+                ),
+            });
+        }
         let peers = Peers {
             host: unbracketed(url.host_str().unwrap_or_default()),
             roots,
             skip_verify: trust.skip_verify,
+            client: trust.client.as_ref(),
             proxy: proxy
                 .as_ref()
                 .map(|(name, roots)| (unbracketed(name), roots.as_ref())),
@@ -234,11 +245,11 @@ mod tests {
             .load()
             .unwrap();
         let host = RegistryHost::of_url(&url("https://registry.corp/")).unwrap();
-        let plan = settings.plan(&host).unwrap();
+        let plan = settings.plan(&host, "team/app").unwrap();
         let Route {
             settings,
             mut sources,
-        } = plan.fill(None, None, "team/app").unwrap();
+        } = plan.fill(None, None).unwrap();
         let source = sources.remove(0);
         let clients = Clients::new(settings, &Patience::default());
         ask(&source, &clients, "https://registry.corp/");

@@ -3,8 +3,9 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use pull_route::{Reason, Source};
+use pull_route::{EntryAccount, Reason, Source};
 use puller_config::Problems;
 use reqwest::StatusCode;
 
@@ -132,6 +133,9 @@ pub enum Error {
         /// Where they are corrected.
         place: &'static str,
     },
+    /// Each account of the entry was rejected; with its place in the entry.
+    #[error("{}", refusals(.0))]
+    AccountsRefused(Vec<(usize, Error)>),
     /// The registry wants credentials and there are none.
     #[error("{host} wants credentials (401 Unauthorized) and was asked anonymously: {reason}")]
     CredentialsMissing {
@@ -189,6 +193,9 @@ pub enum Error {
     /// Asking again did not help.
     #[error("{}", attempt::shown(.0))]
     Attempts(Vec<Attempt>),
+    /// Asking again did not help yet, and it is another source's turn.
+    #[error("{0}")]
+    ForNow(Box<Error>),
     /// The server's answer is larger than any real one.
     #[error("{host} sent more than {limit_bytes} bytes of {what}")]
     TooLarge {
@@ -238,15 +245,17 @@ impl Error {
             | Self::Length { .. }
             | Self::TooLarge { .. } => Kind::Data,
             Self::Route(error) => kind_of(error),
-            Self::Later { error, .. } | Self::Late(error) | Self::Plain { error, .. } => {
-                error.kind()
-            }
+            Self::Later { error, .. }
+            | Self::Late(error)
+            | Self::ForNow(error)
+            | Self::Plain { error, .. } => error.kind(),
             Self::Attempts(attempts) => attempts
                 .last()
                 .map_or(Kind::Internal, |attempt| attempt.error.kind()),
             Self::Refused { status, .. } if may_pass(*status) => Kind::Unreachable,
             Self::CredentialsInClear { .. }
             | Self::CredentialsRefused { .. }
+            | Self::AccountsRefused(_)
             | Self::CredentialsMissing { .. }
             | Self::Challenge { .. }
             | Self::Refused { .. } => Kind::Denied,
@@ -265,7 +274,7 @@ impl Error {
     pub fn is_source_down(&self) -> bool {
         match self {
             Self::Later { .. } | Self::Late(_) => true,
-            Self::Plain { error, .. } => error.is_source_down(),
+            Self::Plain { error, .. } | Self::ForNow(error) => error.is_source_down(),
             Self::Attempts(attempts) => attempts
                 .last()
                 .is_some_and(|attempt| attempt.error.is_source_down()),
@@ -284,9 +293,18 @@ impl Error {
             Self::Attempts(attempts) => attempts
                 .last()
                 .is_some_and(|attempt| attempt.error.is_missing()),
-            Self::Plain { error, .. } => error.is_missing(),
+            Self::Plain { error, .. } | Self::ForNow(error) => error.is_missing(),
             Self::Refused { status, .. } => *status == StatusCode::NOT_FOUND,
             _ => false,
+        }
+    }
+
+    /// How long after a failure the same source may do better, if it may.
+    pub fn again_after(&self) -> Option<Duration> {
+        match self {
+            Self::ForNow(_) | Self::Late(_) => Some(Duration::ZERO),
+            Self::Later { after_secs, .. } => Some(Duration::from_secs(*after_secs)),
+            _ => None,
         }
     }
 
@@ -294,6 +312,7 @@ impl Error {
     pub(crate) fn is_late(&self) -> bool {
         match self {
             Self::Transfer { is_late, .. } => *is_late,
+            Self::ForNow(error) => error.is_late(),
             Self::Attempts(attempts) => attempts
                 .last()
                 .is_some_and(|attempt| attempt.error.is_late()),
@@ -345,13 +364,30 @@ fn kind_of(error: &pull_route::Error) -> Kind {
         | pull_route::Error::UnfitCredentials { .. }
         | pull_route::Error::MirrorInClear { .. }
         | pull_route::Error::Unresolved { .. }
-        | pull_route::Error::MirrorReference { .. } => Kind::Data,
+        | pull_route::Error::MirrorReference { .. }
+        | pull_route::Error::Rewrite { .. } => Kind::Data,
         pull_route::Error::Forbidden { .. }
         | pull_route::Error::PlainHttp { .. }
         | pull_route::Error::Realm { .. } => Kind::Denied,
         pull_route::Error::Address { .. } => Kind::Unreachable,
         pull_route::Error::Internal(_) => Kind::Internal,
     }
+}
+
+/// Each reason once, with the accounts that it is about.
+fn refusals(refusals: &[(usize, Error)]) -> String {
+    let mut reasons: Vec<(String, Vec<usize>)> = Vec::new();
+    for (number, error) in refusals {
+        let text = error.to_string();
+        match reasons.iter_mut().find(|(known, _)| *known == text) {
+            Some((_, numbers)) => numbers.push(*number),
+            None => reasons.push((text, vec![*number])),
+        }
+    }
+    let show = |(text, numbers): &(String, Vec<usize>)| {
+        format!("{} refused: {text}", EntryAccount::places(numbers))
+    };
+    reasons.iter().map(show).collect::<Vec<_>>().join("; ")
 }
 
 /// How many problems of a document an answer names; the rest are for `kata-configdev check` on the

@@ -74,6 +74,7 @@ pub fn request(
         } else {
             Again::Perhaps
         },
+        is_about_account: false,
     }
 }
 

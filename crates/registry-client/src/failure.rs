@@ -14,6 +14,8 @@ pub struct Failure {
     pub is_without_tls: bool,
     /// Whether asking again can help.
     pub again: Again,
+    /// Whether it is about who asks, so that another account may be let in.
+    pub is_about_account: bool,
 }
 
 /// Whether asking again can help.
@@ -34,6 +36,15 @@ impl Failure {
             error,
             is_without_tls: false,
             again: Again::Perhaps,
+            is_about_account: false,
+        }
+    }
+
+    /// A refusal of who asks.
+    pub fn of_account(error: Error) -> Self {
+        Self {
+            is_about_account: true,
+            ..error.into()
         }
     }
 }
@@ -60,6 +71,7 @@ impl From<Error> for Failure {
             error,
             is_without_tls: false,
             again: Again::Never,
+            is_about_account: false,
         }
     }
 }

@@ -43,17 +43,20 @@ impl HubConfiguration {
             None => &self.parameters,
         };
         let file = path.display();
-        let meaning = cdh_config::read(
-            text.as_ref().map(|text| &text[..]),
-            &String::from_utf8_lossy(&parameters),
-        );
+        let text = text.as_ref().map(|text| &text[..]);
+        let meaning = cdh_config::read(text, &String::from_utf8_lossy(&parameters));
         let Meaning {
             text,
             document,
             notes,
-        } = meaning.map_err(|problems| Error::HubConfiguration {
-            path: path.clone(),
-            problems,
+        } = meaning.map_err(|problems| {
+            // Where the file says nothing of images, the parameters do.
+            let is_in_file = text.is_some() && cdh_config::read(text, "").is_err();
+            let path = if is_in_file { path } else { &self.parameters };
+            Error::HubConfiguration {
+                path: path.clone(),
+                problems,
+            }
         })?;
         for note in notes {
             tracing::warn!(configuration = %file, "{note}");
@@ -146,6 +149,12 @@ mod tests {
             ),
             (
                 None,
+                "agent.image_registry_auth=/etc/auth",
+                "cmdline is read like a measured",
+            ),
+            // The file is there, and says nothing of images.
+            (
+                Some("[kbc]"),
                 "agent.image_registry_auth=/etc/auth",
                 "cmdline is read like a measured",
             ),

@@ -8,8 +8,8 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
     /// How often the same is asked for in a row without a byte of progress, the first time
-    /// included. At least one.
-    pub attempts: u32,
+    /// included; nothing means as often as the time allows.
+    pub attempts: Option<u32>,
     /// How often a blob's transfer may be taken up again in total, whatever progress it makes in
     /// between.
     pub resumptions: u32,
@@ -28,20 +28,28 @@ pub struct Patience {
     /// ends a drip.
     pub slowest_rate: u64,
     /// How long a blob may be waited for at any rate; where another source is left to ask, at most
-    /// `budget_before_fallback`.
+    /// `budget_before_fallback`. Time in which a source is not there counts only in that case.
     pub slow_start: Duration,
     /// How long one source may go without progress, all attempts and waits included.
     pub budget: Duration,
     /// The same where another source is left to ask, so that a mirror that hangs does not eat the
     /// time of the registry.
     pub budget_before_fallback: Duration,
+    /// Whether the sources are asked in turns until `budget` is over. Then the last one gives way
+    /// as soon as the others do, until a blob of it has begun.
+    pub in_turns: bool,
 }
 
+/// How long a pull goes on whose caller says nothing about it: what Kata's agent gives one by
+/// default.
+pub const DEFAULT_TIME: Duration = Duration::from_secs(1200);
+
 impl Default for Patience {
-    /// Fits a caller that gives a pull two minutes, as kubelet does.
+    /// For a caller that waits as long as Kata's agent does: a registry that restarts, or a network
+    /// that comes late, is waited for.
     fn default() -> Self {
         Self {
-            attempts: 5,
+            attempts: None,
             resumptions: 50,
             first_delay: Duration::from_millis(500),
             largest_delay: Duration::from_secs(10),
@@ -50,8 +58,9 @@ impl Default for Patience {
             stall: Duration::from_secs(30),
             slowest_rate: 16 << 10,
             slow_start: Duration::from_secs(120),
-            budget: Duration::from_secs(90),
+            budget: DEFAULT_TIME,
             budget_before_fallback: Duration::from_secs(20),
+            in_turns: false,
         }
     }
 }

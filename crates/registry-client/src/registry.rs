@@ -36,6 +36,12 @@ impl Registry {
         self.session.source.host()
     }
 
+    /// The account in use: its place in the entry's `also`, from 1, or 0 for the entry's own;
+    /// nothing where there is none.
+    pub fn account(&self) -> Option<usize> {
+        self.session.account()
+    }
+
     /// The bytes that the registry has under the digest of a manifest.
     pub async fn manifest(&self, digest: &Digest) -> Result<Unverified, Error> {
         self.named_manifest(&digest.to_string()).await

@@ -2,7 +2,7 @@
 //! remembered.
 
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
@@ -12,6 +12,9 @@ use crate::error::Error;
 use crate::failure::{Again, Failure};
 use crate::patience::Patience;
 
+/// How often it is said what is waited for.
+const SAID_EVERY: Duration = Duration::from_secs(60);
+
 tokio::task_local! {
     static LAST: LastFailure;
 }
@@ -19,7 +22,14 @@ tokio::task_local! {
 /// The last failure of some work that is asked for again, for whoever ends that work before the
 /// last attempt is made.
 #[derive(Clone, Debug, Default)]
-pub struct LastFailure(Arc<Mutex<Option<String>>>);
+pub struct LastFailure(Arc<Mutex<Last>>);
+
+#[derive(Debug, Default)]
+struct Last {
+    failure: Option<String>,
+    /// Other work that this one waits for.
+    followed: Vec<LastFailure>,
+}
 
 impl LastFailure {
     /// Does the work, and keeps what fails on the way.
@@ -27,18 +37,48 @@ impl LastFailure {
         LAST.scope(self.clone(), work).await
     }
 
-    /// The failure that nothing came after, if there was one.
+    /// The same, for a task of its own.
+    pub async fn of_owned<T>(self, work: impl Future<Output = T>) -> T {
+        self.of(work).await
+    }
+
+    /// That of the work that is being done; one that nobody asks for where nobody does.
+    pub fn current() -> Self {
+        LAST.try_with(Self::clone).unwrap_or_default()
+    }
+
+    /// The work that is being done waits for other work from now on.
+    pub fn follow(other: &Self) {
+        let follow = |last: &Self| {
+            if !Arc::ptr_eq(&last.0, &other.0) {
+                last.lock().followed.push(other.clone());
+            }
+        };
+        let _ = LAST.try_with(follow);
+    }
+
+    /// The failure that nothing came after, if there was one, of the work or of what it waits for.
     pub fn text(&self) -> Option<String> {
-        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        last.clone()
+        let (own, followed) = {
+            let last = self.lock();
+            (last.failure.clone(), last.followed.clone())
+        };
+        // Theirs alone: two pulls may wait for each other's layers.
+        let theirs = || {
+            followed
+                .iter()
+                .find_map(|other| other.lock().failure.clone())
+        };
+        own.or_else(theirs)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Last> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes note of a failure of the work that is being done, or that something came.
     fn note(failure: Option<&Error>) {
-        let note = |last: &Self| {
-            let mut last = last.0.lock().unwrap_or_else(PoisonError::into_inner);
-            *last = failure.map(ToString::to_string);
-        };
+        let note = |last: &Self| last.lock().failure = failure.map(ToString::to_string);
         // Nobody may want to know.
         let _ = LAST.try_with(note);
     }
@@ -55,6 +95,8 @@ pub struct Attempts {
     /// Since the last progress.
     in_a_row: u32,
     last_progress: Instant,
+    /// When it was last said what is waited for.
+    said: Option<Instant>,
 }
 
 impl Attempts {
@@ -67,7 +109,13 @@ impl Attempts {
             failures: Vec::new(),
             in_a_row: 0,
             last_progress: Instant::now(),
+            said: None,
         }
+    }
+
+    /// Gives them all the time that the pull has: what has begun is not left for another source.
+    pub fn give_all_time(&mut self) {
+        self.budget = self.patience.budget;
     }
 
     /// Asks until there is an answer, or until asking again is no use.
@@ -108,6 +156,7 @@ impl Attempts {
     pub fn progress(&mut self) {
         self.in_a_row = 0;
         self.last_progress = Instant::now();
+        self.said = None;
         LastFailure::note(None);
     }
 
@@ -122,13 +171,14 @@ impl Attempts {
         if self.in_a_row == 0 && !self.failures.is_empty() {
             self.forgiven = self.forgiven.saturating_sub(1);
         }
-        self.in_a_row += 1;
+        self.in_a_row = self.in_a_row.saturating_add(1);
         let left = self.left();
         let random = fastrand::f64();
         let jitter = self.patience.delay_limit(self.in_a_row).mul_f64(random);
+        let is_enough = |attempts: u32| self.in_a_row >= attempts.max(1);
         let delay = match again {
-            Again::Never => None,
-            _ if self.in_a_row >= self.patience.attempts.max(1) || self.forgiven == 0 => None,
+            Again::Never => return Err(self.give_up(error)),
+            _ if self.patience.attempts.is_some_and(is_enough) || self.forgiven == 0 => None,
             Again::Perhaps => Some(jitter).filter(|delay| *delay < left),
             // With some jitter too: everyone else was told the same time.
             Again::After(wait) if wait < left => Some((wait + jitter).min(left)),
@@ -139,12 +189,24 @@ impl Attempts {
             }
         };
         let Some(delay) = delay else {
-            return Err(self.give_up(error));
+            return Err(self.give_way(error));
         };
-        tracing::info!(%error, delay_ms = delay.as_millis(), "asking again");
+        self.say(&error, delay);
         self.remember(error);
         sleep(delay).await;
         Ok(())
+    }
+
+    /// Says what is waited for: at first and each minute.
+    fn say(&mut self, error: &Error, delay: Duration) {
+        let (failed, delay_ms) = (self.in_a_row, delay.as_millis());
+        if self.said.is_some_and(|said| said.elapsed() < SAID_EVERY) {
+            tracing::debug!(%error, failed, delay_ms, "asking again");
+            return;
+        }
+        self.said = Some(Instant::now());
+        let waited_s = self.last_progress.elapsed().as_secs();
+        tracing::info!(%error, failed, waited_s, delay_ms, "asking again");
     }
 
     /// How much of the budget is left.
@@ -169,6 +231,15 @@ impl Attempts {
     /// Something came that is no use by itself: the time starts anew, but not the count.
     pub fn alive(&mut self) {
         self.last_progress = Instant::now();
+    }
+
+    /// All failures so far, this one the last; another turn may do better.
+    fn give_way(&mut self, error: Error) -> Error {
+        let error = self.give_up(error);
+        match self.patience.in_turns {
+            true => Error::ForNow(Box::new(error)),
+            false => error,
+        }
     }
 
     /// All failures so far, this one the last.
@@ -223,7 +294,7 @@ mod tests {
         runtime.block_on(async {
             let started = Instant::now();
             let patience = Patience {
-                attempts: 4,
+                attempts: Some(4),
                 ..Patience::default()
             };
             let attempts = Attempts::new(&patience, budget);
@@ -303,7 +374,7 @@ mod tests {
             .build()
             .unwrap();
         let patience = Patience {
-            attempts: 2,
+            attempts: Some(2),
             resumptions: 10,
             ..Patience::default()
         };

@@ -6,7 +6,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use pull_route::{Settings, Source, host_of};
-use puller_config::Credentials;
 use reqwest::StatusCode;
 use reqwest::header::{HeaderValue, WWW_AUTHENTICATE};
 
@@ -28,6 +27,7 @@ const MAX_LATE_BLOBS: u32 = 2;
 #[derive(Debug)]
 pub struct Session {
     pub(crate) source: Arc<Source>,
+    /// The name that it has there.
     repository: String,
     transport: Transport,
     /// The scheme that answered first.
@@ -62,10 +62,15 @@ impl Session {
                 _ => "https",
             });
         }
+        let repository = source
+            .repository
+            .as_deref()
+            .unwrap_or(repository)
+            .to_owned();
         Self {
             transport: Transport::new(settings.clone(), source.clone(), patience),
             source,
-            repository: repository.to_owned(),
+            repository,
             scheme,
             authorization: Authorization::default(),
             late: AtomicU32::new(0),
@@ -85,12 +90,17 @@ impl Session {
     /// No attempts yet at something.
     pub fn attempts(&self) -> Attempts {
         let patience = self.patience();
-        let budget = if self.source.has_fallback {
+        let budget = if self.source.has_fallback || patience.in_turns {
             patience.budget_before_fallback
         } else {
             patience.budget
         };
         Attempts::new(patience, budget)
+    }
+
+    /// Whether another source is left to ask.
+    pub fn has_fallback(&self) -> bool {
+        self.source.has_fallback
     }
 
     /// How long a blob may be waited for of which so many bytes have come.
@@ -108,8 +118,28 @@ impl Session {
         error
     }
 
-    /// Asks once, and once more with what the answer asks for.
+    /// Asks as one account after another, as long as they are refused.
     pub async fn ask(&self, wanted: ContentRequest<'_>) -> Result<Answer, Failure> {
+        loop {
+            let account = self.authorization.account();
+            let failure = match self.ask_as_account(wanted).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => failure,
+            };
+            self.authorization
+                .next_account(account, &self.source, failure)
+                .await?;
+        }
+    }
+
+    /// The account in use: its place in the entry, if there is one.
+    pub fn account(&self) -> Option<usize> {
+        let account = self.source.accounts.get(self.authorization.account());
+        account.map(|account| account.number)
+    }
+
+    /// Asks once, and once more with what the answer asks for.
+    async fn ask_as_account(&self, wanted: ContentRequest<'_>) -> Result<Answer, Failure> {
         let sent = self
             .authorization
             .current(&self.transport, &self.source, &self.repository)
@@ -118,7 +148,7 @@ impl Session {
         // Only the registry itself may say where credentials go, not a host that it redirects to.
         if answer.response.status() != StatusCode::UNAUTHORIZED || !self.source.is_own(&answer.url)
         {
-            return self.accept(answer, wanted);
+            return self.accept(answer, wanted, sent.is_some());
         }
         let challenged = Challenged {
             challenges: challenges(&answer),
@@ -132,9 +162,12 @@ impl Session {
             .await?;
         let answer = self.send(wanted, Some(&renewed)).await?;
         if answer.response.status() == StatusCode::UNAUTHORIZED {
-            return Err(Error::refused(&self.source).into());
+            return Err(Failure {
+                is_about_account: wanted.is_manifest(),
+                ..Error::refused(&self.source).into()
+            });
         }
-        self.accept(answer, wanted)
+        self.accept(answer, wanted, true)
     }
 
     /// Sends a request; the first one finds out whether the host speaks TLS, where plain HTTP is
@@ -150,8 +183,7 @@ impl Session {
                 .source
                 .url(scheme, &self.repository, wanted.kind, wanted.name)?;
             // A token that everyone is given is no secret.
-            let is_safe = self.source.may_tell(scheme)
-                || matches!(self.source.credentials, Credentials::Anonymous);
+            let is_safe = self.source.may_tell(scheme) || self.source.accounts.is_empty();
             Ok(Request {
                 accept: wanted.accept,
                 from: wanted.from,
@@ -181,7 +213,13 @@ impl Session {
         Ok(answer)
     }
 
-    fn accept(&self, answer: Answer, wanted: ContentRequest<'_>) -> Result<Answer, Failure> {
+    /// `has_account`: whether it was asked as anybody.
+    fn accept(
+        &self,
+        answer: Answer,
+        wanted: ContentRequest<'_>,
+        has_account: bool,
+    ) -> Result<Answer, Failure> {
         let status = answer.response.status();
         let host = host_of(&answer.url);
         let is_own = self.source.is_own(&answer.url);
@@ -224,7 +262,18 @@ impl Session {
             // a new one.
             return Err(Failure::passing(error));
         }
-        Err(refusal(error, status, &answer))
+        let is_denied = status == StatusCode::FORBIDDEN && is_own;
+        Err(Failure {
+            is_about_account: is_denied && has_account && wanted.is_manifest(),
+            ..refusal(error, status, &answer)
+        })
+    }
+}
+
+impl ContentRequest<'_> {
+    /// Whether it is what a pull begins with. Who was let in there is the account of the pull.
+    fn is_manifest(&self) -> bool {
+        self.kind == "manifests"
     }
 }
 

@@ -2,19 +2,21 @@
 //! says so.
 
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use puller_config::Roots;
-use rustls::client::WebPkiServerVerifier;
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
-use rustls::{AlertDescription, ClientConfig, RootCertStore};
+use puller_config::{ClientIdentity, Roots};
+use rustls::crypto::aws_lc_rs;
+use rustls::{AlertDescription, ClientConfig};
 use rustls_pki_types::ServerName;
 
 use crate::explain::causes;
 
+use self::judge::Judge;
 use self::verifier::{ProxyVerifier, Verifier};
 
 mod certificate;
 mod fault;
+mod judge;
 mod verifier;
 
 pub use self::fault::certificate_fault;
@@ -37,6 +39,9 @@ pub struct Peers<'a> {
     pub roots: Option<&'a Roots>,
     /// Whether its certificate goes unchecked.
     pub skip_verify: bool,
+    /// What it is shown when it asks who the puller is. The TLS library would show it to a proxy too,
+    /// so it never stands beside one.
+    pub client: Option<&'a ClientIdentity>,
     /// A proxy on the way that speaks TLS itself, and the roots for it. It is always checked.
     pub proxy: Option<(&'a str, Option<&'a Roots>)>,
 }
@@ -48,13 +53,18 @@ pub struct Peers<'a> {
 ///
 /// # Errors
 ///
-/// Words about a root that is no certificate, about no root at all, or about the crypto provider.
+/// Words about a root that is no certificate, about no root at all, about a client certificate and
+/// a key that do not belong together, or about the crypto provider.
 pub fn client_config(peers: &Peers<'_>, protocol: Protocol) -> Result<ClientConfig, String> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let proxy = peers.proxy.filter(|(name, _)| *name != peers.host);
     let is_same_name = proxy.is_none() && peers.proxy.is_some();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.map_or(0, |now| now.as_secs());
+    let judge = |roots| Judge::new(roots, &provider, now);
     let verifier = Verifier {
-        host: web_pki(peers.roots, &provider)?,
+        algorithms: provider.signature_verification_algorithms,
+        host: judge(peers.roots)?,
         unverified: (peers.skip_verify && !is_same_name)
             .then(|| server_name(peers.host))
             .transpose()?,
@@ -62,17 +72,28 @@ pub fn client_config(peers: &Peers<'_>, protocol: Protocol) -> Result<ClientConf
             .map(|(name, roots)| -> Result<_, String> {
                 Ok(ProxyVerifier {
                     name: server_name(name)?,
-                    verifier: web_pki(roots, &provider)?,
+                    judge: judge(roots)?,
                 })
             })
             .transpose()?,
     };
-    let mut config = ClientConfig::builder_with_provider(provider)
+    let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_no_client_auth();
+        .with_custom_certificate_verifier(Arc::new(verifier));
+    let mut config = match peers.client {
+        None => builder.with_no_client_auth(),
+        Some(client) => {
+            let unusable = |reason: &dyn std::fmt::Display| {
+                format!("\"client-cert\" and \"client-key\" cannot be used: {reason}")
+            };
+            let key = client.key().ok_or_else(|| unusable(&"the key is none"))?;
+            builder
+                .with_client_auth_cert(client.chain().to_vec(), key)
+                .map_err(|error| unusable(&error))?
+        }
+    };
     // Not both at first, because then servers choose HTTP/2, and over TLS that costs twice the CPU
     // time per byte.
     config.alpn_protocols = match protocol {
@@ -84,33 +105,6 @@ pub fn client_config(peers: &Peers<'_>, protocol: Protocol) -> Result<ClientConf
 
 fn server_name(host: &str) -> Result<ServerName<'static>, String> {
     ServerName::try_from(host.to_owned()).map_err(|error| format!("{host:?}: {error}"))
-}
-
-fn web_pki(
-    roots: Option<&Roots>,
-    provider: &Arc<CryptoProvider>,
-) -> Result<Arc<WebPkiServerVerifier>, String> {
-    let store = Arc::new(root_store(roots)?);
-    WebPkiServerVerifier::builder_with_provider(store, provider.clone())
-        .build()
-        .map_err(|error| error.to_string())
-}
-
-fn root_store(roots: Option<&Roots>) -> Result<RootCertStore, String> {
-    let mut store = RootCertStore::empty();
-    if roots.is_none_or(Roots::is_beside_web) {
-        store.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
-    }
-    let given = roots.map(Roots::certificates).unwrap_or_default();
-    for (at, certificate) in given.iter().enumerate() {
-        store.add(certificate.clone()).map_err(|error| {
-            format!(
-                "certificate {} of \"ca-certs\" cannot be used: {error}",
-                at + 1
-            )
-        })?;
-    }
-    Ok(store)
 }
 
 /// Whether the peer answered, but not in TLS.
@@ -140,24 +134,4 @@ fn find_rustls_error<'a>(
     error: &'a (dyn std::error::Error + 'static),
 ) -> Option<&'a rustls::Error> {
     causes(error).find_map(|cause| cause.downcast_ref::<rustls::Error>())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn given_roots_replace_the_webs_or_stand_beside_them() {
-        let authority = test_http::pki::Authority::new("given").unwrap();
-        let given = authority.certificate();
-        let count = |keys: &str| {
-            let text = format!("[registries.\".\"]\nca-certs = '''\n{given}'''\n{keys}");
-            let checked = puller_config::Document::parse(text.as_bytes()).unwrap();
-            let (_, entry) = checked.document.registries.iter().next().unwrap();
-            root_store(entry.ca_certs.as_ref()).unwrap().len()
-        };
-        let web = root_store(None).unwrap().len();
-        assert!(web > 1);
-        assert_eq!([count(""), count("web-roots = true")], [1, web + 1]);
-    }
 }

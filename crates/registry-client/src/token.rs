@@ -46,8 +46,10 @@ pub struct TokenRequest<'a> {
     pub host: &'a str,
     /// The repository to read from.
     pub repository: &'a str,
-    /// Who the puller is, and by which entry.
+    /// By which entry it is asked.
     pub source: &'a Source,
+    /// Who the puller is.
+    pub credentials: &'a Credentials,
     /// Whether the registry was asked over plain HTTP.
     pub is_plain: bool,
 }
@@ -115,7 +117,7 @@ async fn ask(
 ) -> Result<Answer, Failure> {
     let scopes = scopes(challenge, request.repository);
     let service = challenge.parameter("service");
-    let basic = match &request.source.credentials {
+    let basic = match request.credentials {
         Credentials::Basic { username, password } => {
             Some(basic_header(username, password.expose())?)
         }
@@ -149,7 +151,7 @@ fn refused(status: StatusCode, answer: &Answer, request: &TokenRequest<'_>) -> F
     match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::BAD_REQUEST => {
             let host = format!("the token server {host} of {}", request.host);
-            Error::refused_by(host, request.source).into()
+            Failure::of_account(Error::refused_by(host, request.source))
         }
         status if may_pass(status) => {
             let error = Error::Refused {

@@ -67,7 +67,7 @@ impl Site {
 fn fetch(document: &str, port: u16) -> Result<(), String> {
     run(async {
         let patience = Patience {
-            attempts: 2,
+            attempts: Some(2),
             ..hasty()
         };
         let registry = open(document, &format!("registry.corp:{port}"), &patience).unwrap();

@@ -328,7 +328,7 @@ fn a_drip_does_not_eat_the_time_of_the_next() {
 fn a_second_late_blob_is_enough() {
     let server = answers(&[format!("{}{SILENCE}", cut(5))]);
     let patience = Patience {
-        attempts: 1,
+        attempts: Some(1),
         stall: Duration::from_secs(1),
         ..Patience::default()
     };
@@ -354,4 +354,21 @@ fn a_second_late_blob_is_enough() {
     assert!(text(&errors[1]).contains("stood still"), "{}", errors[1]);
     // Without another source there is nobody to be asked instead.
     assert!(!lose(&plain(server.port))[1].is_source_down());
+}
+
+/// A registry that was away for longer than a drip may last once ended the transfer as too slow.
+#[test]
+fn a_source_that_is_away_is_not_slow() {
+    let mut steps = vec![cut(5)];
+    steps.extend(vec![head("503 Service Unavailable", ""); 6]);
+    steps.push(rest(5, 21, "21"));
+    let server = answers(&steps);
+    let patience = Patience {
+        first_delay: Duration::from_millis(400),
+        largest_delay: Duration::from_millis(400),
+        slow_start: Duration::from_millis(300),
+        ..Patience::default()
+    };
+    let content = blob(&plain(server.port), server.port, SIZE, &patience);
+    assert_eq!(content.unwrap(), CONTENT);
 }

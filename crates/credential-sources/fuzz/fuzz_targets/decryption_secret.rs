@@ -39,10 +39,10 @@ fuzzing::target!(|input: &[u8]| {
         before.document.registries.len()
     );
     let left_out = complete.findings.len();
-    let count = complete.document.decryption_keys.len();
+    let count = complete.document.decryption_keys.all.len();
     assert_eq!(
         count + left_out,
-        before.document.decryption_keys.len() + imported.keys.len()
+        before.document.decryption_keys.all.len() + imported.keys.len()
     );
     let again = put_below(&complete.text, &imported.keys).expect("a valid document");
     assert_eq!(again.text, complete.text);

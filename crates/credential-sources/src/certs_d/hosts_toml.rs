@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use foreign_text::toml::{Field, Table};
-use puller_config::Secret;
+use puller_config::{MAX_REWRITES, Rewrite, Secret};
 
 use super::{Directory, roots};
 use crate::Offered;
@@ -20,8 +20,8 @@ struct Host {
     settings: Settings,
     api: ApiPath,
     can_pull: bool,
-    /// Whether it has the images under other names.
-    renames: bool,
+    /// The names that repositories have there; `None` where they cannot be said.
+    rewrites: Option<Vec<Rewrite>>,
 }
 
 /// Who is asked according to a file, in order. `None` where it cannot be read, which is reported.
@@ -76,21 +76,22 @@ fn own_link(
             key,
             target: Target::Registry,
             settings: host.settings,
+            rewrites: Vec::new(),
         });
     }
     host.can_pull.then(|| link(server, key, host, reader))
 }
 
 fn link(address: &str, key: String, host: Host, reader: &mut Reader<'_, '_>) -> Link {
-    let endpoint = if host.renames {
-        Err("the document does not rename repositories (\"rewrite\")")
-    } else {
-        Endpoint::parse(address, host.api)
+    let endpoint = match &host.rewrites {
+        Some(_) => Endpoint::parse(address, host.api),
+        None => Err("a rule of \"rewrite\" cannot be said"),
     };
     Link {
         target: reader.target(&key, "containerd", endpoint),
         key,
         settings: host.settings,
+        rewrites: host.rewrites.unwrap_or_default(),
     }
 }
 
@@ -101,7 +102,10 @@ fn host(mut keys: Table<'_, '_>, directory: &Directory, reader: &mut Reader<'_, 
     let capabilities = reader.texts(&mut keys, "capabilities");
     let is_exact = reader.flag(&mut keys, "override_path");
     for (key, why) in [
-        ("client", "the document has no client certificates"),
+        (
+            "client",
+            "not taken over; write \"client-cert\" and \"client-key\" into the document",
+        ),
         (
             "proxy",
             "the document's proxies hold for all registries; write them as [extra-env]",
@@ -111,7 +115,8 @@ fn host(mut keys: Table<'_, '_>, directory: &Directory, reader: &mut Reader<'_, 
             reader.left_out(&field.path, why);
         }
     }
-    let renames = keys.take("rewrite").is_some();
+    let rewrite = reader.table(&mut keys, "rewrite");
+    let rewrites = rewrite.map_or_else(|| Some(Vec::new()), |table| rewrites(table, reader));
     if let Some(field) = keys.take("dial_timeout") {
         let text = "has no part: the puller has limits of its own";
         reader.note(&field.path, text);
@@ -132,10 +137,27 @@ fn host(mut keys: Table<'_, '_>, directory: &Directory, reader: &mut Reader<'_, 
         } else {
             ApiPath::Below
         },
-        renames,
+        rewrites,
         // Images are pinned by digest, for which containerd asks hosts that can pull.
         can_pull: capabilities.is_empty() || capabilities.iter().any(is_pull),
     }
+}
+
+/// The rules for names, as K3s writes them.
+fn rewrites(table: Table<'_, '_>, reader: &mut Reader<'_, '_>) -> Option<Vec<Rewrite>> {
+    let mut rules = Some(Vec::new());
+    for field in table.rest().take(MAX_REWRITES) {
+        let rule = field.text().map_err(|wrong| wrong.to_string());
+        let rule = rule.and_then(|to| Rewrite::parse(field.key, to).map_err(|why| why.to_string()));
+        match rule {
+            Ok(rule) => rules.iter_mut().for_each(|rules| rules.push(rule.clone())),
+            Err(why) => {
+                reader.left_out(&field.path, why);
+                rules = None;
+            }
+        }
+    }
+    rules
 }
 
 /// The credentials in a host's headers. A header's value is never shown.

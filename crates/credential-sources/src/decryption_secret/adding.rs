@@ -46,7 +46,7 @@ pub fn put_below(document: &[u8], keys: &[Key]) -> Result<WithKeys, MergeError> 
     let checked = merge::read(document, keys.is_empty())?;
     let mut findings = Vec::new();
     let mut added: Vec<&str> = Vec::new();
-    let own = &checked.document.decryption_keys;
+    let own = &checked.document.decryption_keys.all;
     for key in keys {
         let item = key.item.expose();
         let parsed = DecryptionKey::parse(item).map_err(|_| MergeError::Edit)?;

@@ -423,8 +423,8 @@ fn keys_are_added_and_everything_else_stays() {
         let text = str::from_utf8(&complete.text).unwrap();
         assert_eq!(text, expected);
         assert!(complete.findings.is_empty());
-        let count = complete.document.decryption_keys.len();
-        assert_eq!(count, own.decryption_keys.len() + 2);
+        let count = complete.document.decryption_keys.all.len();
+        assert_eq!(count, own.decryption_keys.all.len() + 2);
         assert!(!format!("{complete:?}").contains(&pem[..20]));
 
         let again = put_below(text.as_bytes(), &keys).unwrap();
@@ -451,7 +451,10 @@ fn a_document_that_is_full_or_broken_gets_no_keys() {
         .map(|number| format!("\"kbs:///own/b/{number}\","))
         .collect();
     let complete = put_below(format!("decryption-keys.keys = [{own}]").as_bytes(), &keys).unwrap();
-    assert_eq!(complete.document.decryption_keys.len(), MAX_DECRYPTION_KEYS);
+    assert_eq!(
+        complete.document.decryption_keys.all.len(),
+        MAX_DECRYPTION_KEYS
+    );
     assert_eq!(
         complete.findings[0].to_string(),
         "FILE: item 2: left out: a document has at most 64 decryption keys"
@@ -490,8 +493,8 @@ proptest! {
         let text = pieces.concat().replace('_', " ");
         let imported = import(&[Source::File { name: "FILE", text: text.as_bytes() }]);
         let complete = put_below(b"", &imported.keys).unwrap();
-        prop_assert_eq!(complete.document.decryption_keys.len(), imported.keys.len());
-        for key in &complete.document.decryption_keys {
+        prop_assert_eq!(complete.document.decryption_keys.all.len(), imported.keys.len());
+        for key in &complete.document.decryption_keys.all {
             prop_assert!(matches!(key, DecryptionKey::Reference(_)));
         }
     }

@@ -71,6 +71,16 @@ fn keys_stand_for_the_registries_in_the_table() {
         ("[::1]:5000", "[::1]:5000"),
         ("[::1]", "https://[0::1]/"),
         ("localhost.", "localhost"),
+        (
+            "quay.io/team",
+            "quay.io/team quay.io/team/ https://quay.io/v1/team QUAY.io./team http://quay.io/v2/team/",
+        ),
+        (
+            "docker.io/library",
+            "docker.io/library https://index.docker.io/v1/library",
+        ),
+        ("reg.corp:5000/x", "reg.corp:5000/x"),
+        ("r.io/v12", "r.io/v12/"),
     ] {
         let expected = puller_config::RegistryName::parse(name).unwrap();
         for key in keys.split(' ') {
@@ -82,13 +92,8 @@ fn keys_stand_for_the_registries_in_the_table() {
         }
     }
     for (wider, keys) in [
-        ("quay.io.", "quay.io/team https://quay.io/v1/team"),
-        ("r.io.", "https://r.io/v2 https://r.io/v1 r.io/v12/"),
-        (
-            "docker.io.",
-            "docker.io/library https://index.docker.io/v1/access-token",
-        ),
-        ("reg.corp:5000", "reg.corp:5000/x"),
+        ("quay.io.", "quay.io/Team quay.io//team quay.io/a.*"),
+        ("r.io.", "https://r.io/v2 https://r.io/v1"),
         (".azurecr.io.", "*.azurecr.io https://*.azurecr.io/v2/"),
         (".corp.", "*.corp:5000 *.corp/team"),
     ] {
@@ -99,7 +104,7 @@ fn keys_stand_for_the_registries_in_the_table() {
             assert_eq!(name.to_string(), wider, "{key}");
         }
     }
-    let none = "/ https:// https:///x * *.*.corp prefix.*.io *-good.k.io k8s.* [ab].corp a?.corp \
+    let none = "https://index.docker.io/v1/access-token docker.io/refresh-token / https:// https:///x * *.*.corp prefix.*.io *-good.k.io k8s.* [ab].corp a?.corp \
     .corp . HTTPS://ghcr.io ftp://ghcr.io u:hunter2@ghcr.io ghcr.io?x reg.corp:0 ::1 \u{e9}.corp \
     r\u{e9}/v";
     for key in none.split(' ').chain(["", "a b"]) {
@@ -183,7 +188,7 @@ fn entries_mean_what_the_table_says() {
 fn widening_happens_on_request_only_and_behind_the_exact_key() {
     let pair = |user: &str| format!("{{\"auth\":\"{}\"}}", auth(&format!("{user}:p")));
     let json = format!(
-        "{{\"auths\":{{\"quay.io/team\":{},\"quay.io/b\":{},\"*.azurecr.io\":{},\"ghcr.io/x\":{},\
+        "{{\"auths\":{{\"quay.io/Team\":{},\"quay.io/B\":{},\"*.azurecr.io\":{},\"ghcr.io/X\":{},\
         \"https://ghcr.io\":{},\"a*\":{}}}}}",
         pair("team"),
         pair("b"),

@@ -28,6 +28,9 @@ enum Verdict<'d> {
 
 impl<'d> Holder<'d> {
     pub(super) fn of(registries: &'d Registries, name: &RegistryName) -> Self {
+        if name.repositories().is_some() {
+            return Self::of_repositories(registries, name);
+        }
         let has_roots = registries
             .iter()
             .any(|(_, entry)| has_roots_of_its_own(entry));
@@ -51,6 +54,28 @@ impl<'d> Holder<'d> {
             base: Some(base),
             verdict,
             has_roots: has_roots && !has_roots_of_its_own(entry),
+        }
+    }
+
+    /// Of some repositories. An entry for them changes nothing of the way to their host, and no mirror
+    /// is lent its credentials.
+    fn of_repositories(registries: &'d Registries, name: &RegistryName) -> Self {
+        let has_some = |(_, entry): &(&RegistryName, &Registry)| {
+            !entry.credentials.is_anonymous() || entry.credentials_uri.is_some()
+        };
+        let same = registries.iter().find(|(known, _)| *known == name);
+        let wider = || {
+            let host = name.host()?;
+            let mut entries = registries.repository_entries(&host, name.repositories()?);
+            entries.next()
+        };
+        let holding = wider().or_else(|| holding(registries, &name.of_host()));
+        Self {
+            base: same.map(|(known, _)| known),
+            verdict: holding
+                .filter(has_some)
+                .map_or(Verdict::Open, |(known, _)| Verdict::Taken(known)),
+            has_roots: false,
         }
     }
 
@@ -137,7 +162,12 @@ pub(crate) fn with_https_port(name: &RegistryName) -> RegistryName {
     if !name.is_literal() || name.has_port() {
         return name.clone();
     }
-    RegistryName::parse(&format!("{name}:443")).unwrap_or_else(|_| name.clone())
+    let host = name.of_host();
+    let with_port = match name.repositories() {
+        Some(repositories) => format!("{host}:443/{repositories}"),
+        None => format!("{host}:443"),
+    };
+    RegistryName::parse(&with_port).unwrap_or_else(|_| name.clone())
 }
 
 /// The entry with this very name, or else the most specific one that holds for everything that it
@@ -176,23 +206,20 @@ fn has_roots_of_its_own(entry: &Registry) -> bool {
 
 /// Whether an entry's credentials go to a mirror.
 fn lends(registries: &Registries, entry: &Registry) -> bool {
-    entry
-        .mirror
-        .as_ref()
-        .is_some_and(|mirror| registries.literal_entry_for(mirror.host()).is_none())
+    let mut mirrors = entry.mirrors.iter();
+    mirrors.any(|mirror| registries.literal_entry_for(mirror.host()).is_none())
 }
 
 /// The entry that names a host of this name as its mirror and lends it its settings.
 fn lender<'d>(registries: &'d Registries, name: &RegistryName) -> Option<&'d RegistryName> {
     let is_mirror = |entry: &Registry| {
-        let Some(mirror) = &entry.mirror else {
-            return false;
-        };
-        let host = mirror.host();
-        let port = host.port().unwrap_or(443);
-        [host.name(), format!("{}:{port}", host.name())]
-            .iter()
-            .any(|literal| RegistryName::parse(literal).as_ref() == Ok(name))
+        entry.mirrors.iter().any(|mirror| {
+            let host = mirror.host();
+            let port = host.port().unwrap_or(443);
+            [host.name(), format!("{}:{port}", host.name())]
+                .iter()
+                .any(|literal| RegistryName::parse(literal).as_ref() == Ok(name))
+        })
     };
     registries
         .iter()

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use foreign_text::toml::wipe;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeArray, DeTable, DeValue};
 use zeroize::Zeroizing;
 
 /// How every stand-in begins, before the number that makes it unique in its text.
@@ -123,11 +123,18 @@ fn take_spans(table: &DeTable<'_>, spans: &mut Vec<Range<usize>>) {
             DeValue::String(_) if key.get_ref() == "ca-certs" => {}
             DeValue::String(_) => spans.push(value.span()),
             DeValue::Table(table) => take_spans(table, spans),
-            // A list of a valid document has strings only.
-            DeValue::Array(items) => {
-                let texts = items.iter().filter(|item| item.get_ref().is_str());
-                spans.extend(texts.map(|item| item.span()));
-            }
+            DeValue::Array(items) => take_item_spans(items, spans),
+            _ => {}
+        }
+    }
+}
+
+fn take_item_spans(items: &DeArray<'_>, spans: &mut Vec<Range<usize>>) {
+    for item in items {
+        match item.get_ref() {
+            DeValue::String(_) => spans.push(item.span()),
+            DeValue::Table(table) => take_spans(table, spans),
+            DeValue::Array(items) => take_item_spans(items, spans),
             _ => {}
         }
     }
@@ -142,7 +149,8 @@ mod tests {
     const TEXT: &str = "# \"masked-0-0\"\r\n[extra-env]\nHTTP_PROXY = 'http://u:hunter2@p' # c\n\
         [registries.'masked-1-']\npassword = \"\"\"\nhunter\\u0032\"\"\"\n\
         [registries.x]\nca-certs = '''public'''\nplain-http = true\nauth=\"hunter2\"\n\
-        [decryption-keys]\nkeys = ['hunter2', # c\n \"hunter\\u0032\" ,]";
+        [decryption-keys]\nkeys = ['hunter2', # c\n \"hunter\\u0032\" ,]\n\
+        [[registries.x.also]]\nauth = 'hunter2'\n[registries.y]\nalso = [{auth = 'hunter2'}]";
 
     #[test]
     fn no_secret_is_left_and_all_come_back() {
@@ -150,7 +158,7 @@ mod tests {
         assert_eq!(mask.marker, "masked-3-");
         assert!(!masked.contains("hunter"), "{masked}");
         assert!(masked.contains("'''public'''"));
-        assert_eq!(mask.values.len(), 5);
+        assert_eq!(mask.values.len(), 7);
         assert_eq!(mask.reveal(&masked).as_str(), TEXT);
         assert_eq!(mask.revealed_bytes(&masked), TEXT.len());
     }

@@ -196,7 +196,7 @@ mirror-fallback = true
         .iter()
         .find(|(key, _)| key.has_port())
         .unwrap();
-    assert_eq!(entry.mirror.as_ref().unwrap().url().path(), "/a");
+    assert_eq!(entry.mirrors[0].url().path(), "/a");
 }
 
 /// A document had credentials for port 443 only, and an offer without a port put its password on

@@ -1,4 +1,4 @@
-//! Plans become entries: one mirror for a registry, one entry for a host.
+//! Plans become entries, one for each host.
 
 use super::draft::Draft;
 use super::mirror_entry::{Holder, mirror_entry};
@@ -27,13 +27,15 @@ pub(crate) fn assemble(plans: Vec<Plan>, mut report: Report) -> Import {
     // Exactly what would hold the mirrors: entries of files first, then those that mirrors need.
     let mut mirrors: Vec<Draft> = Vec::new();
     for index in 0..drafts.len() {
-        if let Some(mirror) = mirror_entry(index, &drafts, &mirrors, &mut report) {
-            match mirror {
-                Holder::New(draft) => mirrors.push(*draft),
-                Holder::Present => {}
-                Holder::Refused => drafts[index].drop_mirror(&mut report),
+        let mut refused = Vec::new();
+        for (at, link) in drafts[index].mirrors.iter().enumerate() {
+            match mirror_entry(&drafts[index], link, &drafts, &mirrors, &mut report) {
+                Some(Holder::New(draft)) => mirrors.push(*draft),
+                Some(Holder::Refused) => refused.push(at),
+                Some(Holder::Present) | None => {}
             }
         }
+        drafts[index].drop_mirrors(&refused, &mut report);
     }
     drafts.extend(mirrors);
     drafts.sort_by(|one, other| one.name.cmp(&other.name));

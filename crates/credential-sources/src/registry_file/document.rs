@@ -3,7 +3,7 @@
 use puller_config::{Document, MAX_CERTIFICATES, MAX_DOCUMENT_BYTES, Secret};
 use zeroize::Zeroizing;
 
-use super::{Certificates, Entry, Import, Report, Roots};
+use super::{Certificates, Entry, Import, MirrorAddress, Report, Roots};
 use crate::Offered;
 use crate::entry_keys::{MAX_ESCAPE_BYTES, push_key, push_literal};
 
@@ -19,8 +19,11 @@ pub struct Written {
 /// The source of findings about the result itself.
 const DOCUMENT: &str = "the document";
 
-/// More than the keys and signs of an entry take, its name aside.
+/// More than the keys and signs of an entry take, its name and mirrors aside.
 const ENTRY_BYTES: usize = 1024;
+
+/// More than the keys and signs of a mirror, or of a rule for names, take.
+const MIRROR_BYTES: usize = 64;
 
 impl Import {
     /// Writes the entries, their certificates followed by `system_roots` where those are given.
@@ -148,7 +151,12 @@ fn secret_length(entry: &Entry) -> usize {
         Some(Offered::IdentityToken(token) | Offered::RegistryToken(token)) => token.expose().len(),
         None => 0,
     };
-    credentials + entry.name.len() + entry.mirror.as_ref().map_or(0, String::len)
+    let mirrors = entry.mirrors.iter().map(|mirror| {
+        let rules = mirror.rewrites.iter();
+        let rules = rules.map(|rule| rule.from().len() + rule.to().len() + MIRROR_BYTES);
+        mirror.url.len() + MIRROR_BYTES + rules.sum::<usize>()
+    });
+    credentials + entry.name.len() + mirrors.sum::<usize>()
 }
 
 fn push_entry(entry: &Entry, system_roots: Option<&Certificates>, out: &mut String) {
@@ -176,10 +184,40 @@ fn push_entry(entry: &Entry, system_roots: Option<&Certificates>, out: &mut Stri
         ("plain-http", settings.plain_http),
     ];
     push_flags(&flags, out);
-    if let Some(mirror) = &entry.mirror {
-        push_key("mirror", mirror, out);
+    if !entry.mirrors.is_empty() {
+        push_mirrors(&entry.mirrors, out);
         push_flags(&[("mirror-fallback", entry.mirror_fallback)], out);
     }
+}
+
+/// One mirror as people write it, several or other names as a list.
+fn push_mirrors(mirrors: &[MirrorAddress], out: &mut String) {
+    if let [MirrorAddress { url, rewrites }] = mirrors
+        && rewrites.is_empty()
+    {
+        return push_key("mirror", url, out);
+    }
+    out.push_str("mirrors = [");
+    for MirrorAddress { url, rewrites } in mirrors {
+        out.push_str("\n  ");
+        if rewrites.is_empty() {
+            push_literal(url, out);
+        } else {
+            out.push_str("{url = ");
+            push_literal(url, out);
+            out.push_str(", rewrite = [");
+            for rule in rewrites {
+                out.push_str("{from = ");
+                push_literal(rule.from(), out);
+                out.push_str(", to = ");
+                push_literal(rule.to(), out);
+                out.push_str("},");
+            }
+            out.push_str("]}");
+        }
+        out.push(',');
+    }
+    out.push_str("\n]\n");
 }
 
 fn push_certificates(own: &Certificates, system_roots: Option<&Certificates>, out: &mut String) {
@@ -204,7 +242,7 @@ mod tests {
     use std::sync::Arc;
 
     use proptest::prelude::*;
-    use puller_config::{Credentials, Match, RegistryHost};
+    use puller_config::{Credentials, Match, RegistryHost, Rewrite};
 
     use super::*;
     use crate::registry_file::Settings;
@@ -225,7 +263,7 @@ mod tests {
                 credentials: Some(Arc::new(credentials)),
                 ..Settings::default()
             },
-            mirror: None,
+            mirrors: Vec::new(),
             mirror_fallback: false,
         }
     }
@@ -248,7 +286,11 @@ mod tests {
         #[test]
         fn no_value_breaks_out(token in "(?s).{1,60}", mirror in "(?s).{0,60}") {
             let mut entry = entry("reg.corp", Offered::RegistryToken(Secret::from(token)));
-            entry.mirror = Some(mirror);
+            let rewrites = vec![Rewrite::parse("^", "a/").unwrap()];
+            entry.mirrors = vec![
+                MirrorAddress { url: mirror.clone(), rewrites: Vec::new() },
+                MirrorAddress { url: mirror, rewrites },
+            ];
             let text = text(&[entry], None);
             let capacity = text.capacity();
             prop_assert!(text.len() <= capacity);

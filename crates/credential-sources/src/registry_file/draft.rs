@@ -1,10 +1,10 @@
 //! An entry in the making.
 
-use puller_config::{RegistryHost, RegistryName};
+use puller_config::{MAX_MIRRORS, RegistryHost, RegistryName};
 
 use super::endpoint::Endpoint;
 use super::plan::{Link, Plan, Target};
-use super::{Entry, Report, Roots, Settings};
+use super::{Entry, MirrorAddress, Report, Roots, Settings};
 
 /// The reason that stands in an entry's `ca-certs` where a file forbids it.
 const BLOCKED: &str = "forbidden by the imported file";
@@ -20,7 +20,7 @@ pub(super) struct Draft {
     pub(super) host: Option<RegistryHost>,
     pub(super) entry: Entry,
     pub(super) key: String,
-    pub(super) mirror: Option<Link>,
+    pub(super) mirrors: Vec<Link>,
 }
 
 impl Draft {
@@ -30,14 +30,14 @@ impl Draft {
                 name: shown_name(&name),
                 source,
                 settings,
-                mirror: None,
+                mirrors: Vec::new(),
                 mirror_fallback: false,
             },
             // The host of a literal name is its normal form, without the domain's dot.
             host: RegistryHost::parse(&name.to_string()).ok(),
             name,
             key,
-            mirror: None,
+            mirrors: Vec::new(),
         }
     }
 
@@ -46,6 +46,11 @@ impl Draft {
         let name = RegistryName::parse(&plan.name)
             .map_err(|rule| report.lost(&plan.source, &plan.key, format!("left out: {rule}")))
             .ok()?;
+        if name.repositories().is_some() {
+            let why = "left out: what it says holds for a whole host in a document".to_owned();
+            report.lost(&plan.source, &plan.key, why);
+            return None;
+        }
         let mut draft = Self::new(name, plan.source, plan.key, Settings::default());
         if plan.is_blocked {
             draft.entry.settings.roots = Some(Roots::Nobody(BLOCKED));
@@ -55,13 +60,14 @@ impl Draft {
         Some(draft)
     }
 
-    /// Takes the first mirror, and the registry's own settings.
+    /// Takes the mirrors that are asked before the registry itself, and its own settings.
     fn follow(&mut self, links: Vec<Link>, report: &mut Report) {
         let mut own: Option<Settings> = None;
         for mut link in links {
             let is_own = match &link.target {
                 Target::Registry => true,
-                Target::Address(endpoint) => self.is_at(endpoint),
+                // Under other names it is a mirror of its own.
+                Target::Address(endpoint) => link.rewrites.is_empty() && self.is_at(endpoint),
                 Target::Inexpressible => continue,
             };
             if let (true, Target::Address(endpoint)) = (is_own, &link.target) {
@@ -80,24 +86,24 @@ impl Draft {
                     }
                     "the registry itself is reached in one way, the first one that the file has"
                 }
-                (false, None) if self.mirror.is_none() => {
-                    self.mirror = Some(link);
+                (false, None) if self.mirrors.len() < MAX_MIRRORS => {
+                    self.mirrors.push(link);
                     continue;
                 }
                 (false, None) => {
-                    "the document has one mirror for a registry, the first one that the file has"
+                    "a registry has at most eight mirrors, the first that the file has"
                 }
                 (false, Some(_)) => "a mirror is asked before the registry itself, never after it",
             };
             report.lost(&self.entry.source, &link.key, format!("left out: {why}"));
         }
-        self.entry.mirror_fallback = own.is_some() && self.mirror.is_some();
+        self.entry.mirror_fallback = own.is_some() && !self.mirrors.is_empty();
         match own {
             Some(settings) => self.entry.settings = settings,
-            None if self.mirror.is_none() => self.forbid(report),
+            None if self.mirrors.is_empty() => self.forbid(report),
             None => {}
         }
-        self.entry.mirror = self.mirror.as_ref().and_then(Link::url);
+        self.write_mirrors();
     }
 
     /// Whether an address is the registry's own.
@@ -117,11 +123,20 @@ impl Draft {
         report.lost(&self.entry.source, &self.key, text);
     }
 
-    /// Removes the mirror. Without it there may be no host left to ask.
-    pub(super) fn drop_mirror(&mut self, report: &mut Report) {
-        self.mirror = None;
-        self.entry.mirror = None;
-        if !std::mem::take(&mut self.entry.mirror_fallback) {
+    fn write_mirrors(&mut self) {
+        self.entry.mirrors = self.mirrors.iter().filter_map(Link::mirror).collect();
+    }
+
+    /// Removes the mirrors at these places. Without one there may be no host left to ask.
+    pub(super) fn drop_mirrors(&mut self, places: &[usize], report: &mut Report) {
+        for at in places.iter().rev() {
+            self.mirrors.remove(*at);
+        }
+        self.write_mirrors();
+        if self.mirrors.is_empty()
+            && !places.is_empty()
+            && !std::mem::take(&mut self.entry.mirror_fallback)
+        {
             self.forbid(report);
         }
     }
@@ -144,9 +159,12 @@ impl Draft {
 }
 
 impl Link {
-    fn url(&self) -> Option<String> {
+    fn mirror(&self) -> Option<MirrorAddress> {
         match &self.target {
-            Target::Address(endpoint) => Some(endpoint.url()),
+            Target::Address(endpoint) => Some(MirrorAddress {
+                url: endpoint.url(),
+                rewrites: self.rewrites.clone(),
+            }),
             Target::Registry | Target::Inexpressible => None,
         }
     }

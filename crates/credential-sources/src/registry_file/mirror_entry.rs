@@ -4,7 +4,7 @@ use puller_config::RegistryName;
 
 use super::draft::Draft;
 use super::endpoint::Endpoint;
-use super::plan::Target;
+use super::plan::{Link, Target};
 use super::{Report, Settings};
 
 /// Which entry holds for a mirror.
@@ -17,18 +17,17 @@ pub(super) enum Holder {
     Refused,
 }
 
-/// The entry for the mirror of a draft, `None` where there is no mirror.
+/// The entry for a mirror of a draft, `None` where it has no address.
 ///
 /// It is needed even if it says nothing, so that the registry's own credentials are not lent to the
 /// mirror.
 pub(super) fn mirror_entry(
-    index: usize,
+    draft: &Draft,
+    link: &Link,
     drafts: &[Draft],
     mirrors: &[Draft],
     report: &mut Report,
 ) -> Option<Holder> {
-    let draft = &drafts[index];
-    let link = draft.mirror.as_ref()?;
     let Target::Address(endpoint) = &link.target else {
         return None;
     };

@@ -1,5 +1,7 @@
 //! A registry's hosts in the order in which a file has them asked.
 
+use puller_config::Rewrite;
+
 use super::Settings;
 use super::endpoint::Endpoint;
 
@@ -27,6 +29,8 @@ pub(crate) struct Link {
     pub(crate) target: Target,
     /// How it is reached.
     pub(crate) settings: Settings,
+    /// The names that repositories have there.
+    pub(crate) rewrites: Vec<Rewrite>,
 }
 
 /// Where a host is.

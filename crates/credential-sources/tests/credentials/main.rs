@@ -105,7 +105,7 @@ fn sent(document: &Document, host: &RegistryHost) -> Vec<(String, String)> {
         return Vec::new();
     };
     let own = user(entry).map(|user| (host.to_string(), user.to_owned()));
-    let Some(mirror) = &entry.mirror else {
+    let Some(mirror) = entry.mirrors.first() else {
         return own.into_iter().collect();
     };
     let to_mirror = |entry| user(entry).map(|user| (mirror.host().to_string(), user.to_owned()));

@@ -154,20 +154,23 @@ fn imported(name: &str, hosts_toml: &str, host: &str) -> String {
     };
     let Registry {
         credentials,
+        also: _,
+        client: None,
         credentials_uri: None,
         credentials_optional: false,
         ca_certs,
         ca_certs_uri: None,
+        ignores_ca_dates: false,
         insecure_skip_verify,
         plain_http,
-        mirror,
+        mirrors,
         mirror_fallback,
     } = entry
     else {
         panic!("a reference, which no registry file has");
     };
     let roots = ca_certs.as_ref().map(|roots| roots.certificates().len());
-    let mirror = mirror.as_ref().map(|mirror| mirror.url().as_str());
+    let mirror = mirrors.first().map(|mirror| mirror.url().as_str());
     format!(
         "{name} {credentials:?} {roots:?} {insecure_skip_verify} {plain_http} {mirror:?} \
         {mirror_fallback}"
@@ -232,6 +235,10 @@ fn who_is_asked_is_kept() {
         ("server = \"unix:///run/x\"", forbidden),
         (
             "server = \"https://m.corp\"\nrewrite = { a = \"b\" }",
+            mirror("Some(\"https://m.corp/\") false"),
+        ),
+        (
+            "server = \"https://m.corp\"\nrewrite = { '(' = \"b\" }",
             forbidden,
         ),
         // Without a server, the root's capabilities have no part.
@@ -276,7 +283,7 @@ fn an_entry_for_a_mirror_lifts_no_ban() {
         // The registry is asked without its mirror.
         let host = RegistryHost::parse("a.org").unwrap();
         let (_, entry) = document.registries.literal_entry_for(&host).unwrap();
-        assert!(entry.mirror.is_none() && entry.ca_certs.is_none());
+        assert!(entry.mirrors.is_empty() && entry.ca_certs.is_none());
     }
 }
 
@@ -317,7 +324,7 @@ fn credentials_for_all_registries_are_for_none() {
         let Match::Entry { entry, .. } = document.registries.entry_for(&host) else {
             panic!("{auth}")
         };
-        assert!(entry.insecure_skip_verify && entry.mirror_fallback && entry.mirror.is_some());
+        assert!(entry.insecure_skip_verify && entry.mirror_fallback && !entry.mirrors.is_empty());
         assert_eq!(entry.ca_certs.as_ref().unwrap().certificates().len(), 1);
     }
 }

@@ -3,17 +3,16 @@
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Args;
 use foreign_text::shown;
 use oci_image::platform::Platform;
 use oci_image::reference::{ImageReference, TaggedReference};
 use puller_config::ResourceSource;
-use registry_client::patience::Patience;
 use registry_client::{Documents, HubConfiguration};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::limits::Limits;
 use super::{EX_DATAERR, exit_code, fail, print};
 use crate::error::{Error, chain};
 use crate::progress::Progress;
@@ -72,12 +71,8 @@ pub struct Pull {
     /// is printed
     #[arg(long)]
     insecure_no_digest: bool,
-    /// How many attempts each request gets
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
-    attempts: Option<u32>,
-    /// How long a registry may be silent, or a transfer stand still
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    stall_timeout: Option<u64>,
+    #[command(flatten)]
+    limits: Limits,
     /// Print events as JSON objects, one per line, and nothing else on standard output
     #[arg(long)]
     json: bool,
@@ -94,18 +89,6 @@ impl Pull {
     /// Whether only what goes wrong is to be logged.
     pub fn is_quiet(&self) -> bool {
         self.json || self.has_meter()
-    }
-
-    fn patience(&self) -> Patience {
-        let mut patience = Patience::default();
-        if let Some(attempts) = self.attempts {
-            patience.attempts = attempts;
-        }
-        if let Some(seconds) = self.stall_timeout {
-            patience.stall = Duration::from_secs(seconds);
-            patience.silence = patience.stall;
-        }
-        patience
     }
 
     fn wanted(&self) -> Result<ImageName, String> {
@@ -152,7 +135,7 @@ pub async fn run(arguments: Pull) -> ExitCode {
     let meter = arguments.has_meter().then(Meter::show);
     let options = Options {
         platform,
-        patience: arguments.patience(),
+        patience: arguments.limits.patience(),
         resources: super::resources(&arguments.resources),
         initdata: arguments.initdata.clone(),
         layers_at_once: LAYERS_AT_ONCE,

@@ -8,8 +8,10 @@ use clap::Args;
 use kbs_client::AttestationAgent;
 use puller_config::ResourceSource;
 use registry_client::{Documents, HubConfiguration};
+use tracing::Level;
 
-use super::{EX_SOFTWARE, EX_USAGE, fail, terminated};
+use super::limits::Limits;
+use super::{EX_SOFTWARE, EX_USAGE, LogFormat, fail, terminated};
 use crate::blocking::blocking;
 use crate::error::chain;
 use crate::hub;
@@ -21,7 +23,7 @@ use crate::socket::{Address, Listening};
 const KERNEL_PARAMETERS: &str = "/proc/cmdline";
 
 /// How long the scratch disk may take: less than service managers give a service to start.
-const SCRATCH_TIMEOUT: Duration = Duration::from_secs(80);
+pub const SCRATCH_TIMEOUT: Duration = Duration::from_secs(80);
 
 /// Serve pulls on unix sockets until SIGTERM.
 ///
@@ -54,6 +56,19 @@ pub struct Serve {
     #[arg(long, value_name = "N", default_value_t = LAYERS_AT_ONCE,
         value_parser = clap::value_parser!(u8).range(1..=16))]
     layers_at_once: u8,
+    #[command(flatten)]
+    limits: Limits,
+    /// How long a fetch goes on whose caller hung up or whose deadline passed; whoever asks for the
+    /// image again finds what came
+    #[arg(long, value_name = "SECONDS", default_value_t = 300,
+        value_parser = clap::value_parser!(u64).range(0..=86_400))]
+    linger: u64,
+    /// The least grave lines of the log: error, warn, info or debug
+    #[arg(long, value_name = "LEVEL", default_value_t = Level::INFO, value_parser = log_level)]
+    log_level: Level,
+    /// How the log is written
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    log_format: LogFormat,
     /// The configuration, commonly /run/insecure-cfg/imagepuller.toml
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
@@ -98,6 +113,20 @@ pub struct Serve {
     /// [default: where CoCo's programs expect it]
     #[arg(long, value_name = "ADDRESS")]
     attestation_agent: Option<Address>,
+}
+
+impl Serve {
+    /// What is logged, and how.
+    pub fn log(&self) -> (Level, LogFormat) {
+        (self.log_level, self.log_format)
+    }
+}
+
+/// A level by its name. What is below debug is not said by any room.
+fn log_level(name: &str) -> Result<Level, String> {
+    let level = name.parse::<Level>().ok();
+    let level = level.filter(|level| *level <= Level::DEBUG && name.parse::<u8>().is_err());
+    level.ok_or_else(|| "is error, warn, info or debug".to_owned())
 }
 
 /// Serves until told to stop.
@@ -161,6 +190,8 @@ async fn serve(arguments: Serve, mut sockets: Vec<Listening>) -> anyhow::Result<
         store_mount: arguments.store_mount,
         scratch_fault,
         layers_at_once: arguments.layers_at_once,
+        patience: arguments.limits.patience(),
+        linger: Duration::from_secs(arguments.linger),
         documents: Documents {
             configuration: arguments.config,
             measured: Some(arguments.measured),

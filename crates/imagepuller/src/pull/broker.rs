@@ -97,10 +97,13 @@ impl Secrets<'_> {
         registry: &RegistryHost,
         repository: &str,
     ) -> Result<Route, Error> {
-        let plan = settings.plan(registry)?;
+        let plan = settings.plan(registry, repository)?;
         let unread = |what: &'static str, rule: String| Error::Fetched {
             what,
-            authority: plan.authority().to_string(),
+            authority: match what {
+                "credentials-uri" => plan.authority().credentials_name().to_string(),
+                _ => plan.authority().to_string(),
+            },
             rule,
         };
         let roots = match plan.ca_certs_uri() {
@@ -111,9 +114,15 @@ impl Secrets<'_> {
                 // A text without a certificate forbids a registry; here it is another secret than
                 // the one that was meant.
                 let roots = roots.filter(|roots| !roots.trusts_nobody());
-                Some(roots.ok_or_else(|| {
+                let roots = roots.ok_or_else(|| {
                     unread("ca-certs-uri", "is no list of PEM certificates".to_owned())
-                })?)
+                })?;
+                let ignores_dates = plan.authority().registry.ignores_ca_dates;
+                Some(if ignores_dates {
+                    roots.without_dates()
+                } else {
+                    roots
+                })
             }
             None => None,
         };
@@ -131,7 +140,7 @@ impl Secrets<'_> {
             }
             None => None,
         };
-        Ok(plan.fill(fetched.as_ref(), roots, repository)?)
+        Ok(plan.fill(fetched.as_ref(), roots)?)
     }
 
     /// The client of this pull, whose settings are the same each time.

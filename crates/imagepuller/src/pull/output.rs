@@ -14,7 +14,9 @@ use registry_client::Documents;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use super::{Options, Puller, Sources};
+use super::resolve::Resolved;
+use super::unlock::Name;
+use super::{Options, Puller};
 use crate::blocking::blocking;
 use crate::bundle;
 use crate::error::Error;
@@ -52,7 +54,10 @@ pub async fn pull_to(
     };
     let secrets = puller.broker.secrets();
     let route = puller.route(&secrets, registry, repository).await?;
-    let sources = Sources::new(&route, repository, &puller.options);
+    let Options {
+        patience, progress, ..
+    } = &puller.options;
+    let sources = puller.sources(&route, repository, *patience, progress);
     let digest = match wanted {
         ImageName::Pinned(image) => image.digest().clone(),
         ImageName::Tagged(image) => {
@@ -65,8 +70,12 @@ pub async fn pull_to(
             digest
         }
     };
-    let fetched = puller.fetch(&sources, &digest, &route.settings, &secrets);
-    let (image, layers) = fetched.await?;
+    let name = Name {
+        registry,
+        repository,
+    };
+    let fetched = puller.fetch(&sources, &digest, name, &route.settings, &secrets, progress);
+    let (Resolved { image, .. }, layers) = fetched.await?;
     let name = match wanted {
         ImageName::Pinned(image) => image.to_string(),
         ImageName::Tagged(image) => image.to_string(),

@@ -1,7 +1,8 @@
-//! Follows digests from a reference to the layers. Each document comes from the first source that
-//! really has it.
+//! Follows digests from a reference to the layers. Each document comes from the store, or from the
+//! first source that really has it.
 
-use oci_image::digest::Digest;
+use layer_store::store::Store;
+use oci_image::digest::{Digest, Unverified};
 use oci_image::platform::Platform;
 use oci_image::search::{Document, DocumentRequest, Image, Kind, Search};
 use registry_client::registry::Registry;
@@ -9,21 +10,59 @@ use registry_client::registry::Registry;
 use super::sources::Sources;
 use crate::error::Error;
 
+/// The most bytes of documents of one image that are kept: those of real images have some KiB, and
+/// until its layers are there they are kept in memory.
+const MAX_KEPT_BYTES: usize = 8 << 20;
+
+/// An image, and what led to it.
+#[derive(Debug)]
+pub struct Resolved {
+    pub image: Image,
+    /// Every document; none if they are too large to be kept.
+    pub documents: Vec<(Digest, Vec<u8>)>,
+}
+
 /// Follows the digests from a manifest or index to the image of a platform.
 pub async fn resolve(
     sources: &Sources,
     digest: &Digest,
     platform: &Platform,
-) -> Result<Image, Error> {
+) -> Result<Resolved, Error> {
     let mut search = Search::new(digest.clone(), platform.clone());
+    let (mut documents, mut kept_bytes) = (Vec::new(), 0);
     // The search itself ends after some documents.
     loop {
         let wanted = search.wanted();
         let document = sources
             .first(|registry| fetch(registry, wanted.clone()))
             .await?;
+        kept_bytes += document.text().len();
+        if kept_bytes <= MAX_KEPT_BYTES {
+            documents.push((document.digest().clone(), document.text().to_vec()));
+        } else {
+            documents.clear();
+        }
         if let Some(image) = search.receive(document)? {
-            return Ok(image);
+            return Ok(Resolved { image, documents });
+        }
+    }
+}
+
+/// The same with the documents that a store kept, which are held to their digests as those of a
+/// registry are. Nothing if one is missing or damaged. Blocks.
+pub fn from_store(store: &Store, digest: &Digest, platform: &Platform) -> Option<Image> {
+    let mut search = Search::new(digest.clone(), platform.clone());
+    loop {
+        let wanted = search.wanted();
+        let kept = Unverified::new(store.document(digest, &wanted.digest)?);
+        let document = wanted.verify(kept).map_err(|error| {
+            tracing::warn!(%error, "a kept document is damaged, so it is fetched again");
+        });
+        match search.receive(document.ok()?) {
+            Ok(None) => {}
+            Ok(Some(image)) => return Some(image),
+            // For another platform, for example. The pull says so itself.
+            Err(_) => return None,
         }
     }
 }

@@ -1,19 +1,25 @@
 //! The places that may have an image. Each content is asked for in order, so one place can make up
-//! for what another has lost.
+//! for what another has lost; and in turns, for as long as a pull may take, where all of them are
+//! out of order.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pull_route::Route;
+use registry_client::Patience;
 use registry_client::registry::Registry;
+use tokio::time::{Instant, sleep_until};
 
-use super::Options;
-use crate::error::{Error, chain};
+use super::known_accounts::KnownAccounts;
+use crate::error::{Error, chain, each};
 use crate::progress::{Event, Progress};
 
 /// The sources of one repository, first choice first.
 #[derive(Debug)]
 pub struct Sources {
     all: Vec<NamedRegistry>,
+    repository: String,
+    known_accounts: Arc<KnownAccounts>,
+    patience: Patience,
     progress: Progress,
 }
 
@@ -21,26 +27,62 @@ pub struct Sources {
 struct NamedRegistry {
     name: String,
     registry: Registry,
-    /// Why nothing more is asked there during this pull.
-    down: OnceLock<Arc<Error>>,
+    /// Whether there is more than one account to ask it with.
+    has_choice: bool,
+    down: Mutex<Option<Down>>,
+}
+
+/// Why nothing more is asked of a source during this pull, or not yet.
+#[derive(Clone, Debug)]
+struct Down {
+    error: Arc<Error>,
+    /// When it may do better.
+    until: Option<Instant>,
 }
 
 impl Sources {
-    /// The mirror and the registry of a repository's route.
-    pub fn new(route: &Route, repository: &str, options: &Options) -> Self {
-        let (settings, patience) = (&route.settings, &options.patience);
-        let all = route.sources.iter().map(|source| NamedRegistry {
-            name: source.to_string(),
-            registry: Registry::new(source.clone(), repository, settings, patience),
-            down: OnceLock::new(),
+    /// The mirrors and the registry of a repository's route.
+    pub fn new(
+        route: &Route,
+        repository: &str,
+        patience: Patience,
+        progress: &Progress,
+        known_accounts: Arc<KnownAccounts>,
+    ) -> Self {
+        let settings = &route.settings;
+        let patience = Patience {
+            // Who counts the attempts wants no further turns.
+            in_turns: route.sources.len() > 1 && patience.attempts.is_none(),
+            ..patience
+        };
+        let all = route.sources.iter().cloned().map(|mut source| {
+            known_accounts.order(&mut source, repository);
+            NamedRegistry {
+                name: source.to_string(),
+                has_choice: source.accounts.len() > 1,
+                registry: Registry::new(source, repository, settings, &patience),
+                down: Mutex::default(),
+            }
         });
         Self {
             all: all.collect(),
-            progress: options.progress.clone(),
+            repository: repository.to_owned(),
+            known_accounts,
+            patience,
+            progress: progress.clone(),
         }
     }
 
-    /// Asks one source after another until one gives what is wanted, verified.
+    fn remember(&self, source: &NamedRegistry) {
+        let number = source.registry.account().filter(|_| source.has_choice);
+        if let Some(number) = number {
+            let host = source.registry.host();
+            self.known_accounts.worked(&host, &self.repository, number);
+        }
+    }
+
+    /// Asks one source after another until one gives what is wanted, verified; and once more, as
+    /// long as the time lasts, those that may do better a little later.
     ///
     /// # Errors
     ///
@@ -50,32 +92,98 @@ impl Sources {
         F: Fn(&'a Registry) -> R,
         R: Future<Output = Result<T, Error>>,
     {
-        let is_only = self.all.len() == 1;
-        let mut errors: Vec<(String, Arc<Error>)> = Vec::new();
-        for (at, source) in self.all.iter().enumerate() {
-            if let Some(error) = source.down.get() {
-                errors.push((source.name.clone(), error.clone()));
-                continue;
-            }
-            let error = match ask(&source.registry).await {
-                Ok(content) => return Ok(content),
-                Err(error) if error.is_local() => return Err(error),
-                Err(error) => Arc::new(error),
+        let end = Instant::now() + self.patience.budget;
+        loop {
+            let (errors, next) = match self.turn(&ask).await? {
+                Turn::Content(content) => return Ok(content),
+                Turn::Failed(errors, next) => (errors, next),
             };
-            // Without another one its error ends the pull.
-            if !is_only && error.is_source_down() {
-                let _ = source.down.set(error.clone());
-            }
-            if at + 1 < self.all.len() {
-                let text = chain(&error);
-                tracing::warn!(source = source.name, error = text, "source failed");
-                self.progress.tell(Event::SourceFailed {
-                    source: source.name.clone(),
-                    error: text,
-                });
-            }
-            errors.push((source.name.clone(), error));
+            // The registry itself knows of no such image, whoever else may have had it.
+            let is_missing = errors.last().is_some_and(|(_, error)| error.is_missing());
+            let next = next.filter(|_| !is_missing);
+            // With some jitter: the other layers of the image are asked for again too.
+            let pause = self.patience.largest_delay.mul_f64(fastrand::f64());
+            let next = next.map(|next| next.max(Instant::now() + pause));
+            let Some(next) = next.filter(|next| *next < end) else {
+                return Err(Error::of_sources(errors));
+            };
+            let waits_s = next.duration_since(Instant::now()).as_secs();
+            tracing::info!(
+                error = each(&errors),
+                waits_s,
+                "every source failed, asking again"
+            );
+            sleep_until(next).await;
         }
-        Err(Error::of_sources(errors))
+    }
+
+    /// Asks each source that is not down.
+    async fn turn<'a, T, F, R>(&'a self, ask: &F) -> Result<Turn<T>, Error>
+    where
+        F: Fn(&'a Registry) -> R,
+        R: Future<Output = Result<T, Error>>,
+    {
+        let mut errors: Vec<(String, Arc<Error>)> = Vec::new();
+        let mut next: Option<Instant> = None;
+        for (at, source) in self.all.iter().enumerate() {
+            let failed = match source.is_down() {
+                Some(down) => down,
+                None => match ask(&source.registry).await {
+                    Ok(content) => {
+                        self.remember(source);
+                        return Ok(Turn::Content(content));
+                    }
+                    Err(error) if error.is_local() => return Err(error),
+                    Err(error) => self.failed(at, error),
+                },
+            };
+            next = [next, failed.until].into_iter().flatten().min();
+            errors.push((source.name.clone(), failed.error));
+        }
+        Ok(Turn::Failed(errors, next))
+    }
+
+    /// Takes note of what a source had to say.
+    fn failed(&self, at: usize, error: Error) -> Down {
+        let source = &self.all[at];
+        let again = error.again_after().filter(|_| self.patience.in_turns);
+        let down = Down {
+            until: again.and_then(|wait| Instant::now().checked_add(wait)),
+            error: Arc::new(error),
+        };
+        // Without another one its error ends the pull.
+        if self.all.len() > 1 && down.error.is_source_down() {
+            source.set_down(down.clone());
+        }
+        if at + 1 < self.all.len() {
+            let text = chain(&down.error);
+            tracing::warn!(source = source.name, error = text, "source failed");
+            self.progress.tell(Event::SourceFailed {
+                source: source.name.clone(),
+                error: text,
+            });
+        }
+        down
+    }
+}
+
+/// What came of asking all sources.
+enum Turn<T> {
+    Content(T),
+    /// What each said, and when it may be another thing.
+    Failed(Vec<(String, Arc<Error>)>, Option<Instant>),
+}
+
+impl NamedRegistry {
+    fn is_down(&self) -> Option<Down> {
+        let mut down = self.down.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_over = |down: &mut Down| down.until.is_some_and(|until| until <= Instant::now());
+        drop(down.take_if(is_over));
+        down.clone()
+    }
+
+    fn set_down(&self, new: Down) {
+        let mut down = self.down.lock().unwrap_or_else(PoisonError::into_inner);
+        *down = Some(new);
     }
 }

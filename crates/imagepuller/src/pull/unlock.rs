@@ -15,7 +15,7 @@ use jose::PrivateKey;
 use oci_image::search::Image;
 use ocicrypt::{Effort, Encryption, How, LayerKey, Unlocked, UnwrapError};
 use pull_route::Settings;
-use puller_config::{DecryptionKey, ResourceUri};
+use puller_config::{DecryptionKey, RegistryHost, ResourceUri};
 use tokio::time::{Instant, timeout_at};
 use zeroize::Zeroizing;
 
@@ -54,6 +54,15 @@ const NO_KEY_ENCRYPTION_KEY: &str = "is no key of 32 bytes";
 /// The key of each layer, in the layers' order; none for plain ones.
 pub type Keys = Vec<Option<Arc<LayerKey>>>;
 
+/// Under which name an image is pulled: keys may be for some repositories only.
+#[derive(Clone, Copy, Debug)]
+pub struct Name<'n> {
+    /// The registry.
+    pub registry: &'n RegistryHost,
+    /// The repository there.
+    pub repository: &'n str,
+}
+
 /// Finds the keys of all encrypted layers.
 ///
 /// # Errors
@@ -62,6 +71,7 @@ pub type Keys = Vec<Option<Arc<LayerKey>>>;
 /// one.
 pub async fn unlock(
     image: &Image,
+    name: Name<'_>,
     settings: &Settings,
     secrets: &Secrets<'_>,
     progress: &Progress,
@@ -94,9 +104,10 @@ pub async fn unlock(
         return Ok(work.keys);
     }
     // What is at hand first: asking may take a while, and an attestation.
-    work.try_given(settings).await?;
+    work.try_given(settings, name).await?;
     let deadline = Instant::now() + FETCH_TIME;
-    work.try_references(settings, secrets, deadline).await?;
+    work.try_references(settings, name, secrets, deadline)
+        .await?;
     let resources = settings.resources();
     let is_always = resources.is_some_and(|resources| resources.unwrap_always);
     if !is_always {
@@ -180,16 +191,12 @@ impl Unlocking<'_> {
 
     /// The keys that the documents hold themselves: those without a password together, then the
     /// others, one by one.
-    async fn try_given(&mut self, settings: &Settings) -> Result<(), Error> {
+    async fn try_given(&mut self, settings: &Settings, name: Name<'_>) -> Result<(), Error> {
         let mut open = Vec::new();
         let mut closed = Vec::new();
-        // Counted in each document, as their authors count.
-        let (mut number, mut last) = (0, None);
-        for (origin, key) in settings.decryption_keys() {
-            number = if last == Some(origin) { number + 1 } else { 1 };
-            last = Some(origin);
-            if let DecryptionKey::Given { key, password } = key {
-                let words = format!("key {number} of [decryption-keys] in {origin}");
+        for placed in settings.decryption_keys(name.registry, name.repository) {
+            if let DecryptionKey::Given { key, password } = placed.key {
+                let words = placed.to_string();
                 let given = DocumentKey {
                     key: key.clone(),
                     password: password.clone(),
@@ -250,11 +257,12 @@ impl Unlocking<'_> {
     async fn try_references(
         &mut self,
         settings: &Settings,
+        name: Name<'_>,
         secrets: &Secrets<'_>,
         deadline: Instant,
     ) -> Result<(), Error> {
-        for (_, key) in settings.decryption_keys() {
-            let DecryptionKey::Reference(reference) = key else {
+        for placed in settings.decryption_keys(name.registry, name.repository) {
+            let DecryptionKey::Reference(reference) = placed.key else {
                 continue;
             };
             if !self.wants_keys() {

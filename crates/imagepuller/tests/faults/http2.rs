@@ -101,7 +101,7 @@ pub fn rows() -> Vec<Row> {
                 .always(Layer(0), [Action::redirect("{other}{path}")])
                 .always(Layer(1), [Action::redirect("{other}{path}")]),
         )
-        .patience(|patience| patience.attempts = 1)
+        .patience(|patience| patience.attempts = Some(1))
         .other(Script::new(), 2..=2),
         bad("headers without end", Http2Fault::EndlessContinuation),
         bad("pings without end", Http2Fault::Pings),

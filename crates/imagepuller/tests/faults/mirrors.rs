@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use What::{Config, Index, Layer, Manifest};
 use fault_registry::{Action, Bytes, End, Image, Point, Script, What};
+use imagepuller::error::Kind::{Denied, Unreachable};
 
-use crate::row::{Row, pulled, script, taken};
+use crate::row::{Row, pulled, refused, script, taken};
 use crate::stage::noise;
 
 pub fn rows() -> Vec<Row> {
@@ -72,6 +73,39 @@ pub fn rows() -> Vec<Row> {
         .patience(|patience| patience.budget_before_fallback = Duration::from_secs(1))
         .other(anonymous(), 5..=5)
         .asks(Manifest, 0),
+        // Once, a mirror was not asked again, so that both had to be there at the same time.
+        pulled(
+            "a mirror that restarts, in front of a registry that is not reached",
+            script().times(What::Any, ..=60, [Action::status(503)]),
+        )
+        .patience(|patience| {
+            patience.attempts = None;
+            patience.budget_before_fallback = Duration::from_millis(300);
+        })
+        .other(script().connections(.., End::Reset), 0..=0),
+        refused(
+            "a mirror and a registry that do not come back",
+            script().always(What::Any, [Action::status(503)]),
+            Unreachable,
+            &["every source failed", "503", "mirror"],
+        )
+        .patience(|patience| {
+            patience.attempts = None;
+            patience.budget = Duration::from_secs(2);
+            patience.budget_before_fallback = Duration::from_millis(300);
+        })
+        .other(script().connections(.., End::Reset), 0..=0),
+        refused(
+            "a mirror that does not come back, and a registry without the image",
+            script().always(What::Any, [Action::status(503)]),
+            Denied,
+            &["every source failed", "404"],
+        )
+        .patience(|patience| {
+            patience.attempts = None;
+            patience.budget_before_fallback = Duration::from_millis(300);
+        })
+        .other(anonymous().always(What::Any, [Action::status(404)]), 1..=1),
         pulled(
             "a mirror that drips layers",
             script()

@@ -214,7 +214,7 @@ impl Row {
 /// Retries come soon, and a slow machine is not taken for a registry that stands still.
 fn calm() -> Patience {
     Patience {
-        attempts: 3,
+        attempts: Some(3),
         first_delay: Duration::from_millis(10),
         largest_delay: Duration::from_millis(20),
         connect: Duration::from_secs(20),

@@ -38,6 +38,12 @@ fn rows() -> Vec<Row> {
             Data,
             &["layer"],
         ),
+        // The caller has 20 minutes, and five attempts were once all that it got of them.
+        pulled(
+            "a registry that restarts",
+            script().times(Manifest, ..=5, [Action::status(503)]),
+        )
+        .asks(Manifest, 6),
         pulled("a layer that breaks off", script().once(Layer(0), cut())),
         pulled(
             "layers that are there already",
@@ -50,7 +56,7 @@ fn rows() -> Vec<Row> {
 /// Plays them with one service.
 pub fn play() {
     let stage = Stage::new();
-    let puller = Puller::start(stage.scratch(), None);
+    let puller = Puller::start_with(stage.scratch(), "", &["--attempts", "0"]);
     for (number, row) in rows().into_iter().enumerate() {
         let cast = stage.cast(&row);
         puller.configure(&cast.document);
@@ -78,7 +84,7 @@ pub fn play() {
 
 /// A caller's deadline that passes while a registry is waited for.
 fn play_deadline(stage: &Stage, puller: &Puller) {
-    let busy = Action::status_with(503, "Retry-After", "80");
+    let busy = Action::status(503);
     let row = fails("a busy registry", Manifest, [busy], Unreachable, &[]);
     let cast = stage.cast(&row);
     puller.configure(&cast.document);

@@ -118,10 +118,10 @@ impl Stage {
                 ..Options::default()
             };
             let store = Arc::new(Store::open(&place.path("store")).unwrap());
-            let puller = Puller::new(store, Documents::of(place.path("document")), options);
-            puller
-                .pull(&cast.image, place.path("bundle").to_str().unwrap())
-                .await
+            let documents = Documents::of(place.path("document"));
+            let puller = Arc::new(Puller::new(store, documents, options));
+            let bundle = place.path("bundle").display().to_string();
+            puller.pull(&cast.image, &bundle, row.patience.budget).await
         });
         let growth = growth.kib();
         let seen = Seen {

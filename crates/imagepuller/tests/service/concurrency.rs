@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::Arc;
 
-use crate::support::{Puller, Site, mount_points};
+use crate::support::{LIMIT, Puller, Site, mount_points};
 use futures_util::future::join_all;
 use imagepuller::pull::{Options, Puller as InProcess};
 use layer_store::store::Store;
@@ -20,7 +20,11 @@ fn privileged_a_bundle_takes_one_image() {
     let document = directory.path().join("imagepuller.toml");
     fs::write(&document, site.document("localhost")).unwrap();
     let store = Arc::new(Store::open(&directory.path().join("store")).unwrap());
-    let puller = InProcess::new(store, Documents::of(document), Options::default());
+    let puller = Arc::new(InProcess::new(
+        store,
+        Documents::of(document),
+        Options::default(),
+    ));
     let image = site.image();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(4)
@@ -30,7 +34,8 @@ fn privileged_a_bundle_takes_one_image() {
     for round in 0..20 {
         let bundle = directory.path().join(round.to_string());
         let path = bundle.to_str().unwrap();
-        let results = runtime.block_on(join_all([(); 8].map(|()| puller.pull(&image, path))));
+        let results =
+            runtime.block_on(join_all([(); 8].map(|()| puller.pull(&image, path, LIMIT))));
         let rootfs = bundle.join("rootfs");
         let points = mount_points();
         let count = points
@@ -72,7 +77,8 @@ fn bomb(size: usize) -> Vec<u8> {
 fn privileged_work_that_nobody_waits_for_ends() {
     vm_harness::needs_root!();
     let site = Site::start();
-    let mut puller = Puller::start(&site.scratch, Some(&site.document("localhost")));
+    let document = site.document("localhost");
+    let mut puller = Puller::start_with(&site.scratch, &document, &["--linger", "0"]);
     let size = |digest: &String| fs::metadata(site.registry.blob(digest)).unwrap().len();
     let largest = site.layout.layers.iter().max_by_key(|digest| size(digest));
     let blob = site.registry.blob(largest.unwrap());

@@ -167,6 +167,10 @@ impl Drop for Tmpfs {
     }
 }
 
+/// A service that gives up soon what does not come. The shipped one goes on until the deadline of
+/// its caller.
+const HASTY: [&str; 2] = ["--attempts", "5"];
+
 /// A running `imagepuller serve`. Ends when dropped, with what it mounted.
 pub struct Puller {
     process: Child,
@@ -182,12 +186,23 @@ impl Puller {
         Self::start_in(directory, document)
     }
 
+    /// The same as it is shipped, but for these options.
+    pub fn start_with(scratch: &Scratch, document: &str, more: &[&str]) -> Self {
+        let directory = tempfile::tempdir_in(scratch.path()).unwrap().keep();
+        std::mem::forget(Tmpfs::mount(directory.join("store"), c"mode=700"));
+        fs::write(directory.join("imagepuller.toml"), document).unwrap();
+        let process = serve(&directory, more);
+        let puller = Self { process, directory };
+        puller.wait();
+        puller
+    }
+
     /// Starts it with everything below a directory, and waits for the socket.
     pub fn start_in(directory: PathBuf, document: Option<&str>) -> Self {
         if let Some(document) = document {
             fs::write(directory.join("imagepuller.toml"), document).unwrap();
         }
-        let process = serve(&directory, &[]);
+        let process = serve(&directory, &HASTY);
         let puller = Self { process, directory };
         puller.wait();
         puller
@@ -198,7 +213,7 @@ impl Puller {
         let directory = tempfile::tempdir_in(scratch.path()).unwrap().keep();
         fs::write(directory.join("imagepuller.toml"), document).unwrap();
         let mount = directory.join("store").display().to_string();
-        let process = serve(&directory, &["--store-mount", &mount]);
+        let process = serve(&directory, &["--store-mount", &mount, "--attempts", "5"]);
         let puller = Self { process, directory };
         puller.wait();
         puller
@@ -213,7 +228,40 @@ impl Puller {
     /// Starts it again with the store as it was left.
     pub fn restart(&mut self) {
         let _ = fs::remove_file(self.socket());
-        self.process = serve(&self.directory, &[]);
+        self.process = serve(&self.directory, &HASTY);
+        self.wait();
+    }
+
+    /// Takes from its store what leads to images, so that the next pull asks a registry.
+    pub fn forget_documents(&self) {
+        for image in names(&self.store("images")) {
+            fs::remove_dir_all(self.store("images").join(image)).unwrap();
+        }
+    }
+
+    /// Starts it as who is not root, with everything below a directory of theirs.
+    pub fn start_as(user: u32, directory: PathBuf) -> Self {
+        std::os::unix::fs::chown(&directory, Some(user), Some(user)).unwrap();
+        let mut command = Command::new("setpriv");
+        command.args([format!("--reuid={user}"), format!("--regid={user}")]);
+        command.args(["--clear-groups", env!("CARGO_BIN_EXE_imagepuller"), "serve"]);
+        let process = serve_with(command, &directory, &[]);
+        let puller = Self { process, directory };
+        puller.wait();
+        puller
+    }
+
+    /// The process number.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Starts it again where there is no network at all, with the store as it was left.
+    pub fn restart_offline(&mut self) {
+        let _ = fs::remove_file(self.socket());
+        let mut command = Command::new("unshare");
+        command.args(["--net", env!("CARGO_BIN_EXE_imagepuller"), "serve"]);
+        self.process = serve_with(command, &self.directory, &[]);
         self.wait();
     }
 
@@ -325,13 +373,19 @@ impl Puller {
 }
 
 fn serve(directory: &Path, more: &[&str]) -> Child {
+    serve_with(imagepuller(["serve"]), directory, more)
+}
+
+fn serve_with(mut command: Command, directory: &Path, more: &[&str]) -> Child {
     let path = |name: &str| directory.join(name).display().to_string();
     let log = fs::File::options()
         .create(true)
         .append(true)
         .open(path("log"));
-    imagepuller(["serve", "--listen", &format!("unix:{}", path("run/socket"))])
+    command
         .args([
+            "--listen",
+            &format!("unix:{}", path("run/socket")),
             "--store",
             &path("store/images"),
             "--config",

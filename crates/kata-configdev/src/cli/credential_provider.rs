@@ -113,9 +113,9 @@ fn answer(image: &str, registries: &Registries) -> Response {
 /// The user name and password that an entry has for its registry.
 fn pair(entry: &Registry, registries: &Registries) -> Option<Pair> {
     let lent = entry
-        .mirror
-        .as_ref()
-        .is_some_and(|mirror| registries.literal_entry_for(mirror.host()).is_none());
+        .mirrors
+        .iter()
+        .any(|mirror| registries.literal_entry_for(mirror.host()).is_none());
     match &entry.credentials {
         Credentials::Basic { username, password } if !lent => Some(Pair {
             username: Zeroizing::new(username.clone()),

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use foreign_text::one_line;
-use pull_route::{PlacedDocument, Reason, Settings};
-use puller_config::{Document, EventLog, Problems, RegistryName};
+use pull_route::{EntryName, PlacedDocument, Reason, Settings};
+use puller_config::{Document, EventLog, Origin, Problems, RegistryName};
 use serde::Serialize;
 
 use self::consequence::Consequences;
@@ -39,7 +39,10 @@ const DEFAULTS: &str = "(defaults)";
 /// the annotation in the bundle's config.json, else the node's document; and below it what the
 /// credential providers of the settings offer. They are really run, with this command's user and
 /// environment, unless an earlier answer is kept, and answers are kept as for a
-/// sandbox; --no-providers leaves them out. Without IMAGE, every registry is shown.
+/// sandbox; --no-providers leaves them out. Without IMAGE, every registry is shown. What else the
+/// settings give the sandbox is shown too: further disks, and the scratch disk, which is made and
+/// thrown away without a share of max-total. Where one of them cannot be made, no sandbox starts,
+/// and the exit code is 65.
 ///
 /// No secret is shown, and of what providers offer not even the user name.
 #[derive(Args, Debug)]
@@ -80,8 +83,8 @@ pub struct Arguments {
     #[arg(required_unless_present = "sandbox")]
     image: Option<String>,
     /// Print one JSON object. Of an image: key, rule, image, also_matching, credentials, roots and
-    /// so on. Of a sandbox: bundle, document, providers, findings, registries, refused, and of an
-    /// image explanation.
+    /// so on. Of a sandbox: bundle, document, providers, disks, scratch, findings, registries,
+    /// refused, and of an image explanation.
     #[arg(long)]
     json: bool,
 }
@@ -94,6 +97,10 @@ struct Report {
     image: Image,
     rule: &'static str,
     reason: String,
+    /// The name of the entry for the image's repository, as the document has it, which says who the
+    /// puller is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    credentials_key: Option<String>,
     /// The other entries that match, the most specific first.
     also_matching: Vec<Loser>,
     #[serde(flatten)]
@@ -171,21 +178,28 @@ fn placed(
 impl Report {
     /// What the documents say of `image`; of entries whose credentials were offered no user name.
     fn of(settings: &Settings, image: Image, is_offered: &dyn Fn(&RegistryName) -> bool) -> Self {
-        let mut matches = settings.matches(&image.host);
-        let winner = matches.next();
-        let name = winner.map(|(_, name)| name);
+        let authority = settings.image(&image.host, &image.repository);
+        let name = name_of(&authority.name);
+        let access =
+            name_of(authority.credentials_name()).filter(|access| access.repositories().is_some());
         let host = image.host.clone();
         let reason = match name.cloned() {
             Some(name) => Reason::InCharge { name, host },
             None => Reason::NoEntry(host),
         };
-        let plan = settings.plan(&image.host);
+        let plan = settings.plan(&image.host, &image.repository);
+        let matches = settings.matches(&image.host, &image.repository);
+        let is_loser = |(origin, found): &(Origin, &RegistryName)| {
+            Some(*origin) != authority.origin() || ![name, access].contains(&Some(*found))
+        };
         Self {
             key: name.map(RegistryName::written),
             rule: reason::rule(name),
             reason: reason.to_string(),
+            credentials_key: access.map(RegistryName::written),
             also_matching: matches
-                .map(|entry| Loser::of(entry, winner.map(|(origin, _)| origin)))
+                .filter(is_loser)
+                .map(|entry| Loser::of(entry, authority.origin()))
                 .collect(),
             refused: plan.as_ref().err().map(ToString::to_string),
             consequences: plan.ok().map(|plan| Consequences::of(&plan, is_offered)),
@@ -207,6 +221,10 @@ impl Report {
             ("image", self.image.to_string()),
             ("why", self.reason.clone()),
         ];
+        if let Some(key) = &self.credentials_key {
+            let text = format!("\"{key}\" holds for this repository and says who the puller is");
+            rows.push(("account", text));
+        }
         for loser in &self.also_matching {
             rows.push(("loses", format!("\"{}\": {}", loser.key, loser.reason)));
         }
@@ -214,6 +232,14 @@ impl Report {
         rows.extend(self.event_log.map(|log| ("event-log", log.to_string())));
         rows.extend(self.refused.iter().map(|rule| ("refused", rule.clone())));
         rows
+    }
+}
+
+/// The name of an entry, if it is one.
+fn name_of(entry: &EntryName) -> Option<&RegistryName> {
+    match entry {
+        EntryName::Entry(name, _) => Some(name),
+        _ => None,
     }
 }
 

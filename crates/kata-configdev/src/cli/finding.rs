@@ -4,16 +4,17 @@ use std::fs::Metadata;
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
+use std::time::SystemTime;
 
-use credential_sources::decryption_secret;
+use credential_sources::{client_identity, decryption_secret};
 use foreign_text::one_line;
 use puller_config::{
-    Checked, Credentials, DecryptionKey, Document, MAX_DOCUMENT_BYTES, Problems, Warning,
+    Checked, DecryptionKey, Document, MAX_DOCUMENT_BYTES, Problems, RegistryName, Warning,
 };
 use serde::Serialize;
 
 use crate::choice::DocumentText;
-use crate::cli::CommandError;
+use crate::cli::{CommandError, root_dates};
 use crate::host_file::read_any;
 
 /// One thing to say about a document. Never holds a value of it.
@@ -89,6 +90,8 @@ impl Input {
         let mut findings = self.warnings(&document);
         findings.extend(warnings.iter().map(of_warning));
         findings.extend(unusable_keys(&document));
+        findings.extend(unusable_clients(&document));
+        findings.extend(root_dates::warnings(&document, SystemTime::now()));
         Ok((document, findings))
     }
 
@@ -99,6 +102,8 @@ impl Input {
         } = Document::parse_measured(&self.text)?;
         let mut findings: Vec<Finding> = warnings.iter().map(of_warning).collect();
         findings.extend(unusable_keys(&document));
+        findings.extend(unusable_clients(&document));
+        findings.extend(root_dates::warnings(&document, SystemTime::now()));
         Ok((document, findings))
     }
 }
@@ -109,9 +114,17 @@ impl Input {
 /// A key with a password may cost a second, here as in the guest, so no more of them are tried than
 /// there.
 fn unusable_keys(document: &Document) -> impl Iterator<Item = Finding> {
-    let keys = document.decryption_keys.iter().enumerate();
+    let tables = document.decryption_keys.tables();
+    tables.flat_map(|(name, keys)| unusable_keys_of(name, keys))
+}
+
+fn unusable_keys_of<'d>(
+    name: Option<&RegistryName>,
+    keys: &'d [DecryptionKey],
+) -> impl Iterator<Item = Finding> + use<'d> {
+    let name = name.map_or(String::new(), |name| format!(".\"{}\"", name.written()));
     let mut passwords = 0;
-    keys.filter_map(move |(index, key)| {
+    keys.iter().enumerate().filter_map(move |(index, key)| {
         let has_password = matches!(
             key,
             DecryptionKey::Given {
@@ -128,8 +141,20 @@ fn unusable_keys(document: &Document) -> impl Iterator<Item = Finding> {
         };
         Some(Finding {
             line: None,
-            key: format!("decryption-keys.keys, item {}", index + 1),
+            key: format!("decryption-keys{name}.keys, item {}", index + 1),
             message: format!("opens no image: {why}"),
+        })
+    })
+}
+
+/// The client certificates that TLS would not take.
+fn unusable_clients(document: &Document) -> impl Iterator<Item = Finding> {
+    document.registries.iter().filter_map(|(name, entry)| {
+        let why = client_identity::fault(entry.client.as_ref()?)?;
+        Some(Finding {
+            line: None,
+            key: format!("registries.\"{}\".client-key", name.written()),
+            message: format!("every connection to the registry fails: {why}"),
         })
     })
 }
@@ -146,10 +171,11 @@ fn holds_secrets(document: &Document) -> bool {
         || document
             .registries
             .iter()
-            .any(|(_, entry)| !matches!(entry.credentials, Credentials::Anonymous))
+            .any(|(_, entry)| !entry.credentials.is_anonymous() || entry.client.is_some())
         || document
             .decryption_keys
-            .iter()
+            .tables()
+            .flat_map(|(_, keys)| keys)
             .any(|key| matches!(key, DecryptionKey::Given { .. }))
 }
 

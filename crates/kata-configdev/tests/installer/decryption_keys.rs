@@ -60,7 +60,7 @@ fn keys(machine: &Machine) -> Vec<String> {
         DecryptionKey::Reference(reference) => reference.to_string(),
     };
     let document = Document::parse(&text).unwrap().document;
-    document.decryption_keys.iter().map(shown).collect()
+    document.decryption_keys.all.iter().map(shown).collect()
 }
 
 #[test]

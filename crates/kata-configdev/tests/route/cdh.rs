@@ -220,10 +220,14 @@ impl Hub {
             host: host.clone(),
             is_tls: !is_plain,
             path: String::new(),
+            repository: "team/app".to_owned(),
             // Only here mirrors are told for whom they answer.
             namespace: None,
             proxy,
-            who: (is_named && !is_plain).then(|| fetched_user(host)),
+            who: (is_named && !is_plain)
+                .then(|| fetched_user(host))
+                .into_iter()
+                .collect(),
         })
     }
 }
@@ -297,7 +301,10 @@ fn the_hubs_configuration_asks_whom_the_hub_asks() {
             "imported, {hub:?} {error}"
         );
         assert_eq!(imported.code, 0);
-        named += expected.iter().filter(|visit| visit.who.is_some()).count();
+        named += expected
+            .iter()
+            .filter(|visit| !visit.who.is_empty())
+            .count();
         proxied += expected
             .iter()
             .filter(|visit| visit.proxy.is_some())

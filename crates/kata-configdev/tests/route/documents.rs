@@ -5,13 +5,13 @@ use std::fmt::{self, Write as _};
 
 use fastrand::Rng;
 
-use super::world::{HOSTS, World};
+use super::world::{HOSTS, REFUSED, World};
 
 /// What the author of an entry knows and `explain` does not show.
 #[derive(Clone, Debug, Default)]
 pub struct Secret {
-    /// The user name or token that servers see.
-    pub who: Option<String>,
+    /// The user names or tokens that servers see, in the order in which they are tried.
+    pub who: Vec<String>,
     /// The authorities that are trusted; `None` for the web's.
     pub roots: Option<Vec<usize>>,
 }
@@ -69,7 +69,8 @@ impl Case {
     /// What the entry's author knows; the owner writes names in another way.
     pub fn secret(&self, entry: &str) -> Secret {
         let [host, owner] = [&self.configuration, &self.measured];
-        let found = host.secrets.get(entry).or_else(|| owner.secrets.get(entry));
+        // Of the one name that both spell alike, "." of the owner is in charge of everything.
+        let found = owner.secrets.get(entry).or_else(|| host.secrets.get(entry));
         found.cloned().unwrap_or_default()
     }
 }
@@ -120,16 +121,72 @@ fn document(rng: &mut Rng, world: &World, image: &str, is_measured: bool) -> Tex
         let name = spelled(&name, is_measured);
         if is_there && !made.secrets.contains_key(&name) {
             let is_image = index != 2 && index != 3;
-            let mirror = is_image.then(|| mirrors[rng.usize(..2)].as_str());
-            let secret = entry(rng, world, &name, mirror, &mut made.text);
+            let first = rng.usize(..2);
+            let both = is_image.then(|| [mirrors[first].as_str(), mirrors[1 - first].as_str()]);
+            let secret = entry(rng, world, &name, both, &mut made.text);
+            made.secrets.insert(name, secret);
+        }
+    }
+    // Every image is of the repository team/app; the last name holds for none of them.
+    for (name, odds) in [
+        (format!("{image}/team"), 2),
+        (format!("{}/team/app", without_port(image)), 1),
+        (format!("{image}/team/a"), 1),
+    ] {
+        let name = spelled(&name, is_measured);
+        if rng.u8(..10) < odds {
+            writeln!(made.text, "[registries.\"{name}\"]").unwrap();
+            let who = credentials(rng, &mut made.text).0;
+            let secret = Secret { who, roots: None };
             made.secrets.insert(name, secret);
         }
     }
     made
 }
 
-/// Names of the owner end in a dot, so that `explain` tells which document an entry is in.
+/// Writes who the puller is: the user names or tokens, and what kind the first one is.
+fn credentials(rng: &mut Rng, text: &mut String) -> (Vec<String>, u8) {
+    let kind = rng.u8(..12);
+    let mut who = vec![user(rng)];
+    match kind {
+        0..=7 => writeln!(text, "{}", account(kind, &who[0]).join("\n")).unwrap(),
+        8..=9 => writeln!(text, "credentials-uri = \"kbs:///default/credential/test\"").unwrap(),
+        _ => {}
+    }
+    if kind < 8 && rng.u8(..3) == 0 {
+        let mut accounts = Vec::new();
+        for _ in 0..rng.usize(1..4) {
+            let user = user(rng);
+            accounts.push(format!("{{{}}}", account(rng.u8(..8), &user).join(", ")));
+            who.push(user);
+        }
+        writeln!(text, "also = [{}]", accounts.join(", ")).unwrap();
+    }
+    (who, kind)
+}
+
+/// Somebody whom every registry knows, or nobody does.
+fn user(rng: &mut Rng) -> String {
+    let known = if rng.u8(..3) > 0 { "w" } else { REFUSED };
+    format!("{known}{}", rng.u32(..))
+}
+
+fn account(kind: u8, user: &str) -> Vec<String> {
+    match kind {
+        0..=3 => vec![
+            format!("username = \"{user}\""),
+            "password = \"x\"".to_owned(),
+        ],
+        4..=5 => vec![format!("registrytoken = \"{user}\"")],
+        _ => vec![format!("identitytoken = \"{user}\"")],
+    }
+}
+
+/// Hosts of the owner end in a dot, so that `explain` tells which document an entry is in.
 fn spelled(name: &str, is_measured: bool) -> String {
+    if let Some((host, repositories)) = name.split_once('/') {
+        return format!("{}/{repositories}", spelled(host, is_measured));
+    }
     match name.split_once(':') {
         _ if !is_measured || name == "." => name.to_owned(),
         Some((host, port)) => format!("{host}.:{port}"),
@@ -141,21 +198,13 @@ fn entry(
     rng: &mut Rng,
     world: &World,
     name: &str,
-    mirror: Option<&str>,
+    mirrors: Option<[&str; 2]>,
     text: &mut String,
 ) -> Secret {
     let mut secret = Secret::default();
     writeln!(text, "[registries.\"{name}\"]").unwrap();
-    let who = format!("w{}", rng.u32(..));
-    let credentials = rng.u8(..12);
-    match credentials {
-        0..=3 => writeln!(text, "username = \"{who}\"\npassword = \"x\"").unwrap(),
-        4..=5 => writeln!(text, "registrytoken = \"{who}\"").unwrap(),
-        6..=7 => writeln!(text, "identitytoken = \"{who}\"").unwrap(),
-        8..=9 => writeln!(text, "credentials-uri = \"kbs:///default/credential/test\"").unwrap(),
-        _ => {}
-    }
-    secret.who = Some(who);
+    let (who, credentials) = credentials(rng, text);
+    secret.who = who;
     let roots = match rng.u8(..16) {
         // What is fetched is sent over TLS that fetched roots vouch for.
         _ if credentials == 8 => None,
@@ -180,7 +229,8 @@ fn entry(
     if weakness < 4 {
         writeln!(text, "insecure-skip-verify = true").unwrap();
     }
-    let mirror = mirror.filter(|_| rng.bool());
+    let mirrors = mirrors.filter(|_| rng.bool());
+    let mirror = mirrors.map(|[first, _]| first);
     let is_plain = |mirror: &str| {
         let mut plain = world
             .servers
@@ -195,7 +245,22 @@ fn entry(
     if let Some(mirror) = mirror {
         let scheme = if is_plain { "http" } else { "https" };
         let path = ["", "/cache", "/cache/"][rng.usize(..3)];
-        writeln!(text, "mirror = \"{scheme}://{mirror}{path}\"").unwrap();
+        let url = format!("{scheme}://{mirror}{path}");
+        let second = mirrors.map_or(mirror, |[_, second]| second);
+        let rewrite = "rewrite = [{from = \"^team/(.*)\", to = \"cache/$1\"}]";
+        match rng.u8(..4) {
+            0 => {
+                let prefix = ["team", "team/app", "tea"][rng.usize(..3)];
+                let first = format!("{{url = \"{url}\", prefix = \"{prefix}\"}}");
+                writeln!(text, "mirrors = [{first}, \"https://{second}\"]").unwrap();
+            }
+            1 => writeln!(text, "mirror = \"{url}\"\n{rewrite}").unwrap(),
+            2 => {
+                let second = format!("{{url = \"https://{second}\", {rewrite}}}");
+                writeln!(text, "mirrors = [\"{url}\", {second}]").unwrap();
+            }
+            _ => writeln!(text, "mirror = \"{url}\"").unwrap(),
+        }
         if rng.u8(..3) > 0 {
             writeln!(text, "mirror-fallback = true").unwrap();
         }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::documents::Case;
-use super::world::{Visit, World, fetched_user};
+use super::world::{REFUSED, Visit, World, fetched_user};
 
 /// What the cases had in them: a test that never meets a rule says nothing about it.
 #[derive(Debug, Default)]
@@ -12,6 +12,8 @@ pub struct Coverage {
     pub refused: u32,
     by_mirror: u32,
     by_fallback: u32,
+    by_further_mirror: u32,
+    renamed: u32,
     lent: u32,
     fetched: u32,
     fetched_roots: u32,
@@ -20,6 +22,8 @@ pub struct Coverage {
     withheld: u32,
     anonymous: u32,
     measured: u32,
+    by_repository: u32,
+    refused_accounts: u32,
 }
 
 impl Coverage {
@@ -28,6 +32,8 @@ impl Coverage {
             self.invalid,
             self.by_mirror,
             self.by_fallback,
+            self.by_further_mirror,
+            self.renamed,
             self.lent,
             self.fetched,
             self.fetched_roots,
@@ -36,6 +42,8 @@ impl Coverage {
             self.withheld,
             self.anonymous,
             self.measured,
+            self.by_repository,
+            self.refused_accounts,
         ];
         assert!(counts.iter().all(|count| *count > 0), "{self:?}");
     }
@@ -49,23 +57,32 @@ pub fn refused(json: &Value) -> Option<String> {
 /// The sources that are asked, in order.
 pub fn visits(json: &Value, case: &Case, world: &World, seen: &mut Coverage) -> Vec<Visit> {
     let mut visits = Vec::new();
-    for role in ["mirror", "registry"] {
-        let source = &json[role];
+    let further = json["further_mirrors"].as_array();
+    let further = further
+        .into_iter()
+        .flatten()
+        .map(|source| ("mirror", source));
+    let sources = [("mirror", &json["mirror"])].into_iter().chain(further);
+    for (role, source) in sources.chain([("registry", &json["registry"])]) {
         if source["asked"] != true {
             continue;
         }
         let Some(visit) = visit(source, role, case, world) else {
             continue;
         };
+        seen.by_further_mirror += u32::from(json["further_mirrors"][0] == *source);
+        seen.renamed += u32::from(source["repository"].is_string());
         seen.by_mirror += u32::from(role == "mirror");
         seen.by_fallback += u32::from(role == "registry" && json["mirror"].is_object());
-        seen.lent += u32::from(source["own_entry"] == false && visit.who.is_some());
+        seen.lent += u32::from(source["own_entry"] == false && !visit.who.is_empty());
         seen.fetched += u32::from(source["credentials"]["kind"] == "credentials-uri");
         seen.fetched_roots += u32::from(source["roots_uri"].is_string() && visit.is_tls);
         seen.proxied += u32::from(visit.proxy.is_some());
         seen.plain += u32::from(!visit.is_tls);
         seen.withheld += u32::from(source["credentials_withheld"] == true && !visit.is_tls);
-        seen.anonymous += u32::from(visit.who.is_none());
+        seen.by_repository += u32::from(source["credentials_entry"].is_string());
+        seen.anonymous += u32::from(visit.who.is_empty());
+        seen.refused_accounts += u32::from(visit.who.len() > 1);
         let entry = source["entry"].as_str().unwrap_or_default();
         seen.measured += u32::from(case.measured.secrets.contains_key(entry));
         visits.push(visit);
@@ -80,6 +97,8 @@ fn visit(source: &Value, role: &str, case: &Case, world: &World) -> Option<Visit
     let place = world.servers.iter().find(|place| place.port == port)?;
     let is_on = |key: &str| source[key] == true;
     let secret = case.secret(source["entry"].as_str().unwrap_or_default());
+    let for_repository = source["credentials_entry"].as_str();
+    let access = for_repository.map_or_else(|| secret.clone(), |entry| case.secret(entry));
     if source["roots"] == 0 {
         return None;
     }
@@ -118,12 +137,21 @@ fn visit(source: &Value, role: &str, case: &Case, world: &World) -> Option<Visit
         return None;
     }
     let is_kept_back = is_on("credentials_withheld") && !is_tls;
+    let accounts = 1 + source["credentials"]["also"].as_array().map_or(0, Vec::len);
     let who = match source["credentials"]["kind"].as_str()? {
-        _ if is_kept_back => None,
-        "anonymous" => None,
-        "credentials-uri" => Some(fetched_user(host)),
-        _ => secret.who,
+        _ if is_kept_back => Vec::new(),
+        "anonymous" => Vec::new(),
+        "credentials-uri" => vec![fetched_user(host)],
+        // The first one may have been lent to a mirror.
+        _ if role == "registry" => access.who[access.who.len() - accounts..].to_vec(),
+        _ => access.who[..accounts].to_vec(),
     };
+    let is_let_in = |who: &String| !who.starts_with(REFUSED);
+    let tried = who
+        .iter()
+        .position(is_let_in)
+        .map_or(who.len(), |at| at + 1);
+    let who = who[..tried].to_vec();
     let namespace = (role == "mirror").then(|| case.image.clone());
     Some(Visit {
         host: host.to_owned(),
@@ -133,6 +161,10 @@ fn visit(source: &Value, role: &str, case: &Case, world: &World) -> Option<Visit
         } else {
             format!("/{path}")
         },
+        repository: source["repository"]
+            .as_str()
+            .unwrap_or("team/app")
+            .to_owned(),
         namespace,
         proxy,
         who,

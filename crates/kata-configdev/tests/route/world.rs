@@ -23,6 +23,9 @@ use super::documents::Case;
 /// The hosts of registries and mirrors. Those below `corp` are found by proxies only.
 pub const HOSTS: [&str; 4] = ["localhost", "127.0.0.1", "a.corp", "b.team.corp"];
 
+/// How those begin whom no registry knows.
+pub const REFUSED: &str = "n";
+
 /// The token that every token server gives.
 const ISSUED: &str = "issued";
 
@@ -33,12 +36,31 @@ pub struct Visit {
     pub is_tls: bool,
     /// What stands before `/v2/`.
     pub path: String,
+    /// The name of the repository there.
+    pub repository: String,
     /// The registry that a mirror is to answer for.
     pub namespace: Option<String>,
     /// The port of the proxy on the way.
     pub proxy: Option<u16>,
-    /// Who the puller said that it is.
-    pub who: Option<String>,
+    /// Who the puller said that it is, one after another.
+    pub who: Vec<String>,
+}
+
+impl Visit {
+    /// Whether it is of the same source, whoever asks.
+    fn is_at_place_of(&self, other: &Self) -> bool {
+        let place = |visit: &Self| {
+            let Self {
+                host,
+                path,
+                repository,
+                namespace,
+                ..
+            } = visit;
+            [host, path, repository, namespace.as_ref().unwrap_or(host)].map(Clone::clone)
+        };
+        place(self) == place(other)
+    }
 }
 
 #[derive(Debug)]
@@ -162,7 +184,7 @@ impl World {
         let source = format!("offline={}", self.folder.path().join("resources").display());
         let options = Options {
             patience: Patience {
-                attempts: 1,
+                attempts: Some(1),
                 connect: Duration::from_secs(5),
                 ..Patience::default()
             },
@@ -199,15 +221,20 @@ fn names(port: u16) -> impl Iterator<Item = String> {
 fn answer(request: &Request, is_tls: bool) -> String {
     let scheme = if is_tls { "https" } else { "http" };
     let host = request.header("host").unwrap_or_default();
+    let challenge = || {
+        let realm = format!("WWW-Authenticate: Bearer realm=\"{scheme}://{host}/token\"\r\n");
+        head("401 Unauthorized", &realm)
+    };
+    let is_refused = account(request).is_some_and(|who| who.starts_with(REFUSED));
     if request.target.contains("/token") {
+        if is_refused {
+            return head("403 Forbidden", "");
+        }
         return ok(&format!("{{\"token\":\"{ISSUED}\"}}"));
     }
     match request.header("authorization") {
-        Some(_) => head("404 Not Found", ""),
-        None => head(
-            "401 Unauthorized",
-            &format!("WWW-Authenticate: Bearer realm=\"{scheme}://{host}/token\"\r\n"),
-        ),
+        Some(_) if !is_refused => head("404 Not Found", ""),
+        _ => challenge(),
     }
 }
 
@@ -282,7 +309,7 @@ fn visits(log: &[Event]) -> Vec<Visit> {
             .filter(|_| request.target.contains("/token"))
         {
             assert_eq!(visit.proxy, proxy, "the way to the token server");
-            visit.who = account(request);
+            visit.who.extend(account(request));
             continue;
         }
         let target = request.target.split("://").last().unwrap_or_default();
@@ -291,26 +318,39 @@ fn visits(log: &[Event]) -> Vec<Visit> {
         let namespace = query
             .strip_prefix("ns=")
             .map(|name| name.replace("%3A", ":"));
+        let (path, asked) = path.split_once("/v2/").unwrap_or((path, ""));
         let visit = Visit {
+            repository: asked
+                .split("/manifests/")
+                .next()
+                .unwrap_or_default()
+                .to_owned(),
             host: request.header("host").unwrap_or_default().to_owned(),
             is_tls,
-            path: path.split("/v2/").next().unwrap_or_default().to_owned(),
+            path: path.to_owned(),
             namespace,
             proxy,
-            who: None,
+            who: Vec::new(),
         };
         // The second request of a source has what was earned by the first one.
         let is_second = request
             .header("authorization")
             .is_some_and(|header| header == format!("Bearer {ISSUED}"));
-        match visits.last_mut().filter(|_| is_second) {
-            Some(last) => {
-                let who = last.who.take();
+        // After a refusal the next account is shown to the same source.
+        let is_next = |last: &&mut Visit| {
+            is_second || last.who.last().is_some_and(|who| who.starts_with(REFUSED))
+        };
+        match visits.last_mut().filter(is_next) {
+            Some(last) if is_second || last.is_at_place_of(&visit) => {
+                let mut who = std::mem::take(&mut last.who);
                 assert_eq!(*last, visit);
+                if !is_second {
+                    who.extend(account(request));
+                }
                 last.who = who;
             }
-            None => visits.push(Visit {
-                who: account(request),
+            _ => visits.push(Visit {
+                who: account(request).into_iter().collect(),
                 ..visit
             }),
         }

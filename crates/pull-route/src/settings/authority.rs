@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use puller_config::{Origin, Registry, RegistryName, Roots};
+use puller_config::{Credentials, Origin, Registry, RegistryName, Roots};
 
 use crate::error::Error;
 use crate::reason::Reason;
@@ -15,6 +15,9 @@ pub struct Authority {
     pub registry: Registry,
     /// Which entry it is.
     pub name: EntryName,
+    /// The entry for the repository, whose credentials hold instead of those of `registry`, and
+    /// nothing else of it.
+    pub(crate) access: Option<Box<(EntryName, Registry)>>,
     /// Whether its CAs were fetched by reference.
     pub(crate) has_fetched_roots: bool,
     /// Whether it holds for a pull with credentials that are fetched by reference.
@@ -28,8 +31,8 @@ pub struct Authority {
 pub enum EntryName {
     /// An entry, and who wrote it.
     Entry(RegistryName, Origin),
-    /// None of the documents at these paths has one.
-    NoEntry(Vec<PathBuf>),
+    /// None of the documents at these paths has one; one may have a name that comes near.
+    NoEntry(Vec<PathBuf>, Option<RegistryName>),
     /// There is no document at this path.
     NoDocument(PathBuf),
 }
@@ -39,6 +42,7 @@ impl Authority {
         Self {
             registry,
             name,
+            access: None,
             has_fetched_roots: false,
             is_confidential: false,
             has_fetched_credentials: false,
@@ -47,10 +51,23 @@ impl Authority {
 
     /// Which document the entry is in, if there is an entry.
     pub fn origin(&self) -> Option<Origin> {
-        match &self.name {
+        let of = |name: &EntryName| match name {
             EntryName::Entry(_, origin) => Some(*origin),
-            EntryName::NoEntry(_) | EntryName::NoDocument(_) => None,
-        }
+            EntryName::NoEntry(..) | EntryName::NoDocument(_) => None,
+        };
+        of(self.credentials_name()).or_else(|| of(&self.name))
+    }
+
+    /// The entry that says who the puller is.
+    pub fn credentials_name(&self) -> &EntryName {
+        let access = self.access.as_deref();
+        access.map_or(&self.name, |(name, _)| name)
+    }
+
+    /// What it says; of all that is in it, only the credentials count.
+    pub fn credentials_entry(&self) -> &Registry {
+        let access = self.access.as_deref();
+        access.map_or(&self.registry, |(_, entry)| entry)
     }
 
     pub(crate) fn is_measured(&self) -> bool {
@@ -61,16 +78,32 @@ impl Authority {
     pub(crate) fn confidential(&self) -> Self {
         let origin = self.origin().unwrap_or(Origin::Host);
         let registry = self.registry.in_confidential_pull(origin);
+        let access = self.access.as_deref().map(|(name, entry)| {
+            let entry = entry.in_confidential_pull(origin);
+            Box::new((name.clone(), entry))
+        });
         Self {
             is_confidential: true,
+            access,
             ..Self::new(self.name.clone(), registry)
         }
     }
 
-    /// What it lends to its mirror.
+    /// Leaves out who the puller is; whose word that was stays.
+    pub(crate) fn forget_credentials(&mut self) {
+        let access = self.access.as_mut().map(|access| &mut access.1);
+        for entry in [Some(&mut self.registry), access].into_iter().flatten() {
+            entry.credentials_uri = None;
+            entry.credentials = Credentials::Anonymous;
+        }
+    }
+
+    /// What it lends to its mirror: the credentials of the host's entry, never those that are for
+    /// some repositories.
     pub(crate) fn lent(&self) -> Self {
         Self {
             registry: self.registry.lent_to_mirror(),
+            access: None,
             ..self.clone()
         }
     }
@@ -130,7 +163,12 @@ impl Authority {
     fn no_roots(&self) -> String {
         match &self.name {
             EntryName::Entry(_, Origin::Host) if self.is_confidential => {
-                format!("{self} has \"credentials-uri\" and no \"ca-certs-uri\" beside it")
+                let reference = self.credentials_name();
+                let roots = match self.access {
+                    None => "no \"ca-certs-uri\" beside it".to_owned(),
+                    Some(_) => format!("{self} no \"ca-certs-uri\""),
+                };
+                format!("{reference} has \"credentials-uri\" and {roots}")
             }
             EntryName::Entry(..) => format!("{self} has no \"ca-certs\""),
             _ => self.to_string(),
@@ -140,14 +178,17 @@ impl Authority {
     /// Where its credentials are from, and where a person corrects them.
     pub fn credentials_source(&self) -> (String, &'static str) {
         if self.has_fetched_credentials {
-            let source = format!("what \"credentials-uri\" of {self} names");
+            let source = format!(
+                "what \"credentials-uri\" of {} names",
+                self.credentials_name()
+            );
             return (source, "in that resource");
         }
         let place = match self.origin() {
             Some(Origin::Measured) => "in the measured imagepuller.toml or cdh.toml",
             _ => "in the node's imagepuller.toml",
         };
-        (self.to_string(), place)
+        (self.credentials_name().to_string(), place)
     }
 
     /// Why plain HTTP is not spoken.
@@ -171,12 +212,19 @@ impl fmt::Display for EntryName {
         match self {
             Self::Entry(key, Origin::Host) => write!(f, "entry \"{key}\""),
             Self::Entry(key, Origin::Measured) => write!(f, "measured entry \"{key}\""),
-            Self::NoEntry(paths) => {
+            Self::NoEntry(paths, near) => {
                 let paths: Vec<_> = paths
                     .iter()
                     .map(|path| path.display().to_string())
                     .collect();
-                write!(f, "no entry of {} matches this host", paths.join(" or "))
+                write!(f, "no entry of {} matches this host", paths.join(" or "))?;
+                let Some(near) = near else {
+                    return Ok(());
+                };
+                write!(
+                    f,
+                    " (\"{near}\" holds for that host alone; hosts below it need \".{near}\")"
+                )
             }
             // A person's own pull, without `--config`.
             Self::NoDocument(path) if path == Path::new("") => {

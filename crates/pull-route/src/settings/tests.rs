@@ -135,12 +135,66 @@ fn keys_of_both_documents_are_told_apart() {
     let keys = |uri: &str| format!("[decryption-keys]\nkeys = [\"kbs:///default/key/{uri}\"]\n");
     let settings = settings(&keys("owner"), &keys("host"));
     let shown: Vec<_> = settings
-        .decryption_keys()
-        .map(|(origin, key)| format!("{origin}: {key:?}"))
+        .decryption_keys(&host("r.corp"), "app")
+        .map(|placed| format!("{placed}: {:?}", placed.key))
         .collect();
-    assert_eq!(shown.len(), 2);
-    assert!(shown[0].starts_with("the measured document: ") && shown[0].contains("owner"));
-    assert!(shown[1].starts_with("the node's document: ") && shown[1].contains("host"));
+    assert_eq!(
+        shown,
+        [
+            "key 1 of [decryption-keys] in the measured document: kbs:///default/key/owner",
+            "key 1 of [decryption-keys] in the node's document: kbs:///default/key/host"
+        ]
+    );
     let none = Settings::new(PlacedDocument::default(), PlacedDocument::default());
-    assert_eq!(none.decryption_keys().count(), 0);
+    assert_eq!(none.decryption_keys(&host("r.corp"), "app").count(), 0);
+}
+
+/// Of a document for many teams one pull once tried, and fetched, the keys of all.
+#[test]
+fn keys_for_other_repositories_are_not_tried() {
+    let table = |name: &str| {
+        let tag = name.replace(['/', ':', '.'], "-");
+        format!("[decryption-keys.\"{name}\"]\nkeys = [\"kbs:///a/b/{tag}\"]\n")
+    };
+    let names = [
+        "r.corp",
+        "r.corp/team",
+        "r.corp/team/app",
+        "r.corp:5000/team",
+        "other.corp",
+    ];
+    let text: String = names.into_iter().map(table).collect();
+    let all = "[decryption-keys]\nkeys = [\"kbs:///a/b/all\"]\n";
+    let settings = settings(&table("r.corp/team"), &format!("{all}{text}"));
+    for (image, expected) in [
+        (
+            "r.corp/team/app/x",
+            "r-corp-team r-corp-team-app r-corp-team r-corp all",
+        ),
+        ("r.corp/team", "r-corp-team r-corp-team r-corp all"),
+        ("r.corp/teams/app", "r-corp all"),
+        (
+            "r.corp:5000/team/x",
+            "r-corp-team r-corp-5000-team r-corp-team r-corp all",
+        ),
+        ("sub.r.corp/team", "all"),
+        ("other.corp/team", "other-corp all"),
+    ] {
+        let (registry, repository) = image.split_once('/').unwrap();
+        let registry = host(registry);
+        let keys = settings.decryption_keys(&registry, repository);
+        let shown: Vec<_> = keys
+            .map(|placed| format!("{:?}", placed.key).replace("kbs:///a/b/", ""))
+            .collect();
+        assert_eq!(shown.join(" "), expected, "{image}");
+    }
+    let registry = host("r.corp");
+    let places: Vec<_> = settings
+        .decryption_keys(&registry, "team")
+        .map(|placed| placed.to_string())
+        .collect();
+    assert_eq!(
+        places[0],
+        "key 1 of [decryption-keys.\"r.corp/team\"] in the measured document"
+    );
 }

@@ -3,7 +3,7 @@
 //! node has no document, which a node says in exactly these words again.
 #![cfg_attr(fuzzing, no_main)]
 
-use puller_config::{Checked, Document, Match, Problems, RegistryHost, RegistryName};
+use puller_config::{Checked, Document, Match, Problems, RegistryName};
 
 fuzzing::target!(|bytes: &[u8]| {
     let measured = check(bytes, Document::parse_measured(bytes));
@@ -42,8 +42,15 @@ fn check(bytes: &[u8], parsed: Result<Checked, Problems>) -> Option<Document> {
     for (name, _) in registries.iter() {
         let shown = name.to_string();
         assert_eq!(RegistryName::parse(&shown).as_ref(), Ok(name));
-        if name.is_literal() {
-            let host = RegistryHost::parse(&shown).expect("a literal is a host");
+        let host = name.host();
+        assert_eq!(host.is_some(), name.is_literal());
+        if let (Some(host), Some(repositories)) = (&host, name.repositories()) {
+            let below = format!("{repositories}/app");
+            for repository in [repositories, &below] {
+                let mut found = registries.repository_entries(host, repository);
+                assert!(found.any(|(found, _)| found == name));
+            }
+        } else if let Some(host) = host {
             // The same name with the port that this one implies is more specific.
             assert!(matches!(
                 registries.entry_for(&host),

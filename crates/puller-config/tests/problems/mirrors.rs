@@ -43,14 +43,83 @@ fn roots_and_mirrors_are_checked_by_key() {
 }
 
 #[test]
+fn lists_of_mirrors_are_checked_by_key() {
+    let url = "{url = 'https://m'}";
+    let rule = "{from = 'a', to = 'b'}";
+    for (keys, expected) in [
+        (
+            "mirror = 'https://m'\nmirrors = ['https://m']".to_owned(),
+            "line 3: registries.r.mirrors: stands beside \"mirror\"",
+        ),
+        (
+            format!("mirrors = [{}]", [url; 9].join(",")),
+            "line 2: registries.r.mirrors: an entry has at most 8 mirrors",
+        ),
+        (
+            "mirrors = 'https://m'".into(),
+            "line 2: registries.r.mirrors: expected array, found string",
+        ),
+        (
+            "mirrors = [1]".into(),
+            "line 2: registries.r.mirrors, item 1: expected string or table, found integer",
+        ),
+        (
+            "mirrors = ['https://m', 'm']".into(),
+            "line 2: registries.r.mirrors, item 2: a mirror is asked over",
+        ),
+        (
+            "mirrors = [{prefix = 'a'}]".into(),
+            "line 2: registries.r.mirrors, item 1: has no \"url\"",
+        ),
+        (
+            "mirrors = [{url = 'https://m', prefix = 'a/'}]".into(),
+            "line 2: registries.r.mirrors, item 1.prefix: behind the host follow",
+        ),
+        (
+            "mirrors = [{url = 'https://m', username = 'a'}]".into(),
+            "line 2: registries.r.mirrors, item 1.username: unknown key",
+        ),
+        (
+            "mirrors = ['https://m', {url = 'http://n'}]".into(),
+            "line 2: registries.r.mirrors, item 2: plain HTTP needs",
+        ),
+        (
+            format!("rewrite = [{rule}]"),
+            "line 2: registries.r.rewrite: has no \"mirror\"",
+        ),
+        (
+            format!("mirror = 'https://m'\nrewrite = [{}]", [rule; 17].join(",")),
+            "line 3: registries.r.rewrite: a list has at most 16 rules",
+        ),
+        (
+            "mirror = 'https://m'\nrewrite = [{from = 'a'}]".into(),
+            "line 3: registries.r.rewrite, item 1: needs \"from\" and \"to\"",
+        ),
+        (
+            "mirror = 'https://m'\nrewrite = [{from = '(', to = 'b'}]".into(),
+            "line 3: registries.r.rewrite, item 1: \"from\" is no regular expression",
+        ),
+        (
+            "mirror = 'https://m'\nrewrite = [{from = 'a', to = 'b', x = 1}]".into(),
+            "line 3: registries.r.rewrite, item 1.x: unknown key",
+        ),
+    ] {
+        let found = entry(&keys);
+        assert!(found.starts_with(expected), "{keys}\n{found}");
+    }
+}
+
+#[test]
 fn mirror_over_plain_http_needs_leave() {
     let refused = "line 2: registries.r.mirror: plain HTTP needs \"plain-http = true\" here or an \
-    entry for the mirror's own host with \"plain-http\" or \"insecure-skip-verify\"";
+    entry for the mirror's own host with \"plain-http\" or \"insecure-skip-verify\"; where there are \
+    no credentials, \"insecure-skip-verify\" here is enough";
     for (more, is_allowed) in [
         ("", false),
         ("plain-http = true", true),
-        // It is about the registry's own host.
-        ("insecure-skip-verify = true", false),
+        // With nothing to tell, the mirror is asked as the registry would be.
+        ("insecure-skip-verify = true", true),
+        ("insecure-skip-verify = true\nregistrytoken = \"t\"", false),
         ("[registries.\"mirror.corp\"]\nplain-http = true", true),
         (
             "[registries.\"mirror.corp\"]\ninsecure-skip-verify = true",

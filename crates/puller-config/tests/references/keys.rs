@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use puller_config::{
-    DecryptionKey, MAX_DECRYPTION_KEY_BYTES, MAX_DECRYPTION_KEYS, MAX_KEY_PASSWORD_BYTES,
+    DecryptionKey, Document, MAX_DECRYPTION_KEY_BYTES, MAX_DECRYPTION_KEYS, MAX_KEY_PASSWORD_BYTES,
     SecretReference,
 };
 
@@ -34,7 +34,7 @@ fn decryption_keys_are_read_from_a_list_or_a_text() {
         format!("\"{}\"", items.join("\\u002c")),
     ] {
         let (document, warnings) = checked(HOST, &format!("[decryption-keys]\nkeys = {keys}"));
-        let found: Vec<_> = document.decryption_keys.iter().map(described).collect();
+        let found: Vec<_> = document.decryption_keys.all.iter().map(described).collect();
         assert_eq!(found, expected, "{keys}");
         assert_eq!(warnings, Vec::<String>::new());
     }
@@ -156,5 +156,57 @@ fn decryption_keys_are_checked_by_item() {
         ),
     ] {
         assert_eq!(problems(HOST, text), expected);
+    }
+}
+
+#[test]
+fn keys_for_some_images_stand_in_tables_of_their_own() {
+    let table = |name: &str, keys: &str| format!("[decryption-keys.\"{name}\"]\n{keys}\n");
+    let key = "keys = [\"YQ\"]";
+    let text = format!(
+        "[decryption-keys]\n{key}\n{}{}",
+        table("R.corp./team", key),
+        table("r.corp", "keys = [\"YQ\", \"kbs:///a/b/c\"]")
+    );
+    let keys = checked(HOST, &text).0.decryption_keys;
+    let host = puller_config::RegistryHost::parse("r.corp").unwrap();
+    let count = |repository: &str| {
+        let lists = keys.lists(&host, repository);
+        lists.map(|(_, keys)| keys.len()).collect::<Vec<_>>()
+    };
+    assert_eq!(count("team/app"), [1, 2, 1]);
+    assert_eq!(count("teams"), [2, 1]);
+    for (text, expected) in [
+        (
+            table(".corp", key),
+            "line 1: decryption-keys.\".corp\": names no single host",
+        ),
+        (
+            table("r/a/", key),
+            "line 1: decryption-keys.\"r/a/\": behind the host follow",
+        ),
+        (
+            table("r/a", key) + &table("R/a", key),
+            "line 3: decryption-keys.\"R/a\": names the same hosts as decryption-keys.\"r/a\"",
+        ),
+        (
+            table("r", "key = \"YQ\""),
+            "line 2: decryption-keys.r.key: unknown key",
+        ),
+        (
+            table("r", "keys = [\"\"]"),
+            "line 2: decryption-keys.r.keys, item 1: has no key",
+        ),
+        (
+            (0..257).map(|at| table(&format!("r{at}"), key)).collect(),
+            "line 1: decryption-keys.r0: there are at most 256 tables",
+        ),
+        (
+            "[decryption-keys]\nkey = 1\n".to_owned(),
+            "line 2: decryption-keys.key: unknown key",
+        ),
+    ] {
+        let problems = Document::parse(text.as_bytes()).unwrap_err().to_string();
+        assert!(problems.starts_with(expected), "{expected}\n{problems}");
     }
 }

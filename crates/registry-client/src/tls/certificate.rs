@@ -3,18 +3,23 @@
 use std::fmt;
 use std::time::Duration;
 
+use der::oid::ObjectIdentifier;
 use der::{DateTime, Decode as _};
 use foreign_text::shown;
 use rustls_pki_types::{CertificateDer, UnixTime};
 use x509_cert::Certificate;
-use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::GeneralName;
+use x509_cert::ext::pkix::{ExtendedKeyUsage, SubjectAltName};
 
 /// The most characters of a name that are shown; real ones have a few dozen.
 const MAX_NAME_CHARS: usize = 120;
 
 /// The most alternative names that are shown; content delivery networks have a hundred.
 const MAX_NAMES: usize = 5;
+
+/// `id-kp-serverAuth` and `anyExtendedKeyUsage` (RFC 5280, section 4.2.1.12).
+const ID_KP_SERVER_AUTH: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.1");
+const ANY_EXTENDED_KEY_USAGE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.37.0");
 
 /// What a person wants to know about a certificate.
 #[derive(Debug)]
@@ -23,6 +28,8 @@ pub(super) struct Portrait {
     pub(super) issuer: String,
     names: Vec<String>,
     valid: (DateTime, DateTime),
+    /// Whether its extended key usage, if it has one, is that of a server.
+    pub(super) is_for_servers: bool,
 }
 
 impl Portrait {
@@ -32,11 +39,15 @@ impl Portrait {
         let certificate = certificate.tbs_certificate();
         let names = certificate.get_extension::<SubjectAltName>().ok().flatten();
         let names = names.map_or_else(Vec::new, |(_, names)| names.0);
+        let usage = certificate.get_extension::<ExtendedKeyUsage>().ok()?;
+        let is_server =
+            |usage: &ObjectIdentifier| [ID_KP_SERVER_AUTH, ANY_EXTENDED_KEY_USAGE].contains(usage);
         let validity = certificate.validity();
         Some(Self {
             subject: printable(&certificate.subject().to_string()),
             issuer: printable(&certificate.issuer().to_string()),
             names: names.iter().map(alternative).collect(),
+            is_for_servers: usage.is_none_or(|(_, usage)| usage.0.iter().any(is_server)),
             valid: (
                 validity.not_before.to_date_time(),
                 validity.not_after.to_date_time(),

@@ -2,11 +2,15 @@
 
 use std::fmt;
 
+use puller_config::RootOutsideDates;
 use rustls::CertificateError;
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 use super::certificate::{Portrait, day};
 use super::find_rustls_error;
+
+/// How many roots that do not count are named.
+const MAX_ROOTS: usize = 4;
 
 /// Why a certificate is not trusted, and which one that is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +63,30 @@ impl CertificateFault {
     }
 }
 
+impl CertificateFault {
+    /// Adds the roots that do not count: the certificate may be good, and its authority too old.
+    pub(super) fn name_roots(&mut self, outside: &[RootOutsideDates]) {
+        if outside.is_empty() {
+            return;
+        }
+        let shown: Vec<_> = outside
+            .iter()
+            .take(MAX_ROOTS)
+            .map(ToString::to_string)
+            .collect();
+        let more = outside.len().saturating_sub(MAX_ROOTS);
+        let more = if more > 0 {
+            format!("; and {more} more")
+        } else {
+            String::new()
+        };
+        self.reason.push_str(&format!(
+            "; of \"ca-certs\" these count no more or not yet: {}{more}",
+            shown.join("; ")
+        ));
+    }
+}
+
 fn words(cause: &CertificateError, now: UnixTime, chain: &[Option<Portrait>]) -> String {
     match cause {
         CertificateError::UnknownIssuer => {
@@ -86,8 +114,18 @@ fn words(cause: &CertificateError, now: UnixTime, chain: &[Option<Portrait>]) ->
         }
         CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
             "it is the certificate of an authority and not of a server (issue one \
-            with \"CA:FALSE\" and a subject alternative name)"
+            with \"CA:FALSE\" and a subject alternative name, or put this one into \"ca-certs\")"
                 .to_owned()
+        }
+        // The library lists the numbers of all algorithms that it knows.
+        CertificateError::UnsupportedSignatureAlgorithmContext { .. }
+        | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
+            "it, or an authority on the way, is signed with an algorithm that nobody should take \
+            any more, such as SHA-1"
+                .to_owned()
+        }
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "it is not for servers (its extended key usage has no serverAuth)".to_owned()
         }
         other => other.to_string(),
     }

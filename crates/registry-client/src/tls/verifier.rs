@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
 use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, SignatureScheme};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 use super::fault::CertificateFault;
+use super::judge::{Judge, Shown};
 
 /// Checks the host by its roots, the proxy by its own, and one host perhaps not at all.
 #[derive(Debug)]
 pub(super) struct Verifier {
-    pub(super) host: Arc<WebPkiServerVerifier>,
+    pub(super) algorithms: WebPkiSupportedAlgorithms,
+    pub(super) host: Judge,
     pub(super) unverified: Option<ServerName<'static>>,
     pub(super) proxy: Option<ProxyVerifier>,
 }
@@ -20,7 +22,7 @@ pub(super) struct Verifier {
 #[derive(Debug)]
 pub(super) struct ProxyVerifier {
     pub(super) name: ServerName<'static>,
-    pub(super) verifier: Arc<WebPkiServerVerifier>,
+    pub(super) judge: Judge,
 }
 
 impl ServerCertVerifier for Verifier {
@@ -39,16 +41,20 @@ impl ServerCertVerifier for Verifier {
             .proxy
             .as_ref()
             .filter(|proxy| proxy.name == *server_name);
-        let verifier = proxy.map_or(&self.host, |proxy| &proxy.verifier);
-        let verified =
-            verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
-        verified.map_err(|error| {
+        let judge = proxy.map_or(&self.host, |proxy| &proxy.judge);
+        let shown = Shown {
+            end_entity,
+            intermediates,
+            ocsp_response,
+        };
+        judge.verify(shown, server_name, now).map_err(|error| {
             let Error::InvalidCertificate(cause) = error else {
                 return error;
             };
             let mut fault =
                 CertificateFault::new(&cause, end_entity, intermediates, server_name, now);
             fault.is_proxy = proxy.is_some();
+            fault.name_roots(&judge.outside);
             Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(fault))))
         })
     }
@@ -59,7 +65,7 @@ impl ServerCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.host.verify_tls12_signature(message, cert, dss)
+        verify_tls12_signature(message, cert, dss, &self.algorithms)
     }
 
     fn verify_tls13_signature(
@@ -68,10 +74,10 @@ impl ServerCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.host.verify_tls13_signature(message, cert, dss)
+        verify_tls13_signature(message, cert, dss, &self.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.host.supported_verify_schemes()
+        self.algorithms.supported_schemes()
     }
 }

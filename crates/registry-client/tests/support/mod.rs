@@ -24,9 +24,11 @@ pub const USER: &str = "puller";
 pub const PASSWORD: &str = "correct horse";
 pub const CONTENT: &str = "what the digest names";
 
-/// Waits for little, but asks as often as by default.
+/// Waits for little, and asks five times.
 pub fn hasty() -> Patience {
     Patience {
+        attempts: Some(5),
+        budget: Duration::from_secs(90),
         first_delay: Duration::from_millis(1),
         largest_delay: Duration::from_millis(5),
         connect: Duration::from_secs(20),
@@ -48,7 +50,7 @@ pub fn impatient() -> Patience {
 /// Waits for nothing and asks once: for tests of something else.
 pub fn once() -> Patience {
     Patience {
-        attempts: 1,
+        attempts: Some(1),
         ..Patience::default()
     }
 }
@@ -66,11 +68,11 @@ pub fn open(document: &str, host: &str, patience: &Patience) -> Result<Registry,
     file.write_all(document.as_bytes()).unwrap();
     let image = ImageReference::parse(&format!("{host}/team/app@{}", digest())).unwrap();
     let settings = Documents::of(file.path()).load()?;
-    let plan = settings.plan(image.registry())?;
+    let plan = settings.plan(image.registry(), image.repository())?;
     let Route {
         settings,
         mut sources,
-    } = plan.fill(None, None, image.repository())?;
+    } = plan.fill(None, None)?;
     let source = sources.remove(0);
     Ok(Registry::new(
         source,

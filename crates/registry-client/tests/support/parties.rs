@@ -90,14 +90,14 @@ impl Parties {
         let name = self.name;
         let image = format!("{name}:{port}/team/app@{}", digest());
         let image = ImageReference::parse(&image).unwrap();
-        let plan = settings.plan(image.registry())?;
+        let plan = settings.plan(image.registry(), image.repository())?;
         assert!(plan.credentials_uri().is_some());
         let json = format!("{{\"auths\":{{\"{name}:{named}\":{{{members}}}}}}}");
         let fetched = DockerConfig::parse(json.as_bytes()).unwrap();
         let roots = plan.ca_certs_uri().map(|_| self.owner.certificate());
         let roots = roots.map(|text| Roots::parse(text).unwrap());
         let repository = image.repository();
-        let Route { settings, sources } = plan.fill(Some(&fetched), roots, repository)?;
+        let Route { settings, sources } = plan.fill(Some(&fetched), roots)?;
         run(async {
             assert_eq!(sources.len(), 1);
             for source in sources {

@@ -14,6 +14,9 @@ pub struct Consequences {
     trust: Trust,
     /// Asked first.
     mirror: Option<Source>,
+    /// Asked after it, in this order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    further_mirrors: Vec<Source>,
     /// The registry itself.
     registry: Source,
     proxy: ProxyReport,
@@ -27,6 +30,9 @@ pub struct Account {
     /// Where the guest gets the docker configuration that says who it is; only where it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     uri: Option<String>,
+    /// Who else it is, in this order, where that one is refused.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    also: Vec<Account>,
     /// Why it is nobody, or not certain.
     #[serde(skip)]
     why: Option<String>,
@@ -46,6 +52,9 @@ struct Trust {
     roots_text: String,
     insecure_skip_verify: bool,
     plain_http: bool,
+    /// Whether a client certificate is shown.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    client_cert: bool,
 }
 
 /// A host that may be asked.
@@ -53,8 +62,14 @@ struct Trust {
 struct Source {
     asked: bool,
     url: String,
+    /// The name under which a mirror has the repository, where it is another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repository: Option<String>,
     /// The entry whose credentials, roots and flags hold, as the document has its name.
     entry: Option<String>,
+    /// The entry for the image's repository whose credentials hold instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    credentials_entry: Option<String>,
     /// Whether that is an entry of the host's own. Otherwise the entry that names the mirror lends
     /// what it has.
     own_entry: bool,
@@ -86,17 +101,19 @@ impl Consequences {
         let proxies = plan.settings().proxies();
         let source = |step: &Step, asked| Source::of(plan, step, asked, is_offered);
         let authority = plan.authority();
-        let is_offered = is_nameless(&authority.name, is_offered);
-        let mut credentials = Account::of(&authority.registry, is_offered);
+        let is_offered = is_nameless(authority.credentials_name(), is_offered);
+        let mut credentials = Account::of(authority.credentials_entry(), is_offered);
         if let (None, pull_route::Account::Anonymous(reason)) =
-            (plan.mirror(), plan.registry().account())
+            (plan.mirrors().first(), plan.registry().account())
         {
             credentials.why = Some(reason.to_string());
         }
+        let mut mirrors = plan.mirrors().iter().map(|mirror| source(mirror, true));
         Self {
             credentials,
             trust: Trust::of(authority),
-            mirror: plan.mirror().map(|mirror| source(mirror, true)),
+            mirror: mirrors.next(),
+            further_mirrors: mirrors.collect(),
             registry: source(plan.registry(), plan.is_registry_asked()),
             proxy: ProxyReport::of(proxies),
         }
@@ -104,15 +121,22 @@ impl Consequences {
 
     /// Label and text of each line that people get.
     pub fn rows(&self) -> Vec<(&'static str, String)> {
+        let client = match self.trust.client_cert {
+            true => "; the client certificate is shown",
+            false => "",
+        };
         let mut rows = vec![
             ("credentials", self.credentials.text()),
             ("roots", self.trust.roots_text.clone()),
-            ("TLS", self.tls_text().into()),
+            ("TLS", format!("{}{client}", self.tls_text())),
         ];
         match &self.mirror {
             None => rows.push(("mirror", "none".into())),
             Some(mirror) => {
-                rows.push(("mirror", mirror.mirror_text()));
+                rows.push(("mirror", mirror.mirror_text("first")));
+                for mirror in &self.further_mirrors {
+                    rows.push(("mirror", mirror.mirror_text("next")));
+                }
                 rows.push(("registry", self.registry.fallback_text()));
             }
         }
@@ -146,7 +170,23 @@ impl Account {
     pub fn of(entry: &Registry, nameless: bool) -> Self {
         match &entry.credentials_uri {
             Some(uri) => Self::fetched(uri.to_string()),
-            None => Self::given(&entry.credentials, nameless),
+            None => Self::in_order(
+                std::iter::once(&entry.credentials).chain(&entry.also),
+                nameless,
+            ),
+        }
+    }
+
+    /// One after another.
+    fn in_order<'c>(all: impl IntoIterator<Item = &'c Credentials>, nameless: bool) -> Self {
+        let mut all = all
+            .into_iter()
+            .map(|credentials| Self::given(credentials, nameless));
+        let first = all.next();
+        let first = first.unwrap_or_else(|| Self::given(&Credentials::Anonymous, nameless));
+        Self {
+            also: all.collect(),
+            ..first
         }
     }
 
@@ -155,6 +195,7 @@ impl Account {
             kind: "credentials-uri",
             username: None,
             uri: Some(uri),
+            also: Vec::new(),
             why: None,
         }
     }
@@ -171,6 +212,7 @@ impl Account {
             kind,
             username: username.map(Into::into),
             uri: None,
+            also: Vec::new(),
             why: None,
         }
     }
@@ -178,7 +220,10 @@ impl Account {
     /// Who the puller is to a source of a plan.
     fn at(plan: &Plan, step: &Step, nameless: bool) -> Self {
         match step.account() {
-            pull_route::Account::Given(credentials) => Self::given(credentials, nameless),
+            pull_route::Account::Given(accounts) => Self::in_order(
+                accounts.iter().map(|account| &account.credentials),
+                nameless,
+            ),
             pull_route::Account::Anonymous(reason) => Self {
                 why: Some(reason.to_string()),
                 ..Self::anonymous()
@@ -208,6 +253,9 @@ impl Account {
         if let Some(username) = &self.username {
             text.push_str(&format!(", user {username:?}"));
         }
+        for account in &self.also {
+            text.push_str(&format!("; after a refusal {}", account.text()));
+        }
         if let Some(why) = &self.why {
             text.push_str(&format!(": {why}"));
         }
@@ -229,6 +277,7 @@ impl Trust {
             roots_uri,
             insecure_skip_verify: registry.insecure_skip_verify,
             plain_http: registry.plain_http,
+            client_cert: registry.client.is_some() && !registry.insecure_skip_verify,
         }
     }
 }
@@ -242,7 +291,8 @@ impl Source {
     ) -> Self {
         let authority = step.authority();
         let proxies = Proxies::new(plan.settings().proxies());
-        let credentials = Account::at(plan, step, is_nameless(&authority.name, is_offered));
+        let access = authority.credentials_name();
+        let credentials = Account::at(plan, step, is_nameless(access, is_offered));
         let trust = Trust::of(authority);
         let kept_back = step.kept_back();
         let mut in_clear = step.url().clone();
@@ -257,10 +307,14 @@ impl Source {
         Self {
             asked,
             url: step.url().as_str().trim_end_matches('/').to_owned(),
-            entry: match &authority.name {
-                EntryName::Entry(name, _) => Some(name.written()),
-                _ => None,
-            },
+            repository: step
+                .repository()
+                .filter(|name| *name != plan.repository())
+                .map(ToOwned::to_owned),
+            entry: super::name_of(&authority.name).map(RegistryName::written),
+            credentials_entry: super::name_of(access)
+                .filter(|name| name.repositories().is_some())
+                .map(RegistryName::written),
             own_entry: step.is_own_entry(),
             credentials,
             credentials_withheld: kept_back.is_some(),
@@ -271,7 +325,7 @@ impl Source {
         }
     }
 
-    fn mirror_text(&self) -> String {
+    fn mirror_text(&self, place: &str) -> String {
         let whose = if self.own_entry {
             "by its own entry"
         } else {
@@ -285,13 +339,15 @@ impl Source {
             (false, true) => ", its certificate NOT verified",
             (false, false) => "",
         };
+        let name = self.repository.as_ref();
+        let name = name.map_or(String::new(), |name| format!(" for {name}"));
         let withheld = if self.credentials_withheld {
             ", never sent in clear because that entry does not say plain-http"
         } else {
             ""
         };
         format!(
-            "{} is asked first{protocol}, {whose} \"{}\": credentials {}{withheld}; roots {}",
+            "{} is asked {place}{name}{protocol}, {whose} \"{}\": credentials {}{withheld}; roots {}",
             self.url,
             self.entry.as_deref().unwrap_or_default(),
             self.credentials.text(),

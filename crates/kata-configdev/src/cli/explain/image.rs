@@ -11,7 +11,7 @@ use serde::Serialize;
 pub struct Image {
     #[serde(serialize_with = "shown")]
     pub host: RegistryHost,
-    repository: String,
+    pub repository: String,
     /// `None` beside a digest, where it has no meaning.
     tag: Option<String>,
     digest: Option<String>,

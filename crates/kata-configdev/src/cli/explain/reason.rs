@@ -32,6 +32,7 @@ impl Loser {
 pub fn rule(winner: Option<&RegistryName>) -> &'static str {
     match winner {
         None => "defaults",
+        Some(name) if name.repositories().is_some() => "repositories",
         Some(name) if name.has_port() => "literal with port",
         Some(name) if name.is_literal() => "literal",
         Some(name) if name.is_any() => "everything",
