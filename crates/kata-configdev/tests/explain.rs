@@ -110,6 +110,51 @@ fn the_first_line_is_the_winning_key_as_written() {
 }
 
 #[test]
+fn the_entry_for_the_repository_is_named_beside_that_of_the_host() {
+    let login = |user: &str| format!("username = \"{user}\"\npassword = \"hunter2\"\n");
+    let document = format!(
+        "[registries.\".corp\"]\n{}plain-http = true\n[registries.\"r.corp/team\"]\n{}\
+         [registries.\"R.corp/team/app\"]\n{}",
+        login("host"),
+        login("team"),
+        login("app")
+    );
+    for (image, access, user) in [
+        ("r.corp/team/app/x", Some("R.corp/team/app"), "app"),
+        ("r.corp/team/other", Some("r.corp/team"), "team"),
+        ("r.corp/team-b/app", None, "host"),
+        ("sub.r.corp/team/app", None, "host"),
+    ] {
+        let (text, json) = explain(&document, image);
+        assert_eq!(text.lines().next().unwrap(), ".corp", "{image}");
+        assert_eq!(json["credentials_key"].as_str(), access, "{image}");
+        assert_eq!(json["credentials"]["username"], user, "{image}");
+        assert_eq!(json["registry"]["credentials"]["username"], user, "{image}");
+        assert_eq!(json["registry"]["plain_http"], true, "{image}");
+        assert_eq!(
+            text.contains("\naccount     \""),
+            access.is_some(),
+            "{text}"
+        );
+    }
+    let (text, json) = explain(&document, "r.corp/team/app");
+    let loser = &json["also_matching"][0];
+    assert_eq!(
+        (&loser["key"], &loser["rule"]),
+        (&"r.corp/team".into(), &"repositories".into())
+    );
+    assert!(
+        text.contains("loses       \"r.corp/team\": an entry for more of the"),
+        "{text}"
+    );
+    // There need be no entry for the host.
+    let alone = format!("[registries.\"r.corp/team\"]\n{}", login("team"));
+    let (text, json) = explain(&alone, "r.corp/team/app");
+    assert_eq!(text.lines().next().unwrap(), "(defaults)");
+    assert_eq!(json["credentials"]["username"], "team");
+}
+
+#[test]
 fn losers_are_named_in_their_order() {
     let (text, json) = explain(DOCUMENT, "registry.corp:5000/app");
     let keys: Vec<_> = json["also_matching"]

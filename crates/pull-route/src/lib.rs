@@ -18,7 +18,11 @@
 
 mod account;
 pub mod address;
+#[cfg(test)]
+mod client_tests;
 mod error;
+#[cfg(test)]
+mod mirror_tests;
 pub mod no_proxy;
 mod plan;
 #[cfg(test)]
@@ -26,6 +30,8 @@ mod plan_tests;
 mod proxy;
 mod quoted;
 mod reason;
+#[cfg(test)]
+mod repository_tests;
 mod settings;
 mod source;
 pub mod trust;

@@ -1,0 +1,207 @@
+//! Credentials for some repositories of a host, and the way there by the host's entry.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
+
+use docker_config::DockerConfig;
+use puller_config::Credentials;
+
+use crate::settings::tests::{entry, host, login, settings};
+use crate::{Account, Error, Reason, Route};
+
+const REFERENCE: &str = "credentials-uri = \"kbs:///default/credential/test\"\n";
+const SKIP: &str = "insecure-skip-verify = true\n";
+
+fn user(credentials: &Credentials) -> &str {
+    match credentials {
+        Credentials::Basic { username, .. } => username,
+        Credentials::Anonymous => "nobody",
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The sources of an image of `r.corp`, as `host as user by entry`.
+fn asked(measured: &str, configuration: &str, repository: &str) -> Vec<String> {
+    let plan = settings(measured, configuration)
+        .plan(&host("r.corp"), repository)
+        .unwrap();
+    let Route { sources, .. } = plan.fill(None, None).unwrap();
+    let show = |source: &crate::Source| {
+        let who = user(source.credentials(0));
+        let (by, _) = source.authority.credentials_source();
+        format!("{source} as {who} by {by}")
+    };
+    sources.iter().map(show).collect()
+}
+
+#[test]
+fn the_longest_entry_says_who_and_the_hosts_entry_how() {
+    let document = entry("r.corp", &format!("{}{SKIP}", login("host")))
+        + &entry("r.corp/team", &login("team"))
+        + &entry("r.corp/team/secret", &login("secret"))
+        + &entry("r.corp/open", "");
+    for (repository, who, by) in [
+        ("app", "host", "entry \"r.corp.\""),
+        ("team", "team", "entry \"r.corp/team\""),
+        ("team/app", "team", "entry \"r.corp/team\""),
+        ("team/secret/app", "secret", "entry \"r.corp/team/secret\""),
+        ("teams/app", "host", "entry \"r.corp.\""),
+        ("open/app", "nobody", "entry \"r.corp/open\""),
+    ] {
+        let expected = format!("registry r.corp as {who} by {by}");
+        assert_eq!(asked("", &document, repository), [expected]);
+        let plan = settings("", &document)
+            .plan(&host("r.corp"), repository)
+            .unwrap();
+        assert!(
+            plan.authority().registry.insecure_skip_verify,
+            "{repository}"
+        );
+        assert_eq!(plan.authority().to_string(), "entry \"r.corp.\"");
+    }
+    let plan = settings("", &document)
+        .plan(&host("r.corp"), "open/app")
+        .unwrap();
+    let Account::Anonymous(reason) = plan.registry().account() else {
+        panic!("{:?}", plan.registry().account());
+    };
+    assert_eq!(
+        reason.to_string(),
+        "entry \"r.corp/open\" has no credentials"
+    );
+    // A suffix is the entry of the host too, and there may be none.
+    let below = entry(".corp", SKIP) + &entry("r.corp/team", &login("team"));
+    let plan = settings("", &below)
+        .plan(&host("r.corp"), "team/app")
+        .unwrap();
+    assert!(plan.authority().registry.insecure_skip_verify);
+    let alone = entry("r.corp/team", &login("team"));
+    let plan = settings("", &alone)
+        .plan(&host("r.corp"), "team/app")
+        .unwrap();
+    assert!(plan.authority().to_string().starts_with("no entry of "));
+    assert_eq!(
+        plan.authority().credentials_name().to_string(),
+        "entry \"r.corp/team\""
+    );
+}
+
+/// A password of the owner on the way that the host says, or the other way round, would be sent to
+/// whom its author never named.
+#[test]
+fn the_documents_are_never_mixed() {
+    let owner = entry("r.corp/team", &login("owner"));
+    let evil = entry(
+        "r.corp",
+        &format!("{}{SKIP}mirror = \"https://evil.corp\"\n", login("thief")),
+    ) + &entry("evil.corp", &format!("{}{SKIP}", login("thief")))
+        + &entry("r.corp/team/app", &login("thief"));
+    let plan = settings(&owner, &evil)
+        .plan(&host("r.corp"), "team/app")
+        .unwrap();
+    assert!(!plan.authority().registry.insecure_skip_verify && plan.mirrors().is_empty());
+    assert_eq!(
+        asked(&owner, &evil, "team/app"),
+        ["registry r.corp as owner by measured entry \"r.corp/team\""]
+    );
+    // Nor is a host that the registry sends the puller to vouched for by the host's document.
+    let Route {
+        settings: counted,
+        sources,
+    } = plan.fill(None, None).unwrap();
+    assert!(
+        counted
+            .named(&host("evil.corp"), &sources[0].authority)
+            .is_none()
+    );
+    // An entry of the owner for the host, without credentials, is the owner's word for all of it.
+    let measured = entry("r.corp", "");
+    assert_eq!(
+        asked(&measured, &evil, "team/app"),
+        ["registry r.corp as nobody by measured entry \"r.corp.\""]
+    );
+    // Other repositories are not the owner's affair.
+    assert_eq!(
+        asked(&owner, &evil, "other")[0],
+        "mirror evil.corp as thief by entry \"evil.corp.\""
+    );
+}
+
+#[test]
+fn a_mirror_is_lent_what_is_the_hosts_and_never_more() {
+    let mirror = "mirror = \"https://m.corp\"\nmirror-fallback = true\n";
+    let team = entry("r.corp/team", &login("team"));
+    for (keys, lent) in [(login("host"), "host"), (String::new(), "nobody")] {
+        let document = entry("r.corp", &format!("{keys}{mirror}")) + &team;
+        assert_eq!(
+            asked("", &document, "team/app"),
+            [
+                format!("mirror m.corp as {lent} by entry \"r.corp.\""),
+                "registry r.corp as team by entry \"r.corp/team\"".to_owned()
+            ]
+        );
+    }
+    // The further accounts are not lent either, and the registry is asked with them.
+    let also = "[[registries.\"r.corp\".also]]\nregistrytoken = \"further\"\n";
+    let document = entry("r.corp", &format!("{}{mirror}{also}", login("host"))) + &team;
+    let plan = settings("", &document)
+        .plan(&host("r.corp"), "app")
+        .unwrap();
+    let route = plan.fill(None, None).unwrap();
+    let numbers = |source: &crate::Source| -> Vec<usize> {
+        source
+            .accounts
+            .iter()
+            .map(|account| account.number)
+            .collect()
+    };
+    let numbers: Vec<_> = route.sources.iter().map(numbers).collect();
+    assert_eq!(numbers, [vec![0], vec![1]]);
+    // What the host's entry refers to is not fetched for a pull with other credentials.
+    let document = entry("r.corp", &format!("{REFERENCE}{mirror}")) + &team;
+    let plan = settings("", &document)
+        .plan(&host("r.corp"), "team/app")
+        .unwrap();
+    assert!(plan.credentials_uri().is_none());
+    let account = plan.mirrors()[0].account();
+    assert!(
+        matches!(account, Account::Anonymous(Reason::ReferenceUnused(_))),
+        "{account:?}"
+    );
+    assert_eq!(asked("", &document, "team/app").len(), 2);
+}
+
+#[test]
+fn a_reference_for_repositories_makes_their_pulls_confidential() {
+    let weak = format!(
+        "{}{SKIP}plain-http = true\nmirror = \"https://m.corp\"\n",
+        login("host")
+    );
+    let document = entry("r.corp", &weak) + &entry("r.corp/team", REFERENCE);
+    let settings = settings("", &document);
+    let plan = settings.plan(&host("r.corp"), "team/app").unwrap();
+    assert!(plan.credentials_uri().is_some() && plan.mirrors().is_empty());
+    let registry = &plan.authority().registry;
+    assert!(!registry.insecure_skip_verify && !registry.plain_http);
+    assert!(plan.clone().fill(None, None).is_err());
+    let json = r#"{"auths":{"r.corp/team":{"username":"fetched","password":"x"}}}"#;
+    let config = DockerConfig::parse(json.as_bytes()).unwrap();
+    let route = plan.fill(Some(&config), None).unwrap();
+    let source = &route.sources[0];
+    assert_eq!(user(source.credentials(0)), "fetched");
+    let (by, _) = source.authority.credentials_source();
+    assert_eq!(
+        by,
+        "what \"credentials-uri\" of entry \"r.corp/team\" names"
+    );
+    let other = DockerConfig::parse(br#"{"auths":{}}"#).unwrap();
+    let plan = settings.plan(&host("r.corp"), "team/app").unwrap();
+    let error = plan.fill(Some(&other), None).unwrap_err();
+    assert!(matches!(error, Error::UnfitCredentials { .. }), "{error}");
+    assert!(
+        error.to_string().contains("entry \"r.corp/team\""),
+        "{error}"
+    );
+    // The other repositories are as before.
+    let plan = settings.plan(&host("r.corp"), "other").unwrap();
+    assert!(plan.credentials_uri().is_none() && !plan.mirrors().is_empty());
+}
