@@ -17,6 +17,7 @@ mod relay;
 mod upstream;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 use ttrpc::r#async::transport::Socket;
@@ -35,9 +36,14 @@ pub enum Route {
 pub enum Own {
     /// This process.
     Here(mpsc::Sender<Socket>),
-    /// The process that listens there: it may end and come back.
-    At(PathBuf),
+    /// The process that listens there: it may end, and takes at most so long to come back, or to
+    /// begin.
+    At(PathBuf, Duration),
 }
+
+/// How long a program may take to come back before its calls are given up: longer would also hold
+/// up the other calls of the same caller.
+pub const RESTART: Duration = Duration::from_secs(20);
 
 /// Who has a hub's other services.
 #[derive(Clone, Debug)]

@@ -1,6 +1,8 @@
 //! Who a frame is for. Frames are ttrpc's: a header of ten bytes (length, stream, type, flags),
 //! then a payload.
 
+use std::time::Duration;
+
 use foreign_text::shown;
 use ttrpc::proto::{
     Codec as _, FLAG_REMOTE_CLOSED, GenMessage, MESSAGE_TYPE_DATA, MESSAGE_TYPE_REQUEST,
@@ -40,6 +42,32 @@ pub fn destination(frame: &GenMessage) -> Destination {
         MESSAGE_TYPE_DATA if is_callers_stream => Destination::Continued,
         _ => Destination::Own,
     }
+}
+
+/// The time that a caller gives its call, if it says so.
+pub fn time(frame: &GenMessage) -> Option<Duration> {
+    let request = request(frame)?;
+    let nanos = u64::try_from(request.timeout_nano).ok()?;
+    (nanos > 0).then(|| Duration::from_nanos(nanos))
+}
+
+/// The call with another time, at least the shortest there is: none would mean any.
+pub fn with_time(frame: GenMessage, time: Duration) -> GenMessage {
+    let Some(mut request) = request(&frame) else {
+        return frame;
+    };
+    request.timeout_nano = i64::try_from(time.as_nanos()).unwrap_or(i64::MAX).max(1);
+    let Ok(payload) = request.encode() else {
+        return frame;
+    };
+    let mut header = frame.header;
+    header.length = u32::try_from(payload.len()).unwrap_or_default();
+    GenMessage { header, payload }
+}
+
+fn request(frame: &GenMessage) -> Option<Request> {
+    let is_request = frame.header.type_ == MESSAGE_TYPE_REQUEST;
+    is_request.then(|| Request::decode(&frame.payload).ok())?
 }
 
 /// Whether a frame is the last of its stream that a service sends, or `None` for a frame that

@@ -9,9 +9,9 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use ttrpc::Code;
 use ttrpc::proto::{GenMessage, GenMessageError};
 
-use super::Others;
 use super::frame::{self, Destination};
 use super::upstream::Upstream;
+use super::{Others, RESTART};
 
 /// How many frames may wait for a slow receiver; with the largest frames 16 MiB. Then their sender
 /// has to wait.
@@ -20,16 +20,12 @@ const QUEUE: usize = 4;
 /// How long a caller may take for answers that were given before the services ended.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
-/// How long a program may take to come back before its calls are given up: longer would also hold
-/// up the other calls of the same caller.
-const RESTART: Duration = Duration::from_secs(20);
-
 /// Who has this program's services, for one caller.
 pub enum Services {
     /// This process, at the other end.
     Here(DuplexStream),
-    /// The process that listens there.
-    At(PathBuf),
+    /// The process that listens there, and how long it may take to come back.
+    At(PathBuf, Duration),
 }
 
 /// Relays until the caller, or this process's services, hang up. Both see the other's end, and so
@@ -38,7 +34,7 @@ pub async fn relay(caller: UnixStream, own: Services, others: Others) {
     // The hub behind a front is started with it, the one behind the service is somebody else's.
     let patience = match own {
         Services::Here(_) => Duration::ZERO,
-        Services::At(_) => RESTART,
+        Services::At(..) => RESTART,
     };
     let (from_caller, to_caller) = caller.into_split();
     let (answers, answered) = channel(QUEUE);
@@ -117,8 +113,8 @@ async fn serve(own: Services, called: Receiver<GenMessage>, answers: &Sender<Gen
                 () = receive(from, answers) => {}
             }
         }
-        Services::At(path) => {
-            let upstream = Upstream::new(path, "image puller", RESTART);
+        Services::At(path, restart) => {
+            let upstream = Upstream::new(path, "image puller", restart);
             upstream.run(called, answers).await;
         }
     }

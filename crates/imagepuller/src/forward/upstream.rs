@@ -1,7 +1,7 @@
 //! Another program's services, for one caller. Each caller has its own connection, so streams
 //! keep their numbers and the other program notices when the caller leaves.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -15,6 +15,7 @@ use ttrpc::Code;
 use ttrpc::proto::{GenMessage, GenMessageError, MESSAGE_TYPE_REQUEST};
 
 use super::frame;
+use crate::service::call::patience;
 
 /// How long the other program may take nothing of a frame: longer would also hold up pulls of the
 /// same caller.
@@ -22,6 +23,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The pause before a program that cannot be reached is tried again.
 const CONNECT_PAUSE: Duration = Duration::from_millis(50);
+
+/// The most bytes of calls that wait for a program, besides one call; more stay with their caller,
+/// and hold up its other calls.
+const MAX_WAITING_BYTES: usize = 1 << 20;
 
 /// Where the other program is, and what it was asked and did not answer yet.
 pub struct Upstream {
@@ -48,23 +53,21 @@ impl Upstream {
     pub async fn run(&self, mut calls: Receiver<GenMessage>, answers: &Sender<GenMessage>) {
         let mut missed_since = None;
         while let Some(call) = calls.recv().await {
-            self.note(&call);
-            let reason = match self.connect(&mut missed_since).await {
+            let mut waiting = Waiting::default();
+            self.hold(call, &mut waiting);
+            let connected = self.connect(&mut waiting, &mut calls, answers, &mut missed_since);
+            let reason = match connected.await {
                 Ok(stream) => {
                     missed_since = None;
                     let (from, to) = stream.into_split();
                     tokio::select! {
-                        reason = send(call, &mut calls, to, self) => reason,
+                        reason = send(waiting, &mut calls, to, self) => reason,
                         reason = self.receive(from, answers) => reason,
                     }
                 }
                 Err(error) => format!("cannot be reached: {error}"),
             };
-            let message = format!(
-                "the {} that imagepuller forwards to, at {}, {reason}",
-                self.what,
-                self.path.display()
-            );
+            let message = self.message(&reason);
             let open =
                 std::mem::take(&mut *self.open.lock().unwrap_or_else(PoisonError::into_inner));
             if !open.is_empty() {
@@ -80,18 +83,73 @@ impl Upstream {
     }
 
     /// Waits for a program that is missing, but only once: later calls would wait one after the
-    /// other.
-    async fn connect(&self, missed_since: &mut Option<Instant>) -> io::Result<UnixStream> {
+    /// other. Calls that come meanwhile wait with the first, each as long as its caller does.
+    async fn connect(
+        &self,
+        waiting: &mut Waiting,
+        calls: &mut Receiver<GenMessage>,
+        answers: &Sender<GenMessage>,
+        missed_since: &mut Option<Instant>,
+    ) -> io::Result<UnixStream> {
         loop {
-            match UnixStream::connect(&self.path).await {
-                Err(_)
-                    if missed_since.get_or_insert_with(Instant::now).elapsed() < self.restart =>
-                {
-                    sleep(CONNECT_PAUSE).await;
-                }
-                result => return result,
+            let error = match UnixStream::connect(&self.path).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => error,
+            };
+            let since = missed_since.get_or_insert_with(Instant::now);
+            if since.elapsed() >= self.restart {
+                return Err(error);
+            }
+            self.give_up(waiting, &error, answers).await;
+            if waiting.0.is_empty() {
+                return Err(error);
+            }
+            let pause = sleep(CONNECT_PAUSE);
+            tokio::select! {
+                () = pause => {}
+                Some(call) = calls.recv(), if waiting.has_room() => self.hold(call, waiting),
             }
         }
+    }
+
+    /// Answers the calls whose callers wait no longer.
+    async fn give_up(
+        &self,
+        waiting: &mut Waiting,
+        error: &io::Error,
+        answers: &Sender<GenMessage>,
+    ) {
+        for (stream_id, given) in waiting.take_late() {
+            self.open
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .remove(&stream_id);
+            let message = self.message(&format!(
+                "cannot be reached within the caller's deadline of {} s: {error}",
+                given.as_secs()
+            ));
+            tracing::warn!("{message}");
+            let answer = frame::status(stream_id, Code::DEADLINE_EXCEEDED, &message);
+            // Nobody takes answers any more where the relay ends, which ends this too.
+            let _ = answers.send(answer).await;
+        }
+    }
+
+    fn message(&self, reason: &str) -> String {
+        let path = self.path.display();
+        format!(
+            "the {} that imagepuller forwards to, at {path}, {reason}",
+            self.what
+        )
+    }
+
+    fn hold(&self, call: GenMessage, waiting: &mut Waiting) {
+        self.note(&call);
+        waiting.0.push_back(Held {
+            time: frame::time(&call),
+            since: Instant::now(),
+            call,
+        });
     }
 
     fn note(&self, call: &GenMessage) {
@@ -138,30 +196,78 @@ impl Upstream {
     }
 }
 
-/// Sends a call and all that follow until there is an end; says which.
+/// Calls for a program that is not there yet, in their order.
+#[derive(Default)]
+struct Waiting(VecDeque<Held>);
+
+struct Held {
+    call: GenMessage,
+    /// What its caller gave it, if it said so.
+    time: Option<Duration>,
+    since: Instant,
+}
+
+impl Waiting {
+    fn has_room(&self) -> bool {
+        let bytes = self.0.iter().map(|held| held.call.payload.len());
+        bytes.sum::<usize>() < MAX_WAITING_BYTES
+    }
+
+    /// Takes out the calls whose time is over, by stream and time.
+    fn take_late(&mut self) -> Vec<(u32, Duration)> {
+        let is_late = |held: &Held| {
+            let time = held.time?;
+            let is_late = held.since.elapsed() >= patience(time);
+            is_late.then_some((held.call.header.stream_id, time))
+        };
+        let late: Vec<_> = self.0.iter().filter_map(is_late).collect();
+        let is_of = |held: &Held| late.iter().any(|(id, _)| *id == held.call.header.stream_id);
+        self.0.retain(|held| !is_of(held));
+        late
+    }
+
+    /// The first one, with the time that it has left.
+    fn next(&mut self) -> Option<GenMessage> {
+        let held = self.0.pop_front()?;
+        let waited = held.since.elapsed();
+        Some(match held.time {
+            Some(time) if waited >= CONNECT_PAUSE => {
+                frame::with_time(held.call, time.saturating_sub(waited))
+            }
+            _ => held.call,
+        })
+    }
+}
+
+/// Sends the calls that waited and all that follow until there is an end; says which.
 async fn send(
-    first: GenMessage,
+    mut waiting: Waiting,
     calls: &mut Receiver<GenMessage>,
     mut to: impl AsyncWrite + Unpin,
     upstream: &Upstream,
 ) -> String {
-    let mut next = Some(first);
-    while let Some(call) = next {
+    loop {
+        let call = match waiting.next() {
+            Some(call) => call,
+            None => match calls.recv().await {
+                Some(call) => call,
+                None => return "is not waited for".to_owned(),
+            },
+        };
         upstream.note(&call);
         match timeout(PATIENCE, call.write_to(&mut to)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return format!("closed the connection: {error}"),
             Err(_) => return format!("took nothing for {} s", PATIENCE.as_secs()),
         }
-        next = calls.recv().await;
     }
-    "is not waited for".to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use tokio::sync::mpsc::channel;
-    use ttrpc::proto::MessageHeader;
+    use ttrpc::proto::{Codec as _, MessageHeader};
+    use ttrpc::{Request, Response};
 
     use super::*;
 
@@ -170,7 +276,7 @@ mod tests {
         let restart = Duration::from_secs(20);
         let upstream = Upstream::new("/nonexistent/socket".into(), "service", restart);
         let (calls, called) = channel(4);
-        let (answers, mut answered) = channel(4);
+        let (answers, mut answered) = channel::<GenMessage>(4);
         for stream_id in [1, 3, 5] {
             let header = MessageHeader::new_request(stream_id, 0);
             let payload = Vec::new();
@@ -180,8 +286,65 @@ mod tests {
         let start = Instant::now();
         upstream.run(called, &answers).await;
         assert!((restart..restart * 2).contains(&start.elapsed()));
-        for stream_id in [1, 3, 5] {
-            assert_eq!(answered.recv().await.unwrap().header.stream_id, stream_id);
+        // All at once, and so in no order.
+        let mut streams = Vec::new();
+        for _ in 0..3 {
+            streams.push(answered.recv().await.unwrap().header.stream_id);
+        }
+        streams.sort_unstable();
+        assert_eq!(streams, [1, 3, 5]);
+    }
+
+    fn call(stream_id: u32, time: Duration) -> GenMessage {
+        let request = Request {
+            timeout_nano: time.as_nanos().try_into().unwrap(),
+            ..Default::default()
+        };
+        let payload = request.encode().unwrap();
+        let length = payload.len().try_into().unwrap();
+        GenMessage {
+            header: MessageHeader::new_request(stream_id, length),
+            payload,
+        }
+    }
+
+    /// A service that makes a scratch disk first once got no call of those that came before.
+    #[tokio::test(start_paused = true)]
+    async fn a_call_waits_as_long_as_its_caller_does() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let upstream = Upstream::new(path.clone(), "service", Duration::from_secs(100));
+        let (calls, called) = channel(4);
+        let (answers, mut answered) = channel::<GenMessage>(4);
+        let callers = async {
+            let start = Instant::now();
+            calls.send(call(1, Duration::from_secs(60))).await.unwrap();
+            calls.send(call(3, Duration::from_secs(10))).await.unwrap();
+            // More than the queue takes: the caller's other calls are not held up.
+            for stream_id in (5..41).step_by(2) {
+                calls.send(call(stream_id, Duration::ZERO)).await.unwrap();
+            }
+            let early = answered.recv().await.unwrap();
+            assert_eq!(early.header.stream_id, 3);
+            let answer = Response::decode(&early.payload).unwrap();
+            let status = answer.status();
+            assert_eq!(status.code(), Code::DEADLINE_EXCEEDED);
+            assert!(status.message.contains("deadline of 10 s"), "{status}");
+            assert!((9..10).contains(&start.elapsed().as_secs()));
+
+            sleep(Duration::from_secs(40)).await;
+            let listener = tokio::net::UnixListener::bind(&path).unwrap();
+            let (mut stream, _) = listener.accept().await.unwrap();
+            for stream_id in std::iter::once(1).chain((5..41).step_by(2)) {
+                let call = GenMessage::read_from(&mut stream).await.unwrap();
+                assert_eq!(call.header.stream_id, stream_id);
+                let left = frame::time(&call).map(|time| time.as_secs());
+                assert!(stream_id > 1 || left.is_some_and(|left| (9..12).contains(&left)));
+            }
+        };
+        tokio::select! {
+            () = upstream.run(called, &answers) => unreachable!("it waits for calls"),
+            () = callers => {}
         }
     }
 }
