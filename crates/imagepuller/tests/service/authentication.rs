@@ -45,11 +45,13 @@ fn privileged_tokens_are_fetched_from_the_realm() {
         = \"\"\"\n{certificate}\"\"\"\n"
     );
     puller.configure(&refresh);
+    puller.forget_documents();
     puller.pull(&image, "c2");
     let requests = tokens.requests();
     assert!(requests.last().unwrap().starts_with("POST /token?kept=1 "));
 
     puller.configure(&refresh.replace(REFRESH_TOKEN, "expired"));
+    puller.forget_documents();
     puller.refuse(&image, 69, &["the token server localhost:", refused]);
     assert!(!puller.log().contains(REFRESH_TOKEN));
 }
@@ -86,6 +88,7 @@ fn privileged_a_refused_pull_is_tried_again_with_what_the_node_has_by_now() {
         puller.configure(before);
         send.send(Some(right.clone())).unwrap();
         puller.pull(&image, bundle);
+        puller.forget_documents();
         questions.recv().unwrap();
     }
     for (before, then, words) in [

@@ -3,6 +3,8 @@
 
 mod attacks;
 mod cached;
+mod clock;
 mod hub;
 mod keys;
-mod place;
+pub mod place;
+mod tools;

@@ -7,7 +7,8 @@ use std::path::Path;
 use confidential_fixtures::{AttestationAgent, EventLog};
 use puller_config::Document;
 
-use crate::support::{Puller, Site, wait_until};
+use crate::support::{Puller, Site, Tmpfs, wait_until};
+use rustix::mount::{UnmountFlags, unmount};
 
 /// An agent in the place where the service looks for it, instead of the one that is there.
 fn agent(directory: &Path, event_log: EventLog) -> AttestationAgent {
@@ -65,6 +66,7 @@ fn privileged_the_log_has_each_pull_and_each_new_document() {
     assert_eq!(kept.log(), expected);
     // Before a document is used, and so where its pull fails.
     fs::remove_file(puller.document()).unwrap();
+    puller.forget_documents();
     puller.refuse(&image, 69, &["no configuration disk was found"]);
     expected.push("kata-configdev LoadDocument {\"document\":\"none\"}".to_owned());
     assert_eq!(kept.log(), expected);
@@ -79,6 +81,29 @@ fn privileged_the_log_has_each_pull_and_each_new_document() {
     wait_until(|| puller.log(), || kept.log().len() > expected.len());
     expected.push(loaded(&short));
     assert_eq!(kept.log(), expected);
+}
+
+/// Each store of a service once had a log of its own, and told of the same document again.
+#[test]
+fn privileged_a_document_is_told_of_once_whatever_is_mounted_over_the_store() {
+    vm_harness::needs_root!();
+    let site = Site::start();
+    let image = site.image();
+    let document = site.document("localhost");
+    let puller = Puller::start(&site.scratch, Some(&document));
+    let directory = puller.document().parent().unwrap().to_owned();
+    let kept = agent(&directory, EventLog::Kept);
+    let one = puller.pull(&image, "one");
+    let expected = vec![loaded(&document), pulled(&image), pulled(&image)];
+    assert_eq!(kept.log(), expected[..2]);
+    let place = puller.store("").parent().unwrap().to_owned();
+    let over = Tmpfs::mount(place, c"mode=700");
+    let two = puller.pull(&image, "two");
+    assert_eq!(kept.log(), expected);
+    for rootfs in [one, two] {
+        unmount(&rootfs, UnmountFlags::DETACH).unwrap();
+    }
+    drop(over);
 }
 
 #[test]

@@ -45,6 +45,8 @@ fn layers(trees: &Path, is_for_umoci: bool) -> Vec<Layer> {
         Layer::plain(vec![0; 1024]),
         Layer::plain(torture::lower()),
         Layer::gzip(torture::upper(), usize::MAX),
+        Layer::plain(torture::odd_lower()),
+        Layer::gzip(torture::odd(), usize::MAX),
     ];
     for packer in &PACKERS {
         let archive = packer.pack(trees, is_for_umoci);

@@ -1,4 +1,5 @@
-//! A caller that hangs up ends what it asked for, and nothing else.
+//! A caller that hangs up ends what it asked for, and nothing else, where a fetch is not to go on
+//! without a caller.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -107,7 +108,7 @@ fn privileged_a_caller_that_hangs_up_ends_the_transfer() {
     vm_harness::needs_root!();
     let slow = Slow::start();
     let scratch = Scratch::new().unwrap();
-    let mut puller = Puller::start(&scratch, Some(&slow.document));
+    let mut puller = Puller::start_with(&scratch, &slow.document, &["--linger", "0"]);
 
     let mut caller = puller.ask(&slow.image, "first");
     slow.wait_for_flow();

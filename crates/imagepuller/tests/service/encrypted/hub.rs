@@ -159,6 +159,36 @@ fn privileged_the_hub_unwraps_what_it_is_named_for() {
     }
 }
 
+/// With `unwrap-always` the hub once got packets whose key a plugin of the broker makes up, from
+/// what the image's author says. Nor is a packet's key fetched, where the hub is to unwrap it.
+#[test]
+fn privileged_a_packet_goes_to_the_hub_only_if_its_key_is_a_resource() {
+    vm_harness::needs_root!();
+    let place = Place::start();
+    let key = place.key("key", KeyKind::Rsa2048);
+    let image = place.encrypt("image", &[&key], Which::All);
+    let push = |name: &str, rewrap: &Rewrap| {
+        let image = rewrap.apply(&place.0.scratch, name, &image, &key);
+        place.push(&image.unwrap())
+    };
+    let resource = Rewrap::new(KEK).unwrap();
+    let made_up = Rewrap::new("kbs+maker:///key?of=author").unwrap();
+    let of_vault = push("of-vault", &resource);
+    let of_plugin = push("of-plugin", &made_up);
+    let always = "sources = [HUB]\nunwrap = [HUB]\nunwrap-always = true";
+
+    let vault = Vault::new().with("team/kek/b", resource.key);
+    let (pulled, asked) = place.pull_by_hub(&of_vault, &vault, always);
+    assert_eq!(pulled.files(), place.expected());
+    assert_eq!(asked, ["UnWrapKey"; 3]);
+
+    let (pulled, asked) = place.pull_by_hub(&of_plugin, &vault, always);
+    let refusal = pulled.refusal(69);
+    let words = "the key kbs+maker:///key?of=author is no resource";
+    assert!(refusal.contains(words), "{refusal}");
+    assert!(asked.is_empty(), "{asked:?}");
+}
+
 /// Layers in the state in which the real key provider left them.
 #[test]
 fn privileged_what_cocos_key_provider_closed_is_opened() {

@@ -172,3 +172,38 @@ fn privileged_another_secret_in_the_place_of_a_key_stays_secret() {
     said.dedup();
     assert_eq!(said.len(), 1, "{said:#?}");
 }
+
+/// A node's document has the keys of many teams; one pull once tried and fetched all of them.
+#[test]
+fn privileged_keys_for_other_repositories_are_neither_tried_nor_fetched() {
+    vm_harness::needs_root!();
+    let place = Place::start();
+    let expected = place.expected();
+    let key = place.key("key", KeyKind::P256);
+    let image = place.push(&place.encrypt("mine", &[&key], Which::All));
+    let host = image.split('/').next().unwrap();
+    let given = written(key.pem().unwrap().as_bytes());
+    let vault = Vault::new().with("team/image-key/a", key.pem().unwrap());
+    for item in [&*given, "kbs:///team/image-key/a"] {
+        for (name, opens) in [
+            ("", true),
+            ("/team", true),
+            ("/team/mine", true),
+            ("/team/min", false),
+            ("/team/mine/below", false),
+            ("/other", false),
+        ] {
+            let mut document = place.document(&[]);
+            let table = format!("[decryption-keys.\"{host}{name}\"]\nkeys = [\"{item}\"]\n");
+            document.push_str(&table);
+            let pulled = place.pull_with(&image, &document, &vault);
+            if opens {
+                assert_eq!(pulled.files(), expected, "{name}");
+                continue;
+            }
+            let refusal = pulled.refusal(69);
+            assert!(refusal.contains("there is no key for it"), "{refusal}");
+            assert!(!refusal.contains("image-key"), "fetched: {refusal}");
+        }
+    }
+}

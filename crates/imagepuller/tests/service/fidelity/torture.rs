@@ -6,11 +6,13 @@ mod attributes;
 mod changes;
 mod names;
 mod numbers;
+mod odd;
 
 pub use attributes::{ACCESS_ACL, CAPABILITY_2, DEFAULT_ACL, attributes};
 pub use changes::{lower, repeats, upper};
 pub use names::{names, with_global_header};
 pub use numbers::numbers;
+pub use odd::{odd, odd_lower};
 
 /// The mode, owner and time in seconds of an entry.
 pub(super) fn with(mode: u32, owner: u64, mtime: u64) -> impl FnOnce(&mut Header) {
