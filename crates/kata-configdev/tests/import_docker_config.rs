@@ -39,19 +39,25 @@ impl std::ops::Deref for Import {
 }
 
 impl Import {
-    /// The user that is sent to a host.
-    fn user(&self, host: &str) -> Option<String> {
-        let document = Document::parse(self.stdout.as_bytes()).unwrap().document;
+    /// The user that is sent to a host, or for a repository of it.
+    fn user(&self, image: &str) -> Option<String> {
+        let registries = Document::parse(self.stdout.as_bytes())
+            .unwrap()
+            .document
+            .registries;
+        let (host, repository) = image.split_once('/').unwrap_or((image, ""));
         let host = RegistryHost::parse(host).unwrap();
-        match document.registries.entry_for(&host) {
-            Match::Entry { entry, .. } => match &entry.credentials {
-                Credentials::Basic { username, password } => {
-                    assert_eq!(password.expose(), "hunter2-password");
-                    Some(username.clone())
-                }
-                _ => None,
-            },
-            Match::Defaults => None,
+        let own = registries.repository_entries(&host, repository).next();
+        let entry = match (own, registries.entry_for(&host)) {
+            (Some((_, entry)), _) | (None, Match::Entry { entry, .. }) => entry,
+            (None, Match::Defaults) => return None,
+        };
+        match &entry.credentials {
+            Credentials::Basic { username, password } => {
+                assert_eq!(password.expose(), "hunter2-password");
+                Some(username.clone())
+            }
+            _ => None,
         }
     }
 }
@@ -71,6 +77,7 @@ fn a_docker_configuration_becomes_a_document() {
             ("https://index.docker.io/v1/", "hub"),
             ("reg.corp:5000", "corp"),
             ("quay.io/team", "team"),
+            ("quay.io/Team", "wide"),
             ("*.azurecr.io", "azure"),
         ]),
     );
@@ -78,11 +85,12 @@ fn a_docker_configuration_becomes_a_document() {
     narrow.ends(0);
     assert_eq!(narrow.user("docker.io").as_deref(), Some("hub"));
     assert_eq!(narrow.user("reg.corp:5000").as_deref(), Some("corp"));
-    for host in ["reg.corp", "quay.io", "x.azurecr.io"] {
+    assert_eq!(narrow.user("quay.io/team/app").as_deref(), Some("team"));
+    for host in ["reg.corp", "quay.io", "quay.io/teams", "x.azurecr.io"] {
         assert_eq!(narrow.user(host), None, "{host}");
     }
     assert_eq!(narrow.stderr.lines().count(), 2, "{}", narrow.stderr);
-    narrow.says(&[&format!("warning: {path}: quay.io/team: left out")]);
+    narrow.says(&[&format!("warning: {path}: quay.io/Team: left out")]);
 
     let strict = import(&["--strict", &path], "");
     assert_eq!((strict.code, strict.stdout.as_str()), (65, ""));
@@ -90,7 +98,8 @@ fn a_docker_configuration_becomes_a_document() {
 
     let wide = import(&["--strict", "--allow-widening", &path], "");
     wide.ends(0);
-    assert_eq!(wide.user("quay.io").as_deref(), Some("team"));
+    assert_eq!(wide.user("quay.io").as_deref(), Some("wide"));
+    assert_eq!(wide.user("quay.io/team/app").as_deref(), Some("team"));
     assert_eq!(wide.user("a.b.azurecr.io").as_deref(), Some("azure"));
 }
 
@@ -120,7 +129,7 @@ fn secrets_and_standard_input_are_read() {
     }
     // A placeholder that is not filled yet.
     for input in ["{}", "{\"auths\":{}}", "", "\n"] {
-        let import = import(&["--strict", "-"], input);
+        let import = import(&["--strict", "--allow-empty", "-"], input);
         assert_eq!((import.code, import.stdout.as_str()), (0, ""), "{input}");
     }
 }
@@ -379,5 +388,34 @@ fn skopeo_reads_the_same_auth() {
         );
         let import = import(&[&path], "");
         assert_eq!(import.user("r.io"), skopeo_user(&path, "r.io"), "{plain}");
+    }
+}
+
+/// What Docker Desktop and every user of a credential helper has became an empty document, with exit
+/// code 0: pulls were anonymous from then on.
+#[test]
+fn files_without_any_credentials_are_an_error() {
+    let folder = Folder::new();
+    let desktop = r#"{"auths":{"ghcr.io":{}},"credsStore":"desktop"}"#;
+    let base = folder.file(
+        "base.toml",
+        "[registries.\"a.corp\"]\nmirror = \"https://m.corp\"\n",
+    );
+    for text in [desktop, "{}", r#"{"auths":{}}"#] {
+        let path = folder.file("config.json", text);
+        let empty = import(&[&path], "");
+        assert_eq!((empty.code, empty.stdout.as_str()), (65, ""), "{text}");
+        empty.says(&["error: the import: nothing is in it that a document can have"]);
+        let json = import(&["--json", &path], "");
+        json.ends(65);
+        assert!(json.json()["document"].is_null());
+        assert_eq!(json.json()["faults"].as_array().unwrap().len(), 1);
+        let allowed = import(&["--allow-empty", &path], "");
+        assert_eq!((allowed.code, allowed.stdout.as_str()), (0, ""), "{text}");
+        let into = import(&["--into", &base, &path], "");
+        assert_eq!((into.code, into.stdout.as_str()), (65, ""));
+        let into = import(&["--allow-empty", "--into", &base, &path], "");
+        into.ends(0);
+        into.prints(&["a.corp"]);
     }
 }

@@ -248,7 +248,7 @@ fn cdh_becomes_the_measured_document() {
             "cdh.toml",
             "[extra-env]\nHTTPS_PROXY = \"http://u:example@p\"\n",
         ),
-        (&[], "none.toml", ""),
+        (&["--allow-empty"], "none.toml", ""),
         (
             &["--parameters", &line],
             "none.toml",
@@ -356,4 +356,34 @@ fn wrong_arguments_are_told_apart() {
         help.ends(0);
         help.prints(&[&format!("kata-configdev import {name} ")]);
     }
+}
+
+#[test]
+fn files_that_have_nothing_for_a_document_are_an_error() {
+    let node = Node::new();
+    node.file("etc/containerd/certs.d/a-file", "not a directory");
+    node.file("etc/registries.yaml", "{}\n");
+    node.file(
+        "etc/registries.conf",
+        "unqualified-search-registries = []\n",
+    );
+    for arguments in [
+        ["certs.d", CERTS_D],
+        ["registries-yaml", "/etc/registries.yaml"],
+        ["registries-conf", "/etc/registries.conf"],
+    ] {
+        let empty = node.import(&arguments);
+        assert_eq!(
+            (empty.code, empty.stdout.as_str()),
+            (65, ""),
+            "{arguments:?}"
+        );
+        empty.says(&["nothing is in it that a document can have"]);
+        let allowed = node.import(&[arguments[0], "--allow-empty", arguments[1]]);
+        allowed.ends(0);
+    }
+    let folder = Folder::new();
+    let cdh = folder.file("cdh.toml", "");
+    run(&["import", "cdh", &cdh]).fails(65, &["nothing is in it that a document can have"]);
+    run(&["import", "cdh", "--allow-empty", &cdh]).ends(0);
 }

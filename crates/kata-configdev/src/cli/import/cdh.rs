@@ -8,7 +8,7 @@ use clap::Args;
 use credential_sources::{Finding, Loss};
 use serde_json::json;
 
-use super::outcome::{Outcome, Printed, label};
+use super::outcome::{self, Outcome, Printed, label};
 use crate::cli::CommandError;
 use crate::host_file::read_named;
 
@@ -34,6 +34,9 @@ pub struct Arguments {
     /// Print no document if there is more to say about it than a note (exit code 65).
     #[arg(long)]
     strict: bool,
+    /// Print an empty document where the files have nothing for one, instead of failing (65).
+    #[arg(long)]
+    allow_empty: bool,
     /// Print one JSON object: document, findings, faults.
     #[arg(long)]
     json: bool,
@@ -66,8 +69,19 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         findings: &findings,
         faults: &faults,
         unlisted: 0,
+        is_empty: outcome::says_nothing(&meaning.text),
         more: json!({}),
     };
-    let Arguments { strict, json, .. } = *arguments;
-    outcome.finish(Printed { strict, json }, out)
+    let Arguments {
+        strict,
+        allow_empty,
+        json,
+        ..
+    } = *arguments;
+    let printed = Printed {
+        strict,
+        allow_empty,
+        json,
+    };
+    outcome.finish(printed, out)
 }

@@ -52,6 +52,9 @@ pub struct Arguments {
     /// Print no document if anything is left out (exit code 65).
     #[arg(long)]
     strict: bool,
+    /// Print an empty document where the files have nothing for one, instead of failing (65).
+    #[arg(long)]
+    allow_empty: bool,
     /// Print one JSON object: document, keys, findings, faults.
     #[arg(long)]
     json: bool,
@@ -75,7 +78,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         Content::Directory(values) => Source::Mounted { name, values },
     });
     let mut imported = import(&sources.collect::<Vec<_>>());
-    if imported.keys.is_empty() && imported.faults.is_empty() {
+    if imported.keys.is_empty() && imported.faults.is_empty() && !arguments.allow_empty {
         let text = "there is no decryption key in it that could be used";
         let names = contents.iter().map(|(name, _)| name.as_str());
         let names = names.collect::<Vec<_>>().join(", ");
@@ -95,10 +98,21 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         findings: &imported.findings,
         faults: &imported.faults,
         unlisted: 0,
+        is_empty: false,
         more: json!({"keys": keys.collect::<Vec<_>>()}),
     };
-    let Arguments { strict, json, .. } = *arguments;
-    outcome.finish(Printed { strict, json }, out)
+    let Arguments {
+        strict,
+        allow_empty,
+        json,
+        ..
+    } = *arguments;
+    let printed = Printed {
+        strict,
+        allow_empty,
+        json,
+    };
+    outcome.finish(printed, out)
 }
 
 fn content(path: &Path) -> Result<Content, CommandError> {

@@ -57,6 +57,9 @@ pub struct Arguments {
     /// Print no document if anything is left out or changes its meaning (exit code 65).
     #[arg(long)]
     strict: bool,
+    /// Print an empty document where the files have nothing for one, instead of failing (65).
+    #[arg(long)]
+    allow_empty: bool,
     /// Print one JSON object: document, findings, faults, decisions.
     #[arg(long)]
     json: bool,
@@ -92,10 +95,21 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         findings: &imported.findings,
         faults: &imported.faults,
         unlisted: 0,
+        is_empty: imported.offers.is_empty(),
         more: json!({"decisions": decisions.map(verdict).collect::<Vec<_>>()}),
     };
-    let Arguments { strict, json, .. } = *arguments;
-    outcome.finish(Printed { strict, json }, out)
+    let Arguments {
+        strict,
+        allow_empty,
+        json,
+        ..
+    } = *arguments;
+    let printed = Printed {
+        strict,
+        allow_empty,
+        json,
+    };
+    outcome.finish(printed, out)
 }
 
 /// Puts the offers below a document. What is lost by that becomes a finding, what is wrong a fault.

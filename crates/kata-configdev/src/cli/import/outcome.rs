@@ -24,6 +24,8 @@ pub struct Outcome<'a> {
     pub faults: &'a [Finding],
     /// How many more findings and faults there are.
     pub unlisted: usize,
+    /// Whether anything at all was taken over.
+    pub is_empty: bool,
     /// What else this import has for programs, as a JSON object.
     pub more: Value,
 }
@@ -33,6 +35,8 @@ pub struct Outcome<'a> {
 pub struct Printed {
     /// Nothing may be lost: then there is no document.
     pub strict: bool,
+    /// Nothing at all may be taken over: else there is no document then.
+    pub allow_empty: bool,
     /// One JSON object on standard output instead of the document.
     pub json: bool,
 }
@@ -59,19 +63,24 @@ impl Outcome<'_> {
     /// Prints the outcome, and says how the command ends.
     pub fn finish(self, printed: Printed, out: &mut impl Write) -> Result<u8, CommandError> {
         let is_lossy = self.unlisted > 0 || self.findings.iter().any(is_loss);
+        let mut faults = self.faults.to_vec();
+        if faults.is_empty() && self.is_empty && !printed.allow_empty {
+            let text = "nothing is in it that a document can have; --allow-empty takes that too";
+            faults.push(Finding::new("the import", "", Loss::Lost, text.to_owned()));
+        }
         let document = self
             .document
-            .filter(|_| self.faults.is_empty() && !(printed.strict && is_lossy));
+            .filter(|_| faults.is_empty() && !(printed.strict && is_lossy));
         if printed.json {
             let report = Report {
                 document,
                 findings: self.findings.iter().map(item).collect(),
-                faults: self.faults.iter().map(item).collect(),
+                faults: faults.iter().map(item).collect(),
                 more: self.more,
             };
             crate::cli::print_json(out, &report)?;
         } else {
-            self.tell(printed.strict)?;
+            self.tell(&faults, printed.strict)?;
             out.write_all(document.unwrap_or_default().as_bytes())?;
         }
         Ok(if document.is_some() { 0 } else { exit::DATA })
@@ -79,7 +88,7 @@ impl Outcome<'_> {
 
     /// Writes a line for each finding and fault to standard error. Losses are errors if
     /// `is_strict`.
-    fn tell(&self, is_strict: bool) -> io::Result<()> {
+    fn tell(&self, faults: &[Finding], is_strict: bool) -> io::Result<()> {
         let mut err = io::stderr().lock();
         let findings = self.findings.iter().map(|finding| {
             let kind = match finding.loss {
@@ -89,7 +98,7 @@ impl Outcome<'_> {
             };
             (kind, finding)
         });
-        let faults = self.faults.iter().map(|fault| ("error", fault));
+        let faults = faults.iter().map(|fault| ("error", fault));
         for (kind, finding) in findings.chain(faults) {
             writeln!(err, "{}", one_line(&format!("{kind}: {finding}")))?;
         }
@@ -115,6 +124,12 @@ fn item(finding: &Finding) -> Item<'_> {
         },
         text: &finding.text,
     }
+}
+
+/// Whether a document says nothing: it has comments at most.
+pub fn says_nothing(document: &str) -> bool {
+    let mut lines = document.lines().map(str::trim);
+    lines.all(|line| line.is_empty() || line.starts_with('#'))
 }
 
 /// How messages call the file that an argument names.

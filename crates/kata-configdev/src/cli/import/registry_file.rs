@@ -11,7 +11,7 @@ use serde_json::json;
 use zeroize::Zeroizing;
 
 use super::node_root::NodeRoot;
-use super::outcome::{Outcome, Printed};
+use super::outcome::{self, Outcome, Printed};
 use crate::cli::CommandError;
 use crate::host_file::FileFault;
 
@@ -36,6 +36,9 @@ pub struct Options {
     /// Print no document if anything is left out or changes its meaning (exit code 65).
     #[arg(long)]
     strict: bool,
+    /// Print an empty document where the files have nothing for one, instead of failing (65).
+    #[arg(long)]
+    allow_empty: bool,
     /// Print one JSON object: document, findings, faults, unlisted.
     #[arg(long)]
     json: bool,
@@ -85,10 +88,24 @@ pub fn finish(
         findings: &written.report.findings,
         faults: &written.report.faults,
         unlisted: written.report.unlisted,
+        is_empty: written
+            .document
+            .as_ref()
+            .is_none_or(|text| outcome::says_nothing(text.expose())),
         more: json!({"unlisted": written.report.unlisted}),
     };
-    let Options { strict, json, .. } = *options;
-    outcome.finish(Printed { strict, json }, out)
+    let Options {
+        strict,
+        allow_empty,
+        json,
+        ..
+    } = *options;
+    let printed = Printed {
+        strict,
+        allow_empty,
+        json,
+    };
+    outcome.finish(printed, out)
 }
 
 /// The system's certificates; what is wrong with them is a fault of the import.
