@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-use config_image::{Header, Image, Magic, ReadAt};
+use config_image::{DecodeError, Header, Image, Magic, ReadAt};
 use serde::Serialize;
 
 use crate::cli::CommandError;
@@ -38,6 +38,14 @@ struct Report {
 enum Content {
     Puller(Box<puller::Report>),
     Initdata(initdata::Report),
+    Further(Further),
+}
+
+/// The document of a further disk: what it says is its reader's business, and may be a secret.
+#[derive(Serialize)]
+struct Further {
+    document_bytes: usize,
+    document_sha256: String,
 }
 
 /// Shows the image `path`. An image whose document is not valid is shown all the same, with the
@@ -47,16 +55,18 @@ pub fn run(path: &Path, json: bool, out: &mut impl Write) -> Result<u8, CommandE
     let file = image_file::open_disk(path).map_err(|fault| fault.at(path))?;
     let found = config_image::probe(&file).map_err(unreadable)?;
     let magic = match found {
-        Some(magic @ (Magic::IMAGEPULLER | Magic::INITDATA)) => magic,
-        found => {
-            let path = path.into();
-            return Err(CommandError::UnknownMagic { path, found });
-        }
+        Some(magic) if magic != Magic::SCRATCH => magic,
+        found => return Err(unknown(path, found)),
     };
+    let is_further = ![Magic::IMAGEPULLER, Magic::INITDATA].contains(&magic);
     let Image { header, document } =
-        config_image::decode(&file, magic).map_err(|source| CommandError::Image {
-            path: path.into(),
-            source,
+        config_image::decode(&file, magic).map_err(|source| match source {
+            // Any file may begin with eight such letters.
+            DecodeError::Header(_) if is_further => unknown(path, found),
+            source => CommandError::Image {
+                path: path.into(),
+                source,
+            },
         })?;
     let source_bytes = file.size().map_err(unreadable)?;
     let report = Report {
@@ -66,10 +76,13 @@ pub fn run(path: &Path, json: bool, out: &mut impl Write) -> Result<u8, CommandE
         bytes: header.image_len(),
         source_bytes,
         sha256: image_digest(&file, header, source_bytes).map_err(unreadable)?,
-        document: if magic == Magic::IMAGEPULLER {
-            Content::Puller(Box::new(puller::Report::of(&document)))
-        } else {
-            Content::Initdata(initdata::Report::of(&document))
+        document: match magic {
+            Magic::IMAGEPULLER => Content::Puller(Box::new(puller::Report::of(&document))),
+            Magic::INITDATA => Content::Initdata(initdata::Report::of(&document)),
+            _ => Content::Further(Further {
+                document_bytes: document.len(),
+                document_sha256: digest::sha256(&document),
+            }),
         },
     };
     if json {
@@ -80,8 +93,14 @@ pub fn run(path: &Path, json: bool, out: &mut impl Write) -> Result<u8, CommandE
     let valid = match &report.document {
         Content::Puller(document) => document.valid,
         Content::Initdata(document) => document.valid,
+        Content::Further(_) => true,
     };
     Ok(if valid { 0 } else { exit::DATA })
+}
+
+fn unknown(path: &Path, found: Option<Magic>) -> CommandError {
+    let path = path.into();
+    CommandError::UnknownMagic { path, found }
 }
 
 /// The digest of the image, which the header bounds: a device can be of any size.
@@ -116,5 +135,13 @@ fn print(report: &Report, path: &Path, out: &mut impl Write) -> Result<(), Comma
     match &report.document {
         Content::Puller(document) => document.print(path, out),
         Content::Initdata(document) => document.print(path, out),
+        Content::Further(document) => {
+            writeln!(out, "document  {} bytes", document.document_bytes)?;
+            Ok(writeln!(
+                out,
+                "          sha256 {}",
+                document.document_sha256
+            )?)
+        }
     }
 }
