@@ -26,6 +26,9 @@ pub mod run;
 
 use puller_config::RegistryHost;
 
+/// The repository that is asked about; it need not exist.
+pub const PROBE: &str = "probe";
+
 /// The image that plugins are asked about for a registry, without tag, as the kubelet writes it.
 #[must_use]
 pub fn probe(host: &RegistryHost) -> String {

@@ -16,14 +16,14 @@ use std::collections::BTreeSet;
 use std::fs::Metadata;
 use std::time::Instant;
 
-use credential_sources::kubelet::answer::{offers, source};
+use credential_sources::kubelet::answer::{offers, offers_below, source};
 use credential_sources::kubelet::config::Provider;
 use credential_sources::kubelet::matching::Pattern;
-use credential_sources::kubelet::probe;
 use credential_sources::kubelet::protocol::Response;
 use credential_sources::kubelet::run::{Question, ask, program};
+use credential_sources::kubelet::{PROBE, probe};
 use credential_sources::{Finding, Loss, Offer, merge};
-use puller_config::{Document, RegistryHost};
+use puller_config::{Document, RegistryHost, RegistryName};
 
 use self::cache::Cache;
 use self::fingerprint::Fingerprint;
@@ -64,12 +64,13 @@ impl Provided {
 pub fn add(
     settings: &Settings,
     document: &DocumentText,
+    kept: Kept,
 ) -> (Option<(DocumentText, Document)>, Contribution) {
     let Some(Provided {
         offers,
         asked,
         mut findings,
-    }) = provided(settings)
+    }) = provided(settings, kept)
     else {
         return (None, Contribution::default());
     };
@@ -108,9 +109,25 @@ pub fn forget_expired(run_root: &std::path::Path) {
     }
 }
 
+/// Forgets every kept answer; nothing where none are kept.
+pub fn forget_all(run_root: &std::path::Path) {
+    if let Some(cache) = Cache::existing(run_root) {
+        cache.empty();
+    }
+}
+
+/// What answers are good for that were kept for other sandboxes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// As good as new ones, until they expire.
+    Used,
+    /// To be replaced by new ones, in time before they expire.
+    Ignored,
+}
+
 /// What the node's plugins offer now; `None` where `settings` ask none.
 #[must_use]
-pub fn provided(settings: &Settings) -> Option<Provided> {
+pub fn provided(settings: &Settings, kept: Kept) -> Option<Provided> {
     let sources = settings.credential_providers.sources()?;
     let deadline = Instant::now() + settings.credential_providers.deadline;
     let mut provided = Provided::default();
@@ -123,15 +140,32 @@ pub fn provided(settings: &Settings) -> Option<Provided> {
     };
     let hosts = &settings.credential_providers.registries;
     let plugins = usable(listed.list(), sources, &mut provided);
-    let mut questions = questions(&plugins, hosts, sources, &mut provided);
+    let mut questions = questions(&plugins, hosts, &mut provided);
     if !questions.is_empty() {
         let cache = Cache::open(&settings.run_root);
-        answer(&mut questions, sources, deadline, cache, &mut provided);
+        answer(
+            &mut questions,
+            sources,
+            deadline,
+            (cache, kept),
+            &mut provided,
+        );
     }
-    // The questions about one registry stand together.
-    for of_host in questions.chunk_by(|one, next| one.host == next.host) {
-        let answers: Vec<_> = of_host.iter().filter_map(Inquiry::answer).collect();
-        let (mut offers, mut findings) = offers(of_host[0].host, &answers);
+    // The questions about one registry stand together; those about some of its repositories are a
+    // matter of their own.
+    let is_same = |one: &Inquiry<'_>, next: &Inquiry<'_>| {
+        (one.host, &one.repositories) == (next.host, &next.repositories)
+    };
+    questions.sort_by(|one, next| {
+        let place = |host: &RegistryHost| hosts.iter().position(|known| known == host);
+        (place(one.host), &one.repositories).cmp(&(place(next.host), &next.repositories))
+    });
+    for same in questions.chunk_by(is_same) {
+        let answers: Vec<_> = same.iter().filter_map(Inquiry::answer).collect();
+        let (mut offers, mut findings) = match &same[0].repositories {
+            None => offers(same[0].host, &answers),
+            Some(repositories) => offers_below(same[0].host, repositories, &answers),
+        };
         provided.offers.append(&mut offers);
         provided.findings.append(&mut findings);
     }
@@ -179,6 +213,8 @@ fn usable<'a>(
 struct Inquiry<'a> {
     plugin: &'a Plugin<'a>,
     host: &'a RegistryHost,
+    /// The repositories of the registry that the plugin is for, if not for all.
+    repositories: Option<String>,
     fingerprint: Fingerprint,
     outcome: Outcome,
     response: Option<Response>,
@@ -202,7 +238,6 @@ impl Inquiry<'_> {
 fn questions<'a>(
     plugins: &'a [Plugin<'a>],
     hosts: &'a [RegistryHost],
-    sources: Sources<'_>,
     provided: &mut Provided,
 ) -> Vec<Inquiry<'a>> {
     let mut pending = Vec::new();
@@ -222,36 +257,68 @@ fn questions<'a>(
         }
         for plugin in plugins {
             let provider = plugin.provider;
-            let matches = |pattern: &Pattern| !pattern.has_path() && pattern.matches(&image);
             let source = source(&provider.name);
-            if !provider.patterns.iter().any(matches) {
-                let with_path = |pattern: &Pattern| pattern.matches_host_of(&image);
-                if provider.patterns.iter().any(with_path) {
-                    let text = "it is for a part of the registry, which no document can express, \
-                    and is not asked";
-                    provided.findings.push(about(&source, host, text));
-                }
+            let Some(scopes) = scopes(provider, &image, host) else {
+                continue;
+            };
+            if scopes.is_empty() {
+                let text = "it is for a part of the registry that is no beginning of a repository's \
+                    name, and is not asked";
+                provided.findings.push(about(&source, host, text));
             } else if provider.wants_token {
                 if told.insert(&provider.name) {
                     let text = "it wants a service account's token, which only the kubelet has, \
                     and is not asked";
                     provided.lose(&source, text.into());
                 }
-            } else if pending.len() == MAX_QUESTIONS {
+            } else if pending.len() + scopes.len() > MAX_QUESTIONS {
                 let text = "there are too many plugins for too many registries; it is not asked";
                 provided.findings.push(about(&source, host, text));
             } else {
-                pending.push(Inquiry {
+                pending.extend(scopes.into_iter().map(|repositories| Inquiry {
                     plugin,
                     host,
-                    fingerprint: Fingerprint::of(provider, sources.bin_dir, &plugin.program),
+                    repositories,
+                    fingerprint: Fingerprint::of(provider, &plugin.program),
                     outcome: Outcome::Failed,
                     response: None,
-                });
+                }));
             }
         }
     }
     pending
+}
+
+/// For which repositories of a registry a plugin is asked, each `None` for all of them; `None` as a
+/// whole where it is not for this registry.
+fn scopes(
+    provider: &Provider,
+    image: &Pattern,
+    host: &RegistryHost,
+) -> Option<Vec<Option<String>>> {
+    let mut patterns = provider
+        .patterns
+        .iter()
+        .filter(|pattern| pattern.matches_host_of(image))
+        .peekable();
+    patterns.peek()?;
+    let patterns: Vec<_> = patterns.collect();
+    if !patterns.iter().all(|pattern| pattern.has_path()) {
+        return Some(vec![None]);
+    }
+    let is_name =
+        |repositories: &&str| RegistryName::parse(&format!("{host}/{repositories}")).is_ok();
+    let paths: BTreeSet<&str> = patterns
+        .iter()
+        .filter_map(|pattern| pattern.repositories())
+        .filter(is_name)
+        .collect();
+    Some(
+        paths
+            .into_iter()
+            .map(|path| Some(path.to_owned()))
+            .collect(),
+    )
 }
 
 fn about(source: &str, host: &RegistryHost, text: &str) -> Finding {
@@ -263,12 +330,12 @@ fn answer(
     questions: &mut [Inquiry<'_>],
     sources: Sources<'_>,
     deadline: Instant,
-    mut cache: Option<Cache>,
+    (mut cache, kept): (Option<Cache>, Kept),
     provided: &mut Provided,
 ) {
     for one in &mut *questions {
         let version = one.plugin.provider.version;
-        let cache = cache.as_ref();
+        let cache = cache.as_ref().filter(|_| kept == Kept::Used);
         if let Some(found) = cache.and_then(|it| it.find(&one.fingerprint, one.host, version)) {
             one.outcome = Outcome::Kept { left: found.left };
             one.response = Some(found.response);
@@ -280,7 +347,10 @@ fn answer(
         .iter()
         .map(|one| Question {
             provider: one.plugin.provider,
-            image: probe(one.host),
+            image: match &one.repositories {
+                None => probe(one.host),
+                Some(repositories) => format!("{}/{repositories}/{PROBE}", one.host),
+            },
         })
         .collect();
     let results = ask(sources.bin_dir, &asked, deadline);

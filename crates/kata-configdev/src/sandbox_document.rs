@@ -10,7 +10,7 @@ use puller_config::Document;
 use zeroize::Zeroizing;
 
 use crate::choice::{DocumentFile, DocumentText};
-use crate::providers::Contribution;
+use crate::providers::{Contribution, Kept};
 use crate::settings::Settings;
 use crate::{SandboxError, capacity, choice, providers};
 
@@ -122,7 +122,7 @@ impl SandboxDocument {
         if self.document.node_error.is_some() {
             return self;
         }
-        let (merged, contribution) = providers::add(settings, &self.text);
+        let (merged, contribution) = providers::add(settings, &self.text, Kept::Used);
         if let Some((text, document)) = merged {
             self.text = text;
             self.document = document;

@@ -2,7 +2,9 @@
 //!
 //! The kubelet puts all answers about an image into one keyring, walks its keys in reverse
 //! lexicographic order, and tries every pair whose key matches the image, those of earlier plugins
-//! first. The offers are in that order; the document takes the first that it can express. A key
+//! first. The offers are in that order; the document takes the first that it can express. A key with
+//! a path becomes an offer for the repositories below it, by whole segments, where the kubelet
+//! compares texts. A key
 //! with globs becomes an offer for the registry that was asked about and for no other name. A
 //! registry asked about without a port gets an entry without one, and that holds for every port of
 //! the host; the kubelet would use the pair for the HTTPS port only. Where ports are different
@@ -10,7 +12,7 @@
 
 use std::cmp::Reverse;
 
-use puller_config::{RegistryHost, Secret};
+use puller_config::{RegistryHost, RegistryName, Secret, is_below};
 
 use super::matching::Pattern;
 use super::protocol::{CacheKeyType, Pair, Response};
@@ -22,12 +24,34 @@ const DOCKER_HUB_KEY: &str = "index.docker.io";
 /// A pair of an answer that holds for the registry.
 struct PluginPair<'a> {
     key: String,
+    /// The name of the entry that the pair is for.
+    name: String,
+    /// Whether that is one for some repositories of the registry.
+    is_below: bool,
     plugin: &'a str,
     pair: &'a Pair,
 }
 
 /// What `answers`, by the plugins' names and in their order, offer for `host`.
 pub fn offers(host: &RegistryHost, answers: &[(&str, &Response)]) -> (Vec<Offer>, Vec<Finding>) {
+    offers_of(host, None, answers)
+}
+
+/// The same of plugins that the kubelet asks for images below `repositories` only, whatever the keys
+/// of their answers.
+pub fn offers_below(
+    host: &RegistryHost,
+    repositories: &str,
+    answers: &[(&str, &Response)],
+) -> (Vec<Offer>, Vec<Finding>) {
+    offers_of(host, Some(repositories), answers)
+}
+
+fn offers_of(
+    host: &RegistryHost,
+    scope: Option<&str>,
+    answers: &[(&str, &Response)],
+) -> (Vec<Offer>, Vec<Finding>) {
     let mut findings = Vec::new();
     let mut candidates = Vec::new();
     let Ok(image) = Pattern::parse(&super::probe(host)) else {
@@ -41,18 +65,26 @@ pub fn offers(host: &RegistryHost, answers: &[(&str, &Response)]) -> (Vec<Offer>
             findings.push(lost(plugin, host, text.into()));
             continue;
         }
-        let found = candidates_of(plugin, response, &image, host, &mut findings);
+        let question = Question {
+            host,
+            scope,
+            image: &image,
+        };
+        let found = candidates_of(plugin, response, question, &mut findings);
         candidates.extend(found);
     }
     // Stable: of one key, the earlier plugin stays the first.
     candidates.sort_by(|one, other| Reverse(&one.key).cmp(&Reverse(&other.key)));
-    let chosen = matching(&candidates, &image, host);
-    let offers = chosen.into_iter().filter_map(|candidate| {
+    let (below, whole): (Vec<_>, Vec<_>) = candidates
+        .into_iter()
+        .partition(|candidate| candidate.is_below);
+    let chosen = matching(&whole, &image, host);
+    let offers = chosen.into_iter().chain(&below).filter_map(|candidate| {
         let Pair { username, password } = candidate.pair;
         // "Anonymous": no entry, rather than one with nothing in it.
         let is_empty = username.is_empty() && password.expose().is_empty();
         (!is_empty).then(|| Offer {
-            name: host.to_string(),
+            name: candidate.name.clone(),
             offered: Offered::Password {
                 username: username.to_string(),
                 password: Secret::clone(password),
@@ -69,8 +101,14 @@ pub fn has_pair_for(host: &RegistryHost, response: &Response) -> bool {
     let Ok(image) = Pattern::parse(&super::probe(host)) else {
         return false;
     };
-    let candidates = candidates_of("", response, &image, host, &mut Vec::new());
-    !matching(&candidates, &image, host).is_empty()
+    let question = Question {
+        host,
+        scope: None,
+        image: &image,
+    };
+    let candidates = candidates_of("", response, question, &mut Vec::new());
+    let is_below = candidates.iter().any(|candidate| candidate.is_below);
+    is_below || !matching(&candidates, &image, host).is_empty()
 }
 
 /// Those of `candidates` that the kubelet would try for `host`, in their order.
@@ -96,23 +134,75 @@ pub fn source(plugin: &str) -> String {
     format!("credential provider {plugin}")
 }
 
+/// What a plugin was asked about.
+#[derive(Clone, Copy)]
+struct Question<'q> {
+    host: &'q RegistryHost,
+    /// The repositories that the plugin is for, if not for all.
+    scope: Option<&'q str>,
+    image: &'q Pattern,
+}
+
+impl Question<'_> {
+    /// The repositories that a pair is for, whose key is of the host and perhaps for some of them
+    /// itself: those of the key that the plugin is for. None are left where the two exclude each
+    /// other.
+    fn repositories<'k>(self, of_key: Option<&'k str>) -> Option<Option<&'k str>>
+    where
+        Self: 'k,
+    {
+        match (self.scope, of_key) {
+            (None, of_key) => Some(of_key),
+            (scope, None) => Some(scope),
+            (Some(scope), Some(key)) if is_below(key, scope) => Some(Some(key)),
+            (Some(scope), Some(key)) if is_below(scope, key) => Some(Some(scope)),
+            _ => None,
+        }
+    }
+}
+
 fn candidates_of<'a>(
     plugin: &'a str,
     response: &'a Response,
-    image: &Pattern,
-    host: &RegistryHost,
+    question: Question<'_>,
     findings: &mut Vec<Finding>,
 ) -> Vec<PluginPair<'a>> {
+    let host = question.host;
     let mut candidates = Vec::new();
     let (mut unreadable, mut paths) = (0, 0);
     for (key, pair) in &response.auth {
         let key = normal(key);
         match Pattern::parse(&key) {
             Err(_) => unreadable += 1,
-            Ok(pattern) if pattern.has_path() => {
-                paths += usize::from(pattern.matches_host_of(image));
+            // Whether it matches is seen later, because Docker Hub has a second chance.
+            Ok(pattern) if question.scope.is_none() && !pattern.has_path() => {
+                candidates.push(PluginPair {
+                    key,
+                    name: host.to_string(),
+                    is_below: false,
+                    plugin,
+                    pair,
+                });
             }
-            Ok(_) => candidates.push(PluginPair { key, plugin, pair }),
+            Ok(pattern) if pattern.matches_host_of(question.image) => {
+                let of_key = pattern
+                    .has_path()
+                    .then(|| pattern.repositories().unwrap_or(""));
+                let Some(repositories) = question.repositories(of_key) else {
+                    continue;
+                };
+                match below(host, repositories) {
+                    Some(name) => candidates.push(PluginPair {
+                        key,
+                        name,
+                        is_below: true,
+                        plugin,
+                        pair,
+                    }),
+                    None => paths += 1,
+                }
+            }
+            Ok(_) => {}
         }
     }
     // Keys are not shown: a broken plugin may write a password there.
@@ -122,12 +212,18 @@ fn candidates_of<'a>(
     }
     if paths > 0 {
         let text = format!(
-            "{paths} keys of its answer are for a part of the registry, which no document can \
-            express, and are not used"
+            "{paths} keys of its answer have a path that is no beginning of a repository's name, and \
+            are not used"
         );
         findings.push(lost(plugin, host, text));
     }
     candidates
+}
+
+/// The name of the entry for some repositories of a registry, if there can be one.
+fn below(host: &RegistryHost, repositories: Option<&str>) -> Option<String> {
+    let name = RegistryName::parse(&format!("{host}/{}", repositories?)).ok()?;
+    Some(name.to_string())
 }
 
 fn lost(plugin: &str, host: &RegistryHost, text: String) -> Finding {
@@ -193,12 +289,15 @@ mod tests {
         let host = RegistryHost::parse(host).unwrap();
         let (offers, findings) = offers(&host, &answers);
         let users = offers.iter().map(|offer| {
-            assert_eq!(offer.name, host.to_string());
             let Offered::Password { username, password } = &offer.offered else {
                 panic!("{offer:?}")
             };
             assert_eq!(password.expose(), format!("{username}-pw"));
-            username.clone()
+            match offer.name.strip_prefix(&host.to_string()) {
+                Some("") => username.clone(),
+                Some(below) => format!("{username}{below}"),
+                None => panic!("{}", offer.name),
+            }
         });
         let findings = findings.iter().map(ToString::to_string).collect();
         (users.collect(), findings)
@@ -209,7 +308,7 @@ mod tests {
 
     #[test]
     fn pairs_come_in_the_order_in_which_the_kubelet_tries_them() {
-        let cases: [Case<'_>; 16] = [
+        let cases: [Case<'_>; 19] = [
             ("reg.corp", &[("Registry", "reg.corp=a")], &["a"]),
             ("reg.corp", &[("Global", "https://reg.corp/v2/=a")], &["a"]),
             ("reg.corp", &[("Registry", "http://reg.corp/=a")], &["a"]),
@@ -252,10 +351,47 @@ mod tests {
                 &["b"],
             ),
             ("reg.corp", &[("Registry", "index.docker.io=a")], &[]),
+            // Those for some repositories behind those for all of them.
+            (
+                "reg.corp",
+                &[(
+                    "Registry",
+                    "reg.corp/team/app=a reg.corp=b https://reg.corp/v2/team/=c",
+                )],
+                &["b", "a/team/app", "c/team"],
+            ),
+            (
+                "reg.corp",
+                &[("Registry", "*.corp/team=a other.corp/team=b")],
+                &["a/team"],
+            ),
+            ("reg.corp", &[("Registry", "reg.corp/team=")], &[]),
         ];
         for (host, answers, expected) in cases {
             let (found, findings) = users(host, answers);
             assert_eq!(found, expected, "{host} {answers:?}");
+            assert!(findings.is_empty(), "{findings:?}");
+        }
+    }
+
+    /// The kubelet asks a plugin for the images of its `matchImages` only, so a pair for the whole
+    /// host is not one for other repositories.
+    #[test]
+    fn a_plugin_for_some_repositories_offers_nothing_for_others() {
+        let host = RegistryHost::parse("reg.corp").unwrap();
+        for (pairs, expected) in [
+            ("reg.corp", &["reg.corp/team"][..]),
+            ("*.corp", &["reg.corp/team"]),
+            ("reg.corp/team/app", &["reg.corp/team/app"]),
+            ("reg.corp/team", &["reg.corp/team"]),
+            ("reg.corp/other", &[]),
+            ("other.corp", &[]),
+        ] {
+            let pair = format!("\"{pairs}\":{{\"username\":\"u\",\"password\":\"p\"}}");
+            let response = response("Registry", &pair);
+            let (offers, findings) = offers_below(&host, "team", &[("one", &response)]);
+            let names: Vec<_> = offers.iter().map(|offer| offer.name.as_str()).collect();
+            assert_eq!(names, expected, "{pairs}");
             assert!(findings.is_empty(), "{findings:?}");
         }
     }
@@ -271,11 +407,10 @@ mod tests {
             findings[0]
                 .starts_with("credential provider one: reg.corp: its answer is for a single image")
         );
-        // Also where the path happens to begin as the image that was asked about.
-        let (found, findings) = users("reg.corp", &[("Registry", "reg.corp/team=a reg.corp/p=b")]);
+        let (found, findings) = users("reg.corp", &[("Registry", "reg.corp/Team=a reg.corp/p*=b")]);
         assert!(found.is_empty());
         assert!(
-            findings[0].contains("2 keys of its answer are for a part"),
+            findings[0].contains("2 keys of its answer have a path that is no"),
             "{findings:?}"
         );
         let (found, findings) = users("reg.corp", &[("Registry", "hunter2%zz/%zz=a reg.corp=b")]);

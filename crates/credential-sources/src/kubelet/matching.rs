@@ -86,6 +86,15 @@ impl Pattern {
         !matches!(self.path.as_slice(), b"" | b"/")
     }
 
+    /// The beginning of the repositories' names that it is for, as a document may have it: the kubelet
+    /// compares texts, and a document whole segments.
+    #[must_use]
+    pub fn repositories(&self) -> Option<&str> {
+        let path = std::str::from_utf8(&self.path).ok()?;
+        let path = path.strip_prefix('/')?;
+        Some(path.strip_suffix('/').unwrap_or(path))
+    }
+
     fn host(&self) -> String {
         let host = self.labels.join(".");
         if self.port.is_empty() {

@@ -222,6 +222,13 @@ impl Cache {
         self.tidied
     }
 
+    /// Removes everything.
+    pub fn empty(&self) {
+        for name in self.names().unwrap_or_default() {
+            let _ = unlinkat(&self.directory, name.as_str(), AtFlags::empty());
+        }
+    }
+
     fn is_stale(&self, name: &str) -> bool {
         if name.starts_with(TEMPORARY_PREFIX) {
             let written = openat(

@@ -1,9 +1,7 @@
 //! Which plugin an answer is of: another program, argument or variable is another plugin.
 
 use std::fs::Metadata;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 
 use credential_sources::kubelet::config::Provider;
 use foreign_text::hex;
@@ -14,10 +12,10 @@ use sha2::{Digest, Sha256};
 pub struct Fingerprint(Sha256);
 
 impl Fingerprint {
-    /// Of `provider`, whose program is in `directory` and has this `metadata`.
-    pub fn of(provider: &Provider, directory: &Path, metadata: &Metadata) -> Self {
+    /// Of `provider`, whose program has this `metadata`. Where the program is does not count: the
+    /// node agent sees the node's directories below another one than the wrapper.
+    pub fn of(provider: &Provider, metadata: &Metadata) -> Self {
         let mut hash = Self(Sha256::new());
-        hash.put(directory.as_os_str().as_bytes());
         hash.put(provider.name.as_bytes());
         hash.put(provider.version.api_version().as_bytes());
         hash.put(&provider.default_cache.as_nanos().to_le_bytes());

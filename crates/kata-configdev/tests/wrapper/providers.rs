@@ -117,14 +117,18 @@ fn answer(kind: &str, key: &str, user: &str) -> String {
 }
 
 /// The user that a document has for a host.
-fn user(document: &Document, host: &str) -> Option<String> {
+fn user(document: &Document, image: &str) -> Option<String> {
+    let (host, repository) = image.split_once('/').unwrap_or((image, ""));
     let host = RegistryHost::parse(host).unwrap();
-    match document.registries.entry_for(&host) {
-        Match::Entry { entry, .. } => match &entry.credentials {
-            Credentials::Basic { username, .. } => Some(username.clone()),
-            _ => None,
-        },
-        Match::Defaults => None,
+    let registries = &document.registries;
+    let own = registries.repository_entries(&host, repository).next();
+    let entry = match (own, registries.entry_for(&host)) {
+        (Some((_, entry)), _) | (None, Match::Entry { entry, .. }) => entry,
+        (None, Match::Defaults) => return None,
+    };
+    match &entry.credentials {
+        Credentials::Basic { username, .. } => Some(username.clone()),
+        _ => None,
     }
 }
 
@@ -245,7 +249,8 @@ fn no_plugin_fails_or_delays_a_sandbox() {
     );
     plugins.add("bad-junk", "", SECRET);
     plugins.add("bad-image", "", &answer("Image", "reg.corp", "x"));
-    plugins.add("bad-path", "", &answer("Registry", "reg.corp/team", "x"));
+    plugins.add("bad-path", "", &answer("Registry", "reg.corp/Team", "x"));
+    plugins.add("path", "", &answer("Registry", "reg.corp/team", "team"));
     plugins.add(
         "bad-user",
         "",
@@ -264,12 +269,13 @@ fn no_plugin_fails_or_delays_a_sandbox() {
     plugins.add("good", "", &good);
     let (document, stderr) = plugins.start();
     assert_eq!(user(&document, "reg.corp").as_deref(), Some("good"));
+    assert_eq!(user(&document, "reg.corp/team").as_deref(), Some("team"));
     for words in [
         "kata-configdev-qemu: warning: sandbox 0123: credential provider bad-exit: reg.corp: it \
          failed with exit code 3",
         "credential provider bad-junk: reg.corp: its answer is not usable",
         "credential provider bad-image: reg.corp: its answer is for a single image",
-        "credential provider bad-path: reg.corp: 1 keys of its answer are for a part",
+        "credential provider bad-path: reg.corp: 1 keys of its answer have a path",
         "credential provider bad-user: reg.corp",
         "credential provider hangs: reg.corp: it took longer",
         "credential provider missing: No such file",

@@ -31,7 +31,7 @@ fn fingerprint(argument: &str) -> Fingerprint {
     );
     providers.add(text.as_bytes()).unwrap();
     let metadata = std::fs::metadata("/").unwrap();
-    Fingerprint::of(&providers.list()[0], Path::new("/bin"), &metadata)
+    Fingerprint::of(&providers.list()[0], &metadata)
 }
 
 fn answer(kind: &str, duration: &str) -> Answer {
@@ -364,4 +364,16 @@ fn sweep_forgets_what_has_expired() {
     let empty = tempfile::tempdir_in("/dev/shm").unwrap();
     crate::sweep::sweep(empty.path(), Duration::ZERO).unwrap();
     assert_eq!(std::fs::read_dir(empty.path()).unwrap().count(), 0);
+}
+
+/// After a removal nobody asks for the answers, and nobody would remove them.
+#[test]
+fn everything_can_be_forgotten() {
+    let Some(dir) = in_memory() else { return };
+    let answer = answer("Registry", "");
+    let kept = at(&dir, 1000).keep(&fingerprint("a"), &host("reg.corp"), &answer, HOUR);
+    assert!(kept.is_some());
+    assert_eq!(files(&dir).len(), 1);
+    crate::providers::forget_all(dir.path());
+    assert!(files(&dir).is_empty());
 }
