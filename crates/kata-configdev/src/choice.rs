@@ -106,6 +106,29 @@ pub enum ChoiceError {
 }
 
 impl ChoiceError {
+    /// Whether it is about what the pod's annotation says.
+    #[must_use]
+    pub const fn is_of_pod(&self) -> bool {
+        match self {
+            Self::AnnotationPath(_)
+            | Self::AnnotationDirectory { .. }
+            | Self::AnnotationFile(_) => true,
+            Self::NodeFile(_) | Self::NodePattern { .. } => false,
+        }
+    }
+
+    /// Whether the node's document is simply not there.
+    #[must_use]
+    pub fn is_absence(&self) -> bool {
+        match self {
+            Self::NodeFile(error) => error.fault.is_absent(),
+            Self::NodePattern { fault, .. } => matches!(fault, PatternFault::NoMatch),
+            Self::AnnotationPath(_)
+            | Self::AnnotationDirectory { .. }
+            | Self::AnnotationFile(_) => false,
+        }
+    }
+
     /// What the reader can do about it.
     #[must_use]
     pub const fn remedy(&self) -> &'static str {
@@ -145,7 +168,8 @@ impl DocumentFile {
 ///
 /// The node's path and the allow-list are the administrator's. The annotation is written by a less
 /// trusted party: its path must lie below a directory of the allow-list, and the kernel resolves it
-/// there without following links. An empty annotation asks for no disk.
+/// there without following links. An empty annotation asks for no disk. Where the node's document
+/// is not there, [`Settings::missing_document`] may have words for the guest.
 ///
 /// # Errors
 ///
@@ -157,7 +181,25 @@ pub fn choose(
     match (annotation, &settings.document) {
         (Some(""), _) | (None, None) => Ok(None),
         (Some(value), _) => of_pod(settings, value).map(Some),
-        (None, Some(path)) => of_node(path).map(Some),
+        (None, Some(path)) => of_node(path)
+            .or_else(|error| instead(settings, path, error))
+            .map(Some),
+    }
+}
+
+/// What the settings put in the place of the node's document where its file is not there. A file
+/// that cannot be used is an error all the same: it would not become right by waiting.
+fn instead(
+    settings: &Settings,
+    path: &Path,
+    error: ChoiceError,
+) -> Result<DocumentFile, ChoiceError> {
+    match &settings.missing_document {
+        Some(reason) if error.is_absence() => Ok(DocumentFile {
+            path: path.into(),
+            text: Zeroizing::new(reason.to_document().into_bytes()).into(),
+        }),
+        _ => Err(error),
     }
 }
 
@@ -286,6 +328,28 @@ mod tests {
         assert_eq!(chosen(&settings, None).unwrap().unwrap(), "node");
         settings.document = Some(below("absent.toml").into());
         assert!(chosen(&settings, None).unwrap_err().contains("absent.toml"));
+
+        settings.missing_document = Some(puller_config::NodeError::new("late"));
+        for path in ["absent.toml", "absent/node.toml", "abs*.toml"] {
+            settings.document = Some(below(path).into());
+            let said = chosen(&settings, None).unwrap().unwrap();
+            assert_eq!(said, "node-error = \"late\"\n");
+        }
+        // A pod's own choice stays its own, and what is there must be right.
+        let absent = below("allowed/absent.toml");
+        assert!(chosen(&settings, Some(&absent)).is_err());
+        settings.document = Some(below("*/*.toml").into());
+        assert!(
+            chosen(&settings, None)
+                .unwrap_err()
+                .contains("more than one")
+        );
+        settings.document = Some(below("other").into());
+        assert!(
+            chosen(&settings, None)
+                .unwrap_err()
+                .contains("not a regular file")
+        );
     }
 
     #[test]

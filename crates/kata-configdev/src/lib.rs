@@ -21,7 +21,7 @@
 //! - [`providers`]: what the kubelet's credential providers add to it. [`sandbox_document`]:
 //!   the result, packed. [`disk`]: QEMU's arguments for it. [`further_disk`]: disks with other
 //!   magics. [`scratch_disk`]: a disk for the guest's own use. [`wrapper`]: all of it in sequence.
-//! - [`refusal`]: what becomes of a sandbox that must not start.
+//! - [`refusal`]: what becomes of a sandbox that must not start. [`obstacle`]: whether any could.
 //!
 //! For runtimes:
 //! - [`attach`]: the disk by any [`transport`]. [`sandbox_id`]: its name in paths.
@@ -50,6 +50,7 @@ pub mod host_file;
 pub mod image_file;
 pub mod invocation;
 pub mod living;
+pub mod obstacle;
 pub mod option_list;
 pub mod panic_message;
 pub mod providers;

@@ -47,6 +47,7 @@ impl ChosenBy {
     pub fn of(settings: &Settings, annotation: Option<&str>) -> Option<Self> {
         match annotation {
             Some("") => None,
+            _ if !settings.enabled => None,
             Some(_) => Some(Self::Pod),
             None if settings.document.is_some() => Some(Self::Node),
             None => settings

@@ -3,11 +3,12 @@
 mod at_line;
 mod credential_providers;
 mod disks;
-mod drop_ins;
 mod effective;
 mod error;
-mod layer_file;
+pub mod files;
 mod qemu;
+mod rules;
+mod salvage;
 mod scratch;
 mod text;
 
@@ -19,7 +20,10 @@ pub use credential_providers::{CredentialProviders, MAX_DEADLINE, MAX_REGISTRIES
 pub use effective::{Effective, Origin, Origins};
 pub use error::SettingsError;
 pub use qemu::Qemu;
+pub use rules::RULES;
 pub use scratch::{Scratch, ScratchSize};
+
+use puller_config::NodeError;
 
 use crate::capacity::Capacity;
 use crate::further_disk::{FurtherDisk, FurtherMagic};
@@ -44,11 +48,16 @@ pub const DEFAULT_RUN_ROOT: &str = "/run";
 /// have no `..` in them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
+    /// Whether the wrapper adds anything; where not, it becomes QEMU with the arguments that it got.
+    pub enabled: bool,
     /// The real QEMU, per machine type.
     pub qemu: Qemu,
     /// The document of sandboxes that name none, as a path or as a pattern that exactly one file
     /// matches; `None` gives them no disk.
     pub document: Option<PathBuf>,
+    /// What the guest of a sandbox is told where the file of [`Settings::document`] is not there;
+    /// `None` keeps such a sandbox from starting.
+    pub missing_document: Option<NodeError>,
     /// Directories whose documents a pod may name. Empty: pods may name none.
     pub annotation_allow: Vec<PathBuf>,
     /// What the wrapper makes of a sandbox without a spec; `None` leaves it to
@@ -77,8 +86,10 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
+            enabled: true,
             qemu: Qemu::default(),
             document: None,
+            missing_document: None,
             annotation_allow: Vec::new(),
             without_spec: None,
             transport: Transport::default(),

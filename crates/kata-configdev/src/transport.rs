@@ -23,6 +23,16 @@ impl Transport {
     /// Every transport.
     pub const ALL: [Self; 4] = [Self::Memory, Self::File, Self::Loop, Self::VhostUser];
 
+    /// Whether the wrapper can use it.
+    ///
+    /// Not `loop`: QEMU would have to open the device before the wrapper lets go of it, which an
+    /// exec cannot wait for. Not `vhost-user`: it needs a second process, and Kata's cooperation in
+    /// sharing the guest's memory.
+    #[must_use]
+    pub const fn is_for_wrapper(self) -> bool {
+        matches!(self, Self::Memory | Self::File)
+    }
+
     /// The transport's name in settings, arguments and output.
     #[must_use]
     pub const fn name(self) -> &'static str {

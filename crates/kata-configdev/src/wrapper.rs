@@ -20,7 +20,8 @@ use crate::sandbox_document::{ChosenBy, SandboxDocument};
 use crate::sandbox_id::SandboxId;
 use crate::sandbox_spec::WithoutSpec;
 use crate::scratch_disk::ScratchDisk;
-use crate::settings::Settings;
+use crate::settings::files::Files;
+use crate::settings::{Effective, Settings};
 use crate::transport::Transport;
 use crate::{SandboxError, panic_message, sandbox_spec, shared_image};
 
@@ -73,7 +74,15 @@ fn become_qemu(
     invocation: &Invocation,
     settings: &mut Settings,
 ) -> Result<Infallible, SandboxError> {
-    *settings = Settings::load(&Settings::own_path())?;
+    let files = Files::read(&Settings::own_path());
+    let off = Effective::salvage(&files);
+    if !off.settings.enabled {
+        let qemu = off.settings.qemu.of_machine(invocation.machine.as_deref());
+        refuse_self(qemu)?;
+        tell_off(&off, invocation);
+        return execute(qemu, arguments, std::iter::empty(), None);
+    }
+    *settings = Effective::of(files)?.settings;
     let qemu = settings.qemu.of_machine(invocation.machine.as_deref());
     refuse_self(qemu)?;
     let mut warn = |warning: &dyn Display| {
@@ -104,6 +113,18 @@ fn become_qemu(
     let Err(error) = execute(qemu, arguments, disks, scratch.as_ref());
     discard(settings, invocation);
     Err(error)
+}
+
+/// One line about a sandbox that starts without any configuration, because somebody said so.
+fn tell_off(off: &Effective, invocation: &Invocation) {
+    if let Some(sandbox) = &invocation.sandbox {
+        let line = format!(
+            "{NAME}: sandbox {sandbox}: turned off ({}: enabled = false), so that it gets no \
+            configuration",
+            off.origins.of("enabled")
+        );
+        let _ = writeln!(std::io::stderr(), "{}", one_line(&line));
+    }
 }
 
 /// A disk that says why there is no other; the error where there cannot be one.
@@ -221,9 +242,6 @@ fn carry(
             shared_image::show_from_start(&path);
             Ok(Disk::of_file(path, device))
         }
-        // QEMU would have to open the device before this process lets go of it, which an exec
-        // cannot wait for; and a vhost-user device needs a second process and Kata's cooperation in
-        // sharing the guest's memory.
         Transport::Loop | Transport::VhostUser => {
             Err(SandboxError::WrapperTransport(settings.transport.name()))
         }

@@ -13,14 +13,21 @@ fn node() -> Folder {
     for name in ["config.d", "host", "host/a"] {
         std::fs::create_dir(folder.path(name)).unwrap();
     }
+    for name in ["qemu", "small"] {
+        folder.program(name, "755", "#!/bin/sh\n");
+    }
     folder.file(
         "config.toml",
         format!(
-            "qemu = \"/opt/qemu\"\ndocument = {:?}\ntransport = \"file\"\n",
+            "qemu = {:?}\ndocument = {:?}\ntransport = \"file\"\n",
+            folder.path("qemu"),
             folder.path("host/*/document.toml")
         ),
     );
-    let drop_in = "qemu.microvm = \"/opt/small\"\nguest-pull = true\n";
+    let drop_in = format!(
+        "qemu.microvm = {:?}\nguest-pull = true\n",
+        folder.path("small")
+    );
     folder.file("config.d/50-node.toml", drop_in);
     folder.file(
         "host/a/document.toml",
@@ -38,11 +45,14 @@ fn values_come_with_their_origin() {
     shown.succeeds();
     let pattern = folder.text("host/*/document.toml");
     let document = folder.text("host/a/document.toml");
+    let (qemu, small) = (folder.text("qemu"), folder.text("small"));
     assert_eq!(
         shown.stdout,
         format!(
             "# {settings}\n# {drop_in}\n\
+             enabled = true # built in\n\
              document = \"{pattern}\" # {settings}:2\n# matches {document}\n\
+             # missing-document: a sandbox does not start without its document\n\
              annotation-allow = [] # built in\n\
              without-spec = \"node\" # built in\n\
              transport = \"file\" # {settings}:3\n\
@@ -51,8 +61,8 @@ fn values_come_with_their_origin() {
              refuse = \"auto\" # built in\n\
              guest-pull = true # {drop_in}:2\n\n\
              [qemu]\n\
-             default = \"/opt/qemu\" # {settings}:1\n\
-             microvm = \"/opt/small\" # {drop_in}:1\n\n\
+             default = \"{qemu}\" # {settings}:1\n\
+             microvm = \"{small}\" # {drop_in}:1\n\n\
              [scratch]\n\
              # size: none\n# max-total: none\n\
              directory = \"/var/lib/kata-configdev/scratch\" # built in\n\n\
@@ -85,7 +95,7 @@ fn values_come_with_their_origin() {
     assert_eq!(values(&copied), values(&settings));
 
     assert_eq!(values(&settings).0[2], json!(null));
-    let allow = folder.file("config.d/55-allow.toml", "annotation-allow = [\"/a\"]\n");
+    let allow = folder.file("config.d/55-allow.toml", "annotation-allow = [\"/\"]\n");
     assert_eq!(values(&settings).0[5], "fail");
     std::fs::remove_file(allow).unwrap();
     folder.file("config.d/60-room.toml", "capacity = \"64K\"\n");
@@ -97,6 +107,12 @@ fn values_come_with_their_origin() {
     assert_eq!(values(&copied), values(&settings));
     assert_eq!(values(&settings).0[2], json!(65536));
     std::fs::remove_file(room).unwrap();
+
+    let off = folder.file("config.d/70-off.toml", "enabled = false\n");
+    let shown = run(&["config", "--settings", &settings]);
+    let line = format!("\nenabled = false # {off}:1\n# so nothing below has an effect but qemu\n");
+    shown.prints(&[&line]);
+    std::fs::remove_file(off).unwrap();
 
     let report = run(&["config", "--json", "--settings", &settings]).json();
     assert_eq!(report["files"], json!([settings, drop_in]));
@@ -110,7 +126,7 @@ fn values_come_with_their_origin() {
     );
     assert_eq!(
         report["qemu"]["microvm"],
-        json!({"value": "/opt/small", "source": {"path": drop_in, "line": 1}})
+        json!({"value": small, "source": {"path": drop_in, "line": 1}})
     );
 }
 
@@ -123,7 +139,11 @@ fn credential_providers_are_merged_by_key_and_looked_at() {
     let listing = folder.text("providers.yaml");
     folder.file(
         "config.toml",
-        "[credential-providers]\nregistries = [\"Reg.corp\", \"[::1]:5000\"]\ndeadline-secs = 9\n",
+        format!(
+            "qemu = {:?}\n[credential-providers]\nregistries = [\"Reg.corp\", \"[::1]:5000\"]\n\
+             deadline-secs = 9\n",
+            folder.path("qemu")
+        ),
     );
     folder.file(
         "config.d/50-node.toml",
@@ -142,8 +162,8 @@ fn credential_providers_are_merged_by_key_and_looked_at() {
     let expected = format!(
         "\n[credential-providers]\nconfig = \"{listing}\" # {drop_in}:1\nbin-dir = \"/opt/bin\" # \
         {drop_in}:2\n# names ecr\n\
-         registries = [\"reg.corp\", \"[::1]:5000\"] # {settings}:2\ndeadline-secs = 9 # \
-         {settings}:3\n"
+         registries = [\"reg.corp\", \"[::1]:5000\"] # {settings}:3\ndeadline-secs = 9 # \
+         {settings}:4\n"
     );
     shown.prints_last(&expected);
     let report = run(&["config", "--json", "--settings", &settings]).json();
@@ -151,7 +171,7 @@ fn credential_providers_are_merged_by_key_and_looked_at() {
     assert_eq!(providers["plugins"], json!(["ecr"]));
     assert_eq!(
         providers["registries"],
-        json!({"value": ["reg.corp", "[::1]:5000"], "source": {"path": settings, "line": 2}})
+        json!({"value": ["reg.corp", "[::1]:5000"], "source": {"path": settings, "line": 3}})
     );
 
     // What the kubelet would refuse is an error, after everything was shown.
@@ -168,7 +188,7 @@ fn credential_providers_are_merged_by_key_and_looked_at() {
     folder.file("config.d/50-node.toml", "");
     let shown = run(&["config", "--settings", &settings]);
     shown.ends(65);
-    let expected = format!("{settings}:2: credential-providers.registries: config is missing");
+    let expected = format!("{settings}:3: credential-providers.registries: config is missing");
     shown.says(&[&expected]);
     // A directory: its files in the order of their names, others left alone.
     std::fs::create_dir(folder.path("listing")).unwrap();
@@ -235,13 +255,18 @@ fn a_pattern_that_does_not_find_its_document_is_told() {
 #[test]
 fn a_line_break_in_a_name_makes_no_line() {
     let folder = Folder::new();
+    folder.program("qemu", "755", "#!/bin/sh\n");
     for name in ["a\nx = 1", "a\nx = 1/host", "a\nx = 1/host/b\ny = 2"] {
         std::fs::create_dir(folder.path(name)).unwrap();
     }
     folder.file("a\nx = 1/host/b\ny = 2/document.toml", "");
     let settings = folder.file(
         "a\nx = 1/config.toml",
-        format!("document = {:?}\n", folder.path("*/host/*/document.toml")),
+        format!(
+            "document = {:?}\nqemu = {:?}\n",
+            folder.path("*/host/*/document.toml"),
+            folder.path("qemu")
+        ),
     );
     let shown = run(&["config", "--settings", &settings]);
     shown.ends(0);
@@ -268,4 +293,67 @@ fn broken_settings_are_told_with_file_and_line() {
     );
     let absent = run(&["config", "--settings", &folder.text("absent.toml")]);
     absent.ends(65);
+}
+
+/// The command said what the wrapper would do, and ended with 0 where that was to refuse every
+/// sandbox.
+#[test]
+fn what_the_wrapper_would_refuse_is_an_error() {
+    let wrapper = env!("CARGO_BIN_EXE_kata-configdev-qemu");
+    let cases = [
+        (
+            "qemu = \"/nowhere/qemu\"",
+            69,
+            "execute /nowhere/qemu: No such file",
+        ),
+        ("qemu = \"/etc\"", 69, "execute /etc: Permission denied"),
+        (
+            "qemu.pc = \"/etc/passwd\"",
+            69,
+            "execute /etc/passwd: Permission denied",
+        ),
+        (&format!("qemu = {wrapper:?}"), 65, "is this wrapper itself"),
+        (
+            "transport = \"loop\"",
+            65,
+            "the wrapper cannot use the transport \"loop\"",
+        ),
+        ("transport = \"vhost-user\"", 65, "cannot use the transport"),
+        (
+            "document = \"/nowhere/d.toml\"",
+            65,
+            "read the node's document /nowhere/d.toml: No such",
+        ),
+        ("document = \"BROKEN\"", 65, "accept the document "),
+        (
+            "annotation-allow = [\"/nowhere\"]",
+            65,
+            "open the allowed directory /nowhere: No such",
+        ),
+        (
+            "disks.timesync = {source = \"/nowhere/d\"}",
+            65,
+            "/nowhere/d",
+        ),
+    ];
+    for (line, code, said) in cases {
+        let folder = node();
+        let settings = folder.text("config.toml");
+        run(&["config", "--settings", &settings]).succeeds();
+        let broken = folder.file("broken.toml", "[registries.\"a.corp\"]\npasword = \"x\"\n");
+        let line = line.replace("BROKEN", &broken);
+        folder.file("config.d/60-broken.toml", format!("{line}\n"));
+        let shown = run(&["config", "--settings", &settings]);
+        shown.ends(code);
+        shown.says(&[said]);
+        shown.prints(&["deadline-secs = 5"]);
+        let json = run(&["config", "--json", "--settings", &settings]);
+        json.ends(code);
+        let obstacles = json.json()["obstacles"].to_string();
+        assert!(obstacles.contains("failed to "), "{obstacles}");
+        // Turned off, only QEMU counts.
+        folder.file("config.d/70-off.toml", "enabled = false\n");
+        let shown = run(&["config", "--settings", &settings]);
+        shown.ends(if line.starts_with("qemu") { code } else { 0 });
+    }
 }

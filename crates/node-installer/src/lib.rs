@@ -38,6 +38,7 @@ mod node;
 pub mod options;
 mod pass;
 mod plan;
+pub mod rules;
 mod secret;
 pub mod watch;
 

@@ -9,6 +9,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use crate::cli::CommandError;
+use crate::obstacle::obstacles;
 use crate::providers::ListingFault;
 use crate::settings::{Effective, Origin, Origins, Qemu, Settings};
 use crate::{choice, document_pattern, providers};
@@ -16,8 +17,10 @@ use crate::{choice, document_pattern, providers};
 /// Shows the settings that hold on this node, and where each value came from.
 ///
 /// Reads the settings file and the drop-ins config.d/*.toml beside it. The output is itself a
-/// settings file. A document that is a pattern must match exactly one file now, and the kubelet's
-/// configuration of credential providers must be usable, or the exit code is 65.
+/// settings file. The exit code is that of the wrapper where it would refuse sandboxes: QEMU and the
+/// document must be there and be usable, the transport must be one of the wrapper's, and so on. A
+/// document that is a pattern must match exactly one file now, and the kubelet's configuration of
+/// credential providers must be usable.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,
@@ -67,23 +70,36 @@ impl Serialize for Origin {
     }
 }
 
-/// Prints the effective settings. A pattern that does not find its document is an error, after
+/// Prints the effective settings. What would keep sandboxes from starting is an error, after
 /// everything was printed.
 pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
     let effective = Effective::load(&arguments.settings.path())?;
     let document = effective.settings.document.as_deref();
-    let found = document.map(choice::resolve).transpose();
+    let found = match document.map(choice::resolve).transpose() {
+        // Sandboxes start all the same.
+        Err(error) if error.is_absence() && effective.settings.missing_document.is_some() => {
+            Ok(None)
+        }
+        found => found,
+    };
     let listed = plugins(&effective.settings).transpose();
+    let obstacles = obstacles(&effective.settings);
     let file = found.as_ref().map_or(None, Option::as_deref);
     let plugins = listed.as_ref().map_or(None, Option::as_deref);
     if arguments.json {
-        super::print_json(out, &report(&effective, file, plugins))?;
+        let mut report = report(&effective, file, plugins);
+        let told = obstacles.iter().map(|error| format!("failed to {error}"));
+        report["obstacles"] = told.collect();
+        super::print_json(out, &report)?;
     } else {
         print(&effective, file, plugins, out)?;
     }
     found?;
     listed?;
-    Ok(0)
+    obstacles
+        .into_iter()
+        .next()
+        .map_or(Ok(0), |error| Err(error.into()))
 }
 
 /// The names of the credential providers that a sandbox would find; `None` where none is asked.
@@ -117,6 +133,7 @@ fn report(effective: &Effective, file: Option<&Path>, plugins: Option<&[String]>
     });
     json!({
         "files": effective.files,
+        "enabled": value("enabled", json!(settings.enabled)),
         "qemu": qemu.collect::<Map<_, _>>(),
         "document": {
             "value": settings.document,
@@ -124,6 +141,7 @@ fn report(effective: &Effective, file: Option<&Path>, plugins: Option<&[String]>
             // The file that a sandbox would get now, if there is exactly one.
             "file": file,
         },
+        "missing-document": value("missing-document", json!(settings.missing_document)),
         "annotation-allow": value("annotation-allow", json!(settings.annotation_allow)),
         "without-spec": value("without-spec", json!(settings.without_spec())),
         "transport": value("transport", json!(settings.transport)),
@@ -182,6 +200,10 @@ fn print(
     for path in files {
         text.comment(&path.display().to_string())?;
     }
+    text.line("enabled", &settings.enabled)?;
+    if !settings.enabled {
+        text.comment("so nothing below has an effect but qemu")?;
+    }
     match &settings.document {
         Some(document) => {
             text.line("document", document)?;
@@ -191,6 +213,10 @@ fn print(
             }
         }
         None => text.comment("document: none, so sandboxes without the annotation get no disk")?,
+    }
+    match &settings.missing_document {
+        Some(reason) => text.line("missing-document", reason)?,
+        None => text.comment("missing-document: a sandbox does not start without its document")?,
     }
     text.line("annotation-allow", &settings.annotation_allow)?;
     text.line("without-spec", &settings.without_spec())?;

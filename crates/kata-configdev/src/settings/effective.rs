@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use super::at_line::AtLine;
+use super::files::Files;
 use super::text::{Layer, QemuLayer};
-use super::{Qemu, Settings, SettingsError, drop_ins, layer_file};
+use super::{Qemu, Settings, SettingsError};
 use crate::further_disk::MAX_DISKS;
-use crate::host_file::HostFile;
 
 /// The key whose registries need the other keys of its table.
 const REGISTRIES: &str = "credential-providers.registries";
@@ -72,20 +72,46 @@ impl Effective {
     ///
     /// [`SettingsError`].
     pub fn load(path: &Path) -> Result<Self, SettingsError> {
-        let file = HostFile::open(path).map_err(|fault| fault.at(path))?;
-        let mut layers = vec![(path.to_owned(), layer_file::read(path, file)?)];
-        layers.extend(drop_ins::read(path)?);
-        let mut effective = Self {
-            settings: Settings::default(),
-            files: Vec::new(),
-            origins: Origins::default(),
-        };
-        for (path, layer) in layers {
+        Self::of(Files::read(path))
+    }
+
+    /// What the files say together; one that cannot be read or understood is never skipped.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError`].
+    pub fn of(files: Files) -> Result<Self, SettingsError> {
+        let mut effective = Self::built_in();
+        for (path, text) in files {
+            let layer = Layer::parse(&text?).map_err(|(line, rule)| SettingsError::Text {
+                path: path.clone(),
+                line,
+                rule,
+            })?;
             effective.put(&path, layer);
             effective.files.push(path);
         }
         effective.check_together()?;
         Ok(effective)
+    }
+
+    /// What the files say of `enabled` and `qemu`, whatever else is wrong with them: the rest is
+    /// built in. What the administrator cannot have written alone says nothing.
+    #[must_use]
+    pub fn salvage(files: &Files) -> Self {
+        let mut effective = Self::built_in();
+        for (path, text) in files.readable() {
+            effective.put(path, Layer::salvage(text));
+        }
+        effective
+    }
+
+    fn built_in() -> Self {
+        Self {
+            settings: Settings::default(),
+            files: Vec::new(),
+            origins: Origins::default(),
+        }
     }
 
     /// Lets `layer`, of the file `path`, win in every key that it has.
@@ -95,11 +121,14 @@ impl Effective {
             path: path.into(),
             origins: &mut self.origins.0,
         };
+        values.put("enabled", layer.enabled, &mut settings.enabled);
         if let Some(qemu) = layer.qemu {
             values.put_qemu(&mut settings.qemu, qemu);
         }
         let document = layer.document.map(AtLine::some);
         values.put("document", document, &mut settings.document);
+        let missing = layer.missing_document.map(AtLine::some);
+        values.put("missing-document", missing, &mut settings.missing_document);
         let allowed = layer.annotation_allow;
         values.put("annotation-allow", allowed, &mut settings.annotation_allow);
         let without_spec = layer.without_spec.map(AtLine::some);
@@ -273,15 +302,18 @@ mod tests {
         let all = "qemu = \"/opt/kata/bin/qemu\"\ndocument = \"/etc/d.toml\"\n\
                    annotation-allow = [\"/etc/a\", \"/etc/b/\"]\ntransport = \"file\"\n\
                    capacity = \"64K\"\nrun-root = \"/x\"\nwithout-spec = \"none\"\n\
-                   refuse = \"disk\"\nguest-pull = true\n\
+                    refuse = \"disk\"\nguest-pull = true\nenabled = false\n\
+                    missing-document = \"late\"\n\
                    [disks.timesync]\nsource = \"/etc/ntp.conf\"\n";
         let timesync = "timesync".parse().unwrap();
         let ntp = FurtherDisk::new(timesync, "/etc/ntp.conf".into(), None, None).unwrap();
         assert_eq!(
             load(&node(all, &[])).unwrap().settings,
             Settings {
+                enabled: false,
                 qemu: qemu("/opt/kata/bin/qemu", &[]),
                 document: Some("/etc/d.toml".into()),
+                missing_document: Some(puller_config::NodeError::new("late")),
                 annotation_allow: vec!["/etc/a".into(), "/etc/b/".into()],
                 transport: Transport::File,
                 capacity: "65536".parse().ok(),

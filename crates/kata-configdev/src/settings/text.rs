@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use foreign_text::position::line_of;
+use puller_config::{MAX_NODE_ERROR_BYTES, NodeError};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
@@ -23,8 +24,10 @@ use crate::transport::Transport;
 /// What one file says, with the line of each value. Keys that it does not have are `None`.
 #[derive(Debug, Default)]
 pub struct Layer {
+    pub enabled: Option<AtLine<bool>>,
     pub qemu: Option<QemuLayer>,
     pub document: Option<AtLine<PathBuf>>,
+    pub missing_document: Option<AtLine<NodeError>>,
     pub annotation_allow: Option<AtLine<Vec<PathBuf>>>,
     pub without_spec: Option<AtLine<WithoutSpec>>,
     pub transport: Option<AtLine<Transport>>,
@@ -50,8 +53,10 @@ pub enum QemuLayer {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct RawLayer {
+    enabled: Option<Spanned<bool>>,
     qemu: Option<Spanned<RawQemu>>,
     document: Option<Spanned<PathBuf>>,
+    missing_document: Option<Spanned<String>>,
     annotation_allow: Option<Spanned<Vec<Spanned<PathBuf>>>>,
     without_spec: Option<Spanned<WithoutSpec>>,
     transport: Option<Spanned<Transport>>,
@@ -119,6 +124,20 @@ impl Layer {
                 .map_err(|rule| (path.line, format!("document: {rule}")))?;
             Ok(path)
         });
+        let missing_document = raw.missing_document.map(|text| {
+            let AtLine { line, value } = lines.at(text);
+            let rule = match value.len() {
+                0 => "empty".to_owned(),
+                length if length > MAX_NODE_ERROR_BYTES => {
+                    format!("longer than {MAX_NODE_ERROR_BYTES} bytes")
+                }
+                _ => {
+                    let value = NodeError::new(&value);
+                    return Ok(AtLine { line, value });
+                }
+            };
+            Err((line, format!("missing-document: {rule}")))
+        });
         let annotation_allow = raw.annotation_allow.map(|list| {
             let AtLine { line, value } = lines.at(list);
             let plain = |path| {
@@ -131,8 +150,10 @@ impl Layer {
             Ok(AtLine { line, value })
         });
         Ok(Self {
+            enabled: raw.enabled.map(|enabled| lines.at(enabled)),
             qemu: qemu.transpose()?,
             document: document.transpose()?,
+            missing_document: missing_document.transpose()?,
             annotation_allow: annotation_allow.transpose()?,
             without_spec: raw.without_spec.map(|meaning| lines.at(meaning)),
             transport: raw.transport.map(|transport| lines.at(transport)),
@@ -194,7 +215,8 @@ mod tests {
 
     #[test]
     fn mistakes_are_refused_with_their_line() {
-        let cases: [(&[u8], usize, &str); 26] = [
+        let long = format!("\nmissing-document = {:?}\n", "x".repeat(1025));
+        let cases: [(&[u8], usize, &str); 28] = [
             (b"\ndocumnet = \"/x\"\n", 2, "unknown field `documnet`"),
             (b"annotation_allow = []\n", 1, "unknown field"),
             (b"# x\nqemu = 7\n", 2, "expected a path or a table of paths"),
@@ -225,6 +247,8 @@ mod tests {
             (b"document = \"\"\n", 1, "document: not an absolute path"),
             (b"\n\ndocument = \"/x/**/y\"\n", 3, "document: "),
             (b"document = \"/x/[a\"\n", 1, "document: "),
+            (b"missing-document = ''\n", 1, "missing-document: empty"),
+            (long.as_bytes(), 2, "longer than 1024 bytes"),
             (
                 b"annotation-allow = [\n\"/a\",\n\"/a/../b\"]\n",
                 3,

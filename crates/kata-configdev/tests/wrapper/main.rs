@@ -4,10 +4,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 mod node;
+mod off;
 mod process;
 
 mod factory;
 mod inheritance;
+mod late;
 mod migration;
 mod place;
 mod providers;
