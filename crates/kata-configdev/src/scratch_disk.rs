@@ -89,6 +89,23 @@ impl ScratchError {
     }
 }
 
+/// Makes the disk that the settings ask for as far as that can be done without taking anything from
+/// sandboxes that start meanwhile; gives its size in bytes, or `None` where the settings ask for
+/// none.
+///
+/// # Errors
+///
+/// What [`ScratchDisk::make`] would fail with now.
+pub fn rehearse(settings: &Scratch, run_root: &Path) -> Result<Option<u64>, ScratchError> {
+    let Some(size) = settings.size else {
+        return Ok(None);
+    };
+    let bytes = size.bytes();
+    share::look(run_root, bytes, settings.max_total.map(|max| max.bytes()))?;
+    empty(&settings.directory, bytes)?;
+    Ok(Some(bytes))
+}
+
 /// A scratch disk, ready to be handed to QEMU.
 #[derive(Debug)]
 pub struct ScratchDisk {

@@ -12,7 +12,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -42,21 +42,56 @@ pub(super) fn take(
     wanted_bytes: u64,
     max_bytes: Option<u64>,
 ) -> Result<File, ScratchError> {
-    let directory = run_root.join(DIRECTORY);
-    let failed = |fault: FileFault| ScratchError::from(fault.at(&directory));
-    open_directory(&directory).map_err(failed)?;
-    let _alone = lock(&directory.join("lock")).map_err(failed)?;
-    let used_bytes = count(&directory).map_err(failed)?;
-    if let Some(max_bytes) = max_bytes
-        && used_bytes.saturating_add(wanted_bytes) > max_bytes
-    {
-        return Err(ScratchError::Total {
-            wanted_bytes,
-            used_bytes,
-            max_bytes,
-        });
+    let shares = Shares::open(run_root)?;
+    shares.require(wanted_bytes, max_bytes)?;
+    write(&shares.directory, wanted_bytes).map_err(|fault| shares.failed(fault))
+}
+
+/// Whether a share of `wanted_bytes` could be taken now.
+///
+/// # Errors
+///
+/// As those of [`take`].
+pub(super) fn look(
+    run_root: &Path,
+    wanted_bytes: u64,
+    max_bytes: Option<u64>,
+) -> Result<(), ScratchError> {
+    Shares::open(run_root)?.require(wanted_bytes, max_bytes)
+}
+
+/// The directory of the shares, which nobody else changes meanwhile.
+struct Shares {
+    directory: PathBuf,
+    _alone: File,
+}
+
+impl Shares {
+    fn open(run_root: &Path) -> Result<Self, ScratchError> {
+        let directory = run_root.join(DIRECTORY);
+        let failed = |fault: FileFault| ScratchError::from(fault.at(&directory));
+        open_directory(&directory).map_err(failed)?;
+        let _alone = lock(&directory.join("lock")).map_err(failed)?;
+        Ok(Self { directory, _alone })
     }
-    write(&directory, wanted_bytes).map_err(failed)
+
+    fn require(&self, wanted_bytes: u64, max_bytes: Option<u64>) -> Result<(), ScratchError> {
+        let used_bytes = count(&self.directory).map_err(|fault| self.failed(fault))?;
+        match max_bytes {
+            Some(max_bytes) if used_bytes.saturating_add(wanted_bytes) > max_bytes => {
+                Err(ScratchError::Total {
+                    wanted_bytes,
+                    used_bytes,
+                    max_bytes,
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn failed(&self, fault: FileFault) -> ScratchError {
+        fault.at(&self.directory).into()
+    }
 }
 
 fn lock(path: &Path) -> Result<File, FileFault> {

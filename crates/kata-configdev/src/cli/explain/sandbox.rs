@@ -3,6 +3,7 @@
 //! What a sandbox would get is found out by making it, not by a second description of how it is
 //! made.
 
+mod disks;
 mod place;
 mod registry;
 mod source;
@@ -16,11 +17,11 @@ use foreign_text::one_line;
 use pull_route::PlacedDocument;
 use serde::Serialize;
 
+use self::disks::{FurtherReport, ScratchReport};
 use self::place::Places;
 use self::registry::{Registries, Registry};
 use super::{Arguments, Image, Report, Row, print_rows};
 use crate::cli::CommandError;
-use crate::further_disk::{self, FurtherDisk, FurtherMagic};
 use crate::sandbox_document::{ChosenBy, SandboxDocument};
 use crate::sandbox_spec;
 use crate::settings::{CredentialProviders, Settings};
@@ -39,6 +40,8 @@ struct Answer<'a> {
     providers: &'static str,
     /// What else the node gives the sandbox.
     disks: Vec<FurtherReport>,
+    /// `None` where the settings ask for none.
+    scratch: Option<ScratchReport>,
     /// What is not about one registry.
     findings: Vec<Item>,
     registries: Vec<Registry>,
@@ -54,43 +57,6 @@ struct DocumentReport {
     /// `None` where it is empty but for what credential providers offer.
     path: Option<PathBuf>,
     chosen_by: &'static str,
-}
-
-/// A further disk of the settings.
-#[derive(Serialize)]
-struct FurtherReport {
-    magic: FurtherMagic,
-    source: PathBuf,
-    serial: String,
-    /// How many bytes the guest gets; `None` with a fault.
-    bytes: Option<usize>,
-    /// Why no sandbox starts.
-    fault: Option<String>,
-}
-
-impl FurtherReport {
-    fn of(magic: FurtherMagic, disk: &FurtherDisk) -> Self {
-        // Packed as for a sandbox, so that what does not fit is told.
-        let content = disk
-            .read(magic)
-            .and_then(|content| further_disk::pack(magic, &disk.source, &content).map(|_| content));
-        Self {
-            magic,
-            source: disk.source.clone(),
-            serial: disk.serial.clone(),
-            bytes: content.as_ref().ok().map(|content| content.len()),
-            fault: content.err().map(|error| error.to_string()),
-        }
-    }
-
-    fn row(&self) -> Row {
-        let source = self.source.display();
-        let what = match (&self.fault, self.bytes) {
-            (Some(fault), _) => format!("none, so no sandbox starts: failed to {fault}"),
-            (None, bytes) => format!("{source}, {} bytes", bytes.unwrap_or_default()),
-        };
-        ("disk", format!("{}: {what}", self.magic))
-    }
 }
 
 /// What a credential provider did not contribute, and why.
@@ -120,21 +86,21 @@ pub fn run(
     let (settings, providers) = settings(arguments)?;
     let mut answer = match SandboxDocument::choose(&settings, annotation.as_deref())? {
         Some(chosen) => Answer::of(&settings, bundle, chosen, image, providers),
-        None => Answer::without_disk(bundle, image, providers, annotation.is_some()),
+        None => Answer::without_disk(bundle, image, providers, no_disk(&settings, annotation)),
     };
-    let disks = settings.disks.iter();
+    let disks = settings.disks.iter().filter(|_| settings.enabled);
     answer.disks = disks
         .map(|(magic, disk)| FurtherReport::of(*magic, disk))
         .collect();
+    if settings.enabled {
+        answer.scratch = ScratchReport::of(&settings);
+    }
     if arguments.json {
         crate::cli::print_json(out, &answer)?;
     } else {
         answer.print(out)?;
     }
-    Ok(match &answer.explanation {
-        Some(explanation) => explanation.code(),
-        None => super::code(answer.refusal()),
-    })
+    Ok(super::code(answer.refusal()))
 }
 
 /// The node's settings with what the arguments say instead, and what that means for credential
@@ -183,7 +149,7 @@ impl<'a> Answer<'a> {
         let refused = complete.document.node_error.clone();
         let shown = match &image {
             _ if refused.is_some() => Vec::new(),
-            Some(image) => registries.of_host(&image.host).into_iter().collect(),
+            Some(image) => registries.of_image(image).into_iter().collect(),
             None => registries.all(),
         };
         let is_offered = |name: &_| registries.is_offered(name);
@@ -206,6 +172,7 @@ impl<'a> Answer<'a> {
             why,
             providers,
             disks: Vec::new(),
+            scratch: None,
             findings: findings
                 .iter()
                 .filter(|finding| finding.key.is_empty())
@@ -221,20 +188,17 @@ impl<'a> Answer<'a> {
         bundle: &'a Path,
         image: Option<Image>,
         providers: &'static str,
-        is_refused: bool,
+        why: &'static str,
     ) -> Self {
         let none = PlacedDocument::default();
         let settings = pull_route::Settings::new(none.clone(), none);
         Self {
             bundle,
             document: None,
-            why: if is_refused {
-                "the pod's annotation is empty, which asks for no disk"
-            } else {
-                "neither the pod's annotation nor the settings name a document"
-            },
+            why,
             providers,
             disks: Vec::new(),
+            scratch: None,
             findings: Vec::new(),
             registries: Vec::new(),
             refused: None,
@@ -260,7 +224,10 @@ impl<'a> Answer<'a> {
 
     /// Why the sandbox does not start, or pulls nothing.
     fn refusal(&self) -> Option<&String> {
-        let mut faults = self.disks.iter().filter_map(|disk| disk.fault.as_ref());
+        let disks = self.disks.iter().map(|disk| disk.fault.as_ref());
+        let scratch = self.scratch.iter().map(|scratch| scratch.fault.as_ref());
+        let pulls = self.explanation.iter().map(|image| image.refused.as_ref());
+        let mut faults = disks.chain(scratch).chain(pulls).flatten();
         faults.next().or(self.refused.as_ref())
     }
 
@@ -281,10 +248,20 @@ impl<'a> Answer<'a> {
             ("providers", self.providers.to_owned()),
         ];
         rows.extend(self.disks.iter().map(FurtherReport::row));
+        rows.extend(self.scratch.iter().map(ScratchReport::row));
         let findings = self.findings.iter();
         rows.extend(findings.map(|item| ("skipped", format!("{}: {}", item.source, item.text))));
         rows.extend(self.refused.iter().map(|rule| ("refused", rule.clone())));
         rows
+    }
+}
+
+/// Why a sandbox with this `annotation` gets no disk.
+fn no_disk(settings: &Settings, annotation: Option<String>) -> &'static str {
+    match annotation {
+        _ if !settings.enabled => "the settings say enabled = false, so that the wrapper adds none",
+        Some(_) => "the pod's annotation is empty, which asks for no disk",
+        None => "neither the pod's annotation nor the settings name a document",
     }
 }
 

@@ -6,8 +6,8 @@ use credential_sources::merge::{self, Decision, Winner};
 use puller_config::{Document, Match, RegistryHost, RegistryName};
 use serde::Serialize;
 
-use super::super::Row;
 use super::super::consequence::Account;
+use super::super::{Image, Row};
 use super::Item;
 use super::place::Places;
 use super::source::{AskedPlugin, Source};
@@ -65,8 +65,15 @@ impl Registries<'_> {
         entries.chain(others).collect()
     }
 
-    /// The one that says who the puller is to `host`.
-    pub fn of_host(&self, host: &RegistryHost) -> Option<Registry> {
+    /// The one that says who the puller is to the image's registry.
+    pub fn of_image(&self, image: &Image) -> Option<Registry> {
+        let Image {
+            host, repository, ..
+        } = image;
+        let registries = &self.document.registries;
+        if let Some((name, _)) = registries.repository_entries(host, repository).next() {
+            return Some(self.of_entry(name));
+        }
         let same = self
             .asked
             .iter()
