@@ -120,6 +120,22 @@ impl SandboxError {
         }
     }
 
+    /// What kind of cause it is, for who counts refusals: one of
+    /// [`CAUSES`](crate::refusal::tally::CAUSES).
+    #[must_use]
+    pub const fn cause(&self) -> &'static str {
+        match self {
+            Self::Settings(_) | Self::WrapperTransport(_) | Self::ServerNeeded => "settings",
+            Self::QemuIsWrapper(_) | Self::Exec { .. } => "qemu",
+            Self::Spec(_) | Self::NoSpec(_) | Self::Copy(_) | Self::Cache => "pod",
+            Self::Choice(error) if error.is_of_pod() => "pod",
+            Self::Choice(_) | Self::Document { .. } | Self::Pack(_) => "document",
+            Self::Machine(_) | Self::SandboxId(_) => "machine",
+            Self::FurtherDisk(_) | Self::Scratch(_) => "disk",
+            Self::SharedImage(_) | Self::Memory(_) | Self::LoopDevice(_) => "node",
+        }
+    }
+
     /// What the reader can do about it.
     #[must_use]
     pub fn remedy(&self) -> &'static str {

@@ -1,10 +1,11 @@
 //! What becomes of a sandbox that must not start.
 //!
 //! - [`Refusal`]: the line for its owner. [`Refuse`]: the way that the line takes.
-//! - [`monitor`], with [`command`]: an error in QEMU's place.
+//! - [`monitor`], with [`command`]: an error in QEMU's place. [`tally`]: how many there were.
 
 pub mod command;
 pub mod monitor;
+pub mod tally;
 
 use std::io::{self, Write};
 
@@ -69,6 +70,8 @@ pub struct Refusal {
     pub line: String,
     /// How the wrapper ends, one of [`exit`].
     pub exit_code: u8,
+    /// What kind of cause it is, one of [`tally::CAUSES`].
+    pub cause: &'static str,
 }
 
 impl Refusal {
@@ -85,6 +88,7 @@ impl Refusal {
         Self {
             line: one_line(&line).to_string(),
             exit_code: error.exit_code(),
+            cause: error.cause(),
         }
     }
 
@@ -94,6 +98,7 @@ impl Refusal {
         Self {
             line: one_line(said).to_string(),
             exit_code: exit::INTERNAL,
+            cause: "bug",
         }
     }
 

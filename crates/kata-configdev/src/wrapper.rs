@@ -15,7 +15,7 @@ use foreign_text::one_line;
 use crate::disk::{Device, Disk};
 use crate::invocation::Invocation;
 use crate::purpose::Purpose;
-use crate::refusal::{Refusal, Refuse, monitor};
+use crate::refusal::{Refusal, Refuse, monitor, tally};
 use crate::sandbox_document::{ChosenBy, SandboxDocument};
 use crate::sandbox_id::SandboxId;
 use crate::sandbox_spec::WithoutSpec;
@@ -59,6 +59,7 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
         }
         Err(said) => Refusal::of_panic(said),
     };
+    tally::add(&settings.run_root, refusal.cause);
     // An error that nobody hears of at the other end is as good as none: the line is written.
     if let (Refuse::Monitor, Some(number)) = (
         settings.refuse.without_disk(&invocation),
@@ -105,7 +106,11 @@ fn become_qemu(
                 && Purpose::of(invocation, bundle) == Purpose::Sandbox =>
         {
             discard(settings, invocation);
-            (Some(disk_instead(error, invocation)?), Vec::new(), None)
+            (
+                Some(disk_instead(error, settings, invocation)?),
+                Vec::new(),
+                None,
+            )
         }
         made => made.inspect_err(|_| discard(settings, invocation))?,
     };
@@ -128,11 +133,16 @@ fn tell_off(off: &Effective, invocation: &Invocation) {
 }
 
 /// A disk that says why there is no other; the error where there cannot be one.
-fn disk_instead(error: SandboxError, invocation: &Invocation) -> Result<Disk, SandboxError> {
+fn disk_instead(
+    error: SandboxError,
+    settings: &Settings,
+    invocation: &Invocation,
+) -> Result<Disk, SandboxError> {
     let refusal = Refusal::new(&error, invocation);
     let disk = device(invocation).and_then(|device| refusal.disk(device));
     let disk = disk.map_err(|_| error)?;
     refusal.tell();
+    tally::add(&settings.run_root, refusal.cause);
     Ok(disk)
 }
 
