@@ -15,7 +15,7 @@ use crate::further_disk::{FurtherDisk, FurtherMagic};
 use crate::sandbox_document::SandboxDocument;
 use crate::sandbox_id::SandboxId;
 use crate::settings::Settings;
-use crate::shared_image::SharedImageError;
+use crate::shared_image::{SharedImageError, record};
 use crate::transport::Transport;
 use crate::{SandboxError, sandbox_spec, shared_image};
 
@@ -107,6 +107,11 @@ pub fn attach(
         return Ok(None);
     };
     let image = chosen.pack(settings)?;
+    if settings.transport == Transport::File {
+        // This process may end before the hypervisor starts: nobody holds it.
+        let record = chosen.record(settings, false);
+        drop(record::put(&settings.run_root, request.sandbox, &record)?);
+    }
     Ok(Some(Attached {
         carrier: carry(settings, request.sandbox, Magic::IMAGEPULLER, &image)?,
         serial: NAME.to_owned(),

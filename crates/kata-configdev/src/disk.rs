@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::io::{Errno, FdFlags, fcntl_getfd, fcntl_setfd};
 
 use crate::SandboxError;
+use crate::shared_image::record::Hold;
 
 /// The disk's serial, its device id and the name of its block node.
 ///
@@ -95,6 +96,7 @@ pub struct Disk {
     device: Device,
     name: String,
     set: u32,
+    hold: Option<Hold>,
 }
 
 #[derive(Debug)]
@@ -127,7 +129,14 @@ impl Disk {
             device,
             name: NAME.to_owned(),
             set: FD_SET,
+            hold: None,
         }
+    }
+
+    /// The same, with the lock that tells that its hypervisor lives.
+    #[must_use]
+    pub fn held_by(self, hold: Option<Hold>) -> Self {
+        Self { hold, ..self }
     }
 
     /// The same as the `number`th further disk, counted from 0, with the serial `name`.
@@ -170,18 +179,18 @@ impl Disk {
         arguments
     }
 
-    /// Lets the image's descriptor, and no other, pass an `exec`. An image in a file has none.
+    /// Lets the image's descriptor, or the lock beside its file, and no other pass an `exec`.
     ///
     /// # Errors
     ///
     /// [`SandboxError::Memory`].
     pub fn keep_across_exec(&self) -> Result<(), SandboxError> {
-        match &self.source {
-            Source::Memory(image) => {
-                pass_on(image).map_err(|errno| SandboxError::Memory(errno.into()))
-            }
-            Source::File(_) => Ok(()),
-        }
+        let descriptor = match (&self.source, &self.hold) {
+            (Source::Memory(image), _) => image.as_fd(),
+            (Source::File(_), Some(hold)) => hold.as_fd(),
+            (Source::File(_), None) => return Ok(()),
+        };
+        pass_on(descriptor).map_err(|errno| SandboxError::Memory(errno.into()))
     }
 }
 

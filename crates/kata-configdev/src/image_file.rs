@@ -8,7 +8,8 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, fchmod, fsync, open, openat, renameat, statat, unlinkat,
+    AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, fchmod, flock, fsync, open, openat,
+    renameat, statat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -89,16 +90,41 @@ pub fn replace(
     content: &[u8],
     keep: Keep,
 ) -> Result<(), FileFault> {
-    match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(stat) if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile => {
-            return Err(FileFault::NotRegular);
-        }
-        Ok(_) | Err(Errno::NOENT) => {}
-        Err(errno) => return Err(errno.into()),
-    }
+    require_replaceable(directory, name)?;
     let temporary = Temporary::create(directory)?;
     temporary.fill(content, keep)?;
     Ok(temporary.take_name(name, keep)?)
+}
+
+/// [`replace`] in memory, for a file that is locked (`flock(2)`, shared) before it has its name,
+/// until the answer and every copy of it is closed. Nobody can write through the answer.
+///
+/// # Errors
+///
+/// [`FileFault::NotRegular`], [`FileFault::Io`].
+pub fn replace_held(
+    directory: &OwnedFd,
+    name: &OsStr,
+    content: &[u8],
+) -> Result<OwnedFd, FileFault> {
+    require_replaceable(directory, name)?;
+    let temporary = Temporary::create(directory)?;
+    temporary.fill(content, Keep::UntilReboot)?;
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let held = openat(directory, &temporary.name, flags, Mode::empty())?;
+    flock(&held, FlockOperation::NonBlockingLockShared)?;
+    temporary.take_name(name, Keep::UntilReboot)?;
+    Ok(held)
+}
+
+fn require_replaceable(directory: &OwnedFd, name: &OsStr) -> Result<(), FileFault> {
+    match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile => {
+            Err(FileFault::NotRegular)
+        }
+        Ok(_) | Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
 }
 
 /// A file that goes away unless it [takes its final name](Self::take_name).

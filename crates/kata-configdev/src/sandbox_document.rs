@@ -12,6 +12,7 @@ use zeroize::Zeroizing;
 use crate::choice::{DocumentFile, DocumentText};
 use crate::providers::{Contribution, Kept};
 use crate::settings::Settings;
+use crate::shared_image::record::Record;
 use crate::{SandboxError, capacity, choice, providers};
 
 /// The document of a sandbox: chosen, valid, and parsed once.
@@ -46,8 +47,8 @@ impl ChosenBy {
     #[must_use]
     pub fn of(settings: &Settings, annotation: Option<&str>) -> Option<Self> {
         match annotation {
-            Some("") => None,
             _ if !settings.enabled => None,
+            Some("") => None,
             Some(_) => Some(Self::Pod),
             None if settings.document.is_some() => Some(Self::Node),
             None => settings
@@ -130,6 +131,16 @@ impl SandboxDocument {
         }
         self.contribution = contribution;
         self
+    }
+
+    /// What the record beside the sandbox's image says, where a process holds it or nobody does.
+    #[must_use]
+    pub fn record(&self, settings: &Settings, held: bool) -> Record {
+        Record {
+            document: (self.chosen_by != ChosenBy::Providers).then(|| self.path.clone()),
+            providers: settings.credential_providers.sources().is_some(),
+            held,
+        }
     }
 
     /// What credential providers did not contribute, and why. The sandbox starts all the same.

@@ -6,6 +6,7 @@
 
 mod in_place;
 mod kept;
+pub mod record;
 pub mod socket;
 
 use std::ffi::OsStr;
@@ -23,7 +24,7 @@ use crate::image_file::{self, Keep, TEMPORARY_PREFIX};
 use crate::sandbox_id::SandboxId;
 
 pub use in_place::{InPlace, OpenError};
-pub use kept::{Kept, all, remove_all, show_from_start};
+pub use kept::{Kept, all, remove_all, remove_released, remove_unfinished};
 
 /// The directories from `/run` to those of the sandboxes.
 const PARENTS: [&str; 3] = ["kata-containers", "shared", "initdata"];
@@ -111,14 +112,33 @@ pub fn put(
     Ok(path)
 }
 
-/// Removes the images of a sandbox, its socket, what a killed process left, and the directory if
-/// it is empty then. Says whether there was an image or a socket.
+/// Removes the images of a sandbox, its socket and its record, what a killed process left, and the
+/// directory if it is empty then. Says whether there was any of the first three.
 ///
 /// # Errors
 ///
 /// [`SharedImageError`].
 pub fn remove(run_root: &Path, sandbox: &SandboxId) -> Result<bool, SharedImageError> {
-    remove_files(run_root, sandbox, &[FILE_NAME, socket::NAME])
+    remove_files(run_root, sandbox, &[FILE_NAME, socket::NAME, record::NAME])
+}
+
+/// Removes the one image of a sandbox that begins with `magic`, and the directory if it is empty
+/// then.
+///
+/// # Errors
+///
+/// [`SharedImageError`].
+pub fn remove_one(
+    run_root: &Path,
+    sandbox: &SandboxId,
+    magic: Magic,
+) -> Result<(), SharedImageError> {
+    let Some((directory, parents)) = open_sandbox(run_root, sandbox)? else {
+        return Ok(());
+    };
+    unlink(&directory, file_name(magic))
+        .and_then(|_| remove_if_empty(&parents, sandbox))
+        .map_err(|errno| failed(&path(run_root, sandbox, magic), errno))
 }
 
 /// Removes the files `names` of a sandbox, further disks' images, what a killed process left, and
@@ -132,7 +152,9 @@ fn remove_files(
     let Some((directory, parents)) = open_sandbox(run_root, sandbox)? else {
         return Ok(false);
     };
-    let names = names(&directory).map_err(|fault| failed(&path, fault))?;
+    let mut names = names(&directory).map_err(|fault| failed(&path, fault))?;
+    // Who is killed half-way leaves what tells that the sandbox is gone.
+    names.sort_by_key(|name| name == record::NAME);
     let (mut removed, mut fault) = (false, None);
     for name in names.iter().map(String::as_str) {
         let is_file = files.contains(&name) || is_further(name);

@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use crate::living::{self, Living, Signs};
 use crate::sandbox_id::SandboxId;
+use crate::shared_image::record::{self, Life};
 use crate::shared_image::{self, Kept, SharedImageError};
 use crate::{exit, providers};
 
 /// How old must be at least what a sandbox left. Between `attach` and the start of the hypervisor
-/// there may be a moment in which nothing on the node shows that the sandbox exists. Images of the
-/// wrapper are [old at once](shared_image::show_from_start).
+/// there may be a moment in which nothing on the node shows that the sandbox exists.
 pub const DEFAULT_MIN_AGE: Duration = Duration::from_secs(60);
 
 /// What a sweep did.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Swept {
     /// The sandboxes whose images were removed, ours and those of Kata's initdata.
     pub removed: Vec<SandboxId>,
@@ -61,7 +61,8 @@ impl SweepError {
     }
 }
 
-/// Removes the images below `run_root` that are at least `min_age` old and whose sandboxes nothing
+/// Removes the images below `run_root` of sandboxes whose process [let go](record) of their record,
+/// and those without such a record that are at least `min_age` old and whose sandboxes nothing
 /// suggests to exist: see [`Living::signs`]. Directories of Kata suggest it as long as they are
 /// younger than `min_age`; older ones are told. An image that cannot be removed does not keep the
 /// rest. Answers of credential providers that have expired go, too.
@@ -70,12 +71,7 @@ impl SweepError {
 ///
 /// [`SweepError`]. Nothing is removed then.
 pub fn sweep(run_root: &Path, min_age: Duration) -> Result<Swept, SweepError> {
-    let mut swept = Swept {
-        removed: Vec::new(),
-        kept: Vec::new(),
-        failed: Vec::new(),
-        remains: Vec::new(),
-    };
+    let mut swept = Swept::default();
     providers::forget_expired(run_root);
     // First what sandboxes have, then the living: one that starts in between is not in the lists.
     let images = shared_image::all(run_root)?;
@@ -94,6 +90,12 @@ pub fn sweep(run_root: &Path, min_age: Duration) -> Result<Swept, SweepError> {
     }
     for Kept { sandbox, age } in images {
         let removed = age.and_then(|age| {
+            // A sandbox that holds its record needs no other sign.
+            match record::life(run_root, &sandbox)? {
+                Life::Held => return Ok(false),
+                Life::Released => return shared_image::remove_released(run_root, &sandbox),
+                Life::Unknown => {}
+            }
             let is_gone = match living.signs(&sandbox) {
                 Signs::Life => false,
                 Signs::Remains(paths) => is_old(living::age(&paths)),
@@ -105,11 +107,37 @@ pub fn sweep(run_root: &Path, min_age: Duration) -> Result<Swept, SweepError> {
             }
             Ok(is_dead)
         });
-        match removed {
-            Ok(true) => swept.removed.push(sandbox),
-            Ok(false) => swept.kept.push(sandbox),
-            Err(error) => swept.failed.push((sandbox, error)),
-        }
+        swept.add(sandbox, removed);
     }
     Ok(swept)
+}
+
+/// Removes what the sandboxes below `run_root` left whose process let go of their record, and what
+/// killed processes left of others. It looks at no process, so that it may run in a container; what
+/// sandboxes without such a record left, [`sweep`] removes.
+///
+/// # Errors
+///
+/// [`SharedImageError`] where the sandboxes cannot be listed. Nothing is removed then.
+pub fn sweep_released(run_root: &Path, min_age: Duration) -> Result<Swept, SharedImageError> {
+    let mut swept = Swept::default();
+    for Kept { sandbox, age } in shared_image::all(run_root)? {
+        let removed = age.and_then(|age| {
+            let is_old = age.is_some_and(|age| age >= min_age);
+            Ok(shared_image::remove_released(run_root, &sandbox)?
+                || (is_old && shared_image::remove_unfinished(run_root, &sandbox)?))
+        });
+        swept.add(sandbox, removed);
+    }
+    Ok(swept)
+}
+
+impl Swept {
+    fn add(&mut self, sandbox: SandboxId, removed: Result<bool, SharedImageError>) {
+        match removed {
+            Ok(true) => self.removed.push(sandbox),
+            Ok(false) => self.kept.push(sandbox),
+            Err(error) => self.failed.push((sandbox, error)),
+        }
+    }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use config_image::Magic;
 use memory_disk::update::Client;
+use puller_config::Document;
 use zeroize::Zeroizing;
 
 use crate::sandbox_id::SandboxId;
@@ -136,6 +137,25 @@ impl UpdateError {
             Self::Torn { .. } => "remove what the file system complains of, then update again",
             Self::Served(_) => "update it again; the serving process says more in its log",
         }
+    }
+}
+
+/// Whether the disk of a sandbox, a file, holds a document that refuses every pull, or none that a
+/// guest would take. What a process serves cannot be seen.
+#[must_use]
+pub fn holds_nothing(run_root: &Path, sandbox: &SandboxId) -> bool {
+    let Ok(Some(file)) = InPlace::open(run_root, sandbox, Magic::IMAGEPULLER) else {
+        return false;
+    };
+    let Ok(image) = file.read() else {
+        return false;
+    };
+    let Ok(found) = config_image::decode(image.as_slice(), Magic::IMAGEPULLER) else {
+        return true;
+    };
+    match Document::parse(&found.document) {
+        Ok(parsed) => parsed.document.node_error.is_some(),
+        Err(_) => true,
     }
 }
 

@@ -22,11 +22,15 @@ use crate::sandbox_spec::WithoutSpec;
 use crate::scratch_disk::ScratchDisk;
 use crate::settings::files::Files;
 use crate::settings::{Effective, Settings};
+use crate::shared_image::record::{self, Hold, Record};
 use crate::transport::Transport;
 use crate::{SandboxError, panic_message, sandbox_spec, shared_image};
 
 /// The program's name in its messages.
 pub const NAME: &str = "kata-configdev-qemu";
+
+/// How often a document is read that changes while its image is made. Free to change.
+const MAX_READS: u32 = 3;
 
 /// Why a template has no disk, and what follows.
 const TEMPLATE: &str = "this VM is a template and gets no configuration disk: no pod for which the \
@@ -42,7 +46,10 @@ const TEMPLATE: &str = "this VM is a template and gets no configuration disk: no
 /// each, and QEMU starts all the same.
 ///
 /// What QEMU inherits is what this process inherited: process id, environment, directory, blocked
-/// and ignored signals, and every descriptor with its flags; files opened here are close-on-exec.
+/// and ignored signals, and every descriptor with its flags; files opened here are close-on-exec,
+/// but for the image in memory or the [lock](crate::shared_image::record) beside that in a file.
+/// Where the settings have `enabled = false`, nothing else of them is looked at but `qemu`, and the
+/// arguments stay as they are; one line says so for each sandbox.
 /// Two things the Rust runtime does before and during this are visible all the same: descriptors 0
 /// to 2 are opened on `/dev/null` where the caller closed them, and SIGPIPE gets its default
 /// action. Both of Kata's runtimes start their hypervisor in just that state.
@@ -96,7 +103,7 @@ fn become_qemu(
     // The scratch disk first: it goes away by itself.
     let made = scratch(settings, invocation, bundle).and_then(|scratch| {
         let disk = disk(settings, invocation, bundle, &mut warn)?;
-        let further = further_disks(settings, invocation, bundle)?;
+        let further = further_disks(settings, invocation, bundle, disk.is_some())?;
         Ok((disk, further, scratch))
     });
     let (disk, further, scratch) = match made {
@@ -201,15 +208,52 @@ pub fn disk(
     let Some(sandbox) = invocation.sandbox.as_deref() else {
         return Ok(None);
     };
-    let Some(chosen) = document(settings, invocation, bundle, warn)? else {
+    let Some(mut chosen) = document(settings, invocation, bundle, warn)? else {
         return Ok(None);
     };
-    for warning in chosen.warnings() {
-        warn(&warning);
-    }
     let device = device(invocation)?;
-    let image = chosen.pack(settings)?;
-    carry(settings, sandbox, Magic::IMAGEPULLER, &image, device).map(Some)
+    let mut before = None;
+    for reads in 1.. {
+        let own = chosen.text.clone();
+        let provided = chosen.provide(settings);
+        for warning in provided.warnings().iter().filter(|_| reads == 1) {
+            warn(warning);
+        }
+        let hold = hold(settings, sandbox, || provided.record(settings, true))?;
+        // Without a lock on the record that has the name, the sandbox would seem to have ended.
+        drop(before.take());
+        let image = provided.pack(settings)?;
+        let disk = carry(settings, sandbox, Magic::IMAGEPULLER, &image, device)?.held_by(hold);
+        // Who replaces the document and then updates the sandboxes has not seen this one yet, if
+        // that was between the reading and the image. From here on it sees it.
+        let again = match settings.transport {
+            Transport::File if reads < MAX_READS => {
+                document(settings, invocation, bundle, &mut |_| ()).ok()
+            }
+            _ => None,
+        };
+        match again.flatten() {
+            Some(again) if *again.text != *own => {
+                chosen = again;
+                before = Some(disk);
+            }
+            _ => return Ok(Some(disk)),
+        }
+    }
+    Ok(None)
+}
+
+/// The lock that tells that the sandbox lives, beside its images, where these are files.
+fn hold(
+    settings: &Settings,
+    sandbox: &str,
+    record: impl FnOnce() -> Record,
+) -> Result<Option<Hold>, SandboxError> {
+    if settings.transport != Transport::File {
+        return Ok(None);
+    }
+    let sandbox = SandboxId::parse(sandbox)?;
+    Ok(Some(record::put(&settings.run_root, &sandbox, &record())?))
 }
 
 /// The further disks of the settings, for the sandbox that `invocation` starts: of every pod, since
@@ -218,6 +262,7 @@ fn further_disks(
     settings: &Settings,
     invocation: &Invocation,
     bundle: &Path,
+    is_held: bool,
 ) -> Result<Vec<Disk>, SandboxError> {
     let Some(sandbox) = invocation.sandbox.as_deref() else {
         return Ok(Vec::new());
@@ -226,12 +271,21 @@ fn further_disks(
         return Ok(Vec::new());
     }
     let device = device(invocation)?;
+    let nothing = || Record {
+        document: None,
+        providers: false,
+        held: true,
+    };
+    let mut held = match is_held {
+        true => None,
+        false => hold(settings, sandbox, nothing)?,
+    };
     let disks = (0..).zip(&settings.disks);
     disks
         .map(|(number, (magic, disk))| {
             let image = disk.pack(*magic, settings)?;
             let carried = carry(settings, sandbox, magic.get(), &image, device)?;
-            Ok(carried.further(number, &disk.serial))
+            Ok(carried.held_by(held.take()).further(number, &disk.serial))
         })
         .collect()
 }
@@ -249,7 +303,6 @@ fn carry(
         Transport::File => {
             let sandbox = SandboxId::parse(sandbox)?;
             let path = shared_image::put(&settings.run_root, &sandbox, magic, image)?;
-            shared_image::show_from_start(&path);
             Ok(Disk::of_file(path, device))
         }
         Transport::Loop | Transport::VhostUser => {
@@ -279,7 +332,7 @@ fn scratch(
     )?)
 }
 
-/// The document for the VM of `invocation`, if it gets one.
+/// The document for the VM of `invocation`, if it gets one, without what credential providers add.
 fn document(
     settings: &Settings,
     invocation: &Invocation,
@@ -293,7 +346,7 @@ fn document(
     match Purpose::of(invocation, bundle) {
         Purpose::Sandbox => {
             let annotation = annotation(settings, bundle)?;
-            SandboxDocument::complete(settings, annotation.as_deref())
+            SandboxDocument::choose(settings, annotation.as_deref())
         }
         Purpose::Copy => {
             let annotation = sandbox_spec::annotation(bundle)?;

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use command::{Folder, run};
 use config_image::Magic;
+use kata_configdev::further_disk::{FurtherDisk, FurtherMagic};
 
 const NTP: &str = "server 192.0.2.1\n";
 
@@ -60,6 +61,78 @@ fn any_file_is_packed_with_a_magic_that_is_not_taken() {
         refused.fails(64, &[words]);
         assert!(!folder.path("no.img").exists());
     }
+}
+
+/// An image of a magic that is not ours once was "no image".
+#[test]
+fn a_further_image_is_inspected_without_being_shown() {
+    let folder = node();
+    at(&folder, "pack --magic timesync @ntp.conf --output @ntp.img").succeeds();
+    let shown = at(&folder, "inspect @ntp.img");
+    shown.succeeds();
+    shown.prints(&["magic     timesync\n", "document  17 bytes\n"]);
+    assert!(!shown.stdout.contains("192.0.2.1"), "{}", shown.stdout);
+    let json = at(&folder, "inspect --json @ntp.img").json();
+    assert_eq!(json["document"]["document_bytes"], 17);
+    // Letters alone are no image, and a spoilt one is.
+    folder.file("letters", "timesync and more text than a header has");
+    at(&folder, "inspect @letters").fails(65, &["timesync"]);
+    let mut spoilt = std::fs::read(folder.path("ntp.img")).unwrap();
+    spoilt[40] ^= 1;
+    folder.file("spoilt.img", spoilt);
+    at(&folder, "inspect @spoilt.img").fails(65, &["inflate the gzip stream"]);
+}
+
+/// One of those would be taken for another disk, in the guest or by QEMU.
+#[test]
+fn serials_of_our_own_disks_are_taken() {
+    let magic: FurtherMagic = "timesync".parse().unwrap();
+    let disk = |serial: &str| FurtherDisk::new(magic, "/x".into(), Some(serial.into()), None);
+    for own in ["imagepuller", "initdata", "imagepuller-scratch"] {
+        let error = disk(own).unwrap_err();
+        assert!(
+            error.contains("and not initdata, imagepuller or"),
+            "{error}"
+        );
+    }
+    disk("imagepuller-scratc").unwrap();
+}
+
+#[test]
+fn a_further_disk_is_served_by_no_device_of_this_process() {
+    let folder = node();
+    let attach = "attach --bundle @bundle --sandbox-id box-1 --settings @settings.toml";
+    let line = format!("{attach} --magic timesync --transport vhost-user --socket @disk.sock");
+    at(&folder, &line).fails(64, &["vhost-user", "give another --transport"]);
+    assert!(!folder.path("disk.sock").exists());
+}
+
+/// A disk whose report could not be printed once took all others of its sandbox with it.
+#[test]
+fn a_disk_that_cannot_be_told_of_goes_alone() {
+    let folder = node();
+    let attach = "attach --bundle @bundle --sandbox-id box-1 --settings @settings.toml";
+    let document = folder.file("imagepuller.toml", "");
+    let config = format!("{attach} --config {document}");
+    at(&folder, &config).succeeds();
+    let sandbox = folder.path("run/kata-containers/shared/initdata/box-1");
+    let names = || -> Vec<_> {
+        let entries = std::fs::read_dir(&sandbox).unwrap();
+        entries.map(|entry| entry.unwrap().file_name()).collect()
+    };
+    let line = format!("{attach} --magic timesync").replace('@', &folder.text(""));
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_kata-configdev"))
+        .args(line.split(' '))
+        .stdout(
+            std::fs::File::options()
+                .write(true)
+                .open("/dev/full")
+                .unwrap(),
+        )
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(69), "{output:?}");
+    assert_eq!(names(), ["imagepuller.img"]);
 }
 
 #[test]

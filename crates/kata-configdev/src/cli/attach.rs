@@ -7,18 +7,20 @@ use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use config_image::Magic;
 use credential_sources::Finding;
 use foreign_text::one_line;
 use serde::Serialize;
 
 use super::NAME;
 use super::config::SettingsFile;
-use crate::attach::{Attached, Carrier, Request, attach, attach_further, detach};
+use crate::attach::{Attached, Carrier, Request, attach, attach_further};
 use crate::capacity::Capacity;
 use crate::cli::{CommandError, UsageError};
 use crate::further_disk::FurtherMagic;
 use crate::sandbox_id::SandboxId;
 use crate::settings::Settings;
+use crate::shared_image;
 use crate::transport::Transport;
 
 /// Packs the document of a sandbox and prints what a block device for it needs, as JSON.
@@ -172,9 +174,12 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
     };
     let printed = print(&report, out);
     if printed.is_err() && settings.transport == Transport::File && attached.is_some() {
-        // The caller does not know of the file. The failure to print is the one to report; sweep
-        // tries again.
-        let _ = detach(&settings, sandbox);
+        // The caller does not know of the file, but of others of this sandbox. The failure to print
+        // is the one to report; sweep tries again.
+        let magic = arguments
+            .magic
+            .map_or(Magic::IMAGEPULLER, FurtherMagic::get);
+        let _ = shared_image::remove_one(&settings.run_root, sandbox, magic);
     }
     printed?;
     if attached.is_some() && arguments.hold {

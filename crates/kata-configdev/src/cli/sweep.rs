@@ -17,10 +17,12 @@ use crate::{exit, sweep};
 /// Removes the images of sandboxes that no longer exist.
 ///
 /// These are images of the transport "file", sockets for updates, and Kata's own images of
-/// initdata, which runtime-rs never removes. A sandbox counts as alive as long as containerd has
-/// its bundle below /run, or any process has its id in an argument; so in a container this needs
-/// the host's PID namespace and its /run. Directories of Kata below /run count as life while they
-/// are young, and always where not every process of the machine can be seen.
+/// initdata, which runtime-rs never removes. A sandbox of the wrapper is alive as long as its
+/// hypervisor holds the lock beside the image. Every other counts as alive as long as containerd
+/// has its bundle below /run, or any process has its id in an argument; so for these, in a
+/// container, this needs the host's PID namespace and its /run. Directories of Kata below /run
+/// count as life while they are young, and always where not every process of the machine can be
+/// seen.
 ///
 /// Old directories that Kata left of a dead sandbox, such as /run/vc/vm/ID, are named and stay:
 /// they are Kata's. Remove them by hand.
@@ -38,8 +40,8 @@ Example:
 pub struct Arguments {
     #[command(flatten)]
     run_root: RunRoot,
-    /// Leave alone what is younger than this: its sandbox may be about to start. Images of the
-    /// wrapper, whose sandbox shows from their first moment on, need no age.
+    /// Leave alone what is younger than this: its sandbox may be about to start. Sandboxes of the
+    /// wrapper, whose hypervisor holds a lock from the first moment on, need no age.
     #[arg(long, value_name = "SECONDS", default_value_t = sweep::DEFAULT_MIN_AGE.as_secs())]
     min_age: u64,
     /// Print one JSON object: removed and kept, each a list of sandbox ids, failed, a list of

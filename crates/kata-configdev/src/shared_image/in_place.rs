@@ -131,6 +131,17 @@ impl InPlace {
         self.capacity
     }
 
+    /// The bytes that the guest reads now.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file system.
+    pub fn read(&self) -> io::Result<Zeroizing<Vec<u8>>> {
+        let mut image = Zeroizing::new(vec![0; self.capacity]);
+        self.file.read_exact_at(&mut image, 0)?;
+        Ok(image)
+    }
+
     /// Writes `image`, which has exactly [`InPlace::capacity`] bytes. Says whether there was
     /// another one before.
     ///
@@ -144,8 +155,7 @@ impl InPlace {
         }
         // The hypervisor has it open; no other process needs to open it.
         fchmod(&self.file, Mode::RUSR | Mode::WUSR)?;
-        let mut before = Zeroizing::new(vec![0; self.capacity]);
-        self.file.read_exact_at(&mut before, 0)?;
+        let before = self.read()?;
         if before.as_slice() == image {
             return Ok(false);
         }

@@ -4,12 +4,12 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::{AtFlags, CWD, Mode, Timespec, Timestamps, UTIME_OMIT, openat, utimensat};
+use rustix::fs::{Mode, openat};
 use rustix::io::Errno;
 
 use super::{
     DIRECTORY, FILE_NAME, Missing, SharedImageError, directory, failed, is_further, names,
-    open_parents, parent, remove_files, socket,
+    open_parents, open_sandbox, parent, record, remove_files, socket,
 };
 use crate::host_file::FileFault;
 use crate::image_file::TEMPORARY_PREFIX;
@@ -17,7 +17,13 @@ use crate::sandbox_id::SandboxId;
 
 /// What goes with a sandbox that is gone. The last two are Kata's initdata: runtime-rs never
 /// removes its own, the Go runtime not where its caller gave up.
-const FILES: [&str; 4] = [FILE_NAME, socket::NAME, "initdata.image", "data.img"];
+const FILES: [&str; 5] = [
+    FILE_NAME,
+    socket::NAME,
+    record::NAME,
+    "initdata.image",
+    "data.img",
+];
 
 /// A sandbox that has such files, or what a killed process left of one.
 #[derive(Debug)]
@@ -27,23 +33,6 @@ pub struct Kept {
     /// How long ago the newest of its files was written, `None` where the clock was set back since;
     /// or why that cannot be seen, [`SharedImageError`].
     pub age: Result<Option<Duration>, SharedImageError>,
-}
-
-/// Dates the image `path` back as far as possible, so that `sweep` waits for no age.
-///
-/// For a process that has the sandbox's id in its arguments and becomes the hypervisor: there is no
-/// moment in which the image is there and nothing shows that its sandbox is.
-pub fn show_from_start(path: &Path) {
-    let omitted = Timespec {
-        tv_sec: 0,
-        tv_nsec: UTIME_OMIT,
-    };
-    let times = Timestamps {
-        last_access: omitted,
-        last_modification: Timespec::default(),
-    };
-    // Without it the image only stays a little longer.
-    let _ = utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW);
 }
 
 /// The sandboxes that have kept something, by id, and those that cannot be looked at. Directories
@@ -83,6 +72,44 @@ pub fn all(run_root: &Path) -> Result<Vec<Kept>, SharedImageError> {
 /// [`SharedImageError`].
 pub fn remove_all(run_root: &Path, sandbox: &SandboxId) -> Result<bool, SharedImageError> {
     remove_files(run_root, sandbox, &FILES)
+}
+
+/// [`remove_all`] where the sandbox's process has [let go](record::Life::Released) of its record;
+/// says whether it has. Meanwhile nobody else can take the record for a living sandbox's.
+///
+/// # Errors
+///
+/// [`SharedImageError`].
+pub fn remove_released(run_root: &Path, sandbox: &SandboxId) -> Result<bool, SharedImageError> {
+    if !record::read(run_root, sandbox)?.is_some_and(|record| record.held) {
+        return Ok(false);
+    }
+    let Some(_lock) = record::take(run_root, sandbox)? else {
+        return Ok(false);
+    };
+    remove_all(run_root, sandbox)?;
+    Ok(true)
+}
+
+/// Removes what a killed process left of a sandbox that never had anything else; says whether that
+/// is so.
+///
+/// # Errors
+///
+/// [`SharedImageError`].
+pub fn remove_unfinished(run_root: &Path, sandbox: &SandboxId) -> Result<bool, SharedImageError> {
+    let path = directory(run_root, sandbox);
+    let Some((opened, _)) = open_sandbox(run_root, sandbox)? else {
+        return Ok(false);
+    };
+    let names = names(&opened).map_err(|fault| failed(&path, fault))?;
+    let is_unfinished =
+        |name: &String| [".", ".."].contains(&name.as_str()) || name.starts_with(TEMPORARY_PREFIX);
+    if !names.iter().all(is_unfinished) {
+        return Ok(false);
+    }
+    remove_files(run_root, sandbox, &[])?;
+    Ok(true)
 }
 
 /// When the newest of its files in the directory `name` of `parents`, which is at `path`, was

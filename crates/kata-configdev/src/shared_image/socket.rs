@@ -57,11 +57,12 @@ pub fn connect(
     }
 }
 
-/// Removes the socket, and the directory if it is empty then. A failure is not told: that of the
-/// caller is the one to report, and `sweep` tries again.
+/// Removes the socket and the record, and the directory if it is empty then. A failure is not told:
+/// that of the caller is the one to report, and `sweep` tries again.
 pub fn discard(run_root: &Path, sandbox: &SandboxId) {
     if let Ok(Some((directory, parents))) = open_sandbox(run_root, sandbox) {
         let _ = unlinkat(&directory, NAME, AtFlags::empty());
+        let _ = unlinkat(&directory, super::record::NAME, AtFlags::empty());
         let _ = remove_if_empty(&parents, sandbox);
     }
 }

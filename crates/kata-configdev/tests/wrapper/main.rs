@@ -10,6 +10,7 @@ mod process;
 mod factory;
 mod inheritance;
 mod late;
+mod life;
 mod migration;
 mod place;
 mod providers;

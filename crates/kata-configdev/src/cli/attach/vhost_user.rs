@@ -14,7 +14,7 @@ use crate::sandbox_document::SandboxDocument;
 use crate::sandbox_id::SandboxId;
 use crate::sandbox_spec;
 use crate::settings::Settings;
-use crate::shared_image::socket;
+use crate::shared_image::{record, socket};
 use crate::transport::Transport;
 
 /// How long a VMM is waited for. A runtime that failed meanwhile must not leave a process with
@@ -43,6 +43,7 @@ pub fn run(
     super::warn(sandbox, &chosen.warnings());
     let image = chosen.pack(settings)?;
     let (sha256, document) = (digest::sha256(&image), chosen.path.clone());
+    let record = chosen.record(settings, true);
     drop(chosen);
     let listener = socket::bind_private(path).map_err(|source| CommandError::Socket {
         path: path.clone(),
@@ -51,6 +52,11 @@ pub fn run(
     let updates = socket::listen(&settings.run_root, sandbox).inspect_err(|_| {
         // It would be in the way of the next attempt.
         let _ = std::fs::remove_file(path);
+    })?;
+    // Held until this process ends.
+    let _hold = record::put(&settings.run_root, sandbox, &record).inspect_err(|_| {
+        let _ = std::fs::remove_file(path);
+        socket::discard(&settings.run_root, sandbox);
     })?;
     report.disk = Some(DiskReport {
         transport: Transport::VhostUser.name(),
