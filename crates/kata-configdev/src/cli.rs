@@ -11,6 +11,7 @@ mod finding;
 mod import;
 mod inspect;
 mod install;
+mod node_agent;
 mod pack;
 mod root_dates;
 mod secrets;
@@ -80,6 +81,7 @@ enum Command {
     Detach(detach::Arguments),
     Sweep(sweep::Arguments),
     Install(install::Install),
+    NodeAgent(node_agent::Arguments),
     Uninstall(install::Uninstall),
 }
 
@@ -214,6 +216,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Sweep(arguments) => sweep::run(&arguments, &mut stdout),
         // The installer logs, and its exit codes follow the same table.
         Command::Install(arguments) => Ok(arguments.run()),
+        Command::NodeAgent(arguments) => arguments.run(&mut stdout),
         Command::Uninstall(arguments) => Ok(arguments.run()),
     };
     let code = result.and_then(|code| Ok(stdout.flush().map(|()| code)?));

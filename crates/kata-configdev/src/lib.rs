@@ -27,7 +27,8 @@
 //! - [`attach`]: the disk by any [`transport`]. [`sandbox_id`]: its name in paths.
 //!   [`shared_image`]: the transport `file`.
 //! - [`capacity`]: how much room it has. [`update`]: new content while the VM runs.
-//! - [`sweep`], with [`living`]: what is left of sandboxes that are gone.
+//! - [`sweep`], with [`living`]: what is left of sandboxes that are gone. [`node_agent`]: these two
+//!   and the installer, for as long as the node runs.
 //!
 //! For people:
 //! - [`cli`] with one module per command. [`image_file`]: an image on disk, opened without hanging
@@ -50,6 +51,7 @@ pub mod host_file;
 pub mod image_file;
 pub mod invocation;
 pub mod living;
+pub mod node_agent;
 pub mod obstacle;
 pub mod option_list;
 pub mod panic_message;

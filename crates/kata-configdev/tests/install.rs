@@ -45,6 +45,8 @@ fn configuration(folder: &Path, settings: &str) -> String {
         at("prefix/team-a/etc/kata-configdev/config.toml"),
     );
     fs::create_dir_all(folder.join("prefix")).unwrap();
+    let main = format!("[hypervisor.qemu]\npath = \"{}\"\n", at("qemu"));
+    fs::write(folder.join("handler/configuration-qemu.toml"), main).unwrap();
     let path = folder.join("installer.toml");
     fs::write(&path, text).unwrap();
     path.display().to_string()
@@ -62,7 +64,7 @@ fn settings_that_the_wrapper_would_refuse_are_refused() {
 #[test]
 fn a_check_looks_at_kata_and_writes_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let config = configuration(folder.path(), "qemu = \"/usr/bin/qemu\"");
+    let config = configuration(folder.path(), "");
     let check = ["install", "--check", "--config", &config];
     run(&check).ends(0);
     fs::create_dir_all(folder.path().join("handler/config.d/backup")).unwrap();
@@ -82,13 +84,13 @@ fn privileged_an_installed_wrapper_finds_the_settings_of_its_set() {
     }
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
-    let settings = format!("qemu = \"{}\"", at("qemu").display());
-    let config = configuration(folder.path(), &settings);
-    let main = "[hypervisor.qemu]\n[runtime]\nexperimental_force_guest_pull = true\n";
-    fs::write(at("handler/configuration-qemu.toml"), main).unwrap();
+    let config = configuration(folder.path(), "");
+    let pull = "[runtime]\nexperimental_force_guest_pull = true\n";
+    fs::create_dir(at("handler/config.d")).unwrap();
+    fs::write(at("handler/config.d/30-pull.toml"), pull).unwrap();
     let installed = run(&["install", "--log-format", "json", "--config", &config]);
     installed.ends(0);
-    let drop_in = fs::read_to_string(at("handler/config.d/50-configdev.toml")).unwrap();
+    let drop_in = fs::read_to_string(at("handler/config.d/zz-kata-configdev.toml")).unwrap();
     let wrapper = at("prefix/team-a/bin/kata-configdev-qemu");
     assert!(
         drop_in.contains(&wrapper.display().to_string()),
@@ -97,6 +99,9 @@ fn privileged_an_installed_wrapper_finds_the_settings_of_its_set() {
 
     let settings = fs::read_to_string(at("prefix/team-a/etc/kata-configdev/config.toml")).unwrap();
     assert!(settings.contains("guest-pull = true\n"), "{settings}");
+    // The QEMU of Kata's own configuration.
+    let qemu = format!("qemu = {:?}\n", at("qemu"));
+    assert!(settings.contains(&qemu), "{settings}");
     // No variable names the settings: the wrapper's place does.
     let started = Command::new(&wrapper)
         .args(["-name", "sandbox-1", "-machine", "q35"])
@@ -118,8 +123,15 @@ fn privileged_an_installed_wrapper_finds_the_settings_of_its_set() {
     let removed = run(&["uninstall", "--config", &config]);
     removed.ends(0);
     assert!(!wrapper.exists());
-    assert!(!at("handler/config.d/50-configdev.toml").exists());
+    assert!(!at("handler/config.d/zz-kata-configdev.toml").exists());
     assert!(at("secret/imagepuller.toml").exists());
+
+    // With its own argument, which a fleet's removal adds, the installer does the same.
+    run(&["install", "--config", &config]).ends(0);
+    assert!(wrapper.exists());
+    run(&["install", "--remove", "--config", &config]).ends(0);
+    assert!(!wrapper.exists());
+    assert!(!at("handler/config.d/50-configdev.toml").exists());
 }
 
 #[test]
@@ -128,7 +140,7 @@ fn privileged_docker_configurations_can_be_named_on_the_command_line() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let config = configuration(folder.path(), "qemu = \"/usr/bin/qemu\"");
+    let config = configuration(folder.path(), "");
     let file = |name: &str, registry: &str| {
         let entry = format!("\"username\":\"puller\",\"password\":\"hunter2-{name}\"");
         let text =

@@ -2,18 +2,20 @@
 //! credentials of docker configurations below what it says, and with decryption keys.
 
 use std::fmt::Display;
+use std::path::Path;
 
 use credential_sources::decryption_secret::{Imported, import, put_below};
 use credential_sources::docker_config::{Input, Widening, offers};
 use credential_sources::merge::{Merged, merge};
 use credential_sources::{Finding, Loss};
 use puller_config::{Document as Parsed, Effect, MAX_DOCUMENT_BYTES, Warning};
+use zeroize::Zeroizing;
 
 use crate::decryption_keys;
 use crate::docker_config::{self, Fault, SecretContent};
 use crate::plan::{Disk, Document};
 use crate::secret::Secret;
-use crate::{Error, Set};
+use crate::{Error, Set, arrival};
 
 /// How many warnings and how many notes about docker configurations and keys are logged: a hostile
 /// one can have thousands.
@@ -37,6 +39,7 @@ pub(crate) fn make(name: &str, set: &Set, kept: bool) -> MadeDocument {
         problems: Vec::new(),
         warnings: Vec::new(),
         findings: Vec::new(),
+        missing: Vec::new(),
     };
     let (own, warnings) = making.own();
     // Also where the document itself is unusable: everything that has to be corrected is told at
@@ -44,11 +47,12 @@ pub(crate) fn make(name: &str, set: &Set, kept: bool) -> MadeDocument {
     let inputs = making.inputs();
     let mut warnings_of_own = warnings.iter();
     if warnings_of_own.any(|warning| warning.effect == Effect::RefusesEveryPull) {
+        making.missing.clear();
         return making.finish(own);
     }
     let document = match (own, inputs) {
         (own, _) if set.docker_configs.is_empty() => own,
-        (Document::Unusable, _) | (_, None) => Document::Unusable,
+        (Made::Unusable, _) | (_, None) => Made::Unusable,
         (own, Some(inputs)) => making.put_below(own, &inputs, &warnings),
     };
     let document = making.with_keys(document);
@@ -81,6 +85,16 @@ pub(crate) fn disks<'s>(
     disks
 }
 
+/// What the secrets make so far.
+enum Made {
+    /// None of them has anything yet.
+    Nothing,
+    /// A valid document.
+    Document(Zeroizing<Vec<u8>>),
+    /// One of them is not valid or cannot be read.
+    Unusable,
+}
+
 struct DocumentMaker<'s> {
     name: &'s str,
     set: &'s Set,
@@ -88,17 +102,20 @@ struct DocumentMaker<'s> {
     problems: Vec<Error>,
     warnings: Vec<String>,
     findings: Vec<Finding>,
+    /// The secrets that have not come, or have nothing in them.
+    missing: Vec<&'s Path>,
 }
 
-impl DocumentMaker<'_> {
+impl<'s> DocumentMaker<'s> {
     /// The document of the administrator, with what its author may not have meant.
-    fn own(&mut self) -> (Document, Vec<Warning>) {
+    fn own(&mut self) -> (Made, Vec<Warning>) {
         let Set { secret, key, .. } = self.set;
         let text = match Secret::read(secret, key, MAX_DOCUMENT_BYTES) {
             Ok(Secret::Present(text)) => text,
             Ok(Secret::Absent { others }) => {
                 self.miss(&others);
-                return (Document::Absent, Vec::new());
+                self.missing.push(secret);
+                return (Made::Nothing, Vec::new());
             }
             Err(source) => {
                 self.problems.push(Error::Secret {
@@ -106,7 +123,7 @@ impl DocumentMaker<'_> {
                     path: secret.join(key),
                     source,
                 });
-                return (Document::Unusable, Vec::new());
+                return (Made::Unusable, Vec::new());
             }
         };
         match Parsed::parse(&text) {
@@ -114,7 +131,7 @@ impl DocumentMaker<'_> {
                 for warning in &checked.warnings {
                     self.warn("document", warning);
                 }
-                (Document::Valid(text), checked.warnings)
+                (Made::Document(text), checked.warnings)
             }
             Err(problems) => {
                 self.problems.push(Error::Document {
@@ -122,7 +139,7 @@ impl DocumentMaker<'_> {
                     problems,
                     kept: self.kept,
                 });
-                (Document::Unusable, Vec::new())
+                (Made::Unusable, Vec::new())
             }
         }
     }
@@ -152,12 +169,20 @@ impl DocumentMaker<'_> {
         let mut usable = true;
         for place in &self.set.docker_configs {
             match docker_config::read(place) {
-                Ok(SecretContent::Config(input)) => inputs.push(input),
+                Ok(SecretContent::Config(input)) => {
+                    // A placeholder that nobody has filled.
+                    if input.config.entries.is_empty() {
+                        self.missing.push(place);
+                    }
+                    inputs.push(input);
+                }
                 Ok(SecretContent::Absent) => {
+                    self.missing.push(place);
                     let text = "nothing is there yet".to_owned();
                     self.find(place.display(), "", Loss::Note, text);
                 }
                 Ok(SecretContent::OtherKeys(others)) => {
+                    self.missing.push(place);
                     let text = format!(
                         "it has no key .dockerconfigjson or .dockercfg, but {}",
                         others.join(", ")
@@ -188,7 +213,7 @@ impl DocumentMaker<'_> {
 
     /// Puts what the docker configurations offer below the administrator's own document, whose
     /// warnings were told already.
-    fn put_below(&mut self, own: Document, inputs: &[Input], told: &[Warning]) -> Document {
+    fn put_below(&mut self, own: Made, inputs: &[Input], told: &[Warning]) -> Made {
         let widening = if self.set.allow_widening {
             Widening::Allowed
         } else {
@@ -197,18 +222,18 @@ impl DocumentMaker<'_> {
         let (offers, findings) = offers(inputs, widening);
         self.findings.extend(findings);
         let text: &[u8] = match &own {
-            Document::Valid(text) => text,
-            Document::Absent | Document::Unusable => &[],
+            Made::Document(text) => text,
+            Made::Nothing | Made::Unusable => &[],
         };
         match merge(text, &offers) {
             Ok(merged) => {
                 self.tell_merged(&merged, told);
                 // Without entries no different from none, and none is what it stays until a
                 // placeholder is filled.
-                if matches!(own, Document::Absent) && merged.text.is_empty() {
-                    return Document::Absent;
+                if matches!(own, Made::Nothing) && merged.text.is_empty() {
+                    return Made::Nothing;
                 }
-                Document::Valid(merged.text)
+                Made::Document(merged.text)
             }
             Err(source) => {
                 self.problems.push(Error::Merge {
@@ -216,7 +241,7 @@ impl DocumentMaker<'_> {
                     source,
                     kept: self.kept,
                 });
-                Document::Unusable
+                Made::Unusable
             }
         }
     }
@@ -224,24 +249,24 @@ impl DocumentMaker<'_> {
     /// Adds the keys of the set's secrets. A value that is no key is left out, since the other keys
     /// are as good without it; a secret that cannot be read makes the document unusable, since what
     /// it has installed is better than a part.
-    fn with_keys(&mut self, document: Document) -> Document {
+    fn with_keys(&mut self, document: Made) -> Made {
         if self.set.decryption_keys.is_empty() {
             return document;
         }
         let Some(imported) = self.keys() else {
-            return Document::Unusable;
+            return Made::Unusable;
         };
         self.findings.extend(imported.findings);
         let text: &[u8] = match &document {
-            Document::Unusable => return Document::Unusable,
-            Document::Absent if imported.keys.is_empty() => return Document::Absent,
-            Document::Absent => &[],
-            Document::Valid(text) => text,
+            Made::Unusable => return Made::Unusable,
+            Made::Nothing if imported.keys.is_empty() => return Made::Nothing,
+            Made::Nothing => &[],
+            Made::Document(text) => text,
         };
         match put_below(text, &imported.keys) {
             Ok(complete) => {
                 self.findings.extend(complete.findings);
-                Document::Valid(complete.text)
+                Made::Document(complete.text)
             }
             Err(source) => {
                 self.problems.push(Error::Keys {
@@ -249,7 +274,7 @@ impl DocumentMaker<'_> {
                     source,
                     kept: self.kept,
                 });
-                Document::Unusable
+                Made::Unusable
             }
         }
     }
@@ -262,6 +287,7 @@ impl DocumentMaker<'_> {
             match decryption_keys::read(place) {
                 Ok(Some(content)) => secrets.push((place.display().to_string(), content)),
                 Ok(None) => {
+                    self.missing.push(place);
                     let text = "nothing is there yet".to_owned();
                     self.find(place.display(), "", Loss::Note, text);
                 }
@@ -277,6 +303,16 @@ impl DocumentMaker<'_> {
         // A manifest is not what a secret holds: what is wrong with it is a value that is left out.
         imported.findings.append(&mut imported.faults);
         usable.then_some(imported)
+    }
+
+    /// The names of the secrets that the set requires and that have not come.
+    fn required_and_missing(&self) -> Vec<String> {
+        if !self.set.required {
+            return Vec::new();
+        }
+        let needed = self.set.needed();
+        let missing = needed.filter(|path| self.missing.contains(&path.as_path()));
+        missing.map(|path| self.set.name_of(path)).collect()
     }
 
     fn tell_merged(&mut self, merged: &Merged, told: &[Warning]) {
@@ -319,7 +355,21 @@ impl DocumentMaker<'_> {
         });
     }
 
-    fn finish(mut self, document: Document) -> MadeDocument {
+    /// What is installed. Where something required has not come, that and nothing else: a part of
+    /// the credentials would let the guest ask for the rest anonymously.
+    fn finish(mut self, made: Made) -> MadeDocument {
+        let missing = self.required_and_missing();
+        let document = match made {
+            Made::Unusable if self.kept => Document::Unusable,
+            Made::Unusable => Document::Valid(arrival::unusable()),
+            Made::Nothing | Made::Document(_) if !missing.is_empty() => {
+                let (set, what) = (self.name.to_owned(), arrival::sentence(&missing));
+                self.problems.push(Error::Missing { set, what });
+                Document::Valid(arrival::refusal(&missing))
+            }
+            Made::Nothing => Document::Valid(arrival::nothing_yet()),
+            Made::Document(text) => Document::Valid(text),
+        };
         let about = format!("secrets of the set {}", self.name);
         let (notes, losses): (Vec<_>, Vec<_>) = self
             .findings

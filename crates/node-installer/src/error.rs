@@ -1,15 +1,14 @@
 //! What can go wrong, and what to do about it.
 
 use std::io;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use credential_sources::merge::MergeError;
 use puller_config::Problems;
 
-use crate::HostPath;
 use crate::kata::Finding;
 use crate::limits::{MAX_OPTIONS_BYTES, MAX_WRAPPER_BYTES};
+use crate::{HostPath, Owner};
 
 /// The exit codes of a program that ends with an [`Error`].
 pub mod exit {
@@ -57,16 +56,16 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// The wrapper that should be installed cannot be read.
-    #[error("read the wrapper {}: {source}", path.display())]
+    /// A program that should be installed cannot be read.
+    #[error("read the program {}: {source}", path.display())]
     Wrapper {
         /// The file in the container.
         path: PathBuf,
         /// Why.
         source: io::Error,
     },
-    /// The wrapper that should be installed is no program of ours.
-    #[error("read the wrapper {}: it is empty or has more than {MAX_WRAPPER_BYTES} \
+    /// A program that should be installed is none of ours.
+    #[error("read the program {}: it is empty or has more than {MAX_WRAPPER_BYTES} \
     bytes", path.display())]
     WrapperLength {
         /// The file in the container.
@@ -77,6 +76,17 @@ pub enum Error {
     Locked {
         /// The prefix.
         path: HostPath,
+    },
+    /// The prefix has files of another owner.
+    #[error(
+        "use {path} on the node: what is installed there belongs to {owner}; give every \
+        installation a prefix of its own, or remove that one first"
+    )]
+    Owned {
+        /// The prefix.
+        path: HostPath,
+        /// Whose it is.
+        owner: Owner,
     },
     /// The list of installed files cannot be used.
     #[error(
@@ -138,6 +148,46 @@ pub enum Error {
         /// The file.
         path: HostPath,
     },
+    /// A drop-in that should go was changed by somebody else: it lost what starts the wrapper.
+    #[error(
+        "remove {path}: somebody else changed it; its line with the wrapper is taken out, and the \
+        rest stays and is from now on no longer looked after"
+    )]
+    LineRemoved {
+        /// The drop-in.
+        path: HostPath,
+    },
+    /// A drop-in that should go was changed by somebody else, so that nobody knows how to take the
+    /// wrapper out of it.
+    #[error(
+        "remove {path}: somebody else changed it, and what starts the wrapper is not a line of \
+        its own; remove it from the node, or the line in it"
+    )]
+    DropInChanged {
+        /// The drop-in.
+        path: HostPath,
+    },
+    /// Files stay that should go, because something that could not be removed needs them.
+    #[error(
+        "remove {}: {} still {} the wrapper, and without these files no sandbox would start there; \
+        they give sandboxes no document any more",
+        listed(files), listed(drop_ins), if drop_ins.len() == 1 { "starts" } else { "start" }
+    )]
+    Kept {
+        /// Wrappers and settings.
+        files: Vec<HostPath>,
+        /// The drop-ins that stay.
+        drop_ins: Vec<HostPath>,
+    },
+    /// Settings that must stay cannot be rewritten.
+    #[error(
+        "take the document out of {path}: it is no TOML; sandboxes fail until the drop-ins that \
+        start the wrapper are removed"
+    )]
+    NotTaken {
+        /// The settings.
+        path: HostPath,
+    },
     /// A file that should go is in a directory that is not seen from here.
     #[error(
         "remove {path}: its directory is not mounted. Mount it until this is done; if it is gone \
@@ -150,6 +200,29 @@ pub enum Error {
     /// With Kata's own configuration no sandbox starts, or none through the wrapper.
     #[error("accept Kata's configuration {0}")]
     KataConfig(Finding),
+    /// The wrapper would refuse its settings, with the drop-ins that are on the node.
+    #[error("accept the settings of the set {set}, with which every sandbox would fail: {rule}")]
+    Settings {
+        /// The set.
+        set: String,
+        /// What the wrapper would say, with file and line.
+        rule: String,
+    },
+    /// The QEMU that the wrapper would become cannot be started.
+    #[error(
+        "find the QEMU of the set {set}: {path} ({place}): {rule}; every sandbox would fail. \
+        Correct the path, or install that QEMU"
+    )]
+    Qemu {
+        /// The set.
+        set: String,
+        /// The path on the node.
+        path: String,
+        /// Where the path stands.
+        place: String,
+        /// What is wrong with it.
+        rule: String,
+    },
     /// The mounted secret cannot be read.
     #[error("read the secret of the set {set} at {}: {source}", path.display())]
     Secret {
@@ -159,6 +232,14 @@ pub enum Error {
         path: PathBuf,
         /// Why.
         source: io::Error,
+    },
+    /// A required set waits for secrets.
+    #[error("find what the set {set} requires: {what}; until then its sandboxes pull nothing")]
+    Missing {
+        /// The set.
+        set: String,
+        /// Which secrets have not come, as its sandboxes are told.
+        what: String,
     },
     /// The document is not valid; see [`Error::lines`] for all of it.
     #[error("accept the document of the set {set}: {}; {}", counted(problems), consequence(*kept))]
@@ -214,14 +295,6 @@ pub enum Error {
     /// The kernel does not watch.
     #[error("watch for changes: {0}")]
     Watch(io::Error),
-    /// The health endpoint cannot be offered.
-    #[error("listen for health checks on {address}: {source}")]
-    Health {
-        /// The address.
-        address: SocketAddr,
-        /// Why.
-        source: io::Error,
-    },
 }
 
 impl Error {
@@ -236,7 +309,11 @@ impl Error {
             | Self::Manifest { .. }
             | Self::NotOurs { .. }
             | Self::LeftBehind { .. }
+            | Self::LineRemoved { .. }
+            | Self::DropInChanged { .. }
+            | Self::NotTaken { .. }
             | Self::KataConfig(_)
+            | Self::Settings { .. }
             | Self::Document { .. }
             | Self::DockerConfig { .. }
             | Self::Merge { .. }
@@ -244,13 +321,16 @@ impl Error {
             Self::Host { .. }
             | Self::Wrapper { .. }
             | Self::Locked { .. }
+            | Self::Owned { .. }
             | Self::Node { .. }
             | Self::HandlerMissing { .. }
             | Self::DirectoryDeleted { .. }
             | Self::NotMounted { .. }
+            | Self::Kept { .. }
+            | Self::Qemu { .. }
             | Self::Secret { .. }
-            | Self::DockerConfigPath { .. }
-            | Self::Health { .. } => exit::UNAVAILABLE,
+            | Self::Missing { .. }
+            | Self::DockerConfigPath { .. } => exit::UNAVAILABLE,
             Self::Watch(_) => exit::INTERNAL,
         }
     }
@@ -271,19 +351,26 @@ impl Error {
             | Self::Wrapper { .. }
             | Self::WrapperLength { .. }
             | Self::Locked { .. }
+            | Self::Owned { .. }
             | Self::Manifest { .. }
             | Self::Node { .. }
             | Self::HandlerMissing { .. }
             | Self::DirectoryDeleted { .. }
             | Self::NotOurs { .. }
             | Self::LeftBehind { .. }
+            | Self::LineRemoved { .. }
+            | Self::DropInChanged { .. }
+            | Self::NotTaken { .. }
+            | Self::Kept { .. }
             | Self::NotMounted { .. }
             | Self::KataConfig(_)
+            | Self::Settings { .. }
+            | Self::Qemu { .. }
             | Self::Secret { .. }
+            | Self::Missing { .. }
             | Self::DockerConfig { .. }
             | Self::DockerConfigPath { .. }
-            | Self::Watch(_)
-            | Self::Health { .. } => return lines,
+            | Self::Watch(_) => return lines,
         };
         lines.extend(
             more.lines()
@@ -291,6 +378,11 @@ impl Error {
         );
         lines
     }
+}
+
+fn listed(paths: &[HostPath]) -> String {
+    let paths: Vec<&str> = paths.iter().map(HostPath::as_str).collect();
+    paths.join(", ")
 }
 
 fn at_line(line: usize) -> String {
@@ -305,7 +397,7 @@ fn consequence(kept: bool) -> &'static str {
     if kept {
         "the previous document stays in place"
     } else {
-        "sandboxes fail until it is corrected"
+        "sandboxes pull nothing until it is corrected"
     }
 }
 

@@ -5,37 +5,43 @@
 //! ([`Options::host`]). The installer turns its configuration ([`Options`]) and the mounted secrets
 //! into files. It changes only files that it wrote itself, and does nothing where nothing changed.
 //!
-//! Not here: the meaning of the wrapper's settings and the command line (`kata-configdev` has
-//! both), the Kubernetes API (the kubelet mounts the secrets, and the installer needs nothing
-//! else), and the restart of pods: a document holds for sandboxes that start later.
+//! Not here: the meaning of the wrapper's settings, the command line and the disks of living
+//! sandboxes (`kata-configdev` has all three), answers about the node's health (`node-health`), and
+//! the Kubernetes API: the kubelet mounts the secrets, and the installer needs nothing else.
 //!
 //! Entry points: [`check`] looks and changes nothing, [`install`] makes one pass, [`watch()`] makes
 //! one after each change, [`uninstall`] removes everything.
 //!
-//! - [`options`]: the installer's configuration. `host_path`: a path on the node. [`limits`]: how
-//!   much of anything is read.
+//! - [`options`]: the installer's configuration. `host_path`: a path on the node. `owner`: whose an
+//!   installation is. `kind`: what a file is for. [`limits`]: how much of anything is read.
 //! - `secret`: a secret as the kubelet mounts it. `docker_config`: one with docker's credentials.
 //!   `decryption_keys`: one with keys of encrypted images. `document`: the document that the
-//!   secrets of a set make together.
+//!   secrets of a set make together. `arrival`: what takes its place until they come.
 //! - [`kata`]: what Kata's own configuration of a handler says, and what is wrong with it.
-//! - `plan`: the files that should be on the node.
+//! - [`rules`]: what the wrapper makes of its settings. `fitness`: whether a sandbox of a set would
+//!   start. `plan`: the files that should be on the node.
 //! - `node`: directories and files of the node, none reached through a link. `manifest`: the list
 //!   of those that the installer made.
-//! - `pass`: writes and removes what the plan asks for. [`mod@watch`]: a pass after each change.
-//! - [`health`]: the two questions that the kubelet asks. [`log`]: how events are printed.
+//! - `pass`: writes and removes what the plan asks for. `edit`: what is taken out of files that
+//!   stay. [`mod@watch`]: a pass after each change.
+//! - [`log`]: how events are printed.
 
+mod arrival;
 mod decryption_keys;
 mod docker_config;
 mod document;
+mod edit;
 mod error;
-pub mod health;
+mod fitness;
 mod host_path;
 pub mod kata;
+mod kind;
 pub mod limits;
 pub mod log;
 mod manifest;
 mod node;
 pub mod options;
+mod owner;
 mod pass;
 mod plan;
 pub mod rules;
@@ -45,5 +51,6 @@ pub mod watch;
 pub use error::{Error, exit};
 pub use host_path::HostPath;
 pub use options::{Options, Set};
+pub use owner::Owner;
 pub use pass::{Outcome, check, install, uninstall};
 pub use watch::watch;

@@ -21,6 +21,10 @@ pub const MAX_DISKS: usize = 8;
 /// The largest wrapper; a static program has a few MiB. The installer never wrote a larger file.
 pub const MAX_WRAPPER_BYTES: usize = 64 << 20;
 
+/// The largest drop-in or settings file that something is taken out of; what is installed is
+/// smaller.
+pub const MAX_EDITED_BYTES: usize = 256 << 10;
+
 /// The largest file of Kata's configuration that is looked at; those that Kata ships have 40 KiB.
 pub const MAX_KATA_FILE_BYTES: usize = 256 << 10;
 

@@ -1,41 +1,87 @@
 //! The list of what was installed, kept on the node: only what it names is ever replaced or
-//! removed.
+//! removed, and only by its owner.
 
 use serde::{Deserialize, Serialize};
 
+use crate::kind::Kind;
 use crate::node::{Directory, Node, digest};
-use crate::{Error, HostPath};
+use crate::owner::Owner;
+use crate::{Error, HostPath, Options};
 
 /// The list's name in the prefix.
-const NAME: &str = "installed.json";
+pub(crate) const NAME: &str = "installed.json";
+
+/// The prefix that the chart gave every release before lists had owners.
+pub(crate) const FORMER_PREFIX: &str = "/opt/kata-configdev";
 
 /// The longest list; the most sets with the most handlers have less. Free to change.
 const MAX_MANIFEST_BYTES: usize = 8 << 20;
+
+/// The form of the list. The first had neither a number, nor an owner, nor kinds and sets.
+const FORMAT: u32 = 2;
 
 /// The files and directories that this installer made, in the order in which it made them.
 #[derive(Debug)]
 pub(crate) struct Manifest {
     prefix: HostPath,
+    /// Where documents are in memory: no digest of them is listed, because the list is on a disk,
+    /// and a password can be guessed by its digest.
+    in_memory: Option<HostPath>,
     listed: Listed,
     /// The digest of the list as it stands on the node; `None` where there is none.
     stored: Option<String>,
 }
 
-/// The list as it stands in the file. The digests are those of documents too, so that it is as
+/// The list as it stands in the file. The digests may be those of documents too, so that it is as
 /// secret as they are.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Listed {
+    #[serde(default)]
+    format: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    owner: Option<Owner>,
     directories: Vec<HostPath>,
     files: Vec<Entry>,
 }
 
-#[derive(Debug, Deserialize, Serialize)]
+/// As much of a list as every version understands.
+#[derive(Deserialize)]
+struct Form {
+    #[serde(default)]
+    format: u32,
+}
+
+/// A file on the list.
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
-    path: HostPath,
-    /// SHA-256 of what was written; two of them while one replaces the other.
+pub(crate) struct Entry {
+    pub(crate) path: HostPath,
+    /// SHA-256 of what was written; two of them while one replaces the other. None at all of a file
+    /// in memory: then whatever is there is ours.
     sha256: Vec<String>,
+    /// `None` in the first format.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    kind: Option<Kind>,
+    /// The set that it was last written for; `None` in the first format.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) set: Option<String>,
+}
+
+impl Entry {
+    /// What the file is for.
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind.unwrap_or_else(|| Kind::of_path(&self.path))
+    }
+
+    /// Whether both can be files of one set.
+    pub(crate) fn may_share_set(&self, other: &Self) -> bool {
+        self.set.is_none() || other.set.is_none() || self.set == other.set
+    }
+
+    fn knows(&self, digest: &str) -> bool {
+        self.sha256.is_empty() || self.sha256.iter().any(|known| known == digest)
+    }
 }
 
 impl Manifest {
@@ -50,20 +96,52 @@ impl Manifest {
             .read(NAME, MAX_MANIFEST_BYTES)
             .map_err(|error| unusable(error.to_string()))?;
         let listed = match &text {
-            Some(text) => serde_json::from_slice(text).map_err(|error| {
-                unusable(format!(
-                    "it is damaged at line {}, column {}",
-                    error.line(),
-                    error.column()
-                ))
-            })?,
+            Some(text) => parse(text).map_err(unusable)?,
             None => Listed::default(),
         };
         Ok(Self {
             prefix: prefix.clone(),
+            in_memory: None,
             listed,
             stored: text.as_deref().map(|text| digest(text)),
         })
+    }
+
+    /// Whose the listed files are; `None` where nobody said so.
+    pub(crate) fn owner(&self) -> Option<&Owner> {
+        self.listed.owner.as_ref()
+    }
+
+    /// Makes the list that of `owner`, and of the newest format. Of files below `in_memory` it has
+    /// no digests.
+    pub(crate) fn claim(&mut self, owner: Option<&Owner>, in_memory: Option<&HostPath>) {
+        self.in_memory = in_memory.cloned();
+        self.listed.format = FORMAT;
+        self.listed.owner = owner.cloned();
+    }
+
+    /// Takes over what another list names.
+    pub(crate) fn adopt(&mut self, other: &Self) {
+        for entry in &other.listed.files {
+            match self.find(&entry.path) {
+                Some(known) => {
+                    let new = entry.sha256.iter().filter(|digest| !known.knows(digest));
+                    let new: Vec<String> = new.cloned().collect();
+                    known.sha256.extend(new);
+                }
+                // Nobody knows yet which set needs it.
+                None => self.listed.files.push(Entry {
+                    set: None,
+                    ..entry.clone()
+                }),
+            }
+        }
+        // In front: they may be above those of this list, which go first.
+        let known = &self.listed.directories;
+        let other = other.listed.directories.iter();
+        let mut directories: Vec<_> = other.filter(|path| !known.contains(path)).collect();
+        directories.extend(known);
+        self.listed.directories = directories.into_iter().cloned().collect();
     }
 
     /// Writes the list, or removes it once nothing is listed; does nothing where it stands so
@@ -94,44 +172,51 @@ impl Manifest {
 
     /// Whether this installer wrote `digest` into `path`.
     pub(crate) fn wrote(&self, path: &HostPath, digest: &str) -> bool {
-        let known = |entry: &&Entry| entry.path == *path;
-        self.listed
-            .files
-            .iter()
-            .find(known)
-            .is_some_and(|entry| entry.sha256.iter().any(|known| known == digest))
+        let mut files = self.listed.files.iter();
+        files.any(|entry| entry.path == *path && entry.knows(digest))
+    }
+
+    /// Whether `path` is on the list.
+    pub(crate) fn has(&self, path: &HostPath) -> bool {
+        self.listed.files.iter().any(|entry| entry.path == *path)
     }
 
     /// Notes that `digest` is about to be written into `path`, before it is: after a crash in
     /// between, whichever is there is ours.
     pub(crate) fn intend(&mut self, path: &HostPath, digest: &str) {
-        match self
-            .listed
-            .files
-            .iter_mut()
-            .find(|entry| entry.path == *path)
-        {
-            Some(entry) => {
-                if !entry.sha256.iter().any(|known| known == digest) {
-                    entry.sha256.push(digest.into());
-                }
-            }
+        let written = self.written(path, digest);
+        match self.find(path) {
+            Some(entry) if entry.knows(digest) => {}
+            Some(entry) => entry.sha256.extend(written),
             None => self.listed.files.push(Entry {
                 path: path.clone(),
-                sha256: vec![digest.into()],
+                sha256: written,
+                kind: None,
+                set: None,
             }),
         }
     }
 
     /// Notes that `path` has the content of `digest` now, if it is listed.
     pub(crate) fn settle(&mut self, path: &HostPath, digest: &str) {
-        if let Some(entry) = self
-            .listed
-            .files
-            .iter_mut()
-            .find(|entry| entry.path == *path)
-        {
-            entry.sha256 = vec![digest.into()];
+        let written = self.written(path, digest);
+        if let Some(entry) = self.find(path) {
+            entry.sha256 = written;
+        }
+    }
+
+    /// What is listed of a file that has the content of `digest`.
+    fn written(&self, path: &HostPath, digest: &str) -> Vec<String> {
+        match &self.in_memory {
+            Some(directory) if path.chain().contains(directory) => Vec::new(),
+            _ => vec![digest.to_owned()],
+        }
+    }
+
+    /// Notes what `path` is for, if it is listed.
+    pub(crate) fn describe(&mut self, path: &HostPath, kind: Kind, set: &str) {
+        if let Some(entry) = self.find(path) {
+            (entry.kind, entry.set) = (Some(kind), Some(set.to_owned()));
         }
     }
 
@@ -141,14 +226,18 @@ impl Manifest {
     }
 
     pub(crate) fn add_directories(&mut self, made: Vec<HostPath>) {
-        self.listed.directories.extend(made);
+        // A directory may have been removed and made again, such as those of `/run`.
+        let known = &mut self.listed.directories;
+        for path in made {
+            if !known.contains(&path) {
+                known.push(path);
+            }
+        }
     }
 
-    /// The listed files, the last one written first: Kata is pointed away from the wrapper before
-    /// that goes.
-    pub(crate) fn files(&self) -> Vec<HostPath> {
-        let paths = self.listed.files.iter().map(|entry| entry.path.clone());
-        paths.rev().collect()
+    /// The listed files, the last one written first.
+    pub(crate) fn files(&self) -> Vec<Entry> {
+        self.listed.files.iter().rev().cloned().collect()
     }
 
     /// Removes the directories that are empty; those that stay in use stay listed, except at an
@@ -179,4 +268,38 @@ impl Manifest {
     pub(crate) fn is_empty(&self) -> bool {
         self.listed.files.is_empty()
     }
+
+    fn find(&mut self, path: &HostPath) -> Option<&mut Entry> {
+        let mut files = self.listed.files.iter_mut();
+        files.find(|entry| entry.path == *path)
+    }
+}
+
+/// The paths on the lists of the prefix and of what may be taken over, as far as they can be read;
+/// for who only looks.
+pub(crate) fn listed(options: &Options, node: &Node) -> Vec<HostPath> {
+    let former = HostPath::parse(FORMER_PREFIX).ok();
+    let lists = former.iter().chain([&options.prefix]).filter_map(|prefix| {
+        let directory = node.directory(prefix).ok()??;
+        let text = directory.read(NAME, MAX_MANIFEST_BYTES).ok()??;
+        parse(&text).ok()
+    });
+    let ours = lists.filter(|list| list.owner.is_none() || list.owner == options.owner);
+    ours.flat_map(|list| list.files.into_iter().map(|entry| entry.path))
+        .collect()
+}
+
+fn parse(text: &[u8]) -> Result<Listed, String> {
+    let damaged = |error: serde_json::Error| {
+        let (line, column) = (error.line(), error.column());
+        format!("it is damaged at line {line}, column {column}")
+    };
+    let form: Form = serde_json::from_slice(text).map_err(damaged)?;
+    if form.format > FORMAT {
+        return Err(format!(
+            "a newer version wrote it, in format {}; this one knows {FORMAT} at most",
+            form.format
+        ));
+    }
+    serde_json::from_slice(text).map_err(damaged)
 }

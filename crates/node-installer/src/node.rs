@@ -4,17 +4,17 @@
 //! Every directory is opened beneath the mount point by the kernel ([`linux_sys::rooted`]), and
 //! files are opened, replaced and removed by name in an open directory.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use foreign_text::bounded::{if_there, read_in};
+use foreign_text::bounded::{if_there, read_file, read_in};
 use foreign_text::hex;
-use linux_sys::rooted::Root;
+use linux_sys::rooted::{Root, open_scoped};
 use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, fchmod, fsync, mkdirat, openat, renameat, statat,
-    unlinkat,
+    AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, fchmod, fsync, mkdirat, openat, renameat,
+    statat, unlinkat,
 };
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
@@ -40,6 +40,17 @@ pub(crate) enum DirectoryEntry {
     /// A link, a directory, a device, or more bytes than anything of ours has.
     Foreign,
     File(FileState),
+}
+
+/// What stands where a program should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Program {
+    There,
+    /// A link to something that is not seen from here, or nowhere.
+    Link,
+    Absent,
+    /// Something that cannot be executed.
+    NotExecutable,
 }
 
 /// A regular file, as far as it matters whether it has to be written.
@@ -123,6 +134,29 @@ impl Node {
         make().map_err(|source| failed("make the directory", path, source))
     }
 
+    /// Looks at the program at `path`, as the node would find it: links are followed.
+    pub(crate) fn program(&self, path: &HostPath) -> io::Result<Program> {
+        let flags = OFlags::PATH;
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        let found = match open_scoped(&self.0, path.relative(), flags, resolve) {
+            Ok(found) => File::from(found).metadata()?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+                let flags = OFlags::PATH | OFlags::NOFOLLOW;
+                return match open_scoped(&self.0, path.relative(), flags, beneath) {
+                    Ok(_) => Ok(Program::Link),
+                    Err(_) => Ok(Program::Absent),
+                };
+            }
+            Err(error) => return Err(error),
+        };
+        let is_executable = found.is_file() && found.permissions().mode() & 0o111 != 0;
+        Ok(match is_executable {
+            true => Program::There,
+            false => Program::NotExecutable,
+        })
+    }
+
     /// Removes a directory if it is empty; says whether it is gone.
     pub(crate) fn remove_directory(&self, path: &HostPath) -> Result<bool, Error> {
         let (above, name) = path.split();
@@ -179,6 +213,15 @@ impl Directory {
         list().map_err(|source| failed("list", &self.path, source))
     }
 
+    /// Whether anything has the name `name`.
+    pub(crate) fn has(&self, name: &str) -> Result<bool, Error> {
+        match statat(&self.file, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(_) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(errno) => Err(failed("look at", &self.path.join(name), errno.into())),
+        }
+    }
+
     /// Looks at what has the name `name`, without following a link.
     pub(crate) fn find(&self, name: &str) -> Result<DirectoryEntry, Error> {
         let find = || -> io::Result<DirectoryEntry> {
@@ -213,6 +256,23 @@ impl Directory {
     /// Reads the file `name` of at most `limit` bytes; `None` if it is not there.
     pub(crate) fn read(&self, name: &str, limit: usize) -> io::Result<Option<Zeroizing<Vec<u8>>>> {
         Ok(if_there(read_in(&self.file, name, limit))?)
+    }
+
+    /// Reads the file `name` of at most `limit` bytes, and who may write it; `None` if it is not
+    /// there.
+    pub(crate) fn read_file(
+        &self,
+        name: &str,
+        limit: usize,
+    ) -> io::Result<Option<(Zeroizing<Vec<u8>>, Metadata)>> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file: File = match openat(&self.file, name, flags, Mode::empty()) {
+            Ok(file) => file.into(),
+            Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(errno.into()),
+        };
+        let metadata = file.metadata()?;
+        Ok(Some((read_file(file, limit)?, metadata)))
     }
 
     /// Gives `name` the content and the mode, entirely or not at all.

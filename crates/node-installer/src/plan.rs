@@ -1,52 +1,77 @@
 //! The files that should be on the node.
 
+use std::collections::BTreeMap;
+
 use foreign_text::hex;
 use zeroize::Zeroizing;
 
-use crate::{HostPath, Options, Set};
+use crate::kata::DropInFate;
+use crate::kind::{DISK, DOCUMENT, DROP_IN, Kind, PROGRAM, WRAPPER};
+use crate::options::QEMU_OF_KATA;
+use crate::{HostPath, Options, Set, arrival};
 
-/// The wrapper's name, on the node as in the container.
-const WRAPPER: &str = "kata-configdev-qemu";
-
-/// The document's path below that of its set.
-const DOCUMENT: &str = "/etc/host-config/imagepuller.toml";
-
-/// What a set gives to guests is below this.
-const HOST_CONFIG: &str = "/etc/host-config/";
+/// What a set gives to guests is here, below the set's directory, unless it has a place in memory.
+const HOST_CONFIG: &str = "etc/host-config";
 
 /// The settings' path below that of its set; once its directory is there, the set's wrapper looks
 /// nowhere else.
 const OWN_SETTINGS: &str = "etc/kata-configdev/config.toml";
 
-/// The drop-in of a handler. Kata reads `config.d` by name; its installer keeps 10 to 30 for
-/// itself.
-pub(crate) const DROP_IN: &str = "50-configdev.toml";
+/// A path in the place of one that is not known, where only the form counts.
+const UNKNOWN_QEMU: &str = "/usr/bin/qemu-system-x86_64";
 
 /// The setting that says that guests pull, so that a refusal which a guest's puller tells is read.
 const GUEST_PULL: &str = "guest-pull";
 
+/// The programs of a set.
+pub(crate) struct Programs {
+    pub(crate) wrapper: Zeroizing<Vec<u8>>,
+    pub(crate) program: Option<Zeroizing<Vec<u8>>>,
+}
+
 /// A file that should be on the node.
 pub(crate) struct PlannedFile {
-    /// What it is for, in messages.
-    pub(crate) what: &'static str,
+    pub(crate) kind: Kind,
+    /// The set that it is of.
+    pub(crate) set: String,
     pub(crate) path: HostPath,
     /// The file's mode; that of a directory which has to be made for it follows from it.
     pub(crate) mode: u32,
     /// What it should say; `None`: whatever is there stays.
     pub(crate) content: Option<Zeroizing<Vec<u8>>>,
-    /// Whether the directory two levels up must be there already, because it is Kata's.
-    pub(crate) in_handler: bool,
+}
+
+/// What the settings of a set say because of what is seen on the node.
+#[derive(Default)]
+pub(crate) struct View {
+    /// The QEMU of Kata's configuration, where it is needed and known.
+    pub(crate) qemu: Option<HostPath>,
+    /// Whether guests pull.
+    pub(crate) guest_pulls: bool,
+    /// For a set that is turned off while its QEMU is not known: the settings that are on the
+    /// node, turned off.
+    pub(crate) turned_off: Option<Zeroizing<Vec<u8>>>,
+    /// What becomes of the drop-ins; that of a handler which is not in it is written.
+    pub(crate) fates: BTreeMap<HostPath, DropInFate>,
+}
+
+impl View {
+    /// Whether the settings of `set` can be written.
+    pub(crate) fn is_qemu_known(&self, set: &Set) -> bool {
+        self.qemu.is_some() || !set.needs_qemu_of_kata()
+    }
 }
 
 /// What becomes of a set's document.
 pub(crate) enum Document {
-    /// There is no secret, or no such key in it.
-    Absent,
-    /// A valid one.
+    /// A valid one, or what takes its place until the secrets come.
     Valid(Zeroizing<Vec<u8>>),
-    /// There is one that is not valid or cannot be read, so that the previous one stays.
+    /// A secret is not valid or cannot be read, so that the previous document stays.
     Unusable,
 }
+
+/// How images get to the hypervisor.
+const TRANSPORT: &str = "transport";
 
 /// A further disk of a set whose secret has its key: the magic, and the file; `None` for one that
 /// cannot be read, so that the previous one stays.
@@ -56,6 +81,7 @@ pub(crate) type Disk<'a> = (&'a str, Option<Zeroizing<Vec<u8>>>);
 pub(crate) fn paths(options: &Options, name: &str, set: &Set) -> Vec<HostPath> {
     let mut paths = vec![
         wrapper_path(options, name),
+        program_path(options, name),
         document_path(options, name),
         set.settings_file.clone(),
     ];
@@ -70,80 +96,80 @@ pub(crate) fn files(
     options: &Options,
     name: &str,
     set: &Set,
-    wrapper: &Zeroizing<Vec<u8>>,
+    programs: &Programs,
     document: Document,
     disks: Vec<Disk<'_>>,
-    guest_pulls: bool,
+    view: &View,
 ) -> Vec<PlannedFile> {
-    let wanted = |what, path, mode, content: Option<Zeroizing<Vec<u8>>>| PlannedFile {
-        what,
+    let wanted = |kind, path, mode, content: Option<Zeroizing<Vec<u8>>>| PlannedFile {
+        kind,
+        set: name.to_owned(),
         path,
         mode,
         content,
-        in_handler: false,
     };
     let text = |text: String| Some(Zeroizing::new(text.into_bytes()));
     let mut files = vec![wanted(
-        "wrapper",
+        Kind::Wrapper,
         wrapper_path(options, name),
         0o755,
-        Some(wrapper.clone()),
+        Some(programs.wrapper.clone()),
     )];
-    // A secret that is there but not usable never means "no configuration": the settings go on
-    // naming the document, and where there never was a valid one, the wrapper fails the sandbox
-    // instead of leaving it to pull anonymously.
-    let named = !matches!(document, Document::Absent);
-    let content = match document {
-        Document::Absent => None,
-        Document::Valid(content) => Some(Some(content)),
-        Document::Unusable => Some(None),
-    };
-    if let Some(content) = content {
-        files.push(wanted(
-            "document",
-            document_path(options, name),
-            0o600,
-            content,
-        ));
+    if let Some(program) = &programs.program {
+        let path = program_path(options, name);
+        files.push(wanted(Kind::Program, path, 0o755, Some(program.clone())));
     }
+    let content = match document {
+        Document::Valid(content) => Some(content),
+        Document::Unusable => None,
+    };
+    let path = document_path(options, name);
+    files.push(wanted(Kind::Document, path, 0o600, content));
     let magics: Vec<&str> = disks.iter().map(|(magic, _)| *magic).collect();
-    let settings = settings_text(options, name, set, named, &magics, guest_pulls);
+    let settings = settings_text(options, name, set, true, &magics, view);
     files.extend(disks.into_iter().map(|(magic, content)| {
         let path = disk_path(options, name, magic);
-        wanted("disk", path, 0o600, content)
+        wanted(Kind::Disk, path, 0o600, content)
     }));
-    files.push(wanted(
-        "settings",
-        set.settings_file.clone(),
-        0o644,
-        text(settings),
-    ));
+    let settings = match view.is_qemu_known(set) {
+        true => text(settings),
+        false => view.turned_off.clone(),
+    };
+    let path = set.settings_file.clone();
+    files.push(wanted(Kind::Settings, path, 0o644, settings));
     let drop_in = drop_in_text(options, name);
-    files.extend(set.handlers.iter().map(|handler| PlannedFile {
-        in_handler: true,
-        ..wanted(
-            "drop-in",
-            drop_in_path(handler),
-            0o644,
-            text(drop_in.clone()),
-        )
+    files.extend(set.handlers.iter().filter_map(|handler| {
+        let content = match view.fates.get(handler).unwrap_or(&DropInFate::Written) {
+            DropInFate::Written => text(drop_in.clone()),
+            DropInFate::Left => None,
+            DropInFate::Removed => return None,
+        };
+        Some(wanted(Kind::DropIn, drop_in_path(handler), 0o644, content))
     }));
     files
 }
 
 /// The text of a set's settings file. What the administrator says of `guest-pull` wins over
-/// `guest_pulls`, what Kata's configuration says.
+/// what Kata's configuration says.
 pub(crate) fn settings_text(
     options: &Options,
     name: &str,
     set: &Set,
     with_document: bool,
     disks: &[&str],
-    guest_pulls: bool,
+    view: &View,
 ) -> String {
     let mut settings = set.settings.clone();
-    if guest_pulls {
+    if !set.enabled {
+        settings.insert("enabled".into(), false.into());
+    }
+    put_qemu(&mut settings, set, view);
+    if view.guest_pulls {
         settings.entry(GUEST_PULL).or_insert(true.into());
+    }
+    if options.sandboxes {
+        // The only one of the wrapper's that an update reaches.
+        settings.entry(TRANSPORT).or_insert("file".into());
     }
     let said = settings.remove("disks");
     match said.unwrap_or_else(|| toml::Table::new().into()) {
@@ -169,11 +195,32 @@ pub(crate) fn settings_text(
     if with_document {
         let path = document_path(options, name).as_str().to_owned();
         settings.insert("document".into(), path.into());
+        let told = || arrival::before_the_first_pass(set).into();
+        let missing = settings.entry(arrival::MISSING_DOCUMENT);
+        missing.or_insert_with(told);
     }
     format!(
         "# Written by the node installer of kata-configdev; change its configuration \
         instead.\n{settings}"
     )
+}
+
+/// Puts the path that Kata's configuration has in the place of `qemu = "kata"`.
+fn put_qemu(settings: &mut toml::Table, set: &Set, view: &View) {
+    // Nobody has a configuration to take it from; the wrapper has a default.
+    if set.handlers.is_empty() && !set.settings.contains_key("qemu") {
+        return;
+    }
+    let path = view.qemu.as_ref().map_or(UNKNOWN_QEMU, HostPath::as_str);
+    let put = |value: &mut toml::Value| {
+        if value.as_str() == Some(QEMU_OF_KATA) {
+            *value = path.into();
+        }
+    };
+    match settings.entry("qemu").or_insert(QEMU_OF_KATA.into()) {
+        toml::Value::Table(machines) => machines.iter_mut().for_each(|(_, path)| put(path)),
+        path => put(path),
+    }
 }
 
 fn drop_in_text(options: &Options, name: &str) -> String {
@@ -188,18 +235,20 @@ pub(crate) fn wrapper_path(options: &Options, name: &str) -> HostPath {
     options.prefix.join(name).join("bin").join(WRAPPER)
 }
 
+/// Where the command for people goes.
+pub(crate) fn program_path(options: &Options, name: &str) -> HostPath {
+    options.prefix.join(name).join("bin").join(PROGRAM)
+}
+
 /// Where the document of the set `name` goes.
 pub(crate) fn document_path(options: &Options, name: &str) -> HostPath {
-    options
-        .prefix
-        .join(name)
-        .join(DOCUMENT.trim_start_matches('/'))
+    secret_directory(options, name).join(DOCUMENT)
 }
 
 /// Where the file of a further disk goes: in hexadecimal, because a magic may hold a slash.
 fn disk_path(options: &Options, name: &str, magic: &str) -> HostPath {
-    let file = format!("{HOST_CONFIG}disk-{}", hex::encode(magic.as_bytes()));
-    options.prefix.join(name).join(file.trim_start_matches('/'))
+    let file = format!("{DISK}{}", hex::encode(magic.as_bytes()));
+    secret_directory(options, name).join(&file)
 }
 
 /// Where the set `name` can have settings of its own.
@@ -207,17 +256,12 @@ pub(crate) fn own_settings_path(options: &Options, name: &str) -> HostPath {
     options.prefix.join(name).join(OWN_SETTINGS)
 }
 
-/// Whether `path` is that of a document or of a further disk's file.
-pub(crate) fn is_document(path: &HostPath) -> bool {
-    path.as_str().contains(HOST_CONFIG)
-}
-
-/// The handler's directory, if `path` is that of a drop-in.
-pub(crate) fn handler_of(path: &HostPath) -> Option<HostPath> {
-    let (directory, name) = path.split();
-    let directory = directory.filter(|_| name == DROP_IN)?;
-    let (handler, between) = directory.split();
-    handler.filter(|_| between == "config.d")
+/// Where what the set `name` gives to guests goes; closed to everybody else.
+fn secret_directory(options: &Options, name: &str) -> HostPath {
+    match &options.document_dir {
+        Some(directory) => directory.join(name),
+        None => options.prefix.join(name).join(HOST_CONFIG),
+    }
 }
 
 fn drop_in_path(handler: &HostPath) -> HostPath {

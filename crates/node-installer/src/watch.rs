@@ -1,5 +1,6 @@
 //! Passes whenever something changed.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -13,12 +14,11 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
 use tracing::info;
 
-use crate::health::{Health, Server};
-use crate::{Error, Options, Outcome, install};
+use crate::{Error, HostPath, Options, Outcome, install, plan};
 
 /// How long without an event until a pass is made all the same: for what no event tells of, such as
 /// a mount that changed.
-pub(crate) const RESCAN: Duration = Duration::from_secs(300);
+pub const RESCAN: Duration = Duration::from_secs(300);
 
 /// How long it must be quiet after an event: a secret's mount changes in several steps.
 const QUIET: Duration = Duration::from_millis(200);
@@ -41,27 +41,12 @@ pub fn termination() -> Result<UnixStream, Error> {
     register().map_err(Error::Watch)
 }
 
-/// [Watches](watch) until SIGTERM or SIGINT, and answers health checks where `options` ask for it.
+/// Makes a pass now and whenever a secret, a directory of Kata or what is installed changed, until
+/// `stop` becomes readable.
 ///
-/// # Errors
-///
-/// Those of [`watch`], and [`Error::Health`].
-pub fn run(options: &Options) -> Result<(), Error> {
-    let stop = termination()?;
-    let health = Health::default();
-    let listen = |address| Server::start(address, &health);
-    let server = options.listen.map(listen).transpose()?;
-    if let Some(server) = &server {
-        info!("answering health checks on {}", server.address());
-    }
-    watch(options, &health, stop)
-}
-
-/// Makes a pass now and whenever a secret or a directory of Kata changed, until `stop` becomes
-/// readable.
-///
-/// Problems are logged when they come and when they change, and make `health` not ready; the next
-/// change is then waited for as usual.
+/// After each pass `after` gets its outcome, may add to that, and gives the time until the next
+/// pass at the latest. Then it is logged, where it is another one than the last. Problems do not
+/// end this; the next change is waited for as usual.
 ///
 /// # Errors
 ///
@@ -69,7 +54,11 @@ pub fn run(options: &Options) -> Result<(), Error> {
 /// only new mounts help against. Nothing that was installed is removed. A kernel that has no
 /// watches left is a problem like others: passes are made all the same, though only every five
 /// minutes.
-pub fn watch(options: &Options, health: &Health, stop: impl AsFd) -> Result<(), Error> {
+pub fn watch(
+    options: &Options,
+    stop: impl AsFd,
+    mut after: impl FnMut(&mut Outcome) -> Duration,
+) -> Result<(), Error> {
     let mut told = None;
     loop {
         // Before the pass: what changes while it runs is not missed.
@@ -79,13 +68,13 @@ pub fn watch(options: &Options, health: &Health, stop: impl AsFd) -> Result<(), 
             ..Outcome::default()
         });
         outcome.problems.extend(unwatched.map(Error::Watch));
-        health.note(outcome.problems.is_empty());
+        let limit = after(&mut outcome).min(RESCAN);
         told = Some(tell(&outcome, told));
         let deleted = |problem: &Error| matches!(problem, Error::DirectoryDeleted { .. });
         if let Some(index) = outcome.problems.iter().position(deleted) {
             return Err(outcome.problems.swap_remove(index));
         }
-        let stopped = changes.wait(stop.as_fd()).map_err(Error::Watch)?;
+        let stopped = changes.wait(stop.as_fd(), limit).map_err(Error::Watch)?;
         if stopped {
             info!("asked to end; what is installed stays");
             return Ok(());
@@ -116,26 +105,16 @@ impl Changes {
             Err(errno) => return (Self(None), Some(errno.into())),
         };
         let mut refused = None;
-        for set in options.sets.values() {
-            // Kata's main file is in the directory of the handler itself.
-            let kata = set.handlers.iter();
-            let kata = kata.flat_map(|handler| [handler.clone(), handler.join("config.d")]);
-            let kata = kata.map(|path| options.host.join(path.relative()));
-            let secrets = [&set.secret]
-                .into_iter()
-                .chain(&set.docker_configs)
-                .chain(&set.decryption_keys);
-            for path in secrets.cloned().chain(kata) {
-                refused = refused.or(add(&queue, &path).err());
-            }
+        for path in watched(options) {
+            refused = refused.or(add(&queue, &path).err());
         }
         (Self(Some(queue)), refused)
     }
 
-    /// Waits for a change and then for quiet, or for [`RESCAN`]; says whether `stop` became
-    /// readable instead.
-    fn wait(&self, stop: impl AsFd) -> io::Result<bool> {
-        let mut event = self.wait_once(stop.as_fd(), RESCAN)?;
+    /// Waits for a change and then for quiet, or for `limit`; says whether `stop` became readable
+    /// instead.
+    fn wait(&self, stop: impl AsFd, limit: Duration) -> io::Result<bool> {
+        let mut event = self.wait_once(stop.as_fd(), limit)?;
         let unquiet_since = Instant::now();
         while event == Event::Change && unquiet_since.elapsed() < MAX_UNQUIET {
             event = self.wait_once(stop.as_fd(), QUIET)?;
@@ -164,6 +143,34 @@ impl Changes {
         }
         Ok(Event::Change)
     }
+}
+
+/// The directories that a pass depends on: of the secrets, of Kata and its QEMU, and of what is
+/// installed, since somebody may change it.
+fn watched(options: &Options) -> BTreeSet<PathBuf> {
+    let on_node = |path: &HostPath| options.host.join(path.relative());
+    let mut directories: BTreeSet<_> = [on_node(&options.prefix)].into();
+    directories.extend(options.binaries.iter().map(on_node));
+    for (name, set) in &options.sets {
+        let secrets = [&set.secret].into_iter();
+        let secrets = secrets
+            .chain(&set.docker_configs)
+            .chain(&set.decryption_keys);
+        directories.extend(secrets.cloned());
+        // Kata's main file is in the directory of the handler itself.
+        directories.extend(set.handlers.iter().map(on_node));
+        let mut installed = plan::paths(options, name, set);
+        // The drop-ins beside the wrapper's settings count as well.
+        installed.extend(
+            set.settings_file
+                .split()
+                .0
+                .map(|above| above.join("config.d/any")),
+        );
+        let above = installed.iter().filter_map(|path| path.split().0);
+        directories.extend(above.map(|path| on_node(&path)));
+    }
+    directories
 }
 
 /// Watches the directory `path`, or as long as it is not there, the nearest one above it.

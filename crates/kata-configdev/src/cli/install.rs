@@ -6,11 +6,12 @@ use clap::{Args, ValueEnum};
 use node_installer::log::{self, Format};
 use node_installer::{Error, Options, Outcome};
 
-use crate::settings::Settings;
+use crate::node_agent;
+use crate::settings::RULES;
 
 /// Installs the wrapper, its settings, the document and Kata's drop-in on a node.
 ///
-/// Meant for a DaemonSet (deploy/ has a chart and plain manifests), but works by hand too. The
+/// Works by hand; node-agent does the same and stays. The
 /// document comes from a mounted Kubernetes secret, which need not exist. What is in place already
 /// is not touched: a second run changes no file. A document that is not valid never replaces one
 /// that is.
@@ -25,7 +26,7 @@ use crate::settings::Settings;
     after_help = "\
 Examples:
   kata-configdev install --check --config installer.toml
-  kata-configdev install --watch --log-format json --config /etc/installer/installer.toml
+  kata-configdev install --log-format json --config /etc/installer/installer.toml
   kata-configdev install --config installer.toml --docker-config ~/.docker/config.json
 
 deploy/README.md describes the configuration and what happens when."
@@ -33,14 +34,16 @@ deploy/README.md describes the configuration and what happens when."
 pub struct Install {
     #[command(flatten)]
     common: Common,
-    /// Stay, install again whenever secret or node change, and answer /healthz and /readyz; ends at
-    /// SIGTERM.
+    /// Stay, and do what node-agent does.
     #[arg(long)]
     watch: bool,
-    /// Change nothing: read the configuration and that of Kata's handlers, and say what is wrong
-    /// with them.
+    /// Change nothing: read the configuration, that of Kata's handlers and the settings that the
+    /// wrapper would read, and say what is wrong with them.
     #[arg(long, conflicts_with = "watch")]
     check: bool,
+    /// Install nothing and remove everything, as with a configuration without sets.
+    #[arg(long)]
+    remove: bool,
     /// A docker configuration for every set, behind those of the configuration; the last one that
     /// has a key counts. The directory of a mounted secret, or a file; may be given more than once.
     #[arg(long, value_name = "PATH")]
@@ -58,10 +61,10 @@ pub struct Uninstall {
 }
 
 #[derive(Args, Debug)]
-struct Common {
+pub(super) struct Common {
     /// The installer's configuration.
     #[arg(long, value_name = "FILE")]
-    config: PathBuf,
+    pub(super) config: PathBuf,
     /// How the log is written, to standard error.
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
@@ -78,47 +81,78 @@ enum LogFormat {
 impl Install {
     /// Runs the installer and returns the exit code.
     pub fn run(&self) -> u8 {
+        if self.watch {
+            return keep(&self.common, &self.docker_config, self.remove);
+        }
         self.common.start_log();
-        let options = match self.options() {
+        let options = match options(&self.common, &self.docker_config, self.remove) {
             Ok(options) => options,
             Err(error) => return report(&error),
         };
         if self.check {
             return finish(Ok(node_installer::check(&options)), Outcome::tell);
         }
-        if self.watch {
-            return node_installer::watch::run(&options)
-                .map_or_else(|error| report(&error), |()| 0);
-        }
-        finish(node_installer::install(&options), Outcome::report)
+        let outcome = node_installer::install(&options);
+        finish(
+            outcome.map(|outcome| match self.remove {
+                true => left(outcome, &options),
+                false => outcome,
+            }),
+            Outcome::report,
+        )
     }
+}
 
-    fn options(&self) -> Result<Options, Error> {
-        let mut options = load(&self.common.config)?;
-        let absolute = |path: &PathBuf| std::path::absolute(path);
-        let paths: Vec<PathBuf> = self
-            .docker_config
-            .iter()
-            .map(absolute)
-            .collect::<Result<_, _>>()
-            .map_err(|source| Error::DockerConfigPath { source })?;
-        options.add_docker_configs(&paths)?;
-        Ok(options)
+/// Keeps the node right until it is asked to end, and returns the exit code.
+pub(super) fn keep(common: &Common, docker_config: &[PathBuf], remove: bool) -> u8 {
+    common.start_log();
+    let options = match options(common, docker_config, remove) {
+        Ok(options) => options,
+        Err(error) => return report(&error),
+    };
+    match node_agent::run(&options) {
+        Ok(()) => 0,
+        Err(error) => {
+            tracing::error!("failed to {error}");
+            error.exit_code()
+        }
     }
+}
+
+fn options(common: &Common, docker_config: &[PathBuf], remove: bool) -> Result<Options, Error> {
+    let mut options = load(&common.config)?;
+    let paths = docker_config.iter().map(std::path::absolute);
+    let paths: Vec<PathBuf> = paths
+        .collect::<Result<_, _>>()
+        .map_err(|source| Error::DockerConfigPath { source })?;
+    options.add_docker_configs(&paths)?;
+    if remove {
+        options.sets.clear();
+    }
+    Ok(options)
 }
 
 impl Uninstall {
     /// Runs the installer and returns the exit code.
     pub fn run(&self) -> u8 {
         self.common.start_log();
-        let outcome =
-            load(&self.common.config).and_then(|options| node_installer::uninstall(&options));
+        let outcome = load(&self.common.config).and_then(|options| {
+            let outcome = node_installer::uninstall(&options)?;
+            Ok(left(outcome, &options))
+        });
         finish(outcome, Outcome::report)
     }
 }
 
+/// Removes what dead sandboxes and credential providers left below `/run`, and says what stays.
+fn left(mut outcome: Outcome, options: &Options) -> Outcome {
+    let looked = node_agent::sandboxes::leave(options);
+    outcome.warnings.extend(looked.warnings);
+    outcome
+}
+
 impl Common {
-    fn start_log(&self) {
+    pub(super) fn start_log(&self) {
         log::start(match self.log_format {
             LogFormat::Text => Format::Text,
             LogFormat::Json => Format::Json,
@@ -127,8 +161,8 @@ impl Common {
 }
 
 /// Reads the configuration. Settings that the wrapper would refuse are refused here.
-fn load(path: &Path) -> Result<Options, Error> {
-    Options::load(path, Settings::check_text)
+pub(super) fn load(path: &Path) -> Result<Options, Error> {
+    Options::load(path, RULES)
 }
 
 fn finish(outcome: Result<Outcome, Error>, tell: impl Fn(&Outcome)) -> u8 {
@@ -141,7 +175,7 @@ fn finish(outcome: Result<Outcome, Error>, tell: impl Fn(&Outcome)) -> u8 {
     }
 }
 
-fn report(error: &Error) -> u8 {
+pub(super) fn report(error: &Error) -> u8 {
     log::error(error);
     error.exit_code()
 }

@@ -73,7 +73,7 @@ fn keys_of_secrets_are_all_there_is_or_join_the_document() {
         log.contains("one: nothing is there yet") && !log.contains("WARN"),
         "{log}"
     );
-    assert!(!machine.host(DOCUMENT).exists());
+    assert!(machine.has_stand_in());
 
     machine.mount_other("one", &[("a.pem", ENCRYPTED), ("a.pem.password", "test\n")]);
     machine.mount_other("two", &[("keys", "kbs:///default/key/1")]);
@@ -184,16 +184,14 @@ fn keys_that_come_later_are_picked_up() {
     let mut machine = machine(&["keys"]);
     let watching = Watching::start(&machine);
     let ready = || watching.is_ready();
-    assert!(!machine.host(DOCUMENT).exists());
+    assert!(machine.has_stand_in());
     for key in [PLAIN, JWK] {
         machine.mount_other("keys", &[("key", key)]);
         wait_until("the key", || {
-            machine.host(DOCUMENT).exists() && keys(&machine) == [key]
+            !machine.has_stand_in() && keys(&machine) == [key]
         });
     }
     machine.mount_other("keys", &[]);
-    wait_until("the removal", || {
-        !machine.host(DOCUMENT).exists() && ready()
-    });
+    wait_until("the removal", || machine.has_stand_in() && ready());
     require_no_secret(&watching.stop());
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use puller_config::{Credentials, Document, RegistryHost};
 use test_command::wait_until;
 
-use crate::machine::{DOCUMENT, Machine, PASSWORD, SETTINGS, broken, document, mode};
+use crate::machine::{DOCUMENT, Machine, NOTHING_YET, PASSWORD, SETTINGS, broken, document, mode};
 use crate::process::{Watching, program, run};
 
 const KEY: &str = ".dockerconfigjson";
@@ -164,7 +164,7 @@ fn a_reason_of_the_node_is_installed_alone() {
 }
 
 #[test]
-fn placeholders_are_valid_and_make_no_document() {
+fn placeholders_are_valid_and_say_nothing() {
     let mut machine = machine(&["docker", "docker/missing"]);
     for content in [None, Some("{}"), Some("{\"auths\":{}}"), Some("")] {
         // At first the mount is not there at all, then it is empty, then the placeholder comes.
@@ -175,8 +175,8 @@ fn placeholders_are_valid_and_make_no_document() {
         assert_eq!(code, Some(0), "{log}");
         assert!(!log.contains("WARN"), "{log}");
         assert!(log.contains("nothing is there yet"), "{log}");
-        assert!(!machine.host(DOCUMENT).exists());
-        assert!(!machine.read(SETTINGS).contains("document"));
+        assert_eq!(machine.read(DOCUMENT), NOTHING_YET);
+        assert!(machine.read(SETTINGS).contains("\ndocument = "));
     }
     machine.mount_document(&document("one"));
     assert_eq!(installed(&machine).0, Some(0));
@@ -194,7 +194,7 @@ fn keys_of_the_kubelet_are_no_keys_and_others_are_named() {
         "{log}"
     );
     assert!(!log.contains(".."), "{log}");
-    assert!(!machine.host(DOCUMENT).exists());
+    assert_eq!(machine.read(DOCUMENT), NOTHING_YET);
     // Of both keys the newer form's counts.
     let (newer, older) = (
         config(&[("a.corp", "new")]),
@@ -234,17 +234,21 @@ fn a_bad_configuration_keeps_the_old_document() {
         if has_own {
             machine.mount_document(&document("one"));
         }
-        // The first one is bad: that does not mean "none", so that sandboxes fail instead of
+        // The first one is bad: that does not mean "none", so that sandboxes are told instead of
         // pulling anonymously.
         machine.mount_other("docker", &[(KEY, "]")]);
         let (code, log) = installed(&machine);
         assert_eq!(code, Some(65), "{log}");
         assert!(
-            log.contains("; sandboxes fail until it is corrected"),
+            log.contains("; sandboxes pull nothing until it is corrected"),
             "{log}"
         );
-        assert!(!machine.host(DOCUMENT).exists());
-        assert!(machine.read(SETTINGS).contains("document = "));
+        assert!(
+            machine
+                .read(DOCUMENT)
+                .starts_with("node-error = \"the registry configuration")
+        );
+        assert!(machine.read(SETTINGS).contains("\ndocument = "));
 
         machine.mount_other("good", &[(KEY, &config(&[("b.corp", "good")]))]);
         machine.mount_other("docker", &[(KEY, &config(&[("a.corp", "good")]))]);
@@ -299,7 +303,8 @@ fn nothing_is_read_that_is_no_file() {
 fn nobody_else_receives_a_password_unless_that_is_allowed() {
     let mut machine = machine(&["docker"]);
     let wide = config(&[
-        ("quay.io/team", "path"),
+        ("quay.io/team", "team"),
+        ("quay.io/Team", "path"),
         ("*.corp", "pattern"),
         ("plain.lab", "plain"),
         (&format!("https://{USER}:{PASSWORD}@in-key.lab"), "key"),
@@ -311,7 +316,7 @@ fn nobody_else_receives_a_password_unless_that_is_allowed() {
     for registry in ["quay.io", "x.corp", "in-key.lab"] {
         assert_eq!(password(&machine, registry), None);
     }
-    for key in ["quay.io/team", "*.corp"] {
+    for key in ["quay.io/Team", "*.corp"] {
         assert!(log.contains(&format!("{key}: left out, because ")), "{log}");
     }
     assert!(log.contains("[redacted]@in-key.lab: left out"), "{log}");
@@ -322,13 +327,15 @@ fn nobody_else_receives_a_password_unless_that_is_allowed() {
     assert_eq!(code, Some(0), "{log}");
     assert_eq!(password(&machine, "quay.io").unwrap(), "-path");
     assert_eq!(password(&machine, "x.corp").unwrap(), "-pattern");
-    assert!(log.contains("quay.io/team: widened to "), "{log}");
+    assert!(log.contains("quay.io/Team: widened to "), "{log}");
 }
 
 #[test]
 fn a_flood_of_findings_fills_no_log() {
     let mut machine = machine(&["docker"]);
-    let paths: Vec<String> = (0..1000).map(|number| format!("a.corp/{number}")).collect();
+    let paths: Vec<String> = (0..1000)
+        .map(|number| format!("a.corp/A{number}"))
+        .collect();
     let paths: Vec<(&str, &str)> = paths.iter().map(|path| (path.as_str(), "1")).collect();
     machine.mount_other("docker", &[(KEY, &config(&paths))]);
     let (code, log) = installed(&machine);
@@ -343,10 +350,10 @@ fn a_placeholder_that_is_filled_later_is_picked_up() {
     machine.mount_other("registries", &[(KEY, "{}")]);
     let watching = Watching::start(&machine);
     let ready = || watching.is_ready();
-    assert!(ready() && !machine.host(DOCUMENT).exists());
+    assert!(ready() && machine.has_stand_in());
 
     let has = |machine: &Machine, end: &str| {
-        machine.host(DOCUMENT).exists() && password(machine, "a.corp").as_deref() == Some(end)
+        !machine.has_stand_in() && password(machine, "a.corp").as_deref() == Some(end)
     };
     for end in ["1", "2"] {
         machine.mount_other("registries", &[(KEY, &config(&[("a.corp", end)]))]);
@@ -369,8 +376,6 @@ fn a_placeholder_that_is_filled_later_is_picked_up() {
     });
     machine.mount(&[]);
     machine.mount_other("registries", &[(KEY, "{\"auths\":{}}")]);
-    wait_until("the removal", || {
-        !machine.host(DOCUMENT).exists() && ready()
-    });
+    wait_until("the removal", || machine.has_stand_in() && ready());
     require_no_secret(&watching.stop());
 }

@@ -3,12 +3,12 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use kata_configdev::settings::Settings;
+use kata_configdev::settings::RULES;
 use node_installer::{Error, Options, Outcome, install, uninstall};
 
 use crate::machine::{
-    DOCUMENT, DROP_INS, MANIFEST, Machine, PASSWORD, SETTINGS, WRAPPER, broken, document, mode,
-    mount, parse,
+    DOCUMENT, DROP_INS, MANIFEST, Machine, NOTHING_YET, PASSWORD, SETTINGS, WRAPPER, broken,
+    document, mode, mount, parse,
 };
 
 fn problems(outcome: &Outcome) -> Vec<String> {
@@ -31,8 +31,9 @@ fn everything_is_installed_and_a_second_pass_changes_no_inode() {
     assert_eq!(
         settings,
         format!(
-            "annotation-allow = [\"/etc/allowed\"]\ndocument = \"/{DOCUMENT}\"\nqemu \
-            = \"/opt/kata/bin/qemu\"\n"
+            "annotation-allow = [\"/etc/allowed\"]\ndocument = \"/{DOCUMENT}\"\n\
+             missing-document = \"the registry configuration of this node has not been installed \
+             yet\"\nqemu = \"/opt/kata/bin/qemu\"\n"
         )
     );
     for drop_in in DROP_INS {
@@ -59,7 +60,7 @@ fn disks_come_from_keys_of_the_secret() {
     let table = "disks = {timesync = \"ntp.conf\"}\nhandlers";
     let options = |machine: &Machine, table: &str| {
         let text = machine.configuration().replace("handlers", table);
-        Options::parse(text.as_bytes(), Settings::check_text)
+        Options::parse(text.as_bytes(), RULES)
     };
     machine.mount(&[("ntp.conf", "server 192.0.2.1\n")]);
     let outcome = install(&options(&machine, table).unwrap()).unwrap();
@@ -86,6 +87,15 @@ fn disks_come_from_keys_of_the_secret() {
         let error = options(&machine, table).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     }
+    // In the settings, where keys of the secret would be added to a table.
+    let text = machine.configuration().replace("handlers", table);
+    let text = text.replace("settings = { ", "settings = { disks = 1, ");
+    let error = Options::parse(text.as_bytes(), RULES).unwrap_err();
+    let error = error.to_string();
+    assert!(
+        error.contains("sets.\"default\".settings: ") && error.contains("expected a map"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -112,7 +122,7 @@ fn a_change_replaces_one_file_only() {
 }
 
 #[test]
-fn without_a_secret_there_is_no_document_and_the_settings_name_none() {
+fn without_a_secret_the_document_says_nothing_and_the_settings_name_it() {
     let mut machine = Machine::new();
     // The secret is optional: the directory is absent, then empty, then has another key only.
     for step in 0..3 {
@@ -123,8 +133,11 @@ fn without_a_secret_there_is_no_document_and_the_settings_name_none() {
         }
         let outcome = install(&machine.options()).unwrap();
         assert_eq!(problems(&outcome), [""; 0]);
-        assert!(!machine.host(DOCUMENT).exists());
-        assert!(!machine.read(SETTINGS).contains("document"));
+        assert_eq!(machine.read(DOCUMENT), NOTHING_YET);
+        let settings = machine.read(SETTINGS);
+        assert!(settings.contains("\ndocument = "));
+        // A sandbox that starts before the installer has run never pulls anonymously.
+        assert!(settings.contains("\nmissing-document = \"the registry configuration of "));
         assert!(machine.host(DROP_INS[1]).exists());
         assert_eq!(
             outcome.warnings.len(),
@@ -149,19 +162,14 @@ fn without_a_secret_there_is_no_document_and_the_settings_name_none() {
 }
 
 #[test]
-fn a_secret_that_disappears_takes_its_document_along() {
+fn a_secret_that_disappears_takes_its_content_along() {
     let mut machine = Machine::new();
     machine.mount_document(&document("one"));
     install(&machine.options()).unwrap();
     machine.mount(&[]);
-    assert_eq!(install(&machine.options()).unwrap().changes, 2);
-    assert!(!machine.host("opt/kata-configdev/default/etc").exists());
-    assert!(!machine.read(SETTINGS).contains("document"));
-    assert!(
-        machine.host(DROP_INS[0]).exists(),
-        "without a document the wrapper adds nothing"
-    );
-    assert!(!machine.read(MANIFEST).contains("imagepuller.toml"));
+    assert_eq!(install(&machine.options()).unwrap().changes, 1);
+    assert_eq!(machine.read(DOCUMENT), NOTHING_YET);
+    assert!(machine.host(DROP_INS[0]).exists());
     let before = machine.state();
     install(&machine.options()).unwrap();
     assert_eq!(machine.state(), before);
@@ -200,9 +208,8 @@ fn a_first_document_that_is_broken_does_not_mean_none() {
     let mut machine = Machine::new();
     machine.mount_document(&broken());
     let outcome = install(&machine.options()).unwrap();
-    assert!(problems(&outcome)[0].ends_with("sandboxes fail until it is corrected"));
-    assert!(!machine.host(DOCUMENT).exists());
-    // So that the wrapper fails the sandbox instead of giving it no disk.
+    assert!(problems(&outcome)[0].ends_with("sandboxes pull nothing until it is corrected"));
+    assert!(machine.read(DOCUMENT).starts_with("node-error = "));
     assert!(
         machine
             .read(SETTINGS)
@@ -220,7 +227,7 @@ fn uninstall_removes_what_is_ours_and_nothing_else() {
     ];
     for file in others {
         fs::create_dir_all(machine.host(file).parent().unwrap()).unwrap();
-        fs::write(machine.host(file), "somebody else's").unwrap();
+        fs::write(machine.host(file), "# somebody else's\n").unwrap();
     }
     let before = machine.files();
     machine.mount_document(&document("one"));
@@ -308,7 +315,7 @@ fn a_lost_or_readable_file_is_put_right() {
 fn a_missing_handler_does_not_concern_the_others() {
     let mut machine = Machine::new();
     machine.mount_document(&document("one"));
-    fs::remove_dir(machine.host("opt/kata/qemu-snp")).unwrap();
+    fs::remove_dir_all(machine.host("opt/kata/qemu-snp")).unwrap();
     let outcome = install(&machine.options()).unwrap();
     assert_eq!(outcome.exit_code(), 69);
     assert!(
@@ -377,7 +384,10 @@ fn what_is_not_mounted_any_more_is_not_forgotten() {
     for (text, stays) in [(&one_handler, true), (&no_set, false)] {
         let outcome = install(&parse(text).unwrap()).unwrap();
         let lines = problems(&outcome);
-        assert_eq!((lines.len(), outcome.exit_code()), (1, 69));
+        assert_eq!(
+            (lines.len(), outcome.exit_code()),
+            (if stays { 1 } else { 2 }, 69)
+        );
         assert!(lines[0].starts_with(&format!(
             "failed to remove /{}: its directory is not mounted",
             DROP_INS[0]
@@ -421,7 +431,7 @@ fn nothing_unfinished_survives_the_next_pass() {
     machine.mount_document(&document("one"));
     install(&machine.options()).unwrap();
     let before = machine.files();
-    let in_handler = "opt/kata/qemu-snp/.50-configdev.toml.unfinished";
+    let in_handler = "opt/kata/qemu-snp/.zz-kata-configdev.toml.unfinished";
     let in_prefix = "opt/kata-configdev/.installed.json.unfinished";
     let in_set = "opt/kata-configdev/default/etc/host-config/.imagepuller.toml.unfinished";
     let crash = || {
@@ -433,7 +443,7 @@ fn nothing_unfinished_survives_the_next_pass() {
     crash();
     assert_eq!(install(&machine.options()).unwrap().changes, 0);
     assert_eq!(machine.files(), before);
-    // The file itself never came, or is somebody else's now.
+    // The file itself never came, or somebody else changed it: it may hold a password all the same.
     for lost in [true, false] {
         install(&machine.options()).unwrap();
         crash();
@@ -442,7 +452,7 @@ fn nothing_unfinished_survives_the_next_pass() {
             false => fs::write(machine.host(DOCUMENT), "changed").unwrap(),
         }
         uninstall(&machine.options()).unwrap();
-        assert_eq!(machine.files().len(), usize::from(!lost));
+        assert_eq!(machine.files(), [""; 0]);
     }
 }
 
@@ -511,7 +521,7 @@ fn nothing_is_read_that_is_no_document() {
     assert!(
         problems(&install(&machine.options()).unwrap())[0].ends_with("it is not a regular file")
     );
-    assert!(!machine.host(DOCUMENT).exists());
+    assert!(machine.has_stand_in());
 }
 
 /// Earlier versions had kustomize manifests. `deploy/README.md` says how to move to the chart; this
@@ -520,8 +530,9 @@ fn nothing_is_read_that_is_no_document() {
 fn what_the_kustomize_manifests_installed_is_taken_over() {
     let mut machine = Machine::new();
     machine.mount_document(&document("one"));
-    let drop_in = DROP_INS[0];
+    let drop_in = "opt/kata/qemu-snp/config.d/50-configdev.toml";
     let qemu = "qemu = \"/opt/kata/bin/qemu-system-x86_64-snp-experimental\"\n";
+    machine.program("opt/kata/bin/qemu-system-x86_64-snp-experimental");
     let settings = "# Written by the node installer of kata-configdev; change its configuration \
         instead.\n";
     for (file, mode, text) in [
@@ -563,8 +574,14 @@ fn what_the_kustomize_manifests_installed_is_taken_over() {
     ))
     .unwrap();
     let outcome = install(&chart).unwrap();
-    assert_eq!((outcome.changes, problems(&outcome)), (0, vec![]));
-    assert_eq!(machine.state(), before);
+    // The settings say what a missing document means; the list is of another format, and the
+    // drop-in has another name.
+    assert_eq!((outcome.changes, problems(&outcome)), (3, vec![]));
+    assert!(machine.host(DROP_INS[0]).exists() && !machine.host(drop_in).exists());
+    let after = machine.state();
+    for same in [WRAPPER, DOCUMENT] {
+        assert_eq!(after[&machine.host(same)], before[&machine.host(same)]);
+    }
     machine.mount_document(&document("two"));
     assert_eq!(install(&chart).unwrap().changes, 1);
     assert_eq!(machine.read(DOCUMENT), document("two"));

@@ -70,19 +70,19 @@ fn files_that_kata_should_not_read_are_found() {
             GO,
             "50-x.toml~",
             "",
-            "config.d/50-x.toml~: Kata reads every file",
+            "!config.d/50-x.toml~: Kata reads every file",
         ),
         (
             RUST,
             ".a.toml",
             "",
-            "config.d/.a.toml: Kata reads every file",
+            "!config.d/.a.toml: Kata reads every file",
         ),
         (
             GO,
             "x\u{1b}.toml~",
             "",
-            "config.d/x\\u{1b}.toml~: Kata reads",
+            "!config.d/x\\u{1b}.toml~: Kata reads",
         ),
         (GO, "a.toml", "\n[x", "!config.d/a.toml:2: no TOML ("),
         (
@@ -107,8 +107,8 @@ fn files_that_kata_should_not_read_are_found() {
         (
             GO,
             "a.toml",
-            "[hypervisor.clh]\n\nrefuse = 1\n",
-            "!config.d/a.toml:3: hypervisor.clh.",
+            "[agent.kata]\n\nrefuse = 1\n",
+            "!config.d/a.toml:3: agent.kata.",
         ),
         (
             RUST,
@@ -133,27 +133,33 @@ fn files_that_kata_should_not_read_are_found() {
             GO,
             "50-user-overrides.toml",
             "[hypervisor.qemu]\npath = \"/x\"\n",
-            "!config.d/50-user-overrides.toml:2: hypervisor.qemu.path is read after \
-             50-configdev.toml and wins",
+            "",
+        ),
+        (
+            GO,
+            "zzz.toml",
+            "[hypervisor.qemu]\npath = \"/x\"\n",
+            "!config.d/zzz.toml:2: hypervisor.qemu.path is read after \
+             zz-kata-configdev.toml and wins",
         ),
         // VMs that are no sandbox's.
         (
             GO,
             "a.toml",
             "factory.enable_template = true\n",
-            "config.d/a.toml:1: VM templating is on",
+            "!config.d/a.toml:1: VM templating is on",
         ),
         (
             GO,
             "a.toml",
             "[factory]\nvm_cache_number = 0x1\n",
-            "config.d/a.toml:2: the VM cache is on",
+            "!config.d/a.toml:2: the VM cache is on",
         ),
         (
             RUST,
             "a.toml",
             "[hypervisor.qemu.factory]\nenable_template = true\n",
-            "config.d/a.toml:2: VM templating is on",
+            "!config.d/a.toml:2: VM templating is on",
         ),
     ];
     for (main, name, text, expected) in cases {
@@ -223,13 +229,12 @@ fn entries_that_are_no_files_are_found() {
 #[test]
 fn a_pass_and_a_check_tell_what_they_find() {
     let machine = Machine::new();
-    put(&machine, &format!("{SNP}/configuration.toml"), GO);
+    put(&machine, &format!("{SNP}/configuration-qemu-snp.toml"), GO);
     put(
         &machine,
-        &format!("{SNP}/config.d/60-x.toml"),
-        "hypervisor.qemu.path = \"/x\"\n",
+        &format!("{SNP}/config.d/zzz.toml"),
+        "hypervisor.qemu.path = \"/x\"\nhypervisor.qemu.nosuch = 1\n",
     );
-    put(&machine, &format!("{SNP}/config.d/60-x.toml~"), "");
     let before = machine.state();
     let checked = check(&machine.options());
     assert_eq!(machine.state(), before);
@@ -237,7 +242,7 @@ fn a_pass_and_a_check_tell_what_they_find() {
     for outcome in [checked, installed] {
         assert_eq!((outcome.exit_code(), outcome.problems.len()), (65, 1));
         let line = &outcome.problems[0].lines()[0];
-        let start = format!("failed to accept Kata's configuration /{SNP}/config.d/60-x.toml:1: ");
+        let start = format!("failed to accept Kata's configuration /{SNP}/config.d/zzz.toml:1: ");
         assert!(line.starts_with(&start), "{line}");
         assert_eq!(outcome.warnings.len(), 1, "{:?}", outcome.warnings);
     }
@@ -284,7 +289,7 @@ fn nothing_but_the_drop_in_ever_appears_beside_it() {
         );
     }
     assert!(
-        !names.is_empty() && names.iter().all(|name| name == "50-configdev.toml"),
+        !names.is_empty() && names.iter().all(|name| name == "zz-kata-configdev.toml"),
         "{names:?}"
     );
 }

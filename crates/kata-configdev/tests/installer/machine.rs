@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+use kata_configdev::settings::RULES;
 use node_installer::{Error, Options};
 use tempfile::TempDir;
 
@@ -15,9 +16,12 @@ pub const DOCUMENT: &str = "opt/kata-configdev/default/etc/host-config/imagepull
 pub const WRAPPER: &str = "opt/kata-configdev/default/bin/kata-configdev-qemu";
 pub const MANIFEST: &str = "opt/kata-configdev/installed.json";
 pub const DROP_INS: [&str; 2] = [
-    "opt/kata/qemu-snp/config.d/50-configdev.toml",
-    "opt/kata/qemu-tdx/config.d/50-configdev.toml",
+    "opt/kata/qemu-snp/config.d/zz-kata-configdev.toml",
+    "opt/kata/qemu-tdx/config.d/zz-kata-configdev.toml",
 ];
+
+/// What a set has before its secret comes.
+pub const NOTHING_YET: &str = "# No secret has come yet.\n";
 
 /// A valid document; `name` makes it another one.
 pub fn document(name: &str) -> String {
@@ -47,11 +51,23 @@ impl Machine {
             more: String::new(),
         };
         for handler in ["qemu-snp", "qemu-tdx"] {
-            fs::create_dir_all(machine.host(&format!("opt/kata/{handler}"))).unwrap();
+            let directory = machine.host(&format!("opt/kata/{handler}"));
+            fs::create_dir_all(&directory).unwrap();
+            let main = directory.join(format!("configuration-{handler}.toml"));
+            fs::write(main, "[hypervisor.qemu]\npath = \"/opt/kata/bin/qemu\"\n").unwrap();
         }
+        machine.program("opt/kata/bin/qemu");
         fs::create_dir(machine.host("etc")).unwrap();
         fs::write(machine.path("wrapper"), "the wrapper, first version").unwrap();
         machine
+    }
+
+    /// Puts something executable on the node.
+    pub fn program(&self, name: &str) {
+        let path = self.host(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, "").unwrap();
+        fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
     }
 
     /// A file in the container.
@@ -68,11 +84,17 @@ impl Machine {
         fs::read_to_string(self.host(name)).unwrap()
     }
 
+    /// Whether the installed document says something that no secret says.
+    pub fn has_stand_in(&self) -> bool {
+        fs::read_to_string(self.host(DOCUMENT))
+            .is_ok_and(|text| text == NOTHING_YET || text.starts_with("node-error"))
+    }
+
     /// The configuration's text, without sets.
     pub fn head(&self) -> String {
         format!(
             "host = {:?}\nprefix = \"/opt/kata-configdev\"\nwrapper = {:?}\nlisten \
-            = \"127.0.0.1:0\"\n",
+            = \"127.0.0.1:0\"\nbinaries = [\"/opt/kata/bin\"]\n",
             self.path("host"),
             self.path("wrapper")
         )
@@ -117,9 +139,15 @@ impl Machine {
         state
     }
 
-    /// The regular files on the node.
+    /// The regular files on the node, but for those of Kata itself.
     pub fn files(&self) -> Vec<String> {
+        let bin = self.host("opt/kata/bin");
+        let is_of_kata = |path: &PathBuf| {
+            let name = path.file_name().unwrap().to_str().unwrap();
+            path.starts_with(&bin) || name.starts_with("configuration-")
+        };
         let files = self.state().into_keys().filter(|path| path.is_file());
+        let files = files.filter(|path| !is_of_kata(path));
         let relative = |path: PathBuf| {
             let path = path.strip_prefix(self.path("host")).unwrap().to_owned();
             path.into_os_string().into_string().unwrap()
@@ -129,7 +157,7 @@ impl Machine {
 }
 
 pub fn parse(text: &str) -> Result<Options, Error> {
-    Options::parse(text.as_bytes(), |_| Ok(()))
+    Options::parse(text.as_bytes(), RULES)
 }
 
 pub fn mode(path: &Path) -> u32 {

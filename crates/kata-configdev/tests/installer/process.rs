@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use test_command::{skipped_without_root, wait_until};
 
-use crate::machine::{DOCUMENT, DROP_INS, Machine, PASSWORD, broken, document};
+use crate::machine::{DOCUMENT, DROP_INS, Machine, PASSWORD, WRAPPER, broken, document};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_kata-configdev");
 
@@ -27,7 +27,7 @@ pub fn get(address: SocketAddr, path: &str) -> String {
     answer
 }
 
-/// `install --watch`, which ends when this is dropped.
+/// `node-agent`, which ends when this is dropped.
 pub struct Watching {
     process: Child,
     log: PathBuf,
@@ -88,12 +88,12 @@ pub fn run(mut command: Command) -> (Option<i32>, String) {
     (output.status.code(), log)
 }
 
-/// The command `install`, `uninstall` or `watch` (which is `install --watch`).
+/// The command `install`, `uninstall` or `watch` (which is `node-agent`).
 pub fn program(machine: &Machine, command: &str) -> Command {
     fs::write(machine.path("installer.toml"), machine.configuration()).unwrap();
     let mut program = Command::new(PROGRAM);
     match command {
-        "watch" => program.args(["install", "--watch"]),
+        "watch" => program.arg("node-agent"),
         command => program.arg(command),
     };
     program.arg("--config").arg(machine.path("installer.toml"));
@@ -142,6 +142,26 @@ fn the_program_says_what_it_did() {
 }
 
 #[test]
+fn the_last_line_says_what_a_removal_left() {
+    let mut machine = Machine::new();
+    machine.mount_document(&document("one"));
+    assert_eq!(run(program(&machine, "install")).0, Some(0));
+    let handler = machine.host("opt/kata/qemu-snp");
+    fs::rename(&handler, machine.path("away")).unwrap();
+    let (code, log) = run(program(&machine, "uninstall"));
+    assert_eq!(code, Some(69), "{log}");
+    let last = log.lines().last().unwrap();
+    let said = format!(
+        "/{WRAPPER}: /{} still starts the wrapper, and without",
+        DROP_INS[0]
+    );
+    assert!(
+        last.contains("ERROR failed to remove ") && last.contains(&said),
+        "{log}"
+    );
+}
+
+#[test]
 fn watching_ends_on_sigterm_and_leaks_nothing() {
     let mut machine = Machine::new();
     let watching = Watching::start(&machine);
@@ -156,10 +176,8 @@ fn watching_ends_on_sigterm_and_leaks_nothing() {
     });
     let answer = get(watching.address, "/readyz");
     assert!(answer.starts_with("HTTP/1.1 503 "));
-    assert!(
-        !answer.contains("corp"),
-        "the endpoint is for everyone: {answer}"
-    );
+    assert!(answer.contains("failed to accept the document"), "{answer}");
+    assert!(!answer.contains(PASSWORD), "{answer}");
 
     let log = watching.stop();
     assert!(

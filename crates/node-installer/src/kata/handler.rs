@@ -5,9 +5,9 @@ use rustix::fs::FileType;
 
 use super::Finding;
 use super::said::{Said, Switch, is_wrapper_setting};
+use crate::kind::DROP_IN;
 use crate::limits::MAX_KATA_FILE_BYTES;
 use crate::node::{Directory, Node};
-use crate::plan::DROP_IN;
 use crate::{Error, HostPath};
 
 /// What Kata's runtimes do with a `config.d` that they cannot use.
@@ -16,36 +16,46 @@ const FAILS: &str = "Kata fails every sandbox of the handler";
 /// A handler's directory. Its main files are all its `configuration*.toml`: which one containerd
 /// names is not known here, and they share `config.d`.
 pub(super) struct Handler {
-    mains: Vec<File>,
+    pub(super) path: HostPath,
+    pub(super) mains: Vec<File>,
     /// In the order in which later ones win.
-    drop_ins: Vec<File>,
+    pub(super) drop_ins: Vec<File>,
     /// Whether all that Kata reads was read.
-    is_whole: bool,
+    pub(super) is_whole: bool,
     findings: Vec<Finding>,
 }
 
-struct File {
+pub(super) struct File {
     /// Safe to show.
-    path: String,
+    pub(super) path: String,
     name: String,
-    said: Said,
+    pub(super) said: Said,
+    /// Whether the installer wrote it, whatever somebody changed since.
+    pub(super) is_ours: bool,
 }
 
 /// Which of Kata's runtimes has the handler.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Runtime {
+pub(super) enum Runtime {
     Go,
     Rust,
     Unknown,
 }
 
 impl Handler {
-    /// Reads the directory `path`; `None` where it is not seen from here.
-    pub(super) fn read(node: &Node, path: &HostPath) -> Result<Option<Self>, Error> {
+    /// Reads the directory `path`; `None` where it is not seen from here. `is_ours` says which
+    /// files the installer wrote; those that name `wrapper` count as such too.
+    pub(super) fn read(
+        node: &Node,
+        path: &HostPath,
+        is_ours: &dyn Fn(&HostPath) -> bool,
+        wrapper: &HostPath,
+    ) -> Result<Option<Self>, Error> {
         let Some(directory) = node.directory(path)? else {
             return Ok(None);
         };
         let mut handler = Self {
+            path: path.clone(),
             mains: Vec::new(),
             drop_ins: Vec::new(),
             is_whole: true,
@@ -62,7 +72,12 @@ impl Handler {
         let path = path.join("config.d");
         if let Some(directory) = node.directory(&path)? {
             for (name, kind) in directory.entries()? {
+                let is_ours = is_ours(&path.join(&name));
                 let drop_in = handler.drop_in(&directory, &path, name, kind);
+                let drop_in = drop_in.map(|file| File {
+                    is_ours: is_ours || file.is_to(wrapper),
+                    ..file
+                });
                 handler.drop_ins.extend(drop_in);
             }
         }
@@ -126,7 +141,7 @@ impl Handler {
             let message = "Kata reads every file of config.d whatever its name is; move it \
                 elsewhere unless it is meant";
             self.findings
-                .push(finding(path(), 0, false, message.to_owned()));
+                .push(finding(path(), 0, true, message.to_owned()));
         }
         self.file(directory, above, name)
     }
@@ -144,7 +159,12 @@ impl Handler {
             }
         };
         match Said::parse(&text) {
-            Ok(said) => Some(File { path, name, said }),
+            Ok(said) => Some(File {
+                path,
+                name,
+                said,
+                is_ours: false,
+            }),
             Err(error) => {
                 let message = format!("no TOML ({}): {FAILS}; correct or remove it", error.message);
                 self.unread(path, error.line, true, message)
@@ -173,13 +193,15 @@ impl Handler {
         }
     }
 
-    fn runtime_of(&self, main: &File) -> Runtime {
-        let is_rust = self.in_order(main).any(|file| file.said.is_rust);
+    pub(super) fn runtime_of(&self, main: &File) -> Runtime {
+        let is_rust = self
+            .in_order(main)
+            .any(|file| file.said.hypervisor_name.is_some());
         if is_rust { Runtime::Rust } else { Runtime::Go }
     }
 
     /// The files that make the configuration of `main`, later ones winning.
-    fn in_order<'a>(&'a self, main: &'a File) -> impl Iterator<Item = &'a File> {
+    pub(super) fn in_order<'a>(&'a self, main: &'a File) -> impl Iterator<Item = &'a File> {
         std::iter::once(main).chain(&self.drop_ins)
     }
 
@@ -228,13 +250,25 @@ impl Handler {
                 "{what} on: such VMs get no document, and the wrapper refuses those for sandboxes \
                 that should have one; turn it off for this handler"
             );
-            Some(finding(file.path.clone(), line, false, message))
+            Some(finding(file.path.clone(), line, true, message))
         };
         switches.iter().filter_map(on).collect()
     }
 }
 
 impl File {
+    /// The tables below `[hypervisor]`, but for what the installer wrote.
+    pub(super) fn hypervisors(&self) -> impl Iterator<Item = &(usize, String)> {
+        let tables = self.said.hypervisors.iter();
+        tables.filter(|_| !self.is_ours)
+    }
+
+    /// Whether it points Kata to `wrapper`.
+    fn is_to(&self, wrapper: &HostPath) -> bool {
+        let path = self.said.qemu_path.as_ref();
+        path.is_some_and(|(_, path)| path == wrapper.as_str())
+    }
+
     /// The wrapper's settings where only Kata's keys belong.
     fn foreign(&self, runtime: Runtime) -> impl Iterator<Item = Finding> {
         let keys = self.said.keys.iter();
@@ -269,7 +303,7 @@ impl File {
     }
 }
 
-fn finding(path: String, line: usize, is_fault: bool, message: String) -> Finding {
+pub(super) fn finding(path: String, line: usize, is_fault: bool, message: String) -> Finding {
     Finding {
         path,
         line,

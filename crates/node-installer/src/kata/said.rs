@@ -6,10 +6,11 @@ use foreign_text::toml::{Field, NotToml, Table, Tree};
 
 /// The wrapper's settings whose names could be those of a key of Kata. The others have a hyphen,
 /// which no key of Kata has.
-const PLAIN_SETTINGS: [&str; 7] = [
+const PLAIN_SETTINGS: [&str; 8] = [
     "capacity",
     "disks",
     "document",
+    "enabled",
     "qemu",
     "refuse",
     "scratch",
@@ -50,9 +51,11 @@ pub(crate) struct Key {
 /// What a file says. A value of a type that Kata refuses counts as none.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
-    /// Whether it has `[runtime] hypervisor_name`. Only runtime-rs knows that key, and starts QEMU
-    /// only where it is set.
-    pub(crate) is_rust: bool,
+    /// `[runtime] hypervisor_name`, with its line. Only runtime-rs knows that key, and starts QEMU
+    /// only where it says so.
+    pub(crate) hypervisor_name: Option<(usize, String)>,
+    /// The tables below `[hypervisor]`, with the line of each.
+    pub(crate) hypervisors: Vec<(usize, String)>,
     /// With the line of each.
     pub(crate) switches: Vec<(Switch, usize, bool)>,
     /// `[hypervisor.qemu] path`, with its line.
@@ -73,7 +76,9 @@ impl Said {
             ..Self::default()
         };
         if let Some(mut runtime) = table(&mut root, "runtime") {
-            said.is_rust = runtime.take("hypervisor_name").is_some();
+            let name = runtime.take("hypervisor_name");
+            said.hypervisor_name =
+                name.map(|name| (name.line, name.text().unwrap_or_default().to_owned()));
             let go = runtime.take("experimental_force_guest_pull");
             said.switch(Switch::GoGuestPull, go, flag);
             said.switch(Switch::RustGuestPull, runtime.take("experimental"), forces);
@@ -97,6 +102,9 @@ impl Said {
     }
 
     fn strict(&mut self, kind: &str, name: &str, mut keys: Table<'_, '_>) {
+        if kind == "hypervisor" {
+            self.hypervisors.push((keys.line, name.to_owned()));
+        }
         if (kind, name) == ("hypervisor", "qemu") {
             let path = keys.take("path");
             self.qemu_path = path.and_then(|path| Some((path.line, path.text().ok()?.to_owned())));

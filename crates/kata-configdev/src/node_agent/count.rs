@@ -1,0 +1,65 @@
+//! The numbers of the sets, for a collector.
+
+use std::collections::BTreeMap;
+use std::time::UNIX_EPOCH;
+
+use node_health::Numbers;
+use node_health::metrics::SetNumbers;
+use node_installer::Options;
+use puller_config::Document;
+
+use super::root_expiry;
+use super::sandboxes::{read, run_roots, seen};
+use crate::refusal::tally;
+
+/// Counts what stands on the node, and what the wrapper left there to be counted.
+pub(super) fn node(options: &Options, numbers: &mut Numbers) {
+    numbers.sets.clear();
+    numbers.root_expiry.clear();
+    for (name, set) in &options.sets {
+        let path = options.document(name);
+        let text = read(options, path.as_str().as_ref());
+        let document = text.ok().and_then(|text| Document::parse(&text).ok());
+        let document = document.map(|checked| checked.document);
+        let kind = match &document {
+            None => "absent",
+            Some(document) if document.node_error.is_some() => "node-error",
+            Some(document) if is_empty(document) => "nothing",
+            Some(_) => "document",
+        };
+        let on_node = seen(options, path.as_str().as_ref());
+        let modified = on_node
+            .symlink_metadata()
+            .and_then(|found| found.modified());
+        let since = modified
+            .ok()
+            .and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        numbers.sets.insert(
+            name.clone(),
+            SetNumbers {
+                document: kind,
+                changed: since.map(|since| since.as_secs_f64()),
+                enabled: set.enabled,
+            },
+        );
+        for (registry, seconds) in document.iter().flat_map(root_expiry::first) {
+            numbers
+                .root_expiry
+                .insert((name.clone(), registry), seconds);
+        }
+    }
+    let mut refused: BTreeMap<String, u64> = BTreeMap::new();
+    for run_root in run_roots(options).iter().filter(|_| options.sandboxes) {
+        tally::prepare(run_root);
+        for (cause, count) in tally::read(run_root) {
+            *refused.entry(cause.into()).or_default() += count;
+        }
+    }
+    numbers.refused = refused;
+}
+
+fn is_empty(document: &Document) -> bool {
+    document.registries.iter().next().is_none()
+        && !document.has_extra_env
+        && document.decryption_keys.is_empty()
+}

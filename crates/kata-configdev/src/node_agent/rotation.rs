@@ -1,0 +1,176 @@
+//! What the kubelet's plugins add to documents, asked again before their answers expire.
+
+use std::collections::BTreeMap;
+use std::mem::take;
+use std::time::{Duration, Instant};
+
+use node_health::metrics::ProviderNumbers;
+use node_installer::Options;
+use node_installer::watch::RESCAN;
+use zeroize::Zeroizing;
+
+use super::sandboxes::seen;
+use crate::choice::DocumentText;
+use crate::providers::{self, Contribution, Kept, Outcome};
+use crate::settings::Settings;
+
+/// How soon a plugin is asked again that gave no answer.
+const AGAIN_AFTER: Duration = LEAST;
+
+/// The least time between two questions, however short-lived the answers are.
+const LEAST: Duration = Duration::from_secs(10);
+
+/// The plugins of each set, over the passes.
+#[derive(Debug, Default)]
+pub struct Rotation {
+    sets: BTreeMap<String, Asked>,
+}
+
+/// What is known of the plugins of a set.
+#[derive(Debug)]
+struct Asked {
+    /// When they are asked anew.
+    next: Instant,
+    /// Whether a sandbox has their answers; where none has, nobody has to be asked again.
+    wanted: bool,
+    /// Whether all of them answered the last time.
+    whole: bool,
+    /// By plugin.
+    numbers: BTreeMap<String, ProviderNumbers>,
+    warnings: Vec<String>,
+}
+
+impl Rotation {
+    /// How long until a plugin has to be asked again for the sandboxes of the pass that just ended.
+    pub fn due(&mut self) -> Duration {
+        let now = Instant::now();
+        let wanted = self.sets.values_mut();
+        let wanted = wanted.filter_map(|asked| take(&mut asked.wanted).then_some(asked.next));
+        wanted.min().map_or(RESCAN, |next| {
+            next.saturating_duration_since(now).max(LEAST)
+        })
+    }
+
+    /// `document` of the set with what its plugins offer now.
+    ///
+    /// # Errors
+    ///
+    /// Why that cannot be known, as a clause: nobody asks them here, or one gave no answer. Then
+    /// what a sandbox has is better than less.
+    pub fn complete(
+        &mut self,
+        options: &Options,
+        set: &str,
+        document: &[u8],
+    ) -> Result<Zeroizing<Vec<u8>>, &'static str> {
+        if !options.providers {
+            return Err("this agent asks no credential providers (\"providers\")");
+        }
+        let settings = settings(options, set).ok_or("the wrapper's settings cannot be read")?;
+        let asked = self.sets.entry(set.to_owned()).or_insert_with(|| Asked {
+            next: Instant::now(),
+            wanted: true,
+            whole: false,
+            numbers: BTreeMap::new(),
+            warnings: Vec::new(),
+        });
+        // An answer that another sandbox's start has kept does, unless it is time for a new one.
+        asked.wanted = true;
+        let began = Instant::now();
+        let kept = match asked.next <= began && !asked.numbers.is_empty() {
+            true => Kept::Ignored,
+            false => Kept::Used,
+        };
+        let text = DocumentText::from(Zeroizing::new(document.to_vec()));
+        let (merged, contribution) = providers::add(&settings, &text, kept);
+        asked.note(&contribution, began.elapsed());
+        if !asked.whole {
+            return Err("a credential provider gives no answer");
+        }
+        let text = merged.map_or(text, |(text, _)| text);
+        Ok(Zeroizing::new(text.to_vec()))
+    }
+
+    /// What did not work the last time, a line each.
+    pub fn warnings(&self) -> impl Iterator<Item = String> {
+        self.sets.values().flat_map(|asked| asked.warnings.clone())
+    }
+
+    /// What each plugin did: nothing yet for those that were not asked, because a collector sees no
+    /// increase of what it has not seen before.
+    pub fn numbers(&self, options: &Options) -> BTreeMap<(String, String), ProviderNumbers> {
+        let mut numbers = BTreeMap::new();
+        for set in options.sets.keys().filter(|_| options.providers) {
+            for plugin in listed(options, set).unwrap_or_default() {
+                numbers.insert((set.clone(), plugin), ProviderNumbers::default());
+            }
+        }
+        let of_set = |(set, asked): (&String, &Asked)| {
+            let numbers = asked.numbers.clone().into_iter();
+            let set = set.clone();
+            numbers.map(move |(plugin, numbers)| ((set.clone(), plugin), numbers))
+        };
+        numbers.extend(self.sets.iter().flat_map(of_set));
+        numbers
+    }
+}
+
+impl Asked {
+    fn note(&mut self, contribution: &Contribution, took: Duration) {
+        self.whole = true;
+        let mut next = RESCAN;
+        for one in &contribution.asked {
+            let name = one.source.rsplit(' ').next().unwrap_or_default();
+            let numbers = self.numbers.entry(name.to_owned()).or_default();
+            match one.outcome {
+                Outcome::Fresh { kept_for } => {
+                    numbers.answers += 1;
+                    numbers.took = took;
+                    next = next.min(kept_for.map_or(RESCAN, early));
+                }
+                Outcome::Kept { left } => next = next.min(early(left)),
+                Outcome::Failed => {
+                    numbers.failures += 1;
+                    numbers.took = took;
+                    self.whole = false;
+                    next = next.min(AGAIN_AFTER);
+                }
+            }
+        }
+        // Where the plugins' own configuration cannot be read, none is asked.
+        self.whole &= !contribution.asked.is_empty();
+        self.next = Instant::now() + next.max(LEAST);
+        let warnings = contribution.warnings();
+        self.warnings = warnings.iter().map(ToString::to_string).collect();
+    }
+}
+
+/// A while before an answer ends that holds so long: a sandbox has the new one in time, and a
+/// plugin that fails can be asked again.
+fn early(holds: Duration) -> Duration {
+    holds - holds / 5
+}
+
+/// The names of the plugins that the settings of a set ask.
+fn listed(options: &Options, set: &str) -> Option<Vec<String>> {
+    let settings = settings(options, set)?;
+    let sources = settings.credential_providers.sources()?;
+    let listed = providers::read_listing(sources.config).ok()?;
+    let names = listed.list().iter().map(|provider| provider.name.clone());
+    Some(names.collect())
+}
+
+/// The settings of a set, with the paths as they are seen from here.
+fn settings(options: &Options, set: &str) -> Option<Settings> {
+    let file = &options.sets.get(set)?.settings_file;
+    let mut settings = Settings::load(&seen(options, file.as_str().as_ref())).ok()?;
+    let providers = &mut settings.credential_providers;
+    for path in [&mut providers.config, &mut providers.bin_dir]
+        .into_iter()
+        .flatten()
+    {
+        *path = seen(options, path);
+    }
+    settings.run_root = seen(options, &settings.run_root);
+    Some(settings)
+}

@@ -1,0 +1,298 @@
+//! The disks of living sandboxes, brought to what the documents say now, and the leavings of those
+//! that are gone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use config_image::Magic;
+use linux_sys::rooted::Root;
+use node_installer::Options;
+use puller_config::{Document, MAX_DOCUMENT_BYTES};
+use zeroize::Zeroizing;
+
+use super::rotation::Rotation;
+use crate::host_file::{FileError, HostFile};
+use crate::providers;
+use crate::sandbox_id::SandboxId;
+use crate::settings::DEFAULT_RUN_ROOT;
+use crate::shared_image::record::{self, Life, Record};
+use crate::sweep::{DEFAULT_MIN_AGE, sweep_released};
+use crate::update::{UpdateError, holds_nothing, update};
+
+/// How many sandboxes are named in the log that cannot be brought up to date, or swept.
+const MAX_NAMED: usize = 16;
+
+/// How the sandboxes are called that have a document which is no set's.
+const OTHERS: &str = "";
+
+/// The disk holds what the node has for it.
+pub(super) const CURRENT: &str = "current";
+/// It does not, and cannot be changed.
+pub(super) const BEHIND: &str = "behind";
+/// Nobody here knows what it should hold.
+pub(super) const UNSEEN: &str = "unseen";
+
+/// What was found and done.
+#[derive(Debug, Default, PartialEq)]
+pub struct Looked {
+    /// How many sandboxes live, by the set of their document and by what their disk holds.
+    pub sandboxes: BTreeMap<(String, &'static str), u64>,
+    /// How many disks were changed.
+    pub updated: u64,
+    /// How many could not be.
+    pub failed: u64,
+    /// How many sandboxes were gone and left something.
+    pub swept: u64,
+    /// What did not work, a line each.
+    pub warnings: Vec<String>,
+}
+
+/// Updates and sweeps the sandboxes below each run root of the sets.
+///
+/// What does not work with one sandbox does not keep the others: it is a warning. A disk that was
+/// left half-written by a killed process is whole again afterwards.
+///
+/// Without sets nobody comes again: the answers of credential providers that were kept go too, and
+/// a warning counts the sandboxes that still have a configuration.
+pub fn keep(options: &Options, rotation: &mut Rotation) -> Looked {
+    look(options, rotation, options.sets.is_empty())
+}
+
+/// [`keep`], after everything that the sets have on the node was removed.
+#[must_use]
+pub fn leave(options: &Options) -> Looked {
+    look(options, &mut Rotation::default(), true)
+}
+
+fn look(options: &Options, rotation: &mut Rotation, is_removal: bool) -> Looked {
+    let mut looked = Looked::default();
+    let mut contents = Contents {
+        options,
+        rotation,
+        images: BTreeMap::new(),
+        unknown: BTreeSet::new(),
+    };
+    let mut unnamed = 0;
+    let mut warn = |looked: &mut Looked, line: String| match looked.warnings.len() {
+        MAX_NAMED.. => unnamed += 1,
+        _ => looked.warnings.push(line),
+    };
+    for run_root in run_roots(options) {
+        let sandboxes = record::all(&run_root).unwrap_or_else(|error| {
+            warn(&mut looked, format!("failed to {error}"));
+            Vec::new()
+        });
+        for (sandbox, record) in sandboxes {
+            let state = match contents.bring(&run_root, &sandbox, &record) {
+                Ok(Brought::Gone) => continue,
+                Ok(Brought::Unseen) => UNSEEN,
+                Ok(Brought::Current { changed }) => {
+                    looked.updated += u64::from(changed);
+                    CURRENT
+                }
+                Err(line) => {
+                    looked.failed += 1;
+                    warn(&mut looked, line);
+                    BEHIND
+                }
+            };
+            let set = contents.set_of(&record).unwrap_or(OTHERS).to_owned();
+            *looked.sandboxes.entry((set, state)).or_default() += 1;
+        }
+        match is_removal {
+            true => providers::forget_all(&run_root),
+            false => providers::forget_expired(&run_root),
+        }
+        match sweep_released(&run_root, DEFAULT_MIN_AGE) {
+            Ok(swept) => {
+                looked.swept += swept.removed.len() as u64;
+                for (sandbox, error) in swept.failed {
+                    warn(&mut looked, format!("sandbox {sandbox}: failed to {error}"));
+                }
+            }
+            Err(error) => warn(&mut looked, format!("failed to {error}")),
+        }
+    }
+    for line in std::mem::take(&mut contents.unknown) {
+        warn(&mut looked, line);
+    }
+    let living: u64 = looked.sandboxes.values().sum();
+    if is_removal && living > 0 {
+        let line = format!(
+            "sandboxes that still have a configuration in /run: {living}; nobody removes what they \
+            leave, but \"kata-configdev sweep\" and the node's next start"
+        );
+        looked.warnings.push(line);
+    }
+    if unnamed > 0 {
+        let line = format!("{unnamed} more sandboxes like these");
+        looked.warnings.push(line);
+    }
+    looked
+}
+
+/// Where the sets have their sandboxes, as seen from here; the default place without sets, where
+/// those of former ones are.
+pub(super) fn run_roots(options: &Options) -> BTreeSet<PathBuf> {
+    let of_set = |set: &node_installer::Set| {
+        let said = set.settings.get("run-root");
+        let path = said
+            .and_then(toml::Value::as_str)
+            .unwrap_or(DEFAULT_RUN_ROOT);
+        seen(options, Path::new(path))
+    };
+    match options.sets.is_empty() {
+        true => [seen(options, Path::new(DEFAULT_RUN_ROOT))].into(),
+        false => options.sets.values().map(of_set).collect(),
+    }
+}
+
+/// Where a path of the node is, seen from here.
+pub(super) fn seen(options: &Options, path: &Path) -> PathBuf {
+    options.host.join(path.strip_prefix("/").unwrap_or(path))
+}
+
+/// What became of a sandbox.
+enum Brought {
+    /// Its process is gone, or it has no disk yet.
+    Gone,
+    /// Its document is not seen from here.
+    Unseen,
+    /// Its disk holds what it should.
+    Current { changed: bool },
+}
+
+/// What the disks should hold, each made once for all sandboxes that have it.
+struct Contents<'a> {
+    options: &'a Options,
+    rotation: &'a mut Rotation,
+    /// By document, and whether plugins add to it.
+    images: BTreeMap<(PathBuf, bool), Made>,
+    /// Why disks are left as they are, a line for each document.
+    unknown: BTreeSet<String>,
+}
+
+/// What a disk should hold, or the error as a line.
+type Made = Result<Content, String>;
+
+/// What a disk should hold.
+#[derive(Clone)]
+enum Content {
+    /// This image.
+    Whole(Zeroizing<Vec<u8>>),
+    /// This image, and what the plugins add to it, which is not known, for the reason in the line.
+    Part(Zeroizing<Vec<u8>>, String),
+    /// There is no valid document to be seen from here.
+    Unseen,
+}
+
+impl<'a> Contents<'a> {
+    fn bring(
+        &mut self,
+        run_root: &Path,
+        sandbox: &SandboxId,
+        record: &Record,
+    ) -> Result<Brought, String> {
+        let line = |error: &dyn std::fmt::Display, remedy: &str| {
+            format!("sandbox {sandbox}: failed to {error}: {remedy}")
+        };
+        match record::life(run_root, sandbox) {
+            Ok(Life::Released) => return Ok(Brought::Gone),
+            Ok(Life::Held | Life::Unknown) => {}
+            Err(error) => return Err(line(&error, error.remedy())),
+        }
+        let Some(document) = &record.document else {
+            return Ok(Brought::Unseen);
+        };
+        let image = match self.image(document, record.providers)? {
+            Content::Whole(image) => image,
+            // The document alone is more than a refusal of every pull, and less than anything else.
+            Content::Part(image, _) if holds_nothing(run_root, sandbox) => image,
+            Content::Part(_, why) => {
+                self.unknown.insert(why);
+                return Ok(Brought::Unseen);
+            }
+            Content::Unseen => return Ok(Brought::Unseen),
+        };
+        match update(run_root, sandbox, Magic::IMAGEPULLER, image) {
+            Ok(updated) => Ok(Brought::Current {
+                changed: updated.changed,
+            }),
+            // It is about to start, or has just ended.
+            Err(UpdateError::Nothing { .. }) => Ok(Brought::Gone),
+            Err(error) => Err(line(&error, error.remedy())),
+        }
+    }
+
+    /// The image for sandboxes with this document.
+    fn image(&mut self, document: &Path, providers: bool) -> Made {
+        let key = (document.to_owned(), providers);
+        if let Some(made) = self.images.get(&key) {
+            return made.clone();
+        }
+        let made = self.make(document, providers);
+        self.images.insert(key, made.clone());
+        made
+    }
+
+    fn make(&mut self, document: &Path, providers: bool) -> Made {
+        let text = match read(self.options, document) {
+            Ok(text) => text,
+            Err(error) if error.fault.is_absent() => return Ok(Content::Unseen),
+            Err(error) => return Err(format!("failed to read the document {error}")),
+        };
+        // What is not valid is told by whoever installs it.
+        let Ok(parsed) = Document::parse(&text) else {
+            return Ok(Content::Unseen);
+        };
+        let refuses = parsed.document.node_error.is_some();
+        let encode = |text: &[u8]| {
+            config_image::encode(Magic::IMAGEPULLER, text)
+                .map_err(|error| format!("failed to {error}"))
+        };
+        if !providers || refuses {
+            return encode(&text).map(Content::Whole);
+        }
+        let set = set_of(self.options, document);
+        let completed = match set {
+            Some(set) => self.rotation.complete(self.options, set, &text),
+            None => Err("it is not the document of a set"),
+        };
+        match completed {
+            Ok(text) => encode(&text).map(Content::Whole),
+            Err(why) => {
+                let whose = match set {
+                    Some(set) => format!("set {set}"),
+                    None => format!("the document {}", document.display()),
+                };
+                let line = format!(
+                    "{whose}: living sandboxes keep what their disks hold, because what credential \
+                    providers add to the document is not known: {why}"
+                );
+                Ok(Content::Part(encode(&text)?, line))
+            }
+        }
+    }
+
+    fn set_of(&self, record: &Record) -> Option<&'a str> {
+        set_of(self.options, record.document.as_deref()?)
+    }
+}
+
+/// The set whose document this is.
+fn set_of<'o>(options: &'o Options, document: &Path) -> Option<&'o str> {
+    let names = options.sets.keys().map(String::as_str);
+    let mut sets = names.filter(|name| Path::new(options.document(name).as_str()) == document);
+    sets.next()
+}
+
+/// Reads a document of the node, through no link.
+pub(super) fn read(options: &Options, path: &Path) -> Result<Zeroizing<Vec<u8>>, FileError> {
+    let beneath = path.strip_prefix("/").unwrap_or(path);
+    let opened = Root::open(&options.host).map_err(Into::into);
+    opened
+        .and_then(|root| HostFile::open_beneath(&root, beneath))
+        .and_then(HostFile::require_administered)
+        .and_then(|file| file.read(MAX_DOCUMENT_BYTES))
+        .map_err(|fault| fault.at(path))
+}

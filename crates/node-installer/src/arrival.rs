@@ -1,0 +1,94 @@
+//! Secrets that have not come: what the set's sandboxes get meanwhile, and how it is told.
+//!
+//! A set names its document in the wrapper's settings from the first moment on, so that each
+//! sandbox has a disk that an update can fill. Before the secret comes, the document says nothing,
+//! or for a [required](Set::required) set why each pull fails.
+
+use std::path::{Path, PathBuf};
+
+use puller_config::{Document, NodeError};
+use zeroize::Zeroizing;
+
+use crate::Set;
+
+/// What a set that is not required has before its first secret comes.
+const NOTHING_YET: &str = "# No secret has come yet.\n";
+
+/// The settings' key for sandboxes that start while the document's file is not there.
+pub(crate) const MISSING_DOCUMENT: &str = "missing-document";
+
+/// What they are told where no secret is required: the file is there in any case, once the
+/// installer has run.
+const NOT_INSTALLED: &str = "the registry configuration of this node has not been installed yet";
+
+/// What sandboxes are told where a secret is there and no document can be made of it.
+const UNUSABLE: &str = "the registry configuration of this node cannot be used; the log of its \
+    installer says why";
+
+/// The document of a set that has none.
+pub(crate) fn nothing_yet() -> Zeroizing<Vec<u8>> {
+    Zeroizing::new(NOTHING_YET.into())
+}
+
+/// The document of a required set whose secrets `missing` have not come.
+pub(crate) fn refusal(missing: &[String]) -> Zeroizing<Vec<u8>> {
+    Zeroizing::new(
+        NodeError::new(&sentence(missing))
+            .to_document()
+            .into_bytes(),
+    )
+}
+
+/// The document of a set one of whose secrets cannot be used, where there was none before.
+pub(crate) fn unusable() -> Zeroizing<Vec<u8>> {
+    Zeroizing::new(NodeError::new(UNUSABLE).to_document().into_bytes())
+}
+
+/// Whether a document only takes the place of one.
+pub(crate) fn is_stand_in(document: &[u8]) -> bool {
+    let is_reason = || {
+        let parsed = Document::parse(document);
+        parsed.is_ok_and(|checked| checked.document.node_error.is_some())
+    };
+    document == NOTHING_YET.as_bytes() || is_reason()
+}
+
+/// What sandboxes of the set are told while there is not even a document: after a restart of the
+/// node that keeps documents in memory.
+pub(crate) fn before_the_first_pass(set: &Set) -> String {
+    if set.required {
+        let names: Vec<String> = set.needed().map(|path| set.name_of(path)).collect();
+        sentence(&names)
+    } else {
+        NOT_INSTALLED.into()
+    }
+}
+
+/// That the secrets have not come.
+pub(crate) fn sentence(names: &[String]) -> String {
+    match names {
+        [one] => format!("the secret {one} has not arrived on this node"),
+        names => format!(
+            "the secrets {} have not arrived on this node",
+            names.join(", ")
+        ),
+    }
+}
+
+impl Set {
+    /// The secrets that a required set waits for: all that are listed for it, and the document's
+    /// own where nothing else can make a document.
+    pub(crate) fn needed(&self) -> impl Iterator<Item = &PathBuf> {
+        let others = self.docker_configs.iter().chain(&self.decryption_keys);
+        let alone = self.docker_configs.is_empty() && self.decryption_keys.is_empty();
+        alone.then_some(&self.secret).into_iter().chain(others)
+    }
+
+    /// How messages call the secret that is mounted at `path`.
+    pub(crate) fn name_of(&self, path: &Path) -> String {
+        self.secret_names
+            .get(path)
+            .cloned()
+            .unwrap_or_else(|| path.display().to_string())
+    }
+}

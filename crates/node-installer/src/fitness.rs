@@ -1,0 +1,201 @@
+//! Whether the sandboxes of a set would start through the wrapper.
+
+use zeroize::Zeroizing;
+
+use crate::kata::{DropInFate, Survey};
+use crate::limits::MAX_EDITED_BYTES;
+use crate::node::{Node, Program};
+use crate::plan::View;
+use crate::rules::{Meaning, SettingsFile};
+use crate::{Error, HostPath, Options, Set, edit, plan};
+
+/// The longest settings file of the wrapper that is read, as the wrapper has it.
+const MAX_SETTINGS_BYTES: usize = 64 << 10;
+
+/// What is known of a set before anything is written.
+pub(crate) struct Fitness {
+    pub(crate) view: View,
+    pub(crate) problems: Vec<Error>,
+    pub(crate) warnings: Vec<String>,
+    /// Handlers that are not there, or not seen from here.
+    pub(crate) unseen: Vec<HostPath>,
+    /// Whether a QEMU is not seen from here.
+    pub(crate) is_partial: bool,
+}
+
+impl Fitness {
+    /// Looks at Kata's configuration, at the settings as the wrapper would read them on `node`, and
+    /// at every QEMU that it may become. `is_ours` says which files the installer wrote.
+    pub(crate) fn of(
+        node: &Node,
+        options: &Options,
+        name: &str,
+        set: &Set,
+        is_ours: &dyn Fn(&HostPath) -> bool,
+    ) -> Self {
+        let survey = Survey::of(node, options, name, set, is_ours);
+        let mut fitness = Self {
+            view: View {
+                qemu: survey.qemu.as_ref().map(|(path, _)| path.clone()),
+                guest_pulls: survey.guest_pulls,
+                turned_off: None,
+                fates: survey.fates,
+            },
+            problems: Vec::new(),
+            warnings: Vec::new(),
+            unseen: survey.seen.unseen,
+            is_partial: false,
+        };
+        for finding in survey.seen.findings {
+            match finding.is_fault {
+                true => fitness.problems.push(Error::KataConfig(finding)),
+                false => fitness.warnings.push(finding.to_string()),
+            }
+        }
+        fitness.problems.extend(survey.seen.failed);
+        let is_known = fitness.view.is_qemu_known(set);
+        if !set.enabled {
+            fitness.view.turned_off = standing(node, set).filter(|_| !is_known);
+            let is_off = is_known || fitness.view.turned_off.is_some();
+            fitness.warnings.push(match is_off {
+                true => format!(
+                    "the set {name} is turned off (enabled = false): its sandboxes get no \
+                    configuration"
+                ),
+                false => format!(
+                    "enabled = false of the set {name} is not written: its QEMU is not known, and \
+                    {} has no settings that could be turned off",
+                    set.settings_file
+                ),
+            });
+        }
+        if is_known {
+            let place = survey.qemu.map(|(_, place)| place);
+            fitness.settings(node, options, name, set, place.as_deref());
+        }
+        fitness
+    }
+
+    fn settings(
+        &mut self,
+        node: &Node,
+        options: &Options,
+        name: &str,
+        set: &Set,
+        place: Option<&str>,
+    ) {
+        let disks: Vec<&str> = set.disks.keys().map(String::as_str).collect();
+        let text = plan::settings_text(options, name, set, true, &disks, &self.view);
+        match read(node, options, set, &text) {
+            Ok(meaning) => {
+                for path in meaning.qemu {
+                    self.program(node, options, name, &path.to_string_lossy(), place);
+                }
+            }
+            Err(rule) => {
+                let set = name.to_owned();
+                self.refuse(Error::Settings { set, rule });
+            }
+        }
+    }
+
+    /// Looks for a QEMU, where it can be seen.
+    fn program(
+        &mut self,
+        node: &Node,
+        options: &Options,
+        name: &str,
+        path: &str,
+        place: Option<&str>,
+    ) {
+        let said_by = match (place, self.view.qemu.as_ref()) {
+            (Some(place), Some(qemu)) if qemu.as_str() == path => place,
+            _ => "qemu of its settings",
+        };
+        let fault = |rule: String| Error::Qemu {
+            set: name.to_owned(),
+            path: path.to_owned(),
+            place: said_by.to_owned(),
+            rule,
+        };
+        let Ok(path) = HostPath::parse(path) else {
+            return;
+        };
+        let chain = path.chain();
+        let whole_node = options.host == std::path::Path::new("/");
+        let is_in_sight = whole_node
+            || options.binaries.iter().any(|directory| {
+                chain.contains(directory) && matches!(node.directory(directory), Ok(Some(_)))
+            });
+        if !is_in_sight {
+            self.is_partial = true;
+            self.warnings.push(format!(
+                "{path}, the QEMU of the set {name}, is not seen from here; mount its directory \
+                and list it in binaries to have it looked at"
+            ));
+            return;
+        }
+        match node.program(&path) {
+            Ok(Program::There) => {}
+            Ok(Program::Link) if !whole_node => {
+                self.is_partial = true;
+                self.warnings.push(format!(
+                    "{path}, the QEMU of the set {name}, is a link to something that is not seen \
+                    from here"
+                ));
+            }
+            Ok(Program::Absent | Program::Link) => self.refuse(fault("it is not there".into())),
+            Ok(Program::NotExecutable) => self.refuse(fault("it is no program".into())),
+            Err(error) => self.refuse(fault(error.to_string())),
+        }
+    }
+
+    /// Notes a problem with which every sandbox fails: no handler is newly pointed to the wrapper.
+    fn refuse(&mut self, problem: Error) {
+        self.problems.push(problem);
+        for fate in self.view.fates.values_mut() {
+            if *fate == DropInFate::Written {
+                *fate = DropInFate::Left;
+            }
+        }
+    }
+}
+
+/// The settings of `set` that are on the node, turned off; `None` where there are none, or none
+/// that can be changed.
+fn standing(node: &Node, set: &Set) -> Option<Zeroizing<Vec<u8>>> {
+    let (above, name) = set.settings_file.split();
+    let directory = node.directory(&above?).ok()??;
+    let text = directory.read(name, MAX_EDITED_BYTES).ok()??;
+    edit::turned_off(&text).map(Zeroizing::new)
+}
+
+/// What the planned settings `text` mean together with the drop-ins on the node.
+fn read(node: &Node, options: &Options, set: &Set, text: &str) -> Result<Meaning, String> {
+    let path = &set.settings_file;
+    let directory = path.split().0.map(|above| above.join("config.d"));
+    let mut drop_ins = Vec::new();
+    if let Some(at) = &directory
+        && let Some(open) = node.directory(at).map_err(|error| error.to_string())?
+    {
+        for (name, _) in open.entries().map_err(|error| error.to_string())? {
+            if (options.rules.is_drop_in)(name.as_bytes()) {
+                let read = open.read_file(&name, MAX_SETTINGS_BYTES);
+                let read = read.map_err(|error| format!("read {}: {error}", at.join(&name)))?;
+                drop_ins.extend(read.map(|(text, metadata)| (at.join(&name), text, metadata)));
+            }
+        }
+    }
+    let main = SettingsFile {
+        path: path.as_str().into(),
+        text: text.as_bytes(),
+        metadata: None,
+    };
+    let drop_ins = drop_ins.iter().map(|(path, text, metadata)| SettingsFile {
+        path: path.as_str().into(),
+        text,
+        metadata: Some(metadata.clone()),
+    });
+    let files: Vec<SettingsFile<'_>> = [main].into_iter().chain(drop_ins).collect();
+    (options.rules.read)(&files)
+}

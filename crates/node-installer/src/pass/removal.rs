@@ -1,0 +1,222 @@
+//! Removing what should not be on the node any more, as far as it can be reached.
+//!
+//! The order keeps sandboxes starting: drop-ins first, then documents, then wrappers with their
+//! settings. A drop-in that stays still starts a wrapper. So that one stays as well, with settings
+//! that give sandboxes nothing.
+
+use tracing::info;
+
+use super::Pass;
+use crate::edit::{self, DropIn};
+use crate::kind::{Kind, handler_of};
+use crate::limits::MAX_EDITED_BYTES;
+use crate::manifest::Entry;
+use crate::node::{Directory, DirectoryEntry, digest};
+use crate::{Error, HostPath};
+
+impl Pass {
+    /// Removes what a killed process left of listed files, before anything decides that nothing is
+    /// to do: half a document is a secret.
+    pub(super) fn remove_unfinished(&mut self) {
+        for entry in self.manifest.files() {
+            let (Some(above), name) = entry.path.split() else {
+                continue;
+            };
+            let directory = handler_of(&entry.path).unwrap_or(above);
+            let removed = match self.node.directory(&directory) {
+                Ok(Some(directory)) => directory.remove_unfinished(name),
+                // Not seen from here: as for the file itself, that is told where that should change
+                // or go.
+                Ok(None) | Err(_) => Ok(()),
+            };
+            if let Err(error) = removed {
+                self.outcome.problems.push(error);
+            }
+        }
+    }
+
+    /// Removes every listed file that is not in `wanted`. What cannot be removed is a problem, and
+    /// does not keep the rest from going.
+    pub(super) fn remove_all_but(&mut self, wanted: &[HostPath]) {
+        let mut entries = self.manifest.files();
+        entries.retain(|entry| !wanted.contains(&entry.path));
+        let (drop_ins, others): (Vec<_>, Vec<_>) = entries
+            .into_iter()
+            .partition(|entry| entry.kind() == Kind::DropIn);
+        let staying: Vec<Entry> = drop_ins
+            .into_iter()
+            .filter(|drop_in| !self.remove(drop_in))
+            .collect();
+        let (secrets, others): (Vec<_>, Vec<_>) = others
+            .into_iter()
+            .partition(|entry| entry.kind().is_secret());
+        let is_started = |entry: &Entry| staying.iter().any(|drop_in| drop_in.may_share_set(entry));
+        let (kept, others): (Vec<_>, Vec<_>) = others.into_iter().partition(is_started);
+        // Before the documents that they name.
+        for entry in &kept {
+            if entry.kind() == Kind::Settings
+                && let Err(error) = self.empty_settings(&entry.path)
+            {
+                self.outcome.problems.push(error);
+            }
+        }
+        for entry in secrets.iter().chain(&others) {
+            self.remove(entry);
+        }
+        if !kept.is_empty() {
+            let starts = |drop_in: &&Entry| kept.iter().any(|file| file.may_share_set(drop_in));
+            let starting = staying.iter().filter(starts);
+            self.outcome.problems.push(Error::Kept {
+                drop_ins: starting.map(|entry| entry.path.clone()).collect(),
+                files: kept.iter().map(|entry| entry.path.clone()).collect(),
+            });
+        }
+    }
+
+    /// Removes a file and strikes it off the list; says whether it is no concern any more. What
+    /// keeps it there becomes a problem.
+    fn remove(&mut self, entry: &Entry) -> bool {
+        let path = &entry.path;
+        let gone = match self.take_away(entry) {
+            Ok(was_there) => {
+                if was_there {
+                    self.outcome.changes += 1;
+                    info!(path = path.as_str(), "removed");
+                }
+                true
+            }
+            Err(error) => {
+                let is_over = matches!(error, Error::LeftBehind { .. } | Error::LineRemoved { .. });
+                self.outcome.problems.push(error);
+                is_over
+            }
+        };
+        if gone {
+            self.manifest.forget(path);
+            self.store();
+        }
+        gone
+    }
+
+    /// Writes the list. That it cannot be written does not keep anything from being removed: what
+    /// it still names is looked for again.
+    pub(super) fn store(&mut self) {
+        if let Err(error) = self.manifest.store(&self.node) {
+            let shown = error.to_string();
+            let mut problems = self.outcome.problems.iter();
+            if !problems.any(|problem| problem.to_string() == shown) {
+                self.outcome.problems.push(error);
+            }
+        }
+    }
+
+    /// Removes a file if it is as it was written, or may hold a secret; says whether it was there.
+    fn take_away(&mut self, entry: &Entry) -> Result<bool, Error> {
+        let path = &entry.path;
+        let (Some(above), name) = path.split() else {
+            return Ok(false);
+        };
+        let Some(directory) = self.node.directory(&above)? else {
+            return if self.is_mounted(path, &above)? {
+                Ok(false)
+            } else {
+                Err(Error::NotMounted { path: path.clone() })
+            };
+        };
+        let is_ours = match directory.find(name)? {
+            DirectoryEntry::Absent => return Ok(false),
+            DirectoryEntry::Foreign => false,
+            // Whoever changed it: a password must not stay, and the directory is ours.
+            DirectoryEntry::File(_) if entry.kind().is_secret() => true,
+            DirectoryEntry::File(seen) => self.manifest.wrote(path, &seen.digest),
+        };
+        if is_ours {
+            directory.remove(name)?;
+            return Ok(true);
+        }
+        Err(match entry.kind() {
+            Kind::DropIn => self.take_wrapper_out(path, &directory)?,
+            _ => Error::LeftBehind { path: path.clone() },
+        })
+    }
+
+    /// Takes the line with the wrapper out of a drop-in that somebody else changed; the answer says
+    /// what became of it.
+    fn take_wrapper_out(&self, path: &HostPath, directory: &Directory) -> Result<Error, Error> {
+        let path = path.clone();
+        let (name, handler) = (path.split().1.to_owned(), handler_of(&path));
+        let Ok(Some(text)) = directory.read(&name, MAX_EDITED_BYTES) else {
+            // A link, a directory, far too long: the wrapper may be behind it.
+            return Ok(Error::DropInChanged { path });
+        };
+        let is_listed = |wrapper: &HostPath| {
+            let mut listed = self.manifest.files().into_iter();
+            listed.any(|entry| entry.kind() == Kind::Wrapper && entry.path == *wrapper)
+        };
+        match edit::without_wrapper(&text, &self.prefixes, &is_listed) {
+            DropIn::Harmless => Ok(Error::LeftBehind { path }),
+            DropIn::Unclear => Ok(Error::DropInChanged { path }),
+            DropIn::Without(rest) => {
+                let staging = handler
+                    .map(|handler| self.node.directory(&handler))
+                    .transpose()?;
+                let staging = staging.flatten();
+                directory.replace(&name, staging.as_ref().unwrap_or(directory), &rest, 0o644)?;
+                Ok(Error::LineRemoved { path })
+            }
+        }
+    }
+
+    /// Takes everything out of the settings `path` that gives sandboxes something.
+    fn empty_settings(&mut self, path: &HostPath) -> Result<(), Error> {
+        let (Some(above), name) = path.split() else {
+            return Ok(());
+        };
+        let Some(directory) = self.node.directory(&above)? else {
+            return match self.is_mounted(path, &above)? {
+                true => Ok(()),
+                false => Err(Error::NotMounted { path: path.clone() }),
+            };
+        };
+        let failed = || Error::NotTaken { path: path.clone() };
+        let text = match directory.read(name, MAX_EDITED_BYTES) {
+            Ok(Some(text)) => text,
+            Ok(None) => return Ok(()),
+            Err(_) => return Err(failed()),
+        };
+        let rest = edit::without_document(&text).ok_or_else(failed)?;
+        if rest == **text {
+            return Ok(());
+        }
+        // What somebody else changed stays somebody else's.
+        let digest_of_rest = digest(&rest);
+        if self.manifest.wrote(path, &digest(&text)) {
+            self.manifest.intend(path, &digest_of_rest);
+            self.store();
+        }
+        directory.replace(name, &directory, &rest, 0o644)?;
+        self.outcome.changes += 1;
+        info!(
+            path = path.as_str(),
+            "took the document out of the settings"
+        );
+        Ok(())
+    }
+
+    /// Whether the `directory` of `path`, which is not there, would be seen if it were: then it is
+    /// gone from the node too.
+    ///
+    /// A mount that was taken away leaves the directories that other mounts need, such as `/etc`.
+    /// So only what is mounted itself shows anything: the prefix, and the handler of a drop-in. The
+    /// settings' directory is mounted too, and is the missing one.
+    fn is_mounted(&self, path: &HostPath, directory: &HostPath) -> Result<bool, Error> {
+        let chain = directory.chain();
+        if self.whole_node || self.prefixes.iter().any(|prefix| chain.contains(prefix)) {
+            return Ok(true);
+        }
+        match handler_of(path) {
+            Some(handler) => Ok(self.node.directory(&handler)?.is_some()),
+            None => Ok(false),
+        }
+    }
+}
