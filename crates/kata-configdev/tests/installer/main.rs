@@ -5,10 +5,16 @@
     reason = "test code: a failed step should stop the test where it is"
 )]
 
+mod arrival;
 mod decryption_keys;
 mod docker_configs;
+mod document_dir;
+mod fitness;
 mod install;
 mod kata;
 mod machine;
+mod ownership;
+mod pod;
 mod process;
+mod removal;
 mod watching;

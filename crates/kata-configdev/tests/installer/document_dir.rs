@@ -1,0 +1,95 @@
+//! Documents in memory.
+
+use std::fs;
+
+use node_installer::{Options, install, uninstall};
+
+use crate::machine::{
+    DOCUMENT, MANIFEST, Machine, PASSWORD, SETTINGS, WRAPPER, document, mode, parse,
+};
+
+const DIRECTORY: &str = "run/kata-configdev/system/kata";
+const IN_MEMORY: &str = "run/kata-configdev/system/kata/default/imagepuller.toml";
+
+fn options(machine: &Machine) -> Options {
+    let line = format!("document-dir = \"/{DIRECTORY}\"\nwrapper");
+    parse(&machine.configuration().replacen("wrapper", &line, 1)).unwrap()
+}
+
+/// The files of the node that have the password, but for those in memory.
+fn on_disk(machine: &Machine) -> Vec<String> {
+    let mut files = machine.files();
+    files.retain(|file| !file.starts_with("run/") && machine.read(file).contains(PASSWORD));
+    files
+}
+
+#[test]
+fn no_password_is_on_a_disk() {
+    let mut machine = Machine::new();
+    machine.mount(&[("imagepuller.toml", &document("one")), ("more", PASSWORD)]);
+    machine.more = "disks = { timesync = \"more\" }\n".into();
+    install(&machine.options()).unwrap();
+    assert_eq!(on_disk(&machine).len(), 2);
+    // What was on the disk goes in the same pass.
+    fs::create_dir_all(machine.host(DIRECTORY)).unwrap();
+    let outcome = install(&options(&machine)).unwrap();
+    assert_eq!(outcome.exit_code(), 0, "{outcome:?}");
+    assert_eq!(on_disk(&machine), [""; 0]);
+    assert_eq!(machine.read(IN_MEMORY), document("one"));
+    let disk = machine
+        .host(DIRECTORY)
+        .join("default/disk-74696d6573796e63");
+    assert_eq!(fs::read_to_string(disk).unwrap(), PASSWORD);
+    assert_eq!(mode(&machine.host(IN_MEMORY)), 0o600);
+    assert_eq!(mode(machine.host(IN_MEMORY).parent().unwrap()), 0o700);
+    let settings = machine.read(SETTINGS);
+    assert!(
+        settings.contains(&format!("document = \"/{IN_MEMORY}\"")),
+        "{settings}"
+    );
+    assert!(!machine.host("opt/kata-configdev/default/etc").exists());
+    // By its digest a password could be guessed.
+    let digest = test_command::sha256sum(machine.host(IN_MEMORY));
+    assert!(!machine.read(MANIFEST).contains(&digest));
+    assert!(
+        machine
+            .read(MANIFEST)
+            .contains(&test_command::sha256sum(machine.host(WRAPPER)))
+    );
+    // What somebody writes there is replaced: nobody can tell it from an earlier document.
+    fs::write(machine.host(IN_MEMORY), "changed").unwrap();
+    assert_eq!(install(&options(&machine)).unwrap().changes, 1);
+    assert_eq!(machine.read(IN_MEMORY), document("one"));
+    assert_eq!(install(&options(&machine)).unwrap().changes, 0);
+    // And back.
+    assert_eq!(install(&machine.options()).unwrap().exit_code(), 0);
+    assert!(machine.host(DOCUMENT).exists() && !machine.host(IN_MEMORY).exists());
+}
+
+#[test]
+fn after_a_reboot_the_first_pass_writes_them_again() {
+    let mut machine = Machine::new();
+    machine.mount_document(&document("one"));
+    let options = options(&machine);
+    fs::create_dir_all(machine.host(DIRECTORY)).unwrap();
+    install(&options).unwrap();
+    // The kubelet makes the mounted directory again.
+    let reboot = || {
+        fs::remove_dir_all(machine.host("run")).unwrap();
+        fs::create_dir_all(machine.host(DIRECTORY)).unwrap();
+    };
+    reboot();
+    // The settings name it all the same: until then nothing is pulled without it.
+    assert!(machine.read(SETTINGS).contains(IN_MEMORY));
+    let outcome = install(&options).unwrap();
+    assert_eq!(
+        (outcome.exit_code(), outcome.changes),
+        (0, 1),
+        "{outcome:?}"
+    );
+    assert_eq!(machine.read(IN_MEMORY), document("one"));
+    reboot();
+    assert_eq!(uninstall(&options).unwrap().exit_code(), 0);
+    assert_eq!(machine.files(), [""; 0]);
+    assert!(!machine.host(WRAPPER).exists());
+}

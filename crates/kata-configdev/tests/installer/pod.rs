@@ -1,0 +1,89 @@
+//! The agent in a container: paths of the node below a mount point.
+
+use std::fs;
+
+use config_image::{Magic, decode, encode};
+use kata_configdev::capacity::{DEFAULT_CAPACITY_BYTES, pad};
+use kata_configdev::node_agent::rotation::Rotation;
+use kata_configdev::node_agent::sandboxes;
+use kata_configdev::sandbox_id::SandboxId;
+use kata_configdev::shared_image;
+use kata_configdev::shared_image::record::{self, Record};
+
+use crate::machine::{DOCUMENT, Machine, document, parse};
+
+/// In a container the node is below a directory, and of its processes nothing is seen. What the
+/// records name are the node's own paths.
+#[test]
+fn in_a_container_the_nodes_paths_are_found_below_the_mounts() {
+    let mut machine = Machine::new();
+    machine.mount_document(&document("one"));
+    fs::create_dir(machine.host("run")).unwrap();
+    let text = format!("sandboxes = true\n{}", machine.configuration());
+    let options = parse(&text).unwrap();
+    assert!(!options.is_on_host_network());
+    node_installer::install(&options).unwrap();
+    let (run, id) = (machine.host("run"), SandboxId::parse("box").unwrap());
+    let record = |document: &str| Record {
+        document: Some(document.into()),
+        providers: false,
+        held: true,
+    };
+    let keep = || sandboxes::keep(&options, &mut Rotation::default());
+    let image = pad(
+        encode(Magic::IMAGEPULLER, b"").unwrap(),
+        DEFAULT_CAPACITY_BYTES,
+    );
+    let path = shared_image::put(&run, &id, Magic::IMAGEPULLER, &image).unwrap();
+    let hold = record::put(&run, &id, &record(&format!("/{DOCUMENT}"))).unwrap();
+    let looked = keep();
+    assert_eq!((looked.updated, looked.warnings), (1, vec![]));
+    let state = ("default".to_owned(), "current");
+    assert_eq!(looked.sandboxes, [(state, 1)].into());
+    let found = decode(fs::read(&path).unwrap().as_slice(), Magic::IMAGEPULLER).unwrap();
+    assert_eq!(*found.document, document("one").into_bytes());
+    // Neither a document that is not mounted nor a link out of the node is followed.
+    let outside = machine.path("outside.toml");
+    fs::write(&outside, document("outside")).unwrap();
+    std::os::unix::fs::symlink(&outside, machine.host("etc/link.toml")).unwrap();
+    drop(hold);
+    for (document, state) in [("/etc/absent.toml", "unseen"), ("/etc/link.toml", "behind")] {
+        let _hold = record::put(&run, &id, &record(document)).unwrap();
+        let looked = keep();
+        assert_eq!(looked.sandboxes, [((String::new(), state), 1)].into());
+        assert_eq!(looked.updated, 0, "{looked:?}");
+    }
+    // Nobody holds the last one any more.
+    assert_eq!(keep().swept, 1);
+    assert!(!path.exists());
+}
+
+/// After a removal nobody came again, and what dead sandboxes had left stayed in /run.
+#[test]
+fn a_removal_sweeps_and_says_which_sandboxes_still_have_something() {
+    let machine = Machine::new();
+    fs::create_dir(machine.host("run")).unwrap();
+    let text = format!("sandboxes = true\n{}", machine.configuration());
+    let mut options = parse(&text).unwrap();
+    options.sets.clear();
+    let run = machine.host("run");
+    let record = Record {
+        document: Some(format!("/{DOCUMENT}").into()),
+        providers: false,
+        held: true,
+    };
+    let put = |id: &str| {
+        let id = SandboxId::parse(id).unwrap();
+        shared_image::put(&run, &id, Magic::IMAGEPULLER, &[0; 512]).unwrap();
+        record::put(&run, &id, &record).unwrap()
+    };
+    drop(put("dead"));
+    let _hold = put("living");
+    let looked = sandboxes::keep(&options, &mut Rotation::default());
+    assert_eq!(looked.swept, 1);
+    let line = "sandboxes that still have a configuration in /run: 1;";
+    assert!(
+        looked.warnings.iter().any(|one| one.starts_with(line)),
+        "{looked:?}"
+    );
+}

@@ -1,0 +1,195 @@
+//! Removals that cannot reach everything.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::process::Command;
+
+use node_installer::{Error, Outcome, install, uninstall};
+
+use crate::machine::{DOCUMENT, DROP_INS, MANIFEST, Machine, SETTINGS, WRAPPER, document, parse};
+
+const WRAPPER_PROGRAM: &str = env!("CARGO_BIN_EXE_kata-configdev-qemu");
+
+fn lines(outcome: &Outcome) -> Vec<String> {
+    outcome.problems.iter().flat_map(Error::lines).collect()
+}
+
+/// A node with a document, whose wrapper is the real one, before a QEMU that says how it was
+/// started.
+fn machine() -> (Machine, String) {
+    let mut machine = Machine::new();
+    machine.mount_document(&document("one"));
+    fs::copy(WRAPPER_PROGRAM, machine.path("wrapper")).unwrap();
+    fs::create_dir(machine.path("bundle")).unwrap();
+    let spec = r#"{"ociVersion":"1.1.0"}"#;
+    fs::write(machine.path("bundle/config.json"), spec).unwrap();
+    let qemu = machine.path("qemu");
+    // By another process: what somebody has open for writing cannot be executed.
+    let written = Command::new("/bin/sh")
+        .args([
+            "-c",
+            "printf '#!/bin/sh\\necho \"$@\"\\n' >\"$0\" && chmod 755 \"$0\"",
+        ])
+        .arg(&qemu)
+        .status();
+    assert!(written.unwrap().success());
+    let qemu = qemu.to_str().unwrap();
+    let configuration = machine.configuration().replace("/opt/kata/bin/qemu", qemu);
+    (machine, configuration)
+}
+
+/// What a sandbox starts of a handler whose drop-in stayed: QEMU without a disk.
+fn assert_sandboxes_start(machine: &Machine) {
+    let started = Command::new(machine.host(WRAPPER))
+        .args(["-name", "sandbox-1", "-machine", "q35"])
+        .env("KATA_CONFIGDEV_CONFIG", machine.host(SETTINGS))
+        .current_dir(machine.path("bundle"))
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8(started.stderr).unwrap();
+    assert!(started.status.success(), "{stderr}");
+    assert_eq!(started.stdout, b"-name sandbox-1 -machine q35\n");
+    assert!(!machine.read(SETTINGS).contains("document ="));
+}
+
+/// A handler's mount was taken away before the removal: once its drop-in stopped every other
+/// removal but that of the document, so that no sandbox of the node started any more.
+#[test]
+fn a_drop_in_that_is_not_mounted_keeps_its_wrapper_and_nothing_else() {
+    for away in 0..2 {
+        let (machine, configuration) = machine();
+        let options = parse(&configuration).unwrap();
+        install(&options).unwrap();
+        let handler = machine.host(DROP_INS[away]);
+        let handler = handler.parent().unwrap().parent().unwrap();
+        fs::rename(handler, machine.path("away")).unwrap();
+        let outcome = uninstall(&options).unwrap();
+        let lines = lines(&outcome);
+        assert_eq!((outcome.exit_code(), lines.len()), (69, 2), "{lines:?}");
+        let last = format!(
+            "failed to remove /{SETTINGS}, /{WRAPPER}: /{} still starts the wrapper, and",
+            DROP_INS[away]
+        );
+        assert!(lines[1].starts_with(&last), "{lines:?}");
+        assert!(!machine.host(DROP_INS[1 - away]).exists());
+        assert!(!machine.host(DOCUMENT).exists());
+        assert_sandboxes_start(&machine);
+        // The same again changes nothing.
+        let before = machine.state();
+        assert_eq!(uninstall(&options).unwrap().exit_code(), 69);
+        assert_eq!(machine.state(), before);
+
+        fs::rename(machine.path("away"), handler).unwrap();
+        let outcome = uninstall(&options).unwrap();
+        assert_eq!(outcome.exit_code(), 0, "{outcome:?}");
+        assert_eq!(machine.files(), [""; 0]);
+    }
+}
+
+#[test]
+fn what_comes_back_is_installed_as_before() {
+    let (machine, configuration) = machine();
+    let options = parse(&configuration).unwrap();
+    install(&options).unwrap();
+    let before = machine.read(SETTINGS);
+    fs::rename(machine.host("opt/kata/qemu-snp"), machine.path("away")).unwrap();
+    uninstall(&options).unwrap();
+    fs::rename(machine.path("away"), machine.host("opt/kata/qemu-snp")).unwrap();
+    let outcome = install(&options).unwrap();
+    assert_eq!(outcome.exit_code(), 0, "{outcome:?}");
+    assert_eq!(machine.read(SETTINGS), before);
+    assert_eq!(machine.read(DOCUMENT), document("one"));
+}
+
+/// An edited drop-in was left as it was, and went on starting a wrapper that was gone.
+#[test]
+fn an_edited_drop_in_loses_the_line_with_the_wrapper() {
+    let (machine, configuration) = machine();
+    let options = parse(&configuration).unwrap();
+    install(&options).unwrap();
+    let ours = machine.read(DROP_INS[0]);
+    let theirs = "# more memory\ndefault_memory = 4096\n";
+    fs::write(machine.host(DROP_INS[0]), format!("{ours}{theirs}")).unwrap();
+    let outcome = uninstall(&options).unwrap();
+    let lines = lines(&outcome);
+    assert_eq!((outcome.exit_code(), lines.len()), (65, 1), "{lines:?}");
+    assert!(
+        lines[0].contains("its line with the wrapper is taken out"),
+        "{lines:?}"
+    );
+    assert_eq!(machine.files(), [DROP_INS[0]]);
+    let left = machine.read(DROP_INS[0]);
+    assert!(
+        left.ends_with(&format!("[hypervisor.qemu]\n{theirs}")),
+        "{left}"
+    );
+    assert!(!left.contains("path"), "{left}");
+    // It is nobody's concern any more.
+    assert_eq!(uninstall(&options).unwrap().exit_code(), 0);
+}
+
+#[test]
+fn a_drop_in_that_nobody_can_take_apart_keeps_its_wrapper() {
+    for is_link in [true, false] {
+        let (machine, configuration) = machine();
+        let options = parse(&configuration).unwrap();
+        install(&options).unwrap();
+        let drop_in = machine.host(DROP_INS[0]);
+        match is_link {
+            true => {
+                fs::rename(&drop_in, machine.host("opt/kata/theirs")).unwrap();
+                symlink("../../theirs", &drop_in).unwrap();
+            }
+            false => {
+                let text = format!("[hypervisor.qemu]\npath = '''\n/{WRAPPER}'''\n");
+                fs::write(&drop_in, text).unwrap();
+            }
+        }
+        let outcome = uninstall(&options).unwrap();
+        let lines = lines(&outcome);
+        assert_eq!((outcome.exit_code(), lines.len()), (65, 2), "{lines:?}");
+        assert!(lines[0].contains("is not a line of its own"), "{lines:?}");
+        assert!(lines[1].contains(" still starts the wrapper"), "{lines:?}");
+        assert!(!machine.host(DROP_INS[1]).exists() && !machine.host(DOCUMENT).exists());
+        assert_sandboxes_start(&machine);
+        fs::remove_file(drop_in).unwrap();
+        assert_eq!(uninstall(&options).unwrap().exit_code(), 0);
+        assert!(!machine.host("opt/kata-configdev").exists());
+    }
+}
+
+/// The wrapper of another set is not kept for it.
+#[test]
+fn only_the_set_of_the_drop_in_that_stays_stays() {
+    let (mut machine, configuration) = machine();
+    machine.mount_other("second", &[("imagepuller.toml", &document("two"))]);
+    let configuration = configuration.replace(", \"/opt/kata/qemu-tdx\"", "")
+        + &format!(
+            "[sets.second]\nsecret = {:?}\nhandlers = [\"/opt/kata/qemu-tdx\"]\nsettings-file = \
+            \"/opt/kata-configdev/second/etc/kata-configdev/config.toml\"\n\
+            settings = {{ qemu = {:?} }}\n",
+            machine.path("second"),
+            machine.path("qemu"),
+        );
+    let options = parse(&configuration).unwrap();
+    assert_eq!(install(&options).unwrap().exit_code(), 0);
+    fs::rename(machine.host("opt/kata/qemu-snp"), machine.path("away")).unwrap();
+    assert_eq!(uninstall(&options).unwrap().exit_code(), 69);
+    assert_eq!(machine.files(), [SETTINGS, WRAPPER, MANIFEST]);
+    assert_sandboxes_start(&machine);
+}
+
+/// Credentials go in every case, and settings that somebody edited lose them as well.
+#[test]
+fn edited_settings_that_stay_lose_the_document() {
+    let (machine, configuration) = machine();
+    let options = parse(&configuration).unwrap();
+    install(&options).unwrap();
+    let text = machine.read(SETTINGS) + "# mine\n";
+    fs::write(machine.host(SETTINGS), text).unwrap();
+    fs::rename(machine.host("opt/kata/qemu-snp"), machine.path("away")).unwrap();
+    assert_eq!(uninstall(&options).unwrap().exit_code(), 69);
+    assert!(machine.read(SETTINGS).ends_with("# mine\n"));
+    assert!(!machine.host(DOCUMENT).exists());
+    assert_sandboxes_start(&machine);
+}
