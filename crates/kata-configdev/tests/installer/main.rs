@@ -5,6 +5,7 @@
     reason = "test code: a failed step should stop the test where it is"
 )]
 
+mod agent;
 mod arrival;
 mod decryption_keys;
 mod docker_configs;
@@ -17,4 +18,7 @@ mod ownership;
 mod pod;
 mod process;
 mod removal;
+mod rotation;
+mod storm;
+mod unit;
 mod watching;
