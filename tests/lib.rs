@@ -7,6 +7,7 @@ mod host_pull;
 
 pub use host_pull::{HostPull, Outcome, tree};
 
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -101,6 +102,12 @@ pub fn nth_refusal(report: &Report, number: &str) -> Result<String> {
     ensure!(!error.is_empty(), "the refusal gives no reason:\n{console}");
     println!("{error}");
     Ok(error)
+}
+
+/// The lines of the wrapper's settings that give a guest a scratch disk of this size.
+#[must_use]
+pub fn scratch_settings(run_root: &Path, disks: &Path, size: &str) -> String {
+    format!("run-root = {run_root:?}\n[scratch]\nsize = {size:?}\ndirectory = {disks:?}\n")
 }
 
 /// Fails with the whole text where `text` lacks one of `words`.

@@ -8,7 +8,7 @@ mod host;
 mod tampering;
 
 use anyhow::{Context, Result};
-use end_to_end::{assert_tells, site};
+use end_to_end::{assert_tells, scratch_settings, site};
 use host::{DiskFile, Steps, scenario};
 use sha2::{Digest, Sha256};
 use tampering::{Host, SECTORS, STEPS};
@@ -235,7 +235,7 @@ fn privileged_the_host_changes_sectors_behind_the_guests_back() -> Result<()> {
     let node = host::SmallNode::new(&site, 700 << 20)?;
     let names = STEPS.map(|(name, _)| name).join(" ");
     let mut scenario = scenario(&site, "512M", &format!("TAMPERING='{names}'\n{TAMPERED}"))?;
-    scenario.settings = host::settings(site.scratch().path(), node.path(), "512M");
+    scenario.settings = scratch_settings(site.scratch().path(), node.path(), "512M");
     for number in 0..SECTORS {
         for (name, number_of_all) in [("old", number), ("new", number + SECTORS)] {
             let content = content(number_of_all, host::SECTOR);

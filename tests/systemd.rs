@@ -4,10 +4,14 @@
 //! The root file system is made of Debian's systemd (`qemu-fixtures/systemd`); the agent is a
 //! stand-in that reports what it finds.
 
+#[path = "systemd/agent_config.rs"]
+mod agent_config;
 #[path = "systemd/agents.rs"]
 mod agents;
 #[path = "systemd/overlay.rs"]
 mod overlay;
+#[path = "systemd/scratch.rs"]
+mod scratch;
 #[path = "systemd/stock_agent.rs"]
 mod stock_agent;
 #[path = "systemd/units.rs"]
@@ -17,7 +21,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use anyhow::{Context, Result, ensure};
-use end_to_end::{assert_no_secret, assert_tells, site};
+use end_to_end::{assert_no_secret, assert_tells, side_by_side, site};
 use overlay::{Overlay, UNITS, workspace};
 use vm_harness::site::sample_initdata;
 use vm_harness::{Evidence, Kernel, Report, Scenario, Site, demo};
@@ -90,6 +94,7 @@ fn assert_order(report: &Report) -> Result<()> {
     assert!(processor < agent, "{processor} {agent}");
     let modules: Vec<_> = report.values("modprobe").collect();
     for name in [
+        "virtio_pci",
         "virtio_blk",
         "virtio_scsi",
         "sd_mod",
@@ -208,7 +213,7 @@ fn refused_initdata_lets_the_agent_start_and_say_so() -> Result<()> {
     overlay.file("job/late", 0o644, b"")?;
     overlay.file(&format!("{UNITS}/late.service"), 0o644, LATE.as_bytes())?;
     let longer = "[Unit]\nWants=late.service\nAfter=late.service\n[Service]\nExecStart=\n\
-                  ExecStart=/usr/bin/initdata-processor --log kmsg --wait 30\n";
+                  ExecStart=/usr/bin/initdata-processor --log kmsg --strict-exit --wait 30\n";
     overlay.drop_in("initdata-processor.service", longer)?;
     let report = overlay.boot(Scenario {
         evidence: Evidence::Snp([7; 32]),
@@ -231,19 +236,55 @@ fn refused_initdata_lets_the_agent_start_and_say_so() -> Result<()> {
     Ok(())
 }
 
+/// The two halves of 60-policy.conf open nothing one without the other.
 #[test]
 fn an_agent_without_the_policy_does_not_start_after_a_refusal() -> Result<()> {
+    let halves = [
+        (
+            "neither half",
+            ["kata-agent", "initdata-processor"].as_slice(),
+        ),
+        ("the processor's only", &["kata-agent"]),
+        ("the agent's only", &["initdata-processor"]),
+    ];
+    side_by_side(&halves, |missing| {
+        let mut overlay = Overlay::installed()?;
+        for unit in *missing {
+            overlay.without_policy(unit)?;
+        }
+        // Nothing allows initdata that nobody verifies.
+        let report = overlay.boot(Scenario::bare(""))?;
+        let processor = "initdata-processor.service";
+        let status = property(&report, processor, "StatusText")?;
+        assert_tells(status, &["initdata refused"]);
+        let state = property(&report, processor, "ActiveState")?;
+        let is_relaxed = !missing.contains(&"initdata-processor");
+        assert_eq!(state, if is_relaxed { "active" } else { "failed" });
+        assert_eq!(property(&report, processor, "ExecMainStatus")?, "65");
+        assert_eq!(report.value("agent"), None, "{}", report.console);
+        assert_eq!(
+            property(&report, "kata-agent.service", "ActiveState")?,
+            "inactive"
+        );
+        Ok(())
+    })
+}
+
+/// A configuration that is refused is no reason to keep an agent off, however it was built.
+#[test]
+fn a_refused_configuration_keeps_no_agent_off() -> Result<()> {
     let mut overlay = Overlay::installed()?;
-    overlay.without_policy()?;
-    // Nothing allows initdata that nobody verifies.
-    let report = overlay.boot(Scenario::bare(""))?;
+    for unit in ["kata-agent", "initdata-processor"] {
+        overlay.without_policy(unit)?;
+    }
+    let report = overlay.boot(Scenario {
+        evidence: Evidence::Snp([0; 32]),
+        disks: vec![b"imgpullr\xff\xff\xff\xff\xff\xff\xff\x7f".repeat(32)],
+        ..Scenario::bare("")
+    })?;
     let status = property(&report, "initdata-processor.service", "StatusText")?;
-    assert_tells(status, &["initdata refused"]);
-    assert_eq!(report.value("agent"), None, "{}", report.console);
-    assert_eq!(
-        property(&report, "kata-agent.service", "ActiveState")?,
-        "inactive"
-    );
+    assert_tells(status, &["no initdata", "imagepuller: refused"]);
+    assert!(report.value("agent").is_some(), "{}", report.console);
     Ok(())
 }
 
@@ -252,7 +293,7 @@ fn a_report_by_configfs_and_an_owner_fit_in_the_sandbox() -> Result<()> {
     let initdata = sample_initdata();
     let mut overlay = Overlay::installed()?;
     // Accepted initdata needs no policy of ours for the agent to start.
-    overlay.without_policy()?;
+    overlay.without_policy("kata-agent")?;
     // And the configuration can be given to somebody, where the sandbox is opened for that.
     let owner = workspace().join("deploy/guest/optional/owner.conf");
     let owner = fs::read_to_string(owner)?;

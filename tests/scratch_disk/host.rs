@@ -8,6 +8,7 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
+use end_to_end::scratch_settings;
 use vm_harness::process::run_checked;
 use vm_harness::{Kernel, Scenario, Site};
 
@@ -46,17 +47,12 @@ pub fn scenario(site: &Site, size: &str, job: &str) -> Result<Scenario> {
     Ok(Scenario {
         kernel: Kernel::Backports,
         hosts: format!("10.0.2.2 {}\n", vm_harness::site::REGISTRY_NAME),
-        settings: settings(directory, directory, size),
+        settings: scratch_settings(directory, directory, size),
         tools: vec!["cryptsetup", "dmsetup", "mkfs.xfs"],
         modules: Some("modules-scratch"),
         files,
         ..Scenario::bare(format!("{SHELL}{job}"))
     })
-}
-
-/// The lines of the wrapper's settings.
-pub fn settings(run_root: &Path, disks: &Path, size: &str) -> String {
-    format!("run-root = {run_root:?}\n[scratch]\nsize = {size:?}\ndirectory = {disks:?}\n")
 }
 
 /// QEMU's arguments for a writable disk of the image `file`, without any magic.

@@ -70,10 +70,11 @@ impl Overlay {
         self.file(&path, 0o644, content.as_bytes())
     }
 
-    /// As where the builder left out the drop-in that gives the agent our policy.
-    pub fn without_policy(&mut self) -> Result<()> {
-        let path = "kata-agent.service.d/60-policy.conf";
-        ensure!(workspace().join("deploy/guest/systemd").join(path).exists());
+    /// As where the builder left out one half of what gives the agent our policy.
+    pub fn without_policy(&mut self, unit: &str) -> Result<()> {
+        let path = format!("{unit}.service.d/60-policy.conf");
+        let units = workspace().join("deploy/guest/systemd");
+        ensure!(units.join(&path).exists(), "no {path}");
         self.file(&format!("{UNITS}/{path}"), 0o644, b"")
     }
 

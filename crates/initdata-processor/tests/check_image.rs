@@ -122,15 +122,29 @@ fn each_part_that_does_not_fit_is_found_and_nothing_else() {
     let condition = format!("{processor}.d/x.conf");
     let loop_drop_in =
         fs::read_to_string(deploy().join("optional/accepted-disk-copy.conf")).unwrap();
+    let owner_drop_in = fs::read_to_string(deploy().join("optional/owner.conf")).unwrap();
+    let refresh = unit("initdata-processor-refresh@.service");
+    let refresh_drop_in = format!("{refresh}.d/owner.conf");
     let scratch = unit("imagepuller.service.d/scratch.conf");
     let agent_unit = unit("kata-agent.service");
+    let relaxed = format!("{processor}.d/60-policy.conf");
+    let measured = fs::read_to_string(deploy().join("optional/agent-config.conf")).unwrap();
+    let own = drop_in("90-own.conf");
+    let starts = |how: &str| format!("[Service]\nExecStart=\nExecStart={how}\n");
+    let [direct, joined, file] = [
+        "/usr/bin/kata-agent --config /run/measured-cfg/agent.toml",
+        "/usr/bin/kata-agent --config=/etc/agent.toml",
+        "/usr/bin/kata-agent -c /etc/agent.toml",
+    ]
+    .map(starts);
+    let scratch_script = script.replace("\nscratch=\n", "\nscratch=--scratch\n");
     let copy = Some("accepted-disk = \"copy\"");
     let front = [
         (FRONT_UNIT, Some(FRONT)),
         (FRONT_DROP_IN, Some(WANTS_FRONT)),
         (AGENT, Some(STOCK)),
     ];
-    let with = |more: &[(&'static str, Option<&'static str>)]| [&front[..], more].concat();
+    let with = |more: &[_]| [&front[..], more].concat();
     let with_hub = with(&[(HUB, Some("")), (ATTESTATION, Some(""))]);
     let with_attestation = with(&[(ATTESTATION, Some(""))]);
     let rows: &[Row<'_>] = &[
@@ -170,6 +184,21 @@ fn each_part_that_does_not_fit_is_found_and_nothing_else() {
             "",
             65,
             &["KATA_AGENT_POLICY_FILE=/run/measured-cfg/policy.rego is"],
+        ),
+        (
+            &[(&relaxed, None)],
+            "",
+            0,
+            &["the agent stays off and nobody tells the reason"],
+        ),
+        (
+            &[(
+                &condition,
+                Some("[Service]\nExecStart=\nExecStart=/usr/bin/initdata-processor\n"),
+            )],
+            "",
+            0,
+            &["add --strict-exit=initdata"],
         ),
         (
             &[("etc/kata-opa/default-policy.rego", None)],
@@ -214,6 +243,28 @@ fn each_part_that_does_not_fit_is_found_and_nothing_else() {
             "",
             65,
             &["owner.conf"],
+        ),
+        // The drop-in for one of the two units is not enough.
+        (
+            &[
+                (SETTINGS, Some("owner = \"7:8\"")),
+                (&condition, Some(&owner_drop_in)),
+                (&refresh, Some("[Service]\nCapabilityBoundingSet=\n")),
+            ],
+            "",
+            65,
+            &["owner.conf, for initdata-processor-refresh@.service too"],
+        ),
+        (
+            &[
+                (SETTINGS, Some("owner = \"7:8\"")),
+                (&condition, Some(&owner_drop_in)),
+                (&refresh, Some("[Service]\nCapabilityBoundingSet=\n")),
+                (&refresh_drop_in, Some(&owner_drop_in)),
+            ],
+            "",
+            0,
+            &[],
         ),
         (
             &[(SETTINGS, copy)],
@@ -305,6 +356,24 @@ fn each_part_that_does_not_fit_is_found_and_nothing_else() {
         (
             &[
                 (&agent_unit, None),
+                ("init", Some(&scratch_script)),
+                ("usr/sbin/cryptsetup", Some("")),
+                ("usr/sbin/mkfs.xfs", Some("")),
+                (
+                    "boot/config-6",
+                    Some(&format!(
+                        "{CONFIG}CONFIG_DM_CRYPT=y\nCONFIG_DM_INTEGRITY=y\nCONFIG_CRYPTO_XTS=y\n\
+                        CONFIG_CRYPTO_AUTHENC=y\nCONFIG_XFS_FS=y\n"
+                    )),
+                ),
+            ],
+            "",
+            65,
+            &["error: dmsetup: there is no such program"],
+        ),
+        (
+            &[
+                (&agent_unit, None),
                 ("init", Some("#!/bin/sh\nexec kata-agent\n")),
             ],
             "",
@@ -320,6 +389,67 @@ fn each_part_that_does_not_fit_is_found_and_nothing_else() {
             "",
             65,
             &["KATA_AGENT_POLICY_FILE"],
+        ),
+        // The agent's configuration.
+        (&[(&own, Some(&measured)), ("bin/sh", Some(""))], "", 0, &[]),
+        (
+            &[(&own, Some(&measured))],
+            "",
+            65,
+            &["error: kata-agent.service: it starts /bin/sh, and there is no such program"],
+        ),
+        (
+            &with(&[(&own, Some(&direct))]),
+            "none",
+            65,
+            &["without /run/measured-cfg/agent.toml the agent ends"],
+        ),
+        (
+            &with(&[(&own, Some(&joined))]),
+            "none",
+            65,
+            &["ignores --config=/etc/agent.toml; write it as two words"],
+        ),
+        (
+            &with(&[(&own, Some(&file))]),
+            "none",
+            65,
+            &["error: /etc/agent.toml: there is no such configuration"],
+        ),
+        (
+            &with(&[
+                (&own, Some(&file)),
+                ("etc/agent.toml", Some("debug_console")),
+            ]),
+            "none",
+            65,
+            &["error: /etc/agent.toml: is not TOML"],
+        ),
+        // The kernel's parameter does not count then.
+        (
+            &with(&[
+                (&own, Some(&file)),
+                ("etc/agent.toml", Some("log_level = \"debug\"\n")),
+            ]),
+            "none",
+            65,
+            &[
+                "attestation-agent is not there",
+                "data-hub is not there",
+                "without initdata",
+            ],
+        ),
+        (
+            &with(&[
+                (&own, Some(&file)),
+                (
+                    "etc/agent.toml",
+                    Some("guest_components_procs = \"none\"\n"),
+                ),
+            ]),
+            "",
+            0,
+            &[],
         ),
         // The hub's socket.
         (

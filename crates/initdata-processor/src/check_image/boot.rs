@@ -2,7 +2,7 @@
 
 use super::Check;
 use super::agent::Agent;
-use super::unit::Units;
+use super::unit::{Unit, Units};
 use crate::settings::AcceptedDisk;
 
 /// What gives the agent the policy.
@@ -111,15 +111,35 @@ impl Check<'_> {
                 self.error(*name, text);
             }
         }
+        for (name, unit) in units.iter().filter(|(name, _)| is_needed(name)) {
+            let commands: Vec<&str> = unit.values("ExecStart").collect();
+            let programs = commands.iter().filter_map(|line| line.split(' ').next());
+            for program in programs.filter(|path| path.starts_with('/')) {
+                if !self.tree.is_program(program) {
+                    self.error(
+                        name,
+                        format!("it starts {program}, and there is no such program"),
+                    );
+                }
+            }
+        }
         let Some(started) = units.get("kata-agent.service") else {
+            return;
+        };
+        let Some(processor) = units.get(PROCESSOR) else {
             return;
         };
         let gives = started.says("Environment", POLICY);
         let allows = started.says("AssertPathExists", "|/run/measured-cfg/policy.rego");
-        self.gives_policy(agent, "kata-agent.service", gives, allows);
-        let Some(processor) = units.get(PROCESSOR) else {
-            return;
-        };
+        let relaxes = processor.says("SuccessExitStatus", "65") || !is_strict(processor);
+        self.gives_policy(agent, "kata-agent.service", gives, allows && relaxes);
+        if !is_strict(processor) {
+            self.warn(
+                PROCESSOR,
+                "refused initdata is no failure of it, so only the assertion of kata-agent.service \
+                keeps an agent off; add --strict-exit=initdata",
+            );
+        }
         if processor.has_condition() {
             self.error(
                 PROCESSOR,
@@ -127,7 +147,9 @@ impl Check<'_> {
                 agent comes up without a policy",
             );
         }
-        let refresh = units.get("initdata-processor-refresh@.service");
+        let mut refresh = units
+            .iter()
+            .filter(|(name, _)| name.starts_with("initdata-processor-refresh@"));
         let needs = [
             (
                 self.settings.accepted_disk == AcceptedDisk::Copy
@@ -138,7 +160,7 @@ impl Check<'_> {
                 self.settings.owner.is_some()
                     && !(processor.says("CapabilityBoundingSet", "CAP_CHOWN")
                         && refresh
-                            .is_none_or(|unit| unit.says("CapabilityBoundingSet", "CAP_CHOWN"))),
+                            .all(|(_, unit)| unit.says("CapabilityBoundingSet", "CAP_CHOWN"))),
                 "an owner needs deploy/guest/optional/owner.conf, for \
                 initdata-processor-refresh@.service too",
             ),
@@ -156,13 +178,13 @@ impl Check<'_> {
     }
 
     fn script(&mut self, agent: &Agent, path: &str, text: &str) {
-        let code: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        let code: Vec<&str> = code(text).collect();
         let line = |word: &str| code.iter().position(|line| line.contains(word));
         let agent_line = line("exec ").unwrap_or(usize::MAX);
         if line("initdata-processor").is_none_or(|at| at > agent_line) {
             self.error(path, "it does not run initdata-processor before the agent");
         }
-        if line("initdata.refused").is_none() {
+        if line("--strict-exit").or(line("initdata.refused")).is_none() {
             self.error(path, "it does not ask whether initdata was refused");
         }
         let gives = line(POLICY).is_some();
@@ -201,4 +223,26 @@ impl Check<'_> {
             );
         }
     }
+}
+
+/// Whether a guest needs this unit, so that what it starts has to be there.
+fn is_needed(name: &str) -> bool {
+    const NEEDED: [&str; 4] = ["kata-agent", "initdata-", "attestation-", "confidential-"];
+    NEEDED.iter().any(|start| name.starts_with(start))
+}
+
+/// Whether refused initdata is a failure of the unit.
+fn is_strict(processor: &Unit) -> bool {
+    let strict = [
+        "--strict-exit",
+        "--strict-exit=initdata",
+        "--strict-exit=all",
+    ];
+    strict.iter().any(|word| processor.says("ExecStart", word))
+}
+
+/// The lines of a script that are no comments.
+pub fn code(text: &str) -> impl Iterator<Item = &str> {
+    text.lines()
+        .filter(|line| !line.trim_start().starts_with('#'))
 }

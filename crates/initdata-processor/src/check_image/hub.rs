@@ -3,6 +3,7 @@
 use super::Check;
 use super::agent::{ATTESTATION_AGENT, Agent};
 use super::boot::Boot;
+use super::configuration::Processes;
 use super::unit::Unit;
 use crate::settings::AcceptedDisk;
 
@@ -33,7 +34,7 @@ impl Check<'_> {
             }
             Boot::Script(_) | Boot::Unknown => Vec::new(),
         };
-        let level = self.processes();
+        let level = self.processes(boot);
         let has_hub = self.tree.is_program(HUB);
         if has_hub && level.is_some_and(|level| level >= 2) {
             owners.push(format!("the hub that the agent starts ({PARAMETER})"));
@@ -86,16 +87,20 @@ impl Check<'_> {
     }
 
     /// What the agent starts, as a place in [`PROCESSES`]; `None` where that is not known.
-    fn processes(&mut self) -> Option<usize> {
-        if self.options.kernel_parameters.is_none() {
-            self.warn(
-                PARAMETER,
-                "not checked; give the guest's --kernel-parameters",
-            );
-            return None;
-        }
-        let key = format!("{PARAMETER}=");
-        let Some(value) = self.parameter(&key).map(str::to_owned) else {
+    fn processes(&mut self, boot: &Boot) -> Option<usize> {
+        let value = match self.configured_processes(boot) {
+            Processes::Says(value) => value,
+            Processes::Unknown => return None,
+            Processes::NoFile if self.options.kernel_parameters.is_none() => {
+                self.warn(
+                    PARAMETER,
+                    "not checked; give the guest's --kernel-parameters",
+                );
+                return None;
+            }
+            Processes::NoFile => self.parameter(&format!("{PARAMETER}=")).map(str::to_owned),
+        };
+        let Some(value) = value else {
             // The agent's own default.
             return Some(3);
         };

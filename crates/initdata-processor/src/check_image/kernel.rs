@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use super::boot::Boot;
+use super::boot::{Boot, code};
 use super::{Check, Level, outside};
 use crate::kernel_parameter::ALLOW_UNVERIFIED;
 use crate::settings::AcceptedDisk;
@@ -196,7 +196,7 @@ fn uses_scratch(boot: &Boot) -> bool {
         Boot::Units(units) => units
             .values()
             .any(|unit| unit.says("ExecStart", "--scratch")),
-        Boot::Script(text) => text.contains("--scratch"),
+        Boot::Script(text) => code(text).any(|line| line.contains("--scratch")),
         Boot::Unknown => false,
     }
 }

@@ -49,19 +49,29 @@ impl Unit {
     }
 }
 
+/// The template of an instance: `a@.service` of `a@b.service`.
+fn template(name: &str) -> Option<String> {
+    let (template, rest) = name.split_once('@')?;
+    let (_, kind) = rest.rsplit_once('.')?;
+    Some(format!("{template}@.{kind}"))
+}
+
 /// The units that a boot starts, by name.
 pub type Units = BTreeMap<String, Unit>;
 
 impl Check<'_> {
     /// A unit with its drop-ins; `None` where there is none.
     pub fn unit(&mut self, name: &str) -> Option<Unit> {
-        let mut paths = FOLDERS.map(|folder| format!("{folder}/{name}")).into_iter();
-        let path = paths.find(|path| self.tree.has(path))?;
+        // An instance has what its template has, unless it says otherwise.
+        let names = std::iter::once(name.to_owned()).chain(template(name));
+        let places = names.flat_map(|name| FOLDERS.map(|folder| format!("{folder}/{name}")));
+        let places: Vec<_> = places.collect();
+        let path = places.iter().find(|path| self.tree.has(path))?;
         let mut unit = Unit::default();
-        unit.add(&self.text(&path)?);
+        unit.add(&self.text(path)?);
         let mut drop_ins = BTreeMap::new();
-        for folder in FOLDERS {
-            let folder = format!("{folder}/{name}.d");
+        for place in &places {
+            let folder = format!("{place}.d");
             for file in self.tree.names(&folder) {
                 if file.ends_with(".conf") {
                     let path = format!("{folder}/{file}");
