@@ -16,10 +16,12 @@ fn pages() -> Result<Vec<PathBuf>> {
     let mut pages: Vec<PathBuf> = ["README.md", "CONTRIBUTING.md", "deploy/README.md"]
         .map(|page| root.join(page))
         .into();
-    for entry in fs::read_dir(root.join("docs"))? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "md") {
-            pages.push(path);
+    for folder in ["docs", "docs/guest"] {
+        for entry in fs::read_dir(root.join(folder))? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|extension| extension == "md") {
+                pages.push(path);
+            }
         }
     }
     Ok(pages)
@@ -167,5 +169,42 @@ fn every_room_says_what_it_uses() -> Result<()> {
             "{name} uses {manifest:?}, the page says {uses:?}"
         );
     }
+    Ok(())
+}
+
+/// Drop-ins that start the puller again once forgot it: then a pull that is refused for old
+/// credentials is not tried again with those that came a moment ago.
+#[test]
+fn whatever_starts_the_puller_names_the_refresher() -> Result<()> {
+    let mut folders = vec![root().join("deploy/guest")];
+    let mut starts = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            // Lines that go on in the next one, in scripts, units and comments.
+            let text = read(&path)?.replace("\\\n", " ").replace(",\n#", ", ");
+            for line in text.lines() {
+                let is_start = line.contains("imagepuller serve") || line.contains("serve = [");
+                if !is_start || !line.contains("--store") {
+                    continue;
+                }
+                starts += 1;
+                let socket = "unix:/run/initdata-processor/imagepuller.socket";
+                assert!(
+                    line.contains("--refresher") && line.contains(socket),
+                    "{}: {line}",
+                    path.display()
+                );
+            }
+        }
+    }
+    assert!(
+        starts >= 4,
+        "{starts} in the units, the example, the hub and the drop-in"
+    );
     Ok(())
 }
