@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::io::Write as _;
-use std::os::fd::AsRawFd as _;
 use std::path::PathBuf;
 
 use linux_sys::locked::Locked;
@@ -34,9 +33,14 @@ pub(crate) fn open(disk: &Disk) -> Result<PathBuf, Error> {
     let key = new_key().map_err(Error::Key)?;
     let header = Header::new().map_err(Error::file("make a header of", &disk.node))?;
     let offset = (EMPTY_BYTES / 512).to_string();
-    let header_path = header.path();
     let node = disk.node.to_string_lossy();
-    let common = ["--batch-mode", "--type", "luks2", "--header", &header_path];
+    let common = [
+        "--batch-mode",
+        "--type",
+        "luks2",
+        "--header",
+        tool::FILE_PATH,
+    ];
     let key_file = ["--key-file", "-", "--integrity-no-journal", &*node];
     let format = [
         "--cipher",
@@ -57,18 +61,20 @@ pub(crate) fn open(disk: &Disk) -> Result<PathBuf, Error> {
         "1000",
     ];
     let arguments = [&["luksFormat"][..], &common, &format, &key_file].concat();
-    tool::run(
+    tool::run_with_file(
         "cryptsetup",
         "cannot format the scratch disk",
         arguments,
         &key,
+        &header.0,
     )?;
     let arguments = [&["open"][..], &common, &key_file, &[NAME]].concat();
-    tool::run(
+    tool::run_with_file(
         "cryptsetup",
         "cannot open the scratch disk",
         arguments,
         &key,
+        &header.0,
     )?;
     let checked = (|| {
         let table = |name| tool::run("dmsetup", "cannot show a table", ["table", name], b"");
@@ -118,11 +124,6 @@ impl Header {
         let file = openat(&mounted, "header", flags, Mode::RUSR | Mode::WUSR)?;
         ftruncate(&file, HEADER_BYTES)?;
         Ok(Self(file.into()))
-    }
-
-    /// Where a child finds it, which inherits nothing.
-    fn path(&self) -> String {
-        format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
     }
 }
 
