@@ -122,8 +122,8 @@ pub fn remove(run_root: &Path, sandbox: &SandboxId) -> Result<bool, SharedImageE
     remove_files(run_root, sandbox, &[FILE_NAME, socket::NAME, record::NAME])
 }
 
-/// Removes the one image of a sandbox that begins with `magic`, and the directory if it is empty
-/// then.
+/// Removes the one image of a sandbox that begins with `magic`, the record if it is the document's,
+/// and the directory if it is empty then.
 ///
 /// # Errors
 ///
@@ -136,8 +136,11 @@ pub fn remove_one(
     let Some((directory, parents)) = open_sandbox(run_root, sandbox)? else {
         return Ok(());
     };
-    unlink(&directory, file_name(magic))
-        .and_then(|_| remove_if_empty(&parents, sandbox))
+    let with_it = (magic == Magic::IMAGEPULLER).then(|| record::NAME.to_owned());
+    std::iter::once(file_name(magic))
+        .chain(with_it)
+        .try_for_each(|name| unlink(&directory, name).map(drop))
+        .and_then(|()| remove_if_empty(&parents, sandbox))
         .map_err(|errno| failed(&path(run_root, sandbox, magic), errno))
 }
 
