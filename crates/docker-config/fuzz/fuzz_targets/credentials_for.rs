@@ -6,12 +6,14 @@ use docker_config::DockerConfig;
 use docker_config::key::{Meaning, meaning};
 use puller_config::{Credentials, RegistryHost};
 
-/// Whether the host's reader takes a key for this registry, whole or in part.
+/// Whether the host's reader takes a key for this registry or some of its repositories.
 fn names(key: &str, host: &RegistryHost) -> bool {
     let (Meaning::Registry(name) | Meaning::Wider { name, .. }) = meaning(key) else {
         return false;
     };
-    RegistryHost::parse(&name.to_string()).is_ok_and(|named| named == *host)
+    let name = name.to_string();
+    let named = name.split_once('/').map_or(&*name, |(named, _)| named);
+    RegistryHost::parse(named).is_ok_and(|named| named == *host)
 }
 
 fn is_sendable(credentials: &Credentials) -> bool {
