@@ -12,7 +12,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use anyhow::{Context, Result};
 use config_image::{Magic, encode};
 use end_to_end::{assert_tells, run};
-use vm_harness::{Evidence, Guest, Report, Scenario, Scratch, decoy, despite_crash, site};
+use vm_harness::{
+    Evidence, Guest, Report, Scenario, Scratch, decoy, despite_crash, has_mark, site,
+};
 
 const DOCUMENT: &str = "[registries.\"registry.corp\"]\nusername = \"a\"\npassword = \"b\"\n";
 
@@ -260,7 +262,7 @@ wait
     let mut qmp = guest.qmp()?;
     let mut plugged = None;
     let report = guest.finish(|console| {
-        if plugged.is_none() && console.contains(" waiting\r\n") {
+        if plugged.is_none() && has_mark(console, "waiting") {
             plugged = Some(qmp.plug(&image, "imagepuller", bus));
         }
     })?;
@@ -319,12 +321,12 @@ mark again "exit $?"
     let mut qmp = guest.qmp()?;
     let mut done = [None, None];
     let report = guest.finish(|console| {
-        if done[0].is_none() && console.contains(" waiting\r\n") {
+        if done[0].is_none() && has_mark(console, "waiting") {
             let slowed = qmp.throttle("slow", true);
             done[0] = Some(slowed.and_then(|()| qmp.plug(&sign, "sign", "pci-bridge-0")));
         }
         // The kernel waits for its disks before it ends.
-        if done[1].is_none() && console.contains(" again ") {
+        if done[1].is_none() && has_mark(console, "again") {
             done[1] = Some(qmp.throttle("slow", false));
         }
     })?;
@@ -401,11 +403,11 @@ mark again
     let mut qmp = guest.qmp()?;
     let mut done = [None, None];
     let report = guest.finish(|console| {
-        if done[0].is_none() && console.contains(" waiting\r\n") {
+        if done[0].is_none() && has_mark(console, "waiting") {
             done[0] = Some(qmp.throttle("slow", true));
         }
         // The kernel waits for its disks before it ends.
-        if done[1].is_none() && console.contains(" again") {
+        if done[1].is_none() && has_mark(console, "again") {
             done[1] = Some(qmp.throttle("slow", false));
         }
     })?;

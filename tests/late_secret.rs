@@ -7,32 +7,15 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use end_to_end::{assert_no_secret, assert_tells, site};
+use end_to_end::{WATCHED_PULLS, assert_no_secret, assert_tells, site};
 use vm_harness::process::bound_command;
 use vm_harness::site::REGISTRY_NAME;
-use vm_harness::{Background, Guest, Program, Scenario, Scratch, Site, despite_crash};
+use vm_harness::{Background, Guest, Program, Scenario, Scratch, Site, despite_crash, has_mark};
 
 const WAITS: &str = "the secret kata/registries has not arrived on this node";
 
-/// Both services run once and are never told anything; each pull is a try of the kubelet's, with a
-/// bundle of its own.
+/// After [`WATCHED_PULLS`]; each pull is a try of the kubelet's.
 const JOB: &str = r#"
-insmod /modules/tee_fixture.ko $TEE
-initdata-processor
-mark processor "exit $?"
-initdata-processor refresh imagepuller --watch 2>/tmp/log &
-socket=/run/guest-services/imagepull.socket
-imagepuller serve --listen "unix:$socket" --store /run/image-store --config /run/insecure-cfg/imagepuller.toml \
-    --refresher unix:/run/initdata-processor/imagepuller.socket &
-service=$!
-tries=0
-until [ -S "$socket" ] || [ $tries -ge 2400 ]; do tries=$((tries + 1)); usleep 50000; done
-
-number=0
-pull() {
-    number=$((number + 1))
-    imagepuller request --socket "$socket" "$IMAGE" "$BUNDLE.$number" >/tmp/answer 2>/tmp/error
-}
 # Tries until one fails so; the host sees the mark, and only then goes on.
 fails() {
     until ! pull && grep -q "$2" /tmp/error || [ $number -ge 3000 ]; do usleep 200000; done
@@ -61,10 +44,10 @@ enum Step {
 }
 
 const STEPS: [(&str, Step); 4] = [
-    (" early ", Step::Wrong),
-    (" wrong ", Step::Right),
-    (" pulled ", Step::Deleted),
-    (" deleted ", Step::Right),
+    ("early", Step::Wrong),
+    ("wrong", Step::Right),
+    ("pulled", Step::Deleted),
+    ("deleted", Step::Right),
 ];
 
 #[test]
@@ -97,7 +80,7 @@ fn late(site: &Site) -> Result<()> {
              run-root = {:?}\n",
             place("run")
         ),
-        job: Some(JOB.to_owned()),
+        job: Some(format!("{WATCHED_PULLS}{JOB}")),
         ..site.scenario()
     };
     let qemu = &scenario.qemu;
@@ -148,7 +131,7 @@ fn late(site: &Site) -> Result<()> {
     let mut done = Vec::new();
     let report = Guest::boot(&scenario)?.finish(|console| {
         if let Some((word, step)) = STEPS.get(done.len())
-            && console.contains(word)
+            && has_mark(console, word)
         {
             done.push(act(*step));
         }

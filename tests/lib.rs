@@ -50,6 +50,31 @@ pub fn side_by_side<C: Sync>(
     })
 }
 
+/// Begins a job whose host changes the document: the processor watches the disk, the puller serves,
+/// and `pull` asks it for `$IMAGE` with another bundle each time.
+///
+/// Both run once and are never told anything. What leads to a stored image is forgotten before each
+/// pull: a stored image needs no registry.
+pub const WATCHED_PULLS: &str = r#"
+insmod /modules/tee_fixture.ko $TEE
+initdata-processor
+mark processor "exit $?"
+initdata-processor refresh imagepuller --watch 2>/tmp/log &
+socket=/run/guest-services/imagepull.socket
+imagepuller serve --listen "unix:$socket" --store /run/image-store --config /run/insecure-cfg/imagepuller.toml \
+    --refresher unix:/run/initdata-processor/imagepuller.socket &
+service=$!
+tries=0
+until [ -S "$socket" ] || [ $tries -ge 2400 ]; do tries=$((tries + 1)); usleep 50000; done
+
+number=0
+pull() {
+    rm -rf /run/image-store/images
+    number=$((number + 1))
+    imagepuller request --socket "$socket" "$IMAGE" "$BUNDLE.$number" >/tmp/answer 2>/tmp/error
+}
+"#;
+
 /// The files of a guest that pulls these images after its own, by the same puller: each with a
 /// document that is put in place first, or with the one that is there. The marks of the first pull
 /// of them end in 1.

@@ -6,9 +6,11 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail, ensure};
-use end_to_end::{assert_tells, site};
+use end_to_end::{WATCHED_PULLS, assert_tells, site};
 use vm_harness::site::REGISTRY_NAME;
-use vm_harness::{Evidence, Guest, Program, Scenario, Scratch, Site, TokenSigner, despite_crash};
+use vm_harness::{
+    Evidence, Guest, Program, Scenario, Scratch, Site, TokenSigner, despite_crash, has_mark,
+};
 
 /// How long the first token lasts. The guest has to boot and to pull within it, and the test takes
 /// about as long; where the machine was too busy for that, the next one is tried.
@@ -17,24 +19,8 @@ const FIRST_TOKEN_SECS: [u64; 3] = [45, 180, 900];
 /// Where nobody listens: a token in the document must not be replaced by another from elsewhere.
 const REALM: &str = "https://127.0.0.1:9/token";
 
-/// Both services run once and are never told anything; each pull has a bundle of its own.
+/// After [`WATCHED_PULLS`].
 const JOB: &str = r#"
-insmod /modules/tee_fixture.ko $TEE
-initdata-processor
-mark processor "exit $?"
-initdata-processor refresh imagepuller --watch 2>/tmp/log &
-socket=/run/guest-services/imagepull.socket
-imagepuller serve --listen "unix:$socket" --store /run/image-store --config /run/insecure-cfg/imagepuller.toml \
-    --refresher unix:/run/initdata-processor/imagepuller.socket &
-service=$!
-tries=0
-until [ -S "$socket" ] || [ $tries -ge 2400 ]; do tries=$((tries + 1)); usleep 50000; done
-
-number=0
-pull() {
-    number=$((number + 1))
-    imagepuller request --socket "$socket" "$IMAGE" "$BUNDLE.$number" >/tmp/answer 2>/tmp/error
-}
 pull
 mark first "exit $?"
 until ! pull || [ $number -ge 300 ]; do usleep 500000; done
@@ -87,7 +73,7 @@ fn a_disk_with_a_magic_of_its_own_from_the_settings_to_a_file_and_updated() -> R
         let mut updated = None;
         let report =
             Guest::boot(&scenario)?.finish(|console| {
-                if updated.is_none() && console.contains(" serial ") {
+                if updated.is_none() && has_mark(console, "serial") {
                     updated = Some(scratch.write("ntp.conf", "server 192.0.2.2\n").and_then(
                         |file| {
                             let output = Command::new(Program::KataConfigdev.path()?)
@@ -161,7 +147,7 @@ fn rotated(site: &Site, lifetime: Duration) -> Result<bool> {
             "transport = \"file\"\nrun-root = \"{}\"\n",
             run_root.display()
         ),
-        job: Some(JOB.to_owned()),
+        job: Some(format!("{WATCHED_PULLS}{JOB}")),
         ..site.scenario()
     };
     let update = |document: String| -> Result<()> {
@@ -183,10 +169,10 @@ fn rotated(site: &Site, lifetime: Duration) -> Result<bool> {
     let report = Guest::boot(&scenario)?.finish(|console| {
         let mut updates = updates.borrow_mut();
         match updates.len() {
-            0 if console.contains(" expired ") => {
+            0 if has_mark(console, "expired") => {
                 updates.push(update("node-error = 'no token yet'".to_owned()));
             }
-            1 if console.contains(" stopped ") => updates.push(update(document(&tokens[1]))),
+            1 if has_mark(console, "stopped") => updates.push(update(document(&tokens[1]))),
             _ => (),
         }
     })?;

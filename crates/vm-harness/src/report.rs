@@ -61,6 +61,13 @@ impl Report {
     }
 }
 
+/// Whether a guest that still runs has made the mark `name`. Its log may have the same word.
+#[must_use]
+pub fn has_mark(console: &str, name: &str) -> bool {
+    let mut marks = console.lines().filter_map(Mark::parse);
+    marks.any(|mark| mark.name == name)
+}
+
 impl Mark {
     fn parse(line: &str) -> Option<Self> {
         // A kernel message may stand before the mark on the same line.
@@ -88,5 +95,7 @@ mod tests {
         assert_eq!(report.values("error").collect::<Vec<_>>(), ["a b", "c"]);
         assert_eq!(report.uptime_secs("error"), Some(2.5));
         assert!(!report.is_complete());
+        let console = &report.console;
+        assert!(has_mark(console, "error") && !has_mark(console, "noise"));
     }
 }
