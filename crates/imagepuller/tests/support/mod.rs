@@ -234,8 +234,10 @@ impl Puller {
 
     /// Takes from its store what leads to images, so that the next pull asks a registry.
     pub fn forget_documents(&self) {
-        for image in names(&self.store("images")) {
-            fs::remove_dir_all(self.store("images").join(image)).unwrap();
+        let images = self.store("images");
+        // Before the first pull there is no such directory.
+        for image in images.exists().then(|| names(&images)).unwrap_or_default() {
+            fs::remove_dir_all(images.join(image)).unwrap();
         }
     }
 

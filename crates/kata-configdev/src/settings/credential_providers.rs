@@ -197,7 +197,7 @@ mod tests {
                 "registries = [\"*.corp\"]",
                 "credential-providers.registries: ",
             ),
-            ("registries = [\"reg.corp/team\"]", "only hosts are matched"),
+            ("registries = [\"reg.corp/team\"]", "write the host alone"),
             (
                 "registries = [\"a.b\", \"A.b:443\"]",
                 "a.b:443 is there twice",
