@@ -106,8 +106,8 @@ fn an_agent_that_starts_the_hub_gets_both() {
         served.path("imagepuller.toml")
     );
     fs::write(&settings, text).unwrap();
-    // Installed as the hub, as a copy; only the settings are elsewhere than in an image. A descriptor
-    // of this process would keep the copy from being executed.
+    // Installed as the hub, as a copy; only the settings are elsewhere than in an image. A
+    // descriptor of this process would keep the copy from being executed.
     let program = imagepuller::<&str>([]).get_program().to_owned();
     fs::create_dir(served.path("bin")).unwrap();
     let installed = served.path("bin/confidential-data-hub");
@@ -152,6 +152,10 @@ fn an_agent_that_starts_the_hub_gets_both() {
         let status = failure(waiting.await.unwrap());
         assert_eq!(status.code(), Code::UNAVAILABLE);
         assert!(status.message.contains("the image puller"), "{status}");
+        // The kernel closes what a dead process had one after the other: its socket may still take
+        // a connection when the last one ended.
+        let is_gone = || test_kill_process(first).is_err();
+        wait_until(|| served.log(), is_gone);
         assert_pulls(&served, &client).await;
         assert_ne!(listener_of(&served, PULL_SOCKET).await, first);
         assert_hub(&client).await;

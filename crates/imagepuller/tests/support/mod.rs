@@ -236,7 +236,10 @@ impl Puller {
     pub fn forget_documents(&self) {
         let images = self.store("images");
         // Before the first pull there is no such directory.
-        for image in images.exists().then(|| names(&images)).unwrap_or_default() {
+        if !images.exists() {
+            return;
+        }
+        for image in names(&images) {
             fs::remove_dir_all(images.join(image)).unwrap();
         }
     }
