@@ -48,8 +48,8 @@ fn import(arguments: &[&str], stdin: &str, secrets: &[&[u8]]) -> Import {
     let import = Import(importer(&[PASSWORD]).run_with(&arguments, stdin));
     let mut parts: Vec<String> = vec![PASSWORD.into(), STANDARD.encode(PASSWORD)];
     for secret in secrets {
-        // A line from the middle of a PEM key, and the middle of any key's base64. The bytes of a DER
-        // key have no lines: what stands between two of them may be a single letter.
+        // A line from the middle of a PEM key, and the middle of any key's base64. The bytes of a
+        // DER key have no lines: what stands between two of them may be a single letter.
         if let Ok(text) = std::str::from_utf8(secret) {
             parts.extend(text.lines().nth(2).map(str::to_owned));
         }
@@ -294,7 +294,7 @@ fn nothing_to_import_is_an_error() {
         (
             folder.text("empty"),
             "",
-            "there is no decryption key in it that could be used",
+            "nothing is in it that a document can have",
         ),
         ("-".into(), "", "standard input: it is empty"),
         (

@@ -31,15 +31,8 @@ pub struct Arguments {
     /// [image].
     #[arg(long, value_name = "FILE")]
     parameters: Option<PathBuf>,
-    /// Print no document if there is more to say about it than a note (exit code 65).
-    #[arg(long)]
-    strict: bool,
-    /// Print an empty document where the files have nothing for one, instead of failing (65).
-    #[arg(long)]
-    allow_empty: bool,
-    /// Print one JSON object: document, findings, faults.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    printed: Printed,
 }
 
 /// Imports `arguments.file`.
@@ -72,16 +65,5 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         is_empty: outcome::says_nothing(&meaning.text),
         more: json!({}),
     };
-    let Arguments {
-        strict,
-        allow_empty,
-        json,
-        ..
-    } = *arguments;
-    let printed = Printed {
-        strict,
-        allow_empty,
-        json,
-    };
-    outcome.finish(printed, out)
+    outcome.finish(arguments.printed, out)
 }

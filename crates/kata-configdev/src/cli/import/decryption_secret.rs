@@ -9,7 +9,6 @@ use credential_sources::decryption_secret::{
     Imported, MAX_VALUE_BYTES, MAX_VALUES, Source, Values, WithKeys, import, put_below,
 };
 use credential_sources::secret_manifest::MAX_MANIFEST_BYTES;
-use credential_sources::{Finding, Loss};
 use foreign_text::bounded::read_file;
 use serde_json::json;
 use zeroize::Zeroizing;
@@ -49,15 +48,8 @@ pub struct Arguments {
     /// Add to this document instead of beginning a new one.
     #[arg(long, value_name = "DOCUMENT")]
     into: Option<PathBuf>,
-    /// Print no document if anything is left out (exit code 65).
-    #[arg(long)]
-    strict: bool,
-    /// Print an empty document where the files have nothing for one, instead of failing (65).
-    #[arg(long)]
-    allow_empty: bool,
-    /// Print one JSON object: document, keys, findings, faults.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    printed: Printed,
 }
 
 /// What was read from one place.
@@ -78,14 +70,6 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         Content::Directory(values) => Source::Mounted { name, values },
     });
     let mut imported = import(&sources.collect::<Vec<_>>());
-    if imported.keys.is_empty() && imported.faults.is_empty() && !arguments.allow_empty {
-        let text = "there is no decryption key in it that could be used";
-        let names = contents.iter().map(|(name, _)| name.as_str());
-        let names = names.collect::<Vec<_>>().join(", ");
-        imported
-            .faults
-            .push(Finding::new(&names, "", Loss::Lost, text));
-    }
     let complete = match &arguments.into {
         Some(path) => complete(&Input::read(path)?.text, &label(path), &mut imported),
         None => complete(&[], "the document", &mut imported),
@@ -98,21 +82,10 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         findings: &imported.findings,
         faults: &imported.faults,
         unlisted: 0,
-        is_empty: false,
+        is_empty: imported.keys.is_empty(),
         more: json!({"keys": keys.collect::<Vec<_>>()}),
     };
-    let Arguments {
-        strict,
-        allow_empty,
-        json,
-        ..
-    } = *arguments;
-    let printed = Printed {
-        strict,
-        allow_empty,
-        json,
-    };
-    outcome.finish(printed, out)
+    outcome.finish(arguments.printed, out)
 }
 
 fn content(path: &Path) -> Result<Content, CommandError> {

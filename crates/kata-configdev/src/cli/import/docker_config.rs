@@ -54,15 +54,8 @@ pub struct Arguments {
     /// below corp.
     #[arg(long)]
     allow_widening: bool,
-    /// Print no document if anything is left out or changes its meaning (exit code 65).
-    #[arg(long)]
-    strict: bool,
-    /// Print an empty document where the files have nothing for one, instead of failing (65).
-    #[arg(long)]
-    allow_empty: bool,
-    /// Print one JSON object: document, findings, faults, decisions.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    printed: Printed,
 }
 
 /// Imports `arguments.files`.
@@ -98,18 +91,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         is_empty: imported.offers.is_empty(),
         more: json!({"decisions": decisions.map(verdict).collect::<Vec<_>>()}),
     };
-    let Arguments {
-        strict,
-        allow_empty,
-        json,
-        ..
-    } = *arguments;
-    let printed = Printed {
-        strict,
-        allow_empty,
-        json,
-    };
-    outcome.finish(printed, out)
+    outcome.finish(arguments.printed, out)
 }
 
 /// Puts the offers below a document. What is lost by that becomes a finding, what is wrong a fault.

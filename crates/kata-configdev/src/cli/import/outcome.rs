@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use clap::Args;
 use credential_sources::merge::MergeError;
 use credential_sources::{Finding, Loss};
 use foreign_text::one_line;
@@ -30,15 +31,18 @@ pub struct Outcome<'a> {
     pub more: Value,
 }
 
-/// How the outcome is printed.
-#[derive(Clone, Copy, Debug)]
+/// How the outcome is printed, as options.
+#[derive(Clone, Copy, Debug, Args)]
 pub struct Printed {
-    /// Nothing may be lost: then there is no document.
-    pub strict: bool,
-    /// Nothing at all may be taken over: else there is no document then.
-    pub allow_empty: bool,
-    /// One JSON object on standard output instead of the document.
-    pub json: bool,
+    /// Print no document if anything is left out or changes its meaning (exit code 65).
+    #[arg(long)]
+    strict: bool,
+    /// Print an empty document where the files have nothing for one, instead of failing (65).
+    #[arg(long)]
+    allow_empty: bool,
+    /// Print one JSON object: document, findings, faults, and what else this import tells.
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Serialize)]

@@ -33,15 +33,8 @@ pub struct Options {
         default_value = "/etc/ssl/certs/ca-certificates.crt"
     )]
     system_roots: PathBuf,
-    /// Print no document if anything is left out or changes its meaning (exit code 65).
-    #[arg(long)]
-    strict: bool,
-    /// Print an empty document where the files have nothing for one, instead of failing (65).
-    #[arg(long)]
-    allow_empty: bool,
-    /// Print one JSON object: document, findings, faults, unlisted.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    printed: Printed,
 }
 
 /// Reads `path`, or standard input for `-`.
@@ -94,18 +87,7 @@ pub fn finish(
             .is_none_or(|text| outcome::says_nothing(text.expose())),
         more: json!({"unlisted": written.report.unlisted}),
     };
-    let Options {
-        strict,
-        allow_empty,
-        json,
-        ..
-    } = *options;
-    let printed = Printed {
-        strict,
-        allow_empty,
-        json,
-    };
-    outcome.finish(printed, out)
+    outcome.finish(options.printed, out)
 }
 
 /// The system's certificates; what is wrong with them is a fault of the import.
