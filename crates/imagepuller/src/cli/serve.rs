@@ -80,8 +80,8 @@ pub struct Serve {
         default_value = "/run/measured-cfg/imagepuller.toml"
     )]
     measured: PathBuf,
-    /// The data hub's measured configuration; what it says of image pulls completes --measured. Where
-    /// it has no [image], the kernel parameters that the hub knows do
+    /// The data hub's measured configuration; what it says of image pulls completes --measured.
+    /// Where it has no [image], the kernel parameters that the hub knows do
     #[arg(
         long,
         value_name = "FILE",
@@ -175,7 +175,10 @@ async fn serve(arguments: Serve, mut sockets: Vec<Listening>) -> anyhow::Result<
     let stop = terminated()?;
     // Before the socket is there, which the agent's start waits for: no container runs yet.
     let scratch_fault = match arguments.scratch {
-        true => scratch_fault(arguments.store.clone()).await,
+        true => {
+            let store = arguments.store.clone();
+            scratch_fault(move || scratch_disk::prepare(&store)).await
+        }
         false => None,
     };
     for address in &arguments.listen {
@@ -213,10 +216,12 @@ async fn serve(arguments: Serve, mut sockets: Vec<Listening>) -> anyhow::Result<
     Ok(())
 }
 
-/// Makes the scratch disk; gives what is wrong with it. A host that does not answer must not keep
-/// the guest from starting: the thread that waits for it is left behind.
-async fn scratch_fault(store: PathBuf) -> Option<String> {
-    let prepared = blocking(move || Ok(scratch_disk::prepare(&store)));
+/// Makes the scratch disk by `prepare`; gives what is wrong with it. A host that does not answer
+/// must not keep the guest from starting: the thread that waits for it is left behind.
+async fn scratch_fault(
+    prepare: impl FnOnce() -> Result<bool, scratch_disk::Error> + Send + 'static,
+) -> Option<String> {
+    let prepared = blocking(move || Ok(prepare()));
     let reason = match tokio::time::timeout(SCRATCH_TIMEOUT, prepared).await {
         Ok(Ok(Ok(is_there))) => {
             tracing::info!(is_there, "looked for a scratch disk");
@@ -231,4 +236,32 @@ async fn scratch_fault(store: PathBuf) -> Option<String> {
     };
     tracing::error!("the scratch disk cannot be used: {reason}");
     Some(reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_host_that_does_not_answer_is_left_behind() {
+        let (answer, answered) = channel();
+        let fault = tokio::spawn(scratch_fault(move || {
+            answered.recv().expect("the test is still there");
+            Ok(true)
+        }));
+        // The clock moves by hand while a thread is blocked.
+        tokio::task::yield_now().await;
+        tokio::time::advance(SCRATCH_TIMEOUT - Duration::from_secs(1)).await;
+        assert!(!fault.is_finished());
+        tokio::time::advance(Duration::from_secs(2)).await;
+        let reason = fault.await.unwrap();
+        assert_eq!(
+            reason.as_deref(),
+            Some("the host did not answer within 80 s")
+        );
+        answer.send(()).unwrap();
+        assert_eq!(scratch_fault(|| Ok(false)).await, None);
+    }
 }
