@@ -1,6 +1,6 @@
 //! A pod that is older than its secret, on a node that the agent looks after: the secret comes, its
-//! password is corrected, it is deleted and comes back, and the guest's next pull follows each time,
-//! in one VM that nobody touches.
+//! password is corrected, it is deleted and comes back, and the guest's next pull follows each
+//! time, in one VM that nobody touches.
 
 use std::cell::Cell;
 use std::fs;
@@ -36,8 +36,8 @@ kill -0 $service && mark service "the same"
 /// What the host does when the guest has said the word before.
 #[derive(Clone, Copy)]
 enum Step {
-    /// The agent starts, with what the kubelet mounts: a placeholder that nobody filled, then with a
-    /// wrong password.
+    /// The agent starts, with what the kubelet mounts: a placeholder that nobody filled, then with
+    /// a wrong password.
     Wrong,
     Right,
     Deleted,

@@ -61,8 +61,8 @@ initdata-processor
 mark processor "exit $?"
 initdata-processor refresh imagepuller --watch 2>/tmp/log &
 socket=/run/guest-services/imagepull.socket
-imagepuller serve --listen "unix:$socket" --store /run/image-store --config /run/insecure-cfg/imagepuller.toml \
-    --refresher unix:/run/initdata-processor/imagepuller.socket &
+imagepuller serve --listen "unix:$socket" --store /run/image-store --config \
+    /run/insecure-cfg/imagepuller.toml --refresher unix:/run/initdata-processor/imagepuller.socket &
 service=$!
 tries=0
 until [ -S "$socket" ] || [ $tries -ge 2400 ]; do tries=$((tries + 1)); usleep 50000; done

@@ -1,8 +1,8 @@
 //! What the hub does by a registries.conf: `image.registry_config`.
 //!
 //! It replaces a prefix of the image's name by a mirror's location, then by the registry's own. So
-//! locations with a path give repositories another name, and `insecure` means plain HTTP, for a location
-//! only.
+//! locations with a path give repositories another name, and `insecure` means plain HTTP, for a
+//! location only.
 
 use foreign_text::shown;
 use foreign_text::toml::{Field, Table};

@@ -18,8 +18,8 @@ pub fn fault(client: &ClientIdentity) -> Option<&'static str> {
         Some(true) => None,
         Some(false) => Some("\"client-key\" is not the key of \"client-cert\""),
         None => Some(
-            "the certificate cannot be read, or its key is of another kind than RSA, Ed25519, or EC \
-            on P-256, P-384 or P-521",
+            "the certificate cannot be read, or its key is of another kind than RSA, Ed25519, or \
+            EC on P-256, P-384 or P-521",
         ),
     }
 }

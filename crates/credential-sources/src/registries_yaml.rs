@@ -184,8 +184,8 @@ fn settings(config: Config, host: &str, reader: &mut Reader<'_, '_>) -> Settings
         settings.skip_verify = tls.insecure_skip_verify;
         settings.roots = roots(&tls, &key, reader);
         if !tls.cert_file.is_empty() || !tls.key_file.is_empty() {
-            let text = "cert_file and key_file are left out: write them into the document as \"client-cert\" and \
-                \"client-key\"";
+            let text = "cert_file and key_file are left out: write them into the document as \
+                \"client-cert\" and \"client-key\"";
             reader.lost(&key, text);
         }
     }

@@ -4,7 +4,8 @@
 //! A reader ([`certs_d`](crate::certs_d), [`registries_yaml`](crate::registries_yaml),
 //! [`registries_conf`](crate::registries_conf)) turns each registry of its files into a
 //! `plan::Plan`: the hosts that are asked for its images, in order, each with its settings.
-//! `assemble` makes of all plans the entries of one document, in which a host has one entry. What does not fit is told; [`Import::write`] writes the rest.
+//! `assemble` makes of all plans the entries of one document, in which a host has one entry. What
+//! does not fit is told; [`Import::write`] writes the rest.
 //!
 //! One principle decides doubtful cases: an import never makes a guest ask a host that the files do
 //! not name, never trust more than they do, and never send a password elsewhere. Where that leaves

@@ -65,8 +65,8 @@ pub fn meaning(key: &str) -> Meaning {
         Ok(name) if !VERSIONS.contains(&path) => Meaning::Registry(name),
         _ => Meaning::Wider {
             name,
-            why: "what follows the host is no part of a repository's name, and an entry of the host \
-            holds for all of its repositories",
+            why: "what follows the host is no part of a repository's name, and an entry of the \
+            host holds for all of its repositories",
         },
     }
 }

@@ -4,8 +4,9 @@
 //! is read up to a limit, and what is quoted is shown safely.
 //!
 //! `agent`: the agent, its policy, and what it finds of initdata. `boot`: who starts what.
-//! `configuration`: the file that the agent reads in the place of kernel parameters. `hub`: who listens where the agent asks for images. `kernel`: the kernel's options.
-//! `tree`: files below the root. `unit`: systemd's units with their drop-ins.
+//! `configuration`: the file that the agent reads in the place of kernel parameters. `hub`: who
+//! listens where the agent asks for images. `kernel`: the kernel's options. `tree`: files below the
+//! root. `unit`: systemd's units with their drop-ins.
 
 mod agent;
 mod boot;

@@ -5,8 +5,8 @@
 //! made of. All bytes may come from anyone: they are bounded, they never panic, and no error
 //! repeats them. The primitives are aws-lc-rs's, and `aes-kw` for key wrap.
 //!
-//! Not here: encryption, signing, whether a certificate is good, where keys and texts come from. Algorithms that are not
-//! listed are refused by name, never guessed.
+//! Not here: encryption, signing, whether a certificate is good, where keys and texts come from.
+//! Algorithms that are not listed are refused by name, never guessed.
 //!
 //! Begin at [`PrivateKey::read`] and [`Jwe::parse`], or at [`VerifyingKey::from_jwk`] and
 //! [`Jws::parse_compact`].

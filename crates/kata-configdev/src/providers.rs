@@ -262,8 +262,8 @@ fn questions<'a>(
                 continue;
             };
             if scopes.is_empty() {
-                let text = "it is for a part of the registry that is no beginning of a repository's \
-                    name, and is not asked";
+                let text = "it is for a part of the registry that is no beginning of a \
+                    repository's name, and is not asked";
                 provided.findings.push(about(&source, host, text));
             } else if provider.wants_token {
                 if told.insert(&provider.name) {

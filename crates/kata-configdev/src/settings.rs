@@ -48,7 +48,8 @@ pub const DEFAULT_RUN_ROOT: &str = "/run";
 /// have no `..` in them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Whether the wrapper adds anything; where not, it becomes QEMU with the arguments that it got.
+    /// Whether the wrapper adds anything; where not, it becomes QEMU with the arguments that it
+    /// got.
     pub enabled: bool,
     /// The real QEMU, per machine type.
     pub qemu: Qemu,

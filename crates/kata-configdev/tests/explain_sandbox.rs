@@ -390,8 +390,8 @@ fn an_image_is_explained_by_the_document_of_its_sandbox() {
     assert!(run.stdout.starts_with("reg.lab.\n"), "{}", run.stdout);
     for line in [
         "loses       \".lab\": a host's own name, and a longer suffix, are more specific\n",
-        "roots       none: \"ca-certs\" of entry \"reg.lab.\" holds no certificate and so forbids the \
-        host\n",
+        "roots       none: \"ca-certs\" of entry \"reg.lab.\" holds no certificate and so forbids \
+        the host\n",
         "source      credential provider good, fresh answer, not kept\n",
         "document    ",
     ] {

@@ -391,8 +391,8 @@ fn skopeo_reads_the_same_auth() {
     }
 }
 
-/// What Docker Desktop and every user of a credential helper has became an empty document, with exit
-/// code 0: pulls were anonymous from then on.
+/// What Docker Desktop and every user of a credential helper has became an empty document, with
+/// exit code 0: pulls were anonymous from then on.
 #[test]
 fn files_without_any_credentials_are_an_error() {
     let folder = Folder::new();

@@ -106,8 +106,8 @@ impl Store {
         Ok(is_gone)
     }
 
-    /// Removes containers whose mount is gone and what else is waste, but no layer that another pull
-    /// could find. Blocks.
+    /// Removes containers whose mount is gone and what else is waste, but no layer that another
+    /// pull could find. Blocks.
     ///
     /// Gives whether it is to be called again after a while, because a container is mounted only
     /// where its end is not announced.

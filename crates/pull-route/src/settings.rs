@@ -244,9 +244,9 @@ impl Settings {
         }
     }
 
-    /// What an encrypted image is opened with, and where that stands: the owner's first, and of each
-    /// document those for fewer images first. Keys for other repositories are not among them. The
-    /// host's stay in every pull: a key opens what it opens, and sends nothing anywhere.
+    /// What an encrypted image is opened with, and where that stands: the owner's first, and of
+    /// each document those for fewer images first. Keys for other repositories are not among them.
+    /// The host's stay in every pull: a key opens what it opens, and sends nothing anywhere.
     pub fn decryption_keys(
         &self,
         host: &RegistryHost,

@@ -19,7 +19,8 @@ pub struct Trust {
     pub skip_verify: bool,
     /// Whether it may be asked over plain HTTP.
     pub plain_http: bool,
-    /// The client certificate that it is shown: only where the entry is its own, and it is verified.
+    /// The client certificate that it is shown: only where the entry is its own, and it is
+    /// verified.
     pub client: Option<ClientIdentity>,
 }
 

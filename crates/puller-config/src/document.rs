@@ -42,8 +42,8 @@ pub struct Document {
     /// Where the guest gets what the document and images refer to; never there in a document of the
     /// host.
     pub resources: Option<Resources>,
-    /// Whether pulls have to be in the guest's event log, where it is said; never there in a document
-    /// of the host.
+    /// Whether pulls have to be in the guest's event log, where it is said; never there in a
+    /// document of the host.
     pub event_log: Option<EventLog>,
     /// Before this moment the guest pulls nothing; never there in a document of the host.
     pub clock_not_before: Option<Moment>,
@@ -171,7 +171,8 @@ fn read(text: &[u8], origin: Origin, findings: &mut Findings) -> Option<Document
     })
 }
 
-/// Whether a key stands in the document that may have it, the owner's; if not, the rule is reported.
+/// Whether a key stands in the document that may have it, the owner's; if not, the rule is
+/// reported.
 fn is_owners(place: &Place, rule: Rule, origin: Origin, findings: &mut Findings) -> bool {
     let is_measured = origin == Origin::Measured;
     if !is_measured {

@@ -12,10 +12,10 @@
 //!
 //! - `document`: [`Document`], the whole, and `redacted`: how it is shown; `event_log`: whether the
 //!   guest records it and what it pulls, and `record`: as what;
-//! - `host_name`, `host`, `name`, `repositories`, `registry`: [`RegistryHost`], [`RegistryName`], and
-//!   the matcher, [`Registries::entry_for`] and [`Registries::repository_entries`];
-//! - `credentials`, `client_identity`, `roots`, `mirror`, `rewrite`, `extra_env`, `proxy_url`, `secret`: what an entry and
-//!   `[extra-env]` consist of;
+//! - `host_name`, `host`, `name`, `repositories`, `registry`: [`RegistryHost`], [`RegistryName`],
+//!   and the matcher, [`Registries::entry_for`] and [`Registries::repository_entries`];
+//! - `credentials`, `client_identity`, `roots`, `mirror`, `rewrite`, `extra_env`, `proxy_url`,
+//!   `secret`: what an entry and `[extra-env]` consist of;
 //! - `secret_reference`, `resource_uri`, `resources`, `decryption_keys`: secrets by reference,
 //!   where the guest asks for them, and the keys of encrypted images;
 //! - `moment`: [`Moment`], the least time that the guest believes;

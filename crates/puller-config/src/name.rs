@@ -1,5 +1,5 @@
-//! The names of `[registries."NAME"]`: a single host, some of its repositories, or all hosts below a
-//! domain.
+//! The names of `[registries."NAME"]`: a single host, some of its repositories, or all hosts below
+//! a domain.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -12,8 +12,8 @@ use crate::{InvalidName, RegistryHost};
 /// Which hosts an entry holds for, or which repositories of one host.
 ///
 /// Two texts that mean the same hosts parse to equal names: ASCII case and the trailing dot do not
-/// matter, and the names of Docker Hub are one. Shown in its normal form, with the trailing dot where
-/// no repositories follow; [`RegistryName::written`] keeps the text.
+/// matter, and the names of Docker Hub are one. Shown in its normal form, with the trailing dot
+/// where no repositories follow; [`RegistryName::written`] keeps the text.
 #[derive(Clone, Debug)]
 pub struct RegistryName {
     pub(crate) pattern: Pattern,

@@ -214,8 +214,9 @@ impl Registries {
         RegistryName::candidates(host).filter_map(|name| self.0.get_key_value(&name))
     }
 
-    /// The entries for some repositories of a host that one repository belongs to, the most specific
-    /// first. The first one says who the puller is there; all else is said by the host's entry.
+    /// The entries for some repositories of a host that one repository belongs to, the most
+    /// specific first. The first one says who the puller is there; all else is said by the host's
+    /// entry.
     pub fn repository_entries(
         &self,
         host: &RegistryHost,

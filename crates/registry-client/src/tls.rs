@@ -39,8 +39,8 @@ pub struct Peers<'a> {
     pub roots: Option<&'a Roots>,
     /// Whether its certificate goes unchecked.
     pub skip_verify: bool,
-    /// What it is shown when it asks who the puller is. The TLS library would show it to a proxy too,
-    /// so it never stands beside one.
+    /// What it is shown when it asks who the puller is. The TLS library would show it to a proxy
+    /// too, so it never stands beside one.
     pub client: Option<&'a ClientIdentity>,
     /// A proxy on the way that speaks TLS itself, and the roots for it. It is always checked.
     pub proxy: Option<(&'a str, Option<&'a Roots>)>,

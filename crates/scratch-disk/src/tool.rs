@@ -100,8 +100,8 @@ fn finish(
 mod tests {
     use super::*;
 
-    /// The service is not dumpable, so without `CAP_SYS_PTRACE` not even a child may look at what it
-    /// has open.
+    /// The service is not dumpable, so without `CAP_SYS_PTRACE` not even a child may look at what
+    /// it has open.
     #[test]
     fn a_program_gets_one_file_more() {
         let mut file = tempfile::tempfile().unwrap();

@@ -2,13 +2,12 @@
 //!
 //! The kubelet puts all answers about an image into one keyring, walks its keys in reverse
 //! lexicographic order, and tries every pair whose key matches the image, those of earlier plugins
-//! first. The offers are in that order; the document takes the first that it can express. A key with
-//! a path becomes an offer for the repositories below it, by whole segments, where the kubelet
-//! compares texts. A key
-//! with globs becomes an offer for the registry that was asked about and for no other name. A
-//! registry asked about without a port gets an entry without one, and that holds for every port of
-//! the host; the kubelet would use the pair for the HTTPS port only. Where ports are different
-//! registries, list them with their ports.
+//! first. The offers are in that order; the document takes the first that it can express. A key
+//! with a path becomes an offer for the repositories below it, by whole segments, where the kubelet
+//! compares texts. A key with globs becomes an offer for the registry that was asked about and for
+//! no other name. A registry asked about without a port gets an entry without one, and that holds
+//! for every port of the host; the kubelet would use the pair for the HTTPS port only. Where ports
+//! are different registries, list them with their ports.
 
 use std::cmp::Reverse;
 
@@ -37,8 +36,8 @@ pub fn offers(host: &RegistryHost, answers: &[(&str, &Response)]) -> (Vec<Offer>
     offers_of(host, None, answers)
 }
 
-/// The same of plugins that the kubelet asks for images below `repositories` only, whatever the keys
-/// of their answers.
+/// The same of plugins that the kubelet asks for images below `repositories` only, whatever the
+/// keys of their answers.
 pub fn offers_below(
     host: &RegistryHost,
     repositories: &str,
@@ -212,8 +211,8 @@ fn candidates_of<'a>(
     }
     if paths > 0 {
         let text = format!(
-            "{paths} keys of its answer have a path that is no beginning of a repository's name, and \
-            are not used"
+            "{paths} keys of its answer have a path that is no beginning of a repository's name, \
+            and are not used"
         );
         findings.push(lost(plugin, host, text));
     }

@@ -86,8 +86,8 @@ impl Pattern {
         !matches!(self.path.as_slice(), b"" | b"/")
     }
 
-    /// The beginning of the repositories' names that it is for, as a document may have it: the kubelet
-    /// compares texts, and a document whole segments.
+    /// The beginning of the repositories' names that it is for, as a document may have it: the
+    /// kubelet compares texts, and a document whole segments.
     #[must_use]
     pub fn repositories(&self) -> Option<&str> {
         let path = std::str::from_utf8(&self.path).ok()?;

@@ -57,8 +57,8 @@ impl<'d> Holder<'d> {
         }
     }
 
-    /// Of some repositories. An entry for them changes nothing of the way to their host, and no mirror
-    /// is lent its credentials.
+    /// Of some repositories. An entry for them changes nothing of the way to their host, and no
+    /// mirror is lent its credentials.
     fn of_repositories(registries: &'d Registries, name: &RegistryName) -> Self {
         let has_some = |(_, entry): &(&RegistryName, &Registry)| {
             !entry.credentials.is_anonymous() || entry.credentials_uri.is_some()

@@ -39,8 +39,8 @@ const WHOLE_AFTER: Duration = Duration::from_secs(300);
 /// What the first sector says; `None` where it cannot be read.
 type Sector = Option<[u8; SECTOR_BYTES]>;
 
-/// Listens for those who ask, replacing the socket of an earlier watcher. Only `owner`, or root, may
-/// connect.
+/// Listens for those who ask, replacing the socket of an earlier watcher. Only `owner`, or root,
+/// may connect.
 pub(super) fn listen(run: &Path, name: &str, owner: Option<Owner>) -> Result<UnixListener, Error> {
     let path = run.join(origin::DIRECTORY).join(format!("{name}.socket"));
     bind(&path, owner).map_err(|source| Error::Write(path, source))

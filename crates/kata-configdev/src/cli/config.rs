@@ -17,9 +17,9 @@ use crate::{choice, document_pattern, providers};
 /// Shows the settings that hold on this node, and where each value came from.
 ///
 /// Reads the settings file and the drop-ins config.d/*.toml beside it. The output is itself a
-/// settings file. The exit code is that of the wrapper where it would refuse sandboxes: QEMU and the
-/// document must be there and be usable, the transport must be one of the wrapper's, and so on. A
-/// document that is a pattern must match exactly one file now, and the kubelet's configuration of
+/// settings file. The exit code is that of the wrapper where it would refuse sandboxes: QEMU and
+/// the document must be there and be usable, the transport must be one of the wrapper's, and so on.
+/// A document that is a pattern must match exactly one file now, and the kubelet's configuration of
 /// credential providers must be usable.
 #[derive(Args, Debug)]
 #[command(

@@ -105,7 +105,8 @@ struct Report {
     also_matching: Vec<Loser>,
     #[serde(flatten)]
     consequences: Option<Consequences>,
-    /// Whether the pull has to be in the guest's event log; only where there is a measured document.
+    /// Whether the pull has to be in the guest's event log; only where there is a measured
+    /// document.
     #[serde(skip_serializing_if = "Option::is_none")]
     event_log: Option<EventLog>,
     /// Why every pull of the image fails before a host is asked.

@@ -2,8 +2,8 @@
 //!
 //! Each refusal is a process of its own that ends. So it leaves a byte in the file of its cause,
 //! below `RUN-ROOT/kata-configdev/refused`: appending is atomic, needs no lock, and the length is
-//! the count. Whoever wants to know makes the directory and reads lengths; where nobody has, nothing
-//! is counted. Nothing here fails a sandbox or is told.
+//! the count. Whoever wants to know makes the directory and reads lengths; where nobody has,
+//! nothing is counted. Nothing here fails a sandbox or is told.
 
 use std::fs::File;
 use std::io;

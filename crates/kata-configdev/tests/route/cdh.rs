@@ -1,5 +1,5 @@
-//! What the data hub does by its configuration, and what the guest's own pull does by the same file:
-//! the same hosts are asked, the same way, as the same account.
+//! What the data hub does by its configuration, and what the guest's own pull does by the same
+//! file: the same hosts are asked, the same way, as the same account.
 //!
 //! The hub's side is written down here from its recorded behaviour, apart from the room that reads
 //! the file. Three things are known to differ, see `docs/credentials.md`: loopback addresses never

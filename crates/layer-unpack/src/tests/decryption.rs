@@ -197,7 +197,8 @@ fn changed_ciphertext_is_known_by_its_hmac() {
     }
 }
 
-/// buildah and skopeo compress and encrypt in one step, and wrap the digest of what they began with.
+/// buildah and skopeo compress and encrypt in one step, and wrap the digest of what they began
+/// with.
 #[test]
 fn the_digest_that_was_wrapped_is_that_of_a_tools_source() {
     needs_openssl!();

@@ -112,8 +112,8 @@ fn lists_of_mirrors_are_checked_by_key() {
 #[test]
 fn mirror_over_plain_http_needs_leave() {
     let refused = "line 2: registries.r.mirror: plain HTTP needs \"plain-http = true\" here or an \
-    entry for the mirror's own host with \"plain-http\" or \"insecure-skip-verify\"; where there are \
-    no credentials, \"insecure-skip-verify\" here is enough";
+    entry for the mirror's own host with \"plain-http\" or \"insecure-skip-verify\"; where there \
+    are no credentials, \"insecure-skip-verify\" here is enough";
     for (more, is_allowed) in [
         ("", false),
         ("plain-http = true", true),
