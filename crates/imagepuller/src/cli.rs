@@ -18,6 +18,7 @@ use crate::error::Kind;
 
 mod hub;
 mod limits;
+mod lint;
 mod pull;
 mod request;
 mod serve;
@@ -76,6 +77,7 @@ enum Command {
     Serve(serve::Serve),
     Hub(hub::Hub),
     Pull(pull::Pull),
+    Lint(lint::Lint),
     Request(request::Request),
     Status(status::Status),
     List(store::List),
@@ -129,6 +131,7 @@ pub async fn run(cli: Cli) -> ExitCode {
         Command::Serve(arguments) => serve::run(arguments).await,
         Command::Hub(arguments) => hub::run(arguments).await,
         Command::Pull(arguments) => pull::run(arguments).await,
+        Command::Lint(arguments) => lint::run(arguments).await,
         Command::Request(arguments) => request::run(arguments).await,
         Command::Status(arguments) => status::run(arguments).await,
         Command::List(arguments) => store::list(&arguments),

@@ -20,6 +20,7 @@
 //! - [`directory`]: open directories; [`removal`]: trees removed, however deep.
 //! - [`mod@unpack`]: entries made into files, and whiteouts in overlayfs's form; `creation`:
 //!   regular files; [`attributes`]: extended attributes and ACLs.
+//! - [`mod@lint`]: what other programs make of a layer in another way.
 //! - `confinement`: the rights that each thread gives up first.
 
 use std::collections::BTreeSet;
@@ -42,6 +43,7 @@ mod creation;
 mod decryption;
 pub mod directory;
 mod entry;
+pub mod lint;
 mod number;
 pub mod pax;
 mod pipeline;

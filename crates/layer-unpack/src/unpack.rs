@@ -30,13 +30,13 @@ const MAX_DIRECTORY_BYTES: usize = 64 << 20;
 
 /// The prefix of names that hide something of the layers below (OCI image specification, layer,
 /// "Whiteouts").
-const WHITEOUT: &[u8] = b".wh.";
+pub(crate) const WHITEOUT: &[u8] = b".wh.";
 
 /// The name that hides everything of a directory below.
-const OPAQUE: &[u8] = b".wh..wh..opq";
+pub(crate) const OPAQUE: &[u8] = b".wh..wh..opq";
 
 /// Names of aufs's own bookkeeping.
-const AUFS: &[u8] = b".wh..wh.";
+pub(crate) const AUFS: &[u8] = b".wh..wh.";
 
 /// What came out of an archive.
 #[derive(Debug)]

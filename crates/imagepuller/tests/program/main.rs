@@ -10,6 +10,7 @@ mod cli;
 mod forward;
 mod front;
 mod hub;
+mod lint;
 mod notify;
 mod pull_command;
 mod recorded;

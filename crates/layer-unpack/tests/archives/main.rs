@@ -5,6 +5,7 @@
 mod attributes;
 mod digests;
 mod limits;
+mod lint;
 mod odd;
 mod order;
 mod sparse;
