@@ -19,15 +19,11 @@ pub(crate) const POLICY: &str = "this version knows no image policies and no sig
     nothing as if there were no policy; take it out";
 
 /// What has no counterpart, and what to do.
-const WITHOUT_COUNTERPART: [(&str, &str); 6] = [
+const WITHOUT_COUNTERPART: [(&str, &str); 5] = [
     ("image_security_policy", POLICY),
     ("image_security_policy_uri", POLICY),
     ("sigstore_config", POLICY),
     ("sigstore_config_uri", POLICY),
-    (
-        "max_concurrent_layer_downloads_per_image",
-        "this version has no such setting; take it out",
-    ),
     (
         "work_dir",
         "the guest's image says where layers lie, by \"--store\" of its imagepuller; take it out",
@@ -66,6 +62,11 @@ fn read_image(mut keys: Table<'_, '_>, owner: &mut Owner, findings: &mut Finding
     if let Some(field) = keys.take("authenticated_registry_credentials_uri") {
         let text = findings.typed(&field, field.text());
         owner.credentials = text.map(|text| (text.to_owned(), Place::from(&field)));
+    }
+    if let Some(field) = keys.take("max_concurrent_layer_downloads_per_image")
+        && let Some(most) = findings.typed(&field, field.integer())
+    {
+        owner.layers_at_once = Some((most, Place::from(&field)));
     }
     if let Some(field) = keys.take("extra_root_certificates") {
         for item in findings.typed(&field, field.items()).unwrap_or_default() {

@@ -30,6 +30,8 @@ pub(crate) struct Owner {
     pub(crate) proxies: Option<Vec<(&'static str, Placed)>>,
     /// The broker that references are asked of.
     pub(crate) broker: Option<Broker>,
+    /// How many layers of an image are fetched at once.
+    pub(crate) layers_at_once: Option<(i64, Place)>,
     /// What holds for some hosts.
     pub(crate) rules: Vec<Rule>,
 }

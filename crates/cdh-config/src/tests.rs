@@ -28,6 +28,10 @@ fn each_key_has_its_counterpart() {
             format!("[image]\n{auth}"),
             format!("[registries.\".\"]\n{by_uri}"),
         ),
+        (
+            "[image]\nmax_concurrent_layer_downloads_per_image = 3\n".into(),
+            "[limits]\nlayers-at-once = 3\n".into(),
+        ),
         ("[image.image_pull_proxy]\n".into(), "[extra-env]\n".into()),
         (
             "[image.image_pull_proxy]\nno_proxy = '.corp, 10.0.0.0/8,a.b'\n\
@@ -228,10 +232,10 @@ fn what_has_no_counterpart_is_named() {
             "the guest's image says",
         ),
         (
-            "[image]\nmax_concurrent_layer_downloads_per_image = 3\n".into(),
+            "[image]\nmax_concurrent_layer_downloads_per_image = 17\n".into(),
             2,
             "image.max_concurrent_layer_downloads_per_image",
-            "this version has no",
+            "is a whole number from 1 to 16",
         ),
         (
             "[image]\nregistry_configuration_uri = 'kbs:///a/b/c'\n".into(),

@@ -35,6 +35,10 @@ pub(crate) fn write(owner: &Owner, findings: &mut Findings) -> Written {
     if let Some(broker) = &owner.broker {
         write_broker(broker, &mut out);
     }
+    if let Some((most, place)) = &owner.layers_at_once {
+        out.table("[limits]", place);
+        out.key("layers-at-once", *most, place);
+    }
     let base = Base {
         owner,
         roots: roots(owner, findings),

@@ -61,7 +61,7 @@ const MAX_LAYERS_UNPACKED_AT_ONCE: usize = 4;
 
 /// How many layers of one image are fetched at once, unless something else is asked for: one fills
 /// the network while another fills a core.
-pub const LAYERS_AT_ONCE: u8 = 2;
+pub const LAYERS_AT_ONCE: u32 = 2;
 
 /// How images are pulled.
 #[derive(Clone, Debug)]
@@ -69,7 +69,7 @@ pub struct Options {
     /// The platform that is chosen from an index.
     pub platform: Platform,
     /// How many layers of one image are fetched and unpacked at once.
-    pub layers_at_once: u8,
+    pub layers_at_once: u32,
     /// How long a registry is waited for, and how often.
     pub patience: Patience,
     /// The receiver of events.
@@ -128,7 +128,7 @@ pub struct Puller {
 impl Puller {
     /// A puller for a store; the documents are read anew for every pull.
     pub fn new(store: Arc<Store>, documents: Documents, options: Options) -> Self {
-        let at_once = usize::from(options.layers_at_once);
+        let at_once = options.layers_at_once as usize;
         let places = MAX_LAYERS_UNPACKED_AT_ONCE.max(at_once);
         Self {
             layers: Layers {

@@ -61,7 +61,7 @@ pub struct Settings {
     /// Why the store's disk cannot be used, which each call is answered with.
     pub scratch_fault: Option<String>,
     /// How many layers of one image are fetched and unpacked at once.
-    pub layers_at_once: u8,
+    pub layers_at_once: u32,
     /// How long a registry is waited for, and how often; the time of a whole pull is its caller's.
     pub patience: Patience,
     /// How long a fetch goes on whose caller is gone.

@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use puller_config::{
-    DecryptionKey, Document, EventLog, ExtraEnv, Match, Moment, Origin, Registry, RegistryHost,
-    RegistryName, Resources, Roots,
+    DecryptionKey, Document, EventLog, ExtraEnv, Match, Moment, Origin, PullLimits, Registry,
+    RegistryHost, RegistryName, Resources, Roots,
 };
 
 mod authority;
@@ -271,6 +271,11 @@ impl Settings {
     /// Before when nothing is pulled, which the owner alone says.
     pub fn clock_not_before(&self) -> Option<&Moment> {
         self.measured.document.clock_not_before.as_ref()
+    }
+
+    /// How patient and how busy pulls are, which the owner alone says.
+    pub fn limits(&self) -> PullLimits {
+        self.measured.document.limits.unwrap_or_default()
     }
 
     /// Where references are resolved, which the owner alone says.

@@ -8,18 +8,20 @@ use crate::limits::{MAX_DOCUMENT_BYTES, MAX_ELEMENTS};
 use crate::problem::{Findings, Origin, Place};
 use crate::section::{Field, Lines, Section, Tree};
 use crate::{
-    DecryptionKeys, Effect, EventLog, ExtraEnv, Moment, NodeError, Problems, Registries, Resources,
-    Rule, Warning, decryption_keys, entry, event_log, node_error,
+    DecryptionKeys, Effect, EventLog, ExtraEnv, Moment, NodeError, Problems, PullLimits,
+    Registries, Resources, Rule, Warning, decryption_keys, entry, event_log, node_error,
+    pull_limits,
 };
 
 /// The keys at the top of a document, for suggestions.
-pub(crate) const KEYS: [&str; 7] = [
+pub(crate) const KEYS: [&str; 8] = [
     CLOCK_NOT_BEFORE,
     "extra-env",
     "registries",
     "decryption-keys",
     "resources",
     event_log::KEY,
+    pull_limits::KEY,
     node_error::KEY,
 ];
 
@@ -47,6 +49,8 @@ pub struct Document {
     pub event_log: Option<EventLog>,
     /// Before this moment the guest pulls nothing; never there in a document of the host.
     pub clock_not_before: Option<Moment>,
+    /// How patient and how busy pulls are, where it is said; never there in a document of the host.
+    pub limits: Option<PullLimits>,
     /// Why the node has no document. Then all else is the default and counts for nothing: every
     /// pull is refused, and nothing is added. Only ever there in a document of the host.
     pub node_error: Option<NodeError>,
@@ -85,8 +89,8 @@ impl Document {
 
     /// Reads the measured document, the word of the guest's owner. It has the same keys less
     /// `node-error`, and what is not the host's to say: `[resources]`, whom the guest asks for
-    /// secrets, `event-log`, what is recorded of it, and `clock-not-before`. Otherwise as
-    /// [`Document::parse`].
+    /// secrets, `event-log`, what is recorded of it, `clock-not-before`, and `[limits]`, how long it
+    /// tries. Otherwise as [`Document::parse`].
     ///
     /// # Errors
     ///
@@ -149,6 +153,9 @@ fn read(text: &[u8], origin: Origin, findings: &mut Findings) -> Option<Document
         .take(CLOCK_NOT_BEFORE)
         .filter(|field| is_owners(&field.place, Rule::ClockOfHost, origin, findings))
         .and_then(|field| Moment::read(&field, findings));
+    let limits = section
+        .take_table(pull_limits::KEY, findings)
+        .filter(|section| is_owners(section.place(), Rule::LimitsOfHost, origin, findings));
     section.refuse_rest(&KEYS, &Rule::UnknownKey { suggestion: None }, findings);
     Some(Document {
         has_extra_env: extra_env.is_some(),
@@ -167,6 +174,7 @@ fn read(text: &[u8], origin: Origin, findings: &mut Findings) -> Option<Document
             parsed.map_err(|rule| findings.problem(&place, rule)).ok()
         }),
         clock_not_before,
+        limits: limits.map(|section| PullLimits::read(section, findings)),
         node_error: None,
     })
 }

@@ -20,6 +20,7 @@
 //!   where the guest asks for them, and the keys of encrypted images;
 //! - `moment`: [`Moment`], the least time that the guest believes;
 //! - `node_error`: [`NodeError`], what a node says that has no document to give;
+//! - `pull_limits`: [`PullLimits`], how long a guest tries;
 //! - `limits`: how large each part may be;
 //! - `problem`, `rule`: [`Problems`], everything that is wrong, and [`Warning`], what is legal but
 //!   perhaps not meant.
@@ -62,6 +63,7 @@ mod name;
 mod node_error;
 mod problem;
 mod proxy_url;
+mod pull_limits;
 mod record;
 mod redacted;
 mod registry;
@@ -87,12 +89,12 @@ pub use extra_env::ExtraEnv;
 pub use host::RegistryHost;
 pub use host_name::InvalidName;
 pub use limits::{
-    MAX_ALSO, MAX_CERTIFICATES, MAX_CREDENTIAL_BYTES, MAX_DECRYPTION_KEY_BYTES,
+    MAX_ALSO, MAX_ATTEMPTS, MAX_CERTIFICATES, MAX_CREDENTIAL_BYTES, MAX_DECRYPTION_KEY_BYTES,
     MAX_DECRYPTION_KEYS, MAX_DECRYPTION_TABLES, MAX_DOCUMENT_BYTES, MAX_ELEMENTS, MAX_HOST_BYTES,
-    MAX_KEY_PASSWORD_BYTES, MAX_MIRROR_BYTES, MAX_MIRRORS, MAX_NO_PROXY_BYTES,
+    MAX_KEY_PASSWORD_BYTES, MAX_LAYERS_AT_ONCE, MAX_MIRROR_BYTES, MAX_MIRRORS, MAX_NO_PROXY_BYTES,
     MAX_NODE_ERROR_BYTES, MAX_PROBLEMS, MAX_REGISTRIES, MAX_REPOSITORY_BYTES,
     MAX_RESOURCE_SOURCE_BYTES, MAX_RESOURCE_SOURCES, MAX_RESOURCE_URI_BYTES, MAX_RESOURCES_FROM,
-    MAX_REWRITE_BYTES, MAX_REWRITES, MAX_SEALED_BYTES, MAX_VARIABLES,
+    MAX_REWRITE_BYTES, MAX_REWRITES, MAX_SEALED_BYTES, MAX_STALL_SECS, MAX_VARIABLES,
 };
 pub use mirror::Mirror;
 pub use moment::Moment;
@@ -100,6 +102,7 @@ pub use name::RegistryName;
 pub use node_error::NodeError;
 pub use problem::{Origin, Problem, Problems, Warning};
 pub use proxy_url::ProxyUrl;
+pub use pull_limits::PullLimits;
 pub use registry::{Match, Registries, Registry};
 pub use repositories::is_below;
 pub use resource_source::{InvalidResourceSource, ResourceSource};

@@ -80,6 +80,7 @@ mod tests {
             "",
             Fail,
         ),
+        ("limits", ["{}", "{attempts=1}"], "", Fail),
         ("node-error", TEXTS, "", Show),
     ];
     const ENTRY: &[Row] = &[

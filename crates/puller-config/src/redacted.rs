@@ -12,8 +12,8 @@ use crate::record::fingerprint;
 use crate::secret::REDACTED;
 use crate::{
     AttesterKind, ClientIdentity, Credentials, DecryptionKey, DecryptionKeys, Document, EventLog,
-    Mirror, Moment, NodeError, ProxyUrl, Registry, RegistryName, ResourceSource, Resources,
-    Rewrite, Secret, SecretReference,
+    Mirror, Moment, NodeError, ProxyUrl, PullLimits, Registry, RegistryName, ResourceSource,
+    Resources, Rewrite, Secret, SecretReference,
 };
 
 /// Who is shown a document.
@@ -34,6 +34,8 @@ pub(crate) struct ShownDocument<'a> {
     event_log: Option<EventLog>,
     #[serde(skip_serializing_if = "Option::is_none")]
     clock_not_before: Option<&'a Moment>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limits: Option<PullLimits>,
     extra_env: ShownEnv<'a>,
     registries: BTreeMap<String, ShownRegistry<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -176,6 +178,7 @@ impl<'a> ShownDocument<'a> {
             node_error: document.node_error.as_ref(),
             event_log: document.event_log,
             clock_not_before: document.clock_not_before.as_ref(),
+            limits: document.limits,
             extra_env: ShownEnv {
                 http_proxy: document.extra_env.http_proxy.as_ref(),
                 https_proxy: document.extra_env.https_proxy.as_ref(),

@@ -94,6 +94,20 @@ pub enum Rule {
         the guest's clock, does not say what it is checked against"
     )]
     ClockOfHost,
+    /// How patient and how busy pulls are, in a document of the host.
+    #[error(
+        "belongs in the measured document, imagepuller.toml in the initdata: the host does not say \
+        how long the guest tries"
+    )]
+    LimitsOfHost,
+    /// A number that is too small or too large.
+    #[error("is a whole number from {least} to {most}")]
+    NotBetween {
+        /// The smallest.
+        least: u32,
+        /// The largest.
+        most: u32,
+    },
     /// A date or time that is no moment.
     #[error("needs a date, a time and an offset, as in 2026-11-22T00:00:00Z, and not before 1970")]
     Moment,

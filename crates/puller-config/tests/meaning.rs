@@ -411,6 +411,26 @@ fn the_least_time_counts_from_1970_in_utc() {
 }
 
 #[test]
+fn limits_of_pulls_are_completed_key_by_key() {
+    let parse = |text: &str| {
+        let checked = Document::parse_measured(text.as_bytes());
+        checked.unwrap().document
+    };
+    assert_eq!(parse("").limits, None);
+    let mut upper = parse("[limits]\nattempts = 0\nstall-timeout = 1_000\n");
+    let below = parse("[limits]\nattempts = 100\nlayers-at-once = 0x10\n");
+    assert_eq!(upper.complete(below).unwrap(), ["limits.attempts"]);
+    let limits = upper.limits.unwrap();
+    assert_eq!(
+        (limits.attempts, limits.layers_at_once),
+        (Some(0), Some(16))
+    );
+    assert_eq!(limits.stall_timeout().unwrap().as_secs(), 1000);
+    let shown = "[limits]\nattempts = 0\nlayers-at-once = 16\nstall-timeout = 1000\n";
+    assert!(upper.redacted().contains(shown), "{}", upper.redacted());
+}
+
+#[test]
 fn reason_of_the_node_is_all_that_its_document_says() {
     let text = "\n# why\nnode-error = \"line 2:\\u001b[2J\\n\\u202e \\\"ä\\\"\"\n";
     let Checked {

@@ -422,6 +422,43 @@ fn the_least_time_is_a_moment_and_the_owners_to_say() {
 }
 
 #[test]
+fn limits_of_pulls_are_the_owners_to_say_and_bounded() {
+    let found = |text: &str| {
+        let error = Document::parse_measured(format!("[limits]\n{text}").as_bytes()).unwrap_err();
+        error.to_string().trim_end().to_owned()
+    };
+    let attempts = "line 2: limits.attempts: is a whole number from 0 to 100";
+    for (text, expected) in [
+        ("attempts = -1", attempts),
+        ("attempts = 101", attempts),
+        ("attempts = 0xffffffffffffffffff", attempts),
+        (
+            "attempts = 1.0",
+            "line 2: limits.attempts: expected integer, found float",
+        ),
+        (
+            "layers-at-once = 0",
+            "line 2: limits.layers-at-once: is a whole number from 1 to 16",
+        ),
+        (
+            "stall-timeout = 86401",
+            "line 2: limits.stall-timeout: is a whole number from 1 to 86400",
+        ),
+        (
+            "stall_timeout = 1",
+            "line 2: limits.stall_timeout: unknown key; did you mean \"stall-timeout\"?",
+        ),
+    ] {
+        assert_eq!(found(text), expected, "{text}");
+    }
+    assert_eq!(
+        problems(b"limits.attempts = 1"),
+        "line 1: limits: belongs in the measured document, imagepuller.toml in the initdata: the \
+        host does not say how long the guest tries"
+    );
+}
+
+#[test]
 fn a_reason_of_the_node_is_alone_in_its_document() {
     let beside = "stands beside \"node-error\", which is alone in its document; remove one of the \
     two";

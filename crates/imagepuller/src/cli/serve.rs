@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use kbs_client::AttestationAgent;
-use puller_config::ResourceSource;
+use puller_config::{MAX_LAYERS_AT_ONCE, ResourceSource};
 use registry_client::{Documents, HubConfiguration};
 use tracing::Level;
 
@@ -54,8 +54,8 @@ pub struct Serve {
     scratch: bool,
     /// How many layers of one image are fetched and unpacked at once
     #[arg(long, value_name = "N", default_value_t = LAYERS_AT_ONCE,
-        value_parser = clap::value_parser!(u8).range(1..=16))]
-    layers_at_once: u8,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_LAYERS_AT_ONCE)))]
+    layers_at_once: u32,
     #[command(flatten)]
     limits: Limits,
     /// How long a fetch goes on whose caller hung up or whose deadline passed; whoever asks for the

@@ -90,7 +90,7 @@ impl Layers {
                 let layer = self.flights.layer(&wanted.name, progress, fetch).await?;
                 Ok::<_, Error>((at, layer))
             })
-            .buffer_unordered(self.at_once)
+            .buffer_unordered(sources.layers_at_once().unwrap_or(self.at_once))
             .try_collect()
             .await?;
         layers.sort_by_key(|(at, _)| *at);

@@ -20,6 +20,8 @@ pub struct Sources {
     repository: String,
     known_accounts: Arc<KnownAccounts>,
     patience: Patience,
+    /// How many layers the guest's owner wants at once, where that is said.
+    layers_at_once: Option<u32>,
     progress: Progress,
 }
 
@@ -50,6 +52,14 @@ impl Sources {
         known_accounts: Arc<KnownAccounts>,
     ) -> Self {
         let settings = &route.settings;
+        let limits = settings.limits();
+        let attempts = limits.attempts.map(|most| (most > 0).then_some(most));
+        let patience = Patience {
+            attempts: attempts.unwrap_or(patience.attempts),
+            stall: limits.stall_timeout().unwrap_or(patience.stall),
+            silence: limits.stall_timeout().unwrap_or(patience.silence),
+            ..patience
+        };
         let patience = Patience {
             // Who counts the attempts wants no further turns.
             in_turns: route.sources.len() > 1 && patience.attempts.is_none(),
@@ -69,8 +79,14 @@ impl Sources {
             repository: repository.to_owned(),
             known_accounts,
             patience,
+            layers_at_once: limits.layers_at_once,
             progress: progress.clone(),
         }
+    }
+
+    /// How many layers of the image the guest's owner wants at once, where that is said.
+    pub fn layers_at_once(&self) -> Option<usize> {
+        self.layers_at_once.map(|most| most as usize)
     }
 
     fn remember(&self, source: &NamedRegistry) {

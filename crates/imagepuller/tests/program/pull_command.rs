@@ -363,6 +363,17 @@ fn privileged_patience_is_the_users() {
     let options = ["--attempts", "2", "--stall-timeout", "3"];
     site.refuse(&site.image(), &options, 69, "localhost");
     assert_eq!(site.asked_for(What::Layer(0)), 3);
+    // The owner's word beats the options, and one layer at a time never gets to the second.
+    let measured = site.directory.path().join("measured.toml");
+    let limits = "[limits]\nattempts = 1\nlayers-at-once = 1\nstall-timeout = 3\n";
+    fs::write(&measured, limits).unwrap();
+    let others = site.asked_for(What::Layer(1));
+    let measured = ["--measured", measured.to_str().unwrap()];
+    let options = ["--attempts", "9", "--stall-timeout", "900"];
+    let options = [&measured[..], &options].concat();
+    site.refuse(&site.image(), &options, 69, "localhost");
+    let asked = [0, 1].map(|layer| site.asked_for(What::Layer(layer)));
+    assert_eq!(asked.iter().sum::<usize>(), 3 + others + 1);
 }
 
 #[test]
