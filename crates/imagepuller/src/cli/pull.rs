@@ -135,7 +135,7 @@ pub async fn run(arguments: Pull) -> ExitCode {
     let meter = arguments.has_meter().then(Meter::show);
     let options = Options {
         platform,
-        patience: arguments.limits.patience(),
+        patience: arguments.limits.of_user(),
         resources: super::resources(&arguments.resources),
         initdata: arguments.initdata.clone(),
         layers_at_once: LAYERS_AT_ONCE,

@@ -193,7 +193,7 @@ async fn serve(arguments: Serve, mut sockets: Vec<Listening>) -> anyhow::Result<
         store_mount: arguments.store_mount,
         scratch_fault,
         layers_at_once: arguments.layers_at_once,
-        patience: arguments.limits.patience(),
+        patience: arguments.limits.of_service(),
         linger: Duration::from_secs(arguments.linger),
         documents: Documents {
             configuration: arguments.config,

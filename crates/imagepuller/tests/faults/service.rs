@@ -56,7 +56,7 @@ fn rows() -> Vec<Row> {
 /// Plays them with one service.
 pub fn play() {
     let stage = Stage::new();
-    let puller = Puller::start_with(stage.scratch(), "", &["--attempts", "0"]);
+    let puller = Puller::start_with(stage.scratch(), "", &[]);
     for (number, row) in rows().into_iter().enumerate() {
         let cast = stage.cast(&row);
         // What is stored needs no registry, and the images of some rows are the same.
