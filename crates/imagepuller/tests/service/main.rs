@@ -17,6 +17,7 @@ mod fidelity;
 mod full;
 mod hang_up;
 mod killed;
+mod late_network;
 mod linger;
 mod mounted_over;
 mod overlapping;

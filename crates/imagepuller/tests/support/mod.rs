@@ -197,6 +197,21 @@ impl Puller {
         puller
     }
 
+    /// The same where this file is `/etc/resolv.conf`.
+    pub fn start_with_resolver(scratch: &Scratch, document: &str, resolver: &Path) -> Self {
+        let directory = tempfile::tempdir_in(scratch.path()).unwrap().keep();
+        std::mem::forget(Tmpfs::mount(directory.join("store"), c"mode=700"));
+        fs::write(directory.join("imagepuller.toml"), document).unwrap();
+        let mut command = Command::new("unshare");
+        let script = "mount --bind \"$0\" /etc/resolv.conf && exec \"$@\"";
+        command.args(["--mount", "sh", "-c", script]).arg(resolver);
+        command.args([env!("CARGO_BIN_EXE_imagepuller"), "serve"]);
+        let process = serve_with(command, &directory, &[]);
+        let puller = Self { process, directory };
+        puller.wait();
+        puller
+    }
+
     /// Starts it with everything below a directory, and waits for the socket.
     pub fn start_in(directory: PathBuf, document: Option<&str>) -> Self {
         if let Some(document) = document {

@@ -1,0 +1,69 @@
+//! A network that comes after the request. An interface that comes late is a matter of a guest:
+//! `tests/late_network.rs`.
+
+use std::fs;
+use std::net::{Ipv4Addr, UdpSocket};
+
+use fault_registry::{Content, FaultRegistry, Image, Layer, Script};
+use test_http::pki::Authority;
+use vm_harness::Scratch;
+
+use crate::support::{Puller, wait_until};
+
+const HOST: &str = "registry.late.test";
+
+/// Answers each question with 127.0.0.1 until the test ends (RFC 1035, section 4).
+fn name_server() -> Ipv4Addr {
+    // A port that resolvers ask; the addresses are for the taking.
+    let mut addresses = (1..=u8::MAX).map(|last| Ipv4Addr::new(127, 53, 0, last));
+    let found = addresses.find_map(|address| Some((address, UdpSocket::bind((address, 53)).ok()?)));
+    let (address, socket) = found.expect("no address for a name server");
+    std::thread::spawn(move || {
+        let mut question = [0; 512];
+        while let Ok((length, from)) = socket.recv_from(&mut question) {
+            let mut answer = question[..length].to_vec();
+            let is_ipv4 = answer.ends_with(&[0, 1, 0, 1]);
+            // A response without an error, with one question and perhaps one answer to it.
+            answer[2..12].copy_from_slice(&[0x81, 0x80, 0, 1, 0, u8::from(is_ipv4), 0, 0, 0, 0]);
+            if is_ipv4 {
+                answer.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4, 127, 0, 0, 1]);
+            }
+            let _ = socket.send_to(&answer, from);
+        }
+    });
+    address
+}
+
+/// A guest's `resolv.conf` is written when its network is there, which may be after its agent asks.
+#[test]
+fn privileged_a_name_server_that_is_known_later_is_asked() {
+    vm_harness::needs_root!();
+    let scratch = Scratch::new().unwrap();
+    let authority = Authority::new("late").unwrap();
+    let mut content = Content::default();
+    let digest = Image::new(vec![Layer::gzip(&[("first", b"x")]).unwrap()]).publish(&mut content);
+    let tls = fault_registry::Tls {
+        identity: &authority.sign(&[HOST]).unwrap(),
+        name: HOST,
+        http: fault_registry::Http::One,
+    };
+    let registry = FaultRegistry::start(content, Script::new(), Some(&tls)).unwrap();
+    let resolver = scratch.path().join("resolv.conf");
+    // Nobody is asked yet: no name server, and that of this machine is none either.
+    fs::write(
+        &resolver,
+        "nameserver 127.53.1.1\noptions timeout:1 attempts:1\n",
+    )
+    .unwrap();
+    let roots = authority.certificate();
+    let document = format!("[registries.\"{HOST}\"]\nca-certs = \"\"\"\n{roots}\"\"\"\n");
+    let puller = Puller::start_with_resolver(&scratch, &document, &resolver);
+    let image = format!("{HOST}:{}/team/app@{digest}", registry.address().port());
+    let pull = puller.ask(&image, "late");
+    let said = || puller.log().contains(HOST) && puller.log().contains("lookup");
+    wait_until(|| puller.log(), said);
+    fs::write(&resolver, format!("nameserver {}\n", name_server())).unwrap();
+    let output = pull.wait_with_output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}\n{}", puller.log());
+}
