@@ -132,7 +132,7 @@ pub async fn run(arguments: Pull) -> ExitCode {
         let message = format!("the file {} does not exist", path.display());
         return failed(&message, EX_DATAERR);
     }
-    let meter = arguments.has_meter().then(Meter::show);
+    let meter = arguments.has_meter().then(|| Meter::show(&arguments.image));
     let options = Options {
         platform,
         patience: arguments.limits.of_user(),
@@ -165,11 +165,17 @@ pub async fn run(arguments: Pull) -> ExitCode {
         pulled = pull_to(&wanted, &arguments.output, documents, options) => pulled,
         stopped = stopped() => {
             let message = stopped.err().map_or("interrupted".to_owned(), |error| error.to_string());
-            drop(meter);
+            if let Some(meter) = meter {
+                meter.clear();
+            }
             return failed(&message, INTERRUPTED);
         }
     };
-    drop(meter);
+    match (meter, &pulled) {
+        (Some(meter), Ok(_)) => meter.finish(),
+        (Some(meter), Err(_)) => meter.clear(),
+        (None, _) => {}
+    }
     match pulled {
         Ok(manifest) => {
             match &events {

@@ -194,7 +194,16 @@ fn privileged_people_see_a_bar() {
         .unwrap();
     let shown = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{shown}");
-    assert!(shown.contains("/2 layers"), "{shown}");
+    assert!(
+        shown.contains("/2 layers") && shown.contains(" left, "),
+        "{shown}"
+    );
+    // The closing line, and nothing of the bar behind it.
+    let (_, end) = shown.rsplit_once(": 2 layers, ").unwrap();
+    assert!(
+        end.contains(" in ") && end.contains("/s") && !end.contains("left"),
+        "{shown}"
+    );
     assert!(shown.contains(&site.digest), "{shown}");
     assert!(!shown.contains("INFO"), "{shown}");
     check(&site.output());
