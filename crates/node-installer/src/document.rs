@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 
 use crate::decryption_keys;
 use crate::docker_config::{self, Fault, SecretContent};
-use crate::plan::{Disk, Document};
+use crate::plan::SecretFile;
 use crate::secret::Secret;
 use crate::{Error, Set, arrival};
 
@@ -23,15 +23,26 @@ const MAX_LOGGED: usize = 64;
 
 /// A set's document, and what there is to say about it.
 pub(crate) struct MadeDocument {
-    pub(crate) document: Document,
+    pub(crate) document: SecretFile,
     pub(crate) problems: Vec<Error>,
     pub(crate) warnings: Vec<String>,
     pub(crate) notes: Vec<String>,
 }
 
-/// Makes the document of the set `name`. `kept` says whether an earlier one stays in place where
-/// this one is unusable.
-pub(crate) fn make(name: &str, set: &Set, kept: bool) -> MadeDocument {
+/// What is on the node already of a file that is made of secrets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// Nothing, or what only takes its place.
+    Nothing,
+    /// What was made of the set's secrets. It stays where the new ones are unusable.
+    Own,
+    /// What an earlier installation made of secrets that nobody knows here. It stays until the
+    /// set's secrets come: that none is there says nothing about it.
+    Earlier,
+}
+
+/// Makes the document of the set `name`, where `kept` is there already.
+pub(crate) fn make(name: &str, set: &Set, kept: Kept) -> MadeDocument {
     let mut making = DocumentMaker {
         name,
         set,
@@ -59,32 +70,6 @@ pub(crate) fn make(name: &str, set: &Set, kept: bool) -> MadeDocument {
     making.finish(document)
 }
 
-/// The further disks of the set `name` whose keys its secret has, with the problems and warnings
-/// about the others.
-pub(crate) fn disks<'s>(
-    name: &str,
-    set: &'s Set,
-    problems: &mut Vec<Error>,
-    warnings: &mut Vec<String>,
-) -> Vec<Disk<'s>> {
-    let mut disks = Vec::new();
-    for (magic, key) in &set.disks {
-        match Secret::read(&set.secret, key, MAX_DOCUMENT_BYTES) {
-            Ok(Secret::Present(content)) => disks.push((magic.as_str(), Some(content))),
-            Ok(Secret::Absent { .. }) => warnings.push(format!(
-                "the secret of the set {name} has no key {key:?}; its sandboxes get no disk \
-                {magic:?}"
-            )),
-            Err(source) => {
-                let (set, path) = (name.to_owned(), set.secret.join(key));
-                problems.push(Error::Secret { set, path, source });
-                disks.push((magic.as_str(), None));
-            }
-        }
-    }
-    disks
-}
-
 /// What the secrets make so far.
 enum Made {
     /// None of them has anything yet.
@@ -98,7 +83,7 @@ enum Made {
 struct DocumentMaker<'s> {
     name: &'s str,
     set: &'s Set,
-    kept: bool,
+    kept: Kept,
     problems: Vec<Error>,
     warnings: Vec<String>,
     findings: Vec<Finding>,
@@ -137,7 +122,7 @@ impl<'s> DocumentMaker<'s> {
                 self.problems.push(Error::Document {
                     set: self.name.into(),
                     problems,
-                    kept: self.kept,
+                    kept: self.is_kept(),
                 });
                 (Made::Unusable, Vec::new())
             }
@@ -206,7 +191,7 @@ impl<'s> DocumentMaker<'s> {
                 set,
                 path,
                 rule,
-                kept: self.kept,
+                kept: self.is_kept(),
             },
         });
     }
@@ -239,7 +224,7 @@ impl<'s> DocumentMaker<'s> {
                 self.problems.push(Error::Merge {
                     set: self.name.into(),
                     source,
-                    kept: self.kept,
+                    kept: self.is_kept(),
                 });
                 Made::Unusable
             }
@@ -272,7 +257,7 @@ impl<'s> DocumentMaker<'s> {
                 self.problems.push(Error::Keys {
                     set: self.name.into(),
                     source,
-                    kept: self.kept,
+                    kept: self.is_kept(),
                 });
                 Made::Unusable
             }
@@ -355,20 +340,39 @@ impl<'s> DocumentMaker<'s> {
         });
     }
 
+    /// Whether an earlier document stays where this one is unusable.
+    fn is_kept(&self) -> bool {
+        self.kept != Kept::Nothing
+    }
+
     /// What is installed. Where something required has not come, that and nothing else: a part of
     /// the credentials would let the guest ask for the rest anonymously.
     fn finish(mut self, made: Made) -> MadeDocument {
         let missing = self.required_and_missing();
+        let awaits = self.kept == Kept::Earlier;
         let document = match made {
-            Made::Unusable if self.kept => Document::Unusable,
-            Made::Unusable => Document::Valid(arrival::unusable()),
+            Made::Unusable if self.is_kept() => SecretFile::Unusable,
+            Made::Unusable => SecretFile::Made(arrival::unusable()),
             Made::Nothing | Made::Document(_) if !missing.is_empty() => {
-                let (set, what) = (self.name.to_owned(), arrival::sentence(&missing));
-                self.problems.push(Error::Missing { set, what });
-                Document::Valid(arrival::refusal(&missing))
+                self.problems.push(Error::Missing {
+                    set: self.name.to_owned(),
+                    what: arrival::sentence(&missing),
+                    kept: awaits,
+                });
+                match awaits {
+                    true => SecretFile::Awaited,
+                    false => SecretFile::Made(arrival::refusal(&missing)),
+                }
             }
-            Made::Nothing => Document::Valid(arrival::nothing_yet()),
-            Made::Document(text) => Document::Valid(text),
+            Made::Nothing if awaits => {
+                let missing = self.missing.iter().map(|path| self.set.name_of(path));
+                let what = arrival::sentence(&missing.collect::<Vec<_>>());
+                let line = arrival::awaited("document", self.name, &what);
+                self.warnings.push(line);
+                SecretFile::Awaited
+            }
+            Made::Nothing => SecretFile::Made(arrival::nothing_yet()),
+            Made::Document(text) => SecretFile::Made(text),
         };
         let about = format!("secrets of the set {}", self.name);
         let (notes, losses): (Vec<_>, Vec<_>) = self

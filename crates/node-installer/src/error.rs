@@ -234,12 +234,17 @@ pub enum Error {
         source: io::Error,
     },
     /// A required set waits for secrets.
-    #[error("find what the set {set} requires: {what}; until then its sandboxes pull nothing")]
+    #[error("find what the set {set} requires: {what}; until then its sandboxes {}", match kept {
+        true => "keep the document from before",
+        false => "pull nothing",
+    })]
     Missing {
         /// The set.
         set: String,
         /// Which secrets have not come, as its sandboxes are told.
         what: String,
+        /// Whether the document of an earlier installation stays in place.
+        kept: bool,
     },
     /// The document is not valid; see [`Error::lines`] for all of it.
     #[error("accept the document of the set {set}: {}; {}", counted(problems), consequence(*kept))]

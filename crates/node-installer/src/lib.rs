@@ -16,7 +16,8 @@
 //!   installation is. `kind`: what a file is for. [`limits`]: how much of anything is read.
 //! - `secret`: a secret as the kubelet mounts it. `docker_config`: one with docker's credentials.
 //!   `decryption_keys`: one with keys of encrypted images. `document`: the document that the
-//!   secrets of a set make together. `arrival`: what takes its place until they come.
+//!   secrets of a set make together. `disk`: the further disks in one. `arrival`: what takes its
+//!   place until they come.
 //! - [`kata`]: what Kata's own configuration of a handler says, and what is wrong with it.
 //! - [`rules`]: what the wrapper makes of its settings. `fitness`: whether a sandbox of a set would
 //!   start. `plan`: the files that should be on the node.
@@ -28,6 +29,7 @@
 
 mod arrival;
 mod decryption_keys;
+mod disk;
 mod docker_config;
 mod document;
 mod edit;

@@ -63,7 +63,8 @@ pub(crate) struct Entry {
     /// `None` in the first format.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     kind: Option<Kind>,
-    /// The set that it was last written for; `None` in the first format.
+    /// The set that it was last written for; `None` in the first format, and of what was taken
+    /// over as long as no set has written it anew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) set: Option<String>,
 }
@@ -214,9 +215,9 @@ impl Manifest {
     }
 
     /// Notes what `path` is for, if it is listed.
-    pub(crate) fn describe(&mut self, path: &HostPath, kind: Kind, set: &str) {
+    pub(crate) fn describe(&mut self, path: &HostPath, kind: Kind, set: Option<&str>) {
         if let Some(entry) = self.find(path) {
-            (entry.kind, entry.set) = (Some(kind), Some(set.to_owned()));
+            (entry.kind, entry.set) = (Some(kind), set.map(str::to_owned));
         }
     }
 

@@ -1,8 +1,9 @@
 //! From the plan to the node: one pass that changes what is not as it should be, and nothing else.
 //!
-//! `opening`: the prefix, its owner and its list. `putting`: what should be there. `removal`: what
-//! should not.
+//! `opening`: the prefix, its owner and its list. `carrying`: what moves as it is. `putting`: what
+//! should be there. `removal`: what should not.
 
+mod carrying;
 mod opening;
 mod putting;
 mod removal;
@@ -12,7 +13,6 @@ use std::fs::File;
 use std::path::Path;
 
 use foreign_text::bounded::{ReadError, read_path};
-use puller_config::MAX_DOCUMENT_BYTES;
 use tracing::info;
 use zeroize::Zeroizing;
 
@@ -22,7 +22,7 @@ use crate::limits::MAX_WRAPPER_BYTES;
 use crate::manifest::{self, Manifest};
 use crate::node::Node;
 use crate::plan::{self, Programs};
-use crate::{Error, HostPath, Options, Set, arrival, document};
+use crate::{Error, HostPath, Options, Set, disk, document};
 
 /// What a pass did, and what it could not do.
 #[derive(Debug, Default)]
@@ -120,11 +120,7 @@ pub fn install(options: &Options) -> Result<Outcome, Error> {
     pass.remove_unfinished();
     let mut wanted = Vec::new();
     for (name, set) in &options.sets {
-        let (paths, is_complete) = pass.install_set(options, name, set, &programs);
-        wanted.extend(paths);
-        if !is_complete {
-            wanted.extend(pass.needed_meanwhile());
-        }
+        wanted.extend(pass.install_set(options, name, set, &programs));
     }
     pass.remove_all_but(&wanted);
     pass.manifest.remove_directories(&pass.node)?;
@@ -180,46 +176,38 @@ struct Pass {
 }
 
 impl Pass {
-    /// Whether a document of ours is at `path`, and not what takes its place until one comes. A
-    /// node that cannot be looked at has none; writing to it then fails with the reason.
-    fn has_document(&self, path: &HostPath) -> bool {
-        let (Some(above), name) = path.split() else {
-            return false;
-        };
-        let Ok(Some(directory)) = self.node.directory(&above) else {
-            return false;
-        };
-        let text = directory.read(name, MAX_DOCUMENT_BYTES).ok().flatten();
-        self.manifest.has(path) && text.is_some_and(|text| !arrival::is_stand_in(&text))
-    }
-
-    /// Writes the files of a set. The answer is their paths, and whether all are as they should be.
+    /// Writes the files of a set. The answer is their paths, and those of what has to stay as long
+    /// as some of them are not as they should be.
     fn install_set(
         &mut self,
         options: &Options,
         name: &str,
         set: &Set,
         programs: &Programs,
-    ) -> (Vec<HostPath>, bool) {
+    ) -> Vec<HostPath> {
         let is_ours = |path: &HostPath| self.manifest.has(path);
         let fitness = Fitness::of(&self.node, options, name, set, &is_ours);
         self.outcome.problems.extend(fitness.problems);
         self.outcome.warnings.extend(fitness.warnings);
         self.outcome.is_partial |= fitness.is_partial;
-        let kept = self.has_document(&plan::document_path(options, name));
-        let made = document::make(name, set, kept);
+        let standing = self.standing(Kind::Document, name, &plan::document_path(options, name));
+        let mut made = document::make(name, set, standing.kept);
+        let kept = |magic: &str| {
+            let place = plan::disk_path(options, name, magic);
+            self.standing(Kind::Disk, name, &place).kept
+        };
+        let (problems, warnings) = (&mut made.problems, &mut made.warnings);
+        let disks = disk::disks(name, set, kept, problems, warnings);
         self.outcome.problems.extend(made.problems);
         self.outcome.warnings.extend(made.warnings);
         self.outcome.notes.extend(made.notes);
-        let Outcome {
-            problems, warnings, ..
-        } = &mut self.outcome;
-        let disks = document::disks(name, set, problems, warnings);
         let view = fitness.view;
-        let files = plan::files(options, name, set, programs, made.document, disks, &view);
-        let mut is_complete = true;
-        for file in &files {
-            is_complete &= file.content.is_some() || self.is_there(&file.path);
+        let mut files = plan::files(options, name, set, programs, made.document, disks, &view);
+        let (mut is_complete, mut has_settings) = (true, false);
+        for file in &mut files {
+            self.carry(name, file);
+            let is_written = file.content.is_some();
+            is_complete &= is_written || self.is_there(&file.path);
             if let Err(error) = self.put(file) {
                 self.outcome.problems.push(error);
                 is_complete = false;
@@ -228,10 +216,18 @@ impl Pass {
                 if file.kind != Kind::DropIn {
                     break;
                 }
+            } else if file.kind == Kind::Settings {
+                has_settings = is_written;
             }
         }
-        let paths = files.into_iter().map(|file| file.path).collect();
-        (paths, is_complete)
+        let mut paths: Vec<HostPath> = files.into_iter().map(|file| file.path).collect();
+        if !has_settings {
+            paths.extend(self.named_meanwhile(name));
+        }
+        if !is_complete || !has_settings {
+            paths.extend(self.needed_meanwhile());
+        }
+        paths
     }
 
     /// Whether a file is on the node and can be seen.
@@ -241,6 +237,15 @@ impl Pass {
         };
         let directory = self.node.directory(&above);
         matches!(directory, Ok(Some(directory)) if directory.has(name).unwrap_or(false))
+    }
+
+    /// What the settings of a set may name that is not what the plan asks for, as long as they are
+    /// not written anew.
+    fn named_meanwhile(&self, name: &str) -> Vec<HostPath> {
+        let entries = self.manifest.files().into_iter();
+        let named =
+            entries.filter(|entry| entry.kind().is_secret() && entry.set.as_deref() == Some(name));
+        named.map(|entry| entry.path).collect()
     }
 
     /// What must stay on the node as long as a set is not complete: what an earlier version

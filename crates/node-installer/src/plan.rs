@@ -32,8 +32,9 @@ pub(crate) struct Programs {
 /// A file that should be on the node.
 pub(crate) struct PlannedFile {
     pub(crate) kind: Kind,
-    /// The set that it is of.
-    pub(crate) set: String,
+    /// The set that it is of; `None` where an earlier installation made it and no secret of the
+    /// set has come since.
+    pub(crate) set: Option<String>,
     pub(crate) path: HostPath,
     /// The file's mode; that of a directory which has to be made for it follows from it.
     pub(crate) mode: u32,
@@ -62,20 +63,21 @@ impl View {
     }
 }
 
-/// What becomes of a set's document.
-pub(crate) enum Document {
+/// What becomes of a file that is made of secrets.
+pub(crate) enum SecretFile {
     /// A valid one, or what takes its place until the secrets come.
-    Valid(Zeroizing<Vec<u8>>),
-    /// A secret is not valid or cannot be read, so that the previous document stays.
+    Made(Zeroizing<Vec<u8>>),
+    /// A secret is not valid or cannot be read, so that the previous one stays.
     Unusable,
+    /// No secret has come since an earlier installation, so that what that made stays.
+    Awaited,
 }
 
 /// How images get to the hypervisor.
 const TRANSPORT: &str = "transport";
 
-/// A further disk of a set whose secret has its key: the magic, and the file; `None` for one that
-/// cannot be read, so that the previous one stays.
-pub(crate) type Disk<'a> = (&'a str, Option<Zeroizing<Vec<u8>>>);
+/// A further disk of a set: the magic, and the file.
+pub(crate) type Disk<'a> = (&'a str, SecretFile);
 
 /// The paths of all files of a set, in the order of [`files`].
 pub(crate) fn paths(options: &Options, name: &str, set: &Set) -> Vec<HostPath> {
@@ -97,16 +99,26 @@ pub(crate) fn files(
     name: &str,
     set: &Set,
     programs: &Programs,
-    document: Document,
+    document: SecretFile,
     disks: Vec<Disk<'_>>,
     view: &View,
 ) -> Vec<PlannedFile> {
     let wanted = |kind, path, mode, content: Option<Zeroizing<Vec<u8>>>| PlannedFile {
         kind,
-        set: name.to_owned(),
+        set: Some(name.to_owned()),
         path,
         mode,
         content,
+    };
+    let secret = |kind, path, file| {
+        let (is_ours, content) = match file {
+            SecretFile::Made(content) => (true, Some(content)),
+            SecretFile::Unusable => (true, None),
+            SecretFile::Awaited => (false, None),
+        };
+        let planned = wanted(kind, path, 0o600, content);
+        let set = planned.set.filter(|_| is_ours);
+        PlannedFile { set, ..planned }
     };
     let text = |text: String| Some(Zeroizing::new(text.into_bytes()));
     let mut files = vec![wanted(
@@ -119,17 +131,13 @@ pub(crate) fn files(
         let path = program_path(options, name);
         files.push(wanted(Kind::Program, path, 0o755, Some(program.clone())));
     }
-    let content = match document {
-        Document::Valid(content) => Some(content),
-        Document::Unusable => None,
-    };
     let path = document_path(options, name);
-    files.push(wanted(Kind::Document, path, 0o600, content));
+    files.push(secret(Kind::Document, path, document));
     let magics: Vec<&str> = disks.iter().map(|(magic, _)| *magic).collect();
     let settings = settings_text(options, name, set, true, &magics, view);
-    files.extend(disks.into_iter().map(|(magic, content)| {
+    files.extend(disks.into_iter().map(|(magic, file)| {
         let path = disk_path(options, name, magic);
-        wanted(Kind::Disk, path, 0o600, content)
+        secret(Kind::Disk, path, file)
     }));
     let settings = match view.is_qemu_known(set) {
         true => text(settings),
@@ -246,7 +254,7 @@ pub(crate) fn document_path(options: &Options, name: &str) -> HostPath {
 }
 
 /// Where the file of a further disk goes: in hexadecimal, because a magic may hold a slash.
-fn disk_path(options: &Options, name: &str, magic: &str) -> HostPath {
+pub(crate) fn disk_path(options: &Options, name: &str, magic: &str) -> HostPath {
     let file = format!("{DISK}{}", hex::encode(magic.as_bytes()));
     secret_directory(options, name).join(&file)
 }
@@ -264,6 +272,37 @@ fn secret_directory(options: &Options, name: &str) -> HostPath {
     }
 }
 
+/// The set that the document or disk `path` is of, by the form that every version gave such paths;
+/// see [`secret_directory`].
+pub(crate) fn set_of(path: &HostPath) -> Option<&str> {
+    let (directory, _) = path.as_str().rsplit_once('/')?;
+    let directory = match directory.strip_suffix(HOST_CONFIG) {
+        Some(above) => above.strip_suffix('/').unwrap_or(directory),
+        None => directory,
+    };
+    directory.rsplit_once('/').map(|(_, name)| name)
+}
+
 fn drop_in_path(handler: &HostPath) -> HostPath {
     handler.join("config.d").join(DROP_IN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_says_whose_document_it_is() {
+        for (path, set) in [
+            ("/opt/p/one/etc/host-config/imagepuller.toml", Some("one")),
+            ("/run/d/one/imagepuller.toml", Some("one")),
+            // Not that of a set which has this name.
+            ("/p/one/etc/host-config/disk-78", Some("one")),
+            ("/run/host-config/imagepuller.toml", Some("host-config")),
+            ("/run/noetc/host-config/x", Some("host-config")),
+            ("/x", None),
+        ] {
+            assert_eq!(set_of(&HostPath::parse(path).unwrap()), set, "{path}");
+        }
+    }
 }

@@ -14,6 +14,7 @@ mod fitness;
 mod install;
 mod kata;
 mod machine;
+mod moving;
 mod ownership;
 mod pod;
 mod process;

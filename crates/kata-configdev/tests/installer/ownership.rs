@@ -108,7 +108,7 @@ fn what_belongs_to_nobody_belongs_to_the_first_that_finds_it() {
 }
 
 /// As the chart before this version left a node.
-fn install_as_before(machine: &Machine) {
+pub fn install_as_before(machine: &Machine) {
     for (file, mode, text) in [
         (WRAPPER, 0o755, "the wrapper, first version".to_owned()),
         (DOCUMENT, 0o600, document("one")),
@@ -143,11 +143,11 @@ fn install_as_before(machine: &Machine) {
 }
 
 /// As this version's chart writes it: a prefix and settings of the release's own.
-fn as_the_chart(machine: &Machine, release: &str) -> Options {
+pub fn as_the_chart(machine: &Machine, release: &str) -> Options {
     parse(&chart_text(machine, release)).unwrap()
 }
 
-fn chart_text(machine: &Machine, release: &str) -> String {
+pub fn chart_text(machine: &Machine, release: &str) -> String {
     let prefix = format!("/opt/kata-configdev/system/{release}");
     owned_text(machine, &format!("system/{release}"))
         .replace(PREFIX, &format!("prefix = \"{prefix}\""))

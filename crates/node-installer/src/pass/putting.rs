@@ -12,7 +12,8 @@ use crate::{Error, HostPath};
 impl Pass {
     /// Writes `file` unless it is as it should be.
     pub(super) fn put(&mut self, file: &PlannedFile) -> Result<(), Error> {
-        self.manifest.describe(&file.path, file.kind, &file.set);
+        let set = file.set.as_deref();
+        self.manifest.describe(&file.path, file.kind, set);
         let Some(content) = &file.content else {
             return Ok(());
         };
@@ -37,7 +38,7 @@ impl Pass {
             DirectoryEntry::Foreign => return Err(not_ours(file)),
         };
         self.manifest.intend(&file.path, &digest);
-        self.manifest.describe(&file.path, file.kind, &file.set);
+        self.manifest.describe(&file.path, file.kind, set);
         self.manifest.store(&self.node)?;
         directory.replace(
             name,

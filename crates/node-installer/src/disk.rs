@@ -1,0 +1,41 @@
+//! The further disks of a set: files that its secret holds as they are.
+
+use puller_config::MAX_DOCUMENT_BYTES;
+
+use crate::document::Kept;
+use crate::plan::{Disk, SecretFile};
+use crate::secret::Secret;
+use crate::{Error, Set, arrival};
+
+/// The further disks of the set `name` whose keys its secret has, with the problems and warnings
+/// about the others. `kept` says what is on the node already of the one with a magic.
+pub(crate) fn disks<'s>(
+    name: &str,
+    set: &'s Set,
+    kept: impl Fn(&str) -> Kept,
+    problems: &mut Vec<Error>,
+    warnings: &mut Vec<String>,
+) -> Vec<Disk<'s>> {
+    let mut disks = Vec::new();
+    for (magic, key) in &set.disks {
+        match Secret::read(&set.secret, key, MAX_DOCUMENT_BYTES) {
+            Ok(Secret::Present(content)) => disks.push((&**magic, SecretFile::Made(content))),
+            // Not even the secret is there.
+            Ok(Secret::Absent { others }) if others.is_empty() && kept(magic) == Kept::Earlier => {
+                let what = arrival::sentence(&[set.name_of(&set.secret)]);
+                warnings.push(arrival::awaited(&format!("disk {magic:?}"), name, &what));
+                disks.push((magic, SecretFile::Awaited));
+            }
+            Ok(Secret::Absent { .. }) => warnings.push(format!(
+                "the secret of the set {name} has no key {key:?}; its sandboxes get no disk \
+                {magic:?}"
+            )),
+            Err(source) => {
+                let (set, path) = (name.to_owned(), set.secret.join(key));
+                problems.push(Error::Secret { set, path, source });
+                disks.push((magic, SecretFile::Unusable));
+            }
+        }
+    }
+    disks
+}
