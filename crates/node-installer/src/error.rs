@@ -99,6 +99,17 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// The list of files at the former prefix cannot be used.
+    #[error(
+        "take over what {path} names: {reason}; what it names stays on the node, and everything \
+        else is done. Mend or remove it"
+    )]
+    FormerList {
+        /// The list.
+        path: HostPath,
+        /// Why.
+        reason: String,
+    },
     /// The node's file system refused.
     #[error("{action} {path} on the node: {source}")]
     Node {
@@ -312,6 +323,7 @@ impl Error {
             | Self::OptionsText { .. }
             | Self::WrapperLength { .. }
             | Self::Manifest { .. }
+            | Self::FormerList { .. }
             | Self::NotOurs { .. }
             | Self::LeftBehind { .. }
             | Self::LineRemoved { .. }
@@ -358,6 +370,7 @@ impl Error {
             | Self::Locked { .. }
             | Self::Owned { .. }
             | Self::Manifest { .. }
+            | Self::FormerList { .. }
             | Self::Node { .. }
             | Self::HandlerMissing { .. }
             | Self::DirectoryDeleted { .. }

@@ -50,6 +50,19 @@ struct Listed {
 struct Form {
     #[serde(default)]
     format: u32,
+    /// Whatever form it has.
+    #[serde(default)]
+    owner: Option<serde_json::Value>,
+}
+
+/// Whose a list is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// There is none.
+    Absent,
+    Own,
+    Others,
+    Nobodys,
 }
 
 /// A file on the list.
@@ -276,6 +289,30 @@ impl Manifest {
     }
 }
 
+/// Whether the list in `prefix`, which is open as `directory`, is that of `owner`. Asks no more of
+/// it than what every version understands, and changes nothing.
+pub(crate) fn claim(
+    prefix: &HostPath,
+    directory: &Directory,
+    owner: &Owner,
+) -> Result<Claim, Error> {
+    let unusable = |reason: String| Error::Manifest {
+        path: prefix.join(NAME),
+        reason,
+    };
+    let text = directory.read(NAME, MAX_MANIFEST_BYTES);
+    let Some(text) = text.map_err(|error| unusable(error.to_string()))? else {
+        return Ok(Claim::Absent);
+    };
+    let form: Form = serde_json::from_slice(&text).map_err(|error| unusable(damaged(&error)))?;
+    let own = String::from(owner.clone());
+    Ok(match form.owner {
+        None => Claim::Nobodys,
+        Some(found) if found == own => Claim::Own,
+        Some(_) => Claim::Others,
+    })
+}
+
 /// The paths on the lists of the prefix and of what may be taken over, as far as they can be read;
 /// for who only looks.
 pub(crate) fn listed(options: &Options, node: &Node) -> Vec<HostPath> {
@@ -291,16 +328,17 @@ pub(crate) fn listed(options: &Options, node: &Node) -> Vec<HostPath> {
 }
 
 fn parse(text: &[u8]) -> Result<Listed, String> {
-    let damaged = |error: serde_json::Error| {
-        let (line, column) = (error.line(), error.column());
-        format!("it is damaged at line {line}, column {column}")
-    };
-    let form: Form = serde_json::from_slice(text).map_err(damaged)?;
+    let form: Form = serde_json::from_slice(text).map_err(|error| damaged(&error))?;
     if form.format > FORMAT {
         return Err(format!(
             "a newer version wrote it, in format {}; this one knows {FORMAT} at most",
             form.format
         ));
     }
-    serde_json::from_slice(text).map_err(damaged)
+    serde_json::from_slice(text).map_err(|error| damaged(&error))
+}
+
+fn damaged(error: &serde_json::Error) -> String {
+    let (line, column) = (error.line(), error.column());
+    format!("it is damaged at line {line}, column {column}")
 }

@@ -139,8 +139,8 @@ pub fn install(options: &Options) -> Result<Outcome, Error> {
 /// Those of [`install`], except for the wrapper.
 pub fn uninstall(options: &Options) -> Result<Outcome, Error> {
     let mut pass = match Pass::open_if_there(options) {
-        Ok(Some(pass)) => pass,
-        Ok(None) => return Ok(Outcome::default()),
+        Ok(Ok(pass)) => pass,
+        Ok(Err(outcome)) => return Ok(outcome),
         Err(error @ Error::Owned { .. }) if options.owner.is_some() => {
             let warnings = vec![format!("nothing is removed: failed to {error}")];
             return Ok(Outcome {

@@ -11,6 +11,7 @@ mod decryption_keys;
 mod docker_configs;
 mod document_dir;
 mod fitness;
+mod former;
 mod install;
 mod kata;
 mod machine;

@@ -9,7 +9,7 @@ use rustix::fs::{FlockOperation, flock};
 use tracing::info;
 
 use super::{Outcome, Pass};
-use crate::manifest::{self, FORMER_PREFIX, Manifest};
+use crate::manifest::{self, Claim, FORMER_PREFIX, Manifest};
 use crate::node::{Directory, Node};
 use crate::{Error, HostPath, Options};
 
@@ -26,6 +26,15 @@ struct Former {
     list: Manifest,
 }
 
+/// What is at the former prefix.
+enum Found {
+    /// Nothing, or somebody else's.
+    Nothing,
+    Ours(Former),
+    /// A list that cannot be taken over, and whether it says that it is this owner's.
+    Unusable(Error, bool),
+}
+
 impl Pass {
     /// Opens and locks the prefix, which is made where it is not there, and takes over what an
     /// earlier version installed for nobody in particular.
@@ -33,13 +42,22 @@ impl Pass {
         Self::of(options, Node::open(&options.host)?)
     }
 
-    /// The same where something is or may be installed; `None` where neither the prefix nor
-    /// anything to take over is there.
-    pub(super) fn open_if_there(options: &Options) -> Result<Option<Self>, Error> {
+    /// The same where something is or may be installed; where neither the prefix nor anything to
+    /// take over is there, what there is to say of that.
+    pub(super) fn open_if_there(options: &Options) -> Result<Result<Self, Outcome>, Error> {
         let node = Node::open(&options.host)?;
-        let is_there =
-            node.directory(&options.prefix)?.is_some() || former(options, &node)?.is_some();
-        is_there.then(|| Self::of(options, node)).transpose()
+        if node.directory(&options.prefix)?.is_none() {
+            match former(options, &node)? {
+                Found::Ours(_) => {}
+                Found::Nothing => return Ok(Err(Outcome::default())),
+                Found::Unusable(error, is_ours) => {
+                    let mut outcome = Outcome::default();
+                    outcome.tell_of_former(error, is_ours);
+                    return Ok(Err(outcome));
+                }
+            }
+        }
+        Self::of(options, node).map(Ok)
     }
 
     fn of(options: &Options, node: Node) -> Result<Self, Error> {
@@ -70,8 +88,10 @@ impl Pass {
         {
             pass.prefixes.push(directory.clone());
         }
-        if let Some(former) = former(options, &pass.node)? {
-            pass.adopt(former)?;
+        match former(options, &pass.node)? {
+            Found::Nothing => {}
+            Found::Ours(former) => pass.adopt(former)?,
+            Found::Unusable(error, is_ours) => pass.outcome.tell_of_former(error, is_ours),
         }
         Ok(pass)
     }
@@ -89,25 +109,55 @@ impl Pass {
     }
 }
 
+impl Outcome {
+    /// What may be everybody's or nobody's must not keep a node from being ready: perhaps none of
+    /// its installers can do anything about it.
+    fn tell_of_former(&mut self, error: Error, is_ours: bool) {
+        match is_ours {
+            true => self.problems.push(error),
+            false => self.warnings.push(format!("failed to {error}")),
+        }
+    }
+}
+
 /// The former prefix, if another one is used now and its list is this owner's or nobody's. Who has
 /// no owner takes over nothing.
-fn former(options: &Options, node: &Node) -> Result<Option<Former>, Error> {
-    let Ok(path) = HostPath::parse(FORMER_PREFIX) else {
-        return Ok(None);
+fn former(options: &Options, node: &Node) -> Result<Found, Error> {
+    let (Ok(path), Some(owner)) = (HostPath::parse(FORMER_PREFIX), &options.owner) else {
+        return Ok(Found::Nothing);
     };
-    if options.owner.is_none() || path == options.prefix {
-        return Ok(None);
+    if path == options.prefix {
+        return Ok(Found::Nothing);
     }
-    let Some(directory) = node.directory(&path)? else {
-        return Ok(None);
+    let unusable = |error: Error, is_ours| {
+        let (path, reason) = match error {
+            Error::Manifest { path, reason } => (path, reason),
+            other => (path.join(manifest::NAME), other.to_string()),
+        };
+        Found::Unusable(Error::FormerList { path, reason }, is_ours)
     };
-    if !directory.has(manifest::NAME)? {
-        return Ok(None);
-    }
+    let directory = match node.directory(&path) {
+        Ok(Some(directory)) => directory,
+        Ok(None) => return Ok(Found::Nothing),
+        // Only a new mount helps.
+        Err(error @ Error::DirectoryDeleted { .. }) => return Err(error),
+        Err(error) => return Ok(unusable(error, false)),
+    };
+    // Before it is locked or even understood: another owner's is none of our business.
+    let claim = match manifest::claim(&path, &directory, owner) {
+        Ok(Claim::Absent | Claim::Others) => return Ok(Found::Nothing),
+        Ok(claim @ (Claim::Own | Claim::Nobodys)) => claim,
+        Err(error) => return Ok(unusable(error, false)),
+    };
     let lock = lock(&directory, &path)?;
-    let list = Manifest::load(&path, &directory)?;
-    let is_ours = list.owner().is_none() || list.owner() == options.owner.as_ref();
-    Ok(is_ours.then_some(Former {
+    let list = match Manifest::load(&path, &directory) {
+        Ok(list) => list,
+        Err(error) => return Ok(unusable(error, claim == Claim::Own)),
+    };
+    if list.owner().is_some_and(|found| found != owner) {
+        return Ok(Found::Nothing);
+    }
+    Ok(Found::Ours(Former {
         path,
         directory,
         lock,
