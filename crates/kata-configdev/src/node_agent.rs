@@ -73,12 +73,13 @@ pub fn probe_name(options: &Options) -> String {
     format!("kata-configdev-agent-{}", &digest[..16])
 }
 
-/// Keeps the node right until SIGTERM or SIGINT.
+/// Keeps the node right until SIGTERM or SIGINT. The answer is the exit code: 0, or where
+/// everything should go and something could not, that of the first problem.
 ///
 /// # Errors
 ///
 /// [`AgentError`]. What a pass finds wrong is none: it is logged, and makes the node not ready.
-pub fn run(options: &Options) -> Result<(), AgentError> {
+pub fn run(options: &Options) -> Result<u8, AgentError> {
     let stop = termination()?;
     let status = Status::new(MAX_SILENCE);
     let _servers = answer(options, &status)?;
@@ -92,8 +93,7 @@ pub fn run(options: &Options) -> Result<(), AgentError> {
     if let Some(why) = agent.answer_probes() {
         tracing::warn!("{why}");
     }
-    watch(options, stop, |outcome| agent.after_pass(outcome))?;
-    Ok(())
+    Ok(watch(options, stop, |outcome| agent.after_pass(outcome))?)
 }
 
 /// Lets everybody ask who may.

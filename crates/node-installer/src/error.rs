@@ -151,22 +151,24 @@ pub enum Error {
         path: HostPath,
     },
     /// A file that should go was changed by somebody else.
-    #[error(
-        "remove {path}: somebody else changed it, so that it is left as it is and from now on no \
-        longer looked after"
-    )]
+    #[error("remove {path}: somebody else changed it, so that it is left as it is{}", after(*told))]
     LeftBehind {
         /// The file.
         path: HostPath,
+        /// Whether it stays listed, and so is told again.
+        told: bool,
     },
     /// A drop-in that should go was changed by somebody else: it lost what starts the wrapper.
     #[error(
         "remove {path}: somebody else changed it; its line with the wrapper is taken out, and the \
-        rest stays and is from now on no longer looked after"
+        rest is left as it is{}",
+        after(*told)
     )]
     LineRemoved {
         /// The drop-in.
         path: HostPath,
+        /// Whether it stays listed, and so is told again.
+        told: bool,
     },
     /// A drop-in that should go was changed by somebody else, so that nobody knows how to take the
     /// wrapper out of it.
@@ -416,6 +418,15 @@ fn consequence(kept: bool) -> &'static str {
         "the previous document stays in place"
     } else {
         "sandboxes pull nothing until it is corrected"
+    }
+}
+
+/// What becomes of a file that somebody else changed.
+fn after(told: bool) -> &'static str {
+    if told {
+        "; remove or rename it on the node to complete the removal"
+    } else {
+        " and from now on no longer looked after"
     }
 }
 

@@ -1,8 +1,13 @@
 //! The list of what was installed, kept on the node: only what it names is ever replaced or
 //! removed, and only by its owner.
 
+mod form;
+
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::form::{Claim, claim};
+
+use self::form::parse;
 use crate::kind::Kind;
 use crate::node::{Directory, Node, digest};
 use crate::owner::Owner;
@@ -43,26 +48,6 @@ struct Listed {
     owner: Option<Owner>,
     directories: Vec<HostPath>,
     files: Vec<Entry>,
-}
-
-/// As much of a list as every version understands.
-#[derive(Deserialize)]
-struct Form {
-    #[serde(default)]
-    format: u32,
-    /// Whatever form it has.
-    #[serde(default)]
-    owner: Option<serde_json::Value>,
-}
-
-/// Whose a list is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Claim {
-    /// There is none.
-    Absent,
-    Own,
-    Others,
-    Nobodys,
 }
 
 /// A file on the list.
@@ -289,30 +274,6 @@ impl Manifest {
     }
 }
 
-/// Whether the list in `prefix`, which is open as `directory`, is that of `owner`. Asks no more of
-/// it than what every version understands, and changes nothing.
-pub(crate) fn claim(
-    prefix: &HostPath,
-    directory: &Directory,
-    owner: &Owner,
-) -> Result<Claim, Error> {
-    let unusable = |reason: String| Error::Manifest {
-        path: prefix.join(NAME),
-        reason,
-    };
-    let text = directory.read(NAME, MAX_MANIFEST_BYTES);
-    let Some(text) = text.map_err(|error| unusable(error.to_string()))? else {
-        return Ok(Claim::Absent);
-    };
-    let form: Form = serde_json::from_slice(&text).map_err(|error| unusable(damaged(&error)))?;
-    let own = String::from(owner.clone());
-    Ok(match form.owner {
-        None => Claim::Nobodys,
-        Some(found) if found == own => Claim::Own,
-        Some(_) => Claim::Others,
-    })
-}
-
 /// The paths on the lists of the prefix and of what may be taken over, as far as they can be read;
 /// for who only looks.
 pub(crate) fn listed(options: &Options, node: &Node) -> Vec<HostPath> {
@@ -325,20 +286,4 @@ pub(crate) fn listed(options: &Options, node: &Node) -> Vec<HostPath> {
     let ours = lists.filter(|list| list.owner.is_none() || list.owner == options.owner);
     ours.flat_map(|list| list.files.into_iter().map(|entry| entry.path))
         .collect()
-}
-
-fn parse(text: &[u8]) -> Result<Listed, String> {
-    let form: Form = serde_json::from_slice(text).map_err(|error| damaged(&error))?;
-    if form.format > FORMAT {
-        return Err(format!(
-            "a newer version wrote it, in format {}; this one knows {FORMAT} at most",
-            form.format
-        ));
-    }
-    serde_json::from_slice(text).map_err(|error| damaged(&error))
-}
-
-fn damaged(error: &serde_json::Error) -> String {
-    let (line, column) = (error.line(), error.column());
-    format!("it is damaged at line {line}, column {column}")
 }

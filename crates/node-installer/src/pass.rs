@@ -131,8 +131,8 @@ pub fn install(options: &Options) -> Result<Outcome, Error> {
 /// Removes everything that was installed below the prefix of `options` and for it, and nothing
 /// else.
 ///
-/// A file that somebody else changed since is left, and is a problem of the [`Outcome`]. Where
-/// everything below the prefix is another owner's, nothing is to do.
+/// A file that somebody else changed since is left, and is a problem of the [`Outcome`] each time,
+/// until it is gone. Where everything below the prefix is another owner's, nothing is to do.
 ///
 /// # Errors
 ///
@@ -150,11 +150,12 @@ pub fn uninstall(options: &Options) -> Result<Outcome, Error> {
         }
         Err(error) => return Err(error),
     };
+    pass.is_removal = true;
     pass.remove_unfinished();
     pass.remove_all_but(&[]);
+    // Those below the prefix first.
+    pass.manifest.remove_directories(&pass.node)?;
     if pass.manifest.is_empty() {
-        // Those below the prefix first.
-        pass.manifest.remove_directories(&pass.node)?;
         pass.manifest.end(&pass.node)?;
     } else {
         pass.manifest.store(&pass.node)?;
@@ -169,6 +170,8 @@ struct Pass {
     prefixes: Vec<HostPath>,
     /// Whether this runs on the node itself, where nothing has to be mounted.
     whole_node: bool,
+    /// Whether everything goes, and nothing comes after.
+    is_removal: bool,
     manifest: Manifest,
     outcome: Outcome,
     /// Held until the end.

@@ -14,7 +14,8 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
 use tracing::info;
 
-use crate::{Error, HostPath, Options, Outcome, install, plan};
+use crate::node::Node;
+use crate::{Error, HostPath, Options, Outcome, install, manifest, plan};
 
 /// How long without an event until a pass is made all the same: for what no event tells of, such as
 /// a mount that changed.
@@ -48,6 +49,10 @@ pub fn termination() -> Result<UnixStream, Error> {
 /// pass at the latest. Then it is logged, where it is another one than the last. Problems do not
 /// end this; the next change is waited for as usual.
 ///
+/// The answer is the exit code of the program that asked for this: 0, as what is installed stays.
+/// Where everything goes, because there are no sets, it is that of the last outcome, which is told
+/// once more at the end.
+///
 /// # Errors
 ///
 /// [`Error::Watch`] where not even `stop` can be waited for, and [`Error::DirectoryDeleted`], which
@@ -58,7 +63,7 @@ pub fn watch(
     options: &Options,
     stop: impl AsFd,
     mut after: impl FnMut(&mut Outcome) -> Duration,
-) -> Result<(), Error> {
+) -> Result<u8, Error> {
     let mut told = None;
     loop {
         // Before the pass: what changes while it runs is not missed.
@@ -76,10 +81,24 @@ pub fn watch(
         }
         let stopped = changes.wait(stop.as_fd(), limit).map_err(Error::Watch)?;
         if stopped {
-            info!("asked to end; what is installed stays");
-            return Ok(());
+            return Ok(end(options, &outcome));
         }
     }
+}
+
+/// The last words, and the exit code.
+fn end(options: &Options, outcome: &Outcome) -> u8 {
+    if !options.sets.is_empty() {
+        info!("asked to end; what is installed stays");
+        return 0;
+    }
+    if outcome.problems.is_empty() {
+        info!("asked to end; nothing that was installed is left");
+    } else {
+        info!("asked to end before everything could be removed");
+        outcome.tell();
+    }
+    outcome.exit_code()
 }
 
 /// Logs the outcome of a pass unless it is that of the last one, whose lines are `before`; returns
@@ -151,6 +170,14 @@ fn watched(options: &Options) -> BTreeSet<PathBuf> {
     let on_node = |path: &HostPath| options.host.join(path.relative());
     let mut directories: BTreeSet<_> = [on_node(&options.prefix)].into();
     directories.extend(options.binaries.iter().map(on_node));
+    if options.sets.is_empty()
+        && let Ok(node) = Node::open(&options.host)
+    {
+        // What a removal could not remove may go by another hand.
+        let left = manifest::listed(options, &node);
+        let above = left.iter().filter_map(|path| path.split().0);
+        directories.extend(above.map(|path| on_node(&path)));
+    }
     for (name, set) in &options.sets {
         let secrets = [&set.secret].into_iter();
         let secrets = secrets

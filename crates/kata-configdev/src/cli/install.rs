@@ -52,7 +52,8 @@ pub struct Install {
 
 /// Removes everything that install put on the node, and nothing else.
 ///
-/// A file that somebody changed since is left and named.
+/// A file that somebody changed since is left and named, each time until somebody removes or renames
+/// it; the exit code is 65 then.
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub struct Uninstall {
@@ -111,7 +112,7 @@ pub(super) fn keep(common: &Common, docker_config: &[PathBuf], remove: bool) -> 
         Err(error) => return report(&error),
     };
     match node_agent::run(&options) {
-        Ok(()) => 0,
+        Ok(code) => code,
         Err(error) => {
             tracing::error!("failed to {error}");
             error.exit_code()

@@ -1,12 +1,15 @@
 //! Removals that cannot reach everything.
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::symlink;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use node_installer::{Error, Outcome, install, uninstall};
+use rustix::process::{Pid, Signal, kill_process};
+use test_command::wait_until;
 
 use crate::machine::{DOCUMENT, DROP_INS, MANIFEST, Machine, SETTINGS, WRAPPER, document, parse};
+use crate::process::program;
 
 const WRAPPER_PROGRAM: &str = env!("CARGO_BIN_EXE_kata-configdev-qemu");
 
@@ -117,15 +120,91 @@ fn an_edited_drop_in_loses_the_line_with_the_wrapper() {
         lines[0].contains("its line with the wrapper is taken out"),
         "{lines:?}"
     );
-    assert_eq!(machine.files(), [DROP_INS[0]]);
+    assert_eq!(machine.files(), [DROP_INS[0], MANIFEST]);
     let left = machine.read(DROP_INS[0]);
     assert!(
         left.ends_with(&format!("[hypervisor.qemu]\n{theirs}")),
         "{left}"
     );
     assert!(!left.contains("path"), "{left}");
-    // It is nobody's concern any more.
+    // The rest is told as long as it has this name.
+    let before = machine.state();
+    let outcome = uninstall(&options).unwrap();
+    assert_eq!(outcome.exit_code(), 65);
+    let path = DROP_INS[0];
+    let line = format!("failed to remove /{path}: somebody else changed it, so that it is left");
+    assert!(self::lines(&outcome)[0].starts_with(&line), "{outcome:?}");
+    assert_eq!(machine.state(), before);
+    let theirs = machine.host(path).with_file_name("90-memory.toml");
+    fs::rename(machine.host(path), theirs).unwrap();
     assert_eq!(uninstall(&options).unwrap().exit_code(), 0);
+    assert!(!machine.host("opt/kata-configdev").exists());
+}
+
+/// The agent's second pass once found everything as it should be, and its last words were that what
+/// is installed stays, with the exit code 0.
+#[test]
+fn an_agent_that_removes_tells_what_is_left_until_it_is_gone() {
+    let mut machine = Machine::new();
+    machine.mount_document(&document("one"));
+    install(&machine.options()).unwrap();
+    let edited = [SETTINGS, DROP_INS[1]];
+    for path in edited {
+        let text = machine.read(path) + "# mine\n";
+        fs::write(machine.host(path), text).unwrap();
+    }
+    // It is the same for one that comes later.
+    for _ in 0..2 {
+        let (code, log) = removing(&machine, |log| {
+            edited
+                .iter()
+                .all(|path| log.contains(&format!("failed to remove /{path}: somebody else")))
+        });
+        assert_eq!(code, Some(65), "{log}");
+        assert!(!log.contains("everything is as it should be"), "{log}");
+        let (_, last) = log.split_once("asked to end").unwrap();
+        let last: Vec<&str> = last.lines().skip(1).collect();
+        assert_eq!(last.len(), 2, "{log}");
+        for path in edited {
+            let line = format!("ERROR failed to remove /{path}: somebody else changed it");
+            assert!(last.iter().any(|said| said.contains(&line)), "{log}");
+        }
+        assert_eq!(machine.files(), [SETTINGS, DROP_INS[1], MANIFEST]);
+        assert!(!machine.read(DROP_INS[1]).contains("path"));
+    }
+    fs::remove_file(machine.host(SETTINGS)).unwrap();
+    // The last one goes while it runs, and it need not wait for the next look at everything.
+    let mut left = Some(machine.host(DROP_INS[1]));
+    let (code, log) = removing(&machine, |log| {
+        if log.contains("failed to remove")
+            && let Some(path) = left.take()
+        {
+            fs::remove_file(path).unwrap();
+        }
+        log.contains("everything is as it should be")
+    });
+    assert_eq!(code, Some(0), "{log}");
+    assert!(
+        log.ends_with("asked to end; nothing that was installed is left\n"),
+        "{log}"
+    );
+    assert!(!machine.host("opt/kata-configdev").exists());
+}
+
+/// Runs the agent that removes everything until its log is `enough`. The answers are its exit code
+/// and its log.
+fn removing(machine: &Machine, mut enough: impl FnMut(&str) -> bool) -> (Option<i32>, String) {
+    let log = machine.path("log");
+    let mut process = program(machine, "watch")
+        .arg("--remove")
+        .stdout(Stdio::null())
+        .stderr(File::create(&log).unwrap())
+        .spawn()
+        .unwrap();
+    wait_until("the log", || enough(&fs::read_to_string(&log).unwrap()));
+    kill_process(Pid::from_child(&process), Signal::TERM).unwrap();
+    let code = process.wait().unwrap().code();
+    (code, fs::read_to_string(log).unwrap())
 }
 
 #[test]

@@ -79,6 +79,7 @@ impl Pass {
             node,
             prefixes: vec![options.prefix.clone()],
             whole_node: options.host == Path::new("/"),
+            is_removal: false,
             manifest,
             outcome: Outcome::default(),
             _locks: vec![lock],

@@ -73,11 +73,15 @@ impl Pass {
         }
     }
 
-    /// Removes a file and strikes it off the list; says whether it is no concern any more. What
-    /// keeps it there becomes a problem.
+    /// Removes a file and strikes it off the list; says whether it starts and holds nothing of ours
+    /// any more. What keeps it there becomes a problem.
+    ///
+    /// Of a removal, which nothing comes after, what somebody else changed stays listed: it is told
+    /// each time as long as it is there.
     fn remove(&mut self, entry: &Entry) -> bool {
         let path = &entry.path;
-        let gone = match self.take_away(entry) {
+        let mut is_listed = false;
+        let is_over = match self.take_away(entry) {
             Ok(was_there) => {
                 if was_there {
                     self.outcome.changes += 1;
@@ -87,15 +91,16 @@ impl Pass {
             }
             Err(error) => {
                 let is_over = matches!(error, Error::LeftBehind { .. } | Error::LineRemoved { .. });
+                is_listed = is_over && self.is_removal;
                 self.outcome.problems.push(error);
                 is_over
             }
         };
-        if gone {
+        if is_over && !is_listed {
             self.manifest.forget(path);
             self.store();
         }
-        gone
+        is_over
     }
 
     /// Writes the list. That it cannot be written does not keep anything from being removed: what
@@ -136,14 +141,17 @@ impl Pass {
         }
         Err(match entry.kind() {
             Kind::DropIn => self.take_wrapper_out(path, &directory)?,
-            _ => Error::LeftBehind { path: path.clone() },
+            _ => Error::LeftBehind {
+                path: path.clone(),
+                told: self.is_removal,
+            },
         })
     }
 
     /// Takes the line with the wrapper out of a drop-in that somebody else changed; the answer says
     /// what became of it.
     fn take_wrapper_out(&self, path: &HostPath, directory: &Directory) -> Result<Error, Error> {
-        let path = path.clone();
+        let (path, told) = (path.clone(), self.is_removal);
         let (name, handler) = (path.split().1.to_owned(), handler_of(&path));
         let Ok(Some(text)) = directory.read(&name, MAX_EDITED_BYTES) else {
             // A link, a directory, far too long: the wrapper may be behind it.
@@ -154,7 +162,7 @@ impl Pass {
             listed.any(|entry| entry.kind() == Kind::Wrapper && entry.path == *wrapper)
         };
         match edit::without_wrapper(&text, &self.prefixes, &is_listed) {
-            DropIn::Harmless => Ok(Error::LeftBehind { path }),
+            DropIn::Harmless => Ok(Error::LeftBehind { path, told }),
             DropIn::Unclear => Ok(Error::DropInChanged { path }),
             DropIn::Without(rest) => {
                 let staging = handler
@@ -162,7 +170,7 @@ impl Pass {
                     .transpose()?;
                 let staging = staging.flatten();
                 directory.replace(&name, staging.as_ref().unwrap_or(directory), &rest, 0o644)?;
-                Ok(Error::LineRemoved { path })
+                Ok(Error::LineRemoved { path, told })
             }
         }
     }
