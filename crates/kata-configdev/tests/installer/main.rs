@@ -14,6 +14,7 @@ mod fitness;
 mod former;
 mod install;
 mod kata;
+mod leavings;
 mod machine;
 mod moving;
 mod ownership;
