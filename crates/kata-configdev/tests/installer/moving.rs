@@ -4,6 +4,7 @@
 //! the last good one with the rest of the former prefix: from then on nothing was pulled.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use node_installer::{Error, Options, Outcome, install, uninstall};
 
@@ -190,6 +191,24 @@ fn only_a_document_is_carried() {
         let text = machine.read(&place("default"));
         assert!(text.starts_with("node-error = \"the registry"), "{text}");
     }
+}
+
+/// The wrapper refuses such a file, and so would a copy be one that somebody else has written.
+#[test]
+fn what_others_can_write_to_is_not_carried() {
+    let mut machine = Machine::new();
+    install_as_before(&machine);
+    let open = fs::Permissions::from_mode(0o620);
+    fs::set_permissions(machine.host(DOCUMENT), open).unwrap();
+    machine.mount_document(&broken());
+    assert_eq!(
+        install(&as_the_chart(&machine, "kata"))
+            .unwrap()
+            .exit_code(),
+        65
+    );
+    let text = machine.read(&place("default"));
+    assert!(text.starts_with("node-error = \"the registry"), "{text}");
 }
 
 fn in_memory(text: &str) -> String {

@@ -173,7 +173,9 @@ fn an_agent_that_removes_tells_what_is_left_until_it_is_gone() {
         assert!(!machine.read(DROP_INS[1]).contains("path"));
     }
     fs::remove_file(machine.host(SETTINGS)).unwrap();
-    // The last one goes while it runs, and it need not wait for the next look at everything.
+    assert_eq!(uninstall(&machine.options()).unwrap().exit_code(), 65);
+    // The last one goes while it runs, with nothing else to do. It need not wait for the next look
+    // at everything.
     let mut left = Some(machine.host(DROP_INS[1]));
     let (code, log) = removing(&machine, |log| {
         if log.contains("failed to remove")
