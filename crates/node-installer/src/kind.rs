@@ -54,6 +54,11 @@ impl Kind {
         matches!(self, Self::Document | Self::Disk)
     }
 
+    /// Whether a drop-in that stays needs it, so that sandboxes start.
+    pub(crate) const fn is_started(self) -> bool {
+        matches!(self, Self::Wrapper | Self::Settings)
+    }
+
     /// The kind of a file that an earlier version listed without it, by its path.
     pub(crate) fn of_path(path: &HostPath) -> Self {
         match path.split().1 {

@@ -61,7 +61,9 @@ fn assert_sandboxes_start(machine: &Machine) {
 fn a_drop_in_that_is_not_mounted_keeps_its_wrapper_and_nothing_else() {
     for away in 0..2 {
         let (machine, configuration) = machine();
-        let options = parse(&configuration).unwrap();
+        // The program for people, which once stayed too, though no sandbox needs it.
+        let program = format!("program = {:?}\n", machine.path("wrapper"));
+        let options = parse(&(program + &configuration)).unwrap();
         install(&options).unwrap();
         let handler = machine.host(DROP_INS[away]);
         let handler = handler.parent().unwrap().parent().unwrap();

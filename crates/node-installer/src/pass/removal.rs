@@ -50,7 +50,10 @@ impl Pass {
         let (secrets, others): (Vec<_>, Vec<_>) = others
             .into_iter()
             .partition(|entry| entry.kind().is_secret());
-        let is_started = |entry: &Entry| staying.iter().any(|drop_in| drop_in.may_share_set(entry));
+        let is_started = |entry: &Entry| {
+            let starts = |drop_in: &Entry| drop_in.may_share_set(entry);
+            entry.kind().is_started() && staying.iter().any(starts)
+        };
         let (kept, others): (Vec<_>, Vec<_>) = others.into_iter().partition(is_started);
         // Before the documents that they name.
         for entry in &kept {
