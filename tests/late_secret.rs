@@ -4,27 +4,17 @@
 
 use std::cell::Cell;
 use std::fs;
-use std::path::Path;
 
 use anyhow::{Context, Result};
-use end_to_end::{WATCHED_PULLS, assert_no_secret, assert_tells, site};
+use end_to_end::{TRIES, WATCHED_PULLS, assert_no_secret, assert_tells, mount, site};
 use vm_harness::process::bound_command;
 use vm_harness::site::REGISTRY_NAME;
 use vm_harness::{Background, Guest, Program, Scenario, Scratch, Site, despite_crash, has_mark};
 
 const WAITS: &str = "the secret kata/registries has not arrived on this node";
 
-/// After [`WATCHED_PULLS`]; each pull is a try of the kubelet's.
+/// After [`WATCHED_PULLS`] and [`TRIES`].
 const JOB: &str = r#"
-# Tries until one fails so; the host sees the mark, and only then goes on.
-fails() {
-    until ! pull && grep -q "$2" /tmp/error || [ $number -ge 3000 ]; do usleep 200000; done
-    mark "$1" "$(cat /tmp/error)"
-}
-works() {
-    until pull || [ $number -ge 3000 ]; do usleep 200000; done
-    mark "$1" "$(cat /tmp/answer)"
-}
 fails early 'has not arrived'
 fails wrong 'refused the credentials'
 works pulled
@@ -56,14 +46,6 @@ fn the_next_pull_follows_the_secret_without_a_restart() -> Result<()> {
     despite_crash(|| late(&site))
 }
 
-/// A file of a mounted secret, which appears as a whole.
-fn mount(directory: &Path, key: &str, text: &str) -> Result<()> {
-    fs::create_dir_all(directory)?;
-    let new = directory.join("..new");
-    fs::write(&new, text)?;
-    Ok(fs::rename(new, directory.join(key))?)
-}
-
 fn late(site: &Site) -> Result<()> {
     let scratch = Scratch::new()?;
     let place = |name: &str| scratch.path().join(name);
@@ -80,7 +62,7 @@ fn late(site: &Site) -> Result<()> {
              run-root = {:?}\n",
             place("run")
         ),
-        job: Some(format!("{WATCHED_PULLS}{JOB}")),
+        job: Some(format!("{WATCHED_PULLS}{TRIES}{JOB}")),
         ..site.scenario()
     };
     let qemu = &scenario.qemu;

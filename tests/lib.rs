@@ -7,6 +7,7 @@ mod host_pull;
 
 pub use host_pull::{HostPull, Outcome, tree};
 
+use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -74,6 +75,31 @@ pull() {
     imagepuller request --socket "$socket" "$IMAGE" "$BUNDLE.$number" >/tmp/answer 2>/tmp/error
 }
 "#;
+
+/// After [`WATCHED_PULLS`]: each pull is a try of the kubelet's, until one ends as it should. The
+/// host sees the mark, and only then goes on.
+pub const TRIES: &str = r#"
+fails() {
+    until ! pull && grep -q "$2" /tmp/error || [ $number -ge 3000 ]; do usleep 200000; done
+    mark "$1" "$(cat /tmp/error)"
+}
+works() {
+    until pull || [ $number -ge 3000 ]; do usleep 200000; done
+    mark "$1" "$(cat /tmp/answer)"
+}
+"#;
+
+/// Puts a file into the directory of a mounted secret. It appears as a whole.
+///
+/// # Errors
+///
+/// Those of the file system.
+pub fn mount(directory: &Path, key: &str, text: &str) -> Result<()> {
+    fs::create_dir_all(directory)?;
+    let new = directory.join("..new");
+    fs::write(&new, text)?;
+    Ok(fs::rename(new, directory.join(key))?)
+}
 
 /// The files of a guest that pulls these images after its own, by the same puller: each with a
 /// document that is put in place first, or with the one that is there. The marks of the first pull

@@ -72,6 +72,9 @@ pub struct Scenario {
     pub arguments: Vec<OsString>,
     /// The hypervisor behind the wrapper.
     pub qemu: PathBuf,
+    /// A wrapper that somebody installed, with settings of its own: `qemu`, `document`, `settings`
+    /// and `annotation_allow` are for the one that was built.
+    pub wrapper: Option<PathBuf>,
     /// A part of the one line on standard error, where the wrapper refuses and the VM runs.
     pub says: Option<String>,
 }
@@ -102,6 +105,7 @@ impl Scenario {
             modules: None,
             arguments: Vec::new(),
             qemu: "/usr/bin/qemu-system-x86_64".into(),
+            wrapper: None,
             says: None,
         }
     }
@@ -237,17 +241,6 @@ impl Guest {
                 )?
             }
         };
-        let mut settings = format!("qemu = {:?}\n", scenario.qemu);
-        if let Some(document) = &scenario.document {
-            let path = scratch.write("imagepuller.toml", document)?;
-            settings.push_str(&format!("document = \"{}\"\n", path.display()));
-        }
-        settings.push_str(&format!(
-            "annotation-allow = {:?}\n",
-            scenario.annotation_allow
-        ));
-        settings.push_str(&scenario.settings);
-        let settings = scratch.write("config.toml", settings)?;
         let bundle = scratch.path().join("bundle");
         fs::create_dir(&bundle)?;
         let annotations: serde_json::Map<_, _> = scenario
@@ -258,12 +251,18 @@ impl Guest {
         let spec = json!({"ociVersion": "1.1.0", "annotations": annotations});
         fs::write(bundle.join("config.json"), spec.to_string())?;
 
-        let mut command = bound_command(Program::KataConfigdevQemu.path()?);
+        let mut command = match &scenario.wrapper {
+            Some(wrapper) => bound_command(wrapper),
+            None => {
+                let mut command = bound_command(Program::KataConfigdevQemu.path()?);
+                command.env("KATA_CONFIGDEV_CONFIG", settings(scenario, &scratch)?);
+                command
+            }
+        };
         command
             .args(kata::arguments(&sandbox)?)
             .args(&scenario.arguments)
-            .current_dir(&bundle)
-            .env("KATA_CONFIGDEV_CONFIG", settings);
+            .current_dir(&bundle);
         // Kata hands over the listening QMP socket as descriptor 3.
         let qmp = UnixListener::bind(scratch.path().join("qmp.sock"))?;
         command.fd_mappings(vec![FdMapping {
@@ -367,6 +366,21 @@ impl Guest {
         );
         Ok(report)
     }
+}
+
+/// Writes the settings of the wrapper that was built, and the document that they name.
+fn settings(scenario: &Scenario, scratch: &Scratch) -> Result<PathBuf> {
+    let mut settings = format!("qemu = {:?}\n", scenario.qemu);
+    if let Some(document) = &scenario.document {
+        let path = scratch.write("imagepuller.toml", document)?;
+        settings.push_str(&format!("document = \"{}\"\n", path.display()));
+    }
+    settings.push_str(&format!(
+        "annotation-allow = {:?}\n",
+        scenario.annotation_allow
+    ));
+    settings.push_str(&scenario.settings);
+    scratch.write("config.toml", settings)
 }
 
 fn is_crash(status: ExitStatus) -> bool {

@@ -58,7 +58,7 @@ pub use program::{Program, program};
 pub use proxy::Proxy;
 pub use qmp::Qmp;
 pub use registry::Registry;
-pub use report::{Report, has_mark};
+pub use report::{Report, count_marks, has_mark};
 pub use rights::is_root;
 pub use scratch::Scratch;
 pub use site::Site;

@@ -25,6 +25,9 @@ pub struct Registry {
     authfile: PathBuf,
 }
 
+/// The file with the passwords of a registry.
+const HTPASSWD: &str = "registry.htpasswd";
+
 /// How a registry speaks HTTP.
 #[derive(Clone, Copy)]
 struct Http<'h> {
@@ -57,11 +60,8 @@ impl Registry {
         username: &str,
         password: &str,
     ) -> Result<Self> {
-        // bcrypt is the only kind of entry that docker-registry accepts. No password in an argument
-        // list, not even here.
-        let typed = scratch.write("registry.password", password)?;
-        let entry = run_with_input(scratch, "htpasswd", ["-Bin", username], &typed)?;
-        let htpasswd = scratch.write("registry.htpasswd", entry.stdout)?;
+        let entry = htpasswd_entry(scratch, username, password)?;
+        let htpasswd = scratch.write(HTPASSWD, entry)?;
         let auth = format!("htpasswd: {{realm: test, path: {}}}", htpasswd.display());
         let storage = scratch.path().join("registry-storage");
         let http = Http::default();
@@ -70,6 +70,18 @@ impl Registry {
         let auths = json!({"auths": {format!("127.0.0.1:{}", registry.port): {"auth": auth}}});
         registry.authfile = scratch.write("registry-auth.json", auths.to_string())?;
         Ok(registry)
+    }
+
+    /// From now on the registry wants this password and no other: it looks into the file again once
+    /// that has changed. `scratch` is what it was started with.
+    ///
+    /// # Errors
+    ///
+    /// Where `htpasswd` does not work.
+    pub fn change_password(&self, scratch: &Scratch, username: &str, password: &str) -> Result<()> {
+        let entry = htpasswd_entry(scratch, username, password)?;
+        let new = scratch.write(&format!("{HTPASSWD}.new"), entry)?;
+        Ok(fs::rename(new, scratch.path().join(HTPASSWD))?)
     }
 
     /// Starts another registry with the same blobs, which wants tokens of `signer` and names
@@ -267,6 +279,15 @@ impl Registry {
             .join(hex)
             .join("data")
     }
+}
+
+/// A line of the registry's file of passwords.
+fn htpasswd_entry(scratch: &Scratch, username: &str, password: &str) -> Result<Vec<u8>> {
+    // bcrypt is the only kind of entry that docker-registry accepts. No password in an argument
+    // list, not even here.
+    let typed = scratch.write("registry.password", password)?;
+    let entry = run_with_input(scratch, "htpasswd", ["-Bin", username], &typed)?;
+    Ok(entry.stdout)
 }
 
 /// Finds the port in the line with which the registry says where it listens.

@@ -64,8 +64,14 @@ impl Report {
 /// Whether a guest that still runs has made the mark `name`. Its log may have the same word.
 #[must_use]
 pub fn has_mark(console: &str, name: &str) -> bool {
-    let mut marks = console.lines().filter_map(Mark::parse);
-    marks.any(|mark| mark.name == name)
+    count_marks(console, name) > 0
+}
+
+/// How often a guest that still runs has made the mark `name`.
+#[must_use]
+pub fn count_marks(console: &str, name: &str) -> usize {
+    let marks = console.lines().filter_map(Mark::parse);
+    marks.filter(|mark| mark.name == name).count()
 }
 
 impl Mark {
@@ -97,5 +103,6 @@ mod tests {
         assert!(!report.is_complete());
         let console = &report.console;
         assert!(has_mark(console, "error") && !has_mark(console, "noise"));
+        assert_eq!(count_marks(console, "error"), 2);
     }
 }
