@@ -52,7 +52,7 @@ pub struct SetNumbers {
     pub document: &'static str,
     /// When it last changed, in seconds since 1970.
     pub changed: Option<f64>,
-    /// Whether the wrapper is switched on.
+    /// Whether the wrapper is switched on, as its settings on the node say.
     pub enabled: bool,
 }
 
@@ -115,7 +115,7 @@ impl Numbers {
             }
         }
         registry.register("set", "The sets, and what their documents are", documents);
-        let help = "Whether sandboxes of the set get what the node has for them";
+        let help = "Whether the wrapper of the set is on, as its settings on the node say";
         registry.register("set_enabled", help, enabled);
         let name = "document_changed_timestamp";
         let help = "When the document of the set last changed on this node";

@@ -1,5 +1,7 @@
 //! Whether the sandboxes of a set would start through the wrapper.
 
+use std::fs::Metadata;
+
 use zeroize::Zeroizing;
 
 use crate::kata::{DropInFate, Survey};
@@ -170,32 +172,66 @@ fn standing(node: &Node, set: &Set) -> Option<Zeroizing<Vec<u8>>> {
     edit::turned_off(&text).map(Zeroizing::new)
 }
 
+/// A file of the wrapper's settings on the node.
+type OnNode = (HostPath, Zeroizing<Vec<u8>>, Metadata);
+
+/// Where the wrapper of `set` is turned off by what is on the node now, as file and line: by hand,
+/// where the set itself is on. What cannot be read there says nothing.
+pub(crate) fn turned_off_at(node: &Node, options: &Options, set: &Set) -> Option<String> {
+    let (above, name) = set.settings_file.split();
+    let directory = node.directory(&above?).ok()??;
+    let main = directory.read_file(name, MAX_SETTINGS_BYTES).ok().flatten();
+    let main = main.map(|(text, metadata)| Ok((set.settings_file.clone(), text, metadata)));
+    let drop_ins = drop_ins(node, options, set).unwrap_or_default();
+    let standing: Vec<OnNode> = main.into_iter().chain(drop_ins).flatten().collect();
+    let files: Vec<SettingsFile<'_>> = standing.iter().map(on_node).collect();
+    (options.rules.read)(&files).ok()?.off
+}
+
 /// What the planned settings `text` mean together with the drop-ins on the node.
 fn read(node: &Node, options: &Options, set: &Set, text: &str) -> Result<Meaning, String> {
-    let path = &set.settings_file;
-    let directory = path.split().0.map(|above| above.join("config.d"));
-    let mut drop_ins = Vec::new();
-    if let Some(at) = &directory
-        && let Some(open) = node.directory(at).map_err(|error| error.to_string())?
-    {
-        for (name, _) in open.entries().map_err(|error| error.to_string())? {
-            if (options.rules.is_drop_in)(name.as_bytes()) {
-                let read = open.read_file(&name, MAX_SETTINGS_BYTES);
-                let read = read.map_err(|error| format!("read {}: {error}", at.join(&name)))?;
-                drop_ins.extend(read.map(|(text, metadata)| (at.join(&name), text, metadata)));
-            }
-        }
-    }
+    let drop_ins = drop_ins(node, options, set)?;
+    let drop_ins: Vec<OnNode> = drop_ins.into_iter().collect::<Result<_, _>>()?;
     let main = SettingsFile {
-        path: path.as_str().into(),
+        path: set.settings_file.as_str().into(),
         text: text.as_bytes(),
         metadata: None,
     };
-    let drop_ins = drop_ins.iter().map(|(path, text, metadata)| SettingsFile {
+    let drop_ins = drop_ins.iter().map(on_node);
+    let files: Vec<SettingsFile<'_>> = [main].into_iter().chain(drop_ins).collect();
+    (options.rules.read)(&files)
+}
+
+fn on_node((path, text, metadata): &OnNode) -> SettingsFile<'_> {
+    SettingsFile {
         path: path.as_str().into(),
         text,
         metadata: Some(metadata.clone()),
-    });
-    let files: Vec<SettingsFile<'_>> = [main].into_iter().chain(drop_ins).collect();
-    (options.rules.read)(&files)
+    }
+}
+
+/// The drop-ins beside the settings of `set`, each with its text or with why it has none.
+fn drop_ins(
+    node: &Node,
+    options: &Options,
+    set: &Set,
+) -> Result<Vec<Result<OnNode, String>>, String> {
+    let directory = set.settings_file.split().0;
+    let Some(at) = directory.map(|above| above.join("config.d")) else {
+        return Ok(Vec::new());
+    };
+    let Some(open) = node.directory(&at).map_err(|error| error.to_string())? else {
+        return Ok(Vec::new());
+    };
+    let mut drop_ins = Vec::new();
+    for (name, _) in open.entries().map_err(|error| error.to_string())? {
+        if (options.rules.is_drop_in)(name.as_bytes()) {
+            let path = at.join(&name);
+            let read = open.read_file(&name, MAX_SETTINGS_BYTES);
+            let read = read.map_err(|error| format!("read {path}: {error}"));
+            let file = |(text, metadata)| (path, text, metadata);
+            drop_ins.extend(read.map(|found| found.map(file)).transpose());
+        }
+    }
+    Ok(drop_ins)
 }

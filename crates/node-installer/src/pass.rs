@@ -16,7 +16,7 @@ use foreign_text::bounded::{ReadError, read_path};
 use tracing::info;
 use zeroize::Zeroizing;
 
-use crate::fitness::Fitness;
+use crate::fitness::{Fitness, turned_off_at};
 use crate::kind::Kind;
 use crate::limits::MAX_WRAPPER_BYTES;
 use crate::manifest::{self, Manifest};
@@ -92,8 +92,19 @@ pub fn check(options: &Options) -> Outcome {
             .extend(fitness.unseen.iter().map(|path| unseen(path)));
         outcome.problems.extend(fitness.problems);
         outcome.warnings.extend(fitness.warnings);
+        outcome
+            .warnings
+            .extend(thrown_by_hand(&node, options, name, set));
     }
     outcome
+}
+
+/// What is to tell of a set that is turned off on the node, and not in the configuration.
+fn thrown_by_hand(node: &Node, options: &Options, name: &str, set: &Set) -> Option<String> {
+    let place = turned_off_at(node, options, set).filter(|_| set.enabled)?;
+    Some(format!(
+        "the set {name} is turned off on this node ({place}): its sandboxes get no configuration"
+    ))
 }
 
 /// Brings the node into the state that `options` and the secrets ask for. A second time it changes
@@ -223,6 +234,9 @@ impl Pass {
                 has_settings = is_written;
             }
         }
+        // As the wrapper reads them from now on.
+        let warning = thrown_by_hand(&self.node, options, name, set);
+        self.outcome.warnings.extend(warning);
         let mut paths: Vec<HostPath> = files.into_iter().map(|file| file.path).collect();
         if !has_settings {
             paths.extend(self.named_meanwhile(name));

@@ -19,8 +19,8 @@ pub struct SettingsFile<'a> {
 /// What settings mean for an installation.
 #[derive(Debug)]
 pub struct Meaning {
-    /// Whether the wrapper does anything.
-    pub enabled: bool,
+    /// Where the wrapper is turned off, as file and line; `None` where it is on.
+    pub off: Option<String>,
     /// Every QEMU that the wrapper may become.
     pub qemu: Vec<PathBuf>,
 }
@@ -43,7 +43,7 @@ impl Rules {
         check_text: |_| Ok(()),
         read: |_| {
             Ok(Meaning {
-                enabled: true,
+                off: None,
                 qemu: Vec::new(),
             })
         },

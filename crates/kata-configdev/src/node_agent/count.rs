@@ -5,12 +5,14 @@ use std::time::UNIX_EPOCH;
 
 use node_health::Numbers;
 use node_health::metrics::SetNumbers;
-use node_installer::Options;
+use node_installer::{Options, Set};
 use puller_config::Document;
 
 use super::root_expiry;
 use super::sandboxes::{read, run_roots, seen};
 use crate::refusal::tally;
+use crate::settings::Effective;
+use crate::settings::files::Files;
 
 /// Counts what stands on the node, and what the wrapper left there to be counted.
 pub(super) fn node(options: &Options, numbers: &mut Numbers) {
@@ -39,7 +41,7 @@ pub(super) fn node(options: &Options, numbers: &mut Numbers) {
             SetNumbers {
                 document: kind,
                 changed: since.map(|since| since.as_secs_f64()),
-                enabled: set.enabled,
+                enabled: is_enabled(options, set),
             },
         );
         for (registry, seconds) in document.iter().flat_map(root_expiry::first) {
@@ -56,6 +58,12 @@ pub(super) fn node(options: &Options, numbers: &mut Numbers) {
         }
     }
     numbers.refused = refused;
+}
+
+/// Whether the wrapper of the set is on, as it reads the node's files, whoever wrote them.
+fn is_enabled(options: &Options, set: &Set) -> bool {
+    let path = seen(options, set.settings_file.as_str().as_ref());
+    Effective::salvage(&Files::read(&path)).settings.enabled
 }
 
 fn is_empty(document: &Document) -> bool {

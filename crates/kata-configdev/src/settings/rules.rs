@@ -19,7 +19,7 @@ fn read(files: &[SettingsFile<'_>]) -> Result<Meaning, String> {
     let files = Files::given(files);
     let off = Effective::salvage(&files);
     if !off.settings.enabled {
-        return Ok(meaning(&off.settings));
+        return Ok(meaning(&off));
     }
     let effective = Effective::of(files).map_err(|error| error.to_string())?;
     let transport = effective.settings.transport;
@@ -31,16 +31,17 @@ fn read(files: &[SettingsFile<'_>]) -> Result<Meaning, String> {
             transport.name()
         ));
     }
-    Ok(meaning(&effective.settings))
+    Ok(meaning(&effective))
 }
 
-fn meaning(settings: &Settings) -> Meaning {
+fn meaning(effective: &Effective) -> Meaning {
+    let settings = &effective.settings;
     let qemu = &settings.qemu;
     let paths = [&qemu.default].into_iter().chain(qemu.by_machine.values());
     let mut paths: Vec<PathBuf> = paths.cloned().collect();
     paths.dedup();
     Meaning {
-        enabled: settings.enabled,
+        off: (!settings.enabled).then(|| effective.origins.of("enabled").to_string()),
         qemu: paths,
     }
 }
@@ -89,10 +90,12 @@ mod tests {
             "transport = \"loop\"\nqemu = \"/q\"\n",
             "transport = \"file\"\n",
         ]);
-        assert_eq!(fine.unwrap().qemu, [Path::new("/q")]);
+        let fine = fine.unwrap();
+        assert_eq!((fine.off, fine.qemu), (None, vec!["/q".into()]));
         let table = read_texts(&["[qemu]\ndefault = \"/d\"\npc = \"/p\"\n"]).unwrap();
         assert_eq!(table.qemu, [Path::new("/d"), Path::new("/p")]);
         let off = read_texts(&["qemu = \"/q\"\nx = 1\n", "enabled = false\n"]).unwrap();
-        assert_eq!((off.enabled, off.qemu), (false, vec!["/q".into()]));
+        let place = Some("/s/config.d/a.toml:1".to_owned());
+        assert_eq!((off.off, off.qemu), (place, vec!["/q".into()]));
     }
 }

@@ -27,6 +27,10 @@ pub struct Node {
     program: String,
     /// More lines at the top of the configuration.
     pub more: String,
+    /// The set's switch.
+    pub enabled: bool,
+    /// The QEMU in the set's settings.
+    pub qemu: String,
     /// More of the set's settings.
     pub settings: String,
 }
@@ -37,8 +41,11 @@ impl Node {
     }
 
     pub fn new_in(place: &Path) -> Self {
+        let directory = tempfile::tempdir_in(place).unwrap();
         let node = Self {
-            directory: tempfile::tempdir_in(place).unwrap(),
+            enabled: true,
+            qemu: directory.path().join("qemu").display().to_string(),
+            directory,
             generation: 0,
             wrapper: env!("CARGO_BIN_EXE_kata-configdev-qemu").into(),
             program: format!("program = {PROGRAM:?}\n"),
@@ -87,16 +94,17 @@ impl Node {
         let text = format!(
             "host = \"/\"\nprefix = {prefix:?}\nwrapper = {:?}\n\
              sandboxes = true\nlisten = \"127.0.0.1:0\"\nmetrics-port = 0\n{}{}[sets.default]\n\
-             secret = {secret:?}\nrequired = true\n\
+             enabled = {}\nsecret = {secret:?}\nrequired = true\n\
              secret-names = {{ {secret:?} = \"kata/registries\" }}\nhandlers = [{:?}]\n\
              settings-file = \"{}/default/etc/kata-configdev/config.toml\"\n\
              [sets.default.settings]\nqemu = {:?}\nrun-root = {:?}\n{}",
             self.wrapper,
             self.program,
             self.more,
+            self.enabled,
             self.path("kata/qemu-snp"),
             prefix.display(),
-            self.path("qemu"),
+            self.qemu,
             self.path("run"),
             self.settings,
         );

@@ -23,5 +23,6 @@ mod process;
 mod removal;
 mod rotation;
 mod storm;
+mod switch;
 mod unit;
 mod watching;
