@@ -31,6 +31,8 @@ pub(super) const CURRENT: &str = "current";
 pub(super) const BEHIND: &str = "behind";
 /// Nobody here knows what it should hold.
 pub(super) const UNSEEN: &str = "unseen";
+/// Plugins add to what it should hold, and nobody here is to ask them: it keeps what it has.
+pub(super) const KEPT: &str = "kept";
 
 /// What was found and done.
 #[derive(Debug, Default, PartialEq)]
@@ -85,7 +87,7 @@ fn look(options: &Options, rotation: &mut Rotation, is_removal: bool) -> Looked 
         for (sandbox, record) in sandboxes {
             let state = match contents.bring(&run_root, &sandbox, &record) {
                 Ok(Brought::Gone) => continue,
-                Ok(Brought::Unseen) => UNSEEN,
+                Ok(Brought::Unknown(state)) => state,
                 Ok(Brought::Current { changed }) => {
                     looked.updated += u64::from(changed);
                     CURRENT
@@ -156,8 +158,8 @@ pub(super) fn seen(options: &Options, path: &Path) -> PathBuf {
 enum Brought {
     /// Its process is gone, or it has no disk yet.
     Gone,
-    /// Its document is not seen from here.
-    Unseen,
+    /// What it should hold is not known here: [`UNSEEN`] or [`KEPT`].
+    Unknown(&'static str),
     /// Its disk holds what it should.
     Current { changed: bool },
 }
@@ -202,7 +204,11 @@ impl<'a> Contents<'a> {
             Err(error) => return Err(line(&error, error.remedy())),
         }
         let Some(document) = &record.document else {
-            return Ok(Brought::Unseen);
+            return Ok(Brought::Unknown(UNSEEN));
+        };
+        let state = match self.options.providers {
+            true => UNSEEN,
+            false => KEPT,
         };
         let image = match self.image(document, record.providers)? {
             Content::Whole(image) => image,
@@ -210,9 +216,9 @@ impl<'a> Contents<'a> {
             Content::Part(image, _) if holds_nothing(run_root, sandbox) => image,
             Content::Part(_, why) => {
                 self.unknown.insert(why);
-                return Ok(Brought::Unseen);
+                return Ok(Brought::Unknown(state));
             }
-            Content::Unseen => return Ok(Brought::Unseen),
+            Content::Unseen => return Ok(Brought::Unknown(UNSEEN)),
         };
         match update(run_root, sandbox, Magic::IMAGEPULLER, image) {
             Ok(updated) => Ok(Brought::Current {

@@ -101,6 +101,9 @@ fn answers_are_renewed_before_they_expire() {
         );
     }
     assert!(!agent.log().contains("token-") && !metrics.contains("token-"));
+    let line = "kata_configdev_sandboxes{set=\"default\",document=\"unseen\"} 1\n";
+    let address = agent.address("/metrics");
+    wait_until("the count", || get(address, "/metrics").contains(line));
     fs::remove_file(node.path("down")).unwrap();
     wait_until("a token again", || token(&node) > kept);
 }
@@ -118,7 +121,8 @@ fn a_refusal_ends_with_the_secret_whatever_plugins_do() {
     assert!(node.disk("box").unwrap().starts_with("node-error"));
     node.mount_document(&document("one"));
     wait_until("the secret", || node.disk("box") == Some(document("one")));
-    // What more it could hold, nobody knows: the next one is not written, and that is said.
+    // What more it could hold, nobody knows: the next one is not written, and that is said. It is as
+    // the configuration wants it, so it must not look like what an alert is for.
     node.mount_document(&document("two"));
     wait_until("the warning", || {
         agent
@@ -126,9 +130,10 @@ fn a_refusal_ends_with_the_secret_whatever_plugins_do() {
             .contains("set default: living sandboxes keep what their disks hold")
     });
     assert_eq!(node.disk("box"), Some(document("one")));
-    let line = "kata_configdev_sandboxes{set=\"default\",document=\"unseen\"} 1\n";
+    let line = "kata_configdev_sandboxes{set=\"default\",document=\"kept\"} 1\n";
     let address = agent.address("/metrics");
     wait_until("the count", || get(address, "/metrics").contains(line));
+    assert!(!get(address, "/metrics").contains("\"unseen\""));
 }
 
 /// The agent sees the node below a directory, and asked again what the wrapper had kept.
