@@ -5,7 +5,7 @@
 //! reaches the node could ask the other one.
 //!
 //! The socket is in Linux' abstract namespace, which belongs to the network namespace. Both sides
-//! therefore look at who is at the other end ([`peer_is_same_user`]): on the node's network another
+//! therefore look at who is at the other end (`peer_is_same_user`): on the node's network another
 //! user can connect, or take the name first.
 
 use std::io::{self, Read, Write};
