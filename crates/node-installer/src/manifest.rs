@@ -246,7 +246,10 @@ impl Manifest {
         for index in (0..self.listed.directories.len()).rev() {
             let path = &self.listed.directories[index];
             let holds_list = self.prefix.chain().contains(path);
-            if !holds_list && node.remove_directory(path)? {
+            // A directory that is not mounted looks as if it were gone.
+            let is_above = |entry: &Entry| entry.path.chain().contains(path);
+            let holds_file = self.listed.files.iter().any(is_above);
+            if !holds_list && !holds_file && node.remove_directory(path)? {
                 self.listed.directories.remove(index);
             }
         }
