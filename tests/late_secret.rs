@@ -4,6 +4,7 @@
 
 use std::cell::Cell;
 use std::fs;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use end_to_end::{TRIES, WATCHED_PULLS, assert_no_secret, assert_tells, mount, site};
@@ -103,7 +104,13 @@ fn late(site: &Site) -> Result<()> {
                 mount(&registries, key, "{}")?;
                 let mut command = bound_command(Program::KataConfigdev.path()?);
                 command.args(["node-agent", "--config"]).arg(&configuration);
-                agent.set(Some(Background::spawn("agent", command, &scratch)?));
+                let mut started = Background::spawn("agent", command, &scratch)?;
+                // It has seen the placeholder before there is a password.
+                let sees = |log: &str| log.contains(WAITS).then_some(());
+                started.wait_for(Duration::from_secs(60), sees)?;
+                agent.set(Some(started));
+                let has_seen = || fs::read_to_string(place("agent.log")).is_ok_and(|log| log.contains(WAITS));
+                wait_for("the agent does not see the placeholder", has_seen)?;
                 mount(&registries, key, &docker("mistyped"))
             }
             Step::Right => mount(&registries, key, &docker(&site.password)),
