@@ -1,7 +1,7 @@
 //! Files, by Landlock.
 
 use std::fmt;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd as _, BorrowedFd};
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset,
@@ -105,9 +105,9 @@ pub fn confine(grants: &[(BorrowedFd<'_>, Grant)]) -> Result<Enforced, Error> {
         .and_then(|rules| rules.scope(Scope::from_all(LANDLOCK)))
         .and_then(Ruleset::create)
         .map_err(failed("Landlock"))?;
-    for (directory, grant) in grants {
+    for (directory, rights) in rights_by_directory(grants) {
         rules = rules
-            .add_rule(PathBeneath::new(directory, grant.rights()))
+            .add_rule(PathBeneath::new(directory, rights))
             .map_err(failed("Landlock"))?;
     }
     let status = rules.restrict_self().map_err(failed("Landlock"))?;
@@ -116,6 +116,21 @@ pub fn confine(grants: &[(BorrowedFd<'_>, Grant)]) -> Result<Enforced, Error> {
         RulesetStatus::PartiallyEnforced => Enforced::Partial,
         RulesetStatus::NotEnforced => Enforced::Absent,
     })
+}
+
+/// One rule for each directory that is open once: a rule costs as much as opening a file.
+fn rights_by_directory<'fd>(
+    grants: &[(BorrowedFd<'fd>, Grant)],
+) -> Vec<(BorrowedFd<'fd>, BitFlags<AccessFs>)> {
+    let mut rules: Vec<(BorrowedFd<'fd>, BitFlags<AccessFs>)> = Vec::with_capacity(grants.len());
+    for (directory, grant) in grants {
+        let number = directory.as_raw_fd();
+        match rules.iter_mut().find(|rule| rule.0.as_raw_fd() == number) {
+            Some((_, rights)) => *rights |= grant.rights(),
+            None => rules.push((*directory, grant.rights())),
+        }
+    }
+    rules
 }
 
 /// Whether the kernel's Landlock can allow a link from one directory to another: since Linux 5.19.

@@ -21,7 +21,7 @@ const IF_AT_LEAST: u16 = 0x35;
 const RETURN: u16 = 0x06;
 
 /// An argument that, with `mask`, must be `value`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Condition {
     /// Which argument, from 0.
     pub(super) position: u8,
@@ -39,20 +39,23 @@ pub(super) fn compile(
 ) -> BpfProgram {
     let (otherwise, listed) = (u32::from(otherwise), u32::from(listed));
     // What holds from a number on, up to the next one.
-    let mut leaves = vec![(0, Answer::Otherwise)];
+    let mut leaves = Vec::with_capacity(2 * rules.len() + 1);
+    leaves.push((0, Answer::Otherwise));
     for (call, conditions) in rules {
         let Ok(number) = u32::try_from(*call) else {
             continue;
         };
+        // Right behind the one before.
+        leaves.pop_if(|(first, _)| *first == number);
         let answer = match conditions.as_slice() {
             [] => Answer::Listed,
-            conditions => Answer::Checks(checks(conditions, otherwise, listed)),
+            conditions => Answer::Checks(conditions),
         };
-        leaves.retain(|(first, _)| *first != number);
-        leaves.push((number, answer));
+        if leaves.last().is_none_or(|(_, before)| *before != answer) {
+            leaves.push((number, answer));
+        }
         leaves.push((number + 1, Answer::Otherwise));
     }
-    leaves.dedup_by(|next, before| next.1 == before.1);
     let mut program = Backwards {
         steps: Vec::new(),
         answers: [otherwise, listed].map(|answer| (answer, None)),
@@ -69,12 +72,33 @@ pub(super) fn compile(
 }
 
 /// What becomes of some numbers.
-#[derive(PartialEq, Eq)]
-enum Answer {
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Answer<'a> {
     Otherwise,
     Listed,
     /// That depends.
-    Checks(Vec<sock_filter>),
+    Checks(&'a [Condition]),
+}
+
+/// Whether `leaves` are one or two single numbers that are listed, and what is behind each.
+fn are_few_numbers(leaves: &[(u32, Answer<'_>)]) -> bool {
+    let is_number = |pair: &[(u32, Answer<'_>)]| match pair {
+        [(number, Answer::Listed), (next, Answer::Otherwise)] => number + 1 == *next,
+        _ => false,
+    };
+    matches!(leaves.len(), 2 | 4) && leaves.chunks(2).all(is_number)
+}
+
+/// Where to divide several leaves, so that single numbers stay in one piece.
+fn middle(leaves: &[(u32, Answer<'_>)]) -> usize {
+    if leaves.len() <= 6 && leaves[1].1 == Answer::Otherwise && are_few_numbers(&leaves[2..]) {
+        return 1;
+    }
+    let middle = leaves.len() / 2;
+    match leaves[middle].1 {
+        Answer::Otherwise if middle + 1 < leaves.len() => middle + 1,
+        _ => middle,
+    }
 }
 
 /// A program that is written from its end: jumps go forward only, so that their lengths are known,
@@ -88,27 +112,64 @@ struct Backwards {
 
 impl Backwards {
     /// Writes what decides between `leaves`; where it begins.
-    fn tree(&mut self, leaves: &[(u32, Answer)]) -> usize {
+    fn tree(&mut self, leaves: &[(u32, Answer<'_>)]) -> usize {
         match leaves {
             [] | [(_, Answer::Otherwise)] => self.answer(0),
             [(_, Answer::Listed)] => self.answer(1),
-            [(_, Answer::Checks(checks))] => {
-                self.steps.extend(checks.iter().rev().cloned());
-                self.steps.len() - 1
+            [(_, Answer::Checks(conditions))] => self.checks(conditions),
+            // One number is told from all others by one comparison, a range takes two.
+            [(_, Answer::Otherwise), pairs @ ..] if are_few_numbers(pairs) => {
+                let [listed, mut otherwise] = [1, 0].map(|which| self.answer(which));
+                for pair in pairs.chunks(2) {
+                    otherwise = self.choose(IF_EQUAL, pair[0].0, listed, otherwise);
+                }
+                otherwise
             }
             leaves => {
-                let (below, above) = leaves.split_at(leaves.len() / 2);
+                let (below, above) = leaves.split_at(middle(leaves));
                 let first = above[0].0;
                 let above = self.tree(above);
                 let below = self.tree(below);
-                // What is written last is next to the branch, but for a jump.
-                let above = self.within_reach(above);
-                let below = self.within_reach(below);
-                let [above, below] = [above, below].map(|place| self.distance(place) as u8);
-                self.steps.push(branch(IF_AT_LEAST, first, above, below));
-                self.steps.len() - 1
+                self.choose(IF_AT_LEAST, first, above, below)
             }
         }
+    }
+
+    /// Writes a branch: to `yes` where the number that was loaded holds against `value`, to `no`
+    /// where it does not.
+    fn choose(&mut self, code: u16, value: u32, yes: usize, no: usize) -> usize {
+        // What is written last is next to the branch, but for a jump.
+        let yes = self.within_reach(yes);
+        let no = self.within_reach(no);
+        let [yes, no] = [yes, no].map(|place| self.distance(place) as u8);
+        self.steps.push(branch(code, value, yes, no));
+        self.steps.len() - 1
+    }
+
+    /// Writes what decides by the arguments. Values of the lower half of one argument, which is
+    /// what almost all conditions are about, are compared one after the other.
+    fn checks(&mut self, conditions: &[Condition]) -> usize {
+        let first = conditions[0];
+        let is_alike = |other: &Condition| {
+            (other.position, other.mask) == (first.position, first.mask) && other.mask >> 32 == 0
+        };
+        if !conditions.iter().all(is_alike) {
+            self.steps.extend(
+                checks(conditions, self.answers[0].0, self.answers[1].0)
+                    .into_iter()
+                    .rev(),
+            );
+            return self.steps.len() - 1;
+        }
+        let [listed, mut otherwise] = [1, 0].map(|which| self.answer(which));
+        for condition in conditions {
+            otherwise = self.choose(IF_EQUAL, condition.value as u32, listed, otherwise);
+        }
+        if first.mask as u32 != u32::MAX {
+            self.steps.push(step(AND, first.mask as u32));
+        }
+        self.steps.push(step(LOAD, halves(first.position).0));
+        self.steps.len() - 1
     }
 
     /// A return of one of the two answers.
@@ -146,11 +207,7 @@ impl Backwards {
 fn checks(conditions: &[Condition], otherwise: u32, listed: u32) -> Vec<sock_filter> {
     let mut program = Vec::new();
     for condition in conditions {
-        let offset = ARGUMENTS + 8 * u32::from(condition.position);
-        let (low, high) = match cfg!(target_endian = "little") {
-            true => (offset, offset + 4),
-            false => (offset + 4, offset),
-        };
+        let (low, high) = halves(condition.position);
         let halves = [(low, 0), (high, 32)]
             .map(|(at, shift)| {
                 let half = |bits: u64| (bits >> shift) as u32;
@@ -174,6 +231,15 @@ fn checks(conditions: &[Condition], otherwise: u32, listed: u32) -> Vec<sock_fil
     }
     program.push(step(RETURN, otherwise));
     program
+}
+
+/// Where the lower and the upper half of an argument are.
+const fn halves(position: u8) -> (u32, u32) {
+    let offset = ARGUMENTS + 8 * position as u32;
+    match cfg!(target_endian = "little") {
+        true => (offset, offset + 4),
+        false => (offset + 4, offset),
+    }
 }
 
 const fn audit_number(architecture: TargetArch) -> u32 {
