@@ -4,8 +4,6 @@
 //! answer is not `true`, and hands what the policy printed to the runtime, from where it reaches
 //! the pod's events.
 
-use std::fmt::Write as _;
-
 use crate::line::line;
 
 /// The file's name; the agent is told to read its policy from here.
@@ -16,6 +14,9 @@ pub const FILE: &str = "policy.rego";
 /// With every character escaped and the text around it a line stays below 1024 columns, which older
 /// versions of the agent's policy engine refuse to exceed.
 pub const MAX_REASON_BYTES: usize = 448;
+
+/// Room for any such policy, so that it does not move while it grows.
+const MAX_POLICY_BYTES: usize = 6 << 10;
 
 /// Every request that the agent checks, and `AllowRequestsFailingPolicy`, which would turn a denial
 /// into a warning.
@@ -77,19 +78,23 @@ pub const REQUESTS: &[&str] = &[
 /// string it is in.
 #[must_use]
 pub fn policy(reason: &str) -> String {
-    let mut text = String::from(
+    let reason = quoted(reason, MAX_REASON_BYTES);
+    let mut text = String::with_capacity(MAX_POLICY_BYTES);
+    let mut put = |parts: &[&str]| parts.iter().for_each(|part| text.push_str(part));
+    put(&[
         "# Written by initdata-processor: nothing may run in this guest, for the reason below.\n\
          package agent_policy\n\n\
-         import future.keywords.if\n\n",
-    );
-    // Writing to a string cannot fail.
-    let _ = writeln!(text, "reason := {}\n", quoted(reason, MAX_REASON_BYTES));
+         import future.keywords.if\n\n\
+         reason := ",
+        &reason,
+        "\n\n",
+    ]);
     for request in REQUESTS {
-        let _ = writeln!(text, "default {request} := false");
+        put(&["default ", request, " := false\n"]);
     }
-    text.push_str("\n# The same answer again, with the reason for the agent to pass on.\n");
+    put(&["\n# The same answer again, with the reason for the agent to pass on.\n"]);
     for request in REQUESTS {
-        let _ = writeln!(text, "{request} := false if {{ print(reason) }}");
+        put(&[request, " := false if { print(reason) }\n"]);
     }
     text
 }

@@ -45,6 +45,8 @@ pub struct Insecure {
     path: PathBuf,
     fd: OwnedFd,
     owner: Option<Owner>,
+    /// Whether this run made it, so that nothing can be in it but what this run puts there.
+    is_new: bool,
 }
 
 impl Drop for Insecure {
@@ -62,11 +64,11 @@ impl Insecure {
     /// [`Error::Write`].
     pub fn make(run: &Path, owner: Option<Owner>) -> Result<Self, Error> {
         let path = run.join(DIRECTORY);
-        if let Err(source) = DirBuilder::new().mode(0o700).create(&path)
-            && source.kind() != ErrorKind::AlreadyExists
-        {
-            return Err(Error::Write(path, source));
-        }
+        let is_new = match DirBuilder::new().mode(0o700).create(&path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => false,
+            Err(source) => return Err(Error::Write(path, source)),
+            Ok(()) => true,
+        };
         let opened = open_directory(&path).and_then(|fd| {
             let file = File::from(fd);
             file.set_permissions(Permissions::from_mode(0o700))?;
@@ -74,7 +76,12 @@ impl Insecure {
             Ok(OwnedFd::from(file))
         });
         match opened {
-            Ok(fd) => Ok(Self { path, fd, owner }),
+            Ok(fd) => Ok(Self {
+                path,
+                fd,
+                owner,
+                is_new,
+            }),
             Err(source) => Err(Error::Write(path, source)),
         }
     }
@@ -87,7 +94,12 @@ impl Insecure {
     pub fn open(run: &Path, owner: Option<Owner>) -> Result<Self, Error> {
         let path = run.join(DIRECTORY);
         match open_directory(&path) {
-            Ok(fd) => Ok(Self { path, fd, owner }),
+            Ok(fd) => Ok(Self {
+                path,
+                fd,
+                owner,
+                is_new: false,
+            }),
             Err(error) if error.kind() == ErrorKind::NotFound => Err(Error::NotRun(path)),
             Err(source) => Err(Error::Write(path, source)),
         }
@@ -134,7 +146,13 @@ impl Insecure {
     ///
     /// [`Error::Write`].
     pub fn mark_refused(&self) -> Result<(), Error> {
-        self.write(REFUSED, b"")
+        // An empty file is whole from the start, and whatever stands there already will do.
+        let made = match self.create(REFUSED) {
+            Ok(file) => give(&file, self.owner),
+            Err(Errno::EXIST) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        };
+        made.map_err(|source| self.failed(REFUSED, source))
     }
 
     /// Takes the note away: files may be placed here.
@@ -143,7 +161,7 @@ impl Insecure {
     ///
     /// [`Error::Write`].
     pub fn mark_accepted(&self) -> Result<(), Error> {
-        self.remove(REFUSED)
+        self.unlink(REFUSED)
     }
 
     /// Whether the note is there. An error counts as yes.
@@ -172,9 +190,27 @@ impl Insecure {
     /// [`Error::Write`]. The caller must not report success then: without the reason the puller
     /// would go on unconfigured.
     pub fn refuse(&self, target: &Target, reason: &str) -> Result<(), Error> {
-        let line = line(reason, MAX_ERROR_BYTES) + "\n";
-        self.write(target.error_file.as_str(), line.as_bytes())?;
+        self.put_reason(target, reason)?;
         self.remove(target.file.as_str())
+    }
+
+    /// The first thing that a run puts here: as [`Insecure::refuse`], without looking for an
+    /// earlier run's files where there was none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Write`].
+    pub fn refuse_first(&self, target: &Target, reason: &str) -> Result<(), Error> {
+        self.put_reason(target, reason)?;
+        match self.is_new {
+            true => Ok(()),
+            false => self.remove(target.file.as_str()),
+        }
+    }
+
+    fn put_reason(&self, target: &Target, reason: &str) -> Result<(), Error> {
+        let line = line(reason, MAX_ERROR_BYTES) + "\n";
+        self.write(target.error_file.as_str(), line.as_bytes())
     }
 
     /// Leaves neither file: there is no configuration.
@@ -207,13 +243,17 @@ impl Insecure {
     /// Atomically, 0600 from its first byte on. Two writers keep each other out by the lock.
     fn write(&self, name: &str, content: &[u8]) -> Result<(), Error> {
         let staging = staging(name);
-        self.unlink(&staging)?;
-        let flags =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let written = openat(&self.fd, &staging, flags, Mode::RUSR | Mode::WUSR)
+        let created = match self.create(&staging) {
+            // Of a killed writer.
+            Err(Errno::EXIST) => {
+                self.unlink(&staging)?;
+                self.create(&staging)
+            }
+            created => created,
+        };
+        let written = created
             .map_err(io::Error::from)
-            .and_then(|fd| {
-                let mut file = File::from(fd);
+            .and_then(|mut file| {
                 // Set explicitly, because the umask may be odd.
                 file.set_permissions(Permissions::from_mode(0o600))?;
                 give(&file, self.owner)?;
@@ -233,6 +273,12 @@ impl Insecure {
             let _ = self.unlink(&staging);
             self.failed(name, source)
         })
+    }
+
+    fn create(&self, name: &str) -> Result<File, Errno> {
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        openat(&self.fd, name, flags, Mode::RUSR | Mode::WUSR).map(File::from)
     }
 
     /// Leaves nothing of a file, nor what a killed writer of it left.

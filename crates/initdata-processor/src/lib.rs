@@ -33,7 +33,7 @@
 //! - [`insecure`]: the configurations' files, or the reasons why there are none. [`settings`]:
 //!   which there are. [`origin`]: the disk that each came from.
 //! - [`check_image`]: not in the guest, but where its image is built.
-//! - [`kernel_parameter`]: words of the command line. [`journal`]: log lines. [`paths`]: where all
+//! - `names`: of the files in a directory. [`kernel_parameter`]: words of the command line. [`journal`]: log lines. [`paths`]: where all
 //!   this is. [`notify`]: systemd's word. [`bug`]: what a panic says, and that it too ends in the
 //!   deny-all policy.
 
@@ -53,6 +53,7 @@ pub mod journal;
 pub mod kernel_parameter;
 pub mod line;
 pub mod measured;
+mod names;
 pub mod notify;
 pub mod origin;
 mod outcome;

@@ -1,7 +1,8 @@
 //! `/run/measured-cfg`: verified files with a policy, or the deny-all policy; and what Kata's own
 //! guest components look for instead.
 
-use std::fs::{self, DirBuilder};
+use std::fs::DirBuilder;
+use std::io::ErrorKind;
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::DirBuilderExt;
 
@@ -72,9 +73,17 @@ impl Measured {
             AcceptedDisk::Copy | AcceptedDisk::Keep => None,
             AcceptedDisk::Remove => {
                 let parent = &paths.kata_agent;
-                let made = DirBuilder::new().mode(0o755).recursive(true).create(parent);
-                made.and_then(|()| fs::metadata(parent))
-                    .map_err(|source| Error::Write(parent.clone(), source))?;
+                let mut directory = DirBuilder::new();
+                directory.mode(0o755);
+                // Whether it is a directory shows when one is made in it.
+                match directory.create(parent) {
+                    Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+                    Err(error) if error.kind() == ErrorKind::NotFound => {
+                        directory.recursive(true).create(parent)
+                    }
+                    made => made,
+                }
+                .map_err(|source| Error::Write(parent.clone(), source))?;
                 Some(Swap::prepare(parent, KATA_AGENT_DIRECTORY, &[])?)
             }
         };

@@ -29,6 +29,8 @@ const MAX_NOTE_BYTES: usize = 256;
 pub struct Origins {
     path: PathBuf,
     directory: File,
+    /// Whether this run made it.
+    is_new: bool,
 }
 
 impl Origins {
@@ -40,16 +42,20 @@ impl Origins {
     pub fn make(run: &Path) -> Result<Self, Error> {
         let path = run.join(DIRECTORY);
         let made = match DirBuilder::new().mode(0o755).create(&path) {
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
-            _ => open_directory(&path),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+            made => made.map(|()| true),
         };
-        let made = made.and_then(|fd| {
-            let directory = File::from(fd);
+        let made = made.and_then(|is_new| {
+            let directory = File::from(open_directory(&path)?);
             directory.set_permissions(Permissions::from_mode(0o755))?;
-            Ok(directory)
+            Ok((directory, is_new))
         });
         match made {
-            Ok(directory) => Ok(Self { path, directory }),
+            Ok((directory, is_new)) => Ok(Self {
+                path,
+                directory,
+                is_new,
+            }),
             Err(source) => Err(Error::Write(path, source)),
         }
     }
@@ -79,12 +85,15 @@ impl Origins {
         .map_err(|source| Error::Write(self.path.join(name), source))
     }
 
-    /// Takes the note away.
+    /// Takes the note away that an earlier run left, if there was one.
     ///
     /// # Errors
     ///
     /// [`Error::Write`].
-    pub fn forget(&self, target: &Target) -> Result<(), Error> {
+    pub fn forget_earlier(&self, target: &Target) -> Result<(), Error> {
+        if self.is_new {
+            return Ok(());
+        }
         let name = name(target);
         match unlinkat(&self.directory, &name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),

@@ -185,7 +185,8 @@ fn initdata(
     };
     report.phase("platform");
     if options.sandbox {
-        sandbox::enter(paths, settings, results.grants(), &[], journal)?;
+        let (grants, dev) = (results.grants(), results.dev());
+        sandbox::enter(paths, settings, grants, dev, &[], journal)?;
     }
     report.phase("sandbox");
 

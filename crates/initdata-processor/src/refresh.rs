@@ -200,7 +200,7 @@ impl Refresher {
             (self.insecure.directory(), Grant::Files),
             (self.origins.directory(), Grant::Read),
         ];
-        sandbox::enter(&self.paths, settings, results, WATCH_CALLS, journal)
+        sandbox::enter(&self.paths, settings, results, None, WATCH_CALLS, journal)
     }
 
     /// Which disk the file comes from.

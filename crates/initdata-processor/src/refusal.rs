@@ -51,8 +51,8 @@ impl Results {
             insecure.mark_refused()?;
             let origins = Origins::make(&paths.run)?;
             for target in &settings.files {
-                insecure.refuse(target, &reason)?;
-                origins.forget(target)?;
+                insecure.refuse_first(target, &reason)?;
+                origins.forget_earlier(target)?;
             }
             Ok((insecure, origins))
         });
@@ -79,6 +79,11 @@ impl Results {
         grants.push((self.origins.directory(), Grant::Files));
         grants.extend(self.nodes.iter().flat_map(Nodes::grants));
         grants
+    }
+
+    /// The directory of the device nodes, if there is one.
+    pub fn dev(&self) -> Option<BorrowedFd<'_>> {
+        self.nodes.as_ref().map(Nodes::directory)
     }
 
     /// Refuses initdata and all configurations because of `reason`, and leaves no disk with

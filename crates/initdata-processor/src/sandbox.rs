@@ -40,8 +40,8 @@ const CALLS: &[libc::c_long] = &[
 ];
 
 /// The modes of results and of their directories. Landlock does not restrict modes, so the list of
-/// calls does.
-const MODES: [u64; 4] = [0o600, 0o644, 0o700, 0o755];
+/// calls does; the kernel takes them from the lower half of their argument.
+const MODES: [u32; 4] = [0o600, 0o644, 0o700, 0o755];
 
 /// The calls, with what their arguments must be.
 fn allowed(owner: Option<Owner>) -> Result<Calls, process_sandbox::Error> {
@@ -49,11 +49,11 @@ fn allowed(owner: Option<Owner>) -> Result<Calls, process_sandbox::Error> {
     let duplicates = [libc::F_GETFD, libc::F_GETFL, libc::F_DUPFD_CLOEXEC];
     let calls = Calls::base()?
         .and(CALLS)
-        .only_with(libc::SYS_fchmod, 1, &MODES.map(Argument::Equal))?
+        .only_with(libc::SYS_fchmod, 1, &MODES.map(Argument::EqualLow))?
         .only_with(
             libc::SYS_fcntl,
             1,
-            &duplicates.map(|command| Argument::Equal(command as u64)),
+            &duplicates.map(|command| Argument::EqualLow(command.cast_unsigned())),
         )?
         // To systemd, over a socket that is connected already: without an address.
         .only_with(libc::SYS_sendto, 4, &[Argument::Equal(0)])?;
@@ -63,7 +63,8 @@ fn allowed(owner: Option<Owner>) -> Result<Calls, process_sandbox::Error> {
     })
 }
 
-/// Gives up everything but `results`, reading disks and `further` system calls, for good.
+/// Gives up everything but `results`, reading disks and `further` system calls, for good. `dev` is
+/// the directory of the device nodes where it is open already: it is granted for reading too.
 ///
 /// # Errors
 ///
@@ -73,16 +74,25 @@ pub fn enter(
     paths: &Paths,
     settings: &Settings,
     results: Vec<(BorrowedFd<'_>, Grant)>,
+    dev: Option<BorrowedFd<'_>>,
     further: &[libc::c_long],
     journal: &mut Journal<'_>,
 ) -> Result<(), Error> {
     // One that is missing has no disks either.
-    let readable: Vec<File> = [&paths.sysfs, &paths.dev]
-        .into_iter()
-        .filter_map(|path| File::open(path).ok())
-        .collect();
+    let opened = |path| File::open(path).ok();
+    let sysfs = opened(&paths.sysfs);
+    let own_dev = if dev.is_none() {
+        opened(&paths.dev)
+    } else {
+        None
+    };
+    let readable = [&sysfs, &own_dev].into_iter().flatten().map(AsFd::as_fd);
     let mut grants = results;
-    grants.extend(readable.iter().map(|file| (file.as_fd(), Grant::Read)));
+    grants.extend(
+        readable
+            .chain(dev)
+            .map(|directory| (directory, Grant::Read)),
+    );
 
     capabilities::keep_only(capabilities_for(settings.owner))?;
     let enforced = files::confine(&grants)?;

@@ -1,24 +1,30 @@
 //! A directory that is replaced whole.
 
+use std::ffi::CStr;
 use std::fs::{self, DirBuilder, File, Permissions};
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use initdata::FileName;
 use rustix::fs::{
-    AtFlags, CWD, Mode, OFlags, RenameFlags, openat, renameat_with, symlinkat, unlinkat,
+    AtFlags, CWD, Mode, OFlags, RenameFlags, mkdirat, openat, renameat_with, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 
-use crate::Error;
+use crate::{Error, names};
 
 /// The directory behind the name.
 const CURRENT: &str = "current";
 
 /// The one that is to be behind it next.
 const SPARE: &str = "spare";
+
+/// How a directory of ours is opened: not by a link.
+const DIRECTORY: OFlags = OFlags::DIRECTORY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
 
 /// A name in a directory, and two directories that take turns behind it.
 ///
@@ -45,19 +51,13 @@ impl Swap {
     /// [`Error::Write`]; then the old state is untouched, or nothing has the name.
     pub fn prepare(parent: &Path, name: &str, files: Files<'_>) -> Result<Self, Error> {
         let path = parent.join(format!(".{name}"));
-        if !fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir()) {
-            remove(&path);
-            at(&path, DirBuilder::new().mode(0o755).create(&path))?;
-        }
-        let home = at(&path, open_directory(&path))?;
+        let (home, is_new) = at(&path, make_directory(&path))?;
         at(&path, home.set_permissions(Permissions::from_mode(0o755)))?;
         let swap = Self { path, home };
-        // A leftover of a run that was killed; and, once more behind the exchange, what stood there
-        // before.
-        remove(&swap.path.join(SPARE));
         swap.make_spare()?;
-        swap.place(files)?;
-        remove(&swap.path.join(SPARE));
+        let spare = swap.open_spare()?;
+        swap.fill(&spare, files, is_new)?;
+        // What stood there before goes.
         swap.make_spare()?;
         swap.give_name(parent, name)?;
         Ok(swap)
@@ -69,18 +69,29 @@ impl Swap {
     ///
     /// [`Error::Write`]; then the old state is untouched.
     pub fn place(&self, files: Files<'_>) -> Result<(), Error> {
+        let spare = self.open_spare()?;
+        at(&self.path.join(SPARE), clear(&spare))?;
+        self.fill(&spare, files, false)
+    }
+
+    /// Writes `files` into the empty `spare`, which then becomes the current one, the first one if
+    /// `is_first`.
+    fn fill(&self, spare: &File, files: Files<'_>, is_first: bool) -> Result<(), Error> {
         let path = self.path.join(SPARE);
-        let spare = at(&path, open_directory(&path))?;
-        at(&path, clear(&path, &spare))?;
         for (name, content) in files {
-            at(&path.join(name.as_str()), write(&spare, name, content))?;
+            write(spare, name, content)
+                .map_err(|error| failed(&path.join(name.as_str()), error))?;
         }
         at(&path, spare.set_permissions(Permissions::from_mode(0o755)))?;
-        let exchanged = match self.rename(SPARE, CURRENT, RenameFlags::NOREPLACE) {
-            Err(Errno::EXIST) => self.rename(SPARE, CURRENT, RenameFlags::EXCHANGE),
-            other => other,
+        let (likely, other) = match is_first {
+            true => (RenameFlags::NOREPLACE, RenameFlags::EXCHANGE),
+            false => (RenameFlags::EXCHANGE, RenameFlags::NOREPLACE),
         };
-        at(&self.path.join(CURRENT), exchanged.map_err(io::Error::from))
+        let renamed = match self.rename(SPARE, CURRENT, likely) {
+            Err(Errno::EXIST | Errno::NOENT) => self.rename(SPARE, CURRENT, other),
+            renamed => renamed,
+        };
+        renamed.map_err(|errno| failed(&self.path.join(CURRENT), errno.into()))
     }
 
     /// The directory in which the turns are taken, which is all that [`Swap::place`] touches.
@@ -92,54 +103,76 @@ impl Swap {
         renameat_with(&self.home, from, &self.home, to, flags)
     }
 
+    /// Makes the spare directory, without anything in it, whatever has its name.
     fn make_spare(&self) -> Result<(), Error> {
-        let path = self.path.join(SPARE);
-        at(&path, DirBuilder::new().mode(0o700).create(&path))
+        let make = || mkdirat(&self.home, SPARE, Mode::RWXU);
+        let made = make().or_else(|errno| match errno {
+            // What a run left that was killed, or what stood there before the exchange.
+            Errno::EXIST => {
+                remove(&self.path.join(SPARE));
+                make()
+            }
+            other => Err(other),
+        });
+        made.map_err(|errno| failed(&self.path.join(SPARE), errno.into()))
     }
 
-    /// Makes the link, in one rename, unless it is there already.
+    fn open_spare(&self) -> Result<File, Error> {
+        let opened = openat(&self.home, SPARE, DIRECTORY, Mode::empty());
+        let spare = opened.map_err(|errno| failed(&self.path.join(SPARE), errno.into()))?;
+        Ok(File::from(spare))
+    }
+
+    /// Makes the link, or puts it in the place of what has the name, in one rename.
     fn give_name(&self, parent: &Path, name: &str) -> Result<(), Error> {
         let target = parent.join(name);
         let link = format!(".{name}/{CURRENT}");
-        if fs::read_link(&target).is_ok_and(|found| found.as_os_str() == link.as_str()) {
-            return Ok(());
-        }
-        let staging = self.path.join("link");
-        remove(&staging);
-        let made = symlinkat(link, CWD, &staging).and_then(|()| {
-            match renameat_with(CWD, &staging, CWD, &target, RenameFlags::NOREPLACE) {
-                Err(Errno::EXIST) => {
-                    renameat_with(CWD, &staging, CWD, &target, RenameFlags::EXCHANGE)
-                }
-                other => other,
+        let mut made = symlinkat(&link, CWD, &target);
+        if made == Err(Errno::EXIST) {
+            if fs::read_link(&target).is_ok_and(|found| found.as_os_str() == link.as_str()) {
+                return Ok(());
             }
-        });
-        // Whatever had the name until now.
-        remove(&staging);
-        at(&target, made.map_err(io::Error::from))
+            let staging = self.path.join("link");
+            remove(&staging);
+            made = symlinkat(&link, CWD, &staging)
+                .and_then(|()| renameat_with(CWD, &staging, CWD, &target, RenameFlags::EXCHANGE));
+            // Whatever had the name until now.
+            remove(&staging);
+        }
+        made.map_err(|errno| failed(&target, errno.into()))
     }
 }
 
 impl Drop for Swap {
     /// What stays is unused and holds nothing secret.
     fn drop(&mut self) {
-        let path = self.path.join(SPARE);
-        let _ = open_directory(&path).and_then(|spare| clear(&path, &spare));
+        let _ = self.open_spare().map(|spare| clear(&spare));
         let _ = unlinkat(&self.home, SPARE, AtFlags::REMOVEDIR);
     }
 }
 
-fn open_directory(path: &Path) -> io::Result<File> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    Ok(File::from(openat(CWD, path, flags, Mode::empty())?))
+/// Opens the directory at `path`, which is made if there is none; whether it was. What else has
+/// the name is removed.
+fn make_directory(path: &Path) -> io::Result<(File, bool)> {
+    let make = || DirBuilder::new().mode(0o755).create(path);
+    let open = || openat(CWD, path, DIRECTORY, Mode::empty());
+    let is_new = match make() {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => match open() {
+            Err(Errno::NOTDIR | Errno::LOOP) => {
+                remove(path);
+                make().map(|()| true)?
+            }
+            other => return Ok((other?.into(), false)),
+        },
+        made => made.map(|()| true)?,
+    };
+    Ok((open()?.into(), is_new))
 }
 
 /// Removes the files in a directory of ours.
-fn clear(path: &Path, directory: &File) -> io::Result<()> {
-    for entry in fs::read_dir(path)? {
-        unlinkat(directory, entry?.file_name(), AtFlags::empty())?;
-    }
-    Ok(())
+fn clear(directory: &File) -> io::Result<()> {
+    let remove = |name: &CStr, _| Ok(unlinkat(directory, name, AtFlags::empty())?);
+    names::each(directory, remove)
 }
 
 fn write(directory: &File, name: &FileName, content: &[u8]) -> io::Result<()> {
@@ -161,7 +194,11 @@ fn remove(path: &Path) {
 }
 
 fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, Error> {
-    result.map_err(|source| Error::Write(path.to_owned(), source))
+    result.map_err(|source| failed(path, source))
+}
+
+fn failed(path: &Path, source: io::Error) -> Error {
+    Error::Write(path.to_owned(), source)
 }
 
 #[cfg(test)]

@@ -7,21 +7,22 @@
 //! such an agent has, and a detached disk is back after a scan of its bus. Another run begins by
 //! putting all nodes back, and judges each anew.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
 use std::path::PathBuf;
 
 use config_image::{Magic, probe};
 use process_sandbox::files::Grant;
-use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, openat, renameat_with, unlinkat};
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, RenameFlags, mkdirat, openat, renameat_with, unlinkat,
+};
 use rustix::io::Errno;
 
-use crate::Error;
 use crate::journal::Journal;
 use crate::paths::Paths;
 use crate::watch::asks;
+use crate::{Error, names};
 
 /// Where the nodes go, a directory in `/dev`.
 pub const TAKEN: &str = ".initdata";
@@ -44,14 +45,13 @@ impl Nodes {
     #[must_use]
     pub fn open(paths: &Paths) -> Option<Self> {
         let directory = File::open(&paths.dev).ok()?;
-        let path = paths.dev.clone();
-        let taken = path.join(TAKEN);
-        let is_new = DirBuilder::new().mode(0o700).create(&taken).is_ok();
-        let taken = File::open(taken).ok();
+        let is_new = mkdirat(&directory, TAKEN, Mode::RWXU).is_ok();
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let taken = openat(&directory, TAKEN, flags, Mode::empty()).ok();
         let nodes = Self {
-            path,
+            path: paths.dev.clone(),
             directory,
-            taken,
+            taken: taken.map(File::from),
         };
         if !is_new {
             nodes.put_back();
@@ -65,19 +65,24 @@ impl Nodes {
         let Some(taken) = &self.taken else {
             return;
         };
-        // What cannot be listed or moved is missing in `/dev`: the search will say so.
-        let entries = fs::read_dir(self.path.join(TAKEN));
-        let names: Vec<_> = entries
-            .into_iter()
-            .flatten()
-            .filter_map(|entry| Some(entry.ok()?.file_name()))
-            .collect();
+        // What cannot be listed or moved is missing in `/dev`: the search will say so. All of them
+        // before one is moved: a directory that shrinks while it is listed may hide a part.
+        let mut names = Vec::new();
+        let _ = names::each(taken, |name, _| {
+            names.push(name.to_owned());
+            Ok(())
+        });
         for name in &names {
             let moved = renameat_with(taken, name, &self.directory, name, RenameFlags::NOREPLACE);
             if moved == Err(Errno::EXIST) {
                 let _ = unlinkat(taken, name, AtFlags::empty());
             }
         }
+    }
+
+    /// The directory itself.
+    pub fn directory(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
     }
 
     /// What taking nodes away takes.
@@ -120,18 +125,18 @@ impl Nodes {
         // All of them before one is taken: a directory that shrinks while it is listed may hide a
         // part.
         let mut meant = Vec::new();
-        let failed = |source| Error::List(self.path.clone(), source);
-        for entry in fs::read_dir(&self.path).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
+        let listed = names::each(&self.directory, |name, kind| {
             // Before it is opened: opening a character device can do something.
-            let kind = entry.file_type().map_err(failed)?;
-            if !kind.is_block_device() && !kind.is_file() {
-                continue;
+            if matches!(kind, FileType::BlockDevice | FileType::RegularFile)
+                // Names of disks are ASCII.
+                && let Ok(name) = name.to_str()
+                && is_meant(name)
+            {
+                meant.push(name.to_owned());
             }
-            // Names of disks are ASCII.
-            let name = entry.file_name().into_string();
-            meant.extend(name.ok().filter(|name| is_meant(name)));
-        }
+            Ok(())
+        });
+        listed.map_err(|source| Error::List(self.path.clone(), source))?;
         for name in &meant {
             self.take(name)
                 .map_err(|errno| Error::Write(self.path.join(name), errno.into()))?;

@@ -78,7 +78,7 @@ fn inside_only_disks_can_be_read_and_only_results_written() {
         grants.extend(nodes.grants());
         let mut sink = Vec::new();
         let mut journal = Journal::new(&mut sink, Log::Stderr, true);
-        sandbox::enter(&paths, &settings, grants, &[], &mut journal).unwrap();
+        sandbox::enter(&paths, &settings, grants, None, &[], &mut journal).unwrap();
         let log = String::from_utf8(sink).unwrap();
         assert!(log.contains("seccomp on"), "{log}");
 
