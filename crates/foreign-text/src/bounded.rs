@@ -85,7 +85,7 @@ pub fn read_file(file: File, limit: usize) -> Result<Zeroizing<Vec<u8>>, ReadErr
 ///
 /// [`ReadError::TooLong`], [`ReadError::Io`].
 pub fn read_stream(source: impl Read, limit: usize) -> Result<Zeroizing<Vec<u8>>, ReadError> {
-    read_expecting(source, limit.min(4096), limit)
+    read_expecting(source, limit.min(1024), limit)
 }
 
 /// Reads the regular file at `path`, which the caller trusts; symbolic links are followed.

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
 use config_image::ReadAt;
@@ -16,7 +16,11 @@ const BLOCK_BYTES: usize = 4096;
 
 /// A disk whose every read asks the device.
 #[derive(Debug)]
-pub struct Direct(File);
+pub struct Direct {
+    file: File,
+    /// Whether the kernel takes direct reads: it does so for block devices and plain files alone.
+    is_direct: bool,
+}
 
 impl Direct {
     /// Opens the device node called `name` in `directory`, without waiting for anything.
@@ -27,13 +31,20 @@ impl Direct {
     pub fn open(directory: impl AsFd, name: &str) -> Result<Self, Errno> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
         let open = |flags| openat(&directory, name, flags, Mode::empty());
-        let opened = open(flags | OFlags::DIRECT).or_else(|errno| match errno {
+        let (fd, is_direct) = match open(flags | OFlags::DIRECT) {
             // File systems in memory may know no direct reads, and need none: that is for plain
             // files in tests.
-            Errno::INVAL => open(flags),
-            other => Err(other),
-        });
-        Ok(Self(File::from(opened?)))
+            Err(Errno::INVAL) => (open(flags)?, false),
+            opened => (opened?, true),
+        };
+        let file = File::from(fd);
+        Ok(Self { file, is_direct })
+    }
+
+    /// Whether a read can do nothing but read: no character device takes direct reads.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        self.is_direct
     }
 
     /// What the kernel tells about the open device.
@@ -42,13 +53,19 @@ impl Direct {
     ///
     /// None in practice: what is open has metadata.
     pub fn stat(&self) -> Result<Stat, Errno> {
-        fstat(&self.0)
+        fstat(&self.file)
+    }
+}
+
+impl From<Direct> for OwnedFd {
+    fn from(disk: Direct) -> Self {
+        disk.file.into()
     }
 }
 
 impl AsFd for Direct {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.file.as_fd()
     }
 }
 
@@ -64,7 +81,7 @@ impl ReadAt for Direct {
         let mut filled = 0;
         while filled < skipped + buffer.len() {
             let at = offset - skipped as u64 + filled as u64;
-            match self.0.read_at(&mut window[filled..], at) {
+            match self.file.read_at(&mut window[filled..], at) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(count) => filled += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -76,7 +93,7 @@ impl ReadAt for Direct {
     }
 
     fn size(&self) -> io::Result<u64> {
-        self.0.size()
+        self.file.size()
     }
 }
 

@@ -1,23 +1,26 @@
 //! Which block devices are looked at, and which carry a magic.
 
 mod node;
+mod scan;
 
-use std::fs;
+use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use config_image::{Magic, ReadAt};
+use linux_sys::closing::close_all;
 use linux_sys::first_sectors::{FirstSectors, SECTOR_BYTES};
 use rustix::fs::{major, minor};
 
-use crate::Error;
 use crate::direct::Direct;
-use crate::journal::Journal;
 use crate::paths::Paths;
 use crate::watch::asks;
+use crate::{Error, names};
 use node::{Directories, Node};
+
+pub use scan::Scan;
 
 /// The most block devices looked at, without partitions.
 ///
@@ -66,8 +69,8 @@ impl Disk {
     /// is plugged in at the place of another differs in the last.
     #[must_use]
     pub fn identity(&self) -> String {
-        let sequence = fs::read_to_string(self.attributes.join("diskseq"));
-        let sequence = sequence.as_deref().map_or("-", str::trim_end);
+        let sequence = node::number(&self.attributes.join("diskseq"));
+        let sequence = sequence.as_deref().unwrap_or("-");
         let (major, minor) = (major(self.number), minor(self.number));
         format!("{} {major}:{minor} {sequence}", self.name)
     }
@@ -79,117 +82,8 @@ impl Disk {
     }
 }
 
-/// What a walk over the block devices found.
-#[derive(Debug, Default)]
-pub struct Scan {
-    /// The disks with one of the wanted magics, by name; a few of each.
-    pub disks: Vec<Disk>,
-    /// The others, by name, and why.
-    passed_over: Vec<(String, Skipped)>,
-}
-
-impl Scan {
-    /// Whether a disk carries `magic`.
-    #[must_use]
-    pub fn has(&self, magic: Magic) -> bool {
-        self.count(magic) > 0
-    }
-
-    fn count(&self, magic: Magic) -> usize {
-        let disks = self.disks.iter();
-        disks.filter(|disk| disk.magic == magic).count()
-    }
-
-    /// How many disks could not be read.
-    #[must_use]
-    pub fn unreadable(&self) -> usize {
-        let faults = self.passed_over.iter();
-        faults.filter(|(_, reason)| reason.is_fault()).count()
-    }
-
-    /// Whether the disk called `name` was read, and is not initdata.
-    #[must_use]
-    pub fn has_no_initdata(&self, name: &str) -> bool {
-        let passed_over = &self.passed_over;
-        // By name, as they were looked at.
-        let place = passed_over.binary_search_by(|(other, _)| other.as_str().cmp(name));
-        place.is_ok_and(|place| {
-            let reason = &passed_over[place].1;
-            matches!(reason, Skipped::NoMagic | Skipped::OtherMagic(_))
-        })
-    }
-
-    /// The first disk that was passed over and whose serial is `serial`, and why it was. sysfs is
-    /// asked for serials only here: they are a hint.
-    #[must_use]
-    pub fn passed_over(&self, serial: &str, paths: &Paths) -> Option<(String, String)> {
-        let is_it = |name: &str| {
-            let text = fs::read_to_string(paths.block.join(name).join("serial"));
-            text.is_ok_and(|text| text.trim() == serial)
-        };
-        let mut disks = self.passed_over.iter();
-        let (name, reason) = disks.find(|(name, _)| is_it(name))?;
-        Some((name.clone(), reason.to_string()))
-    }
-
-    /// Tells what became of each block device.
-    pub fn tell(&self, journal: &mut Journal<'_>) {
-        let mut told = 0;
-        for (name, reason) in &self.passed_over {
-            let text = format_args!("{name}: passed over: {reason}");
-            if reason.is_fault() && told < MAX_TOLD {
-                journal.warn(text);
-                told += 1;
-            } else {
-                journal.detail(text);
-            }
-        }
-        let untold = self.unreadable() - told;
-        if untold > 0 {
-            journal.warn(format_args!(
-                "passed over: {untold} more disks that could not be read"
-            ));
-        }
-        for disk in &self.disks {
-            journal.detail(format_args!(
-                "{}: offset 0: found the magic \"{}\"",
-                disk.name, disk.magic
-            ));
-        }
-    }
-
-    /// The disk that carries `magic`, if there is one.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::SeveralDisks`]: with "the first one wins" the host could choose.
-    pub fn only(&self, magic: Magic) -> Result<Option<&Disk>, Error> {
-        let found: Vec<&Disk> = self
-            .disks
-            .iter()
-            .filter(|disk| disk.magic == magic)
-            .collect();
-        match found.as_slice() {
-            [] => Ok(None),
-            [disk] => Ok(Some(disk)),
-            several => Err(Error::SeveralDisks {
-                magic,
-                names: several
-                    .iter()
-                    .map(|disk| disk.name.as_str())
-                    .collect::<Vec<_>>()
-                    .join(", "),
-            }),
-        }
-    }
-}
-
 /// How many disks with one magic are kept: two are a reason to refuse, more make a longer message.
 const MAX_SAME: usize = 4;
-
-/// How many unusable disks are named in the log unless it is verbose: the kernel's log takes ten
-/// lines at a time, and the host must not be able to drown the verdict.
-const MAX_TOLD: usize = 3;
 
 /// How many disks are open at the same time, so that their first sectors are read at the same time.
 const BATCH: usize = 128;
@@ -271,26 +165,40 @@ pub fn scan(
 ) -> Result<Scan, Error> {
     let mut scan = Scan::default();
     let names = names(&paths.block)?;
+    let mut names: Vec<&str> = names.lines().collect();
+    // So that logs of two boots compare. Numbers are compared faster than text.
+    names.sort_by_cached_key(|name| (beginning(name), *name));
+    scan.passed_over.reserve(names.len());
     let directories =
         Directories::open(paths).map_err(|errno| Error::List(paths.dev.clone(), errno.into()))?;
     for batch in names.chunks(BATCH) {
         let mut nodes = Vec::with_capacity(batch.len());
+        let asked = asks("");
         for name in batch {
-            let _asks = asks(name);
+            asked.next(name);
             match Node::open(&directories, name, include_loop) {
-                Ok(node) => nodes.push((name, node)),
-                Err(reason) => scan.passed_over.push((name.clone(), reason)),
+                Ok(node) => nodes.push((*name, node)),
+                Err(reason) => scan.passed_over.push(((*name).to_owned(), reason)),
             }
         }
+        drop(asked);
         let sectors = first_sectors(&nodes, reads);
+        let asked = asks("");
+        let mut others: Vec<OwnedFd> = Vec::with_capacity(nodes.len());
         for ((name, node), sector) in nodes.into_iter().zip(sectors) {
-            let _asks = asks(name);
-            match node.disk(&directories, magics, sector) {
-                Ok(disk) if scan.count(disk.magic) < MAX_SAME => scan.disks.push(disk),
-                Ok(_) => {}
-                Err(reason) => scan.passed_over.push((name.clone(), reason)),
+            asked.next(name);
+            match node.judge(&directories, magics, sector) {
+                Ok(carries) if scan.count(carries.magic) < MAX_SAME => {
+                    scan.disks.push(node.disk(&directories, &carries, sector));
+                }
+                judged => {
+                    others.push(node.into());
+                    let reason = judged.err().map(|reason| (name.to_owned(), reason));
+                    scan.passed_over.extend(reason);
+                }
             }
         }
+        close_all(others);
     }
     scan.passed_over.sort_unstable_by(|a, b| a.0.cmp(&b.0));
     Ok(scan)
@@ -298,7 +206,7 @@ pub fn scan(
 
 /// The first sector of each, where it can be read like this.
 fn first_sectors<'a>(
-    nodes: &[(&String, Node)],
+    nodes: &[(&str, Node<'_>)],
     reads: &'a mut Reads,
 ) -> Vec<Option<&'a [u8; SECTOR_BYTES]>> {
     let Some(reads) = &mut reads.0 else {
@@ -330,7 +238,10 @@ pub fn again(
     let _asks = asks(name);
     let gone = |reason: String| Error::DiskGone(name.to_owned(), reason);
     let disk = Node::open(&directories, name, include_loop)
-        .and_then(|node| node.disk(&directories, &[magic], None))
+        .and_then(|node| {
+            let carries = node.judge(&directories, &[magic], None)?;
+            Ok(node.disk(&directories, &carries, None))
+        })
         .map_err(|reason| gone(reason.to_string()))?;
     if disk.identity() == identity {
         Ok(disk)
@@ -339,18 +250,31 @@ pub fn again(
     }
 }
 
-/// The names of all block devices but partitions, sorted, so that logs of two boots compare.
-fn names(block: &Path) -> Result<Vec<String>, Error> {
-    let failed = |source| Error::List(block.to_owned(), source);
-    let mut names = Vec::new();
-    for entry in fs::read_dir(block).map_err(failed)? {
-        let name = entry.map_err(failed)?.file_name();
-        if names.len() == MAX_BLOCK_DEVICES {
-            return Err(Error::TooManyDisks);
-        }
-        // The kernel's names are ASCII; another one could not be a disk.
-        names.extend(name.into_string());
+/// As a number that is larger where the text is, and the same only where 16 bytes are.
+fn beginning(name: &str) -> u128 {
+    let mut bytes = [0; 16];
+    let length = name.len().min(bytes.len());
+    bytes[..length].copy_from_slice(&name.as_bytes()[..length]);
+    u128::from_be_bytes(bytes)
+}
+
+/// The names of all block devices but partitions, each on a line.
+fn names(block: &Path) -> Result<String, Error> {
+    let (mut names, mut count) = (String::with_capacity(1024), 0);
+    let listed = File::open(block).and_then(|directory| {
+        names::each(directory, |name, _| {
+            count += 1;
+            // The kernel's names are ASCII; another one could not be a disk.
+            if let (1..=MAX_BLOCK_DEVICES, Ok(name)) = (count, name.to_str()) {
+                names.push_str(name);
+                names.push('\n');
+            }
+            Ok(())
+        })
+    });
+    match listed {
+        Ok(()) if count <= MAX_BLOCK_DEVICES => Ok(names),
+        Ok(()) => Err(Error::TooManyDisks),
+        Err(source) => Err(Error::List(block.to_owned(), source)),
     }
-    names.sort_unstable();
-    Ok(names)
 }

@@ -26,12 +26,12 @@ mod tdx;
 mod tsm;
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use initdata::Field;
+use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 
 use crate::paths::Paths;
 use platform::agreed;
@@ -114,13 +114,14 @@ fn exists(path: &Path) -> Result<bool, EvidenceError> {
 
 fn open_device(path: &Path) -> Result<File, EvidenceError> {
     let failed = |source| EvidenceError::Open(path.to_owned(), source);
-    // Looked at before the open: opening a FIFO would wait for its other end.
-    let metadata = fs::metadata(path).map_err(failed)?;
-    if !metadata.file_type().is_char_device() {
-        return Err(failed(io::Error::other("it is not a character device")));
+    // For reading and writing: then not even a FIFO waits for its other end.
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let device = open(path, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;
+    let stat = fstat(&device).map_err(|errno| failed(errno.into()))?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::CharacterDevice => Ok(File::from(device)),
+        _ => Err(failed(io::Error::other("it is not a character device"))),
     }
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).open(path).map_err(failed)
 }
 
 /// The field at `offset` of a report.

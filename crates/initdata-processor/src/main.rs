@@ -10,6 +10,7 @@ use initdata_processor::journal::{Journal, Log};
 use initdata_processor::notify::Notifier;
 use initdata_processor::paths::Paths;
 use initdata_processor::{bug, refresh, run};
+use linux_sys::heap;
 
 fn main() -> ExitCode {
     bug::hide_messages();
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
     }
     ExitCode::from(match &cli.command {
         Some(Command::CheckImage(_)) | None => {
+            heap::keep();
             let notifier = Notifier::from_environment(&mut journal);
             let verdict = run(&cli.options(), cli.strict_exit, &mut journal);
             // Without a verdict no unit may start because of this one, whatever the type of this

@@ -38,6 +38,13 @@ pub fn asks(disk: &str) -> Asked {
     Asked(())
 }
 
+impl Asked {
+    /// Notes that now the disk of this name is asked.
+    pub fn next(&self, disk: &str) {
+        note(disk);
+    }
+}
+
 impl Drop for Asked {
     fn drop(&mut self) {
         note("");

@@ -6,8 +6,9 @@
 //! Not here: any policy (which file, which device, what to do with the answer) and any parsing of
 //! what was read.
 //!
+//! - [`closing`]: many descriptors at once.
 //! - [`first_sectors`]: of many disks, read at the same time.
-//! - [`heap`]: the C library's memory, given back.
+//! - [`heap`]: the C library's memory, given back or kept.
 //! - `inherited` (feature `inherited-sockets`): sockets that the parent process listens on.
 //! - [`locked`]: memory for a secret, never swapped and zeroed before it is given back.
 //! - `loop_device` (feature `loop-device`): a read-only block device that removes itself.
@@ -20,6 +21,7 @@
 //! - [`worker`]: a process for work that may never come back from the kernel.
 //! - [`working_directory`]: a thread that has one of its own.
 
+pub mod closing;
 pub mod first_sectors;
 pub mod heap;
 #[cfg(feature = "inherited-sockets")]

@@ -1,7 +1,7 @@
 //! One device node: which disk it is, and what its first bytes say.
 
+use std::borrow::Cow;
 use std::ffi::CString;
-use std::fs;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use config_image::{HEADER_BYTES, Magic, ReadAt};
 use linux_sys::first_sectors::SECTOR_BYTES;
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, major, minor, openat, readlinkat};
-use rustix::io::Errno;
+use rustix::io::{Errno, read};
 
 use super::{Disk, Skipped};
 use crate::direct::Direct;
@@ -21,6 +21,9 @@ const VIRTUAL: &[u8] = b"devices/virtual/block/";
 
 /// Room for a link in sysfs, so that it is read at once.
 const LINK_BYTES: usize = 256;
+
+/// Room for a number of 64 bits and the line's end.
+const MAX_NUMBER_BYTES: usize = 32;
 
 /// Where nodes and their directories in sysfs are, open, so that each look-up is a short one.
 pub(super) struct Directories<'a> {
@@ -61,26 +64,37 @@ impl<'a> Directories<'a> {
     }
 }
 
+/// What a disk carries, and its device number.
+pub(super) struct Carries {
+    pub(super) magic: Magic,
+    number: u64,
+}
+
 /// A block device, open.
-pub(super) struct Node {
-    name: String,
+pub(super) struct Node<'name> {
+    name: &'name str,
     file: Direct,
-    stat: Stat,
     /// Whether it counts without hardware too.
     is_disk: bool,
 }
 
-impl AsFd for Node {
+impl From<Node<'_>> for OwnedFd {
+    fn from(node: Node<'_>) -> Self {
+        node.file.into()
+    }
+}
+
+impl AsFd for Node<'_> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
 }
 
-impl Node {
-    /// Opens the device that sysfs calls `name`.
+impl<'name> Node<'name> {
+    /// Opens the device that sysfs calls `name`, which can be read then without any harm.
     pub(super) fn open(
         directories: &Directories<'_>,
-        name: &str,
+        name: &'name str,
         include_loop: bool,
     ) -> Result<Self, Skipped> {
         let file = match Direct::open(&directories.dev, &node(name)) {
@@ -89,37 +103,46 @@ impl Node {
             Err(_) if flag(&directories.attribute(name, "hidden")) => return Err(Skipped::Hidden),
             Err(errno) => return Err(Skipped::Open(errno.into())),
         };
-        let stat = file.stat().map_err(|errno| Skipped::Open(errno.into()))?;
-        // Nothing else may be read: a character device could do something then.
-        let is_readable = match FileType::from_raw_mode(stat.st_mode) {
-            FileType::BlockDevice => true,
-            FileType::RegularFile => !directories.attribute(name, "dev").exists(),
-            _ => false,
-        };
-        if !is_readable {
-            return Err(Skipped::OtherNode {
-                expected: name.to_owned(),
-                found: "none".to_owned(),
-            });
-        }
-        Ok(Self {
-            name: name.to_owned(),
+        let node = Self {
+            name,
             file,
-            stat,
             is_disk: include_loop && name.starts_with("loop"),
-        })
+        };
+        // A character device could do something when it is read.
+        if !node.file.is_direct() {
+            node.stat(directories)?;
+        }
+        Ok(node)
     }
 
-    /// The disk, if it is one and carries one of `magics`. `sector` is its first one, where it was
-    /// read already.
+    /// What the kernel tells about the node, which is a disk's.
+    fn stat(&self, directories: &Directories<'_>) -> Result<Stat, Skipped> {
+        let stat = self.file.stat();
+        let stat = stat.map_err(|errno| Skipped::Open(errno.into()))?;
+        let is_disk = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::BlockDevice => true,
+            FileType::RegularFile => !directories.attribute(self.name, "dev").exists(),
+            _ => false,
+        };
+        match is_disk {
+            true => Ok(stat),
+            false => Err(Skipped::OtherNode {
+                expected: self.name.to_owned(),
+                found: "none".to_owned(),
+            }),
+        }
+    }
+
+    /// What the disk carries, if it is one and that is one of `magics`. `sector` is its first one,
+    /// where it was read already.
     ///
     /// sysfs is asked only about what could matter: most devices carry no magic.
-    pub(super) fn disk(
-        self,
+    pub(super) fn judge(
+        &self,
         directories: &Directories<'_>,
         magics: &[Magic],
         sector: Option<&[u8; SECTOR_BYTES]>,
-    ) -> Result<Disk, Skipped> {
+    ) -> Result<Carries, Skipped> {
         let magic = match self.magic(sector) {
             Err(fault @ Skipped::Read(_)) => {
                 self.identify(directories)?;
@@ -130,18 +153,29 @@ impl Node {
         if !magics.contains(&magic) {
             return Err(Skipped::OtherMagic(magic));
         }
-        self.identify(directories)?;
-        if flag(&directories.attribute(&self.name, "removable")) {
+        let stat = self.identify(directories)?;
+        if flag(&directories.attribute(self.name, "removable")) {
             return Err(Skipped::Removable);
         }
-        Ok(Disk {
-            number: self.stat.st_rdev,
-            attributes: directories.paths.block.join(&self.name),
-            name: self.name,
-            magic,
+        let number = stat.st_rdev;
+        Ok(Carries { magic, number })
+    }
+
+    /// The disk that was judged.
+    pub(super) fn disk(
+        self,
+        directories: &Directories<'_>,
+        carries: &Carries,
+        sector: Option<&[u8; SECTOR_BYTES]>,
+    ) -> Disk {
+        Disk {
+            name: self.name.to_owned(),
+            magic: carries.magic,
+            number: carries.number,
+            attributes: directories.paths.block.join(self.name),
             file: self.file,
             first: sector.copied(),
-        })
+        }
     }
 
     /// What the first bytes say.
@@ -174,19 +208,20 @@ impl Node {
     }
 
     /// Whether the node is the disk that was listed, and hardware.
-    fn identify(&self, directories: &Directories<'_>) -> Result<(), Skipped> {
-        let place = directories.place(&self.name, &self.stat)?;
+    fn identify(&self, directories: &Directories<'_>) -> Result<Stat, Skipped> {
+        let stat = self.stat(directories)?;
+        let place = directories.place(self.name, &stat)?;
         let place = place.as_bytes();
         if !self.is_disk && from_root(place).starts_with(VIRTUAL) {
             return Err(Skipped::Virtual);
         }
         if place.rsplit(|byte| *byte == b'/').next() != Some(self.name.as_bytes()) {
             return Err(Skipped::OtherNode {
-                expected: self.name.clone(),
+                expected: self.name.to_owned(),
                 found: String::from_utf8_lossy(place).into_owned(),
             });
         }
-        Ok(())
+        Ok(stat)
     }
 }
 
@@ -199,11 +234,22 @@ fn from_root(mut link: &[u8]) -> &[u8] {
 }
 
 /// The kernel writes '/' in a device's name as '!' in sysfs.
-fn node(name: &str) -> String {
-    name.replace('!', "/")
+fn node(name: &str) -> Cow<'_, str> {
+    match name.contains('!') {
+        true => name.replace('!', "/").into(),
+        false => name.into(),
+    }
 }
 
 /// Whether a sysfs attribute is `1`; a missing attribute is not.
 pub(super) fn flag(path: &Path) -> bool {
-    fs::read_to_string(path).is_ok_and(|text| text.trim_end() == "1")
+    number(path).is_ok_and(|text| text == "1")
+}
+
+/// A sysfs attribute that is a number, which one read gives whole.
+pub(super) fn number(path: &Path) -> Result<String, Errno> {
+    let attribute = openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut text = [0; MAX_NUMBER_BYTES];
+    let length = read(&attribute, &mut text)?;
+    Ok(String::from_utf8_lossy(text[..length].trim_ascii_end()).into_owned())
 }

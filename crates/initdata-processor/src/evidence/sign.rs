@@ -14,6 +14,10 @@ use crate::paths::Paths;
 /// kilobytes, and all have the same.
 const MAX_CPUINFO_BYTES: u64 = 64 << 10;
 
+/// How much is read at once: less than the first processor, so that the kernel does not list more
+/// of them.
+const CHUNK_BYTES: usize = 1024;
+
 /// What was found, and where it was looked for.
 #[derive(Debug)]
 pub struct Signs {
@@ -69,16 +73,26 @@ fn tdx_flag(paths: &Paths) -> Result<bool, EvidenceError> {
 
 /// Whether the first processor in `cpuinfo` has the flag; without any flag this is not an answer.
 fn has_tdx_flag(cpuinfo: impl Read) -> io::Result<bool> {
-    for line in BufReader::new(cpuinfo).lines() {
-        let line = line?;
-        if let Some((key, flags)) = line.split_once(':')
-            && key.trim_end() == "flags"
+    let mut lines = BufReader::with_capacity(CHUNK_BYTES, cpuinfo);
+    let mut line = Vec::new();
+    while lines.read_until(b'\n', &mut line)? > 0 {
+        if !line.starts_with(b"flags") {
+            line.clear();
+            continue;
+        }
+        let text = String::from_utf8_lossy(&line);
+        let value = text["flags".len()..].trim_start();
+        if let Some(flags) = value.strip_prefix(':')
             && !flags.trim().is_empty()
         {
-            return Ok(flags
-                .split_ascii_whitespace()
-                .any(|flag| flag == "tdx_guest"));
+            let is_end = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_whitespace);
+            let is_flag = |(start, word): (usize, &str)| {
+                let (before, behind) = (&flags.as_bytes()[..start], start + word.len());
+                is_end(before.last()) && is_end(flags.as_bytes().get(behind))
+            };
+            return Ok(flags.match_indices("tdx_guest").any(is_flag));
         }
+        line.clear();
     }
     Err(io::Error::new(
         io::ErrorKind::InvalidData,
