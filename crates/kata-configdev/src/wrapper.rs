@@ -87,7 +87,7 @@ fn become_qemu(
     if !off.settings.enabled {
         let qemu = off.settings.qemu.of_machine(invocation.machine.as_deref());
         refuse_self(qemu)?;
-        tell_off(&off, invocation);
+        tell_off(&off, qemu, invocation);
         return execute(qemu, arguments, std::iter::empty(), None);
     }
     *settings = Effective::of(files)?.settings;
@@ -128,12 +128,13 @@ fn become_qemu(
 }
 
 /// One line about a sandbox that starts without any configuration, because somebody said so.
-fn tell_off(off: &Effective, invocation: &Invocation) {
+fn tell_off(off: &Effective, qemu: &Path, invocation: &Invocation) {
     if let Some(sandbox) = &invocation.sandbox {
         let line = format!(
             "{NAME}: sandbox {sandbox}: turned off ({}: enabled = false), so that it gets no \
-            configuration",
-            off.origins.of("enabled")
+            configuration; starting {}",
+            off.origins.of("enabled"),
+            qemu.display()
         );
         let _ = writeln!(std::io::stderr(), "{}", one_line(&line));
     }

@@ -160,7 +160,7 @@ impl Numbers {
             took.get_or_create(&labels(key))
                 .set(provider.took.as_secs_f64());
         }
-        let help = "How long the credential provider took the last time";
+        let help = "How long the set's credential providers took, all at once, when this one was asked last";
         registry.register_with_unit("provider_duration", help, Unit::Seconds, took);
         let answers = providers().map(|(key, found)| (labels(key), found.answers));
         counts(

@@ -35,7 +35,9 @@ fn assert_off(node: &Node, place: &str) {
         node.path(place).display()
     );
     assert!(
-        stderr.contains("sandbox off: ") && stderr.contains(&place),
+        stderr.contains("sandbox off: ")
+            && stderr.contains(&place)
+            && stderr.contains("; starting /"),
         "{stderr}"
     );
     assert!(!stderr.contains(PASSWORD), "{stderr}");
