@@ -58,6 +58,7 @@ done
 rm /usr/local/bin/attestation-agent
 set_disk keep
 cell keep-plugged initdata "$good" "$accepted"
+cell keep-refused initdata "$good" $zero
 (echo number=1; cat /tmp/swap) >/tmp/before
 cell keep-swapped initdata "$swap1" "$accepted"
 set_disk copy
@@ -117,6 +118,8 @@ const ATTACKS: &[&str] = &[
     "refused-plugged, policies: serves under deny-all, token",
     // What both attacks do where the disk stays and nobody else checks.
     "keep-plugged, initdata: serves under foreign",
+    // But not after a refusal.
+    "keep-refused, initdata: ends: cannot write initdata.toml",
     "keep-swapped, initdata: serves under foreign",
     "copy-swapped, initdata: serves under document",
 ];

@@ -1,9 +1,9 @@
 //! `/run/measured-cfg`: verified files with a policy, or the deny-all policy; and what Kata's own
 //! guest components look for instead.
 
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, File};
 use std::io::ErrorKind;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::DirBuilderExt;
 
 use clap::ValueEnum;
@@ -44,17 +44,20 @@ pub enum Layout {
 #[derive(Debug)]
 pub struct Measured {
     own: Swap,
-    kata_agent: Option<Swap>,
+    kata_agent: Swap,
+    /// Where that one is.
+    parent: File,
     layout: Layout,
+    disk: AcceptedDisk,
 }
 
 impl Measured {
     /// Puts the deny-all policy with `reason` in place, to stand there whatever happens to this
     /// process from now on.
     ///
-    /// Where the agent is to find no disk, its own directory is ours, whatever `layout` is: made
-    /// read-only before the agent starts, it ends an agent that finds one nevertheless, and has to
-    /// write there before it takes its policy from it.
+    /// The agent's own directory is ours, whatever `layout` is: made read-only before the agent
+    /// starts, it ends an agent that finds a disk nevertheless, and has to write there before it
+    /// takes its policy from it. See [`Measured::open`].
     ///
     /// # Errors
     ///
@@ -69,28 +72,25 @@ impl Measured {
         let name = FileName::fixed(deny::FILE);
         let files = [(&name, policy.as_bytes())];
         let own = Swap::prepare(&paths.run, DIRECTORY, &files)?;
-        let kata_agent = match disk {
-            AcceptedDisk::Copy | AcceptedDisk::Keep => None,
-            AcceptedDisk::Remove => {
-                let parent = &paths.kata_agent;
-                let mut directory = DirBuilder::new();
-                directory.mode(0o755);
-                // Whether it is a directory shows when one is made in it.
-                match directory.create(parent) {
-                    Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-                    Err(error) if error.kind() == ErrorKind::NotFound => {
-                        directory.recursive(true).create(parent)
-                    }
-                    made => made,
-                }
-                .map_err(|source| Error::Write(parent.clone(), source))?;
-                Some(Swap::prepare(parent, KATA_AGENT_DIRECTORY, &[])?)
+        let parent = &paths.kata_agent;
+        let mut directory = DirBuilder::new();
+        directory.mode(0o755);
+        let made = match directory.create(parent) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                directory.recursive(true).create(parent)
             }
+            made => made,
         };
+        // Whether it is a directory shows when one is made in it.
+        let opened = made.and_then(|()| File::open(parent));
+        let opened = opened.map_err(|source| Error::Write(parent.clone(), source))?;
         Ok(Self {
             own,
-            kata_agent,
+            kata_agent: Swap::prepare(parent, KATA_AGENT_DIRECTORY, &[])?,
+            parent: opened,
             layout,
+            disk,
         })
     }
 
@@ -112,7 +112,9 @@ impl Measured {
             .map(|(name, content)| (name, content.as_bytes()))
             .collect();
         if self.layout == Layout::KataAgent {
-            let kata_agent = self.kata_agent.as_ref().ok_or(Error::Layout)?;
+            if self.disk != AcceptedDisk::Remove {
+                return Err(Error::Layout);
+            }
             let known = KATA_AGENT_ENTRIES.map(FileName::fixed);
             let name = FileName::fixed(WHOLE);
             let mut theirs: Vec<_> = files
@@ -121,7 +123,7 @@ impl Measured {
                 .copied()
                 .collect();
             theirs.push((&name, whole));
-            kata_agent.place(&theirs)?;
+            self.kata_agent.place(&theirs)?;
         }
         let name = FileName::fixed(deny::FILE);
         if document.data.contains_key(&name) {
@@ -150,23 +152,39 @@ impl Measured {
     pub fn refuse(&self, reason: &str) -> Result<(), Error> {
         // The policy first: it is what keeps the guest from running anything.
         self.place_policy(&deny::policy(reason))?;
-        match &self.kata_agent {
-            Some(kata_agent) => kata_agent.place(&[]),
-            None => Ok(()),
+        self.kata_agent.place(&[])
+    }
+
+    /// Leaves its own directory to an agent that finds accepted initdata on a disk, so that it can
+    /// write there. Nothing can be refused any more after that.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Write`]; then the caller must refuse.
+    pub fn open(&self) -> Result<(), Error> {
+        match self.disk {
+            AcceptedDisk::Remove => Ok(()),
+            AcceptedDisk::Copy | AcceptedDisk::Keep => {
+                self.kata_agent.remove(&self.parent, KATA_AGENT_DIRECTORY)
+            }
         }
     }
 
     /// What writing here takes.
     pub fn grants(&self) -> Vec<(BorrowedFd<'_>, Grant)> {
-        [Some(&self.own), self.kata_agent.as_ref()]
+        let mut grants: Vec<_> = [&self.own, &self.kata_agent]
             .into_iter()
-            .flatten()
             .flat_map(|swap| {
                 [
                     (swap.home(), Grant::Directories),
                     (swap.home(), Grant::Files),
                 ]
             })
-            .collect()
+            .collect();
+        if self.disk != AcceptedDisk::Remove {
+            let parent = self.parent.as_fd();
+            grants.extend([(parent, Grant::Directories), (parent, Grant::Remove)]);
+        }
+        grants
     }
 }

@@ -162,6 +162,12 @@ fn steps(
             result,
         });
     }
+    // Last: from then on a refusal finds no place any more.
+    if let Ok(Initdata::Placed { .. }) = outcome.initdata
+        && let Err(error) = results.measured.open()
+    {
+        return results.refuse_all(error, journal);
+    }
     report.phase("configuration");
     outcome
 }

@@ -94,6 +94,20 @@ impl Swap {
         renamed.map_err(|errno| failed(&self.path.join(CURRENT), errno.into()))
     }
 
+    /// Takes the name away, and what is behind it, which holds no files, from `parent`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Write`].
+    pub fn remove(&self, parent: impl AsFd, name: &str) -> Result<(), Error> {
+        // The directory, by which others know that it is there, goes last.
+        let removed = unlinkat(&parent, name, AtFlags::empty())
+            .and_then(|()| unlinkat(&self.home, SPARE, AtFlags::REMOVEDIR))
+            .and_then(|()| unlinkat(&self.home, CURRENT, AtFlags::REMOVEDIR))
+            .and_then(|()| unlinkat(&parent, format!(".{name}"), AtFlags::REMOVEDIR));
+        at(&self.path, removed.map_err(io::Error::from))
+    }
+
     /// The directory in which the turns are taken, which is all that [`Swap::place`] touches.
     pub fn home(&self) -> BorrowedFd<'_> {
         self.home.as_fd()

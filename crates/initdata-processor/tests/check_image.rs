@@ -232,6 +232,19 @@ fn each_part_that_does_not_fit_is_found_and_nothing_else() {
             65,
             &["initdata-read-only.service: nothing"],
         ),
+        // It is needed where initdata was refused, whatever becomes of accepted disks.
+        (
+            &[
+                (SETTINGS, copy),
+                (AGENT, Some(&looks)),
+                (ATTESTATION, Some("")),
+                (&condition, Some(&loop_drop_in)),
+                (&wall, None),
+            ],
+            "",
+            65,
+            &["initdata-read-only.service: nothing"],
+        ),
         (
             &[(SETTINGS, Some("default-policy = 1"))],
             "",

@@ -216,3 +216,48 @@ fn no_such_layout_unless_asked_for() {
     let place = machine.path().join("run/confidential-containers/initdata");
     assert_eq!(machine::files(&place).unwrap().len(), 0);
 }
+
+/// Nothing became read-only after a refusal in such an image, so an agent with initdata processing
+/// of its own took its policy from a disk that the host plugged in late.
+#[test]
+fn only_where_initdata_is_accepted_the_agents_own_directory_is_left_to_it() {
+    let mut machine = with_settings("accepted-disk = \"keep\"").disk("vda", &initdata(DOCUMENT));
+    let parent = machine.path().join("run/confidential-containers");
+    let names = || {
+        let entries = fs::read_dir(&parent).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let closed = |machine: &Machine| {
+        machine.deny_policy();
+        assert_eq!(names(), [".initdata", "initdata"]);
+        assert_eq!(machine::files(&parent.join("initdata")).unwrap().len(), 0);
+    };
+    machine.refused(Platform::snp("other"));
+    closed(&machine);
+
+    let mut machine = machine.plug("vda", &initdata(DOCUMENT));
+    machine.run(Platform::none()).initdata.unwrap();
+    assert_eq!(names(), [""; 0]);
+
+    // What the agent has written goes with a refusal.
+    fs::create_dir(parent.join("initdata")).unwrap();
+    fs::write(parent.join("initdata/initdata.toml"), DOCUMENT).unwrap();
+    // The program itself, in its sandbox.
+    let machine = machine.plug("vda", b"initdata, and no length");
+    assert_eq!(
+        program(&machine, &["--strict-exit"]).status.code(),
+        Some(65)
+    );
+    closed(&machine);
+    let machine = machine.plug("vda", &initdata(DOCUMENT));
+    let output = program(&machine, &["--strict-exit"]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(names(), [""; 0]);
+
+    // Where there is none, nobody has to write there either.
+    machine.unplug("vda");
+    assert!(program(&machine, &[]).status.success());
+    assert_eq!(names(), [".initdata", "initdata"]);
+}

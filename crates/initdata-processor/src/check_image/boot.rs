@@ -214,8 +214,7 @@ impl Check<'_> {
     }
 
     fn wall(&mut self, agent: &Agent, subject: &str, is_there: bool) {
-        let remove = self.settings.accepted_disk == AcceptedDisk::Remove;
-        if agent.looks_for_initdata && remove && !is_there {
+        if agent.looks_for_initdata && !is_there {
             self.error(
                 subject,
                 "nothing makes /run/confidential-containers/.initdata read-only, so the agent \
