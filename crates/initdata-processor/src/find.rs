@@ -86,19 +86,22 @@ impl Search {
     }
 
     /// Refuses to do without the configuration `target`, which no disk in `scan` carries, where it
-    /// is expected, or where a disk has its serial: nobody may take it for one that the host did
+    /// is expected, or where a disk has its name or its magic for a serial: nobody may take it for one that the host did
     /// not mean to give.
     ///
     /// # Errors
     ///
     /// [`Error::PassedOver`], [`Error::ConfigurationMissing`].
     pub fn may_miss(&self, target: &Target, scan: &Scan, paths: &Paths) -> Result<(), Error> {
-        if let Some((disk, reason)) = scan.passed_over(&target.name, paths) {
-            return Err(Error::PassedOver {
-                disk,
-                serial: target.name.clone(),
-                reason,
-            });
+        // The puller's disk has the name; a further one the magic, unless the host says otherwise.
+        for serial in [target.name.clone(), target.magic.to_string()] {
+            if let Some((disk, reason)) = scan.passed_over(&serial, paths) {
+                return Err(Error::PassedOver {
+                    disk,
+                    serial,
+                    reason,
+                });
+            }
         }
         if self.expected.contains(&target.magic) {
             return Err(Error::ConfigurationMissing {

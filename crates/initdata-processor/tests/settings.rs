@@ -217,6 +217,22 @@ fn no_such_layout_unless_asked_for() {
     assert_eq!(machine::files(&place).unwrap().len(), 0);
 }
 
+/// The host calls a further disk by its magic, unless told otherwise: such a disk without the magic
+/// was taken for none.
+#[test]
+fn a_further_disk_by_its_serial_that_is_none_by_its_content_is_an_error() {
+    for serial in ["ntp", "timesync"] {
+        let machine = with_settings("[files]\ntimesync = \"ntp.conf\"\n")
+            .disk("vda", &[0; 512])
+            .attribute("vda", "serial", serial);
+        let output = program(&machine, &["--strict-exit"]);
+        assert_eq!(output.status.code(), Some(65), "{serial}");
+        let error = &machine.insecure().unwrap()["ntp.error"];
+        let words = format!("vda, whose serial is \"{serial}\": offset 0: expected a magic");
+        assert!(error.contains(&words), "{error}");
+    }
+}
+
 /// Nothing became read-only after a refusal in such an image, so an agent with initdata processing
 /// of its own took its policy from a disk that the host plugged in late.
 #[test]
