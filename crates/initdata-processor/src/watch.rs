@@ -15,8 +15,12 @@ use crate::journal::Journal;
 /// How long all disks together may take to answer, unless the command line says otherwise.
 pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(30);
 
-/// A disk that takes longer than one of these is named.
-const TICK: Duration = Duration::from_millis(500);
+/// How long after one look at the work the next one comes.
+const TICK: Duration = Duration::from_millis(100);
+
+/// A disk at which the work stands for so long is named. Where many are read at the same time, the
+/// slowest is noted a little later than it is asked, and all that takes half a second is meant.
+const LONG: Duration = Duration::from_millis(300);
 
 /// What a process takes, at most, besides the time that disks have: to begin, to be ended, to place
 /// results.
@@ -61,6 +65,33 @@ fn note(disk: &str) {
 #[derive(Debug)]
 pub struct Watched(Worker);
 
+/// The disks that take long.
+#[derive(Debug, Default)]
+struct Slow {
+    /// Where the work stands, and since when.
+    last: Option<(String, Instant)>,
+    named: Vec<String>,
+}
+
+impl Slow {
+    /// Whether `disk`, at which the work stands `now`, is to be named.
+    fn is_news(&mut self, disk: &str, now: Instant) -> bool {
+        let since = match &self.last {
+            Some((last, since)) if last == disk => *since,
+            _ => {
+                self.last = Some((disk.to_owned(), now));
+                now
+            }
+        };
+        let is_known = disk.is_empty() || self.named.iter().any(|named| named == disk);
+        let is_news = now - since >= LONG && !is_known && self.named.len() < MAX_NAMED;
+        if is_news {
+            self.named.push(disk.to_owned());
+        }
+        is_news
+    }
+}
+
 /// What became of work that may go on for ever.
 #[derive(Debug)]
 pub enum Attended {
@@ -99,24 +130,20 @@ impl Watched {
     /// behind.
     pub fn finish(mut self, limit: Duration, journal: &mut Journal<'_>) -> Result<Vec<u8>, Error> {
         let end = Instant::now() + limit;
-        let mut last = String::new();
-        let mut named = Vec::new();
+        let mut slow = Slow::default();
         let answer = loop {
             match self.0.wait(TICK) {
                 Ok(Some(answer)) => break Ok(answer),
                 Ok(None) => {}
                 Err(error) => break Err(Error::Worker(error)),
             }
-            let disk = self.0.place().get();
-            if Instant::now() >= end {
+            let (disk, now) = (self.0.place().get(), Instant::now());
+            if now >= end {
                 break Err(Error::Disk { disk, limit });
             }
-            if !disk.is_empty() && disk == last && !named.contains(&disk) && named.len() < MAX_NAMED
-            {
+            if slow.is_news(&disk, now) {
                 journal.warn(format_args!("{disk}: waiting for the disk to answer"));
-                named.push(disk.clone());
             }
-            last = disk;
         };
         self.0.end();
         answer
@@ -153,5 +180,45 @@ impl Watched {
     /// Takes note of a process that has ended; one that has not is killed.
     pub fn end(self) {
         self.0.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A disk that took between half a second and a whole one was named or not, as the moments of
+    /// the looks fell.
+    #[test]
+    fn whatever_takes_half_a_second_is_named_once() {
+        let start = Instant::now();
+        // What a look finds at this number of milliseconds; noted 100 after the question.
+        let named = |from: u64, to: u64, offset: u64| {
+            let mut slow = Slow::default();
+            let moments = (1..20).map(|look| look * TICK.as_millis() as u64 + offset);
+            let found = moments.filter(|at| {
+                let disk = if (from + 100..to).contains(at) {
+                    "vda"
+                } else {
+                    ""
+                };
+                slow.is_news(disk, start + Duration::from_millis(*at))
+            });
+            found.count()
+        };
+        for offset in [0, 1, 50, 99] {
+            for from in [0, 30, 250, 499] {
+                assert_eq!(named(from, from + 501, offset), 1, "{from} {offset}");
+                assert_eq!(named(from, from + 1400, offset), 1, "{from} {offset}");
+                assert_eq!(named(from, from + 350, offset), 0, "{from} {offset}");
+            }
+        }
+        // The host decides how many there are.
+        let mut slow = Slow::default();
+        let count = (0..100).filter(|look| {
+            let disk = format!("vd{}", look / 5);
+            slow.is_news(&disk, start + *look * TICK)
+        });
+        assert_eq!(count.count(), MAX_NAMED);
     }
 }
