@@ -110,6 +110,10 @@ fn each_part_that_does_not_fit_is_found_and_nothing_else() {
     let script = fs::read_to_string(deploy().join("init-example")).unwrap();
     let plain_script = script.replace("export KATA_AGENT_POLICY_FILE=", "# ");
     let no_option = CONFIG.replace("CONFIG_OVERLAY_FS=y\n", "");
+    let no_disk = CONFIG
+        .replace("VIRTIO_BLK=m", "")
+        .replace("BLK_DEV_SD=y", "");
+    let only_nvme = format!("{no_disk}CONFIG_BLK_DEV_NVME=y\n");
     let no_landlock = CONFIG.replace("landlock,", "");
     let no_loop = CONFIG.replace("CONFIG_BLK_DEV_LOOP=y\n", "");
     let unit = |name: &str| format!("{UNITS}/{name}");
@@ -330,6 +334,24 @@ fn each_part_that_does_not_fit_is_found_and_nothing_else() {
             "",
             0,
             &["warning: CONFIG_VIRTIO_BLK"],
+        ),
+        // One way to a disk is enough, and half a way is none.
+        (
+            &[("boot/config-6", Some(&no_disk))],
+            "",
+            65,
+            &[
+                "warning: CONFIG_VIRTIO_BLK",
+                "warning: CONFIG_BLK_DEV_SD",
+                "error: disks: the kernel has none of VIRTIO_BLK, SCSI_VIRTIO with BLK_DEV_SD, \
+                BLK_DEV_NVME: no disk is found",
+            ],
+        ),
+        (
+            &[("boot/config-6", Some(&only_nvme))],
+            "",
+            0,
+            &["warning: CONFIG_VIRTIO_BLK", "warning: CONFIG_BLK_DEV_SD"],
         ),
         (
             &[(

@@ -60,6 +60,13 @@ const OPTIONS: &[Row] = &[
     ),
 ];
 
+/// The ways to a disk, of which one has to be there: options, and their modules.
+const WAYS: [&[(&str, &str)]; 3] = [
+    &[("VIRTIO_BLK", "virtio_blk")],
+    &[("SCSI_VIRTIO", "virtio_scsi"), ("BLK_DEV_SD", "sd_mod")],
+    &[("BLK_DEV_NVME", "nvme")],
+];
+
 /// For `accepted-disk = "copy"`.
 const LOOP: Row = (
     "BLK_DEV_LOOP",
@@ -133,6 +140,23 @@ impl Check<'_> {
                 let text = format!("the kernel does not have it{or}: {without}");
                 self.find(*level, format!("CONFIG_{option}"), text);
             }
+        }
+        let is_whole = |way: &&[(&str, &str)]| {
+            let mut parts = way.iter();
+            parts.all(|(option, module)| has(option, Some(module)))
+        };
+        if !WAYS.iter().any(is_whole) {
+            let all = WAYS.map(|way| {
+                let names: Vec<&str> = way.iter().map(|(option, _)| *option).collect();
+                names.join(" with ")
+            });
+            self.error(
+                "disks",
+                format!(
+                    "the kernel has none of {}: no disk is found",
+                    all.join(", ")
+                ),
+            );
         }
         if !EVIDENCE
             .iter()
