@@ -68,9 +68,9 @@ Example:
 /// a policy that denies every request and names the reason. No disk is fine only if the announced
 /// value is all zero. The policy stands there from the start, so a killed program leaves a closed
 /// guest. Where nothing is wrong and initdata brings no policy, the image's own stands there,
-/// /etc/kata-opa/default-policy.rego; without that file, a policy that denies every request. In any
-/// case the device nodes of disks with that magic go to /dev/.initdata, so that no agent reads them
-/// once more.
+/// /etc/kata-opa/default-policy.rego; without that file, a policy that denies every request. The
+/// device nodes of disks with that magic go to /dev/.initdata, so that no agent reads them once
+/// more; with accepted-disk = "keep" in the settings all but the accepted disk's.
 ///
 /// "imgpullr": the image puller's configuration, verified by nothing. It becomes
 /// /run/insecure-cfg/imagepuller.toml (0600). If it is unusable,

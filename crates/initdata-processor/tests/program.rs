@@ -29,6 +29,7 @@ fn help_teaches_and_usage_errors_are_64() {
         "MRCONFIGID",
         "/run/measured-cfg/policy.rego",
         "imagepuller.error",
+        "with accepted-disk = \"keep\" in the settings all but the accepted disk's",
         "configdev.allow_unverified_initdata=1",
         "--strict-exit",
         "Exit codes",
