@@ -108,6 +108,10 @@ fn each_part_that_does_not_fit_is_found_and_nothing_else() {
     let looks = format!("{POLICIES}{LOOKS}");
     let stock = format!("{STOCK}{LOOKS}");
     let script = fs::read_to_string(deploy().join("init-example")).unwrap();
+    let told = "#!/bin/sh\nexec >/dev/console 2>&1 # all of it\nexec 3< /dev/null\n";
+    let loud_script = script.replacen("#!/bin/sh\n", told, 1);
+    let hasty = format!("{told}exec 2>/dev/null /usr/bin/kata-agent\n");
+    let hasty_script = script.replacen("#!/bin/sh\n", &hasty, 1);
     let plain_script = script.replace("export KATA_AGENT_POLICY_FILE=", "# ");
     let no_option = CONFIG.replace("CONFIG_OVERLAY_FS=y\n", "");
     let no_disk = CONFIG
@@ -418,6 +422,19 @@ fn each_part_that_does_not_fit_is_found_and_nothing_else() {
                 "whether initdata was",
                 "KATA_AGENT_POLICY_FILE",
             ],
+        ),
+        // An exec that starts nothing was taken for the agent's start.
+        (
+            &[(&agent_unit, None), ("init", Some(&loud_script))],
+            "",
+            0,
+            &[],
+        ),
+        (
+            &[(&agent_unit, None), ("init", Some(&hasty_script))],
+            "",
+            65,
+            &["does not run initdata-processor"],
         ),
         (
             &[(&agent_unit, None), ("init", Some(&plain_script))],

@@ -180,7 +180,8 @@ impl Check<'_> {
     fn script(&mut self, agent: &Agent, path: &str, text: &str) {
         let code: Vec<&str> = code(text).collect();
         let line = |word: &str| code.iter().position(|line| line.contains(word));
-        let agent_line = line("exec ").unwrap_or(usize::MAX);
+        let agent_line = code.iter().position(|line| becomes_program(line));
+        let agent_line = agent_line.unwrap_or(usize::MAX);
         if line("initdata-processor").is_none_or(|at| at > agent_line) {
             self.error(path, "it does not run initdata-processor before the agent");
         }
@@ -238,6 +239,25 @@ fn is_strict(processor: &Unit) -> bool {
         "--strict-exit=all",
     ];
     strict.iter().any(|word| processor.says("ExecStart", word))
+}
+
+/// Whether a line of a script has an `exec` of a program: with redirections alone it starts nothing.
+fn becomes_program(line: &str) -> bool {
+    line.split("exec ").skip(1).any(|rest| {
+        let command = rest.split([';', '#']).next().unwrap_or_default();
+        let mut words = command.split_whitespace();
+        while let Some(word) = words.next() {
+            let operator = word.trim_start_matches(|digit: char| digit.is_ascii_digit());
+            if !operator.starts_with(['<', '>']) {
+                return true;
+            }
+            if operator.trim_start_matches(['<', '>', '&', '|']).is_empty() {
+                // Where to, which is a word of its own.
+                words.next();
+            }
+        }
+        false
+    })
 }
 
 /// The lines of a script that are no comments.
