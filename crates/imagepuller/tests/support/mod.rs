@@ -281,7 +281,7 @@ impl Puller {
         let _ = fs::remove_file(self.socket());
         let mut command = Command::new("unshare");
         command.args(["--net", env!("CARGO_BIN_EXE_imagepuller"), "serve"]);
-        self.process = serve_with(command, &self.directory, &[]);
+        self.process = serve_with(command, &self.directory, &HASTY);
         self.wait();
     }
 
