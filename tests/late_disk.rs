@@ -462,7 +462,7 @@ fn assert_little_memory(report: &Report, case: &str) -> Result<()> {
     Ok(())
 }
 
-/// The most instructions of a run, in millions: 8 % more than the 4.26 that it takes.
+/// The most instructions of a run, in millions: a tenth more than the 4.2 that it takes.
 const MAX_INSTRUCTIONS: f64 = 4.6;
 
 /// Wall time says nothing on a busy machine. With a clock that counts instructions it says the same
