@@ -75,11 +75,8 @@ fn a_set_is_not_off_as_long_as_nothing_on_the_node_is() {
     let agent = Agent::start(&node);
     assert_eq!(node.probe("started"), (true, "started\n".into()));
     wait_for_switch(&agent, 1);
-    let log = agent.log();
-    assert!(
-        log.contains("enabled = false of the set default is not written"),
-        "{log}"
-    );
+    let told = "enabled = false of the set default is not written";
+    wait_until("the reason", || agent.log().contains(told));
     fs::write(&main, text).unwrap();
     wait_for_switch(&agent, 0);
     assert!(
