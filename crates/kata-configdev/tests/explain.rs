@@ -154,6 +154,40 @@ fn the_entry_for_the_repository_is_named_beside_that_of_the_host() {
     assert_eq!(json["credentials"]["username"], "team");
 }
 
+/// The owner's entry says how, the host's who: `explain` names both, and nobody as a loser.
+#[test]
+fn the_owners_way_and_the_hosts_account_are_told_apart() {
+    let folder = Folder::new();
+    let host = "[registries.\"r.corp\"]\nusername = \"robot\"\npassword = \"hunter2\"\n\
+        plain-http = true\n[registries.\".\"]\n";
+    let config = folder.file("imagepuller.toml", host);
+    for (owner, account) in [("", Some("r.corp")), ("anonymous = true\n", None)] {
+        let owner = format!("[registries.\".corp\"]\n{owner}");
+        let measured = folder.file("measured.toml", &owner);
+        let arguments = ["explain", "--config", &config, "--measured", &measured];
+        let text = run(&[&arguments[..], &["r.corp/app"]].concat()).stdout;
+        let json = run(&[&arguments[..], &["--json", "r.corp/app"]].concat()).json();
+        assert_eq!(json["key"], ".corp");
+        assert_eq!(json["credentials_key"].as_str(), account);
+        assert_eq!(json["registry"]["plain_http"], false);
+        let why = "account     entry \"r.corp.\" says who the puller is, because measured entry \
+            \".corp.\" says nothing of that\n";
+        assert_eq!(text.contains(why), account.is_some(), "{text}");
+        let wants_none = "measured entry \".corp.\" wants none (\"anonymous = true\")";
+        assert_eq!(text.contains(wants_none), account.is_none(), "{text}");
+        let losers = json["also_matching"].as_array().unwrap();
+        let losers: Vec<_> = losers
+            .iter()
+            .map(|loser| loser["key"].as_str().unwrap())
+            .collect();
+        let expected = match account {
+            Some(_) => vec!["."],
+            None => vec!["r.corp", "."],
+        };
+        assert_eq!(losers, expected, "{text}");
+    }
+}
+
 #[test]
 fn losers_are_named_in_their_order() {
     let (text, json) = explain(DOCUMENT, "registry.corp:5000/app");

@@ -36,14 +36,18 @@ impl Account {
     pub(crate) fn given(authority: &Authority) -> Self {
         let entry = authority.credentials_entry();
         let name = authority.credentials_name().clone();
-        Self::of(EntryAccount::all(entry), Reason::NoCredentials(name))
+        let otherwise = match entry.wants_anonymous {
+            true => Reason::WantsAnonymous(name),
+            false => Reason::NoCredentials(name),
+        };
+        Self::of(EntryAccount::all(entry), otherwise)
     }
 
     /// The accounts that are left for the registry where the entry's own was lent to a mirror.
     pub(crate) fn not_lent(authority: &Authority, mirror: String) -> Self {
         let mut accounts = EntryAccount::all(&authority.registry);
         accounts.retain(|account| account.number > 0);
-        let entry = authority.name.clone();
+        let entry = authority.lendable_name().clone();
         Self::of(accounts, Reason::LentAway { entry, mirror })
     }
 

@@ -76,8 +76,10 @@ fn a_client_certificate_is_shown_to_its_own_host_only() {
     ] {
         assert_eq!(shows("", &document, url), expected, "{url} {document}");
     }
-    // The host's is not shown in the owner's pull.
-    assert!(!shows(&entry("r.corp", ""), &own, "https://r.corp/v2/"));
+    // The host's goes the owner's way, unless the owner wants none.
+    assert!(shows(&entry("r.corp", ""), &own, "https://r.corp/v2/"));
+    let anonymous = entry("r.corp", "anonymous = true\n");
+    assert!(!shows(&anonymous, &own, "https://r.corp/v2/"));
     assert!(shows(&own, "", "https://r.corp/v2/"));
     let reference = "credentials-uri = \"kbs:///a/b/c\"\n";
     let confidential = settings("", &entry("r.corp", &format!("{}{reference}", client())));

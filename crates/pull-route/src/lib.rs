@@ -20,6 +20,8 @@ mod account;
 pub mod address;
 #[cfg(test)]
 mod client_tests;
+#[cfg(test)]
+mod combination_tests;
 mod error;
 #[cfg(test)]
 mod mirror_tests;

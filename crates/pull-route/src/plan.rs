@@ -96,7 +96,11 @@ impl Settings {
             .enumerate()
             .map(step)
             .collect::<Result<_, _>>()?;
-        let lent_to = mirrors.iter().find(|mirror| !mirror.is_own_entry);
+        let lends = |mirror: &&Step| {
+            let borrowed = mirror.authority().credentials_name();
+            !mirror.is_own_entry && borrowed == authority.lendable_name()
+        };
+        let lent_to = mirrors.iter().find(lends);
         let account = match lent_to {
             _ if is_confidential => Account::Fetched {
                 host: host.clone(),
@@ -149,7 +153,10 @@ impl Settings {
         {
             return Err(Error::MirrorReference {
                 mirror: mirror.host().to_string(),
-                authority: own.to_string(),
+                authority: match key {
+                    "ca-certs-uri" => own.to_string(),
+                    _ => own.credentials_name().to_string(),
+                },
                 rule: Box::new(Rule::MirrorReference { key }),
             });
         }
@@ -157,10 +164,13 @@ impl Settings {
         let (authority, account) = if self.is_confidential {
             confidential_mirror(mirror.host(), own, under)
         } else {
-            let authority = own.unwrap_or_else(|| under.lent());
+            let authority = own.unwrap_or_else(|| self.lent(mirror.host(), under));
             let account = match authority.registry.credentials_uri {
                 // The pull's credentials are others, those for the repository.
-                Some(_) => Account::Anonymous(Reason::ReferenceUnused(authority.name.clone())),
+                Some(_) => {
+                    let entry = authority.lendable_name().clone();
+                    Account::Anonymous(Reason::ReferenceUnused(entry))
+                }
                 None => Account::given(&authority),
             };
             (authority, account)
@@ -360,9 +370,12 @@ impl Step {
 
     /// Why credentials are kept back where the source is asked over plain HTTP.
     pub fn kept_back(&self) -> Option<Reason> {
-        let is_kept = !matches!(self.account, Account::Anonymous(_)) && self.source.may_be_plain();
-        let is_plain = !self.source.is_scheme_fixed || self.url().scheme() == "http";
-        (is_kept && is_plain && !self.source.may_tell("http"))
+        let has_account = !matches!(self.account, Account::Anonymous(_));
+        let is_plain = match self.source.is_scheme_fixed {
+            true => self.url().scheme() == "http",
+            false => self.source.may_be_plain(),
+        };
+        (has_account && is_plain && !self.source.may_tell("http"))
             .then(|| Reason::NotInClear(self.source.authority.name.clone()))
     }
 }

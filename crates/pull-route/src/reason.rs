@@ -35,6 +35,17 @@ pub enum Reason {
     /// Why an entry of the host is not in charge.
     #[error("the measured document has an entry for this host")]
     LosesToMeasured,
+    /// Why an entry of the host says who the puller is where another one shows the way.
+    #[error("{entry} says who the puller is, because {way} says nothing of that")]
+    HostCredentials {
+        /// The host's entry.
+        entry: EntryName,
+        /// The owner's.
+        way: EntryName,
+    },
+    /// The owner wants no credentials.
+    #[error("{0} wants none (\"anonymous = true\")")]
+    WantsAnonymous(EntryName),
     /// The entry in charge of a source has no credentials, or there is no entry.
     #[error("{}", no_credentials(.0))]
     NoCredentials(EntryName),

@@ -3,7 +3,8 @@
 //!
 //! There may be two. The *measured* one is the word of the guest's owner, who vouched for it when
 //! the guest was measured; the *configuration* is the host's. Where both speak about a host, the
-//! measured one does alone, however wide its entry is.
+//! measured one alone says how it is reached, however wide its entry is. Who the puller is there
+//! the host may say, where the measured document says nothing of that.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -81,17 +82,19 @@ impl Settings {
     }
 
     /// What holds for an image: the way there by the entry of its registry, and who the puller is
-    /// by the entry for its repository, where the same document has one. The documents are never
-    /// mixed.
+    /// by the entry for its repository, where the same document has one. Where the owner's document
+    /// shows the way and names nobody, the host's says who the puller is.
     pub fn image(&self, host: &RegistryHost, repository: &str) -> Authority {
         self.of_repository(host, Some(repository))
     }
 
     fn of_repository(&self, host: &RegistryHost, repository: Option<&str>) -> Authority {
         let by = |origin| self.in_charge(origin, host, repository);
-        by(Origin::Measured)
-            .or_else(|| by(Origin::Host))
-            .unwrap_or_else(|| Authority::new(self.no_entry(host), Registry::default()))
+        match by(Origin::Measured) {
+            Some(measured) => measured.completed_by(by(Origin::Host)),
+            None => by(Origin::Host)
+                .unwrap_or_else(|| Authority::new(self.no_entry(host), Registry::default())),
+        }
     }
 
     /// What a document says of a repository, if it says anything.
@@ -180,13 +183,26 @@ impl Settings {
         under: &Authority,
     ) -> Option<Authority> {
         if let Some(own) = self.measured_literal(host) {
-            return Some(own);
+            return Some(own.completed_by(self.configuration_literal(host)));
         }
         let measured = self.measured.document.registries.entry_for(host);
         if under.is_measured() || matches!(measured, Match::Entry { .. }) {
             return None;
         }
         self.configuration_literal(host)
+    }
+
+    /// What a mirror borrows that has no entry of its own which counts: all from the entry that
+    /// names it, but its own account from the host's document, where the owner's entry has none to
+    /// lend.
+    pub(crate) fn lent(&self, mirror: &RegistryHost, under: &Authority) -> Authority {
+        let mut lent = under.lent();
+        let own = self.configuration_literal(mirror);
+        if let Some(own) = own.filter(|_| under.is_measured() && !under.says_who()) {
+            lent.registry = lent.registry.with_credentials_of(&own.registry);
+            lent.lender = Some(own.name);
+        }
+        lent
     }
 
     /// What holds for a proxy that an entry names itself. Who stands between is not who is spoken

@@ -9,6 +9,9 @@ use crate::{Registry, Rule};
 /// The further accounts of an entry.
 pub(crate) const ALSO: &str = "also";
 
+/// Nobody's credentials are wanted.
+pub(crate) const ANONYMOUS: &str = "anonymous";
+
 /// The keys of such an account, for suggestions.
 pub(crate) const ACCOUNT_KEYS: [&str; 5] = [
     "username",
@@ -55,7 +58,19 @@ impl Access {
         if let Some(accounts) = section.take_table_list(ALSO, findings) {
             access.take_also(accounts, origin, findings);
         }
+        if let Some(Field { place, value }) = section.take_bool(ANONYMOUS, findings) {
+            access.registry.wants_anonymous = value;
+            if origin == Origin::Host {
+                findings.problem(&place, Rule::AnonymousOfHost);
+            } else if value && access.has_credentials() {
+                findings.problem(&place, Rule::AnonymousBesideCredentials);
+            }
+        }
         access
+    }
+
+    fn has_credentials(&self) -> bool {
+        !self.literal_places.is_empty() || self.registry.credentials_uri.is_some()
     }
 
     fn take_also(

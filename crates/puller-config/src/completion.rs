@@ -56,7 +56,9 @@ impl Document {
 impl Registry {
     /// The keys of `below` that lost.
     fn complete(&mut self, below: Self) -> Vec<&'static str> {
-        let has_credentials = self.credentials_uri.is_some() || !self.credentials.is_anonymous();
+        let has_credentials = self.wants_anonymous
+            || self.credentials_uri.is_some()
+            || !self.credentials.is_anonymous();
         let has_roots = self.ca_certs.is_some() || self.ca_certs_uri.is_some();
         let has_mirror = !self.mirrors.is_empty();
         let is_plain = self.plain_http;

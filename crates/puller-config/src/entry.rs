@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::access::{ALSO, Access};
+use crate::access::{ALSO, ANONYMOUS, Access};
 use crate::client_identity;
 use crate::credential_keys::take_reference;
 use crate::limits::MAX_REGISTRIES;
@@ -12,7 +12,7 @@ use crate::section::{Field, Section};
 use crate::{ClientIdentity, Effect, Registries, Registry, RegistryName, Roots, Rule};
 
 /// The keys of an entry, for suggestions.
-pub(crate) const KEYS: [&str; 20] = [
+pub(crate) const KEYS: [&str; 21] = [
     "username",
     "password",
     "auth",
@@ -20,6 +20,7 @@ pub(crate) const KEYS: [&str; 20] = [
     "registrytoken",
     "credentials-uri",
     "credentials-optional",
+    ANONYMOUS,
     ALSO,
     // What follows is the host's, and never in an entry for repositories.
     "ca-certs",
@@ -37,7 +38,7 @@ pub(crate) const KEYS: [&str; 20] = [
 ];
 
 /// The keys that say who the puller is, before those of the host in [`KEYS`].
-const CREDENTIAL_KEYS: usize = 8;
+const CREDENTIAL_KEYS: usize = 9;
 
 /// Reads the whole table of registries; what is broken is reported and missing.
 pub(crate) fn read_all(

@@ -104,6 +104,7 @@ mod tests {
         ("identitytoken", TEXTS, "", Hide),
         ("registrytoken", TEXTS, "", Hide),
         ("credentials-uri", URIS, "", Show),
+        ("anonymous", TRUTH, "", Fail),
         (
             "ca-certs",
             [

@@ -121,6 +121,8 @@ struct ShownRegistry<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     credentials_optional: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    anonymous: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     ca_certs: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ca_certs_uri: Option<&'a SecretReference>,
@@ -251,6 +253,7 @@ impl<'a> ShownRegistry<'a> {
                 .collect(),
             credentials_uri: registry.credentials_uri.as_ref(),
             credentials_optional: registry.credentials_optional.then_some(true),
+            anonymous: registry.wants_anonymous.then_some(true),
             ca_certs: roots.map(|roots| fingerprints(roots.certificates())),
             web_roots: roots.filter(|roots| roots.is_beside_web()).map(|_| true),
             ca_certs_uri: registry.ca_certs_uri.as_ref(),

@@ -23,6 +23,8 @@ pub struct Registry {
     /// Whether a registry that this docker configuration does not name is asked anonymously.
     /// Otherwise its pull fails.
     pub credentials_optional: bool,
+    /// Whether the owner wants nobody's credentials here, the host's neither.
+    pub wants_anonymous: bool,
     /// The only roots to trust for the whole pull; `None` means the web's, unless there is a
     /// `ca_certs_uri`.
     pub ca_certs: Option<Roots>,
@@ -67,6 +69,14 @@ impl Registry {
         }
     }
 
+    /// Whether the entry says who the puller is, be it nobody. Otherwise another document may.
+    pub fn says_who(&self) -> bool {
+        self.wants_anonymous
+            || self.credentials_uri.is_some()
+            || self.client.is_some()
+            || !self.credentials.is_anonymous()
+    }
+
     /// What the entry lends to its mirror. An unchecked certificate is the registry's own affair,
     /// and so are the further accounts: whoever runs the mirror learns one account, not all.
     #[must_use]
@@ -79,15 +89,16 @@ impl Registry {
         }
     }
 
-    /// The same with another entry's credentials: of an entry for repositories, which has nothing
-    /// else.
+    /// The same with all that another entry says of who the puller is.
     #[must_use]
     pub fn with_credentials_of(&self, other: &Self) -> Self {
         Self {
+            client: other.client.clone(),
             credentials: other.credentials.clone(),
             also: other.also.clone(),
             credentials_uri: other.credentials_uri.clone(),
             credentials_optional: other.credentials_optional,
+            wants_anonymous: other.wants_anonymous,
             ..self.clone()
         }
     }

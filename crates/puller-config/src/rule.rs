@@ -100,6 +100,15 @@ pub enum Rule {
         how long the guest tries"
     )]
     LimitsOfHost,
+    /// That nobody's credentials are wanted, in a document of the host, which has them.
+    #[error(
+        "belongs in the measured document, imagepuller.toml in the initdata: the host that wants \
+        none of its own credentials used leaves them out"
+    )]
+    AnonymousOfHost,
+    /// Credentials where none are wanted.
+    #[error("stands beside credentials, and wants none; remove one of the two")]
+    AnonymousBesideCredentials,
     /// A number that is too small or too large.
     #[error("is a whole number from {least} to {most}")]
     NotBetween {

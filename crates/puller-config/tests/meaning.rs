@@ -514,5 +514,5 @@ fn examples_of_the_reference_are_documents() {
         }
         checked(&example)
     });
-    assert_eq!(parsed.count(), 14);
+    assert_eq!(parsed.count(), 15);
 }

@@ -614,3 +614,27 @@ mirror-fallback = true
         ]
     );
 }
+
+/// Only the owner can want that nobody's credentials are used.
+#[test]
+fn anonymous_is_the_owners_and_stands_alone() {
+    let measured = |keys: &str| {
+        let text = format!("[registries.r]\n{keys}anonymous = true\n");
+        Document::parse_measured(text.as_bytes())
+    };
+    assert!(measured("plain-http = true\n").is_ok());
+    for keys in [
+        "username = 'a'\npassword = 'b'\n",
+        "registrytoken = 'a'\n",
+        "credentials-uri = 'kbs:///a/b/c'\n",
+    ] {
+        let error = measured(keys).unwrap_err().to_string();
+        let rule = "anonymous: stands beside credentials, and wants none; remove one of the two";
+        assert!(error.contains(rule), "{error}");
+    }
+    for value in ["true", "false"] {
+        let error = entry(&format!("anonymous = {value}"));
+        let rule = "line 2: registries.r.anonymous: belongs in the measured document";
+        assert!(error.starts_with(rule), "{error}");
+    }
+}

@@ -97,10 +97,13 @@ struct Report {
     image: Image,
     rule: &'static str,
     reason: String,
-    /// The name of the entry for the image's repository, as the document has it, which says who the
-    /// puller is.
+    /// The name of the entry that says who the puller is, as its document has it, where that is
+    /// another one: for the image's repository, or the host's beside one of the owner.
     #[serde(skip_serializing_if = "Option::is_none")]
     credentials_key: Option<String>,
+    /// Why the host's document says who the puller is where the owner's shows the way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    credentials_reason: Option<String>,
     /// The other entries that match, the most specific first.
     also_matching: Vec<Loser>,
     #[serde(flatten)]
@@ -181,8 +184,10 @@ impl Report {
     fn of(settings: &Settings, image: Image, is_offered: &dyn Fn(&RegistryName) -> bool) -> Self {
         let authority = settings.image(&image.host, &image.repository);
         let name = name_of(&authority.name);
-        let access =
-            name_of(authority.credentials_name()).filter(|access| access.repositories().is_some());
+        let is_another = |access: &&RegistryName| {
+            access.repositories().is_some() || authority.origin() != authority.credentials_origin()
+        };
+        let access = name_of(authority.credentials_name()).filter(is_another);
         let host = image.host.clone();
         let reason = match name.cloned() {
             Some(name) => Reason::InCharge { name, host },
@@ -190,17 +195,22 @@ impl Report {
         };
         let plan = settings.plan(&image.host, &image.repository);
         let matches = settings.matches(&image.host, &image.repository);
+        let winners: Vec<_> = authority.entries().collect();
         let is_loser = |(origin, found): &(Origin, &RegistryName)| {
-            Some(*origin) != authority.origin() || ![name, access].contains(&Some(*found))
+            let is_it = |winner: &&EntryName| {
+                winner.origin() == Some(*origin) && name_of(winner) == Some(*found)
+            };
+            !winners.iter().any(is_it)
         };
         Self {
             key: name.map(RegistryName::written),
             rule: reason::rule(name),
             reason: reason.to_string(),
             credentials_key: access.map(RegistryName::written),
+            credentials_reason: authority.combined().map(|reason| reason.to_string()),
             also_matching: matches
                 .filter(is_loser)
-                .map(|entry| Loser::of(entry, authority.origin()))
+                .map(|entry| Loser::of(entry, &winners))
                 .collect(),
             refused: plan.as_ref().err().map(ToString::to_string),
             consequences: plan.ok().map(|plan| Consequences::of(&plan, is_offered)),
@@ -222,10 +232,11 @@ impl Report {
             ("image", self.image.to_string()),
             ("why", self.reason.clone()),
         ];
-        if let Some(key) = &self.credentials_key {
-            let text = format!("\"{key}\" holds for this repository and says who the puller is");
-            rows.push(("account", text));
-        }
+        let account = self.credentials_key.as_ref();
+        let account = account
+            .map(|key| format!("\"{key}\" holds for this repository and says who the puller is"));
+        let account = self.credentials_reason.clone().or(account);
+        rows.extend(account.map(|text| ("account", text)));
         for loser in &self.also_matching {
             rows.push(("loses", format!("\"{}\": {}", loser.key, loser.reason)));
         }

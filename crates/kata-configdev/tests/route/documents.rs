@@ -55,8 +55,8 @@ impl Case {
         let mut rng = Rng::with_seed(seed);
         let image = address(&mut rng, world);
         let configuration = document(&mut rng, world, &image, false);
-        let measured = match rng.u8(..3) {
-            0 => document(&mut rng, world, &image, true),
+        let measured = match rng.u8(..5) {
+            0..2 => document(&mut rng, world, &image, true),
             _ => Text::default(),
         };
         Self {
@@ -123,7 +123,7 @@ fn document(rng: &mut Rng, world: &World, image: &str, is_measured: bool) -> Tex
             let is_image = index != 2 && index != 3;
             let first = rng.usize(..2);
             let both = is_image.then(|| [mirrors[first].as_str(), mirrors[1 - first].as_str()]);
-            let secret = entry(rng, world, &name, both, &mut made.text);
+            let secret = entry(rng, world, (&name, is_measured), both, &mut made.text);
             made.secrets.insert(name, secret);
         }
     }
@@ -136,7 +136,7 @@ fn document(rng: &mut Rng, world: &World, image: &str, is_measured: bool) -> Tex
         let name = spelled(&name, is_measured);
         if rng.u8(..10) < odds {
             writeln!(made.text, "[registries.\"{name}\"]").unwrap();
-            let who = credentials(rng, &mut made.text).0;
+            let who = credentials(rng, is_measured, &mut made.text).0;
             let secret = Secret { who, roots: None };
             made.secrets.insert(name, secret);
         }
@@ -145,12 +145,14 @@ fn document(rng: &mut Rng, world: &World, image: &str, is_measured: bool) -> Tex
 }
 
 /// Writes who the puller is: the user names or tokens, and what kind the first one is.
-fn credentials(rng: &mut Rng, text: &mut String) -> (Vec<String>, u8) {
-    let kind = rng.u8(..12);
+fn credentials(rng: &mut Rng, is_measured: bool, text: &mut String) -> (Vec<String>, u8) {
+    // An owner leaves credentials to the host more often.
+    let kind = rng.u8(if is_measured { 6..13 } else { 0..12 });
     let mut who = vec![user(rng)];
     match kind {
         0..=7 => writeln!(text, "{}", account(kind, &who[0]).join("\n")).unwrap(),
         8..=9 => writeln!(text, "credentials-uri = \"kbs:///default/credential/test\"").unwrap(),
+        10 if is_measured => writeln!(text, "anonymous = true").unwrap(),
         _ => {}
     }
     if kind < 8 && rng.u8(..3) == 0 {
@@ -197,13 +199,13 @@ fn spelled(name: &str, is_measured: bool) -> String {
 fn entry(
     rng: &mut Rng,
     world: &World,
-    name: &str,
+    (name, is_measured): (&str, bool),
     mirrors: Option<[&str; 2]>,
     text: &mut String,
 ) -> Secret {
     let mut secret = Secret::default();
     writeln!(text, "[registries.\"{name}\"]").unwrap();
-    let (who, credentials) = credentials(rng, text);
+    let (who, credentials) = credentials(rng, is_measured, text);
     secret.who = who;
     let roots = match rng.u8(..16) {
         // What is fetched is sent over TLS that fetched roots vouch for.

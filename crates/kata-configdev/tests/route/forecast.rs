@@ -23,6 +23,7 @@ pub struct Coverage {
     anonymous: u32,
     measured: u32,
     by_repository: u32,
+    combined: u32,
     refused_accounts: u32,
 }
 
@@ -43,6 +44,7 @@ impl Coverage {
             self.anonymous,
             self.measured,
             self.by_repository,
+            self.combined,
             self.refused_accounts,
         ];
         assert!(counts.iter().all(|count| *count > 0), "{self:?}");
@@ -81,6 +83,8 @@ pub fn visits(json: &Value, case: &Case, world: &World, seen: &mut Coverage) -> 
         seen.plain += u32::from(!visit.is_tls);
         seen.withheld += u32::from(source["credentials_withheld"] == true && !visit.is_tls);
         seen.by_repository += u32::from(source["credentials_entry"].is_string());
+        let is_combined = source["host_credentials"] == true && !visit.who.is_empty();
+        seen.combined += u32::from(is_combined);
         seen.anonymous += u32::from(visit.who.is_empty());
         seen.refused_accounts += u32::from(visit.who.len() > 1);
         let entry = source["entry"].as_str().unwrap_or_default();
@@ -98,7 +102,11 @@ fn visit(source: &Value, role: &str, case: &Case, world: &World) -> Option<Visit
     let is_on = |key: &str| source[key] == true;
     let secret = case.secret(source["entry"].as_str().unwrap_or_default());
     let for_repository = source["credentials_entry"].as_str();
-    let access = for_repository.map_or_else(|| secret.clone(), |entry| case.secret(entry));
+    let access = match for_repository {
+        None => secret.clone(),
+        Some(entry) if is_on("host_credentials") => case.configuration.secrets[entry].clone(),
+        Some(entry) => case.secret(entry),
+    };
     if source["roots"] == 0 {
         return None;
     }

@@ -18,6 +18,9 @@ pub struct Authority {
     /// The entry for the repository, whose credentials hold instead of those of `registry`, and
     /// nothing else of it.
     pub(crate) access: Option<Box<(EntryName, Registry)>>,
+    /// The host's entry whose credentials `registry` has, where the entry itself is the owner's and
+    /// says nothing of who the puller is.
+    pub(crate) lender: Option<EntryName>,
     /// Whether its CAs were fetched by reference.
     pub(crate) has_fetched_roots: bool,
     /// Whether it holds for a pull with credentials that are fetched by reference.
@@ -43,25 +46,71 @@ impl Authority {
             registry,
             name,
             access: None,
+            lender: None,
             has_fetched_roots: false,
             is_confidential: false,
             has_fetched_credentials: false,
         }
     }
 
-    /// Which document the entry is in, if there is an entry.
+    /// Which document says how the host is reached, if one says anything.
     pub fn origin(&self) -> Option<Origin> {
-        let of = |name: &EntryName| match name {
-            EntryName::Entry(_, origin) => Some(*origin),
-            EntryName::NoEntry(..) | EntryName::NoDocument(_) => None,
-        };
-        of(self.credentials_name()).or_else(|| of(&self.name))
+        let own = self.name.origin();
+        own.or_else(|| self.credentials_name().origin())
+    }
+
+    /// Which document says who the puller is, if one says anything.
+    pub fn credentials_origin(&self) -> Option<Origin> {
+        let of_credentials = self.credentials_name().origin();
+        of_credentials.or_else(|| self.name.origin())
     }
 
     /// The entry that says who the puller is.
     pub fn credentials_name(&self) -> &EntryName {
         let access = self.access.as_deref();
-        access.map_or(&self.name, |(name, _)| name)
+        access.map_or_else(|| self.lendable_name(), |(name, _)| name)
+    }
+
+    /// The entry whose credentials a mirror is lent.
+    pub fn lendable_name(&self) -> &EntryName {
+        self.lender.as_ref().unwrap_or(&self.name)
+    }
+
+    /// The entries of which something holds.
+    pub fn entries(&self) -> impl Iterator<Item = &EntryName> {
+        [&self.name, self.lendable_name(), self.credentials_name()].into_iter()
+    }
+
+    /// Why the host's credentials go where the owner's entry leads, if they do.
+    pub fn combined(&self) -> Option<Reason> {
+        let is_combined = self.origin() != self.credentials_origin();
+        is_combined.then(|| Reason::HostCredentials {
+            entry: self.credentials_name().clone(),
+            way: self.name.clone(),
+        })
+    }
+
+    /// Completes an entry of the owner that says nothing of who the puller is by what the host's
+    /// document says of that. The host may give its own credentials to whom the owner trusts; how
+    /// the host is reached stays the owner's word alone.
+    pub(crate) fn completed_by(self, host: Option<Self>) -> Self {
+        let Some(host) = host.filter(|_| !self.says_who()) else {
+            return self;
+        };
+        let lender = host.name.origin().map(|_| host.name);
+        Self {
+            registry: self.registry.with_credentials_of(&host.registry),
+            access: host.access,
+            lender,
+            ..self
+        }
+    }
+
+    /// Whether the owner's document itself says who the puller is.
+    pub(crate) fn says_who(&self) -> bool {
+        let is_measured = |(name, _): &(EntryName, _)| name.origin() == Some(Origin::Measured);
+        self.access.as_deref().is_some_and(is_measured)
+            || self.lender.is_none() && self.registry.says_who()
     }
 
     /// What it says; of all that is in it, only the credentials count.
@@ -77,14 +126,18 @@ impl Authority {
     /// What counts of it in a confidential pull, without credentials.
     pub(crate) fn confidential(&self) -> Self {
         let origin = self.origin().unwrap_or(Origin::Host);
-        let registry = self.registry.in_confidential_pull(origin);
+        let mut registry = self.registry.in_confidential_pull(origin);
+        if self.lender.is_some() {
+            registry.client = None;
+        }
         let access = self.access.as_deref().map(|(name, entry)| {
-            let entry = entry.in_confidential_pull(origin);
+            let entry = entry.in_confidential_pull(name.origin().unwrap_or(Origin::Host));
             Box::new((name.clone(), entry))
         });
         Self {
             is_confidential: true,
             access,
+            lender: self.lender.clone(),
             ..Self::new(self.name.clone(), registry)
         }
     }
@@ -184,7 +237,7 @@ impl Authority {
             );
             return (source, "in that resource");
         }
-        let place = match self.origin() {
+        let place = match self.credentials_origin() {
             Some(Origin::Measured) => "in the measured imagepuller.toml or cdh.toml",
             _ => "in the node's imagepuller.toml",
         };
@@ -204,6 +257,16 @@ impl Authority {
 impl fmt::Display for Authority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.name.fmt(f)
+    }
+}
+
+impl EntryName {
+    /// Whose document the entry is in, if it is one.
+    pub fn origin(&self) -> Option<Origin> {
+        match self {
+            Self::Entry(_, origin) => Some(*origin),
+            Self::NoEntry(..) | Self::NoDocument(_) => None,
+        }
     }
 }
 

@@ -67,9 +67,12 @@ struct Source {
     repository: Option<String>,
     /// The entry whose credentials, roots and flags hold, as the document has its name.
     entry: Option<String>,
-    /// The entry for the image's repository whose credentials hold instead.
+    /// The entry whose credentials hold instead: for the image's repository, or the host's.
     #[serde(skip_serializing_if = "Option::is_none")]
     credentials_entry: Option<String>,
+    /// Whether the entry is the owner's, and the host's document says who the puller is.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    host_credentials: bool,
     /// Whether that is an entry of the host's own. Otherwise the entry that names the mirror lends
     /// what it has.
     own_entry: bool,
@@ -294,12 +297,14 @@ impl Source {
         let access = authority.credentials_name();
         let credentials = Account::at(plan, step, is_nameless(access, is_offered));
         let trust = Trust::of(authority);
+        let combined = authority.combined();
         let kept_back = step.kept_back();
         let mut in_clear = step.url().clone();
         // Between http and https the scheme may always be changed.
         let _ = in_clear.set_scheme("http");
         let reasons = [
             credentials.why.clone(),
+            combined.as_ref().map(ToString::to_string),
             Some(format!("trusted roots: {}", trust.roots_text)),
             kept_back.as_ref().map(ToString::to_string),
             Some(proxies.reason(step.url()).to_string()),
@@ -313,8 +318,9 @@ impl Source {
                 .map(ToOwned::to_owned),
             entry: super::name_of(&authority.name).map(RegistryName::written),
             credentials_entry: super::name_of(access)
-                .filter(|name| name.repositories().is_some())
+                .filter(|name| name.repositories().is_some() || combined.is_some())
                 .map(RegistryName::written),
+            host_credentials: combined.is_some(),
             own_entry: step.is_own_entry(),
             credentials,
             credentials_withheld: kept_back.is_some(),

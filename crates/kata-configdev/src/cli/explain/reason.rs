@@ -1,6 +1,6 @@
 //! Which entry is in charge, and which others match.
 
-use pull_route::Reason;
+use pull_route::{EntryName, Reason};
 use puller_config::{Origin, RegistryName};
 use serde::Serialize;
 
@@ -13,9 +13,10 @@ pub struct Loser {
 }
 
 impl Loser {
-    /// The entry `key` of one document beside a winner of the same or another one.
-    pub fn of((origin, key): (Origin, &RegistryName), winner: Option<Origin>) -> Self {
-        let reason = if winner == Some(origin) {
+    /// The entry `key` of one document beside those of which something holds.
+    pub fn of((origin, key): (Origin, &RegistryName), winners: &[&EntryName]) -> Self {
+        let is_same = |winner: &&EntryName| winner.origin() == Some(origin);
+        let reason = if winners.iter().any(is_same) {
             Reason::loses(key)
         } else {
             Reason::LosesToMeasured
