@@ -12,7 +12,7 @@ mod confidential_credentials {
     pub mod stage;
 }
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use confidential_credentials::stage::{
     CREDENTIALS, HOSTS_OWN, OTHER, ROOTS, Stage, USER, assert_pulled, entry, host_of, last_line,
     name, references, roots,
@@ -25,6 +25,10 @@ use serde_json::json;
 use test_http::Recorder;
 use vm_harness::is_root;
 use vm_harness::layout::{Compression, of_archives};
+
+/// What an error says of a reference, whatever lies there.
+const NOTHING: &str =
+    "the broker gave nothing usable to this guest; `imagepuller status` inside says why";
 
 /// Unpacking wants root, so the rows do; each begins with this.
 macro_rules! as_root {
@@ -125,7 +129,8 @@ fn privileged_sealed_secrets_are_as_good_as_references() -> Result<()> {
         let credentials = line("credentials-uri", &forged);
         let document = entry("localhost", &[&credentials, &ca_certs]);
         let outcome = stage.attempt(&document, &vault, &registry)?;
-        assert_tells(outcome.refusal()?, &["signature"]);
+        assert_tells(outcome.refusal()?, &[NOTHING]);
+        assert_tells(&outcome.reasons, &["signature"]);
         stage.assert_kept(&outcome, &[]);
     }
     assert_eq!(registry.requests().len(), before, "the registry was asked");
@@ -144,14 +149,13 @@ fn privileged_the_host_names_another_registry() -> Result<()> {
         let document = entry("localhost", &[&credentials, &ca_certs]);
         let outcome = stage.attempt(&document, &stage.vault(&registry), &other)?;
         let refusal = outcome.refusal()?;
-        assert_tells(
-            refusal,
-            &[
-                "credentials-uri",
-                &name(&other),
-                "no entry for that registry",
-            ],
-        );
+        assert_tells(refusal, &[CREDENTIALS, NOTHING]);
+        let kept = [
+            "credentials-uri",
+            &name(&other),
+            "no entry for that registry",
+        ];
+        assert_tells(&outcome.reasons, &kept);
         assert!(!refusal.contains(&name(&registry)), "{refusal}");
         stage.assert_kept(&outcome, &[&registry, &other]);
         assert!(other.requests().is_empty(), "nothing is pulled without it");
@@ -308,7 +312,7 @@ fn privileged_a_reference_to_another_secret() -> Result<()> {
     let vault = stage.vault(&registry);
     let [credentials, ca_certs] = references();
     let other = |key: &str| format!("{key} = \"{OTHER}\"");
-    for (lines, word) in [
+    for (lines, key) in [
         (vec![other("credentials-uri"), ca_certs], "credentials-uri"),
         (
             vec![credentials.clone(), other("ca-certs-uri")],
@@ -326,15 +330,63 @@ fn privileged_a_reference_to_another_secret() -> Result<()> {
     ] {
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
         let outcome = stage.attempt(&entry("localhost", &lines), &vault, &registry)?;
-        assert_tells(outcome.refusal()?, &[word]);
+        assert_tells(outcome.refusal()?, &["kbs:///", NOTHING]);
+        assert!(!outcome.said.contains(key), "{}", outcome.said);
+        assert_tells(&outcome.reasons, &[key]);
         stage.assert_kept(&outcome, &[&registry]);
         assert!(registry.requests().is_empty());
     }
     Ok(())
 }
 
-/// Whether what lies there is a key is the only thing that the host may learn, and that it can
-/// learn anyway.
+/// The host may name any resource, and it reads errors and the console. So neither tells whether
+/// there is one and what it is; what is kept in the guest does.
+#[test]
+fn privileged_what_lies_at_a_reference_is_not_told() -> Result<()> {
+    as_root!("privileged_what_lies_at_a_reference_is_not_told");
+    let stage = Stage::set()?;
+    let registry = stage.registry(Script::new())?;
+    let auths = |name: &str| json!({"auths": {name: {"auth": stage.auth()}}}).to_string();
+    for key in ["credentials-uri", "ca-certs-uri"] {
+        let document = entry("localhost", &[&format!("{key} = \"{OTHER}\"")]);
+        let mut said = Vec::new();
+        let mut kept = Vec::new();
+        for secret in [
+            None,
+            Some(String::new()),
+            Some("{}".to_owned()),
+            Some("{\"auths\": {}}".to_owned()),
+            Some(auths("other.corp")),
+            Some(stage.other.clone()),
+            Some("-----BEGIN CERTIFICATE-----\n".to_owned()),
+            Some("x".repeat(2 << 20)),
+        ] {
+            let path = OTHER.trim_start_matches("kbs:///");
+            let vault = match &secret {
+                Some(secret) => Vault::new().with(path, secret),
+                None => Vault::new(),
+            };
+            let outcome = stage.attempt(&document, &vault, &registry)?;
+            outcome.refusal()?;
+            stage.assert_kept(&outcome, &[&registry]);
+            assert!(registry.requests().is_empty());
+            // Each line begins with the time.
+            let line = |line: &str| line.split_once(' ').unwrap_or_default().1.to_owned();
+            said.push((
+                outcome.code,
+                outcome.said.lines().map(line).collect::<Vec<_>>(),
+            ));
+            kept.push(outcome.reasons);
+        }
+        assert!(said.iter().all(|other| *other == said[0]), "{said:#?}");
+        let last = said[0].1.last().context("it says nothing")?;
+        assert_tells(last, &[OTHER, NOTHING]);
+        let all = kept.concat();
+        assert_tells(&all, &["does not have it", "is empty", key]);
+    }
+    Ok(())
+}
+
 #[test]
 fn privileged_keys_that_are_another_secret() -> Result<()> {
     as_root!("privileged_keys_that_are_another_secret");
@@ -348,7 +400,7 @@ fn privileged_keys_that_are_another_secret() -> Result<()> {
     // An image's author names a key too: here the registry's credentials.
     let packets = Rewrap::new(CREDENTIALS)?.apply(scratch, "packets", &image, &key)?;
     let by_reference = format!("[decryption-keys]\nkeys = [\"{OTHER}\"]\n");
-    for (image, keys, asked, constant) in [
+    for (image, keys, asked, kept) in [
         (
             &image,
             by_reference.as_str(),
@@ -380,7 +432,8 @@ fn privileged_keys_that_are_another_secret() -> Result<()> {
                 .resources(&format!("cdh=unix:{}", socket.display()))
                 .run(&reference)?;
             let refusal = last_line(outcome.refusal()?).to_owned();
-            assert_tells(&refusal, &["encrypted", asked, constant]);
+            assert_tells(&refusal, &["encrypted", asked, NOTHING]);
+            assert_tells(&outcome.reasons, &[asked, kept]);
             stage.assert_kept(&outcome, &[&registry]);
             assert!(!outcome.said.contains("PUBLIC"), "{}", outcome.said);
             assert_eq!(hub.asked(), [asked]);
@@ -430,7 +483,8 @@ fn privileged_no_falling_back() -> Result<()> {
         let [credentials, ca_certs] = references();
         let document = entry("localhost", &[&credentials, &ca_certs]);
         let outcome = stage.attempt(&document, &vault, &open)?;
-        assert_tells(outcome.refusal()?, &["credentials-uri", &name(&open)]);
+        assert_tells(outcome.refusal()?, &[CREDENTIALS, NOTHING]);
+        assert_tells(&outcome.reasons, &["credentials-uri", &name(&open)]);
         assert!(open.requests().is_empty());
     }
     Ok(())

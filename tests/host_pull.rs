@@ -25,6 +25,8 @@ pub struct Outcome {
     pub code: Option<i32>,
     /// Everything that the program said.
     pub said: String,
+    /// What it kept for who asks in the guest.
+    pub reasons: String,
     output: PathBuf,
     _directory: tempfile::TempDir,
 }
@@ -77,6 +79,8 @@ impl HostPull {
         let output = self.directory.path().join("out");
         let mut command = Command::new(Program::Imagepuller.path()?);
         command.arg("pull").args(&self.arguments);
+        let reasons = self.directory.path().join("reasons");
+        command.arg("--reasons").arg(&reasons);
         command.arg("--output").arg(&output).arg(image);
         // A proxy of this machine's is none of the test's.
         for name in ["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"] {
@@ -89,6 +93,7 @@ impl HostPull {
         Ok(Outcome {
             code: ran.status.code(),
             said: String::from_utf8_lossy(&said).into_owned(),
+            reasons: fs::read_to_string(reasons).unwrap_or_default(),
             output,
             _directory: self.directory,
         })

@@ -56,15 +56,15 @@ pub enum Error {
     /// No source gave a secret that only the guest may see.
     #[error("cannot {0}")]
     Confidential(#[from] kbs_client::Error),
-    /// A fetched secret is not what the document says it is. The error repeats none of its bytes.
-    #[error("what {what:?} of {authority} names {rule}")]
-    Fetched {
-        /// The key of the document.
-        what: &'static str,
-        /// The entry that has it.
-        authority: String,
-        /// What is wrong.
-        rule: String,
+    /// What a reference names cannot be had, or is not what it should be. Which of these, the
+    /// error does not tell: it leaves the guest.
+    #[error(
+        "{reference}: the broker gave nothing usable to this guest; `imagepuller status` inside \
+        says why"
+    )]
+    Withheld {
+        /// What was named.
+        reference: String,
     },
     /// A layer is not encrypted as it should be.
     #[error("layer {digest} cannot be decrypted")]
@@ -213,10 +213,9 @@ impl Error {
             Self::Content { .. }
             | Self::Unusable(_)
             | Self::Layer { .. }
-            | Self::Fetched { .. }
             | Self::NoEventLog { .. }
             | Self::Encryption { .. } => Kind::Data,
-            Self::Locked { .. } => Kind::Denied,
+            Self::Locked { .. } | Self::Withheld { .. } => Kind::Denied,
             Self::Confidential(kbs_client::Error::Unavailable { .. }) | Self::EventLog { .. } => {
                 Kind::Unreachable
             }

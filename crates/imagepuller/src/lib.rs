@@ -17,7 +17,7 @@
 //!   image goes. [`progress`]: how the pull goes. `event_log`: what verifiers learn of it.
 //! - `store_mount`: waits for the store's file system. [`collection`]: removal of what nothing
 //!   uses. `blocking`: file system work. `background`: work that goes on without its caller.
-//!   `activity`: what pulls are doing.
+//!   `activity`: what pulls are doing. [`reasons`]: why references gave nothing.
 //! - [`error`]: everything that can go wrong, in the user's words.
 
 mod activity;
@@ -33,6 +33,7 @@ pub mod hub;
 mod notify;
 pub mod progress;
 pub mod pull;
+pub mod reasons;
 mod received;
 mod refresher;
 pub mod request;

@@ -35,6 +35,7 @@ use crate::bundle::Bundle;
 use crate::error::{Error, chain};
 use crate::event_log::EventLog;
 use crate::progress::{Event, Progress};
+use crate::reasons::Reasons;
 
 mod broker;
 mod brought;
@@ -80,6 +81,8 @@ pub struct Options {
     pub attestation_agent: PathBuf,
     /// The text of the initdata, for key brokers; there may be no such file.
     pub initdata: Option<PathBuf>,
+    /// Where it is kept why references gave nothing.
+    pub reasons: Reasons,
 }
 
 impl Default for Options {
@@ -93,6 +96,7 @@ impl Default for Options {
             resources: Resources::default(),
             attestation_agent: AttestationAgent::SOCKET.into(),
             initdata: None,
+            reasons: Reasons::default(),
         }
     }
 }
@@ -139,7 +143,12 @@ impl Puller {
                 places: Arc::new(Semaphore::new(places)),
             },
             documents,
-            broker: Broker::new(options.resources.clone(), options.initdata.clone()).into(),
+            broker: Broker::new(
+                options.resources.clone(),
+                options.initdata.clone(),
+                options.reasons.clone(),
+            )
+            .into(),
             event_log: EventLog::new(&options.attestation_agent).into(),
             known_accounts: Arc::default(),
             options,

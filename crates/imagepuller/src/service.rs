@@ -32,6 +32,7 @@ use crate::forward::Others;
 use crate::forward::front::Front;
 use crate::notify;
 use crate::pull::{Options, Puller};
+use crate::reasons::Reasons;
 use crate::refresher::Refresher;
 use crate::socket::Listening;
 use crate::store_mount;
@@ -80,6 +81,8 @@ pub struct Settings {
     pub refresher: Option<PathBuf>,
     /// Socket of the attestation agent, which keeps the event log.
     pub attestation_agent: PathBuf,
+    /// Where it is kept why references gave nothing.
+    pub reasons: Reasons,
 }
 
 /// Answers `PullImage` and `Collect`.
@@ -171,6 +174,7 @@ impl Service {
             initdata: Some(self.settings.initdata.clone()),
             layers_at_once: self.settings.layers_at_once,
             patience: self.settings.patience,
+            reasons: self.settings.reasons.clone(),
             ..Options::default()
         };
         Ok(Open {

@@ -162,14 +162,13 @@ impl Client {
             let answer = timeout_at(deadline, source.fetch(uri)).await;
             let is_over = answer.is_err();
             match answer.unwrap_or(Err(Fault::OutOfTime(whole))) {
-                Ok(resource) => {
-                    tracing::info!(%uri, source = source.name(), "got a resource");
-                    return Ok((at, resource));
-                }
+                Ok(resource) => return Ok((at, resource)),
                 Err(fault) => {
-                    let why = fault.inside();
-                    tracing::warn!(%uri, source = source.name(), %why, "a source did not give a \
-                    resource");
+                    // The log may go to the console, which the host reads.
+                    if !fault.is_about_resource() {
+                        tracing::warn!(%uri, source = source.name(), why = %fault, "a source was \
+                        not asked");
+                    }
                     let source = source.name().to_owned();
                     failures.push(Failure { source, fault });
                 }

@@ -53,6 +53,42 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Whether it tells anything of a resource, so that it must not leave the guest.
+    pub fn is_about_resource(&self) -> bool {
+        match self {
+            Self::Unavailable { failures, .. } | Self::Wrapped { failures } => failures
+                .iter()
+                .any(|failure| failure.fault.is_about_resource()),
+            Self::Sealed(error) => error.is_about_resource(),
+            Self::NotConfigured { .. } | Self::Source { .. } => false,
+        }
+    }
+
+    /// The whole reason, which stays in the guest.
+    pub fn inside(&self) -> String {
+        let whole = |failures: &[Failure]| {
+            let all = failures.iter();
+            let all = all.map(|failure| format!("{} {}", failure.source, failure.fault.inside()));
+            all.collect::<Vec<_>>().join("; ")
+        };
+        match self {
+            Self::Unavailable {
+                uri,
+                failures,
+                others,
+            } => format!("get {uri}: {}{others}", whole(failures)),
+            Self::Wrapped { failures } => {
+                format!("have a layer's key unwrapped: {}", whole(failures))
+            }
+            Self::Sealed(SealedError::Key(error) | SealedError::Target(error)) => {
+                format!("open a sealed secret: {}", error.inside())
+            }
+            error => error.to_string(),
+        }
+    }
+}
+
 /// Why other sources were not asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Others {
@@ -131,9 +167,8 @@ pub enum Fault {
     /// It sends the guest elsewhere.
     #[error("redirects, which is not followed; name the address that answers")]
     Redirect,
-    /// A broker's answer without success. Why is what [`Fault::inside`] says: who provokes errors
-    /// of pulls from outside must not learn which resources there are.
-    #[error("gave nothing usable to this guest; the guest's log says why")]
+    /// A broker's answer without success. Why is what [`Fault::inside`] says.
+    #[error("gave nothing usable to this guest")]
     Refused(Refusal),
     /// A ttrpc status that is none of success.
     #[error("answered with ttrpc status {code}: {hint}")]
@@ -201,7 +236,23 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// The whole reason, for the guest's own log. Like the fault itself it goes on after the name
+    /// Whether it tells anything of a resource: whether there is one, who may have it, or what it
+    /// holds. Who provokes errors of pulls from outside must not learn that.
+    pub fn is_about_resource(&self) -> bool {
+        matches!(
+            self,
+            Self::NotThere
+                | Self::TooLarge { .. }
+                | Self::Refused(_)
+                | Self::Call { .. }
+                | Self::Answer { .. }
+                | Self::NotOpened(_)
+                | Self::File(_)
+                | Self::Content { .. }
+        )
+    }
+
+    /// The whole reason, which stays in the guest. Like the fault itself it goes on after the name
     /// of the source.
     pub fn inside(&self) -> &dyn fmt::Display {
         match self {
@@ -289,6 +340,22 @@ pub enum SealedError {
         /// The member.
         member: &'static str,
     },
+}
+
+impl SealedError {
+    /// Whether it tells anything of a resource. What stands in the document, the host knows.
+    fn is_about_resource(&self) -> bool {
+        match self {
+            Self::Key(error) | Self::Target(error) => error.is_about_resource(),
+            Self::NotAKey { .. }
+            | Self::Signature { .. }
+            | Self::Payload(_)
+            | Self::Uri { .. }
+            | Self::KeyLength { .. }
+            | Self::Decrypt { .. } => true,
+            Self::Form | Self::Jws(_) | Self::NoKid | Self::Kid(_) | Self::KidPlugin => false,
+        }
+    }
 }
 
 struct Listed<'a>(&'a [Failure]);

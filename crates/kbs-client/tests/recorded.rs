@@ -16,7 +16,7 @@ use support::{PATIENT, broker, client, inside, new_client, resources, run, shown
 use test_http::{Answer, Request, Server};
 
 /// All that a pull's error says of a broker's refusal.
-const OUTSIDE: &str = "gave nothing usable to this guest; the guest's log says why";
+const OUTSIDE: &str = "gave nothing usable to this guest";
 
 /// The secret in every answer that has one.
 const SECRET: &[u8] = b"correct horse battery staple";

@@ -16,6 +16,7 @@ use crate::blocking::blocking;
 use crate::error::chain;
 use crate::hub;
 use crate::pull::LAYERS_AT_ONCE;
+use crate::reasons::{self, Reasons};
 use crate::service::{self, Settings};
 use crate::socket::{Address, Listening};
 
@@ -113,6 +114,10 @@ pub struct Serve {
     /// [default: where CoCo's programs expect it]
     #[arg(long, value_name = "ADDRESS")]
     attestation_agent: Option<Address>,
+    /// Where it is kept why references gave nothing, for imagepuller status: a file in the guest's
+    /// memory, for root alone
+    #[arg(long, value_name = "FILE", default_value = reasons::DEFAULT_PATH)]
+    reasons: PathBuf,
 }
 
 impl Serve {
@@ -211,6 +216,7 @@ async fn serve(arguments: Serve, mut sockets: Vec<Listening>) -> anyhow::Result<
             Some(address) => address.path().to_owned(),
             None => AttestationAgent::SOCKET.into(),
         },
+        reasons: Reasons::at(&arguments.reasons),
     };
     service::serve(settings, sockets, stop).await?;
     Ok(())

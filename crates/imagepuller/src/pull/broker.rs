@@ -10,6 +10,7 @@ use puller_config::{RegistryHost, ResourceUri, Resources, Roots, SecretReference
 use zeroize::Zeroizing;
 
 use crate::error::Error;
+use crate::reasons::Reasons;
 
 /// The sources of secrets. The last ones are kept with their sessions for later pulls.
 #[derive(Debug)]
@@ -18,6 +19,7 @@ pub struct Broker {
     otherwise: Resources,
     /// What a key broker gets with the evidence.
     initdata: Option<PathBuf>,
+    reasons: Reasons,
     last: Mutex<Option<(Resources, Arc<Sources>)>>,
 }
 
@@ -30,10 +32,11 @@ pub struct Secrets<'a> {
 
 impl Broker {
     /// Connects to no source yet.
-    pub fn new(otherwise: Resources, initdata: Option<PathBuf>) -> Self {
+    pub fn new(otherwise: Resources, initdata: Option<PathBuf>, reasons: Reasons) -> Self {
         Self {
             otherwise,
             initdata,
+            reasons,
             last: Mutex::default(),
         }
     }
@@ -67,7 +70,8 @@ impl Secrets<'_> {
         reference: &SecretReference,
         settings: &Settings,
     ) -> Result<Zeroizing<Vec<u8>>, Error> {
-        Ok(self.client(settings)?.reference(reference).await?)
+        let fetched = self.client(settings)?.reference(reference).await;
+        fetched.map_err(|error| self.failed(&reference.to_string(), error))
     }
 
     /// Fetches a resource of a key broker.
@@ -76,16 +80,31 @@ impl Secrets<'_> {
         uri: &ResourceUri,
         settings: &Settings,
     ) -> Result<Zeroizing<Vec<u8>>, Error> {
-        Ok(self.client(settings)?.resource(uri).await?)
+        let fetched = self.client(settings)?.resource(uri).await;
+        fetched.map_err(|error| self.failed(&uri.to_string(), error))
     }
 
-    /// Has a packet opened by a data hub.
+    /// Has a packet opened by a data hub; `name` is what errors call it.
     pub async fn unwrap(
         &self,
         packet: &[u8],
+        name: &str,
         settings: &Settings,
     ) -> Result<Zeroizing<Vec<u8>>, Error> {
-        Ok(self.client(settings)?.unwrap(packet).await?)
+        let unwrapped = self.client(settings)?.unwrap(packet).await;
+        unwrapped.map_err(|error| self.failed(name, error))
+    }
+
+    /// The error of a pull for which what a reference names is of no use. Why stays in the guest.
+    pub fn withhold(&self, reference: &str, why: &str) -> Error {
+        self.broker.reasons.withhold(reference, why)
+    }
+
+    fn failed(&self, reference: &str, error: kbs_client::Error) -> Error {
+        match error.is_about_resource() {
+            true => self.withhold(reference, &error.inside()),
+            false => error.into(),
+        }
     }
 
     /// The route of one pull, with what the documents name by reference put in. A reference that
@@ -98,13 +117,13 @@ impl Secrets<'_> {
         repository: &str,
     ) -> Result<Route, Error> {
         let plan = settings.plan(registry, repository)?;
-        let unread = |what: &'static str, rule: String| Error::Fetched {
-            what,
-            authority: match what {
+        let unread = |key: &str, reference: &SecretReference, rule: &str| {
+            let entry = match key {
                 "credentials-uri" => plan.authority().credentials_name().to_string(),
                 _ => plan.authority().to_string(),
-            },
-            rule,
+            };
+            let why = format!("what {key:?} of {entry} names {rule}");
+            self.withhold(&reference.to_string(), &why)
         };
         let roots = match plan.ca_certs_uri() {
             Some(reference) => {
@@ -115,7 +134,7 @@ impl Secrets<'_> {
                 // the one that was meant.
                 let roots = roots.filter(|roots| !roots.trusts_nobody());
                 let roots = roots.ok_or_else(|| {
-                    unread("ca-certs-uri", "is no list of PEM certificates".to_owned())
+                    unread("ca-certs-uri", reference, "is no list of PEM certificates")
                 })?;
                 let ignores_dates = plan.authority().registry.ignores_ca_dates;
                 Some(if ignores_dates {
@@ -132,15 +151,21 @@ impl Secrets<'_> {
                 // The error does not even say where parsing stopped: an attacker may have named
                 // another secret in order to measure it.
                 Some(DockerConfig::parse(&text).map_err(|error| {
-                    unread(
-                        "credentials-uri",
-                        format!("is no docker configuration: {}", error.without_place()),
-                    )
+                    let error = error.without_place();
+                    let rule = format!("is no docker configuration: {error}");
+                    unread("credentials-uri", reference, &rule)
                 })?)
             }
             None => None,
         };
-        Ok(plan.fill(fetched.as_ref(), roots)?)
+        let reference = plan.credentials_uri().cloned();
+        plan.fill(fetched.as_ref(), roots)
+            .map_err(|error| match (&error, reference) {
+                (pull_route::Error::UnfitCredentials { .. }, Some(reference)) => {
+                    self.withhold(&reference.to_string(), &error.to_string())
+                }
+                _ => error.into(),
+            })
     }
 
     /// The client of this pull, whose settings are the same each time.

@@ -282,7 +282,10 @@ impl Unlocking<'_> {
             let words = format!("the key {reference}");
             match blocking(move || Ok(PrivateKey::read(&text, None).ok())).await? {
                 Some(key) => self.attempt(vec![(key, words)], BTreeMap::new()).await?,
-                None => self.problems.push(format!("{words} {NO_PRIVATE_KEY}")),
+                None => {
+                    let unfit = secrets.withhold(&reference.to_string(), NO_PRIVATE_KEY);
+                    self.problems.push(unfit.to_string());
+                }
             }
         }
         Ok(())
@@ -328,9 +331,10 @@ impl Unlocking<'_> {
                 Ok(Ok(key)) if key.len() == KEY_ENCRYPTION_KEY_BYTES => {
                     wrapping.insert(kid, key);
                 }
-                Ok(Ok(_)) => self
-                    .problems
-                    .push(format!("the key {uri} {NO_KEY_ENCRYPTION_KEY}")),
+                Ok(Ok(_)) => {
+                    let unfit = secrets.withhold(&uri.to_string(), NO_KEY_ENCRYPTION_KEY);
+                    self.problems.push(unfit.to_string());
+                }
             }
         }
         self.attempt(Vec::new(), wrapping).await
@@ -354,11 +358,14 @@ impl Unlocking<'_> {
                     return self.problems.push(problem);
                 }
                 asked += 1;
-                let options = match secrets.unwrap(packet, settings).await {
+                let name = format!("packet {entry} of layer {blob}");
+                let options = match secrets.unwrap(packet, &name, settings).await {
                     Ok(options) => options,
                     Err(error) => {
-                        let problem = format!("packet {entry} of layer {blob}: {}", chain(&error));
-                        self.problems.push(problem);
+                        self.problems.push(match error {
+                            Error::Withheld { .. } => error.to_string(),
+                            error => format!("{name}: {}", chain(&error)),
+                        });
                         continue;
                     }
                 };
@@ -367,10 +374,11 @@ impl Unlocking<'_> {
                         opened = Some(unlocked);
                         break;
                     }
-                    Err(error) => self.problems.push(format!(
-                        "packet {entry} of layer {blob}: what the hub unwrapped are no usable \
-                        options: {error}"
-                    )),
+                    Err(error) => {
+                        let why = format!("what the hub unwrapped are no usable options: {error}");
+                        self.problems
+                            .push(secrets.withhold(&name, &why).to_string());
+                    }
                 }
             }
             match opened {

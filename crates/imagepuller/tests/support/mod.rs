@@ -416,6 +416,8 @@ fn serve_with(mut command: Command, directory: &Path, more: &[&str]) -> Child {
             &path("measured.toml"),
             "--attestation-agent",
             &format!("unix:{}", path("aa.sock")),
+            "--reasons",
+            &path("reasons"),
         ])
         .args(more)
         // What the environment says about proxies must have no effect.

@@ -103,7 +103,7 @@ pub fn wait<T>(work: impl Future<Output = T>) -> T {
     runtime.block_on(work)
 }
 
-/// What the guest's own log says of each source.
+/// What stays in the guest, of each source.
 pub fn inside(error: &Error) -> String {
     let Error::Unavailable { failures, .. } = error else {
         return String::new();

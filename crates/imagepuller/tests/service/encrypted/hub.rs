@@ -153,7 +153,7 @@ fn privileged_the_hub_unwraps_what_it_is_named_for() {
         ),
     ] {
         let (pulled, questions) = place.pull_by_hub(image, vault, resources);
-        let refusal = pulled.refusal(code);
+        let refusal = pulled.refusal(code) + &pulled.reasons;
         assert!(refusal.contains(expected), "{image}: {refusal}");
         assert_eq!(!questions.is_empty(), is_asked, "{image}: {questions:?}");
     }
@@ -244,7 +244,7 @@ fn privileged_what_cocos_key_provider_closed_is_opened() {
                     assert_eq!(file, b"hello from an encrypted layer\n");
                 }
                 Some(expected) => {
-                    let refusal = pulled.refusal(69);
+                    let refusal = pulled.refusal(69) + &pulled.reasons;
                     // What names no resource goes to no hub either.
                     let part = match is_by_hub && expected.starts_with("kbs:") {
                         true => "did not unwrap",

@@ -115,16 +115,22 @@ fn privileged_keys_are_fetched_by_reference() {
         );
         assert!(nobody.contains("kbs:///team/kek/b"), "{nobody}");
         // Another secret, whose length is nobody's business, and another key.
-        for (other, word) in [
-            (&b"hunter2"[..], "is no key of 32 bytes"),
-            (&[0; 32], "the key of that name does not open it"),
+        for (other, word, kept) in [
+            (
+                &b"hunter2"[..],
+                "gave nothing usable",
+                "is no key of 32 bytes",
+            ),
+            (&[0; 32], "the key of that name does not open it", ""),
         ] {
             let vault = Vault::new().with("team/kek/b", other);
             let pulled = place.pull_with(&image, &place.document(&[]), &vault);
             let refusal = pulled.refusal(69);
             assert!(refusal.contains("there is no key for it"), "{refusal}");
             assert!(refusal.contains(word), "{refusal}");
-            assert!(!refusal.contains("7 bytes"), "{refusal}");
+            assert!(pulled.reasons.contains(kept), "{}", pulled.reasons);
+            let all = refusal + &pulled.reasons;
+            assert!(!all.contains("7 bytes"), "{all}");
         }
     }
 
@@ -143,8 +149,8 @@ fn privileged_keys_are_fetched_by_reference() {
     assert!(refusal.contains("A256CTR"), "{refusal}");
 }
 
-/// What the host names as a key may be any secret of the broker's: nothing of it is said, nor what
-/// it is instead.
+/// What the host names as a key may be any secret of the broker's, or none: nothing of it is said,
+/// nor what it is instead, nor whether there is one.
 #[test]
 fn privileged_another_secret_in_the_place_of_a_key_stays_secret() {
     vm_harness::needs_root!();
@@ -161,14 +167,22 @@ fn privileged_another_secret_in_the_place_of_a_key_stays_secret() {
         r#"{"kty":"oct","k":"aHVudGVyMg"}"#.to_owned(),
     ] {
         let vault = Vault::new().with("team/credential/a", &secret);
-        let refusal = place.pull_with(&image, &document, &vault).refusal(69);
-        let reason = refusal.split_once("is encrypted").unwrap().1.to_owned();
-        assert!(
-            reason.contains("kbs:///team/credential/a is no private key that can be used"),
-            "{refusal}"
-        );
-        said.push(reason);
+        let pulled = place.pull_with(&image, &document, &vault);
+        let why = "is no private key that can be used";
+        assert!(pulled.reasons.contains(why), "{}", pulled.reasons);
+        let refusal = pulled.refusal(69);
+        said.push(refusal.split_once("is encrypted").unwrap().1.to_owned());
     }
+    let nothing = place.pull_with(&image, &document, &Vault::new());
+    assert!(
+        nothing.reasons.contains("does not have it"),
+        "{}",
+        nothing.reasons
+    );
+    let refusal = nothing.refusal(69);
+    said.push(refusal.split_once("is encrypted").unwrap().1.to_owned());
+    let words = "kbs:///team/credential/a: the broker gave nothing usable to this guest";
+    assert!(said[0].contains(words), "{}", said[0]);
     said.dedup();
     assert_eq!(said.len(), 1, "{said:#?}");
 }

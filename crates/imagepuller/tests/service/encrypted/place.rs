@@ -22,6 +22,8 @@ pub struct Place(pub Site);
 pub struct Pulled {
     pub output: Output,
     pub rootfs: PathBuf,
+    /// What it kept for who asks in the guest.
+    pub reasons: String,
 }
 
 impl Place {
@@ -87,6 +89,8 @@ impl Place {
         fs::write(&config, document).unwrap();
         let output = imagepuller(["pull", "--json", "--config"])
             .arg(config)
+            .arg("--reasons")
+            .arg(directory.join("reasons"))
             .arg("--output")
             .arg(directory.join("out"))
             .args(more)
@@ -96,6 +100,7 @@ impl Place {
         Pulled {
             output,
             rootfs: directory.join("out/rootfs"),
+            reasons: fs::read_to_string(directory.join("reasons")).unwrap_or_default(),
         }
     }
 
