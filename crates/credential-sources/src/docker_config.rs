@@ -10,6 +10,7 @@
 //! | pattern in a key | widened on request only, see [`key`] |
 //! | a key without a port | holds for every port, as everywhere in the document |
 //! | `reg.corp` and `reg.corp:443` | one registry, of which one key counts |
+//! | several inputs for one registry | each an account, tried in secretgen's order |
 //! | `credHelpers`, `credsStore` | reported: a helper is a program on somebody's machine |
 
 mod combine;

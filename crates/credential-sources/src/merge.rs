@@ -4,12 +4,17 @@
 //!
 //! 1. An entry of the document that holds for it and has credentials, be it a literal, a suffix or
 //!    `.`.
-//! 2. The first offer of the list that the document can express.
+//! 2. The first offer of the list that the document can express. The next ones become its further
+//!    accounts (`also`), in their order, as many as an entry has room for: the puller tries them
+//!    after a refusal, as the kubelet does.
 //! 3. No source: the entry that holds sends its credentials to a mirror, so none are added to it.
 //!
-//! `reg.corp` and `reg.corp:443` are one registry: the first offer for either counts, and where the
-//! document has an entry `reg.corp:443`, that one holds for an offer without a port. Without such
-//! an entry a name without a port holds for every port.
+//! An entry for some repositories hides the wider ones. So what was offered for these (fewer
+//! segments, then the host) comes behind its own accounts.
+//!
+//! `reg.corp` and `reg.corp:443` are one registry: the spelling of the first offer for either
+//! counts, and where the document has an entry `reg.corp:443`, that one holds for an offer without
+//! a port. Without such an entry a name without a port holds for every port.
 //!
 //! An offer only ever adds credentials. Where the registry has an entry of its own, they join it.
 //! Where it has none, it gets one, and that begins with everything that the entry says which held
@@ -63,8 +68,20 @@ pub struct Decision {
     pub why: String,
     /// What else the winner changes, where it does.
     pub change: Option<&'static str>,
+    /// The further accounts, in the order in which they are tried after a refusal.
+    pub also: Vec<Further>,
     /// The offers that were not taken.
     pub losers: Vec<Loser>,
+}
+
+/// A further account of an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Further {
+    /// Where it comes from.
+    pub source: String,
+    /// The wider name that it was offered for, where that is not the entry's own.
+    pub offered_for: Option<String>,
 }
 
 /// Whose credentials a registry has.
@@ -109,7 +126,8 @@ pub enum MergeError {
     Edit,
 }
 
-/// Puts `offers` below what `document` says; of two offers for one registry the first counts.
+/// Puts `offers` below what `document` says; of two offers for one registry the first one's account
+/// is tried first.
 ///
 /// Both may be hostile. The work is bounded by the limits of a document times the number of offers.
 /// Only the returned text and document hold secrets, and every other copy is zeroed; what the
@@ -134,11 +152,9 @@ pub fn merge(document: &[u8], offers: &[Offer]) -> Result<Merged, MergeError> {
     let mut editor = Editor::new(text, &additions).ok_or(MergeError::Edit)?;
     let mut room = MAX_DOCUMENT_BYTES - text.len();
     for addition in &additions {
-        let bytes = editor.add(addition, room).ok_or(MergeError::Edit)?;
-        match room.checked_sub(bytes) {
-            Some(left) => room = left,
-            None => decisions[addition.decision].give_up(),
-        }
+        let added = editor.add(addition, room).ok_or(MergeError::Edit)?;
+        room -= added.bytes;
+        decisions[addition.decision].keep(added.accounts);
     }
     let text = editor.finish();
     let checked = Document::parse(&text).map_err(MergeError::Result)?;

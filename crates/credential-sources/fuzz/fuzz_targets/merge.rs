@@ -13,11 +13,12 @@ use puller_config::{
 
 /// Everything but the credentials.
 fn settings(entry: &Registry) -> String {
-    let credentials = Credentials::Anonymous;
+    let (credentials, also) = (Credentials::Anonymous, Vec::new());
     format!(
         "{:?}",
         Registry {
             credentials,
+            also,
             ..entry.clone()
         }
     )
@@ -30,12 +31,13 @@ fuzzing::target!(|bytes: &[u8]| {
     let (names, document) = (String::from_utf8_lossy(&bytes[..end]), &bytes[end + 1..]);
     let offers: Vec<_> = names
         .split(' ')
-        .take(8)
-        .map(|name| Offer {
+        .take(16)
+        .zip(0..)
+        .map(|(name, number)| Offer {
             name: name.to_owned(),
             offered: Offered::Password {
                 username: "offered".to_owned(),
-                password: Secret::from("secret".to_owned()),
+                password: Secret::from(format!("secret {}", number / 2)),
             },
             source: "offer".to_owned(),
         })
@@ -69,6 +71,20 @@ fuzzing::target!(|bytes: &[u8]| {
         .count();
     let now = after.iter().filter(|(_, entry)| offered(entry)).count();
     assert_eq!(already + won, now);
+    // Further accounts come from offers too, and no entry has one twice.
+    for (_, entry) in after.iter().filter(|(_, entry)| already == 0 && offered(entry)) {
+        let accounts = [&entry.credentials].into_iter().chain(&entry.also);
+        let passwords: Vec<_> = accounts
+            .map(|account| match account {
+                Credentials::Basic { username, password } if username == "offered" => {
+                    password.expose()
+                }
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        let distinct: std::collections::BTreeSet<_> = passwords.iter().collect();
+        assert_eq!(distinct.len(), passwords.len());
+    }
     for (name, entry) in before.document.registries.iter() {
         let (_, same) = after
             .iter()

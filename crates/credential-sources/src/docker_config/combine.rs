@@ -33,76 +33,93 @@ struct Candidate<'i> {
     key: &'i str,
     name: RegistryName,
     offered: Offered,
-    /// Later is better: not widened, later input, spelled as the bare host, smaller key.
+    /// Greater is better: not widened, later input, spelled as the bare host, smaller key.
     rank: (bool, usize, bool, std::cmp::Reverse<&'i str>),
 }
 
 /// What the configurations offer, the later inputs above the earlier ones, and what became of the
 /// rest.
 ///
-/// Keys are compared as they are written first, and the last input that has one counts, as
-/// secretgen-controller does it. Of keys that differ in writing but stand for one registry, one
-/// wins and the others are reported.
+/// The order is secretgen-controller's, of which the last one counts: here it is the first, and the
+/// others follow it, because a puller tries them after a refusal. Of keys that differ in writing but
+/// stand for one registry, the later input comes first, then the one that is the bare host. The same
+/// account twice is one. `reg.corp` and `reg.corp:443` are one registry but not the same ports, so
+/// only the first spelling counts, and the others are reported.
 #[must_use]
 pub fn offers(inputs: &[Input], widening: Widening) -> (Vec<Offer>, Vec<Finding>) {
     let mut findings = Vec::new();
-    let mut last: BTreeMap<&str, (usize, &Entry)> = BTreeMap::new();
-    for (index, input) in inputs.iter().enumerate() {
-        findings.extend(super::findings(&input.config, &input.source));
-        for (key, entry) in &input.config.entries {
-            if let Some((earlier, _)) = last.insert(key, (index, entry)) {
-                let text = format!("{} has the same key and counts", input.source);
-                findings.push(finding(&inputs[earlier].source, key, Loss::Note, text));
-            }
-        }
-    }
     // Port 443 is the one of a key without a port.
     let mut by_name: BTreeMap<RegistryName, Vec<Candidate<'_>>> = BTreeMap::new();
-    for (key, (index, entry)) in last {
-        let source = &inputs[index].source;
-        let mut report = |loss, text| findings.push(finding(source, key, loss, text));
-        let Some(offered) = usable(entry, &mut report) else {
-            continue;
-        };
-        let Some((name, is_exact)) = registry(key, widening, &mut report) else {
-            continue;
-        };
-        let rank = (is_exact, index, key::is_bare(key), std::cmp::Reverse(key));
-        let registry = with_https_port(&name);
-        by_name.entry(registry).or_default().push(Candidate {
-            source,
-            key,
-            name,
-            offered,
-            rank,
-        });
+    for (index, Input { source, config }) in inputs.iter().enumerate() {
+        findings.extend(super::findings(config, source));
+        for (key, entry) in &config.entries {
+            let mut report = |loss, text| findings.push(finding(source, key, loss, text));
+            let Some(offered) = usable(entry, &mut report) else {
+                continue;
+            };
+            let Some((name, is_exact)) = registry(key, widening, &mut report) else {
+                continue;
+            };
+            let rank = (
+                is_exact,
+                index,
+                key::is_bare(key),
+                std::cmp::Reverse(&**key),
+            );
+            let registry = with_https_port(&name);
+            by_name.entry(registry).or_default().push(Candidate {
+                source,
+                key,
+                name,
+                offered,
+                rank,
+            });
+        }
     }
     let mut offers = Vec::with_capacity(by_name.len());
     for mut candidates in by_name.into_values() {
         candidates.sort_by(|one, other| other.rank.cmp(&one.rank));
-        let mut candidates = candidates.into_iter();
-        let Some(winner) = candidates.next() else {
-            continue;
-        };
-        for loser in candidates {
-            let same = loser.offered == winner.offered;
-            let with = if same { "the same" } else { "other" };
-            let text = format!(
-                "it stands for {}, as \"{}\" of {} does, which has {with} credentials and counts",
-                loser.name,
-                printable(winner.key),
-                winner.source
-            );
-            let loss = if same { Loss::Note } else { Loss::Lost };
-            findings.push(finding(loser.source, loser.key, loss, text));
+        let mut taken: Vec<Candidate<'_>> = Vec::with_capacity(candidates.len());
+        for candidate in candidates {
+            match taken.first() {
+                Some(first) => {
+                    let is_known = taken.iter().any(|one| one.offered == candidate.offered);
+                    findings.push(behind(&candidate, first, is_known));
+                    if is_known || candidate.name != first.name {
+                        continue;
+                    }
+                }
+                None => {}
+            }
+            taken.push(candidate);
         }
-        offers.push(Offer {
-            name: winner.name.to_string(),
-            offered: winner.offered,
-            source: winner.source.to_owned(),
-        });
+        offers.extend(taken.into_iter().map(|candidate| Offer {
+            name: candidate.name.to_string(),
+            offered: candidate.offered,
+            source: candidate.source.to_owned(),
+        }));
     }
     (offers, findings)
+}
+
+/// What becomes of an entry for the same registry as the `first` one.
+fn behind(candidate: &Candidate<'_>, first: &Candidate<'_>, is_known: bool) -> Finding {
+    let (key, source) = (printable(first.key), first.source);
+    let (loss, text) = if is_known {
+        let text =
+            format!("the same credentials as an entry that counts more, \"{key}\" of {source}");
+        (Loss::Note, text)
+    } else if candidate.name == first.name {
+        let text = format!("tried after \"{key}\" of {source}, where that is refused");
+        (Loss::Note, text)
+    } else {
+        let text = format!(
+            "left out: it stands for {}, as \"{key}\" of {source} does, which counts",
+            candidate.name
+        );
+        (Loss::Lost, text)
+    };
+    finding(candidate.source, candidate.key, loss, text)
 }
 
 /// The credentials of an entry, if it has some that a document can have.

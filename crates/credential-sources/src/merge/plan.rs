@@ -1,11 +1,12 @@
 //! Who wins for each registry, before anything is written.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
-use puller_config::{MAX_REGISTRIES, Registries, RegistryName};
+use puller_config::{MAX_ALSO, MAX_REGISTRIES, Registries, RegistryName, is_below};
 
 use super::holder::{Holder, entry_name, with_https_port};
-use super::{Decision, Loser, Winner};
+use super::{Decision, Further, Loser, Winner};
 use crate::Offer;
 use crate::entry_keys::{self, Keys};
 use crate::printable;
@@ -17,8 +18,8 @@ pub(super) struct Addition {
     /// The entry of the document that the keys join, where it has this very name, or whose other
     /// settings a new one takes over.
     pub(super) base: Option<RegistryName>,
-    /// What is added.
-    pub(super) keys: Keys,
+    /// The accounts that are added, at least one and at most an entry's, the first one tried first.
+    pub(super) accounts: Vec<Rc<Keys>>,
     /// The number of the decision that is about it.
     pub(super) decision: usize,
 }
@@ -49,8 +50,44 @@ impl<'d> Plan<'d> {
         }
     }
 
-    pub(super) fn into_parts(self) -> (Vec<Addition>, Vec<Decision>) {
+    pub(super) fn into_parts(mut self) -> (Vec<Addition>, Vec<Decision>) {
+        self.add_wider();
         (self.additions, self.decisions)
+    }
+
+    /// Puts what was offered for wider names behind the accounts of entries for repositories.
+    fn add_wider(&mut self) {
+        let own: Vec<_> = self
+            .additions
+            .iter()
+            .map(|addition| {
+                (
+                    addition.name.clone(),
+                    addition.accounts.clone(),
+                    addition.decision,
+                )
+            })
+            .collect();
+        for addition in &mut self.additions {
+            let mut wider: Vec<_> = own
+                .iter()
+                .filter(|(name, ..)| is_wider(name, &addition.name))
+                .collect();
+            // The most segments first.
+            wider.sort_by_key(|(name, ..)| std::cmp::Reverse(name.repositories().map(str::len)));
+            for (name, accounts, decision) in wider {
+                let sources = sources(&self.decisions[*decision]);
+                for (keys, source) in accounts.iter().zip(sources) {
+                    if addition.accounts.len() <= MAX_ALSO && !addition.accounts.contains(keys) {
+                        addition.accounts.push(Rc::clone(keys));
+                        self.decisions[addition.decision].also.push(Further {
+                            source,
+                            offered_for: Some(name.to_string()),
+                        });
+                    }
+                }
+            }
+        }
     }
 
     pub(super) fn consider(&mut self, offer: &Offer) {
@@ -77,16 +114,22 @@ impl<'d> Plan<'d> {
             let lost = matches!(decision.winner, Winner::Nobody);
             return decision.lose(offer, &why, lost);
         }
-        if let Winner::Offer(first) = &decision.winner {
-            let why = format!("{first} comes first");
-            return decision.lose(offer, &why, false);
-        }
         let keys = offer.offered.keys();
         if keys.is_empty() {
             return decision.lose(offer, "it is empty", false);
         }
         if let Err(reason) = entry_keys::check(&keys) {
             return decision.lose(offer, &reason, true);
+        }
+        let mut additions = self.additions.iter_mut();
+        if let Some(first) = additions.find(|addition| addition.decision == index) {
+            return match first.take(keys, &name) {
+                Ok(()) => decision.also.push(Further {
+                    source: offer.source.clone(),
+                    offered_for: None,
+                }),
+                Err(NotTaken { why, lost }) => decision.lose(offer, &why, lost),
+            };
         }
         let base = holder.base();
         if base != Some(&name) {
@@ -103,10 +146,67 @@ impl<'d> Plan<'d> {
         self.additions.push(Addition {
             base: base.cloned(),
             name,
-            keys,
+            accounts: vec![keys.into()],
             decision: index,
         });
     }
+}
+
+/// Why an offer does not become a further account.
+struct NotTaken {
+    why: String,
+    lost: bool,
+}
+
+impl Addition {
+    /// Takes a further account, which was offered for `name`.
+    fn take(&mut self, keys: Keys, name: &RegistryName) -> Result<(), NotTaken> {
+        let refuse = |why: String, lost| Err(NotTaken { why, lost });
+        if *name != self.name {
+            let why = format!(
+                "an offer for \"{}\" comes first, for other ports",
+                self.name
+            );
+            return refuse(why, false);
+        }
+        let keys = Rc::new(keys);
+        if self.accounts.contains(&keys) {
+            return refuse("an earlier offer says the same".to_owned(), false);
+        }
+        if self.accounts.len() > MAX_ALSO {
+            let why = format!("an entry has at most {MAX_ALSO} further accounts");
+            return refuse(why, true);
+        }
+        self.accounts.push(keys);
+        Ok(())
+    }
+}
+
+/// Whether the entry `wide` would hold for the repositories of `name` if that had none of its own.
+fn is_wider(wide: &RegistryName, name: &RegistryName) -> bool {
+    let Some(repositories) = name.repositories() else {
+        return false;
+    };
+    let is_same_host =
+        with_https_port(&wide.of_host()) == with_https_port(&name.of_host()) && wide.is_literal();
+    let is_above = match wide.repositories() {
+        Some(above) => above != repositories && is_below(repositories, above),
+        None => true,
+    };
+    is_same_host && is_above
+}
+
+/// Where the accounts of a decision's entry come from, in their order.
+fn sources(decision: &Decision) -> Vec<String> {
+    let first = match &decision.winner {
+        Winner::Offer(source) => Some(source.clone()),
+        _ => None,
+    };
+    let further = decision.also.iter();
+    // What was put behind them comes last.
+    let own = further.filter(|further| further.offered_for.is_none());
+    let own = own.map(|further| further.source.clone());
+    first.into_iter().chain(own).collect()
 }
 
 impl Decision {
@@ -116,6 +216,7 @@ impl Decision {
             winner,
             why,
             change: None,
+            also: Vec::new(),
             losers: Vec::new(),
         }
     }
@@ -131,17 +232,27 @@ impl Decision {
         });
     }
 
-    /// Takes a victory back for which there is no room.
-    pub(super) fn give_up(&mut self) {
+    /// Takes back what there is no room for: all but the first `count` accounts.
+    pub(super) fn keep(&mut self, count: usize) {
         let why = "it would make the document too long";
-        if let Winner::Offer(source) = std::mem::replace(&mut self.winner, Winner::Nobody) {
+        let mut gone = Vec::new();
+        if count == 0
+            && let Winner::Offer(source) = std::mem::replace(&mut self.winner, Winner::Nobody)
+        {
             why.clone_into(&mut self.why);
             self.change = None;
-            self.losers.push(Loser {
-                source,
-                why: why.to_owned(),
-                lost: true,
-            });
+            gone.push(source);
         }
+        let further = self
+            .also
+            .split_off(count.saturating_sub(1).min(self.also.len()));
+        // What was offered for wider names has its place there.
+        let further = further.into_iter().filter(|one| one.offered_for.is_none());
+        gone.extend(further.map(|one| one.source));
+        self.losers.extend(gone.into_iter().map(|source| Loser {
+            source,
+            why: why.to_owned(),
+            lost: true,
+        }));
     }
 }

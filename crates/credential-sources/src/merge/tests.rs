@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-use puller_config::{Credentials, Match, RegistryHost, Secret};
+use puller_config::{Credentials, Match, RegistryHost, RegistryName, Secret};
 
 use super::*;
 use crate::Offered;
@@ -131,7 +131,7 @@ fn the_first_offer_wins_and_the_decision_names_the_others() {
         &[
             offer("index.docker.io", "a:b", "bad"),
             offer("docker.io", "a", "A"),
-            offer("registry-1.docker.io", "b", "B"),
+            offer("docker.io:443", "b", "B"),
             offer("not a name", "c", "C"),
         ],
     );
@@ -146,7 +146,7 @@ fn the_first_offer_wins_and_the_decision_names_the_others() {
         .collect();
     assert_eq!(losers, [("bad", true), ("B", false)]);
     assert!(decision.losers[0].why.contains("colon"));
-    assert_eq!(decision.losers[1].why, "A comes first");
+    assert!(decision.losers[1].why.ends_with("for other ports"));
     assert_eq!(merged.decisions[1].winner, Winner::Nobody);
     assert!(merged.decisions[1].losers[0].lost);
     assert!(!format!("{:?}{:?}", merged, merged.decisions).contains("hunter2"));
@@ -221,7 +221,8 @@ fn no_port_and_port_443_are_one_registry() {
         let offers = [offer(first, "a", "A"), offer(second, "b", "B")];
         let merged = merged("", &offers);
         assert_eq!(merged.decisions.len(), 1);
-        assert_eq!(merged.decisions[0].losers[0].why, "A comes first");
+        assert_eq!(merged.decisions[0].losers[0].source, "B");
+        assert!(!merged.decisions[0].losers[0].lost);
         assert_eq!(user_at(&merged, "docker.io").0, "a");
         assert_eq!(merged.document.registries.len(), 1);
     }
@@ -389,4 +390,133 @@ fn references_are_credentials_and_are_inherited_like_other_settings() {
     assert!(entry.ca_certs_uri.is_some() && !entry.credentials.is_anonymous());
     assert!(text(&merged).contains("keys = [\"a2V5\", # mine\n]\n"));
     assert_eq!(merged.decisions[0].change, None);
+}
+
+/// The user names that the entry `name` tries, in their order.
+fn accounts(merged: &Merged, name: &str) -> Vec<String> {
+    let name = RegistryName::parse(name).unwrap();
+    let mut entries = merged.document.registries.iter();
+    let (_, entry) = entries.find(|(known, _)| **known == name).unwrap();
+    let users = [&entry.credentials].into_iter().chain(&entry.also);
+    let user = |credentials: &Credentials| match credentials {
+        Credentials::Basic { username, password } => {
+            assert_eq!(password.expose(), format!("hunter2\"{username}\\"));
+            username.clone()
+        }
+        other => panic!("{other:?}"),
+    };
+    users.map(user).collect()
+}
+
+/// Only the first account was taken. The kubelet tries them all, and a pull failed in the guest
+/// while a password was being changed.
+#[test]
+fn every_account_is_kept_in_its_order_in_every_shape_of_document() {
+    let offers = [
+        offer("reg.corp", "new", "A"),
+        offer("ghcr.io", "g", "A"),
+        offer("Reg.corp.", "old", "B"),
+        offer("reg.corp", "new", "C"),
+        offer("ghcr.io", "h", "C"),
+        offer("reg.corp", "oldest", "C"),
+    ];
+    for document in SHAPES {
+        let merged = merged(document, &offers);
+        assert_eq!(
+            accounts(&merged, "reg.corp"),
+            ["new", "old", "oldest"],
+            "{}",
+            text(&merged)
+        );
+        assert_eq!(accounts(&merged, "ghcr.io"), ["g", "h"]);
+        let decision = &merged.decisions[0];
+        assert_eq!(decision.winner, Winner::Offer("A".to_owned()));
+        let also: Vec<_> = decision
+            .also
+            .iter()
+            .map(|one| one.source.as_str())
+            .collect();
+        assert_eq!(also, ["B", "C"]);
+        assert_eq!(decision.losers.len(), 1);
+        assert!(!decision.losers[0].lost && decision.losers[0].why.contains("says the same"));
+    }
+    let sections = merged("", &offers[..3]);
+    assert!(
+        text(&sections).contains("\n[[registries.\"reg.corp.\".also]]\nusername = \"old\"\n"),
+        "{}",
+        text(&sections)
+    );
+}
+
+#[test]
+fn an_entry_takes_no_more_than_its_accounts() {
+    let users: Vec<String> = (0..12).map(|number| format!("u{number}")).collect();
+    let offers: Vec<_> = users
+        .iter()
+        .map(|user| offer("reg.corp", user, user))
+        .collect();
+    let merged = merged("", &offers);
+    assert_eq!(accounts(&merged, "reg.corp"), users[..9]);
+    let losers = &merged.decisions[0].losers;
+    assert_eq!(losers.len(), 3);
+    assert!(losers.iter().all(|loser| loser.lost), "{losers:?}");
+    assert!(losers[0].why.contains("at most 8 further accounts"));
+
+    // Where the document is nearly full, the first ones are in it.
+    let long = format!("# {}\n", "x".repeat((1 << 20) - 250));
+    let merged = self::merged(&long, &offers);
+    let kept = accounts(&merged, "reg.corp");
+    assert!((1..9).contains(&kept.len()), "{kept:?}");
+    assert_eq!(merged.decisions[0].also.len(), kept.len() - 1);
+    assert_eq!(merged.decisions[0].losers.len(), 12 - kept.len());
+}
+
+/// The kubelet tries the pair for the whole registry after the one for the repositories. Here the
+/// entry for the repositories hides that of the registry.
+#[test]
+fn what_was_offered_for_wider_names_comes_behind() {
+    let offers = [
+        offer("reg.corp", "host", "A"),
+        offer("reg.corp/team", "team", "A"),
+        offer("reg.corp/team/app", "app", "A"),
+        offer("reg.corp/team", "team2", "B"),
+        offer("reg.corp/teams", "teams", "A"),
+        offer("reg.corp:5000", "port", "A"),
+    ];
+    let merged = merged("", &offers);
+    for (name, expected) in [
+        ("reg.corp", &["host"][..]),
+        ("reg.corp/team", &["team", "team2", "host"]),
+        ("reg.corp/team/app", &["app", "team", "team2", "host"]),
+        ("reg.corp/teams", &["teams", "host"]),
+        ("reg.corp:5000", &["port"]),
+    ] {
+        assert_eq!(accounts(&merged, name), expected, "{name}");
+    }
+    let app = &merged.decisions[2];
+    let also: Vec<_> = app
+        .also
+        .iter()
+        .map(|one| (one.source.as_str(), one.offered_for.as_deref()))
+        .collect();
+    assert_eq!(
+        also,
+        [
+            ("A", Some("reg.corp/team")),
+            ("B", Some("reg.corp/team")),
+            ("A", Some("reg.corp."))
+        ]
+    );
+}
+
+/// An entry whose mirrors are a list of tables could not be inherited, and every offer was lost.
+#[test]
+fn lists_of_tables_are_inherited_too() {
+    let document = "[registries.\".corp\"]\n[[registries.\".corp\".mirrors]]\nurl = \
+        \"https://m.example\"\nprefix = \"team\"\n\n[registries.\"m.example\"]\n";
+    let merged = merged(document, &[offer("reg.corp", "a", "A")]);
+    let host = RegistryHost::parse("reg.corp").unwrap();
+    let (_, entry) = merged.document.registries.literal_entry_for(&host).unwrap();
+    assert_eq!(entry.mirrors.len(), 1);
+    assert_eq!(accounts(&merged, "reg.corp"), ["a"]);
 }

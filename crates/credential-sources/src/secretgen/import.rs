@@ -18,7 +18,7 @@ pub struct SourceFile<'f> {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Imported {
-    /// What is offered, each registry once.
+    /// What is offered, the accounts of a registry in the order in which they are tried.
     pub offers: Vec<Offer>,
     /// What could not be taken over as it stands.
     pub findings: Vec<Finding>,
@@ -35,7 +35,8 @@ impl std::fmt::Debug for SourceFile<'_> {
     }
 }
 
-/// Reads files. Of two that say something about one key, the one with the greater [`Rank`] counts;
+/// Reads files. Of two that say something about one key, the one with the greater [`Rank`] comes
+/// first, and the other is tried after it;
 /// docker configurations have the rank of a secret without weight and name, and among equals the
 /// later file counts. `destination` is the namespace that the ranks are for.
 #[must_use]

@@ -279,7 +279,8 @@ fn inputs_count_in_the_controllers_order() {
     };
     let winner = |files: &[(&str, &str)], destination| {
         let imported = imported(files, destination);
-        assert_eq!(imported.offers.len(), 1);
+        // The others are tried after it.
+        assert!(imported.offers.len() > 1);
         imported.offers[0].source.clone()
     };
     let [a, b] = [secret("ns/a", &config("a")), secret("dst/b", &config("b"))];

@@ -84,6 +84,15 @@ fn user(entry: &Registry) -> Option<&str> {
     }
 }
 
+/// The users that an entry tries, in their order.
+fn users(entry: &Registry) -> Vec<&str> {
+    let further = entry.also.iter().map(|account| match account {
+        Credentials::Basic { username, .. } => username.as_str(),
+        other => panic!("{other:?}"),
+    });
+    user(entry).into_iter().chain(further).collect()
+}
+
 /// Everything but the credentials.
 fn settings(found: Match<'_>) -> String {
     let entry = match found {
@@ -94,6 +103,7 @@ fn settings(found: Match<'_>) -> String {
         "{:?}",
         Registry {
             credentials: Credentials::Anonymous,
+            also: Vec::new(),
             ..entry
         }
     )
@@ -104,14 +114,20 @@ fn sent(document: &Document, host: &RegistryHost) -> Vec<(String, String)> {
     let Match::Entry { entry, .. } = document.registries.entry_for(host) else {
         return Vec::new();
     };
-    let own = user(entry).map(|user| (host.to_string(), user.to_owned()));
-    let Some(mirror) = entry.mirrors.first() else {
-        return own.into_iter().collect();
+    let to = |host: &RegistryHost, users: Vec<&str>| -> Vec<_> {
+        let sent = users
+            .into_iter()
+            .map(|user| (host.to_string(), user.to_owned()));
+        sent.collect()
     };
-    let to_mirror = |entry| user(entry).map(|user| (mirror.host().to_string(), user.to_owned()));
+    let own = to(host, users(entry));
+    let Some(mirror) = entry.mirrors.first() else {
+        return own;
+    };
     match document.registries.literal_entry_for(mirror.host()) {
-        Some((_, entry)) => to_mirror(entry).into_iter().chain(own).collect(),
-        None => to_mirror(entry).into_iter().collect(),
+        Some((_, entry)) => [to(mirror.host(), users(entry)), own].concat(),
+        // What is lent is one account.
+        None => to(mirror.host(), user(entry).into_iter().collect()),
     }
 }
 
@@ -161,13 +177,14 @@ proptest! {
                 let Match::Entry { entry, .. } = after.registries.entry_for(&offered) else {
                     continue
                 };
-                prop_assert_eq!(self::user(entry), Some(user.as_str()));
+                prop_assert!(users(entry).contains(&user.as_str()));
             }
         }
         let is_offers = |decision: &&Decision| matches!(decision.winner, Winner::Offer(_));
         let won = merged.decisions.iter().filter(is_offers).count();
+        let also: usize = merged.decisions.iter().map(|decision| decision.also.len()).sum();
         let lost: usize = merged.decisions.iter().map(|decision| decision.losers.len()).sum();
-        prop_assert_eq!(won + lost, offers.len());
+        prop_assert_eq!(won + also + lost, offers.len());
         let text = std::str::from_utf8(&merged.text).unwrap();
         for line in document.lines() {
             prop_assert!(text.contains(line));
@@ -202,19 +219,21 @@ proptest! {
         let Match::Entry { entry, .. } = merged.document.registries.entry_for(&host) else {
             return Ok(());
         };
-        let number: usize = user(entry).unwrap().strip_prefix("user").unwrap().parse().unwrap();
-        let key = keys[number].trim_start_matches("https://").trim_start_matches("http://");
-        let (of_key, path) = key.split_once('/').unwrap_or((key, ""));
-        let of_key = RegistryHost::parse(of_key).unwrap();
-        prop_assert_eq!(of_key.name(), host.name());
-        if of_key.port().is_some() {
-            prop_assert_eq!(&of_key, &host);
+        for user in users(entry) {
+            let number: usize = user.strip_prefix("user").unwrap().parse().unwrap();
+            let key = keys[number].trim_start_matches("https://").trim_start_matches("http://");
+            let (of_key, path) = key.split_once('/').unwrap_or((key, ""));
+            let of_key = RegistryHost::parse(of_key).unwrap();
+            prop_assert_eq!(of_key.name(), host.name());
+            if of_key.port().is_some() {
+                prop_assert_eq!(&of_key, &host);
+            }
+            let Match::Entry { entry, .. } = merged.document.registries.entry_for(&of_key) else {
+                panic!("{of_key}");
+            };
+            prop_assert!(users(entry).contains(&user));
+            prop_assert!(matches!(path, "" | "v1/" | "v2/"));
         }
-        let Match::Entry { entry, .. } = merged.document.registries.entry_for(&of_key) else {
-            panic!("{of_key}");
-        };
-        prop_assert_eq!(user(entry).unwrap(), format!("user{number}"));
-        prop_assert!(matches!(path, "" | "v1/" | "v2/"));
     }
 
     #[test]

@@ -90,10 +90,13 @@ fn the_last_of_several_wins_and_without_a_document_they_are_all_there_is() {
     assert_eq!(mode(&machine.host(DOCUMENT)), 0o600);
     assert!(machine.read(SETTINGS).contains("document = "));
     assert!(
-        log.contains("one/.dockerconfigjson: a.corp: ")
-            && log.contains("two/.dockerconfigjson has the same key and counts"),
+        log.contains("one/.dockerconfigjson: a.corp: tried after \"a.corp\" of ")
+            && log.contains("two/.dockerconfigjson, where that is refused"),
         "{log}"
     );
+    // The old password and the new one: no pull fails while the registry switches over.
+    let text = machine.read(DOCUMENT);
+    assert_eq!(text.matches("also]]").count(), 2, "{log}");
 
     let before = machine.state();
     let (code, log) = installed(&machine);

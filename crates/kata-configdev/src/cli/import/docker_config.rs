@@ -23,9 +23,10 @@ use crate::host_file::read_named;
 /// of its host. An entry that a document could only have for more hosts or repositories than its
 /// key names is left out, unless --allow-widening is given. Helper programs are not run.
 ///
-/// Of several entries with one key the last file's counts. Secrets count as secretgen-controller
-/// has it: by the weight on their SecretExport, then those of --namespace, then those exported to
-/// it by name, then by namespace and name; secrets without a weight count more than plain files.
+/// Of several entries for one registry the last file's counts, and the others are tried after it
+/// where a registry refuses it. Secrets count as secretgen-controller has it: by the weight on their
+/// SecretExport, then those of --namespace, then those exported to it by name, then by namespace and
+/// name; secrets without a weight count more than plain files.
 ///
 /// The document holds the passwords: umask 077 keeps the file that it is written to from other
 /// users.
@@ -114,6 +115,8 @@ fn merged(document: &[u8], name: &str, imported: &mut Imported) -> Option<Merged
 
 /// Which source wins for a registry and why, as `--json` prints it.
 fn verdict(decision: &Decision) -> Value {
+    let also = decision.also.iter();
+    let also = also.map(|one| json!({"source": one.source, "offered_for": one.offered_for}));
     let losers = decision.losers.iter();
     let losers = losers.map(|loser| json!({"source": loser.source, "why": loser.why}));
     json!({
@@ -125,6 +128,8 @@ fn verdict(decision: &Decision) -> Value {
             _ => None,
         },
         "why": decision.why,
+        // Tried after the winner, in this order.
+        "also": also.collect::<Vec<_>>(),
         "losers": losers.collect::<Vec<_>>(),
     })
 }
