@@ -7,18 +7,19 @@
 //! document and nothing else.
 //!
 //! The kubelet asks for an image, this project for a registry: when a sandbox is made, its images
-//! are not known. So the question is about an image that need not exist, [`probe`], and only
-//! answers that hold for the whole registry are used.
+//! are not known. So the question is about an image that need not exist, [`probe`], and answers
+//! for that image alone are not used.
 //!
 //! In the order of their use:
-//! - [`config`]: the kubelet's list of plugins. [`matching`]: which of them is asked for a
-//!   registry.
+//! - [`flags`]: where the kubelet was told that they are. [`config`]: its list of plugins.
+//!   [`matching`]: which of them is asked for a registry.
 //! - [`protocol`]: question and answer, for both sides. [`duration`]: how Go writes times.
 //! - [`run`]: plugins as processes, side by side. [`answer`]: what becomes an offer.
 
 pub mod answer;
 pub mod config;
 pub mod duration;
+pub mod flags;
 mod glob;
 pub mod matching;
 pub mod protocol;

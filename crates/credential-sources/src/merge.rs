@@ -32,11 +32,15 @@ mod tests;
 
 use std::fmt;
 
-use puller_config::{Checked, Document, MAX_DOCUMENT_BYTES, Problems, Warning};
+use puller_config::{
+    Checked, Document, MAX_DOCUMENT_BYTES, Problems, Registries, RegistryHost, RegistryName,
+    Warning,
+};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
 use self::editor::Editor;
+use self::holder::{Holder, entry_name, is_open_below};
 use self::plan::Plan;
 use crate::Offer;
 
@@ -159,6 +163,21 @@ pub fn merge(document: &[u8], offers: &[Offer]) -> Result<Merged, MergeError> {
     let text = editor.finish();
     let checked = Document::parse(&text).map_err(MergeError::Result)?;
     Ok(Merged::new(text, checked, decisions))
+}
+
+/// Whether a document has credentials for all of `host`, so that no offer for it or for some of its
+/// repositories would be taken.
+#[must_use]
+pub fn is_taken(registries: &Registries, host: &RegistryHost) -> bool {
+    let Ok(name) = RegistryName::parse(&host.to_string()) else {
+        return false;
+    };
+    // An entry for the port of HTTPS holds for an offer without a port, but not for one for some
+    // repositories, which is about every port.
+    let on_its_port = entry_name(registries, name.clone());
+    let is_taken = |name| Holder::of(registries, name).is_taken();
+    let is_open = registries.iter().any(|entry| is_open_below(entry, host));
+    is_taken(&name) && is_taken(&on_its_port) && !is_open
 }
 
 /// Reads a document that something is added to, unless there is nothing to add.

@@ -192,12 +192,20 @@ fn check_text(text: &str) -> Result<(), Rule> {
     Ok(())
 }
 
-/// The password without the line end or zero bytes that `echo` and C programs leave behind it; a
-/// document could not have them anyway.
+/// A password without what `echo` and C programs leave behind it: zero bytes, and one line end. No
+/// document could have these anyway.
+#[must_use]
+pub fn without_line_end(mut password: &[u8]) -> &[u8] {
+    while let Some(shorter) = password.strip_suffix(b"\0") {
+        password = shorter;
+    }
+    let password = password.strip_suffix(b"\n").unwrap_or(password);
+    password.strip_suffix(b"\r").unwrap_or(password)
+}
+
 fn trimmed(password: Zeroizing<String>, notes: &mut Vec<&'static str>) -> Zeroizing<String> {
-    let text = password.trim_end_matches('\0');
-    let text = text.strip_suffix('\n').unwrap_or(text);
-    let text = text.strip_suffix('\r').unwrap_or(text);
+    // Only whole characters go.
+    let text = &password[..without_line_end(password.as_bytes()).len()];
     if text.len() == password.len() {
         return password;
     }

@@ -38,7 +38,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 pub use choice::Unfit;
-pub use entry::{Entry, Meaning, Unusable};
+pub use entry::{Entry, Meaning, Unusable, without_line_end};
 pub use json::{ConfigError, Shape, shape};
 
 /// The longest file. A secret of Kubernetes has at most this much too.

@@ -1,11 +1,15 @@
-//! A child process that gets no descriptor but its own three.
+//! A child process that gets no descriptor but its own three, and is nothing but the file that was
+//! named.
 
 #![expect(
     unsafe_code,
     reason = "code that runs between fork and exec is unsafe to write"
 )]
 
+use std::collections::BTreeMap;
+use std::ffi::{CString, OsString};
 use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -37,6 +41,93 @@ pub fn keep_standard_descriptors_only(command: &mut Command) {
     // and closes nothing that is in use.
     unsafe {
         command.pre_exec(mark);
+    }
+}
+
+/// Lets `command` execute its program as the kernel takes it. The C library's own way hands a file
+/// that is neither a program nor a script with `#!` to a shell, so that a download that was cut off
+/// would run as commands; here it fails with "exec format error". The program is named by its path.
+///
+/// Arguments and environment are those that the command has now. It is to be called last.
+///
+/// # Errors
+///
+/// `InvalidInput` where one of them has a zero byte.
+pub fn execute_only_programs(command: &mut Command) -> io::Result<()> {
+    let image = Image::of(command)?;
+    let execute = move || {
+        // All of it moves here, not only the lists: the addresses in them are of its texts.
+        let image = &image;
+        // SAFETY: the path ends with a zero byte, and both lists are addresses of texts that do,
+        // which `image` keeps, with a null behind the last one. Where the call succeeds it does not
+        // return.
+        unsafe {
+            libc::execve(
+                image.program.as_ptr(),
+                image.arguments.list.as_ptr().cast(),
+                image.environment.list.as_ptr().cast(),
+            );
+        }
+        Err(io::Error::last_os_error())
+    };
+    // SAFETY: the closure runs between fork and exec and does one system call on memory that was
+    // laid out before: no allocation, no lock.
+    unsafe {
+        command.pre_exec(execute);
+    }
+    Ok(())
+}
+
+/// What `execve` takes.
+struct Image {
+    program: CString,
+    arguments: Texts,
+    environment: Texts,
+}
+
+impl Image {
+    fn of(command: &Command) -> io::Result<Self> {
+        let mut environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => environment.insert(name.to_owned(), value.to_owned()),
+                None => environment.remove(name),
+            };
+        }
+        let environment = environment.into_iter().map(|(mut variable, value)| {
+            variable.push("=");
+            variable.push(value);
+            variable
+        });
+        let program = command.get_program();
+        let arguments = [program].into_iter().chain(command.get_args());
+        Ok(Self {
+            program: CString::new(program.as_bytes())?,
+            arguments: Texts::of(arguments.map(OsString::from))?,
+            environment: Texts::of(environment)?,
+        })
+    }
+}
+
+/// Texts of C, and the list of their addresses with a null behind the last one. As numbers, since
+/// the list moves to the child.
+struct Texts {
+    _kept: Vec<CString>,
+    list: Vec<usize>,
+}
+
+const _: () = assert!(size_of::<usize>() == size_of::<*const libc::c_char>());
+
+impl Texts {
+    fn of(texts: impl Iterator<Item = OsString>) -> io::Result<Self> {
+        let kept: Vec<_> = texts
+            .map(|text| CString::new(text.into_vec()))
+            .collect::<Result<_, _>>()?;
+        let addresses = kept.iter().map(|text| text.as_ptr().expose_provenance());
+        Ok(Self {
+            list: addresses.chain([0]).collect(),
+            _kept: kept,
+        })
     }
 }
 
@@ -83,5 +174,40 @@ mod tests {
         keep_standard_descriptors_only(&mut command);
         let error = command.spawn().unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn only_what_the_kernel_takes_is_executed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("program");
+        let run = |text: &[u8]| {
+            // Another process writes it: a neighbour that has just forked would have it open.
+            let mut writer = Command::new("/bin/sh");
+            writer.args(["-c", "printf %b \"$1\" >\"$0\" && chmod 755 \"$0\""]);
+            let escaped: String = text.iter().map(|byte| format!("\\0{byte:03o}")).collect();
+            assert!(writer.arg(&path).arg(escaped).status().unwrap().success());
+            let mut command = Command::new(&path);
+            command
+                .args(["a b", ""])
+                .env("COLOUR", "blue")
+                .env_remove("PATH");
+            keep_standard_descriptors_only(&mut command);
+            execute_only_programs(&mut command).unwrap();
+            command.output()
+        };
+        let script = b"#!/bin/sh\necho \"$# $1 $COLOUR ${HOME-none}\"\n";
+        let output = run(script).unwrap();
+        let home = std::env::var("HOME").unwrap_or("none".into());
+        let expected = format!("2 a b blue {home}\n");
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
+        // The C library would have a shell run these.
+        for text in [&b"echo x\n"[..], b"", b"\x7fELF\x02\x01\x01"] {
+            let error = run(text).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(libc::ENOEXEC), "{text:?}");
+        }
+        let mut command = Command::new(&path);
+        command.env("A", "x\0y");
+        let error = execute_only_programs(&mut command).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
     }
 }

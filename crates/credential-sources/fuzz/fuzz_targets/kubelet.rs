@@ -1,11 +1,12 @@
-//! Invariant: any bytes are a configuration, a message or none; what is understood survives being
-//! written again, offers are for the registry that was asked about and nobody else, and no error
-//! shows a control character.
+//! Invariant: any bytes are a configuration, a message, flags or none; what is understood survives
+//! being written again, offers are for the registry that was asked about and nobody else, and no
+//! error shows a control character.
 #![cfg_attr(fuzzing, no_main)]
 
 use credential_sources::kubelet::answer::offers;
 use credential_sources::kubelet::config::{MAX_PROVIDERS, Providers};
 use credential_sources::kubelet::duration;
+use credential_sources::kubelet::flags::PluginFlags;
 use credential_sources::kubelet::matching::Pattern;
 use credential_sources::kubelet::protocol::{Request, Response, Version};
 use puller_config::{Document, RegistryHost};
@@ -42,10 +43,22 @@ fn response(bytes: &[u8]) {
     }
 }
 
+fn flags(bytes: &[u8]) {
+    let mut flags = PluginFlags::default();
+    flags.read(&String::from_utf8_lossy(bytes));
+    let paths = [flags.config, flags.bin_dir].into_iter().flatten();
+    for path in paths {
+        assert!(path.starts_with('/') && !path.contains(char::is_control));
+    }
+}
+
 fuzzing::target!(|bytes: &[u8]| {
     let Some((kind, rest)) = bytes.split_first() else {
         return;
     };
+    if *kind == b'f' {
+        return flags(rest);
+    }
     match kind % 4 {
         0 => {
             let mut providers = Providers::default();

@@ -72,7 +72,10 @@ fuzzing::target!(|bytes: &[u8]| {
     let now = after.iter().filter(|(_, entry)| offered(entry)).count();
     assert_eq!(already + won, now);
     // Further accounts come from offers too, and no entry has one twice.
-    for (_, entry) in after.iter().filter(|(_, entry)| already == 0 && offered(entry)) {
+    for (_, entry) in after
+        .iter()
+        .filter(|(_, entry)| already == 0 && offered(entry))
+    {
         let accounts = [&entry.credentials].into_iter().chain(&entry.also);
         let passwords: Vec<_> = accounts
             .map(|account| match account {

@@ -110,7 +110,7 @@ impl Reading {
             match values.get(format!("{key}{PASSWORD}").as_str()) {
                 Some(None) => self.left_out(source, &shown, "its password is not base64"),
                 Some(Some(password)) => {
-                    let password = value::without_line_end(password);
+                    let password = ::docker_config::without_line_end(password);
                     self.value(source, &shown, value, Some(password));
                 }
                 None => self.value(source, &shown, value, None),

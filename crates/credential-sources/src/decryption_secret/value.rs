@@ -50,12 +50,6 @@ pub(super) fn items(value: &[u8], password: Option<&[u8]>) -> Result<Vec<Item>, 
     }
 }
 
-/// A password that an editor or `echo` put a line end behind.
-pub(super) fn without_line_end(password: &[u8]) -> &[u8] {
-    let password = password.strip_suffix(b"\n").unwrap_or(password);
-    password.strip_suffix(b"\r").unwrap_or(password)
-}
-
 /// Whether a text begins like a key that is text.
 fn is_key_text(text: &str) -> bool {
     let is_jwk = || serde_json::from_str::<Shape>(text).is_ok_and(|shape| shape.kty.is_some());

@@ -41,10 +41,10 @@ struct Candidate<'i> {
 /// rest.
 ///
 /// The order is secretgen-controller's, of which the last one counts: here it is the first, and the
-/// others follow it, because a puller tries them after a refusal. Of keys that differ in writing but
-/// stand for one registry, the later input comes first, then the one that is the bare host. The same
-/// account twice is one. `reg.corp` and `reg.corp:443` are one registry but not the same ports, so
-/// only the first spelling counts, and the others are reported.
+/// others follow it, because a puller tries them after a refusal. Of keys that differ in writing
+/// but stand for one registry, the later input comes first, then the one that is the bare host. The
+/// same account twice is one. `reg.corp` and `reg.corp:443` are one registry but not the same
+/// ports, so only the first spelling counts, and the others are reported.
 #[must_use]
 pub fn offers(inputs: &[Input], widening: Widening) -> (Vec<Offer>, Vec<Finding>) {
     let mut findings = Vec::new();

@@ -3,17 +3,19 @@
 //! The kubelet puts all answers about an image into one keyring, walks its keys in reverse
 //! lexicographic order, and tries every pair whose key matches the image, those of earlier plugins
 //! first. The offers are in that order, and a document has as many of them as it has room for. What
-//! a pair is for, its key says: `cacheKeyType` is about keeping the answer only. A key with a path becomes an offer for the repositories below it, by whole segments, where the kubelet
-//! compares texts. A key with globs becomes an offer for the registry that was asked about and for
-//! no other name. A registry asked about without a port gets an entry without one, and that holds
-//! for every port of the host; the kubelet would use the pair for the HTTPS port only. Where ports
-//! are different registries, list them with their ports.
+//! a pair is for, its key says: `cacheKeyType` is about keeping the answer only. A key with a path
+//! becomes an offer for the repositories below it, by whole segments, where the kubelet compares
+//! texts. A key with globs becomes an offer for the registry that was asked about and for no other
+//! name. A registry asked about without a port gets an entry without one, and that holds for every
+//! port of the host; the kubelet would use the pair for the HTTPS port only. Where ports are
+//! different registries, list them with their ports.
 
 #[cfg(test)]
 mod tests;
 
 use std::cmp::Reverse;
 
+use ::docker_config::without_line_end;
 use puller_config::{RegistryHost, RegistryName, Secret, is_below};
 
 use super::matching::Pattern;
@@ -36,16 +38,21 @@ struct PluginPair<'a> {
 
 impl PluginPair<'_> {
     fn is_empty(&self) -> bool {
-        self.pair.username.is_empty() && self.pair.password.expose().is_empty()
+        self.pair.username.is_empty() && self.password().is_empty()
+    }
+
+    /// Without a line end, as that of a docker configuration is read.
+    fn password(&self) -> &str {
+        let password = self.pair.password.expose();
+        &password[..without_line_end(password.as_bytes()).len()]
     }
 
     fn offer(&self) -> Offer {
-        let Pair { username, password } = self.pair;
         Offer {
             name: self.name.clone(),
             offered: Offered::Password {
-                username: username.to_string(),
-                password: Secret::clone(password),
+                username: self.pair.username.to_string(),
+                password: Secret::from(self.password().to_owned()),
             },
             source: source(self.plugin),
         }
@@ -101,8 +108,17 @@ fn offers_of(
         }
     }
     // "Anonymous": no entry, rather than one with nothing in it.
-    let offered = chosen.into_iter().filter(|pair| !pair.is_empty());
-    (offered.map(PluginPair::offer).collect(), findings)
+    chosen.retain(|pair| !pair.is_empty());
+    let is_cut =
+        |pair: &&&PluginPair<'_>| pair.password().len() < pair.pair.password.expose().len();
+    findings.extend(chosen.iter().filter(is_cut).map(|pair| {
+        let text = "its password ended in a line end or a zero byte, which is cut off";
+        Finding::new(&source(pair.plugin), &pair.name, Loss::Note, text)
+    }));
+    (
+        chosen.into_iter().map(PluginPair::offer).collect(),
+        findings,
+    )
 }
 
 /// Why an answer in which nothing is wrong offers nothing.

@@ -1,12 +1,19 @@
-//! Which images a pattern of `matchImages`, or a key of an answer, stands for; exactly as the
-//! kubelet decides it.
+//! Which images a pattern of `matchImages`, or a key of an answer, stands for; as the kubelet of
+//! today decides it.
 //!
-//! Both sides are read as URLs without their scheme. Ports must be equal as texts, so that a
-//! pattern without a port matches no image with one. Hosts are compared label by label with shell
-//! globs, and must have equally many. The image's path must begin with that of the pattern, as
-//! text: `/team` matches `/teams` too.
+//! Both sides are read as URLs without their scheme, by the rules of Go 1.26 (kubelet 1.36); those
+//! of earlier ones took brackets and colons anywhere in a host. Ports must be equal as texts, so
+//! that a pattern without a port matches no image with one. Hosts are compared label by label, with
+//! `*` and `?` as globs, and must have equally many. The image's path must begin with that of the
+//! pattern, as text: `/team` matches `/teams` too.
+
+#[cfg(test)]
+mod tests;
+mod url_host;
 
 use std::fmt;
+
+use puller_config::RegistryHost;
 
 use super::glob::glob_matches;
 
@@ -45,16 +52,15 @@ impl Pattern {
             return Err(InvalidPattern);
         }
         // The query and the fragment are not compared.
-        let text = text.split(['#', '?']).next().unwrap_or_default();
+        let (text, fragment) = text.split_once('#').unwrap_or((text, ""));
+        unescaped(fragment)?;
+        let text = text.split('?').next().unwrap_or_default();
         let (authority, path) = match text.find('/') {
             Some(slash) => text.split_at(slash),
             None => (text, ""),
         };
-        let host = authority.rsplit('@').next().unwrap_or_default();
-        if !is_host(host) {
-            return Err(InvalidPattern);
-        }
-        let (host, port) = split_port(host);
+        let host = url_host::of_authority(authority)?;
+        let (host, port) = split_port(&host);
         Ok(Self {
             labels: host.split('.').map(Into::into).collect(),
             port: port.into(),
@@ -95,6 +101,25 @@ impl Pattern {
         Some(path.strip_suffix('/').unwrap_or(path))
     }
 
+    /// The one registry that it stands for, if it has no glob in its host.
+    #[must_use]
+    pub fn registry(&self) -> Option<RegistryHost> {
+        let is_glob = |label: &String| label.contains(['*', '?', '[', '\\']);
+        if self.labels.iter().any(is_glob) {
+            return None;
+        }
+        let host = self.labels.join(".");
+        let host = match host.contains(':') {
+            true => format!("[{host}]"),
+            false => host,
+        };
+        let port = match self.port.as_str() {
+            "" => String::new(),
+            port => format!(":{port}"),
+        };
+        RegistryHost::parse(&format!("{host}{port}")).ok()
+    }
+
     fn host(&self) -> String {
         let host = self.labels.join(".");
         if self.port.is_empty() {
@@ -103,28 +128,6 @@ impl Pattern {
             format!("{host}:{}", self.port)
         }
     }
-}
-
-/// Whether Go's URL parser takes the text for a host with an optional port.
-fn is_host(text: &str) -> bool {
-    let after_address = match text.strip_prefix('[') {
-        Some(rest) => match rest.rsplit_once(']') {
-            Some((_, rest)) => rest,
-            None => return false,
-        },
-        None => text.rfind(':').map_or("", |colon| &text[colon..]),
-    };
-    let port = match after_address.strip_prefix(':') {
-        Some(port) => port,
-        None if after_address.is_empty() => "",
-        None => return false,
-    };
-    port.bytes().all(|byte| byte.is_ascii_digit())
-        && text.chars().all(|character| {
-            !character.is_ascii()
-                || character.is_ascii_alphanumeric()
-                || "-_.~!$&'()*+,;=:[]<>\"".contains(character)
-        })
 }
 
 /// Host and port as Go's `net.SplitHostPort` divides them; what that refuses is all host.
@@ -159,95 +162,4 @@ fn unescaped(path: &str) -> Result<Vec<u8>, InvalidPattern> {
         result.push(high << 4 | low);
     }
     Ok(result)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pattern_matches_what_the_kubelet_matches() {
-        for (pattern, image, expected) in [
-            ("registry.corp", "registry.corp/team/app", true),
-            ("registry.corp", "registry.corp", true),
-            ("registry.corp", "other.corp/app", false),
-            ("registry.corp", "Registry.corp/app", false),
-            ("Registry.corp", "Registry.corp/app", true),
-            // Labels: equally many, each by its glob.
-            ("*.corp", "registry.corp/app", true),
-            ("*.corp", "a.registry.corp/app", false),
-            ("*.*.corp", "a.registry.corp/app", true),
-            ("*.corp", "corp/app", false),
-            ("*", "localhost/app", true),
-            ("*", "registry.corp/app", false),
-            (
-                "*.dkr.ecr.*.amazonaws.com",
-                "123456789012.dkr.ecr.eu-central-1.amazonaws.com/probe",
-                true,
-            ),
-            (
-                "*.dkr.ecr.*.amazonaws.com",
-                "123456789012.dkr.ecr.cn-north-1.amazonaws.com.cn/probe",
-                false,
-            ),
-            ("k8s.*", "k8s.io/app", true),
-            ("prefix.*.io", "prefix.kubernetes.io/app", true),
-            ("*-good.k.io", "prefix-good.k.io/app", true),
-            ("*-good.k.io", "prefix-bad.k.io/app", false),
-            ("reg*y.corp", "registry.corp/app", true),
-            ("r*s*y.corp", "rsrsrsyry.corp/app", true),
-            ("r*s*x.corp", "rsrsrsyry.corp/app", false),
-            ("x[a-c]*.corp", "xb1.corp/app", true),
-            ("x[a-c]*.corp", "xd1.corp/app", false),
-            ("reg[0-9].corp", "reg7.corp/app", true),
-            ("reg[79].corp", "reg8.corp/app", false),
-            // A malformed glob matches nothing, not even itself.
-            ("reg[.corp", "reg[.corp/app", false),
-            ("reg[].corp", "reg[].corp/app", false),
-            // Ports: equal as texts, both ways.
-            ("registry.corp:5000", "registry.corp:5000/app", true),
-            ("registry.corp:5000", "registry.corp:5001/app", false),
-            ("registry.corp:5000", "registry.corp/app", false),
-            ("registry.corp", "registry.corp:5000/app", false),
-            ("registry.corp:443", "registry.corp/app", false),
-            ("registry.corp:05000", "registry.corp:5000/app", false),
-            ("*:5000", "localhost:5000/app", true),
-            // Paths: a prefix of the text.
-            ("registry.corp/team", "registry.corp/team/app", true),
-            ("registry.corp/team", "registry.corp/teams", true),
-            ("registry.corp/team/", "registry.corp/team", false),
-            ("registry.corp/te*", "registry.corp/team", false),
-            ("registry.corp/te%61m", "registry.corp/team", true),
-            ("registry.corp?query", "registry.corp/app", true),
-            ("reg?stry.corp", "registry.corp/app", false),
-            ("robot@registry.corp", "registry.corp/app", true),
-            ("[::1]:5000", "[::1]:5000/app", true),
-            // Without a port the brackets are a class of characters.
-            ("[::1]", "[::1]/app", false),
-            ("https://registry.corp", "registry.corp/app", false),
-        ] {
-            let [one, other] = [pattern, image].map(|text| Pattern::parse(text).unwrap());
-            assert_eq!(one.matches(&other), expected, "{pattern} and {image}");
-        }
-    }
-
-    #[test]
-    fn what_is_no_url_is_no_pattern() {
-        let long = "a".repeat(MAX_PATTERN_BYTES + 1);
-        for text in [
-            "registry corp",
-            "registry.corp:http",
-            "registry.corp/%zz",
-            "registry.corp/%4",
-            "reg\\*.corp",
-            "[::1",
-            "[::1]x",
-            "a\nb",
-            "registry.corp/\u{7f}",
-            "a{b}.corp",
-            &long,
-        ] {
-            assert_eq!(Pattern::parse(text), Err(InvalidPattern), "{text}");
-        }
-    }
 }

@@ -1,8 +1,9 @@
 //! Plugins as processes: all side by side, each bounded in time and output, and killed in the end.
 //!
-//! A plugin gets this process's user, its environment with what the configuration adds, the
-//! question on standard input, and no descriptor but its own three. What it writes to standard
-//! error goes nowhere: it may hold secrets.
+//! A plugin is a program or a script with `#!`; anything else is an "exec format error", as for the
+//! kubelet, and given to no shell. It gets this process's user, its environment with what the
+//! configuration adds, the question on standard input, and no descriptor but its own three. What it
+//! writes to standard error goes nowhere: it may hold secrets.
 //!
 //! It runs in the machine's own network, where the kubelet's run: Kata starts its hypervisor, and
 //! so its wrapper, in the network namespace of the pod, from which neither a cloud's metadata
@@ -24,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use linux_sys::plugin_process::keep_standard_descriptors_only;
+use linux_sys::plugin_process::{execute_only_programs, keep_standard_descriptors_only};
 use zeroize::Zeroizing;
 
 use self::process::Running;
@@ -162,6 +163,7 @@ pub fn run(
         // So that what it starts can be killed with it.
         .process_group(0);
     keep_standard_descriptors_only(&mut command);
+    execute_only_programs(&mut command).map_err(RunError::Start)?;
     let mut child = command.spawn().map_err(RunError::Start)?;
     let mut running = Running::of(&mut child)?;
     let output = running.converse(input, deadline);

@@ -46,8 +46,8 @@ impl Editor {
         })
     }
 
-    /// Adds accounts, as many as do not take more bytes than there is `room`. `None` if the document
-    /// has not the form that was found before.
+    /// Adds accounts, as many as do not take more bytes than there is `room`. `None` if the
+    /// document has not the form that was found before.
     pub(super) fn add(&mut self, addition: &Addition, room: usize) -> Option<Added> {
         let is_new = addition.base.as_ref() != Some(&addition.name);
         let mut fields = match (is_new, &addition.base) {

@@ -95,6 +95,11 @@ impl<'d> Holder<'d> {
         Decision::new(name.to_string(), winner, why)
     }
 
+    /// Whether the document has credentials for it.
+    pub(super) fn is_taken(&self) -> bool {
+        matches!(self.verdict, Verdict::Taken(_))
+    }
+
     /// Why nothing may be added.
     pub(super) fn refusal(&self) -> Option<String> {
         match self.verdict {
@@ -154,6 +159,17 @@ pub(super) fn entry_name(registries: &Registries, name: RegistryName) -> Registr
     let on_https = with_https_port(&name);
     let has_entry = registries.iter().any(|(known, _)| *known == on_https);
     if has_entry { on_https } else { name }
+}
+
+/// Whether an entry is for some repositories of `host` and has no credentials.
+pub(super) fn is_open_below(
+    (name, entry): (&RegistryName, &Registry),
+    host: &RegistryHost,
+) -> bool {
+    let is_its =
+        |one: RegistryHost| one == *host || (!name.has_port() && one.name() == host.name());
+    let is_below = name.repositories().is_some() && name.host().is_some_and(is_its);
+    is_below && entry.credentials.is_anonymous() && entry.credentials_uri.is_none()
 }
 
 /// The name of a single host with port 443 where it has none; any other as it is. Equal for equal

@@ -265,8 +265,8 @@ fn every_failure_is_told_without_output() {
         "exit code 1",
         "Permission denied",
         "Permission denied",
-        // The C library tries a shell.
-        "exit code 127",
+        // Given to no shell, as by the kubelet.
+        "cannot be started: Exec format error",
         "cannot be started",
     ]) {
         refused(answer, words);

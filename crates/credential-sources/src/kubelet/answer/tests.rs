@@ -250,3 +250,27 @@ fn a_plugin_that_adds_nothing_is_told_with_the_reason() {
     assert!(findings[0].contains("provider two"), "{findings:?}");
     assert!(findings[0].contains("counts only where no other"));
 }
+
+/// A plugin that prints a file with a line end at its end was left out, where the same in a docker
+/// configuration is cut off.
+#[test]
+fn a_line_end_behind_a_password_is_cut_off_as_everywhere() {
+    let host = RegistryHost::parse("reg.corp").unwrap();
+    for (password, expected) in [
+        ("p", "p"),
+        ("p\\n", "p"),
+        ("p\\r\\n", "p"),
+        ("p\\u0000\\u0000", "p"),
+        ("p\\n\\n", "p\n"),
+        (" p ", " p "),
+    ] {
+        let auth = format!("\"reg.corp\":{{\"username\":\"u\",\"password\":\"{password}\"}}");
+        let response = response("Registry", &auth);
+        let (offers, findings) = offers(&host, &[("one", &response)]);
+        let Offered::Password { password: got, .. } = &offers[0].offered else {
+            panic!("{offers:?}")
+        };
+        assert_eq!(got.expose(), expected);
+        assert_eq!(findings.len(), usize::from(password.contains('\\')));
+    }
+}

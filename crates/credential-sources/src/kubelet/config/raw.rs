@@ -10,7 +10,7 @@ use super::{ConfigError, KIND, MAX_CONFIG_BYTES, Provider};
 use crate::kubelet::duration;
 use crate::kubelet::matching::Pattern;
 use crate::kubelet::protocol::Version;
-use crate::place;
+use crate::{or_default, place};
 
 /// The most nodes of a YAML text: bounds what aliases can make of it. Free to change.
 const MAX_NODES: usize = 100_000;
@@ -38,8 +38,10 @@ pub(super) struct RawProvider {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawVariable {
+    // Null as well as nothing is an empty text, as Go reads both.
+    #[serde(default, deserialize_with = "or_default")]
     name: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     value: Zeroizing<String>,
 }
 
@@ -138,7 +140,9 @@ impl RawProvider {
             default_cache,
             version,
             args: self.args.unwrap_or_default(),
+            // No program can see a variable without a name.
             env: env
+                .filter(|variable| !variable.name.is_empty())
                 .map(|variable| (variable.name, variable.value.into()))
                 .collect(),
             wants_token: self.token_attributes.is_some(),
@@ -173,6 +177,33 @@ impl RawTokenAttributes {
         if !needed.iter().chain(wanted).all(|key| seen.insert(key)) {
             return Err("an annotation key stands twice");
         }
+        if !needed.iter().chain(wanted).all(|key| is_qualified(key)) {
+            return Err("an annotation key is not a name with an optional DNS name before it");
+        }
         Ok(())
     }
+}
+
+/// Whether Kubernetes takes a text for the key of an annotation, whose case does not matter
+/// (`IsQualifiedName`): a name, and perhaps a DNS name and a slash before it.
+fn is_qualified(key: &str) -> bool {
+    let key = key.to_lowercase();
+    let (prefix, name) = match key.split_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, key.as_str()),
+    };
+    let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let is_name = |text: &str, longest: usize| {
+        let is_end = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+        let bytes = text.as_bytes();
+        text.len() <= longest
+            && is_end(bytes.first())
+            && is_end(bytes.last())
+            && bytes.iter().all(|byte| is_inner(*byte))
+    };
+    let is_dns = |text: &str| {
+        let mut labels = text.split('.');
+        text.len() <= 253 && labels.all(|label| is_name(label, 253) && !label.contains('_'))
+    };
+    is_name(name, 63) && prefix.is_none_or(is_dns)
 }

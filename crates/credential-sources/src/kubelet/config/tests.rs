@@ -204,3 +204,57 @@ fn what_the_kubelet_refuses_is_refused_without_a_value() {
     let error = Providers::default().add(b"\xff").unwrap_err();
     assert!(error.to_string().contains("not UTF-8"));
 }
+
+/// The kubelet takes a variable without a value, and so does Go; the whole configuration was
+/// unusable here.
+#[test]
+fn variables_without_a_value_are_empty() {
+    for (variable, expected) in [
+        ("name: A\n        value: null", &[("A", "")][..]),
+        ("name: A\n        value: ~", &[("A", "")]),
+        ("name: A", &[("A", "")]),
+        ("value: x", &[]),
+        ("name: null\n        value: x", &[]),
+    ] {
+        let text = EKS.replace("name: AWS_PROFILE\n        value: hunter2", variable);
+        assert_ne!(text, EKS);
+        let providers = read(&[&text]).unwrap();
+        let env = &providers.list()[0].env;
+        let found: Vec<_> = env
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.expose()))
+            .collect();
+        assert_eq!(found, expected, "{variable}");
+    }
+}
+
+/// As `IsQualifiedName` of Kubernetes judges them.
+#[test]
+fn annotation_keys_are_qualified_names() {
+    let long = "x".repeat(64);
+    for (key, is_good) in [
+        ("example.com/role", true),
+        ("Example.com/Role_1.a-b", true),
+        ("role", true),
+        ("a/b/c", false),
+        ("/role", false),
+        ("example.com/", false),
+        ("", false),
+        ("-role", false),
+        ("role-", false),
+        ("ro le", false),
+        ("exa_mple.com/role", false),
+        ("example..com/role", false),
+        ("-example.com/role", false),
+        (&long, false),
+        (&long[1..], true),
+    ] {
+        let text = format!(
+            "{EKS}    tokenAttributes:\n      serviceAccountTokenAudience: aud\n      cacheType: \
+             Token\n      requireServiceAccount: true\n      \
+             optionalServiceAccountAnnotationKeys: [\"{key}\"]\n"
+        );
+        let read = read(&[&text]);
+        assert_eq!(read.is_ok(), is_good, "{key}: {read:?}");
+    }
+}

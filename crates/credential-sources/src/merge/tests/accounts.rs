@@ -1,0 +1,190 @@
+//! Several accounts of one registry, and registries that take none.
+
+use puller_config::RegistryName;
+
+use super::*;
+
+/// The user names that the entry `name` tries, in their order.
+fn accounts(merged: &Merged, name: &str) -> Vec<String> {
+    let name = RegistryName::parse(name).unwrap();
+    let mut entries = merged.document.registries.iter();
+    let (_, entry) = entries.find(|(known, _)| **known == name).unwrap();
+    let users = [&entry.credentials].into_iter().chain(&entry.also);
+    let user = |credentials: &Credentials| match credentials {
+        Credentials::Basic { username, password } => {
+            assert_eq!(password.expose(), format!("hunter2\"{username}\\"));
+            username.clone()
+        }
+        other => panic!("{other:?}"),
+    };
+    users.map(user).collect()
+}
+
+/// Only the first account was taken. The kubelet tries them all, and a pull failed in the guest
+/// while a password was being changed.
+#[test]
+fn every_account_is_kept_in_its_order_in_every_shape_of_document() {
+    let offers = [
+        offer("reg.corp", "new", "A"),
+        offer("ghcr.io", "g", "A"),
+        offer("Reg.corp.", "old", "B"),
+        offer("reg.corp", "new", "C"),
+        offer("ghcr.io", "h", "C"),
+        offer("reg.corp", "oldest", "C"),
+    ];
+    for document in SHAPES {
+        let merged = merged(document, &offers);
+        assert_eq!(
+            accounts(&merged, "reg.corp"),
+            ["new", "old", "oldest"],
+            "{}",
+            text(&merged)
+        );
+        assert_eq!(accounts(&merged, "ghcr.io"), ["g", "h"]);
+        let decision = &merged.decisions[0];
+        assert_eq!(decision.winner, Winner::Offer("A".to_owned()));
+        let also: Vec<_> = decision
+            .also
+            .iter()
+            .map(|one| one.source.as_str())
+            .collect();
+        assert_eq!(also, ["B", "C"]);
+        assert_eq!(decision.losers.len(), 1);
+        assert!(!decision.losers[0].lost && decision.losers[0].why.contains("says the same"));
+    }
+    let sections = merged("", &offers[..3]);
+    assert!(
+        text(&sections).contains("\n[[registries.\"reg.corp.\".also]]\nusername = \"old\"\n"),
+        "{}",
+        text(&sections)
+    );
+}
+
+#[test]
+fn an_entry_takes_no_more_than_its_accounts() {
+    let users: Vec<String> = (0..12).map(|number| format!("u{number}")).collect();
+    let offers: Vec<_> = users
+        .iter()
+        .map(|user| offer("reg.corp", user, user))
+        .collect();
+    let merged = merged("", &offers);
+    assert_eq!(accounts(&merged, "reg.corp"), users[..9]);
+    let losers = &merged.decisions[0].losers;
+    assert_eq!(losers.len(), 3);
+    assert!(losers.iter().all(|loser| loser.lost), "{losers:?}");
+    assert!(losers[0].why.contains("at most 8 further accounts"));
+
+    // Where the document is nearly full, the first ones are in it.
+    let long = format!("# {}\n", "x".repeat((1 << 20) - 250));
+    let merged = self::merged(&long, &offers);
+    let kept = accounts(&merged, "reg.corp");
+    assert!((1..9).contains(&kept.len()), "{kept:?}");
+    assert_eq!(merged.decisions[0].also.len(), kept.len() - 1);
+    assert_eq!(merged.decisions[0].losers.len(), 12 - kept.len());
+}
+
+/// The kubelet tries the pair for the whole registry after the one for the repositories. Here the
+/// entry for the repositories hides that of the registry.
+#[test]
+fn what_was_offered_for_wider_names_comes_behind() {
+    let offers = [
+        offer("reg.corp", "host", "A"),
+        offer("reg.corp/team", "team", "A"),
+        offer("reg.corp/team/app", "app", "A"),
+        offer("reg.corp/team", "team2", "B"),
+        offer("reg.corp/teams", "teams", "A"),
+        offer("reg.corp:5000", "port", "A"),
+    ];
+    let merged = merged("", &offers);
+    for (name, expected) in [
+        ("reg.corp", &["host"][..]),
+        ("reg.corp/team", &["team", "team2", "host"]),
+        ("reg.corp/team/app", &["app", "team", "team2", "host"]),
+        ("reg.corp/teams", &["teams", "host"]),
+        ("reg.corp:5000", &["port"]),
+    ] {
+        assert_eq!(accounts(&merged, name), expected, "{name}");
+    }
+    let app = &merged.decisions[2];
+    let also: Vec<_> = app
+        .also
+        .iter()
+        .map(|one| (one.source.as_str(), one.offered_for.as_deref()))
+        .collect();
+    assert_eq!(
+        also,
+        [
+            ("A", Some("reg.corp/team")),
+            ("B", Some("reg.corp/team")),
+            ("A", Some("reg.corp."))
+        ]
+    );
+}
+
+/// An entry whose mirrors are a list of tables could not be inherited, and every offer was lost.
+#[test]
+fn lists_of_tables_are_inherited_too() {
+    let document = "[registries.\".corp\"]\n[[registries.\".corp\".mirrors]]\nurl = \
+        \"https://m.example\"\nprefix = \"team\"\n\n[registries.\"m.example\"]\n";
+    let merged = merged(document, &[offer("reg.corp", "a", "A")]);
+    let host = RegistryHost::parse("reg.corp").unwrap();
+    let (_, entry) = merged.document.registries.literal_entry_for(&host).unwrap();
+    assert_eq!(entry.mirrors.len(), 1);
+    assert_eq!(accounts(&merged, "reg.corp"), ["a"]);
+}
+
+/// Plugins were started, and waited for, although nothing that they could say would count.
+#[test]
+fn what_takes_nothing_is_known_before_anybody_is_asked() {
+    let own = "username = \"own\"\npassword = \"p\"\n";
+    for (document, host, expected) in [
+        (
+            format!("[registries.\"reg.corp\"]\n{own}"),
+            "reg.corp",
+            true,
+        ),
+        (
+            format!("[registries.\"reg.corp\"]\n{own}"),
+            "reg.corp:5000",
+            true,
+        ),
+        (
+            format!("[registries.\"reg.corp:443\"]\n{own}"),
+            "reg.corp",
+            false,
+        ),
+        (
+            format!("[registries.\"reg.corp:5000\"]\n{own}"),
+            "reg.corp",
+            false,
+        ),
+        (format!("[registries.\".\"]\n{own}"), "reg.corp", true),
+        ("[registries.\".\"]\n".to_owned(), "reg.corp", false),
+        (
+            format!("[registries.\"reg.corp\"]\n{own}[registries.\"reg.corp/team\"]\n"),
+            "reg.corp",
+            false,
+        ),
+        (
+            format!("[registries.\"reg.corp/team\"]\n{own}"),
+            "reg.corp",
+            false,
+        ),
+    ] {
+        let parsed = Document::parse(document.as_bytes()).unwrap().document;
+        let registry = RegistryHost::parse(host).unwrap();
+        assert_eq!(
+            is_taken(&parsed.registries, &registry),
+            expected,
+            "{document} {host}"
+        );
+        for name in [
+            host.to_owned(),
+            format!("{host}/team/app"),
+            format!("{host}/x"),
+        ] {
+            let merged = merged(&document, &[offer(&name, "a", "A")]);
+            assert!(!expected || text(&merged) == document, "{document} {name}");
+        }
+    }
+}
