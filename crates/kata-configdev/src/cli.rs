@@ -13,6 +13,7 @@ mod inspect;
 mod install;
 mod node_agent;
 mod pack;
+mod providers;
 mod root_dates;
 mod secrets;
 mod sweep;
@@ -76,6 +77,7 @@ enum Command {
     Secrets(secrets::Secrets),
     Config(config::Arguments),
     CredentialProvider(credential_provider::Arguments),
+    Providers(providers::Arguments),
     Attach(attach::Arguments),
     Update(update::Arguments),
     Detach(detach::Arguments),
@@ -210,6 +212,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Explain(arguments) => explain::run(&arguments, &mut stdout),
         Command::Config(arguments) => config::run(&arguments, &mut stdout),
         Command::CredentialProvider(arguments) => credential_provider::run(&arguments, &mut stdout),
+        Command::Providers(arguments) => providers::run(&arguments, &mut stdout),
         Command::Attach(arguments) => attach::run(&arguments, &mut stdout),
         Command::Update(arguments) => update::run(&arguments, &mut stdout),
         Command::Detach(arguments) => detach::run(&arguments, &mut stdout),

@@ -54,6 +54,7 @@ pub mod living;
 pub mod node_agent;
 pub mod obstacle;
 pub mod option_list;
+mod orphans;
 pub mod panic_message;
 pub mod providers;
 pub mod purpose;

@@ -51,10 +51,10 @@ impl ChosenBy {
             Some("") => None,
             Some(_) => Some(Self::Pod),
             None if settings.document.is_some() => Some(Self::Node),
-            None => settings
-                .credential_providers
-                .sources()
-                .map(|_| Self::Providers),
+            None => {
+                let is_wanted = settings.credential_providers.is_wanted();
+                is_wanted.then_some(Self::Providers)
+            }
         }
     }
 }
@@ -102,8 +102,9 @@ impl SandboxDocument {
         };
         let chosen = choice::choose(settings, annotation)?;
         let DocumentFile { path, text } = chosen.unwrap_or_else(|| {
-            let listing = settings.credential_providers.config.as_deref();
-            DocumentFile::empty(listing.unwrap_or(Path::new("")))
+            let sources = settings.credential_providers.sources(Path::new("/"));
+            let listing = sources.map(|found| found.config).unwrap_or_default();
+            DocumentFile::empty(&listing)
         });
         match Document::parse(&text) {
             Ok(checked) => Ok(Some(Self {
@@ -120,11 +121,18 @@ impl SandboxDocument {
     /// Puts what the node's credential providers offer below the document. Nobody is asked where
     /// the document refuses every pull.
     #[must_use]
-    pub fn provide(mut self, settings: &Settings) -> Self {
+    pub fn provide(self, settings: &Settings) -> Self {
+        self.provide_by(settings, Kept::Used)
+    }
+
+    /// [`SandboxDocument::provide`], with answers that are as good as `kept` says.
+    #[must_use]
+    pub fn provide_by(mut self, settings: &Settings, kept: Kept) -> Self {
         if self.document.node_error.is_some() {
             return self;
         }
-        let (merged, contribution) = providers::add(settings, &self.text, Kept::Used);
+        let own = (&self.text, &self.document);
+        let (merged, contribution) = providers::add(settings, own, kept);
         if let Some((text, document)) = merged {
             self.text = text;
             self.document = document;
@@ -138,7 +146,7 @@ impl SandboxDocument {
     pub fn record(&self, settings: &Settings, held: bool) -> Record {
         Record {
             document: (self.chosen_by != ChosenBy::Providers).then(|| self.path.clone()),
-            providers: settings.credential_providers.sources().is_some(),
+            providers: settings.credential_providers.is_wanted(),
             held,
         }
     }

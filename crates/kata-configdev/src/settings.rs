@@ -6,6 +6,7 @@ mod disks;
 mod effective;
 mod error;
 pub mod files;
+mod kubelet_files;
 mod qemu;
 mod rules;
 mod salvage;
@@ -16,7 +17,9 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-pub use credential_providers::{CredentialProviders, MAX_DEADLINE, MAX_REGISTRIES, Sources};
+pub use credential_providers::{
+    AskedRegistries, CredentialProviders, MAX_DEADLINE, MAX_REGISTRIES, Sources,
+};
 pub use effective::{Effective, Origin, Origins};
 pub use error::SettingsError;
 pub use qemu::Qemu;

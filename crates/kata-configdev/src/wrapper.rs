@@ -24,7 +24,7 @@ use crate::settings::files::Files;
 use crate::settings::{Effective, Settings};
 use crate::shared_image::record::{self, Hold, Record};
 use crate::transport::Transport;
-use crate::{SandboxError, panic_message, sandbox_spec, shared_image};
+use crate::{SandboxError, orphans, panic_message, sandbox_spec, shared_image};
 
 /// The program's name in its messages.
 pub const NAME: &str = "kata-configdev-qemu";
@@ -216,7 +216,7 @@ pub fn disk(
     let mut before = None;
     for reads in 1.. {
         let own = chosen.text.clone();
-        let provided = chosen.provide(settings);
+        let provided = orphans::end_after(|| chosen.provide(settings));
         for warning in provided.warnings().iter().filter(|_| reads == 1) {
             warn(warning);
         }

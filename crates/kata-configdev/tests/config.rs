@@ -188,8 +188,28 @@ fn credential_providers_are_merged_by_key_and_looked_at() {
     folder.file("config.d/50-node.toml", "");
     let shown = run(&["config", "--settings", &settings]);
     shown.ends(65);
+    shown.says(&["not found where kubeadm, k3s, RKE2, EKS, GKE and AKS keep it"]);
+    // So is half of a place.
+    folder.file(
+        "config.d/50-node.toml",
+        "credential-providers.bin-dir = \"/opt/bin\"\n",
+    );
+    let shown = run(&["config", "--settings", &settings]);
+    shown.ends(65);
     let expected = format!("{settings}:3: credential-providers.registries: config is missing");
     shown.says(&[&expected]);
+    // The kubelet's own registries, so that nobody writes them twice.
+    folder.file(
+        "config.d/50-node.toml",
+        format!(
+            "[credential-providers]\nconfig = {listing:?}\nbin-dir = \"/opt/bin\"\nregistries = \
+        \"matchImages\"\n"
+        ),
+    );
+    folder.file("providers.yaml", listed);
+    let shown = run(&["config", "--settings", &settings]);
+    shown.succeeds();
+    shown.prints(&["registries = [\"matchImages\"] # "]);
     // A directory: its files in the order of their names, others left alone.
     std::fs::create_dir(folder.path("listing")).unwrap();
     let directory = folder.text("listing");
@@ -218,6 +238,12 @@ fn credential_providers_are_merged_by_key_and_looked_at() {
         report["credential-providers"]["plugins"],
         json!(["first", "second", "third"])
     );
+    // One that names nobody costs itself, as for the kubelet.
+    let (head, _) = listed.split_once("providers:").unwrap();
+    folder.file("listing/0.yaml", format!("{head}providers: []\n"));
+    let report = run(&["config", "--json", "--settings", &settings]).json();
+    let plugins = &report["credential-providers"]["plugins"];
+    assert_eq!(plugins, &json!(["first", "second", "third"]));
     folder.file("listing/e.yaml", listed.replace("ecr", "first"));
     let shown = run(&["config", "--settings", &settings]);
     shown.says(&["listing/e.yaml: provider 1 has the name of another one"]);

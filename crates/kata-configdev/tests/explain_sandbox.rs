@@ -208,18 +208,18 @@ fn people_see_who_wins_and_why() {
             node.folder.text("bundle")
         )
     );
-    let asked = "asked       credential provider good: fresh answer, not kept";
-    let beaten = "beaten      credential provider good: the document's entry";
-    let wins = "the document has credentials for it, and they win over every offer";
+    let asked = "asked       credential provider good: fresh answer, not kept: run-root is not in \
+        memory or full";
+    let unneeded = "asked       credential provider good: not asked, because the document has \
+        credentials";
     for (registry, text) in [
         (
             "own.corp",
             format!(
                 "credentials user name and password, user \"robot\"\n\
                  source      {file}:1: entry \"own.corp\"\n\
-                 because     {wins}\n\
-                 {beaten} \"own.corp\" has credentials\n\
-                 {asked}"
+                 because     the document has credentials for it\n\
+                 {unneeded}"
             ),
         ),
         (
@@ -227,9 +227,8 @@ fn people_see_who_wins_and_why() {
             format!(
                 "credentials user name and password, user \"puller\"\n\
                  source      {file}:5: entry \".Team.corp.\"\n\
-                 because     {wins}\n\
-                 {beaten} \".Team.corp.\" has credentials\n\
-                 {asked}"
+                 because     the entry \".Team.corp.\" holds for it and has credentials\n\
+                 {unneeded}"
             ),
         ),
         (
@@ -244,7 +243,8 @@ fn people_see_who_wins_and_why() {
             "reg.lab",
             format!(
                 "credentials user name and password\n\
-                 source      credential provider good, fresh answer, not kept\n\
+                 source      credential provider good, fresh answer, not kept: run-root is not in \
+                 memory or full\n\
                  because     the document's entry \".lab\" has no credentials; its other settings \
                  hold for the new entry too\n\
                  {asked}"
@@ -253,7 +253,8 @@ fn people_see_who_wins_and_why() {
         (
             "dead.example",
             "credentials user name and password\n\
-             source      credential provider good, fresh answer, not kept\n\
+             source      credential provider good, fresh answer, not kept: run-root is not in \
+             memory or full\n\
              because     the document has no entry for it"
                 .to_owned(),
         ),
@@ -270,7 +271,11 @@ fn people_see_who_wins_and_why() {
         "{dead}"
     );
     assert!(
-        dead.ends_with("skipped     credential provider bad: it failed with exit code 9"),
+        dead.contains("skipped     credential provider bad: it failed with exit code 9\n")
+            && dead.ends_with(
+                "skipped     credential provider second: none of the keys of its answer is for \
+                 it, so it adds no credentials"
+            ),
         "{dead}"
     );
     let hub = node.text("hub.corp");
@@ -316,8 +321,8 @@ fn programs_get_the_same_facts() {
     );
     assert_eq!(
         reg["losers"],
-        json!([{"source": "credential provider good", "why": "credential provider second comes \
-        first", "lost": false}])
+        json!([{"source": "credential provider good", "why": "an earlier offer says the same",
+        "lost": false}])
     );
     assert_eq!(
         reg["credentials"],
@@ -392,7 +397,8 @@ fn an_image_is_explained_by_the_document_of_its_sandbox() {
         "loses       \".lab\": a host's own name, and a longer suffix, are more specific\n",
         "roots       none: \"ca-certs\" of entry \"reg.lab.\" holds no certificate and so forbids \
         the host\n",
-        "source      credential provider good, fresh answer, not kept\n",
+        "source      credential provider good, fresh answer, not kept: run-root is not in memory \
+        or full\n",
         "document    ",
     ] {
         assert!(run.stdout.contains(line), "{line}: {}", run.stdout);
@@ -673,4 +679,127 @@ fn a_scratch_disk_is_told_and_so_is_what_refuses_it() {
         Value::Null,
         "of a sandbox that gets nothing"
     );
+}
+
+/// The log of a sandbox and `explain` told different losses, and could contradict each other.
+#[test]
+fn the_log_of_a_sandbox_and_explain_say_the_same() {
+    let node = Node::full();
+    let (settings, bundle) = (node.settings(), node.folder.text("bundle"));
+    let attached = run(&[
+        "attach",
+        "--settings",
+        &settings,
+        "--bundle",
+        &bundle,
+        "--sandbox-id",
+        "s1",
+    ]);
+    assert_eq!(attached.code, 0, "{}", attached.stderr);
+    let before = "kata-configdev: sandbox s1: warning: ";
+    let logged = attached.stderr.lines();
+    let logged: Vec<_> = logged
+        .map(|line| line.strip_prefix(before).unwrap())
+        .collect();
+    let explained = node.explain(&[]).stdout;
+    let labels = ["skipped", "left out", "beaten", "change", "exposed"];
+    let mut registry = "";
+    let mut told = Vec::new();
+    for line in explained
+        .split("\n\n")
+        .flat_map(|part| part.lines().enumerate())
+    {
+        match line {
+            (0, name) if !name.starts_with("sandbox") => registry = name,
+            (_, line) => {
+                let Some((label, text)) = line.split_at_checked(12) else {
+                    continue;
+                };
+                if labels.contains(&label.trim_end()) {
+                    told.push((registry, text));
+                }
+            }
+        }
+    }
+    assert_eq!(told.len(), logged.len(), "{explained}\n{logged:#?}");
+    assert!(told.len() > 5, "{told:?}");
+    for (registry, text) in told {
+        let (source, why) = text.split_once(": ").unwrap();
+        let is_same = |line: &&&str| {
+            let about = line
+                .strip_prefix(source)
+                .and_then(|rest| rest.strip_suffix(why));
+            about.is_some_and(|about| {
+                about.trim_matches([':', ' ', '.']) == registry.trim_matches('.')
+            })
+        };
+        assert!(
+            logged.iter().any(|line| is_same(&&line)),
+            "{registry}: {text}: {logged:#?}"
+        );
+    }
+}
+
+/// Nobody could ask the providers without a sandbox.
+#[test]
+fn providers_are_asked_without_a_sandbox() {
+    let mut node = Node::full();
+    let settings = node.settings();
+    let asked = run(&["providers", "--settings", &settings]);
+    // One of them fails.
+    asked.ends(69);
+    asked.prints(&[
+        &format!("config      {}\n", node.folder.text("providers.yaml")),
+        "\n\ndead.example\n",
+        "asked       credential provider bad: no answer\n",
+        "skipped     credential provider bad: it failed with exit code 9\n",
+        "asked       credential provider good: not asked, because the document has credentials\n",
+    ]);
+    assert!(!asked.stdout.contains("plugin-user") && !asked.stdout.contains("hunter2"));
+    assert!(
+        !asked.stdout.contains("\n.lab\n"),
+        "nobody is asked about it"
+    );
+    let json = run(&["providers", "--json", "--settings", &settings]);
+    json.ends(69);
+    let report = json.json();
+    assert_eq!(
+        of(&report, "reg.lab")["source"]["name"],
+        "credential provider good"
+    );
+    assert_eq!(report["document"], node.document.clone().unwrap());
+
+    // The registries of the kubelet's own configuration.
+    node.listed =
+        "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n".into();
+    node.document = None;
+    node.add(
+        "good",
+        "reg.example, 'gcr.io/team', '*.pkg.dev'",
+        &answer("reg.example", "gcr.io"),
+        "",
+    );
+    let settings = node.settings();
+    let text = std::fs::read_to_string(&settings).unwrap();
+    let named = format!("registries = {REGISTRIES:?}");
+    let text = text.replace(&named, "registries = \"matchImages\"");
+    let settings = node.folder.file("settings.toml", text);
+    let json = run(&["providers", "--json", "--settings", &settings]);
+    assert_eq!(
+        (json.code, json.stderr.as_str()),
+        (0, ""),
+        "{}",
+        json.stdout
+    );
+    let report = json.json();
+    let registries = report["registries"].as_array().unwrap().iter();
+    let names: Vec<_> = registries
+        .map(|one| one["registry"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["gcr.io/team", "reg.example", "gcr.io"], "{report}");
+    // Nobody to ask is a mistake of the settings.
+    let settings = node.folder.file("settings.toml", "transport = \"file\"\n");
+    let none = run(&["providers", "--settings", &settings]);
+    none.ends(65);
+    none.says(&["registries = \"matchImages\""]);
 }

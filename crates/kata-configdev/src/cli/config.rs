@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::cli::CommandError;
 use crate::obstacle::obstacles;
 use crate::providers::ListingFault;
-use crate::settings::{Effective, Origin, Origins, Qemu, Settings};
+use crate::settings::{Effective, Origin, Origins, Qemu, Settings, Sources};
 use crate::{choice, document_pattern, providers};
 
 /// Shows the settings that hold on this node, and where each value came from.
@@ -104,13 +104,22 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
 
 /// The names of the credential providers that a sandbox would find; `None` where none is asked.
 fn plugins(settings: &Settings) -> Option<Result<Vec<String>, ListingFault>> {
-    let sources = settings.credential_providers.sources()?;
-    let listed = providers::read_listing(sources.config);
+    let asked = &settings.credential_providers;
+    if !asked.is_wanted() {
+        return None;
+    }
+    let sources = found(settings).ok_or(ListingFault::NotFound);
+    let listed = sources.and_then(|found| providers::read_listing(&found.config));
     let names = listed.map(|listed| {
         let names = listed.list().iter().map(|one| one.name.clone());
         names.collect()
     });
     Some(names)
+}
+
+/// Where the kubelet's files are, whether the settings say so or not.
+fn found(settings: &Settings) -> Option<Sources> {
+    settings.credential_providers.sources(Path::new("/"))
 }
 
 /// The settings, as `--json` prints them.
@@ -153,7 +162,11 @@ fn report(effective: &Effective, file: Option<&Path>, plugins: Option<&[String]>
         "credential-providers": {
             "config": of_providers("config", json!(providers.config)),
             "bin-dir": of_providers("bin-dir", json!(providers.bin_dir)),
-            "registries": of_providers("registries", json!(registries(settings))),
+            // Where the settings name neither of the two, the places where the kubelet's are.
+            "found": found(settings).map(|found| {
+                json!({"config": found.config, "bin-dir": found.bin_dir})
+            }),
+            "registries": of_providers("registries", json!(providers.registries)),
             "deadline-secs": of_providers("deadline-secs", json!(providers.deadline.as_secs())),
             "plugins": plugins,
         },
@@ -173,11 +186,6 @@ fn binaries(settings: &Settings) -> impl Iterator<Item = (&str, &PathBuf)> {
     } = &settings.qemu;
     let of_machines = by_machine.iter().map(|(name, path)| (name.as_str(), path));
     std::iter::once(("default", default)).chain(of_machines)
-}
-
-fn registries(settings: &Settings) -> Vec<String> {
-    let registries = &settings.credential_providers.registries;
-    registries.iter().map(ToString::to_string).collect()
 }
 
 /// Prints the settings as a settings file.
@@ -249,19 +257,32 @@ fn print(
     }
     text.begin("credential-providers")?;
     let providers = &settings.credential_providers;
-    for (key, path) in [
-        ("config", &providers.config),
-        ("bin-dir", &providers.bin_dir),
+    let found = found(settings);
+    let of_kubelet = |path: fn(&Sources) -> &PathBuf| match &found {
+        Some(found) => format!("the kubelet's, {}", path(found).display()),
+        None => "none".to_owned(),
+    };
+    for (key, path, by_itself) in [
+        (
+            "config",
+            &providers.config,
+            of_kubelet(|found| &found.config),
+        ),
+        (
+            "bin-dir",
+            &providers.bin_dir,
+            of_kubelet(|found| &found.bin_dir),
+        ),
     ] {
         match path {
             Some(path) => text.line(key, path)?,
-            None => text.comment(&format!("{key}: none"))?,
+            None => text.comment(&format!("{key}: {by_itself}"))?,
         }
     }
     if let Some(plugins) = plugins {
         text.comment(&format!("names {}", plugins.join(", ")))?;
     }
-    text.line("registries", &registries(settings))?;
+    text.line("registries", &providers.registries)?;
     text.line("deadline-secs", &providers.deadline.as_secs())
 }
 

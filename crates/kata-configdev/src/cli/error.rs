@@ -42,6 +42,9 @@ pub enum CommandError {
     /// The kubelet's question is not understood; with the broken rule.
     #[error("understand the kubelet's question: {0}")]
     ProviderRequest(String),
+    /// The settings ask no credential providers.
+    #[error("ask credential providers: the settings name no registries to ask them about")]
+    NoProviders,
     /// The node's document is a reason why there is none.
     #[error("answer from {}: the node says: {reason}", path.display())]
     NodeError {
@@ -169,6 +172,7 @@ impl CommandError {
             Self::UpdateEmpty(_)
             | Self::ProviderListing(_)
             | Self::ProviderRequest(_)
+            | Self::NoProviders
             | Self::NodeError { .. }
             | Self::Input(_)
             | Self::Manifest { .. }
@@ -197,6 +201,9 @@ impl CommandError {
             }
             Self::ProviderRequest(_) => {
                 "write a CredentialProviderRequest to standard input, as the kubelet does"
+            }
+            Self::NoProviders => {
+                "write registries = \"matchImages\" or a list into [credential-providers]"
             }
             Self::NodeError { .. } => "put a document with registries in its place",
             Self::Socket { .. } => {

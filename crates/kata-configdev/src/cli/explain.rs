@@ -3,7 +3,7 @@
 mod consequence;
 mod image;
 mod reason;
-mod sandbox;
+pub(super) mod sandbox;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -261,9 +261,9 @@ fn code(refused: Option<&String>) -> u8 {
 }
 
 /// Label and text of a line that people get.
-type Row = (&'static str, String);
+pub(super) type Row = (&'static str, String);
 
-fn print_rows(rows: &[Row], out: &mut impl Write) -> Result<(), CommandError> {
+pub(super) fn print_rows(rows: &[Row], out: &mut impl Write) -> Result<(), CommandError> {
     for (label, text) in rows {
         let line = format!("{label:<12}{text}");
         writeln!(out, "{}", one_line(&line))?;

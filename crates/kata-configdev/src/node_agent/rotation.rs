@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use node_health::metrics::ProviderNumbers;
 use node_installer::Options;
 use node_installer::watch::RESCAN;
+use puller_config::Document;
 use zeroize::Zeroizing;
 
 use super::sandboxes::seen;
@@ -51,7 +52,7 @@ impl Rotation {
         })
     }
 
-    /// `document` of the set with what its plugins offer now.
+    /// The document of the set, as text and as it was understood, with what its plugins offer now.
     ///
     /// # Errors
     ///
@@ -61,7 +62,7 @@ impl Rotation {
         &mut self,
         options: &Options,
         set: &str,
-        document: &[u8],
+        (document, parsed): (&[u8], &Document),
     ) -> Result<Zeroizing<Vec<u8>>, &'static str> {
         if !options.providers {
             return Err("this agent asks no credential providers (\"providers\")");
@@ -82,7 +83,8 @@ impl Rotation {
             false => Kept::Used,
         };
         let text = DocumentText::from(Zeroizing::new(document.to_vec()));
-        let (merged, contribution) = providers::add(&settings, &text, kept);
+        let own = (&text, parsed);
+        let (merged, contribution) = providers::add(&settings, own, kept);
         asked.note(&contribution, began.elapsed());
         if !asked.whole {
             return Err("a credential provider gives no answer");
@@ -129,6 +131,12 @@ impl Asked {
                     next = next.min(kept_for.map_or(RESCAN, early));
                 }
                 Outcome::Kept { left } => next = next.min(early(left)),
+                Outcome::Unneeded => {}
+                // It was asked for a sandbox that has just started.
+                Outcome::FailedBefore { left } => {
+                    self.whole = false;
+                    next = next.min(left.max(AGAIN_AFTER));
+                }
                 Outcome::Failed => {
                     numbers.failures += 1;
                     numbers.took = took;
@@ -154,8 +162,8 @@ fn early(holds: Duration) -> Duration {
 /// The names of the plugins that the settings of a set ask.
 fn listed(options: &Options, set: &str) -> Option<Vec<String>> {
     let settings = settings(options, set)?;
-    let sources = settings.credential_providers.sources()?;
-    let listed = providers::read_listing(sources.config).ok()?;
+    let config = settings.credential_providers.config?;
+    let listed = providers::read_listing(&config).ok()?;
     let names = listed.list().iter().map(|provider| provider.name.clone());
     Some(names.collect())
 }
@@ -165,11 +173,8 @@ fn settings(options: &Options, set: &str) -> Option<Settings> {
     let file = &options.sets.get(set)?.settings_file;
     let mut settings = Settings::load(&seen(options, file.as_str().as_ref())).ok()?;
     let providers = &mut settings.credential_providers;
-    for path in [&mut providers.config, &mut providers.bin_dir]
-        .into_iter()
-        .flatten()
-    {
-        *path = seen(options, path);
+    if let Some(found) = providers.sources(&options.host) {
+        (providers.config, providers.bin_dir) = (Some(found.config), Some(found.bin_dir));
     }
     settings.run_root = seen(options, &settings.run_root);
     Some(settings)

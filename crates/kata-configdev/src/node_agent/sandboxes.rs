@@ -261,7 +261,10 @@ impl<'a> Contents<'a> {
         }
         let set = set_of(self.options, document);
         let completed = match set {
-            Some(set) => self.rotation.complete(self.options, set, &text),
+            Some(set) => {
+                let own = (text.as_slice(), &parsed.document);
+                self.rotation.complete(self.options, set, own)
+            }
             None => Err("it is not the document of a set"),
         };
         match completed {

@@ -12,6 +12,12 @@
 //! whole or not at all. It holds as long as its plugin said, by a clock that cannot be set. It is
 //! trusted as little as a plugin: it is parsed again, and can offer a user and a password only. A
 //! file with anything else counts as none. No function here fails.
+//!
+//! Beside the answers lies for a short time who gave none ([`failures`]).
+
+mod failures;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -28,6 +34,7 @@ use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use zeroize::Zeroizing;
 
+use super::contribution::NotKept;
 use super::fingerprint::Fingerprint;
 use crate::host_file::{HostFile, require_administered};
 use crate::image_file::{self, Keep, TEMPORARY_PREFIX};
@@ -133,35 +140,21 @@ impl Cache {
             })
     }
 
-    /// Keeps an answer about `host` as long as it says, else `default`. Returns how long, where it
-    /// is kept.
-    pub fn keep(
-        &mut self,
-        fingerprint: &Fingerprint,
-        host: &RegistryHost,
-        answer: &Answer,
-        default: Duration,
-    ) -> Option<Duration> {
-        let Answer { text, response } = answer;
-        let kept_for = response.cache_duration.unwrap_or(default).min(MAX_KEPT);
-        let key = key(response.cache_key_type, host)?;
-        if kept_for.is_zero() || !self.tidy() {
-            return None;
+    /// Keeps `text` under `key` for so long; says whether it is there now.
+    fn put(&mut self, name: &str, magic: [u8; 8], lasts: Duration, text: &[u8]) -> bool {
+        if !self.tidy() {
+            return false;
         }
         let mut content = Zeroizing::new(Vec::with_capacity(HEADER_BYTES + text.len()));
-        content.extend_from_slice(&MAGIC);
-        for moment in [self.now, self.now + kept_for] {
+        content.extend_from_slice(&magic);
+        for moment in [self.now, self.now + lasts] {
             content.extend_from_slice(&nanos(moment).to_le_bytes());
         }
         content.extend_from_slice(text);
-        let name = fingerprint.name(&key);
-        // Where that fails the next sandbox asks again.
-        image_file::replace(&self.directory, name.as_ref(), &content, Keep::UntilReboot)
-            .is_ok()
-            .then_some(kept_for)
+        image_file::replace(&self.directory, name.as_ref(), &content, Keep::UntilReboot).is_ok()
     }
 
-    /// [`read`](Self::read), and removes a file that holds no longer.
+    /// The answer in a file and for how long it holds; removes one that holds no longer.
     fn read_or_remove(&self, name: &str) -> Option<(Zeroizing<Vec<u8>>, Duration)> {
         let content = self.content(name)?;
         let answer = self.answer(&content);
@@ -170,11 +163,6 @@ impl Cache {
             let _ = unlinkat(&self.directory, name, AtFlags::empty());
         }
         answer
-    }
-
-    /// The answer in a file that holds now, and for how long.
-    fn read(&self, name: &str) -> Option<(Zeroizing<Vec<u8>>, Duration)> {
-        self.answer(&self.content(name)?)
     }
 
     fn answer(&self, content: &[u8]) -> Option<(Zeroizing<Vec<u8>>, Duration)> {
@@ -190,17 +178,9 @@ impl Cache {
     }
 
     fn left(&self, content: &[u8]) -> Option<Duration> {
-        let number = |from: usize| -> Option<u64> {
-            let bytes = content.get(from..from + 8)?;
-            Some(u64::from_le_bytes(bytes.try_into().ok()?))
-        };
-        let (written, expires) = (number(8)?, number(16)?);
-        let now = nanos(self.now);
-        let holds = content.starts_with(&MAGIC)
-            && written <= now
-            && now < expires
-            && expires - written <= nanos(MAX_KEPT);
-        holds.then(|| Duration::from_nanos(expires - now))
+        let (written, expires) = times(content, MAGIC)?;
+        let holds = written <= self.now && self.now < expires && expires - written <= MAX_KEPT;
+        holds.then(|| expires - self.now)
     }
 
     /// Removes what has expired and what killed processes left; says whether there is room. Once
@@ -242,7 +222,9 @@ impl Cache {
             return written
                 .is_ok_and(|written| written.elapsed().is_ok_and(|age| age > TEMPORARY_FOR));
         }
-        self.read(name).is_none()
+        let content = self.content(name);
+        content
+            .is_none_or(|content| !self.is_known_failure(&content) && self.left(&content).is_none())
     }
 
     fn names(&self) -> io::Result<Vec<String>> {
@@ -264,6 +246,30 @@ impl Cache {
     }
 }
 
+/// Keeps an answer about `host` as long as it says, else `default`. Where it cannot be kept the
+/// next sandbox asks again.
+///
+/// # Errors
+///
+/// Why it is not kept.
+pub fn keep(
+    cache: Option<&mut Cache>,
+    fingerprint: &Fingerprint,
+    host: &RegistryHost,
+    answer: &Answer,
+    default: Duration,
+) -> Result<Duration, NotKept> {
+    let Answer { text, response } = answer;
+    let key = key(response.cache_key_type, host).ok_or(NotKept::ForAnImage)?;
+    let kept_for = response.cache_duration.unwrap_or(default).min(MAX_KEPT);
+    if kept_for.is_zero() {
+        return Err(NotKept::NoTime);
+    }
+    let cache = cache.ok_or(NotKept::NoPlace)?;
+    let is_there = cache.put(&fingerprint.name(&key), MAGIC, kept_for, text);
+    is_there.then_some(kept_for).ok_or(NotKept::NoPlace)
+}
+
 /// Under which key an answer is kept. Those about single images are not.
 fn key(kind: CacheKeyType, host: &RegistryHost) -> Option<String> {
     match kind {
@@ -271,6 +277,18 @@ fn key(kind: CacheKeyType, host: &RegistryHost) -> Option<String> {
         CacheKeyType::Registry => Some(format!("registry {host}")),
         CacheKeyType::Global => Some("global".into()),
     }
+}
+
+/// When a file with this magic was written, and when it expires, since the start of the machine.
+fn times(content: &[u8], magic: [u8; 8]) -> Option<(Duration, Duration)> {
+    let number = |from: usize| -> Option<Duration> {
+        let bytes = content.get(from..from + 8)?;
+        Some(Duration::from_nanos(u64::from_le_bytes(
+            bytes.try_into().ok()?,
+        )))
+    };
+    let (written, expires) = (number(8)?, number(16)?);
+    (content.starts_with(&magic) && written <= expires).then_some((written, expires))
 }
 
 /// The time since the machine was started, suspension included. A file system in memory lives no
@@ -286,6 +304,3 @@ fn since_boot() -> Duration {
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,5 +1,6 @@
 //! What the plugins of a node did for one sandbox, for those who have to tell somebody.
 
+use std::fmt;
 use std::time::Duration;
 
 use credential_sources::merge::{Decision, Merged, Winner};
@@ -9,7 +10,9 @@ use puller_config::{Effect, RegistryHost, RegistryName};
 /// What became of the plugins' offers.
 #[derive(Clone, Debug, Default)]
 pub struct Contribution {
-    /// Every plugin that was asked, once for each registry.
+    /// The registries that plugins are for, by the settings.
+    pub hosts: Vec<RegistryHost>,
+    /// Every plugin that is for one of them, once for each.
     pub asked: Vec<AskedPlugin>,
     /// Who won, for each registry that something was offered for.
     pub decisions: Vec<Decision>,
@@ -19,7 +22,7 @@ pub struct Contribution {
     pub exposed: Vec<Finding>,
 }
 
-/// One plugin that was asked about one registry.
+/// One plugin and one registry that it is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AskedPlugin {
     /// How messages call the plugin.
@@ -35,35 +38,143 @@ pub struct AskedPlugin {
 pub enum Outcome {
     /// The plugin was run.
     Fresh {
-        /// How long its answer is kept for other sandboxes, where it is.
-        kept_for: Option<Duration>,
+        /// How long its answer is kept for other sandboxes, or why it is not.
+        kept_for: Result<Duration, NotKept>,
     },
     /// It was run for an earlier sandbox.
     Kept {
         /// How long its answer still holds.
         left: Duration,
     },
-    /// It was run and gave none; a finding says why.
+    /// It was run and gave none; a line says why.
     Failed,
+    /// It gave none a moment ago, and is not run; a line says why.
+    FailedBefore {
+        /// How long that still holds.
+        left: Duration,
+    },
+    /// It was not run: the document has credentials for the registry, which win over every offer.
+    Unneeded,
+}
+
+/// Why an answer is not kept for other sandboxes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotKept {
+    /// Its plugin allows no time for it.
+    NoTime,
+    /// Its plugin calls it one for a single image.
+    ForAnImage,
+    /// There is no place for it in memory: the run root is on a disk, or cannot be written.
+    NoPlace,
+}
+
+impl fmt::Display for NotKept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoTime => "its plugin allows no time",
+            Self::ForAnImage => "its plugin calls it one for a single image",
+            Self::NoPlace => "run-root is not in memory or full",
+        })
+    }
+}
+
+/// One thing to tell about what plugins did to a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// What kind of thing that is.
+    pub kind: LineKind,
+    /// The plugin, or all of them.
+    pub source: String,
+    /// The registry's name, or that of some of its repositories; empty where all are meant.
+    pub registry: String,
+    /// A fragment without a full stop. Never a value.
+    pub text: String,
+}
+
+/// What a [`Line`] is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineKind {
+    /// A plugin added nothing, or less than it could.
+    Skipped,
+    /// An offer is missing from the document.
+    LeftOut,
+    /// An offer was not taken, because another one has its place.
+    Beaten,
+    /// What an added entry changes besides the credentials.
+    Change,
+    /// Added credentials that the document's own settings give away.
+    Exposed,
+}
+
+impl LineKind {
+    /// Its name in what people read.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Skipped => "skipped",
+            Self::LeftOut => "left out",
+            Self::Beaten => "beaten",
+            Self::Change => "change",
+            Self::Exposed => "exposed",
+        }
+    }
+}
+
+impl From<Line> for Finding {
+    fn from(line: Line) -> Self {
+        let loss = match line.kind {
+            LineKind::Skipped | LineKind::LeftOut => Loss::Lost,
+            LineKind::Beaten | LineKind::Change | LineKind::Exposed => Loss::Note,
+        };
+        Self::new(&line.source, &line.registry, loss, line.text)
+    }
 }
 
 impl Contribution {
-    /// What is missing from the document and why, and what was added to it with consequences, in
-    /// one list.
+    /// Everything that is missing from the document and why, and what was added to it with
+    /// consequences. The log of a sandbox has these lines, and `explain` and `providers` the same.
     #[must_use]
-    pub fn warnings(&self) -> Vec<Finding> {
-        let mut warnings = self.findings.clone();
+    pub fn lines(&self) -> Vec<Line> {
+        let of_finding = |kind| {
+            move |finding: &Finding| Line {
+                kind,
+                source: finding.source.clone(),
+                registry: finding.key.clone(),
+                text: finding.text.clone(),
+            }
+        };
+        let mut lines: Vec<_> = self
+            .findings
+            .iter()
+            .map(of_finding(LineKind::Skipped))
+            .collect();
         for decision in &self.decisions {
-            let lost = decision.losers.iter().filter(|loser| loser.lost);
-            warnings.extend(lost.map(|loser| {
-                Finding::new(&loser.source, &decision.name, Loss::Lost, loser.why.clone())
+            lines.extend(decision.losers.iter().map(|loser| Line {
+                kind: match loser.lost {
+                    true => LineKind::LeftOut,
+                    false => LineKind::Beaten,
+                },
+                source: loser.source.clone(),
+                registry: decision.name.clone(),
+                text: loser.why.clone(),
             }));
             if let (Winner::Offer(source), Some(change)) = (&decision.winner, decision.change) {
-                warnings.push(note(source, &decision.name, change.into()));
+                lines.push(Line {
+                    kind: LineKind::Change,
+                    source: source.clone(),
+                    registry: decision.name.clone(),
+                    text: change.into(),
+                });
             }
         }
-        warnings.extend_from_slice(&self.exposed);
-        warnings
+        lines.extend(self.exposed.iter().map(of_finding(LineKind::Exposed)));
+        lines
+    }
+
+    /// [`lines`](Self::lines), as the warnings of a sandbox.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<Finding> {
+        self.lines().into_iter().map(Finding::from).collect()
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use credential_sources::kubelet::config::{ConfigError, MAX_CONFIG_BYTES, Providers};
 
+use super::NOT_FOUND;
 use crate::host_file::{FileError, FileFault, HostFile, require_administered};
 
 /// The most entries of a directory that are looked at. Free to change; a node has one or two.
@@ -21,6 +22,9 @@ pub enum ListingFault {
     /// A file or the directory cannot be read.
     #[error(transparent)]
     File(#[from] FileError),
+    /// The settings name no place, and it is at none of the usual ones.
+    #[error("{NOT_FOUND}")]
+    NotFound,
     /// A directory without a configuration.
     #[error("{}: no file ends in .json, .yaml or .yml", .0.display())]
     Empty(PathBuf),
@@ -42,7 +46,8 @@ pub enum ListingFault {
 /// [`ListingFault`]. No file is skipped because it is broken.
 pub fn read(path: &Path) -> Result<Providers, ListingFault> {
     let metadata = std::fs::metadata(path).map_err(|error| FileFault::from(error).at(path))?;
-    let files = if metadata.is_dir() {
+    let is_directory = metadata.is_dir();
+    let files = if is_directory {
         require_administered(&metadata).map_err(|fault| fault.at(path))?;
         let files = files(path).map_err(|fault| fault.at(path))?;
         if files.is_empty() {
@@ -53,16 +58,25 @@ pub fn read(path: &Path) -> Result<Providers, ListingFault> {
         vec![path.into()]
     };
     let mut providers = Providers::default();
+    let mut last_empty = None;
     for file in files {
         let text = HostFile::open(&file)
             .and_then(HostFile::require_administered)
             .and_then(|opened| opened.read(MAX_CONFIG_BYTES))
             .map_err(|fault| fault.at(&file))?;
-        providers
-            .add(&text)
-            .map_err(|rule| ListingFault::Text { path: file, rule })?;
+        match providers.add(&text) {
+            // As for the kubelet: a file of several may name none, all together may not.
+            Err(ConfigError::NoProvider) if is_directory => last_empty = Some(file),
+            added => added.map_err(|rule| ListingFault::Text { path: file, rule })?,
+        }
     }
-    Ok(providers)
+    match last_empty.filter(|_| providers.list().is_empty()) {
+        None => Ok(providers),
+        Some(path) => Err(ListingFault::Text {
+            path,
+            rule: ConfigError::NoProvider,
+        }),
+    }
 }
 
 fn files(directory: &Path) -> Result<Vec<PathBuf>, FileFault> {

@@ -1,14 +1,21 @@
 //! `[credential-providers]`: which plugins of the kubelet are asked when a sandbox starts, and for
 //! which registries.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use puller_config::RegistryHost;
-use serde::Deserialize;
+use serde::de::{self, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use toml::Spanned;
 
 use super::at_line::{AtLine, Broken, Lines};
+use super::kubelet_files;
+
+/// What stands in the place of names for those of the kubelet's own configuration. As a registry it
+/// would be the host `matchimages`, which nobody has.
+const MATCH_IMAGES: &str = "matchImages";
 
 /// The longest time that a sandbox may wait for plugins: the kubelet itself waits no longer.
 pub const MAX_DEADLINE: Duration = Duration::from_secs(60);
@@ -27,8 +34,8 @@ pub struct CredentialProviders {
     pub config: Option<PathBuf>,
     /// The directory of their programs.
     pub bin_dir: Option<PathBuf>,
-    /// The registries that they are asked about. Empty: none is ever started.
-    pub registries: Vec<RegistryHost>,
+    /// The registries that they are asked about. None: none is ever started.
+    pub registries: AskedRegistries,
     /// How long all of them together may take.
     pub deadline: Duration,
 }
@@ -38,36 +45,79 @@ impl Default for CredentialProviders {
         Self {
             config: None,
             bin_dir: None,
-            registries: Vec::new(),
+            registries: AskedRegistries::default(),
             deadline: DEFAULT_DEADLINE,
         }
     }
 }
 
+/// Which registries plugins are asked about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AskedRegistries {
+    /// Those that the settings name.
+    pub named: Vec<RegistryHost>,
+    /// Whether those count too that the kubelet's own configuration names: the patterns of
+    /// `matchImages` without globs.
+    pub match_images: bool,
+}
+
+impl AskedRegistries {
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.named.is_empty() && !self.match_images
+    }
+}
+
+/// As the settings have it.
+impl Serialize for AskedRegistries {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let keyword = self.match_images.then(|| MATCH_IMAGES.to_owned());
+        let named = self.named.iter().map(ToString::to_string);
+        serializer.collect_seq(keyword.into_iter().chain(named))
+    }
+}
+
 /// Where plugins come from.
-#[derive(Clone, Copy, Debug)]
-pub struct Sources<'a> {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sources {
     /// Their configuration.
-    pub config: &'a Path,
+    pub config: PathBuf,
     /// Their programs.
-    pub bin_dir: &'a Path,
+    pub bin_dir: PathBuf,
 }
 
 impl CredentialProviders {
-    /// Where the plugins to ask come from; `None` where none is to be asked.
+    /// Whether plugins are to be asked.
     #[must_use]
-    pub fn sources(&self) -> Option<Sources<'_>> {
-        let (config, bin_dir) = self.config.as_deref().zip(self.bin_dir.as_deref())?;
-        (!self.registries.is_empty()).then_some(Sources { config, bin_dir })
+    pub fn is_wanted(&self) -> bool {
+        !self.registries.is_empty()
     }
 
-    /// The key without which `registries` makes no sense.
+    /// Where the plugins to ask come from; `None` where none is to be asked, or the kubelet's files
+    /// are at none of the usual places below `root`.
+    #[must_use]
+    pub fn sources(&self, root: &Path) -> Option<Sources> {
+        if !self.is_wanted() {
+            return None;
+        }
+        let seen = |path: &PathBuf| root.join(path.strip_prefix("/").unwrap_or(path));
+        match (&self.config, &self.bin_dir) {
+            (Some(config), Some(bin_dir)) => Some(Sources {
+                config: seen(config),
+                bin_dir: seen(bin_dir),
+            }),
+            _ => kubelet_files::find(root),
+        }
+    }
+
+    /// The key without which the other one makes no sense.
     pub(super) fn missing(&self) -> Option<&'static str> {
-        match (self.registries.is_empty(), &self.config, &self.bin_dir) {
-            (true, ..) => None,
-            (false, None, _) => Some("config"),
-            (false, Some(_), None) => Some("bin-dir"),
-            (false, Some(_), Some(_)) => None,
+        match (&self.config, &self.bin_dir) {
+            _ if !self.is_wanted() => None,
+            (None, Some(_)) => Some("config"),
+            (Some(_), None) => Some("bin-dir"),
+            _ => None,
         }
     }
 }
@@ -77,7 +127,7 @@ impl CredentialProviders {
 pub struct ProvidersLayer {
     pub config: Option<AtLine<PathBuf>>,
     pub bin_dir: Option<AtLine<PathBuf>>,
-    pub registries: Option<AtLine<Vec<RegistryHost>>>,
+    pub registries: Option<AtLine<AskedRegistries>>,
     pub deadline: Option<AtLine<Duration>>,
 }
 
@@ -87,8 +137,42 @@ pub struct ProvidersLayer {
 pub(super) struct RawProviders {
     config: Option<Spanned<PathBuf>>,
     bin_dir: Option<Spanned<PathBuf>>,
-    registries: Option<Spanned<Vec<Spanned<String>>>>,
+    registries: Option<Spanned<RawRegistries>>,
     deadline_secs: Option<Spanned<u64>>,
+}
+
+/// The value as it stands: the keyword, or a list.
+struct RawRegistries(Vec<Spanned<String>>, bool);
+
+impl<'de> Deserialize<'de> for RawRegistries {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reading;
+
+        impl<'de> Visitor<'de> for Reading {
+            type Value = RawRegistries;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "\"{MATCH_IMAGES}\" or a list of registries")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<RawRegistries, E> {
+                match text {
+                    MATCH_IMAGES => Ok(RawRegistries(Vec::new(), true)),
+                    _ => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
+                }
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<RawRegistries, A::Error> {
+                let mut names = Vec::new();
+                while let Some(name) = list.next_element()? {
+                    names.push(name);
+                }
+                Ok(RawRegistries(names, false))
+            }
+        }
+
+        deserializer.deserialize_any(Reading)
+    }
 }
 
 impl ProvidersLayer {
@@ -120,23 +204,33 @@ impl ProvidersLayer {
 }
 
 fn registries(
-    list: Spanned<Vec<Spanned<String>>>,
+    list: Spanned<RawRegistries>,
     lines: Lines<'_>,
-) -> Result<AtLine<Vec<RegistryHost>>, Broken> {
+) -> Result<AtLine<AskedRegistries>, Broken> {
     const KEY: &str = "credential-providers.registries";
-    let AtLine { line, value: list } = lines.at(list);
+    let AtLine {
+        line,
+        value: RawRegistries(list, match_images),
+    } = lines.at(list);
     if list.len() > MAX_REGISTRIES {
         let rule = format!("{KEY}: more than {MAX_REGISTRIES} registries");
         return Err((line, rule));
     }
-    let mut value: Vec<RegistryHost> = Vec::with_capacity(list.len());
+    let mut value = AskedRegistries {
+        named: Vec::with_capacity(list.len()),
+        match_images,
+    };
     for name in list {
         let AtLine { line, value: name } = lines.at(name);
+        if name == MATCH_IMAGES {
+            value.match_images = true;
+            continue;
+        }
         let host = RegistryHost::parse(&name).map_err(|rule| (line, format!("{KEY}: {rule}")))?;
-        if value.contains(&host) {
+        if value.named.contains(&host) {
             return Err((line, format!("{KEY}: {host} is there twice")));
         }
-        value.push(host);
+        value.named.push(host);
     }
     Ok(AtLine { line, value })
 }
@@ -167,9 +261,31 @@ mod tests {
         assert_eq!(layer.config.unwrap().value, Path::new("/etc/k/c.yaml"));
         assert_eq!(layer.bin_dir.unwrap().line, 3);
         let registries = layer.registries.unwrap();
-        let names: Vec<_> = registries.value.iter().map(ToString::to_string).collect();
+        let named = registries.value.named.iter();
+        let names: Vec<_> = named.map(ToString::to_string).collect();
         assert_eq!(names, ["reg.corp:5000", "docker.io", "[::1]"]);
+        assert!(!registries.value.match_images);
         assert_eq!(layer.deadline.unwrap().value, MAX_DEADLINE);
+    }
+
+    /// Whoever asks the kubelet's plugins had to write the registries of its configuration twice.
+    #[test]
+    fn the_kubelets_own_registries_may_count() {
+        for (text, names) in [
+            ("registries = \"matchImages\"", &[][..]),
+            ("registries = [\"matchImages\"]", &[]),
+            (
+                "registries = [\"reg.corp\", \"matchImages\"]",
+                &["reg.corp"],
+            ),
+        ] {
+            let text = format!("[credential-providers]\n{text}\n");
+            let layer = Layer::parse(text.as_bytes()).unwrap().credential_providers;
+            let registries = layer.registries.unwrap().value;
+            assert!(registries.match_images && !registries.is_empty(), "{text}");
+            let named: Vec<_> = registries.named.iter().map(ToString::to_string).collect();
+            assert_eq!(named, names, "{text}");
+        }
     }
 
     #[test]
@@ -188,7 +304,11 @@ mod tests {
                 "credential-providers.bin-dir: not an absolute path",
             ),
             ("bin_dir = \"/x\"", "unknown field `bin_dir`"),
-            ("registries = \"reg.corp\"", "invalid type"),
+            (
+                "registries = \"reg.corp\"",
+                "expected \"matchImages\" or a list of registries",
+            ),
+            ("registries = [1]", "invalid type"),
             (
                 "registries = [\".corp\"]",
                 "credential-providers.registries: ",

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use kata_configdev::providers::{self, Kept};
 use kata_configdev::settings::Settings;
-use puller_config::{Credentials, Document};
+use puller_config::{Credentials, Document, Registries};
 use test_command::wait_until;
 
 use crate::agent::{Agent, Node, Sandbox};
@@ -108,6 +108,23 @@ fn answers_are_renewed_before_they_expire() {
     wait_until("a token again", || token(&node) > kept);
 }
 
+/// A plugin that failed is not asked again for a while, so that sandboxes start at once. They get
+/// the password as soon as the agent has heard it.
+#[test]
+fn a_sandbox_that_started_without_an_answer_gets_it() {
+    let mut node = node();
+    node.mount_document(&document("one"));
+    fs::write(node.path("down"), "").unwrap();
+    let _agent = Agent::start(&node);
+    wait_until("readiness", || node.probe("ready").0);
+    let _sandboxes = [Sandbox::start(&node, "other"), Sandbox::start(&node, "box")];
+    assert_eq!(node.disk("box"), Some(document("one")));
+    fs::remove_file(node.path("down")).unwrap();
+    node.mount_document(&document("two"));
+    wait_until("the token", || token(&node).is_some());
+    assert!(node.disk("box").unwrap().starts_with(&document("two")));
+}
+
 /// A sandbox that was older than its secret never got it where the settings name registries for
 /// plugins and the agent asks none: nothing was written, and nothing said so.
 #[test]
@@ -152,7 +169,8 @@ fn an_answer_is_kept_for_every_view_of_the_node() {
         );
         fs::write(&file, text).unwrap();
         let settings = Settings::load(&file).unwrap();
-        let provided = providers::provided(&settings, Kept::Used).unwrap();
+        let document = Registries::default();
+        let provided = providers::provided(&settings, &document, Kept::Used).unwrap();
         assert_eq!(provided.offers.len(), 1, "{:?}", provided.findings);
     };
     ask(&node.path(""));

@@ -108,11 +108,15 @@ impl Plugins {
     }
 }
 
-fn answer(kind: &str, key: &str, user: &str) -> String {
+/// An answer with one pair for each of `keys`.
+fn answer(kind: &str, keys: &str, user: &str) -> String {
+    let pair = |key| format!("\"{key}\":{{\"username\":\"{user}\",\"password\":\"{SECRET}\"}}");
+    let pairs: Vec<_> = keys.split(' ').map(pair).collect();
     format!(
         "{{\"kind\":\"CredentialProviderResponse\",\
          \"apiVersion\":\"credentialprovider.kubelet.k8s.io/v1\",\"cacheKeyType\":\"{kind}\",\
-         \"auth\":{{\"{key}\":{{\"username\":\"{user}\",\"password\":\"{SECRET}\"}}}}}}"
+         \"auth\":{{{}}}}}",
+        pairs.join(",")
     )
 }
 
@@ -135,12 +139,19 @@ fn user(document: &Document, image: &str) -> Option<String> {
 #[test]
 fn answers_go_below_the_document_and_nothing_is_said() {
     let mut plugins = Plugins::new();
-    plugins.add("one", "", &answer("Registry", "*.corp", "one"));
-    plugins.add("two", "", &answer("Global", "reg.corp:5000", "two"));
+    plugins.add("one", "", &answer("Image", "*.corp *.corp:5000", "one"));
+    plugins.add("two", "", &answer("Global", "*.corp reg.corp:5000", "two"));
     let (document, stderr) = plugins.start();
     assert_eq!(stderr, "");
     assert_eq!(user(&document, "reg.corp").as_deref(), Some("one"));
     assert_eq!(user(&document, "reg.corp:5000").as_deref(), Some("two"));
+    // The kubelet tries the others after a refusal.
+    let literals = document
+        .registries
+        .iter()
+        .filter(|(name, _)| name.is_literal());
+    let further: Vec<_> = literals.map(|(_, entry)| entry.also.len()).collect();
+    assert_eq!(further.iter().sum::<usize>(), 2, "{further:?}");
     // What the administrator wrote wins.
     assert_eq!(user(&document, "registry.corp").as_deref(), Some("puller"));
     // No other host gets anything.
@@ -193,7 +204,9 @@ fn added_credentials_that_are_given_away_are_told() {
             "{words}: {stderr}"
         );
     }
-    assert_eq!(lines.len(), 3, "{stderr}");
+    // And each says that the other's registry is none of its own.
+    assert_eq!(stderr.matches("none of the keys").count(), 2, "{stderr}");
+    assert_eq!(lines.len(), 5, "{stderr}");
 }
 
 /// The only certificate authority that the puller trusts for blobs is in another registry's entry.
@@ -213,16 +226,18 @@ fn what_an_added_entry_changes_is_told() {
             .contains("credential provider one: reg.corp.: with an entry of its own it is trusted"),
         "{stderr}"
     );
-    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    // Of the two other registries it knows nothing.
+    assert_eq!(stderr.matches("none of the keys").count(), 2, "{stderr}");
+    assert_eq!(stderr.lines().count(), 3, "{stderr}");
 }
 
 #[test]
 fn without_a_document_the_answers_are_one() {
     let mut plugins = Plugins::new();
     plugins.document = None;
-    plugins.add("one", "", &answer("Registry", "reg.corp", "one"));
+    plugins.add("one", "", &answer("Registry", "*.corp *.corp:5000", "one"));
     let (document, stderr) = plugins.start();
-    assert_eq!((stderr.as_str(), document.registries.len()), ("", 1));
+    assert_eq!((stderr.as_str(), document.registries.len()), ("", 3));
     assert_eq!(user(&document, "reg.corp").as_deref(), Some("one"));
     // A pod that wants no configuration gets none, and nobody is asked.
     let mark = plugins.node.path("mark");
@@ -248,7 +263,7 @@ fn no_plugin_fails_or_delays_a_sandbox() {
         &format!("{good}'; exit 3; echo '"),
     );
     plugins.add("bad-junk", "", SECRET);
-    plugins.add("bad-image", "", &answer("Image", "reg.corp", "x"));
+    plugins.add("bad-key", "", &answer("Image", "other.corp", "x"));
     plugins.add("bad-path", "", &answer("Registry", "reg.corp/Team", "x"));
     plugins.add("path", "", &answer("Registry", "reg.corp/team", "team"));
     plugins.add(
@@ -274,7 +289,7 @@ fn no_plugin_fails_or_delays_a_sandbox() {
         "kata-configdev-qemu: warning: sandbox 0123: credential provider bad-exit: reg.corp: it \
          failed with exit code 3",
         "credential provider bad-junk: reg.corp: its answer is not usable",
-        "credential provider bad-image: reg.corp: its answer is for a single image",
+        "credential provider bad-key: reg.corp: none of the keys of its answer is for it",
         "credential provider bad-path: reg.corp: 1 keys of its answer have a path",
         "credential provider bad-user: reg.corp",
         "credential provider hangs: reg.corp: it took longer",
@@ -283,7 +298,54 @@ fn no_plugin_fails_or_delays_a_sandbox() {
     ] {
         assert!(stderr.contains(words), "{words}: {stderr}");
     }
-    assert!(!stderr.contains("credential provider good"), "{stderr}");
+    let of_good = "credential provider good: reg.corp: ";
+    assert!(!stderr.contains(of_good), "{stderr}");
+}
+
+/// A plugin starts a process in a session of its own, which went on as a child of QEMU.
+#[test]
+fn the_wrapper_leaves_no_process_behind() {
+    let mut plugins = Plugins::new();
+    let fled = plugins.node.path("fled");
+    let first = format!(
+        "setsid sh -c 'echo $$ > {0}.new; mv {0}.new {0}; exec sleep 3600' >/dev/null 2>&1 &\n\
+         while [ ! -e {0} ]; do sleep 0.01; done",
+        fled.display()
+    );
+    plugins.add(
+        "one",
+        &first,
+        &answer("Registry", "*.corp *.corp:5000", "one"),
+    );
+    let (document, stderr) = plugins.start();
+    assert_eq!(user(&document, "reg.corp").as_deref(), Some("one"));
+    assert_eq!(stderr, "");
+    let pid = std::fs::read_to_string(fled).unwrap();
+    let process = std::path::Path::new("/proc").join(pid.trim());
+    assert!(!process.exists(), "it goes on as {pid}");
+}
+
+/// A metadata service was down, and each sandbox of the node waited for the plugin's whole time.
+#[test]
+fn a_plugin_that_hangs_delays_one_sandbox() {
+    let Ok(run) = tempfile::tempdir_in("/dev/shm") else {
+        test_command::skip("/dev/shm is no tmpfs");
+        return;
+    };
+    let mut plugins = Plugins::new();
+    plugins.run_root = run.path().into();
+    plugins.deadline = 1;
+    let asked = plugins.node.path("asked");
+    let count = format!("echo x >> {}; sleep 3600", asked.display());
+    plugins.add("hangs", &count, "");
+    let times = || std::fs::read_to_string(&asked).unwrap().lines().count();
+    let (_, stderr) = plugins.start();
+    assert_eq!(stderr.matches("it took longer than the time").count(), 2);
+    assert_eq!(times(), 2);
+    let (_, stderr) = plugins.start();
+    assert_eq!(times(), 2, "it is not asked again: {stderr}");
+    let again = "not asked again so soon after it failed: it took longer than the time";
+    assert_eq!(stderr.matches(again).count(), 2, "{stderr}");
 }
 
 #[test]
@@ -324,7 +386,10 @@ fn a_configuration_that_cannot_be_used_fails_no_sandbox() {
             1,
             "as the administrator wrote it"
         );
-        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        let others = stderr
+            .lines()
+            .filter(|line| !line.contains("none of the keys"));
+        assert_eq!(others.count(), 1, "{stderr}");
         assert!(stderr.contains(words), "{words}: {stderr}");
     }
 }
@@ -372,37 +437,41 @@ fn an_answer_is_kept_in_memory_as_long_as_it_may_be() {
             .lines()
             .count()
     };
-    plugins.add("one", &count, &answer("Registry", "*.corp", "one"));
-    // Three registries, one process each.
+    plugins.add(
+        "one",
+        &count,
+        &answer("Registry", "*.corp *.corp:5000", "one"),
+    );
+    // Three registries, one process each, but for the one that needs nobody.
     plugins.start();
-    assert_eq!(times(), 3);
+    assert_eq!(times(), 2);
     let (document, stderr) = plugins.start();
     assert_eq!(user(&document, "reg.corp").as_deref(), Some("one"));
-    assert_eq!((times(), stderr.as_str()), (3, ""), "all are known");
+    assert_eq!((times(), stderr.as_str()), (2, ""), "all are known");
     // What is damaged is asked for again.
     let place = run.path().join("kata-configdev/credential-providers");
     for entry in std::fs::read_dir(&place).unwrap() {
         std::fs::write(entry.unwrap().path(), SECRET).unwrap();
     }
     plugins.start();
-    assert_eq!(times(), 6);
+    assert_eq!(times(), 4);
     // Another program under the name is another plugin.
     let text = format!(
         "#!/bin/sh\n{count}\necho '{}'\n",
-        answer("Registry", "*.corp", "new")
+        answer("Registry", "*.corp *.corp:5000", "new")
     );
     plugins.node.program("bin/one", "755", &text);
     let (document, _) = plugins.start();
     assert_eq!(user(&document, "reg.corp").as_deref(), Some("new"));
-    assert_eq!(times(), 9);
+    assert_eq!(times(), 6);
     // An answer that may not be kept.
-    let short = answer("Registry", "*.corp", "short")
+    let short = answer("Registry", "*.corp *.corp:5000", "short")
         .replace("\"auth\"", "\"cacheDuration\":\"0s\",\"auth\"");
     let text = format!("#!/bin/sh\n{count}\necho '{short}'\n");
     plugins.node.program("bin/one", "755", &text);
     plugins.start();
     plugins.start();
-    assert_eq!(times(), 15);
+    assert_eq!(times(), 10);
     // On a disk nothing is kept, whatever a plugin allows. The temporary directory may be in
     // memory; what is built is not.
     let disk = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -410,12 +479,12 @@ fn an_answer_is_kept_in_memory_as_long_as_it_may_be() {
     plugins.run_root = disk.path().into();
     let text = format!(
         "#!/bin/sh\n{count}\necho '{}'\n",
-        answer("Registry", "*.corp", "new")
+        answer("Registry", "*.corp *.corp:5000", "new")
     );
     plugins.node.program("bin/one", "755", &text);
     plugins.start();
     plugins.start();
-    assert_eq!(times(), 21);
+    assert_eq!(times(), 14);
 }
 
 /// Kata's descriptors go to QEMU through the wrapper, and to nobody on the way.
@@ -458,7 +527,7 @@ fn privileged_plugins_run_in_the_network_of_the_machine() {
     plugins.add(
         "shows",
         &show(&plugin),
-        &answer("Registry", "reg.corp", "one"),
+        &answer("Registry", "*.corp *.corp:5000", "one"),
     );
     plugins.write();
     let text = format!("#!/bin/sh\n{}\n", show(&qemu));

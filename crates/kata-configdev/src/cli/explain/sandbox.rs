@@ -4,27 +4,27 @@
 //! made.
 
 mod disks;
-mod place;
-mod registry;
+pub(in crate::cli) mod place;
+pub(in crate::cli) mod registry;
 mod source;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use credential_sources::Finding;
 use foreign_text::one_line;
 use pull_route::PlacedDocument;
 use serde::Serialize;
 
 use self::disks::{FurtherReport, ScratchReport};
 use self::place::Places;
-use self::registry::{Registries, Registry};
+use self::registry::{Registries, Registry, row};
 use super::{Arguments, Image, Report, Row, print_rows};
 use crate::cli::CommandError;
+use crate::providers::Line;
 use crate::sandbox_document::{ChosenBy, SandboxDocument};
-use crate::sandbox_spec;
 use crate::settings::{CredentialProviders, Settings};
+use crate::{orphans, sandbox_spec};
 
 /// What becomes of credential providers where the settings name some.
 const ASKED: &str = "asked";
@@ -44,6 +44,8 @@ struct Answer<'a> {
     scratch: Option<ScratchReport>,
     /// What is not about one registry.
     findings: Vec<Item>,
+    #[serde(skip)]
+    lines: Vec<Line>,
     registries: Vec<Registry>,
     /// Why every pull fails; of an image, its explanation says it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,16 +63,16 @@ struct DocumentReport {
 
 /// What a credential provider did not contribute, and why.
 #[derive(Serialize)]
-struct Item {
+pub(in crate::cli) struct Item {
     source: String,
     text: String,
 }
 
-impl From<&Finding> for Item {
-    fn from(finding: &Finding) -> Self {
+impl From<&Line> for Item {
+    fn from(line: &Line) -> Self {
         Self {
-            source: finding.source.clone(),
-            text: finding.text.clone(),
+            source: line.source.clone(),
+            text: line.text.clone(),
         }
     }
 }
@@ -114,7 +116,7 @@ fn settings(arguments: &Arguments) -> Result<(Settings, &'static str), CommandEr
     if let Some(config) = &arguments.config {
         settings.document = Some(config.clone());
     }
-    let is_asked = settings.credential_providers.sources().is_some();
+    let is_asked = settings.credential_providers.is_wanted();
     let providers = match (is_asked, arguments.no_providers) {
         (false, _) => "not in the settings",
         (true, true) => "left out",
@@ -136,16 +138,17 @@ impl<'a> Answer<'a> {
     ) -> Self {
         let chosen_by = chosen.chosen_by;
         let places = Places::of(&chosen.text);
-        let complete = chosen.provide(settings);
+        let complete = orphans::end_after(|| chosen.provide(settings));
         let path = (chosen_by != ChosenBy::Providers).then(|| complete.path.clone());
         let registries = Registries {
             document: &complete.document,
             file: path.clone().unwrap_or_default(),
             places,
             contribution: &complete.contribution,
-            asked: &settings.credential_providers.registries,
+            asked: &complete.contribution.hosts,
         };
-        let findings = &complete.contribution.findings;
+        let lines = complete.contribution.lines().into_iter();
+        let lines: Vec<_> = lines.filter(|line| line.registry.is_empty()).collect();
         let refused = complete.document.node_error.clone();
         let shown = match &image {
             _ if refused.is_some() => Vec::new(),
@@ -173,11 +176,8 @@ impl<'a> Answer<'a> {
             providers,
             disks: Vec::new(),
             scratch: None,
-            findings: findings
-                .iter()
-                .filter(|finding| finding.key.is_empty())
-                .map(Item::from)
-                .collect(),
+            findings: lines.iter().map(Item::from).collect(),
+            lines,
             registries: shown,
             refused: refused.map(|reason| pull_route::Error::NodeError(reason).to_string()),
             explanation,
@@ -200,6 +200,7 @@ impl<'a> Answer<'a> {
             disks: Vec::new(),
             scratch: None,
             findings: Vec::new(),
+            lines: Vec::new(),
             registries: Vec::new(),
             refused: None,
             explanation: image.map(|image| Report::of(&settings, image, &|_| false)),
@@ -249,8 +250,7 @@ impl<'a> Answer<'a> {
         ];
         rows.extend(self.disks.iter().map(FurtherReport::row));
         rows.extend(self.scratch.iter().map(ScratchReport::row));
-        let findings = self.findings.iter();
-        rows.extend(findings.map(|item| ("skipped", format!("{}: {}", item.source, item.text))));
+        rows.extend(self.lines.iter().map(row));
         rows.extend(self.refused.iter().map(|rule| ("refused", rule.clone())));
         rows
     }

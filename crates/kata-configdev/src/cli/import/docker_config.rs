@@ -24,9 +24,9 @@ use crate::host_file::read_named;
 /// key names is left out, unless --allow-widening is given. Helper programs are not run.
 ///
 /// Of several entries for one registry the last file's counts, and the others are tried after it
-/// where a registry refuses it. Secrets count as secretgen-controller has it: by the weight on their
-/// SecretExport, then those of --namespace, then those exported to it by name, then by namespace and
-/// name; secrets without a weight count more than plain files.
+/// where a registry refuses it. Secrets count as secretgen-controller has it: by the weight on
+/// their SecretExport, then those of --namespace, then those exported to it by name, then by
+/// namespace and name; secrets without a weight count more than plain files.
 ///
 /// The document holds the passwords: umask 077 keeps the file that it is written to from other
 /// users.

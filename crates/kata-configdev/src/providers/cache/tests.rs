@@ -8,6 +8,29 @@ use super::*;
 
 const SECRET: &str = "hunter2-kept";
 
+/// [`keep`] for those who do not ask why not.
+trait Keeping {
+    fn keep(
+        &mut self,
+        fingerprint: &Fingerprint,
+        host: &RegistryHost,
+        answer: &Answer,
+        default: Duration,
+    ) -> Option<Duration>;
+}
+
+impl Keeping for Cache {
+    fn keep(
+        &mut self,
+        fingerprint: &Fingerprint,
+        host: &RegistryHost,
+        answer: &Answer,
+        default: Duration,
+    ) -> Option<Duration> {
+        keep(Some(self), fingerprint, host, answer, default).ok()
+    }
+}
+
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// A directory in memory; on machines without one the cache is never used and nothing here can be
@@ -376,4 +399,104 @@ fn everything_can_be_forgotten() {
     assert_eq!(files(&dir).len(), 1);
     crate::providers::forget_all(dir.path());
     assert!(files(&dir).is_empty());
+}
+
+#[test]
+fn why_an_answer_is_not_kept_is_known() {
+    let Some(dir) = in_memory() else { return };
+    let (plugin, reg) = (fingerprint("a"), host("reg.corp"));
+    let never = "\"cacheDuration\":\"0s\",";
+    for (kind, duration, expected) in [
+        ("Image", "", Err(NotKept::ForAnImage)),
+        ("Image", never, Err(NotKept::ForAnImage)),
+        ("Registry", never, Err(NotKept::NoTime)),
+        ("Registry", "", Ok(HOUR)),
+    ] {
+        let answer = answer(kind, duration);
+        let cache = &mut at(&dir, 1000);
+        assert_eq!(keep(Some(cache), &plugin, &reg, &answer, HOUR), expected);
+        let nowhere = expected.and(Err(NotKept::NoPlace));
+        assert_eq!(keep(None, &plugin, &reg, &answer, HOUR), nowhere);
+    }
+}
+
+/// A metadata service was down, and every sandbox of the node waited for the whole deadline.
+#[test]
+fn a_failure_is_remembered_for_a_short_time() {
+    let Some(dir) = in_memory() else { return };
+    let (plugin, reg) = (fingerprint("a"), host("reg.corp"));
+    let left = |seconds| {
+        let known = at(&dir, seconds).failure(&plugin, &reg);
+        known.map(|known| {
+            assert_eq!(known.why, "it took longer");
+            known.left.as_secs()
+        })
+    };
+    let fail = |seconds, hung| {
+        at(&dir, seconds).remember_failure(&plugin, &reg, "it took longer", hung);
+    };
+    assert_eq!(left(1000), None);
+    // Twice as long each time that it hangs again, up to a limit.
+    for (moment, lasts) in [
+        (1000, 30),
+        (1030, 60),
+        (1100, 120),
+        (1220, 240),
+        (1500, 240),
+    ] {
+        fail(moment, true);
+        assert_eq!(left(moment), Some(lasts), "{moment}");
+        assert_eq!(left(moment + lasts - 1), Some(1));
+        assert_eq!(left(moment + lasts), None);
+    }
+    // By a clock that is earlier than the file, as after another boot.
+    assert_eq!(left(999), None);
+    // Long after that it begins anew.
+    fail(5000, true);
+    assert_eq!(left(5000), Some(30));
+    // Who fails at once costs nobody time.
+    fail(5030, false);
+    assert_eq!(left(5030), Some(5));
+    // Another registry and another plugin are not meant.
+    let cache = at(&dir, 5030);
+    assert!(cache.failure(&plugin, &host("other.corp")).is_none());
+    assert!(cache.failure(&fingerprint("b"), &reg).is_none());
+    // An answer ends it.
+    at(&dir, 5031).forget_failure(&plugin, &reg);
+    assert_eq!(left(5031), None);
+    fail(6000, true);
+    at(&dir, 6500).tidy();
+    let failures = files(&dir).into_iter().filter(|file| {
+        let content = std::fs::read(file).unwrap();
+        content.starts_with(b"kcdfail1")
+    });
+    assert_eq!(failures.count(), 0, "nobody needs it any more");
+}
+
+#[test]
+fn a_file_of_a_failure_that_is_not_ours_is_as_good_as_none() {
+    let Some(dir) = in_memory() else { return };
+    let (plugin, reg) = (fingerprint("a"), host("reg.corp"));
+    at(&dir, 1000).remember_failure(&plugin, &reg, &"x".repeat(5000), true);
+    let [file] = files(&dir).try_into().unwrap();
+    let good = std::fs::read(&file).unwrap();
+    assert!(good.len() < 1000, "a reason is short");
+    let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o7777, 0o600);
+    let changed = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = good.clone();
+        change(&mut bytes);
+        bytes
+    };
+    for bytes in [
+        Vec::new(),
+        good[..20].to_vec(),
+        changed(&|bytes| bytes[0] = b'x'),
+        changed(&|bytes| bytes[16..24].copy_from_slice(&u64::MAX.to_le_bytes())),
+        changed(&|bytes| bytes[8..16].copy_from_slice(&u64::MAX.to_le_bytes())),
+        changed(&|bytes| bytes[HEADER_BYTES] = 0xff),
+    ] {
+        std::fs::write(&file, bytes).unwrap();
+        assert!(at(&dir, 1000).failure(&plugin, &reg).is_none());
+    }
 }

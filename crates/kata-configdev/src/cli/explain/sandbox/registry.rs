@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use credential_sources::merge::{self, Decision, Winner};
+use credential_sources::merge::{Decision, Further, Winner};
 use puller_config::{Document, Match, RegistryHost, RegistryName};
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ use super::super::{Image, Row};
 use super::Item;
 use super::place::Places;
 use super::source::{AskedPlugin, Source};
-use crate::providers::Contribution;
+use crate::providers::{Contribution, Line, LineKind};
 
 /// One registry, as `--json` prints it.
 #[derive(Serialize)]
@@ -22,11 +22,25 @@ pub struct Registry {
     credentials: Account,
     source: Option<Source>,
     why: String,
+    /// Where the further accounts come from, in the order in which they are tried.
+    also: Vec<Behind>,
     /// What else the winner changes, where it does.
-    change: Option<&'static str>,
+    change: Option<String>,
     losers: Vec<Loser>,
     asked: Vec<AskedPlugin>,
     findings: Vec<Item>,
+    /// All that there is to tell, as the log of a sandbox has it.
+    #[serde(skip)]
+    lines: Vec<Line>,
+}
+
+/// A further account.
+#[derive(Serialize)]
+struct Behind {
+    source: String,
+    /// The wider name that it was offered for, where that is not the entry's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offered_for: Option<String>,
 }
 
 /// An offer that was not taken.
@@ -151,27 +165,34 @@ impl Registries<'_> {
         why: String,
     ) -> Registry {
         let decision = self.decision(name);
-        let Contribution {
-            asked, findings, ..
-        } = self.contribution;
-        let losers = decision.map_or(&[][..], |decision| &decision.losers);
+        let Contribution { asked, .. } = self.contribution;
+        let lines = self.contribution.lines().into_iter();
+        let is_about = |line: &Line| RegistryName::parse(&line.registry).as_ref() == Ok(name);
+        let lines: Vec<_> = lines.filter(is_about).collect();
+        let of = |kinds: &'static [LineKind]| {
+            let lines = lines.iter();
+            lines.filter(move |line| kinds.contains(&line.kind))
+        };
+        let also = decision.map_or(&[][..], |decision| &decision.also);
         Registry {
             registry,
             credentials: self.account(holder),
             source,
             why,
-            change: decision.and_then(|decision| decision.change),
-            losers: losers.iter().map(Loser::from).collect(),
+            also: also.iter().map(Behind::from).collect(),
+            change: of(&[LineKind::Change]).map(|line| line.text.clone()).next(),
+            losers: of(&[LineKind::LeftOut, LineKind::Beaten])
+                .map(Loser::from)
+                .collect(),
             asked: asked
                 .iter()
                 .filter(|asked| name_of(&asked.host).as_ref() == Some(name))
                 .map(AskedPlugin::from)
                 .collect(),
-            findings: findings
-                .iter()
-                .filter(|finding| RegistryName::parse(&finding.key).as_ref() == Ok(name))
+            findings: of(&[LineKind::Skipped, LineKind::Exposed])
                 .map(Item::from)
                 .collect(),
+            lines,
         }
     }
 
@@ -211,7 +232,7 @@ impl Registries<'_> {
             .iter()
             .any(|host| name_of(host).as_ref() == Some(name));
         let providers = if is_asked {
-            "no credential provider offers any"
+            "no credential provider gives it any"
         } else {
             "no credential provider is asked about it"
         };
@@ -227,6 +248,12 @@ impl Registry {
         rows
     }
 
+    /// Whether a credential provider is for it, or was to be.
+    pub fn is_asked_about(&self) -> bool {
+        let is_provided = matches!(self.source, Some(Source::CredentialProvider { .. }));
+        is_provided || !self.asked.is_empty() || !self.lines.is_empty()
+    }
+
     /// Where the credentials come from.
     pub fn source_rows(&self) -> Vec<Row> {
         let source = self.source.as_ref();
@@ -237,24 +264,46 @@ impl Registry {
             ),
             ("because", self.why.clone()),
         ];
-        rows.extend(self.change.map(|change| ("change", change.to_owned())));
-        for Loser { source, why, lost } in &self.losers {
-            let label = if *lost { "left out" } else { "beaten" };
-            rows.push((label, format!("{source}: {why}")));
-        }
+        rows.extend(self.also.iter().map(|one| ("also", one.text())));
         rows.extend(self.asked.iter().map(|asked| ("asked", asked.text())));
-        let findings = self.findings.iter();
-        rows.extend(findings.map(|item| ("skipped", format!("{}: {}", item.source, item.text))));
+        rows.extend(self.lines.iter().map(row));
         rows
     }
 }
 
-impl From<&merge::Loser> for Loser {
-    fn from(loser: &merge::Loser) -> Self {
+/// A line as people get it.
+pub fn row(line: &Line) -> Row {
+    let Line {
+        kind, source, text, ..
+    } = line;
+    (kind.label(), format!("{source}: {text}"))
+}
+
+impl Behind {
+    fn text(&self) -> String {
+        let source = &self.source;
+        match &self.offered_for {
+            Some(name) => format!("{source}, as offered for \"{name}\"; tried after a refusal"),
+            None => format!("{source}; tried after a refusal"),
+        }
+    }
+}
+
+impl From<&Further> for Behind {
+    fn from(further: &Further) -> Self {
         Self {
-            source: loser.source.clone(),
-            why: loser.why.clone(),
-            lost: loser.lost,
+            source: further.source.clone(),
+            offered_for: further.offered_for.clone(),
+        }
+    }
+}
+
+impl From<&Line> for Loser {
+    fn from(line: &Line) -> Self {
+        Self {
+            source: line.source.clone(),
+            why: line.text.clone(),
+            lost: line.kind == LineKind::LeftOut,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::providers::{self, Outcome};
+use crate::providers::{self, NotKept, Outcome};
 
 /// Whose credentials a registry has.
 #[derive(Clone, Serialize)]
@@ -37,10 +37,12 @@ pub struct AskedPlugin {
 /// Where an answer is from, and how long it is believed without asking again.
 #[derive(Clone, Copy, Serialize)]
 pub struct Answer {
-    /// `fresh`, `kept` or `none`.
+    /// `fresh`, `kept`, `none`, `none-before` or `unneeded`.
     answer: &'static str,
     /// How much longer other sandboxes get the same answer; `None` where the next one asks again.
     expires_in_secs: Option<u64>,
+    #[serde(skip)]
+    not_kept: Option<NotKept>,
 }
 
 impl Source {
@@ -76,13 +78,19 @@ impl From<&providers::AskedPlugin> for AskedPlugin {
 impl From<Outcome> for Answer {
     fn from(outcome: Outcome) -> Self {
         let (answer, left) = match outcome {
-            Outcome::Fresh { kept_for } => ("fresh", kept_for),
+            Outcome::Fresh { kept_for } => ("fresh", kept_for.ok()),
             Outcome::Kept { left } => ("kept", Some(left)),
             Outcome::Failed => ("none", None),
+            Outcome::FailedBefore { left } => ("none-before", Some(left)),
+            Outcome::Unneeded => ("unneeded", None),
         };
         Self {
             answer,
             expires_in_secs: left.as_ref().map(Duration::as_secs),
+            not_kept: match outcome {
+                Outcome::Fresh { kept_for } => kept_for.err(),
+                _ => None,
+            },
         }
     }
 }
@@ -91,10 +99,17 @@ impl Answer {
     fn text(self) -> String {
         match (self.answer, self.expires_in_secs) {
             ("fresh", Some(seconds)) => format!("fresh answer, kept for {}", span(seconds)),
-            ("fresh", None) => "fresh answer, not kept".to_owned(),
+            ("fresh", None) => match self.not_kept {
+                Some(why) => format!("fresh answer, not kept: {why}"),
+                None => "fresh answer, not kept".to_owned(),
+            },
             ("kept", Some(seconds)) => {
                 format!("answer kept from before, for {} more", span(seconds))
             }
+            ("none-before", Some(seconds)) => {
+                format!("not asked for {} more, because it failed", span(seconds))
+            }
+            ("unneeded", _) => "not asked, because the document has credentials".to_owned(),
             _ => "no answer".to_owned(),
         }
     }
