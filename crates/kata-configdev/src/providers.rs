@@ -131,10 +131,13 @@ pub enum Kept {
 pub fn provided(settings: &Settings, registries: &Registries, kept: Kept) -> Option<Provided> {
     let asked = &settings.credential_providers;
     let deadline = Instant::now() + asked.deadline;
-    let mut provided = Provided::default();
     if !asked.is_wanted() {
         return None;
     }
+    let mut provided = Provided {
+        hosts: asked.registries.named.clone(),
+        ..Provided::default()
+    };
     let Some(sources) = asked.sources(Path::new("/")) else {
         provided.lose(ALL, NOT_FOUND.into());
         return Some(provided);

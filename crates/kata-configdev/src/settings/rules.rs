@@ -79,7 +79,10 @@ mod tests {
             ),
             (&["", "", "x"], "/s/config.d/b.toml:1: "),
             (
-                &["credential-providers.registries = [\"a.corp\"]\n"],
+                &[
+                    "credential-providers.bin-dir = \"/b\"\n",
+                    "credential-providers.registries = [\"a.corp\"]\n",
+                ],
                 "credential-providers.registries: config is missing",
             ),
         ] {
