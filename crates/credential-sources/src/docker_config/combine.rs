@@ -81,15 +81,12 @@ pub fn offers(inputs: &[Input], widening: Widening) -> (Vec<Offer>, Vec<Finding>
         candidates.sort_by(|one, other| other.rank.cmp(&one.rank));
         let mut taken: Vec<Candidate<'_>> = Vec::with_capacity(candidates.len());
         for candidate in candidates {
-            match taken.first() {
-                Some(first) => {
-                    let is_known = taken.iter().any(|one| one.offered == candidate.offered);
-                    findings.push(behind(&candidate, first, is_known));
-                    if is_known || candidate.name != first.name {
-                        continue;
-                    }
+            if let Some(first) = taken.first() {
+                let is_known = taken.iter().any(|one| one.offered == candidate.offered);
+                findings.push(behind(&candidate, first, is_known));
+                if is_known || candidate.name != first.name {
+                    continue;
                 }
-                None => {}
             }
             taken.push(candidate);
         }

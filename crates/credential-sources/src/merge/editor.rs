@@ -120,7 +120,7 @@ impl Editor {
     }
 
     /// The space that fields take, line ends generously counted.
-    fn bytes(&self, fields: &Fields) -> usize {
+    fn bytes(&self, fields: &[(String, Value)]) -> usize {
         let field = |(key, value): &(String, Value)| {
             key.len() + self.mask.revealed_bytes(&value.to_string()) + AROUND_FIELD
         };
@@ -166,10 +166,10 @@ fn insert_all(entry: &mut dyn TableLike, fields: Fields, also: Vec<Fields>, is_s
     }
     let accounts = also.into_iter();
     let accounts = if is_section {
-        let tables = accounts.map(|fields| Table::from_iter(fields));
+        let tables = accounts.map(Table::from_iter);
         Item::ArrayOfTables(ArrayOfTables::from_iter(tables))
     } else {
-        let tables = accounts.map(|fields| InlineTable::from_iter(fields));
+        let tables = accounts.map(InlineTable::from_iter);
         Item::Value(Value::Array(Array::from_iter(tables)))
     };
     entry.insert("also", accounts);

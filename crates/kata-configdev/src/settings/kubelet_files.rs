@@ -1,7 +1,7 @@
 //! Where the kubelet's configuration of its plugins is, by itself: the flags that it was given,
 //! then the places of kubeadm, k3s and the managed clusters.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use credential_sources::kubelet::flags::PluginFlags;
 
@@ -69,7 +69,7 @@ pub(super) fn find(root: &Path) -> Option<Sources> {
 }
 
 /// A file that only the administrator can have written, if it is there.
-fn read(path: &PathBuf) -> Option<String> {
+fn read(path: &Path) -> Option<String> {
     let opened = HostFile::open(path).and_then(HostFile::require_administered);
     let text = opened.and_then(|file| file.read(MAX_FLAGS_BYTES)).ok()?;
     Some(String::from_utf8_lossy(&text).into_owned())
