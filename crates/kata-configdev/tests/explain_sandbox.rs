@@ -609,7 +609,7 @@ fn what_would_fail_the_sandbox_fails_the_command() {
     assert_eq!(of(&report, "own.corp")["source"]["kind"], "document");
     assert_eq!(
         of(&report, "reg.example")["why"],
-        "the document has none, and no credential provider offers any"
+        "the document has none, and no credential provider gives it any"
     );
 }
 
