@@ -17,7 +17,7 @@
 //! - [`plugin_process`]: a child that inherits no descriptor by accident.
 //! - [`rooted`]: files below a directory that cannot be left by `..` or a symbolic link.
 //! - [`sev_guest`], [`tdx_guest`]: the report ioctls of the two confidential platforms.
-//! - `tap` (feature `tap`): a queue of a network interface; only the node VM of the tests has it.
+//! - `tap` (feature `tap`): tap and TUN interfaces; only tests have them.
 //! - [`worker`]: a process for work that may never come back from the kernel.
 //! - [`working_directory`]: a thread that has one of its own.
 

@@ -1,4 +1,4 @@
-//! A queue of a tap interface, as a container runtime opens it for a VMM.
+//! Tap and TUN interfaces: the queue that a container runtime opens for a VMM, and one for packets.
 //!
 //! Source: Linux `include/uapi/linux/if_tun.h`, `include/uapi/linux/if.h`.
 
@@ -31,18 +31,35 @@ const SET_INTERFACE: Opcode = opcode::write::<libc::c_int>(b'T', 202);
 /// `EINVAL` where `name` is longer than 15 bytes; otherwise those of the ioctl: `EBUSY` where the
 /// interface has a queue and is not `multi_queue`.
 pub fn attach(device: impl AsFd, name: &str, multi_queue: bool) -> io::Result<()> {
+    let mut flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
+    if multi_queue {
+        flags |= libc::IFF_MULTI_QUEUE;
+    }
+    set_interface(device, name, flags)
+}
+
+/// Makes `device`, an open `/dev/net/tun`, the other side of the new interface `name`: each read
+/// gives one IP packet that was sent there, each write is one that arrives there. The interface
+/// belongs to the network namespace that `device` was opened in, and goes with it.
+///
+/// # Errors
+///
+/// `EINVAL` where `name` is longer than 15 bytes; otherwise those of the ioctl: `EBUSY` where there
+/// is such an interface.
+pub fn attach_tun(device: impl AsFd, name: &str) -> io::Result<()> {
+    set_interface(device, name, libc::IFF_TUN | libc::IFF_NO_PI)
+}
+
+fn set_interface(device: impl AsFd, name: &str, flags: libc::c_int) -> io::Result<()> {
     let mut request = InterfaceRequest {
         name: [0; libc::IFNAMSIZ],
-        flags: (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as u16,
+        flags: flags as u16,
         rest: [0; 22],
     };
     if name.len() >= request.name.len() {
         return Err(Errno::INVAL.into());
     }
     request.name[..name.len()].copy_from_slice(name.as_bytes());
-    if multi_queue {
-        request.flags |= libc::IFF_MULTI_QUEUE as u16;
-    }
     // SAFETY: the opcode is TUNSETIFF, whose argument is a `struct ifreq` despite the size in its
     // number; its length is asserted above, and nothing in it points anywhere.
     unsafe { ioctl(device, Setter::<SET_INTERFACE, _>::new(request)) }.map_err(Into::into)
@@ -60,8 +77,10 @@ mod tests {
         assert_eq!(SET_INTERFACE, (1 << 30) | (4 << 16) | (0x54 << 8) | 202);
         let null = File::open("/dev/null").unwrap();
         for (name, expected) in [("tap0", Errno::NOTTY), ("a-name-too-long-x", Errno::INVAL)] {
-            let error = attach(&null, name, false).unwrap_err();
-            assert_eq!(error.raw_os_error(), Some(expected.raw_os_error()));
+            let errors = [attach(&null, name, false), attach_tun(&null, name)];
+            for error in errors.map(Result::unwrap_err) {
+                assert_eq!(error.raw_os_error(), Some(expected.raw_os_error()));
+            }
         }
     }
 }
