@@ -2,13 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// How many connections are told apart; more are no longer counted.
 const MAX_CONNECTIONS: usize = 1 << 16;
 
 /// What went over a line since it was made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// From the near end to the far one.
     pub up: Way,
@@ -22,7 +22,7 @@ pub struct Counts {
 }
 
 /// One way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Way {
     /// Packets that were taken.
     pub packets: u64,

@@ -8,29 +8,31 @@
 //!
 //! - [`options`]: what to measure.
 //! - [`corpus`], [`encryption`], [`server`]: the images, the same encrypted, and who serves them.
+//! - [`way`]: what lies between a tool and the registry.
 //! - [`ground`]: fresh file systems.
 //! - [`measure`], [`daemon`], [`machine`]: seconds, CPU, memory; and whether somebody else was
 //!   using the machine.
-//! - [`peer`]: the tools. [`service`]: what only a service has.
+//! - [`peer`], [`job`]: the tools and what they are given to do. [`service`]: what only a service has.
 //! - [`stage`], [`bound`]: the parts of a pull alone, and what follows from them.
-//! - [`rounds`], [`table`]: the runs and their medians.
+//! - [`rounds`], [`table`], [`plot`]: the runs, their medians, and pictures of them.
 
 mod bound;
 mod corpus;
 mod daemon;
 mod encryption;
 mod ground;
+mod job;
 mod machine;
 mod measure;
 mod options;
 mod peer;
+mod plot;
 mod rounds;
 mod server;
 mod service;
 mod stage;
 mod table;
-
-use std::fs;
+mod way;
 
 use anyhow::{Context, Result};
 use clap::Parser;
@@ -40,6 +42,7 @@ use options::{Invocation, Options};
 fn main() -> Result<()> {
     match Invocation::parse() {
         Invocation::Run(options) => run(&options),
+        Invocation::Plot { into, records } => plot::files(&into, &records),
         Invocation::Measure { report, command } => measure::measure(&report, &command),
         Invocation::Stage {
             kind,
@@ -51,10 +54,11 @@ fn main() -> Result<()> {
 
 fn run(options: &Options) -> Result<()> {
     let mut images = corpus::open(options)?;
-    let server = server::Server::start(&options.work)?;
-    corpus::push(&images, &server, &options.work)?;
+    let servers = server::Servers::start(&options.work, &options.ways())?;
+    let server = servers.plain();
+    corpus::push(&images, server, &options.work)?;
     if options.encrypted {
-        let encrypted = encryption::push(&images, &server)?;
+        let encrypted = encryption::push(&images, server)?;
         images.extend(encrypted);
     }
     let peers = options.peers()?;
@@ -65,28 +69,29 @@ fn run(options: &Options) -> Result<()> {
     for image in images.iter().filter(are_plain) {
         eprintln!("{}: the bound", image.title());
         for ground in &options.fs {
-            let bound = bound::measure(options, &server, image, *ground)
+            let bound = bound::measure(options, server, image, *ground)
                 .with_context(|| format!("failed to measure the bound of {}", image.title()))?;
             record.bounds.push(bound);
         }
     }
-    rounds::run(options, &server, &images, &peers, &mut record)?;
-    for ground in &options.fs {
-        print!("{}", table::pulls(&record, &images, &peers, *ground));
-        if options.encrypted {
-            print!("{}", table::decryption(&record, &images, &peers, *ground));
+    rounds::run(options, &servers, &images, &peers, &mut record)?;
+    for place in rounds::Place::all(options) {
+        if place.way.is_line() {
+            print!("{}", table::line::pulls(&record, &images, &peers, place));
+            continue;
         }
-        if !options.no_bound {
-            print!("{}", table::bounds(&record, &images, *ground));
+        print!("{}", table::pulls(&record, &images, &peers, place));
+        if options.encrypted {
+            print!("{}", table::decryption(&record, &images, &peers, place));
         }
     }
+    for ground in options.fs.iter().filter(|_| !options.no_bound) {
+        print!("{}", table::bounds(&record, &images, *ground));
+    }
     if options.service {
-        let figures = service::measure(options, &server, &images, &peers)?;
+        let figures = service::measure(options, &servers, &images, &peers)?;
         print!("{}", table::services(&figures));
         record.services = figures;
     }
-    if let Some(path) = &options.json {
-        fs::write(path, serde_json::to_string_pretty(&record)?)?;
-    }
-    Ok(())
+    record.save(options)
 }

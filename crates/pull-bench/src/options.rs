@@ -4,17 +4,28 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail, ensure};
 use clap::{Args, Parser, ValueEnum};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use vm_harness::Program;
 
-use crate::peer::{Ours, Peer};
+use crate::peer::{Containerd, Ours, Peer};
 use crate::stage;
+use crate::way::{Transport, Way};
 
 /// How this program was called.
 #[derive(Debug, Parser)]
 pub enum Invocation {
     /// Measure and print tables.
-    Run(Options),
+    Run(Box<Options>),
+    /// Draw what --json wrote: how a pull's time grows with the delay, and how far it is from the
+    /// bound
+    Plot {
+        /// Where the SVG files go
+        #[arg(long, value_name = "DIR")]
+        into: PathBuf,
+        /// What --json wrote; later files add to earlier ones
+        #[arg(required = true)]
+        records: Vec<PathBuf>,
+    },
     /// Run a command and write what it cost to a file.
     #[command(hide = true)]
     Measure {
@@ -37,7 +48,8 @@ pub struct Options {
     /// Directory for file systems, sockets and logs, in a mount namespace of this program's own
     #[arg(long, value_name = "DIR")]
     pub work: PathBuf,
-    /// Which images
+    /// Which images: tiny, big, mixed, small; for long lines also 60s and 60m, 60 layers of 2 kB and
+    /// of 0.5 MB
     #[arg(long, value_delimiter = ',', default_value = "tiny,big,mixed,small")]
     pub images: Vec<String>,
     /// Which compressions
@@ -46,13 +58,28 @@ pub struct Options {
     /// How often each tool pulls each image
     #[arg(long, default_value_t = 5)]
     pub rounds: usize,
-    /// Which tools
+    /// Milliseconds that each packet takes between tool and registry, each way, such as 0,10,50; 0
+    /// is loopback
+    #[arg(long, value_name = "MS", value_delimiter = ',', default_value = "0")]
+    pub delay: Vec<u64>,
+    /// Megabits a second between tool and registry, each way, behind a queue of one round trip; 0
+    /// is no bound
+    #[arg(long, value_name = "MBIT", value_delimiter = ',', default_value = "0")]
+    pub bandwidth: Vec<u64>,
+    /// What the registry speaks
+    #[arg(long, value_delimiter = ',', default_value = "plain")]
+    pub transport: Vec<Transport>,
+    /// Which tools: ours, containerd, skopeo, skopeo-umoci, podman, buildah, containerd-2 (Debian
+    /// sid's), containerd-2-parallel (with 8 downloads, 4 unpacks, chunks of 8 MiB)
     #[arg(
         long,
         value_delimiter = ',',
         default_value = "ours,containerd,skopeo-umoci,podman"
     )]
     pub peers: Vec<String>,
+    /// Directory with another `containerd` and `ctr` to measure as containerd-2
+    #[arg(long, value_name = "DIR")]
+    pub containerd: Option<PathBuf>,
     /// Another imagepuller to measure as `ours`, as NAME=PROGRAM; may be repeated
     #[arg(long, value_name = "NAME=PROGRAM")]
     pub ours: Vec<String>,
@@ -118,7 +145,7 @@ pub enum Mode {
 }
 
 /// What is unpacked on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FileSystem {
     /// Memory
@@ -144,19 +171,37 @@ impl Options {
         for name in &self.peers {
             match name.as_str() {
                 "ours" => peers.extend(self.ours()?),
-                "containerd" => peers.push(Peer::Containerd),
+                "containerd" => peers.push(Peer::Containerd(Containerd::DEBIAN)),
+                "containerd-2" => peers.push(self.containerd(false)?),
+                "containerd-2-parallel" => peers.push(self.containerd(true)?),
                 "skopeo" => peers.push(Peer::Skopeo),
                 "skopeo-umoci" => peers.push(Peer::SkopeoUmoci),
                 "podman" => peers.push(Peer::Podman),
                 "buildah" => peers.push(Peer::Buildah),
                 _ => bail!(
-                    "there is no peer {name}: ours, containerd, skopeo, skopeo-umoci, podman, \
-                    buildah"
+                    "there is no peer {name}: ours, containerd, containerd-2, \
+                    containerd-2-parallel, skopeo, skopeo-umoci, podman, buildah"
                 ),
             }
         }
         ensure!(!peers.is_empty(), "no peers to measure");
         Ok(peers)
+    }
+
+    /// The ways to the registry, in the order of the tables.
+    pub fn ways(&self) -> Vec<Way> {
+        Way::all(&self.delay, &self.bandwidth, &self.transport)
+    }
+
+    fn containerd(&self, is_parallel: bool) -> Result<Peer> {
+        let fetched = || workspace().join("target/fixtures/containerd/usr/bin");
+        let directory = self.containerd.clone().unwrap_or_else(fetched);
+        ensure!(
+            directory.join("containerd").is_file(),
+            "{} has no containerd: run qemu-fixtures/unpacked containerd sid first",
+            directory.display()
+        );
+        Ok(Peer::Containerd(Containerd::two(directory, is_parallel)))
     }
 
     fn ours(&self) -> Result<Vec<Peer>> {

@@ -1,20 +1,25 @@
 //! All runs, in turns.
 
-use anyhow::Result;
-use serde::Serialize;
+use std::fs;
+
+use anyhow::{Context, Result};
+use line_emulator::Counts;
+use serde::{Deserialize, Serialize};
 
 use crate::bound::Bound;
 use crate::corpus::Image;
 use crate::ground::Ground;
+use crate::job::Job;
 use crate::machine::{self, Others, QUIET};
 use crate::measure::Cost;
 use crate::options::{FileSystem, Options};
-use crate::peer::{Job, Peer};
-use crate::server::Server;
+use crate::peer::Peer;
+use crate::server::Servers;
 use crate::service::Figures;
+use crate::way::Way;
 
 /// Everything that was measured.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Record {
     /// The parts of each image's pull.
     pub bounds: Vec<Bound>,
@@ -24,15 +29,49 @@ pub struct Record {
     pub services: Vec<Figures>,
 }
 
+impl Record {
+    /// Writes it to the file of `--json`, if there is one.
+    pub fn save(&self, options: &Options) -> Result<()> {
+        if let Some(path) = &options.json {
+            fs::write(path, serde_json::to_string_pretty(self)?)
+                .with_context(|| format!("failed to write {}", path.display()))?;
+        }
+        Ok(())
+    }
+}
+
+/// Where a tool unpacks, and what it pulls over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// What it is unpacked on.
+    pub fs: FileSystem,
+    /// What is between tool and registry.
+    pub way: Way,
+}
+
+impl Place {
+    /// All combinations that `options` ask for.
+    pub fn all(options: &Options) -> Vec<Self> {
+        let ways = options.ways();
+        let on = |fs: FileSystem| ways.iter().map(move |way| Self { fs, way: *way });
+        options.fs.iter().flat_map(|fs| on(*fs)).collect()
+    }
+
+    /// Such as `tmpfs, 50 ms each way`.
+    pub fn title(&self) -> String {
+        format!("{}, {}", self.fs.name(), self.way.title())
+    }
+}
+
 /// One pull.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Run {
     /// The tool.
     pub peer: String,
     /// The image.
     pub image: String,
-    /// What it was unpacked on.
-    pub fs: FileSystem,
+    /// Where.
+    pub place: Place,
     /// Counted from 0.
     pub round: usize,
     /// What it cost, or why there is nothing.
@@ -41,6 +80,10 @@ pub struct Run {
     pub server_cpu_secs: f64,
     /// The share of one core that other programs took.
     pub foreign_share: f64,
+    /// How many requests the registry had.
+    pub requests: u64,
+    /// What went over the line, where there was one.
+    pub line: Option<Counts>,
     /// Files on the file system afterwards.
     pub files: u64,
 }
@@ -55,26 +98,28 @@ impl Run {
 /// Lets every tool pull every image `options.rounds` times.
 pub fn run(
     options: &Options,
-    server: &Server,
+    servers: &Servers,
     images: &[Image],
     peers: &[Peer],
     record: &mut Record,
 ) -> Result<()> {
     for round in 0..options.rounds {
-        for fs in &options.fs {
+        for place in Place::all(options) {
             for image in images {
                 // Everybody is first once.
                 for turn in 0..peers.len() {
                     let peer = &peers[(turn + round) % peers.len()];
-                    if !peer.takes(image) || record.has_failed(peer, image, *fs) {
+                    if !peer.takes(image) || record.has_failed(peer, image, place) {
                         continue;
                     }
-                    let run = quiet(options, server, image, peer, *fs, round)?;
+                    let run = quiet(options, servers, image, peer, place, round)?;
                     tell(options, &run);
                     record.runs.push(run);
                 }
             }
         }
+        // A long run that is broken off has its complete rounds.
+        record.save(options)?;
     }
     Ok(())
 }
@@ -85,16 +130,16 @@ impl Record {
         &'a self,
         peer: &'a Peer,
         image: &Image,
-        fs: FileSystem,
+        place: Place,
     ) -> impl Iterator<Item = &'a Run> {
         let title = image.title();
         self.runs
             .iter()
-            .filter(move |run| run.peer == peer.name() && run.image == title && run.fs == fs)
+            .filter(move |run| run.peer == peer.name() && run.image == title && run.place == place)
     }
 
-    fn has_failed(&self, peer: &Peer, image: &Image, fs: FileSystem) -> bool {
-        self.of(peer, image, fs).any(|run| run.outcome.is_err())
+    fn has_failed(&self, peer: &Peer, image: &Image, place: Place) -> bool {
+        self.of(peer, image, place).any(|run| run.outcome.is_err())
     }
 }
 
@@ -102,10 +147,10 @@ impl Record {
 /// counts.
 fn quiet(
     options: &Options,
-    server: &Server,
+    servers: &Servers,
     image: &Image,
     peer: &Peer,
-    fs: FileSystem,
+    place: Place,
     round: usize,
 ) -> Result<Run> {
     let mut best: Option<Run> = None;
@@ -113,7 +158,7 @@ fn quiet(
         if options.retries > 0 {
             machine::wait_for_quiet();
         }
-        let run = once(options, server, image, peer, fs, round)?;
+        let run = once(options, servers, image, peer, place, round)?;
         let is_good = run.outcome.is_err() || !run.is_disturbed();
         if best
             .as_ref()
@@ -130,29 +175,36 @@ fn quiet(
 
 fn once(
     options: &Options,
-    server: &Server,
+    servers: &Servers,
     image: &Image,
     peer: &Peer,
-    fs: FileSystem,
+    place: Place,
     round: usize,
 ) -> Result<Run> {
-    let ground = Ground::fresh(&options.work, fs)?;
+    let ground = Ground::fresh(&options.work, place.fs)?;
+    let server = servers.of(place.way.transport);
+    let line = place.way.line()?;
     let job = Job {
         server,
+        line: line.as_ref(),
+        authority: servers.authority(),
         image,
         ground: ground.path(),
         work: &options.work,
     };
-    let before = server.daemon().cpu_secs();
+    let (before, served) = (server.daemon().cpu_secs(), server.served());
     let others = Others::now();
     let outcome = peer.pull(job).map_err(|error| format!("{error:#}"));
+    let (foreign_share, server_cpu_secs) = (others.share(), server.daemon().cpu_secs() - before);
     Ok(Run {
         peer: peer.name().to_owned(),
         image: image.title(),
-        fs,
+        place,
         round,
-        foreign_share: others.share(),
-        server_cpu_secs: server.daemon().cpu_secs() - before,
+        foreign_share,
+        server_cpu_secs,
+        requests: server.served_in_all().requests - served.requests,
+        line: line.map(|line| line.counts()),
         files: ground.files()?,
         outcome: checked(outcome, ground.files()?, peer, image),
     })
@@ -183,11 +235,11 @@ fn tell(options: &Options, run: &Run) {
         Err(reason) => format!("failed: {reason}"),
     };
     eprintln!(
-        "{}/{} {} {} {}: {outcome}{}",
+        "{}/{} {} ({}) {}: {outcome}{}",
         run.round + 1,
         options.rounds,
         run.image,
-        run.fs.name(),
+        run.place.title(),
         run.peer,
         if run.is_disturbed() {
             format!(" (others took {:.2} of a core)", run.foreign_share)

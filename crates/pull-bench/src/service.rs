@@ -4,20 +4,21 @@
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::corpus::Image;
 use crate::ground::Ground;
+use crate::job::Job;
 use crate::measure::cost;
 use crate::options::{Mode, Options};
-use crate::peer::{Job, Ours, Peer};
-use crate::server::Server;
+use crate::peer::{Ours, Peer};
+use crate::server::Servers;
 
 /// How often everything is measured; the medians count.
 const REPEATS: usize = 3;
 
 /// The figures of one service with one image.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Figures {
     /// The build.
     pub name: String,
@@ -36,7 +37,7 @@ pub struct Figures {
 }
 
 /// How long it took, and what the registry sent for it.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Served {
     /// Until the last client had its answer.
     pub wall_secs: f64,
@@ -47,7 +48,7 @@ pub struct Served {
 /// Measures all services of `peers` with all images.
 pub fn measure(
     options: &Options,
-    server: &Server,
+    servers: &Servers,
     images: &[Image],
     peers: &[Peer],
 ) -> Result<Vec<Figures>> {
@@ -59,7 +60,7 @@ pub fn measure(
         }
         for image in images {
             let mut figures = (0..REPEATS)
-                .map(|_| once(options, server, image, ours))
+                .map(|_| once(options, servers, image, ours))
                 .collect::<Result<Vec<_>>>()?;
             figures.sort_by(|a, b| a.two.wall_secs.total_cmp(&b.two.wall_secs));
             all.push(figures.swap_remove(figures.len() / 2));
@@ -68,25 +69,25 @@ pub fn measure(
     Ok(all)
 }
 
-fn once(options: &Options, server: &Server, image: &Image, ours: &Ours) -> Result<Figures> {
-    let (one, again, idle_kib, after_kib) = on_fresh(options, server, image, |job| {
+fn once(options: &Options, servers: &Servers, image: &Image, ours: &Ours) -> Result<Figures> {
+    let (one, again, idle_kib, after_kib) = on_fresh(options, servers, image, |job| {
         let (daemon, socket) = ours.serve(job)?;
         std::thread::sleep(Duration::from_millis(300));
         let idle_kib = daemon.resident_kib();
         let pull = |bundle: &str| {
-            let before = server.sent_bytes();
+            let before = job.server.served().sent_bytes;
             let cost = cost(&ours.request(job, &socket, bundle)?, job.work)?;
             Ok::<_, anyhow::Error>(Served {
                 wall_secs: cost.wall_secs,
-                sent_bytes: settled(server) - before,
+                sent_bytes: job.server.served_in_all().sent_bytes - before,
             })
         };
         let (one, again) = (pull("one")?, pull("two")?);
         Ok((one, again, idle_kib, daemon.resident_kib()))
     })?;
-    let two = on_fresh(options, server, image, |job| {
+    let two = on_fresh(options, servers, image, |job| {
         let (_daemon, socket) = ours.serve(job)?;
-        let before = server.sent_bytes();
+        let before = job.server.served().sent_bytes;
         let start = std::time::Instant::now();
         let clients = ["one", "two"].map(|bundle| {
             anyhow::Ok(
@@ -102,7 +103,7 @@ fn once(options: &Options, server: &Server, image: &Image, ours: &Ours) -> Resul
         }
         Ok(Served {
             wall_secs: start.elapsed().as_secs_f64(),
-            sent_bytes: settled(server) - before,
+            sent_bytes: job.server.served_in_all().sent_bytes - before,
         })
     })?;
     Ok(Figures {
@@ -118,7 +119,7 @@ fn once(options: &Options, server: &Server, image: &Image, ours: &Ours) -> Resul
 
 fn on_fresh<T>(
     options: &Options,
-    server: &Server,
+    servers: &Servers,
     image: &Image,
     run: impl FnOnce(Job<'_>) -> Result<T>,
 ) -> Result<T> {
@@ -128,15 +129,11 @@ fn on_fresh<T>(
         .ok_or_else(|| anyhow!("no file system"))?;
     let ground = Ground::fresh(&options.work, fs)?;
     run(Job {
-        server,
+        server: servers.plain(),
+        line: None,
+        authority: servers.authority(),
         image,
         ground: ground.path(),
         work: &options.work,
     })
-}
-
-/// The registry logs a request after the client has its answer.
-fn settled(server: &Server) -> u64 {
-    std::thread::sleep(Duration::from_millis(200));
-    server.sent_bytes()
 }

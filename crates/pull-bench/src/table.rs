@@ -1,5 +1,7 @@
 //! Medians as Markdown.
 
+pub mod line;
+
 use std::fmt::Write as _;
 
 use crate::bound::Bound;
@@ -8,14 +10,13 @@ use crate::machine;
 use crate::measure::Cost;
 use crate::options::{FileSystem, Options};
 use crate::peer::Peer;
-use crate::rounds::Record;
+use crate::rounds::{Place, Record, Run};
 use crate::service::Figures;
 
 /// What was measured where.
 pub fn heading(options: &Options, peers: &[Peer]) -> String {
     let mut text = format!(
-        "{}. {} rounds, medians. Registry on the same cores, plain HTTP, blobs in the page \
-        cache.\n\n",
+        "{}. {} rounds, medians. Registry on the same cores, blobs in the page cache.\n\n",
         machine::description(),
         options.rounds
     );
@@ -25,51 +26,46 @@ pub fn heading(options: &Options, peers: &[Peer]) -> String {
     text
 }
 
-/// The pulls on one file system.
-pub fn pulls(record: &Record, images: &[Image], peers: &[Peer], fs: FileSystem) -> String {
+/// The pulls on one file system without a line.
+pub fn pulls(record: &Record, images: &[Image], peers: &[Peer], place: Place) -> String {
     let mut text = format!(
         "\n## Pull, verify, unpack on {}\n\n\
          | image | tool | wall s | (least, most) | CPU s | cores busy (with the registry) | peak \
          MiB | of the fastest peer | of the bound | disturbed |\n\
          |---|---|---|---|---|---|---|---|---|---|\n",
-        fs.name()
+        place.title()
     );
     for image in images {
-        let bound = bound_of(record, image, fs).map(|bound| bound.secs(bound.inflate));
-        let fastest = peers
-            .iter()
-            .filter(|peer| !peer.is_ours() && peer.unpacks())
-            .filter_map(|peer| median(record, peer, image, fs))
-            .map(|cost| cost.wall_secs)
-            .min_by(f64::total_cmp);
+        let bound = bound_of(record, image, place.fs).map(|bound| bound.secs(bound.inflate));
+        let fastest = fastest(record, image, peers, place);
         for peer in peers.iter().filter(|peer| peer.takes(image)) {
-            let _ = writeln!(text, "{}", row(record, image, peer, fs, fastest, bound));
+            let _ = writeln!(text, "{}", row(record, image, peer, place, fastest, bound));
         }
     }
     text
+}
+
+/// The wall time of the fastest tool that is not ours and unpacks.
+fn fastest(record: &Record, image: &Image, peers: &[Peer], place: Place) -> Option<f64> {
+    peers
+        .iter()
+        .filter(|peer| !peer.is_ours() && peer.unpacks())
+        .filter_map(|peer| median(record, peer, image, place))
+        .map(|cost| cost.wall_secs)
+        .min_by(f64::total_cmp)
 }
 
 fn row(
     record: &Record,
     image: &Image,
     peer: &Peer,
-    fs: FileSystem,
+    place: Place,
     fastest: Option<f64>,
     bound: Option<f64>,
 ) -> String {
-    let runs: Vec<_> = record.of(peer, image, fs).collect();
-    let Some(cost) = median(record, peer, image, fs) else {
-        let reason = runs.iter().find_map(|run| run.outcome.as_ref().err());
-        return format!(
-            "| {} | {} | failed: {} | | | | | | | |",
-            image.title(),
-            peer.name(),
-            reason.map_or("never ran", |r| r)
-        );
-    };
-    let walls = || {
-        runs.iter()
-            .filter_map(|run| Some(run.outcome.as_ref().ok()?.wall_secs))
+    let runs: Vec<_> = record.of(peer, image, place).collect();
+    let Some(cost) = median(record, peer, image, place) else {
+        return failed(image, peer, &runs, 7);
     };
     let served = middle(runs.iter().map(|run| run.server_cpu_secs)).unwrap_or_default();
     let ratio =
@@ -79,8 +75,8 @@ fn row(
         image.title(),
         peer.name(),
         cost.wall_secs,
-        walls().fold(f64::INFINITY, f64::min),
-        walls().fold(0.0, f64::max),
+        least(&runs),
+        most(&runs),
         cost.cpu_secs,
         cost.cpu_secs / cost.wall_secs,
         (cost.cpu_secs + served) / cost.wall_secs,
@@ -92,14 +88,39 @@ fn row(
     )
 }
 
+/// The row of a tool that did not do it, with so many empty columns.
+fn failed(image: &Image, peer: &Peer, runs: &[&Run], columns: usize) -> String {
+    let reason = runs.iter().find_map(|run| run.outcome.as_ref().err());
+    format!(
+        "| {} | {} | failed: {} |{}",
+        image.title(),
+        peer.name(),
+        reason.map_or("never ran", |reason| reason),
+        " |".repeat(columns)
+    )
+}
+
+fn walls<'a>(runs: &'a [&Run]) -> impl Iterator<Item = f64> + 'a {
+    runs.iter()
+        .filter_map(|run| Some(run.outcome.as_ref().ok()?.wall_secs))
+}
+
+fn least(runs: &[&Run]) -> f64 {
+    walls(runs).fold(f64::INFINITY, f64::min)
+}
+
+fn most(runs: &[&Run]) -> f64 {
+    walls(runs).fold(0.0, f64::max)
+}
+
 /// What encryption costs each tool: encrypted images against the same without.
-pub fn decryption(record: &Record, images: &[Image], peers: &[Peer], fs: FileSystem) -> String {
+pub fn decryption(record: &Record, images: &[Image], peers: &[Peer], place: Place) -> String {
     let mut text = format!(
         "\n## Encrypted layers on {}\n\n\
          | image | tool | plain: wall s | CPU s | encrypted: wall s | CPU s | peak MiB | wall of \
          plain | CPU of plain | wall of skopeo |\n\
          |---|---|---|---|---|---|---|---|---|---|\n",
-        fs.name()
+        place.title()
     );
     for image in images.iter().filter(|image| image.is_encrypted) {
         let is_same = |other: &&Image| {
@@ -109,9 +130,9 @@ pub fn decryption(record: &Record, images: &[Image], peers: &[Peer], fs: FileSys
             continue;
         };
         let skopeo = peers.iter().find(|peer| !peer.unpacks());
-        let skopeo = skopeo.and_then(|peer| median(record, peer, image, fs));
+        let skopeo = skopeo.and_then(|peer| median(record, peer, image, place));
         for peer in peers {
-            let medians = [plain, image].map(|image| median(record, peer, image, fs));
+            let medians = [plain, image].map(|image| median(record, peer, image, place));
             let [Some(before), Some(after)] = medians else {
                 continue;
             };
@@ -137,9 +158,9 @@ pub fn decryption(record: &Record, images: &[Image], peers: &[Peer], fs: FileSys
 }
 
 /// Wall and CPU time in the middle, and the largest peak.
-fn median(record: &Record, peer: &Peer, image: &Image, fs: FileSystem) -> Option<Cost> {
+fn median(record: &Record, peer: &Peer, image: &Image, place: Place) -> Option<Cost> {
     let costs: Vec<Cost> = record
-        .of(peer, image, fs)
+        .of(peer, image, place)
         .filter_map(|run| run.outcome.as_ref().ok().copied())
         .collect();
     Some(Cost {
@@ -150,7 +171,7 @@ fn median(record: &Record, peer: &Peer, image: &Image, fs: FileSystem) -> Option
 }
 
 /// The median; of two in the middle the larger.
-fn middle(values: impl Iterator<Item = f64>) -> Option<f64> {
+pub fn middle(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied()
