@@ -23,7 +23,7 @@ mod end;
 mod relay;
 mod schedule;
 
-pub use count::Counts;
+pub use count::{Counts, Way};
 pub use end::{FAR_ADDRESS, NEAR_ADDRESS};
 pub use schedule::Quality;
 
