@@ -74,7 +74,7 @@ pub struct Options {
     #[arg(
         long,
         value_delimiter = ',',
-        default_value = "ours,containerd,skopeo-umoci,podman"
+        default_value = "ours,containerd,containerd-2,containerd-2-parallel,skopeo-umoci,podman"
     )]
     pub peers: Vec<String>,
     /// Directory with another `containerd` and `ctr` to measure as containerd-2

@@ -64,10 +64,7 @@ impl Servers {
     /// The one that speaks so; without TLS if none was asked for.
     pub fn of(&self, transport: Transport) -> &Server {
         let speaks_so = |server: &&Server| server.transport == transport;
-        self.others
-            .iter()
-            .find(speaks_so)
-            .unwrap_or(&self.plain)
+        self.others.iter().find(speaks_so).unwrap_or(&self.plain)
     }
 
     /// Whose certificates the tools trust, as a file called `ca.crt`.
@@ -103,13 +100,7 @@ impl Server {
         let log = work.join(format!("{name}.log"));
         let mut daemon = Daemon::start("docker-registry", &command, &log)?;
         let port = daemon
-            .wait_for(|log| {
-                let (_, rest) = log.split_once("listening on [::]:")?;
-                rest.split_once(|after: char| !after.is_ascii_digit())?
-                    .0
-                    .parse()
-                    .ok()
-            })
+            .wait_for(listening)
             .context("failed to start docker-registry")?;
         Ok(Self {
             transport,
@@ -187,6 +178,13 @@ pub struct Served {
     pub sent_bytes: u64,
 }
 
+/// The port in what it says once it is ready, `listening on [::]:PORT` and perhaps `, tls`.
+fn listening(log: &str) -> Option<u16> {
+    let (_, rest) = log.split_once("listening on ")?;
+    let (address, _) = rest.split_once(['"', ','])?;
+    address.rsplit_once(':')?.1.parse().ok()
+}
+
 fn written(line: &str) -> Option<u64> {
     let (_, rest) = line.split_once("http.response.written=")?;
     let digits = rest.split(|after: char| !after.is_ascii_digit()).next()?;
@@ -199,4 +197,25 @@ fn tls(work: &Path) -> String {
         work.join("registry.crt").display(),
         work.join("registry.key").display()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_registry_says_is_understood() {
+        for (said, port) in [
+            ("msg=\"listening on [::]:5000\" go.version=1", Some(5000)),
+            ("msg=\"listening on [::]:5000, tls\"", Some(5000)),
+            ("msg=\"listening on 0.0.0.0:5001\"", Some(5001)),
+            ("msg=\"listening on [::]:50", None),
+            ("", None),
+        ] {
+            assert_eq!(listening(said), port, "{said}");
+        }
+        let line = "http.response.status=200 http.response.written=4651";
+        assert_eq!(written(line), Some(4651));
+        assert_eq!(written("http.response.written="), None);
+    }
 }
