@@ -21,6 +21,9 @@ const BESIDE: Place = Place {
     way: Way::LOOPBACK,
 };
 
+/// Below, a pull costs what it costs without any layer, and the ratio says nothing.
+const MIN_BOUND_SECS: f64 = 0.1;
+
 /// Draws everything that the files in `records` have figures for, below `into`.
 pub fn files(into: &Path, records: &[PathBuf]) -> Result<()> {
     let mut all = Record::default();
@@ -80,7 +83,10 @@ fn over_delay(record: &Record, image: &str, delays: &BTreeSet<u64>) -> String {
 
 /// Wall time as a multiple of what the machine could do.
 fn of_bound(record: &Record) -> Bars {
-    let bounds = record.bounds.iter().filter(|bound| bound.fs == BESIDE.fs);
+    let bounds = record
+        .bounds
+        .iter()
+        .filter(|bound| bound.fs == BESIDE.fs && bound.secs(bound.inflate) >= MIN_BOUND_SECS);
     let groups = bounds.map(|bound| Group {
         name: bound.image.clone(),
         bars: values(record, &bound.image, |cost| cost.wall_secs)
@@ -168,6 +174,7 @@ fn median(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bound::{Bound, Stage};
     use crate::measure::Cost;
 
     fn run(peer: &str, delay_ms: u64, wall_secs: f64) -> Run {
@@ -186,6 +193,42 @@ mod tests {
             line: None,
             files: 61,
         }
+    }
+
+    fn bound(image: &str, secs: f64) -> Bound {
+        let stage = |secs| Stage {
+            cpu_secs: secs,
+            longest_secs: secs,
+        };
+        Bound {
+            image: image.to_owned(),
+            fs: FileSystem::Tmpfs,
+            download: stage(0.0),
+            server_cpu_secs: 0.0,
+            hash_blob: stage(0.0),
+            inflate: stage(secs),
+            igzip: None,
+            hash_plain: stage(0.0),
+            write: stage(0.0),
+        }
+    }
+
+    #[test]
+    fn bars_are_of_images_with_a_bound_worth_the_name() {
+        let mut record = Record {
+            runs: vec![run("ours", 0, 3.0), run("skopeo (no unpacking)", 0, 1.0)],
+            ..Record::default()
+        };
+        assert!(draw(&record).is_empty());
+        record.bounds = vec![bound("tiny gz", 0.01), bound("60s gz", 2.0)];
+        let bars = of_bound(&record);
+        let [group] = &bars.groups[..] else {
+            panic!("{bars:?}");
+        };
+        assert_eq!(group.name, "60s gz");
+        assert_eq!(group.bars, [("ours".to_owned(), 1.5)]);
+        let names: Vec<String> = draw(&record).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["pull-bound.svg", "pull-memory.svg"]);
     }
 
     #[test]
