@@ -7,12 +7,13 @@
 //! The last entry may lack its padding, and the archive its end. umoci writes such archives; every
 //! byte counts for the diff ID anyway.
 
-use std::io::{self, BufRead, Read};
+use std::io::{self, Read};
 
+use bytes::Bytes;
 use tar::{EntryType, Header};
 
 use super::archive_error::ArchiveError;
-use super::chunks::read_full;
+use super::chunks::{Share, read_full};
 use super::entry::{self, Preface};
 pub use super::entry::{Entry, EntryKind, Oddity};
 use super::number;
@@ -269,23 +270,23 @@ impl<R: Read> Read for Archive<R> {
     }
 }
 
-/// Gives the content out of the source's own buffer.
-impl<R: BufRead> BufRead for Archive<R> {
-    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+/// Gives the content in the source's own buffers.
+impl<R: Share> Share for Archive<R> {
+    fn share(&mut self, max: usize) -> io::Result<Bytes> {
         let remaining = usize::try_from(self.remaining).unwrap_or(usize::MAX);
         if remaining == 0 {
-            return Ok(&[]);
+            return Ok(Bytes::new());
         }
-        let found = self.source.fill_buf()?;
-        if found.is_empty() {
+        let piece = self.source.share(max.min(remaining))?;
+        if piece.is_empty() {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        Ok(&found[..found.len().min(remaining)])
+        self.remaining -= piece.len() as u64;
+        Ok(piece)
     }
 
-    fn consume(&mut self, amount: usize) {
-        self.source.consume(amount);
-        self.remaining = self.remaining.saturating_sub(amount as u64);
+    fn chunk(&self) -> u64 {
+        self.source.chunk()
     }
 }
 

@@ -73,6 +73,16 @@ pub(crate) fn set_default_acl(directory: impl AsFd, value: &[u8]) -> Result<(), 
     is_supported(DEFAULT_ACL, set).map(|_| ())
 }
 
+/// Says how many were not taken over.
+pub(crate) fn tell_skipped(count: u64) {
+    if count > 0 {
+        tracing::debug!(
+            count,
+            "extended attributes of the layer that are not taken over"
+        );
+    }
+}
+
 /// Removes what an earlier entry of the same directory set.
 pub fn clear(directory: impl AsFd) -> Result<(), Errno> {
     for name in xattr_names(&directory)? {

@@ -9,6 +9,20 @@ use bytes::{Buf as _, Bytes};
 pub struct Chunks<I> {
     chunks: I,
     current: Bytes,
+    taken: u64,
+}
+
+/// A source whose bytes can be kept without a copy, and then keep the chunk that they are of.
+pub trait Share {
+    /// The next bytes, at most `max`; none only at the end, or where `max` is 0.
+    ///
+    /// # Errors
+    ///
+    /// As for a read.
+    fn share(&mut self, max: usize) -> io::Result<Bytes>;
+
+    /// The number of the chunk that the last bytes are of.
+    fn chunk(&self) -> u64;
 }
 
 impl<I: Iterator<Item = Bytes>> Chunks<I> {
@@ -17,6 +31,7 @@ impl<I: Iterator<Item = Bytes>> Chunks<I> {
         Self {
             chunks: chunks.into_iter(),
             current: Bytes::new(),
+            taken: 0,
         }
     }
 
@@ -26,13 +41,17 @@ impl<I: Iterator<Item = Bytes>> Chunks<I> {
         Chunks {
             chunks: rest,
             current: bytes,
+            taken: self.taken,
         }
     }
 
     fn current(&mut self) -> &mut Bytes {
         while self.current.is_empty() {
             match self.chunks.next() {
-                Some(chunk) => self.current = chunk,
+                Some(chunk) => {
+                    self.current = chunk;
+                    self.taken += 1;
+                }
                 None => break,
             }
         }
@@ -68,6 +87,29 @@ impl<I: Iterator<Item = Bytes>> BufRead for Chunks<I> {
     }
 }
 
+impl<I: Iterator<Item = Bytes>> Share for Chunks<I> {
+    fn share(&mut self, max: usize) -> io::Result<Bytes> {
+        let current = self.current();
+        let piece = current.split_to(current.len().min(max));
+        self.release();
+        Ok(piece)
+    }
+
+    fn chunk(&self) -> u64 {
+        self.taken
+    }
+}
+
+impl<S: Share> Share for &mut S {
+    fn share(&mut self, max: usize) -> io::Result<Bytes> {
+        (**self).share(max)
+    }
+
+    fn chunk(&self) -> u64 {
+        (**self).chunk()
+    }
+}
+
 /// Fills a buffer as far as the source goes, and says how far that is.
 pub(crate) fn read_full(source: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
@@ -99,6 +141,22 @@ mod tests {
         for (expected, consumed) in [("ab", 1), ("b", 1), ("cde", 2), ("e", 1), ("", 0)] {
             assert_eq!(chunks.fill_buf().unwrap(), expected.as_bytes());
             chunks.consume(consumed);
+        }
+    }
+
+    #[test]
+    fn shared_pieces_end_with_their_chunk() {
+        let mut chunks = chunks();
+        for (max, piece, chunk) in [
+            (1, "a", 2),
+            (9, "b", 2),
+            (0, "", 4),
+            (2, "cd", 4),
+            (2, "e", 4),
+            (2, "", 5),
+        ] {
+            assert_eq!(chunks.share(max).unwrap(), piece.as_bytes());
+            assert_eq!(chunks.chunk(), chunk, "{piece}");
         }
     }
 

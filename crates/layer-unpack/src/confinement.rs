@@ -10,7 +10,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Once;
 
 use process_sandbox::Error;
-use process_sandbox::calls::Calls;
+use process_sandbox::calls::{Argument, Calls};
 use process_sandbox::files::{self, Enforced, Grant};
 
 /// The system calls that making files takes, all relative to open directories. Paths are left to
@@ -50,9 +50,27 @@ const UNPACKING: &[libc::c_long] = &[
 /// Newer than some of the C libraries that this is built with; the same number everywhere.
 const SYS_FCHMODAT2: libc::c_long = 452;
 
+/// What is done to a file that is open, besides writing. No call here has a path: of the one that
+/// could have one, it must be missing.
+const FILLING: &[libc::c_long] = &[
+    libc::SYS_lseek,
+    libc::SYS_ftruncate,
+    libc::SYS_fchown,
+    libc::SYS_fchmod,
+    libc::SYS_fsetxattr,
+];
+
 /// For a thread that turns bytes into bytes: no file, no network, no process.
 pub(crate) fn computing() {
     report(Calls::base().and_then(Calls::enforce));
+}
+
+/// For a thread that fills files that others opened.
+pub(crate) fn filling() {
+    let no_path = [Argument::Equal(0)];
+    let calls = Calls::base().map(|calls| calls.and(FILLING));
+    let calls = calls.and_then(|calls| calls.only_with(libc::SYS_utimensat, 1, &no_path));
+    report(calls.and_then(Calls::enforce));
 }
 
 /// For a thread that makes files below `root`.

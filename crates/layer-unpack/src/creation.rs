@@ -6,13 +6,11 @@
 //! So the first file in each directory is asked what it got.
 
 use std::fs::File;
-use std::io::{BufRead, Read as _, Seek as _, SeekFrom, Write as _};
 
 use rustix::fs::{Gid, Mode, OFlags, Uid, fchmod, fchown, fstat, openat};
 use rustix::io::Errno;
 
 use super::archive::Entry;
-use super::archive_error::ArchiveError;
 use super::tree::Directory;
 use super::unpack_error::{UnpackError, failed};
 
@@ -77,38 +75,6 @@ pub(crate) struct Created {
 }
 
 impl Created {
-    /// Writes the content out of the buffers that it came in.
-    pub(crate) fn write(
-        &mut self,
-        entry: &Entry,
-        content: &mut impl BufRead,
-    ) -> Result<(), UnpackError> {
-        let Some(sparse) = &entry.holes else {
-            return self.copy(entry, content);
-        };
-        for region in sparse.regions() {
-            let start = SeekFrom::Start(region.offset);
-            self.file.seek(start).map_err(failed("write", entry))?;
-            self.copy(entry, &mut content.by_ref().take(region.length))?;
-        }
-        let size = sparse.size();
-        self.file.set_len(size).map_err(failed("write", entry))
-    }
-
-    fn copy(&mut self, entry: &Entry, content: &mut impl BufRead) -> Result<(), UnpackError> {
-        loop {
-            let piece = content
-                .fill_buf()
-                .map_err(|error| ArchiveError::read(error).of(entry.number, &entry.path))?;
-            if piece.is_empty() {
-                return Ok(());
-            }
-            self.file.write_all(piece).map_err(failed("write", entry))?;
-            let written = piece.len();
-            content.consume(written);
-        }
-    }
-
     /// Owner first, for it clears set-uid and capabilities; then the mode. Writing clears them too,
     /// so this comes after it.
     pub(crate) fn set_owner_and_mode(&self, entry: &Entry) -> Result<(), UnpackError> {

@@ -19,7 +19,8 @@
 //!   through symbolic links.
 //! - [`directory`]: open directories; [`removal`]: trees removed, however deep.
 //! - [`mod@unpack`]: entries made into files, and whiteouts in overlayfs's form; `creation`:
-//!   regular files; [`attributes`]: extended attributes and ACLs.
+//!   regular files; `filling`: their content and the rest, perhaps in another thread;
+//!   [`attributes`]: extended attributes and ACLs.
 //! - [`mod@lint`]: what other programs make of a layer in another way.
 //! - `confinement`: the rights that each thread gives up first.
 
@@ -43,6 +44,7 @@ mod creation;
 mod decryption;
 pub mod directory;
 mod entry;
+mod filling;
 pub mod lint;
 mod number;
 pub mod pax;

@@ -1,7 +1,10 @@
 //! PAX records: the fields of an entry that its fixed header has no room for (POSIX.1-2024, pax,
 //! "Extended Header").
 
+use rustix::fs::Timestamps;
+
 use super::archive_error::ArchiveError;
+use super::directory;
 use super::number::decimal;
 use super::sparse::SparseRecords;
 
@@ -48,6 +51,13 @@ pub struct Time {
     pub seconds: i64,
     /// Nanoseconds, less than a second.
     pub nanoseconds: u32,
+}
+
+impl Time {
+    /// For the calls that set both times of a file.
+    pub(crate) fn timestamps(self) -> Timestamps {
+        directory::times(self.seconds, self.nanoseconds.into())
+    }
 }
 
 /// Reads records, each `LENGTH KEY=VALUE\n` with the length of the whole. A value may hold any

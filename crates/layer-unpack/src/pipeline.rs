@@ -5,6 +5,12 @@
 //!                                                         +-> shared buffers -> [unpack]
 //! ```
 //!
+//! A layer of more than a few files has one thread more, behind that which unpacks:
+//!
+//! ```text
+//! [unpack: names, links, open files] -> batches -> [fill: content, owners, times]
+//! ```
+//!
 //! An encrypted layer has one thread more, before the decoder:
 //!
 //! ```text
@@ -31,6 +37,7 @@ use super::archive_error::ArchiveError;
 use super::blob::{Blob, Expected};
 use super::caller::{self, CallerWatch};
 use super::chunks::Chunks;
+use super::filling::{self, Files, Filler};
 use super::pool::Pool;
 use super::unpack::{self, Contents};
 use super::unpack_error::UnpackError;
@@ -45,6 +52,10 @@ const BUFFER_BYTES: usize = HISTORY_BYTES + (256 << 10);
 
 /// How many inflated buffers there are.
 const BUFFERS: usize = 8;
+
+/// From which size on a blob is worth a thread that fills its files: below, starting it costs more
+/// than it gains.
+const FILLED_APART_BYTES: u64 = 256 << 10;
 
 /// Runs the stages until the last byte or the first error.
 pub(crate) fn run(
@@ -70,9 +81,20 @@ pub(crate) fn run(
             confinement::computing();
             hash(hasher, hashed)
         })?;
+        let mut fill = None;
+        let mut files = Files::Here(Filler::default());
+        if expected.size >= FILLED_APART_BYTES {
+            let (to_fill, filled) = sync_channel(filling::BATCHES);
+            files = Files::there(to_fill);
+            fill = Some(start(scope, move || {
+                confinement::filling();
+                Filler::default().run(filled)
+            })?);
+        }
         let unpack = start(scope, move || {
             confinement::unpacking(root.as_fd());
-            unpack(Chunks::new(unpacked), root, limits.entries, caller)
+            let mut plain = Chunks::new(unpacked);
+            unpack(&mut plain, root, limits.entries, files, caller)
         })?;
         let batches = batches.into_iter().flatten();
         let mut received: Box<dyn Iterator<Item = Bytes> + Send> = Box::new(batches);
@@ -94,7 +116,7 @@ pub(crate) fn run(
         Ok::<_, LayerError>(Outcomes {
             decrypted: decrypt.map_or(Ok(()), join),
             inflated: join(inflate),
-            contents: join(unpack),
+            contents: first_error(join(unpack), fill.map(join)),
             plain: join(hash),
         })
     })?;
@@ -187,16 +209,26 @@ fn hash(mut hasher: Hasher, chunks: impl IntoIterator<Item = Bytes>) -> (Digest,
 }
 
 fn unpack(
-    mut plain: Chunks<impl Iterator<Item = Bytes>>,
+    plain: &mut Chunks<impl Iterator<Item = Bytes>>,
     root: OwnedFd,
     max_entries: u64,
+    files: Files,
     caller: &CallerWatch,
 ) -> Result<Contents, UnpackError> {
-    let contents = unpack::unpack(&mut plain, root, max_entries, caller)?;
+    let contents = unpack::unpack(plain, root, max_entries, files, caller)?;
     // What follows the end of the archive belongs to the digest, and leaving now would end the
     // stages before.
-    io::copy(&mut plain, &mut io::sink()).map_err(ArchiveError::read)?;
+    io::copy(plain, &mut io::sink()).map_err(ArchiveError::read)?;
     Ok(contents)
+}
+
+/// What the second of the two threads that make files met belongs to an earlier entry than what the
+/// first met, or is the reason for that.
+fn first_error(
+    made: Result<Contents, UnpackError>,
+    filled: Option<Result<(), UnpackError>>,
+) -> Result<Contents, UnpackError> {
+    filled.unwrap_or(Ok(())).and(made)
 }
 
 fn start<'scope, T: Send + 'scope>(

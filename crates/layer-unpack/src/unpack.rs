@@ -2,12 +2,12 @@
 //! overlayfs expects.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, BufRead};
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
 
 use rustix::fs::{
-    AtFlags, FileType, Mode, Timestamps, chmodat, chownat, fchmod, fchown, futimens, linkat,
-    makedev, mkdirat, mknodat, symlinkat, utimensat,
+    AtFlags, FileType, Mode, chmodat, chownat, fchmod, fchown, futimens, linkat, makedev, mkdirat,
+    mknodat, symlinkat, utimensat,
 };
 use rustix::io::Errno;
 
@@ -15,8 +15,10 @@ use super::archive::{Archive, Entry, EntryKind};
 use super::archive_error::ArchiveError;
 use super::attributes;
 use super::caller::{self, CallerWatch};
+use super::chunks::Share;
 use super::creation;
 use super::directory;
+use super::filling::Files;
 use super::pax::Time;
 use super::tree::{Directory, ENTRY_BYTES, EntryPath, Occupant, Tree, below, kind_of, set_opaque};
 use super::unpack_error::{
@@ -49,15 +51,18 @@ pub struct Contents {
     pub implied: BTreeSet<Vec<u8>>,
 }
 
-/// Unpacks an archive below a directory that nothing else uses.
+/// Unpacks an archive below a directory that nothing else uses. `files` may be at work when this
+/// returns.
 ///
 /// # Errors
 ///
-/// [`UnpackError`]; the directory then holds the entries before the bad one.
-pub fn unpack(
-    source: &mut impl BufRead,
+/// [`UnpackError`]; the directory then holds the entries before the bad one. An error of `files`
+/// concerns an earlier entry, or the same.
+pub(crate) fn unpack(
+    source: &mut (impl Read + Share),
     root: OwnedFd,
     max_entries: u64,
+    files: Files,
     caller: &CallerWatch,
 ) -> Result<Contents, UnpackError> {
     let mut archive = Archive::new(source, max_entries);
@@ -67,6 +72,7 @@ pub fn unpack(
             path: "/".to_owned(),
             source,
         })?,
+        files,
         directories: BTreeMap::new(),
         directory_bytes: 0,
         skipped_xattrs: 0,
@@ -77,7 +83,7 @@ pub fn unpack(
         // Many entries fit into one read, and each may take a while.
         unpacker.look_at_caller()?;
         let path = EntryPath::parse(&entry.path).map_err(|rule| broken(&entry, rule))?;
-        unpacker.unpack(&entry, &path, &mut archive)?;
+        unpacker.unpack(entry, &path, &mut archive)?;
     }
     Ok(Contents {
         entries: archive.entries(),
@@ -88,6 +94,7 @@ pub fn unpack(
 
 struct Unpacker<'a> {
     tree: Tree,
+    files: Files,
     directories: BTreeMap<Vec<u8>, Finish>,
     directory_bytes: usize,
     skipped_xattrs: u64,
@@ -111,38 +118,43 @@ impl Unpacker<'_> {
 
     fn unpack(
         &mut self,
-        entry: &Entry,
+        entry: Entry,
         path: &EntryPath,
-        content: &mut impl BufRead,
+        content: &mut impl Share,
     ) -> Result<(), UnpackError> {
         if path.is_root() {
-            if entry.kind != EntryKind::Directory {
-                return Err(broken(entry, "takes the place of the root"));
-            }
-            let root = self.tree.open(b"").map_err(failed("open", entry))?;
-            self.tree.make_explicit(b"");
-            attributes::clear(&root).map_err(failed("clear the attributes of", entry))?;
-            self.tree.forget(b"");
-            return self.finish_directory(&root, entry, path);
+            return self.root(&entry, path);
         }
         let directory = self
             .tree
             .directory(&path.parent)
-            .map_err(failed("open the directory of", entry))?;
+            .map_err(failed("open the directory of", &entry))?;
         if path.name.starts_with(WHITEOUT) {
-            return self.whiteout(entry, path, &directory);
+            return self.whiteout(&entry, path, &directory);
         }
         match &entry.kind {
-            EntryKind::Directory => self.directory(entry, path, &directory),
-            EntryKind::HardLink(target) => self.hard_link(entry, path, &directory, target),
+            EntryKind::Directory => self.directory(&entry, path, &directory),
+            EntryKind::HardLink(target) => self.hard_link(&entry, path, &directory, target),
             EntryKind::File => self.file(entry, path, &directory, content),
             _ => {
                 // Overlayfs takes every such device for a whiteout.
                 self.hides |= entry.kind == EntryKind::CharacterDevice(0, 0);
-                self.make(entry, path, &directory, || node(entry, path, &directory))?;
-                self.finish_other(entry, path, &directory)
+                let node = || node(&entry, path, &directory);
+                self.make(&entry, path, &directory, node)?;
+                self.finish_other(&entry, path, &directory)
             }
         }
+    }
+
+    fn root(&mut self, entry: &Entry, path: &EntryPath) -> Result<(), UnpackError> {
+        if entry.kind != EntryKind::Directory {
+            return Err(broken(entry, "takes the place of the root"));
+        }
+        let root = self.tree.open(b"").map_err(failed("open", entry))?;
+        self.tree.make_explicit(b"");
+        attributes::clear(&root).map_err(failed("clear the attributes of", entry))?;
+        self.tree.forget(b"");
+        self.finish_directory(&root, entry, path)
     }
 
     /// Makes something; of two entries with one name the later one holds.
@@ -170,27 +182,17 @@ impl Unpacker<'_> {
         below.for_each(drop);
     }
 
+    /// Makes a file. What else is to be done to it may be done later, for it is open.
     fn file(
         &mut self,
-        entry: &Entry,
+        entry: Entry,
         path: &EntryPath,
         directory: &Directory,
-        content: &mut impl BufRead,
+        content: &mut impl Share,
     ) -> Result<(), UnpackError> {
-        let create = || creation::create(directory, &path.name, entry);
-        let mut created = self.make(entry, path, directory, create)?;
-        created.write(entry, content)?;
-        created.set_owner_and_mode(entry)?;
-        self.finish_open(&created.file, entry)
-    }
-
-    /// Attributes, which a change of the owner would remove, and then the time.
-    fn finish_open(&mut self, file: &impl AsFd, entry: &Entry) -> Result<(), UnpackError> {
-        if !entry.xattrs.is_empty() {
-            self.skipped_xattrs +=
-                attributes::set(file, entry).map_err(failed(SET_ATTRIBUTE, entry))?;
-        }
-        futimens(file, &timestamps(entry.mtime)).map_err(failed("set the time of", entry))
+        let create = || creation::create(directory, &path.name, &entry);
+        let created = self.make(&entry, path, directory, create)?;
+        self.files.fill(created, entry, content)
     }
 
     fn directory(
@@ -234,7 +236,11 @@ impl Unpacker<'_> {
         let (uid, gid) = creation::owner_of(entry);
         fchown(made, uid, gid).map_err(failed("set the owner of", entry))?;
         fchmod(made, Mode::from_raw_mode(entry.mode)).map_err(failed("set the mode of", entry))?;
-        self.finish_open(made, entry)?;
+        if !entry.xattrs.is_empty() {
+            self.skipped_xattrs +=
+                attributes::set(made, entry).map_err(failed(SET_ATTRIBUTE, entry))?;
+        }
+        futimens(made, &entry.mtime.timestamps()).map_err(failed("set the time of", entry))?;
         let path = path.whole();
         let default_acl = attributes::default_acl(entry).map(<[u8]>::to_vec);
         self.directory_bytes += ENTRY_BYTES + path.len() + default_acl.as_ref().map_or(0, Vec::len);
@@ -305,7 +311,7 @@ impl Unpacker<'_> {
             self.skipped_xattrs += attributes::set_node(directory, name, entry)
                 .map_err(failed(SET_ATTRIBUTE, entry))?;
         }
-        utimensat(directory, name, &timestamps(entry.mtime), nofollow)
+        utimensat(directory, name, &entry.mtime.timestamps(), nofollow)
             .map_err(failed("set the time of", entry))
     }
 
@@ -345,13 +351,9 @@ impl Unpacker<'_> {
 
     /// Sets the default ACLs and the times of directories, deepest first; gives those without an
     /// entry.
-    fn finish(self) -> Result<BTreeSet<Vec<u8>>, UnpackError> {
-        if self.skipped_xattrs > 0 {
-            tracing::debug!(
-                count = self.skipped_xattrs,
-                "extended attributes of the layer that are not taken over"
-            );
-        }
+    fn finish(mut self) -> Result<BTreeSet<Vec<u8>>, UnpackError> {
+        self.files.finish()?;
+        attributes::tell_skipped(self.skipped_xattrs);
         for (path, ending) in self.directories.iter().rev() {
             self.look_at_caller()?;
             let failed = |source| UnpackError::File {
@@ -376,7 +378,7 @@ impl Unpacker<'_> {
                 attributes::set_default_acl(&directory, acl)
                     .map_err(|error| failed(error.into()))?;
             }
-            futimens(&directory, &timestamps(ending.mtime))
+            futimens(&directory, &ending.mtime.timestamps())
                 .map_err(|error| failed(error.into()))?;
         }
         Ok(self.tree.into_implied())
@@ -396,10 +398,6 @@ fn node(entry: &Entry, path: &EntryPath, directory: &Directory) -> Result<(), Er
         EntryKind::File | EntryKind::Directory | EntryKind::HardLink(_) => return Ok(()),
     };
     mknodat(directory, name, kind, Mode::RUSR | Mode::WUSR, device)
-}
-
-fn timestamps(mtime: Time) -> Timestamps {
-    directory::times(mtime.seconds, mtime.nanoseconds.into())
 }
 
 #[cfg(test)]

@@ -2,14 +2,22 @@
 
 use super::*;
 use crate::caller::CallerGuard;
+use crate::chunks::Chunks;
+use crate::filling::Filler;
+use bytes::Bytes;
 use std::fs::{self, File};
-use std::io::{Cursor, Read};
+use std::iter;
 use vm_harness::archive::Tar;
+
+fn here() -> Files {
+    Files::Here(Filler::default())
+}
 
 /// An unpacker below a directory that has so many bytes left for directories.
 fn unpacker<'a>(root: &std::path::Path, left: usize, caller: &'a CallerWatch) -> Unpacker<'a> {
     Unpacker {
         tree: Tree::new(File::open(root).unwrap().into()).unwrap(),
+        files: here(),
         directories: BTreeMap::new(),
         directory_bytes: MAX_DIRECTORY_BYTES - left,
         skipped_xattrs: 0,
@@ -28,12 +36,12 @@ fn privileged_each_directory_counts_with_what_its_place_costs() {
     let caller = waiting.watch();
     let mut unpacker = unpacker(directory.path(), 2 * (ENTRY_BYTES + 1), &caller);
     let archive = Tar::default().directory("a").directory("b").directory("c");
-    let bytes = archive.bytes();
-    let mut archive = Archive::new(&bytes[..], 3);
+    let bytes = Bytes::from(archive.bytes());
+    let mut archive = Archive::new(Chunks::new([bytes]), 3);
     let mut next = || {
         let entry = archive.next_entry().unwrap().unwrap();
         let path = EntryPath::parse(&entry.path).unwrap();
-        unpacker.unpack(&entry, &path, &mut io::empty())
+        unpacker.unpack(entry, &path, &mut archive)
     };
     next().unwrap();
     next().unwrap();
@@ -41,46 +49,22 @@ fn privileged_each_directory_counts_with_what_its_place_costs() {
     assert!(error.contains("all directories' paths and ACLs"), "{error}");
 }
 
-/// An archive whose reader has nobody waiting any more when so many bytes are left.
-struct Leaving {
-    bytes: Cursor<Vec<u8>>,
-    left: usize,
-    waiting: Option<CallerGuard>,
-}
-
-impl Read for Leaving {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.fill_buf()?.read(buffer)?;
-        self.consume(read);
-        Ok(read)
-    }
-}
-
-impl BufRead for Leaving {
-    fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        self.bytes.fill_buf()
-    }
-
-    fn consume(&mut self, amount: usize) {
-        self.bytes.consume(amount);
-        let at = usize::try_from(self.bytes.position()).unwrap();
-        if self.bytes.get_ref().len() - at <= self.left {
-            self.waiting = None;
-        }
-    }
-}
-
+/// Unpacks an archive for somebody who waits until so many bytes are left.
 fn unpack_until(archive: Tar, left: usize) -> Result<Contents, UnpackError> {
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
     let root = File::open(directory.path()).unwrap().into();
-    let waiting = CallerGuard::default();
-    let caller = waiting.watch();
-    let mut source = Leaving {
-        bytes: Cursor::new(archive.bytes()),
-        left,
-        waiting: Some(waiting),
-    };
-    unpack(&mut source, root, 100, &caller)
+    let guard = CallerGuard::default();
+    let caller = guard.watch();
+    let mut waiting = Some(guard);
+    let mut bytes = Bytes::from(archive.bytes());
+    let blocks = iter::from_fn(|| {
+        let block = (!bytes.is_empty()).then(|| bytes.split_to(512))?;
+        if bytes.len() <= left {
+            waiting = None;
+        }
+        Some(block)
+    });
+    unpack(&mut Chunks::new(blocks), root, 100, here(), &caller)
 }
 
 /// The last times and ACLs of a layer with very many directories.
@@ -105,12 +89,10 @@ fn privileged_a_tree_is_not_replaced_for_nobody() {
     let caller = waiting.watch();
     drop(waiting);
     let mut unpacker = unpacker(directory.path(), 1 << 20, &caller);
-    let bytes = Tar::default().file("a", "").bytes();
-    let mut archive = Archive::new(&bytes[..], 1);
+    let bytes = Bytes::from(Tar::default().file("a", "").bytes());
+    let mut archive = Archive::new(Chunks::new([bytes]), 1);
     let entry = archive.next_entry().unwrap().unwrap();
     let path = EntryPath::parse(&entry.path).unwrap();
-    unpacker
-        .unpack(&entry, &path, &mut io::empty())
-        .unwrap_err();
+    unpacker.unpack(entry, &path, &mut archive).unwrap_err();
     assert!(directory.path().join("a/file").exists());
 }
