@@ -16,6 +16,7 @@
 //!   KVM.
 //! - [`node`]: a VM with an emulated KVM, in which those command lines run as they are.
 //! - [`archive`]: tar archives, honest and hostile.
+//! - [`mod@walk`]: everything about every file of a tree, to be compared.
 //! - [`token`], [`TokenServer`]: tokens for a registry, the key that signs them, and a server that
 //!   gives them out.
 //! - [`Port`], [`proxy`]: ports that nobody else gets, and proxies with a password.
@@ -48,6 +49,7 @@ pub mod token;
 mod token_server;
 pub mod vector;
 mod vtpm;
+pub mod walk;
 
 pub use fixture::Kernel;
 pub use guest::{Crash, Evidence, Guest, Scenario, despite_crash, run};

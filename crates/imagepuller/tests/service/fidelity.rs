@@ -15,10 +15,10 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use vm_harness::Scratch;
 
 use crate::support::{Puller, Site, Tmpfs, imagepuller};
-use crate::walk::{Seen, walk};
 use image::Layer;
 use known::KnownDifferences;
 use tools::{HOLES, PACKERS};
+use vm_harness::walk::{Seen, walk};
 
 /// A file system for one test, unmounted when dropped.
 struct Mounted<'a>(&'a Path);

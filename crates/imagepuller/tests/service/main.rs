@@ -4,7 +4,6 @@
 
 #[path = "../support/mod.rs"]
 mod support;
-mod walk;
 
 mod authentication;
 mod client_certificate;

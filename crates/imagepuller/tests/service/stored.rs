@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::encrypted::place::{Place, written};
 use crate::support::{Puller, Site, imagepuller, misbehaving, names, wait_until};
-use crate::walk::walk;
+use vm_harness::walk::walk;
 
 #[test]
 fn privileged_a_registry_is_asked_for_what_is_missing_alone() {

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::place::{Place, written};
 use crate::support::{Puller, names};
-use crate::walk::walk;
+use vm_harness::walk::walk;
 
 #[test]
 fn privileged_an_image_without_its_key_is_refused_however_often_it_ran() {

@@ -13,7 +13,7 @@ use vm_harness::archive::Tar;
 use vm_harness::layout::{self, Compression};
 
 use crate::support::{Site, imagepuller, noise};
-use crate::walk::{Seen, walk};
+use vm_harness::walk::{Seen, walk};
 
 /// A registry, and an image before it is encrypted.
 pub struct Place(pub Site);

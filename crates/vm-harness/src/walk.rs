@@ -1,6 +1,11 @@
 //! A tree as it can be seen: everything about every file, in a form that two trees can be compared
 //! in.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a tree that cannot be looked at ends the test"
+)]
+
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::fs;
@@ -18,6 +23,10 @@ use sha2::{Digest as _, Sha256};
 pub type Seen = BTreeMap<String, String>;
 
 /// Walks a tree. Paths are shown as escaped text; the root is `.`.
+///
+/// # Panics
+///
+/// Where the tree cannot be looked at.
 pub fn walk(root: &Path) -> BTreeMap<String, Seen> {
     let mut found = BTreeMap::new();
     let mut first_names: HashMap<(u64, u64), String> = HashMap::new();
@@ -56,7 +65,8 @@ pub fn walk(root: &Path) -> BTreeMap<String, Seen> {
     found
 }
 
-pub fn shown(bytes: &[u8]) -> String {
+/// Bytes as text that tells them apart.
+fn shown(bytes: &[u8]) -> String {
     bytes.escape_ascii().to_string()
 }
 
