@@ -102,7 +102,9 @@ mod tests {
     use std::os::fd::AsFd as _;
     use std::thread;
 
-    use rustix::fs::{AtFlags, Mode, linkat, mkdirat, symlinkat, unlinkat};
+    use rustix::fs::{
+        AtFlags, Mode, fchmod, futimens, linkat, mkdirat, symlinkat, unlinkat, utimensat,
+    };
     use rustix::io::Errno;
 
     fn denied<T>(result: std::io::Result<T>) -> bool {
@@ -163,6 +165,30 @@ mod tests {
                 assert_eq!(removed, Err(Errno::ACCESS));
                 assert!(denied(File::open("/etc/passwd")));
             }
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn a_filler_has_its_open_files() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        let mut file = File::create(&path).unwrap();
+        thread::spawn(move || {
+            filling();
+            file.write_all(b"x").unwrap();
+            file.set_len(2).unwrap();
+            let mode = file.metadata().map(drop);
+            assert!(denied(mode), "nothing is asked");
+            fchmod(&file, Mode::RUSR).unwrap();
+            let times = crate::directory::times(7, 0);
+            futimens(&file, &times).unwrap();
+            let by_path = utimensat(rustix::fs::CWD, &path, &times, AtFlags::empty());
+            assert_eq!(by_path, Err(Errno::PERM));
+            assert!(denied(File::open(&path)));
+            assert!(denied(fs::remove_file(&path)));
+            assert!(denied(TcpListener::bind("127.0.0.1:0")));
         })
         .join()
         .unwrap();

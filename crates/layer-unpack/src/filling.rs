@@ -66,6 +66,8 @@ impl Filler {
 
     fn act(&mut self, step: Step) -> Result<(), UnpackError> {
         let (created, entry) = &*step.file;
+        #[cfg(test)]
+        tests::may_fill(entry);
         let mut file: &File = &created.file;
         match step.action {
             Action::Seek(offset) => file.seek(SeekFrom::Start(offset)).map(drop),
@@ -219,5 +221,17 @@ impl Batches {
             let error = io::Error::other("the thread that fills files ended");
             ArchiveError::Read(error).into()
         })
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// The name of a file that ends the thread that fills it.
+    pub(crate) const PANIC: &[u8] = b"panic";
+
+    pub(super) fn may_fill(entry: &Entry) {
+        assert!(entry.path != PANIC, "the file broke");
     }
 }

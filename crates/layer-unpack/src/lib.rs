@@ -112,16 +112,19 @@ impl LayerError {
     }
 }
 
-/// How large a layer may become.
+/// How large a layer may become, and from which size of its blob on it is worth a thread more.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     plain_bytes: u64,
     entries: u64,
+    /// Below, starting a thread that fills files costs more than it gains.
+    filled_apart_bytes: u64,
 }
 
 const LIMITS: Limits = Limits {
     plain_bytes: MAX_PLAIN_BYTES,
     entries: archive::MAX_ENTRIES,
+    filled_apart_bytes: 256 << 10,
 };
 
 /// Unpacks a blob below `root` and checks both digests; with a key, the blob is ciphertext, and its

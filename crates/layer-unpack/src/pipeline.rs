@@ -53,10 +53,6 @@ const BUFFER_BYTES: usize = HISTORY_BYTES + (256 << 10);
 /// How many inflated buffers there are.
 const BUFFERS: usize = 8;
 
-/// From which size on a blob is worth a thread that fills its files: below, starting it costs more
-/// than it gains.
-const FILLED_APART_BYTES: u64 = 256 << 10;
-
 /// Runs the stages until the last byte or the first error.
 pub(crate) fn run(
     limits: &Limits,
@@ -83,7 +79,7 @@ pub(crate) fn run(
         })?;
         let mut fill = None;
         let mut files = Files::Here(Filler::default());
-        if expected.size >= FILLED_APART_BYTES {
+        if expected.size >= limits.filled_apart_bytes {
             let (to_fill, filled) = sync_channel(filling::BATCHES);
             files = Files::there(to_fill);
             fill = Some(start(scope, move || {

@@ -81,6 +81,7 @@ macro_rules! assert_is {
 }
 
 mod decryption;
+mod filling;
 mod limits;
 
 /// As a transfer gives them: cut anywhere.

@@ -188,19 +188,25 @@ fn a_machine_without_threads_is_an_error() {
 /// The threads that there are already end, whichever cannot be started.
 #[test]
 fn each_thread_that_cannot_be_started_is_an_error() {
-    let plain = Tar::default().bytes();
-    for (blob, key) in blobs(&plain, &plain) {
+    let small = Tar::default().bytes();
+    let large = Tar::default().file("a", noise(512 << 10)).bytes();
+    let all = [(&small, 0), (&large, 1)].into_iter();
+    let all = all.flat_map(|(plain, more)| {
+        let blobs = blobs(plain, plain).into_iter();
+        blobs.map(move |(blob, key)| (plain, more, blob, key))
+    });
+    for (plain, more, blob, key) in all {
         let unpack = |starts| {
             let directory = tempfile::tempdir().unwrap();
             let root = fs::File::open(directory.path()).unwrap().into();
             let expected = expected(&blob);
             let waiting = CallerGuard::default();
-            let (digest, key, caller) = (digest_of(&plain), key.as_ref(), waiting.watch());
+            let (digest, key, caller) = (digest_of(plain), key.as_ref(), waiting.watch());
             pipeline::tests::with_starts(starts, || {
                 unpack(chunks(&blob), &expected, key, &digest, root, &caller)
             })
         };
-        let threads = if key.is_some() { 4 } else { 3 };
+        let threads = more + if key.is_some() { 4 } else { 3 };
         for starts in 0..threads {
             let error = unpack(starts).0.unwrap_err();
             assert!(
@@ -226,6 +232,7 @@ fn privileged_a_layer_has_limits() {
         let limits = Limits {
             plain_bytes,
             entries,
+            ..LIMITS
         };
         let waiting = CallerGuard::default();
         let caller = waiting.watch();
