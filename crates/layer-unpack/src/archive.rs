@@ -293,16 +293,15 @@ impl<R: Share> Share for Archive<R> {
 /// Whether the header's own sum holds only if bytes are signed numbers, as old programs summed.
 fn is_sum_signed(header: &Header) -> Result<bool, ArchiveError> {
     let block = header.as_bytes();
-    let others = || block[..148].iter().chain(&block[156..]);
-    // The sum counts its own field as eight spaces.
-    let spaces = 8 * i32::from(b' ');
-    let unsigned = others().map(|&byte| i32::from(byte)).sum::<i32>() + spaces;
-    let signed = || {
-        others()
-            .map(|byte| i32::from(byte.cast_signed()))
-            .sum::<i32>()
-            + spaces
+    let sum = |bytes: &[u8]| bytes.iter().map(|&byte| i32::from(byte)).sum::<i32>();
+    let signed_sum = |bytes: &[u8]| {
+        let signed = bytes.iter().map(|&byte| i32::from(byte.cast_signed()));
+        signed.sum::<i32>()
     };
+    // The sum counts its own field as eight spaces.
+    let (field, spaces) = (&block[148..156], 8 * i32::from(b' '));
+    let unsigned = sum(block) - sum(field) + spaces;
+    let signed = || signed_sum(block) - signed_sum(field) + spaces;
     let found = number::field(&header.as_old().cksum).and_then(|sum| i32::try_from(sum).ok());
     match found {
         Some(found) if found == unsigned => Ok(false),

@@ -86,5 +86,10 @@ impl ArchiveError {
 
 /// A path for a message: cut, because the archive chose it.
 pub(crate) fn shown(path: &[u8]) -> String {
-    String::from_utf8_lossy(&path[..path.len().min(256)]).into_owned()
+    String::from_utf8_lossy(shown_part(path)).into_owned()
+}
+
+/// As much of a path as messages show.
+pub(crate) fn shown_part(path: &[u8]) -> &[u8] {
+    &path[..path.len().min(256)]
 }

@@ -13,6 +13,7 @@ use rustix::io::Errno;
 
 use super::archive::{Entry, EntryKind};
 use super::directory::xattr_names;
+use super::pax::Xattr;
 
 /// The ACL of a file.
 pub const ACCESS_ACL: &[u8] = b"system.posix_acl_access";
@@ -26,15 +27,14 @@ pub fn is_taken(name: &[u8]) -> bool {
     name.starts_with(b"user.") || [b"security.capability", ACCESS_ACL, DEFAULT_ACL].contains(&name)
 }
 
-/// Sets the attributes of a file or directory, except what its children would inherit; says how
-/// many are not taken over. The owner is set before, for that removes capabilities, and the mode
-/// too, for an ACL is the more precise.
-pub(crate) fn set(file: impl AsFd, entry: &Entry) -> Result<u64, Errno> {
+/// Sets the attributes of a file or directory; says how many are not taken over. The owner is set
+/// before, for that removes capabilities, and the mode too, for an ACL is the more precise.
+pub(crate) fn set<'a>(
+    file: impl AsFd,
+    xattrs: impl IntoIterator<Item = &'a Xattr>,
+) -> Result<u64, Errno> {
     let mut skipped = 0;
-    for (name, value) in &entry.xattrs {
-        if name == DEFAULT_ACL && entry.kind == EntryKind::Directory {
-            continue;
-        }
+    for (name, value) in xattrs {
         let is_set = is_taken(name)
             && is_supported(
                 name,
@@ -58,6 +58,11 @@ pub(crate) fn set_node(directory: impl AsFd, name: &[u8], entry: &Entry) -> Resu
         skipped -= u64::from(is_supported(attribute, set)?);
     }
     Ok(skipped)
+}
+
+/// The attributes of a directory, except what its children would inherit.
+pub(crate) fn of_directory(entry: &Entry) -> impl Iterator<Item = &Xattr> {
+    entry.xattrs.iter().filter(|(name, _)| name != DEFAULT_ACL)
 }
 
 /// What is to be inherited in a directory. Set when nothing more is made in it, or the layer's own

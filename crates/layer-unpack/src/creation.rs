@@ -7,12 +7,11 @@
 
 use std::fs::File;
 
-use rustix::fs::{Gid, Mode, OFlags, Uid, fchmod, fchown, fstat, openat};
+use rustix::fs::{Gid, Mode, OFlags, Uid, fstat, openat};
 use rustix::io::Errno;
 
 use super::archive::Entry;
 use super::tree::Directory;
-use super::unpack_error::{UnpackError, failed};
 
 /// The bits of a mode that a file may be made with; others are set when its owner is final.
 const PERMISSIONS: u32 = 0o777;
@@ -27,6 +26,11 @@ pub(crate) struct NewFile {
 }
 
 impl NewFile {
+    /// The owner that is to be set: none where a file of the entry gets it anyway.
+    fn owner(&self, entry: &Entry) -> Option<Owner> {
+        (!self.is_owner(entry)).then(|| owner_of(entry))
+    }
+
     /// Whether the owner of an entry is what its file gets anyway.
     pub(crate) fn is_owner(&self, entry: &Entry) -> bool {
         let is_kept = |wanted: Option<u32>, given| wanted.is_none_or(|wanted| wanted == given);
@@ -35,7 +39,10 @@ impl NewFile {
 }
 
 /// The owner and group to set; what the archive leaves open is left.
-pub(crate) fn owner_of(entry: &Entry) -> (Option<Uid>, Option<Gid>) {
+pub(crate) type Owner = (Option<Uid>, Option<Gid>);
+
+/// What the entry says of it.
+pub(crate) fn owner_of(entry: &Entry) -> Owner {
     (entry.uid.map(Uid::from_raw), entry.gid.map(Gid::from_raw))
 }
 
@@ -43,13 +50,14 @@ pub(crate) fn owner_of(entry: &Entry) -> (Option<Uid>, Option<Gid>) {
 pub(crate) fn create(directory: &Directory, name: &[u8], entry: &Entry) -> Result<Created, Errno> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let create = |mode| openat(directory, name, flags, Mode::from_raw_mode(mode));
+    let mode = Mode::from_raw_mode(entry.mode);
     if let Some(new_file) = directory.new_file() {
         let is_mode = entry.mode & !new_file.mode == 0;
         let file = create(if is_mode { entry.mode } else { 0o600 })?;
         return Ok(Created {
             file: file.into(),
-            is_owner: new_file.is_owner(entry),
-            is_mode,
+            owner: new_file.owner(entry),
+            mode: (!is_mode).then_some(mode),
         });
     }
     let file = create(PERMISSIONS)?;
@@ -62,30 +70,14 @@ pub(crate) fn create(directory: &Directory, name: &[u8], entry: &Entry) -> Resul
     directory.learn(new_file);
     Ok(Created {
         file: file.into(),
-        is_owner: new_file.is_owner(entry),
-        is_mode: entry.mode == new_file.mode,
+        owner: new_file.owner(entry),
+        mode: (entry.mode != new_file.mode).then_some(mode),
     })
 }
 
-/// A file made for an entry, and what about it is right already.
+/// A file made for an entry, and what about it is not right yet.
 pub(crate) struct Created {
     pub(crate) file: File,
-    is_owner: bool,
-    is_mode: bool,
-}
-
-impl Created {
-    /// Owner first, for it clears set-uid and capabilities; then the mode. Writing clears them too,
-    /// so this comes after it.
-    pub(crate) fn set_owner_and_mode(&self, entry: &Entry) -> Result<(), UnpackError> {
-        if !self.is_owner {
-            let (uid, gid) = owner_of(entry);
-            fchown(&self.file, uid, gid).map_err(failed("set the owner of", entry))?;
-        }
-        if !self.is_mode {
-            fchmod(&self.file, Mode::from_raw_mode(entry.mode))
-                .map_err(failed("set the mode of", entry))?;
-        }
-        Ok(())
-    }
+    pub(crate) owner: Option<Owner>,
+    pub(crate) mode: Option<Mode>,
 }

@@ -5,7 +5,7 @@ use tar::{EntryType, Header};
 use super::archive::MAX_PATH_BYTES;
 use super::archive_error::ArchiveError;
 use super::number;
-use super::pax::{Records, Time};
+use super::pax::{Records, Time, Xattr};
 use super::sparse::Sparse;
 
 /// The largest numbers of a device that Linux keeps: what is larger would become another device.
@@ -33,7 +33,7 @@ pub struct Entry {
     /// Time of the last modification.
     pub mtime: Time,
     /// Extended attributes.
-    pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+    pub xattrs: Vec<Xattr>,
     /// Of a file with holes, where its content belongs.
     pub holes: Option<Sparse>,
     /// What not every program reads in the same way.

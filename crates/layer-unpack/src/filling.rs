@@ -9,42 +9,50 @@
 
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write as _};
-use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
 use bytes::Bytes;
-use rustix::fs::futimens;
+use rustix::fs::{Mode, fchmod, fchown, futimens};
 
 use super::archive::Entry;
 use super::archive_error::ArchiveError;
 use super::attributes;
 use super::chunks::Share;
-use super::creation::Created;
-use super::unpack_error::{SET_ATTRIBUTE, UnpackError, failed};
+use super::creation::{Created, Owner};
+use super::pax::{Time, Xattr};
+use super::unpack_error::{SET_ATTRIBUTE, UnpackError, failed_at, shown_part};
 
 /// The most steps in a batch. Each may hold a file open and some bytes of a buffer.
-const MAX_STEPS: usize = 64;
+const MAX_STEPS: usize = 128;
 
 /// How many batches may wait for the other thread. One more is made and one is worked on.
 pub(crate) const BATCHES: usize = 2;
 
-/// Something that is to be done to a file. Of one file they come in order.
-pub(crate) struct Step {
-    file: Arc<(Created, Entry)>,
-    action: Action,
-}
-
-enum Action {
+/// Something to be done, to the file that was begun last.
+enum Step {
+    /// A new file, and how many bytes its path has in the batch.
+    Begin(File, usize),
     /// Goes on there; what lies between is a hole.
     Seek(u64),
     Write(Bytes),
-    /// The content is complete.
-    End,
+    End(Ending),
+}
+
+/// What a file gets when its content is complete, as far as it does not have it.
+struct Ending {
+    size: Option<u64>,
+    owner: Option<Owner>,
+    mode: Option<Mode>,
+    xattrs: Vec<Xattr>,
+    mtime: Time,
 }
 
 /// Does what is to be done.
 #[derive(Debug, Default)]
 pub(crate) struct Filler {
+    file: Option<File>,
+    /// What it is called in messages.
+    path: Vec<u8>,
     skipped_xattrs: u64,
 }
 
@@ -56,40 +64,68 @@ impl Filler {
     /// [`UnpackError`] of the first entry that fails; nothing more is taken then.
     pub(crate) fn run(
         mut self,
-        batches: impl IntoIterator<Item = Vec<Step>>,
+        batches: impl IntoIterator<Item = Batch>,
     ) -> Result<(), UnpackError> {
-        let mut steps = batches.into_iter().flatten();
-        let done = steps.try_for_each(|step| self.act(step));
+        let done = batches
+            .into_iter()
+            .try_for_each(|batch| self.take(batch.steps, &batch.paths));
         self.tell();
         done
     }
 
-    fn act(&mut self, step: Step) -> Result<(), UnpackError> {
-        let (created, entry) = &*step.file;
-        #[cfg(test)]
-        tests::may_fill(entry);
-        let mut file: &File = &created.file;
-        match step.action {
-            Action::Seek(offset) => file.seek(SeekFrom::Start(offset)).map(drop),
-            Action::Write(piece) => file.write_all(&piece),
-            Action::End => return self.end(created, entry),
+    fn take(
+        &mut self,
+        steps: impl IntoIterator<Item = Step>,
+        mut paths: &[u8],
+    ) -> Result<(), UnpackError> {
+        for step in steps {
+            match step {
+                Step::Begin(file, path_bytes) => {
+                    let (path, others) = paths.split_at(path_bytes);
+                    self.path.clear();
+                    self.path.extend_from_slice(path);
+                    paths = others;
+                    self.file = Some(file);
+                    Ok(())
+                }
+                Step::Seek(offset) => self.write(|file| file.seek(SeekFrom::Start(offset))),
+                Step::Write(piece) => self.write(|file| file.write_all(&piece)),
+                Step::End(ending) => self.end(ending),
+            }?;
         }
-        .map_err(failed("write", entry))
+        Ok(())
     }
 
-    /// Attributes after the owner, whose change would remove them, and then the time.
-    fn end(&mut self, created: &Created, entry: &Entry) -> Result<(), UnpackError> {
-        if let Some(sparse) = &entry.holes {
-            let size = created.file.set_len(sparse.size());
-            size.map_err(failed("write", entry))?;
+    fn write<T>(
+        &mut self,
+        write: impl FnOnce(&mut File) -> io::Result<T>,
+    ) -> Result<(), UnpackError> {
+        #[cfg(test)]
+        tests::may_fill(&self.path);
+        let written = self.file.as_mut().map(write).transpose();
+        written.map(drop).map_err(failed_at("write", &self.path))
+    }
+
+    /// Owner first, for it clears set-uid and capabilities, as writing does; then the mode and the
+    /// attributes; and then the time.
+    fn end(&mut self, ending: Ending) -> Result<(), UnpackError> {
+        let path = &self.path;
+        let Some(file) = &self.file.take() else {
+            return Ok(());
+        };
+        if let Some(size) = ending.size {
+            file.set_len(size).map_err(failed_at("write", path))?;
         }
-        created.set_owner_and_mode(entry)?;
-        if !entry.xattrs.is_empty() {
-            let set = attributes::set(&created.file, entry);
-            self.skipped_xattrs += set.map_err(failed(SET_ATTRIBUTE, entry))?;
+        if let Some((uid, gid)) = ending.owner {
+            fchown(file, uid, gid).map_err(failed_at("set the owner of", path))?;
         }
-        let times = entry.mtime.timestamps();
-        futimens(&created.file, &times).map_err(failed("set the time of", entry))
+        if let Some(mode) = ending.mode {
+            fchmod(file, mode).map_err(failed_at("set the mode of", path))?;
+        }
+        let skipped = attributes::set(file, &ending.xattrs);
+        self.skipped_xattrs += skipped.map_err(failed_at(SET_ATTRIBUTE, path))?;
+        let times = ending.mtime.timestamps();
+        futimens(file, &times).map_err(failed_at("set the time of", path))
     }
 
     fn tell(&self) {
@@ -105,19 +141,27 @@ pub(crate) enum Files {
     There(Batches),
 }
 
+/// What is handed over at once. All of it is made of few allocations: each is given back by another
+/// thread than had it, which is slow.
+pub(crate) struct Batch {
+    steps: Vec<Step>,
+    /// Of the files that are begun in it.
+    paths: Vec<u8>,
+}
+
 /// Steps on their way to another thread, which is not woken for each of them.
 pub(crate) struct Batches {
-    next: SyncSender<Vec<Step>>,
-    batch: Vec<Step>,
+    next: SyncSender<Batch>,
+    batch: Batch,
     /// The chunk that the bytes in the batch are of.
     chunk: u64,
 }
 
 impl Files {
-    pub(crate) fn there(next: SyncSender<Vec<Step>>) -> Self {
+    pub(crate) fn there(next: SyncSender<Batch>) -> Self {
         Self::There(Batches {
             next,
-            batch: Vec::with_capacity(MAX_STEPS),
+            batch: Batch::new(),
             chunk: 0,
         })
     }
@@ -131,57 +175,56 @@ impl Files {
     pub(crate) fn fill(
         &mut self,
         created: Created,
-        entry: Entry,
+        mut entry: Entry,
         content: &mut impl Share,
     ) -> Result<(), UnpackError> {
-        let file = Arc::new((created, entry));
-        match &file.1.holes {
-            None => self.copy(&file, content, u64::MAX)?,
+        let path = shown_part(&entry.path);
+        let begin = Step::Begin(created.file, path.len());
+        self.push(begin, path, content.chunk())?;
+        match &entry.holes {
+            None => self.copy(&entry, content, u64::MAX)?,
             Some(sparse) => {
                 for region in sparse.regions() {
-                    let seek = Action::Seek(region.offset);
-                    self.push(&file, seek, content.chunk())?;
-                    self.copy(&file, content, region.length)?;
+                    self.push(Step::Seek(region.offset), b"", content.chunk())?;
+                    self.copy(&entry, content, region.length)?;
                 }
             }
         }
-        self.push(&file, Action::End, content.chunk())
+        let ending = Ending {
+            size: entry.holes.as_ref().map(|sparse| sparse.size()),
+            owner: created.owner,
+            mode: created.mode,
+            xattrs: std::mem::take(&mut entry.xattrs),
+            mtime: entry.mtime,
+        };
+        self.push(Step::End(ending), b"", content.chunk())
     }
 
     /// Hands the content over in the buffers that it came in.
     fn copy(
         &mut self,
-        file: &Arc<(Created, Entry)>,
+        entry: &Entry,
         content: &mut impl Share,
         length: u64,
     ) -> Result<(), UnpackError> {
         let mut left = length;
         while left > 0 {
             let piece = content.share(usize::try_from(left).unwrap_or(usize::MAX));
-            let piece = piece.map_err(|error| {
-                let entry = &file.1;
-                ArchiveError::read(error).of(entry.number, &entry.path)
-            })?;
+            let piece =
+                piece.map_err(|error| ArchiveError::read(error).of(entry.number, &entry.path))?;
             if piece.is_empty() {
                 break;
             }
             left -= piece.len() as u64;
-            self.push(file, Action::Write(piece), content.chunk())?;
+            self.push(Step::Write(piece), b"", content.chunk())?;
         }
         Ok(())
     }
 
-    fn push(
-        &mut self,
-        file: &Arc<(Created, Entry)>,
-        action: Action,
-        chunk: u64,
-    ) -> Result<(), UnpackError> {
-        let file = file.clone();
-        let step = Step { file, action };
+    fn push(&mut self, step: Step, path: &[u8], chunk: u64) -> Result<(), UnpackError> {
         match self {
-            Self::Here(filler) => filler.act(step),
-            Self::There(batches) => batches.push(step, chunk),
+            Self::Here(filler) => filler.take([step], path),
+            Self::There(batches) => batches.push(step, path, chunk),
         }
     }
 
@@ -199,24 +242,33 @@ impl Files {
     }
 }
 
+impl Batch {
+    fn new() -> Self {
+        Self {
+            steps: Vec::with_capacity(MAX_STEPS),
+            paths: Vec::new(),
+        }
+    }
+}
+
 impl Batches {
     /// A batch has bytes of one chunk only. The buffers of chunks are counted: a batch that kept
     /// all of them while it waits for the next chunk would wait for ever.
-    fn push(&mut self, step: Step, chunk: u64) -> Result<(), UnpackError> {
-        if self.chunk != chunk || self.batch.len() == MAX_STEPS {
+    fn push(&mut self, step: Step, path: &[u8], chunk: u64) -> Result<(), UnpackError> {
+        if self.chunk != chunk || self.batch.steps.len() == MAX_STEPS {
             self.flush()?;
             self.chunk = chunk;
         }
-        self.batch.push(step);
+        self.batch.steps.push(step);
+        self.batch.paths.extend_from_slice(path);
         Ok(())
     }
 
     fn flush(&mut self) -> Result<(), UnpackError> {
-        if self.batch.is_empty() {
+        if self.batch.steps.is_empty() {
             return Ok(());
         }
-        let next = Vec::with_capacity(MAX_STEPS);
-        let batch = std::mem::replace(&mut self.batch, next);
+        let batch = std::mem::replace(&mut self.batch, Batch::new());
         self.next.send(batch).map_err(|_| {
             let error = io::Error::other("the thread that fills files ended");
             ArchiveError::Read(error).into()
@@ -226,12 +278,10 @@ impl Batches {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::*;
-
     /// The name of a file that ends the thread that fills it.
     pub(crate) const PANIC: &[u8] = b"panic";
 
-    pub(super) fn may_fill(entry: &Entry) {
-        assert!(entry.path != PANIC, "the file broke");
+    pub(super) fn may_fill(path: &[u8]) {
+        assert!(path != PANIC, "the file broke");
     }
 }

@@ -23,6 +23,9 @@ pub const MAX_XATTR_NAME_BYTES: usize = 255;
 /// See [`MAX_XATTR_NAME_BYTES`].
 pub const MAX_XATTR_BYTES: usize = 64 << 10;
 
+/// An extended attribute: name and value.
+pub type Xattr = (Vec<u8>, Vec<u8>);
+
 /// What the records of one entry say; of repeated ones the last.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Records {
@@ -39,7 +42,7 @@ pub struct Records {
     /// Time of the last modification.
     pub mtime: Option<Time>,
     /// Extended attributes, names without the record's prefix.
-    pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+    pub xattrs: Vec<Xattr>,
     /// Holes of the content.
     pub(crate) sparse: SparseRecords,
 }

@@ -236,10 +236,8 @@ impl Unpacker<'_> {
         let (uid, gid) = creation::owner_of(entry);
         fchown(made, uid, gid).map_err(failed("set the owner of", entry))?;
         fchmod(made, Mode::from_raw_mode(entry.mode)).map_err(failed("set the mode of", entry))?;
-        if !entry.xattrs.is_empty() {
-            self.skipped_xattrs +=
-                attributes::set(made, entry).map_err(failed(SET_ATTRIBUTE, entry))?;
-        }
+        let skipped = attributes::set(made, attributes::of_directory(entry));
+        self.skipped_xattrs += skipped.map_err(failed(SET_ATTRIBUTE, entry))?;
         futimens(made, &entry.mtime.timestamps()).map_err(failed("set the time of", entry))?;
         let path = path.whole();
         let default_acl = attributes::default_acl(entry).map(<[u8]>::to_vec);

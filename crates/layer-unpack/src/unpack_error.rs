@@ -6,7 +6,7 @@ use rustix::io::Errno;
 
 use super::archive::Entry;
 use super::archive_error::ArchiveError;
-pub(crate) use super::archive_error::shown;
+pub(crate) use super::archive_error::{shown, shown_part};
 
 /// What is done about extended attributes, in the words of [`UnpackError::File`].
 pub(crate) const SET_ATTRIBUTE: &str = "set an extended attribute of";
@@ -83,9 +83,17 @@ pub(crate) fn failed<E: Into<io::Error>>(
     action: &'static str,
     entry: &Entry,
 ) -> impl Fn(E) -> UnpackError {
+    failed_at(action, &entry.path)
+}
+
+/// As [`failed`], of the entry with that path.
+pub(crate) fn failed_at<E: Into<io::Error>>(
+    action: &'static str,
+    path: &[u8],
+) -> impl Fn(E) -> UnpackError {
     move |error| UnpackError::File {
         action,
-        path: shown(&entry.path),
+        path: shown(path),
         source: error.into(),
     }
 }
