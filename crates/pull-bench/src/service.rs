@@ -17,6 +17,10 @@ use crate::server::Servers;
 /// How often everything is measured; the medians count.
 const REPEATS: usize = 3;
 
+/// After that long nothing of a pull is left: half a second after the last one a service gives
+/// memory back.
+const IDLE: Duration = Duration::from_secs(2);
+
 /// The figures of one service with one image.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Figures {
@@ -26,7 +30,7 @@ pub struct Figures {
     pub image: String,
     /// Resident after the start, before any pull.
     pub idle_kib: u64,
-    /// Resident once a pull is over.
+    /// Resident when it waits again.
     pub after_kib: u64,
     /// One pull.
     pub one: Served,
@@ -83,6 +87,7 @@ fn once(options: &Options, servers: &Servers, image: &Image, ours: &Ours) -> Res
             })
         };
         let (one, again) = (pull("one")?, pull("two")?);
+        std::thread::sleep(IDLE);
         Ok((one, again, idle_kib, daemon.resident_kib()))
     })?;
     let two = on_fresh(options, servers, image, |job| {
