@@ -160,6 +160,7 @@ impl<R: Read> Archive<R> {
                 None => entry::time(&fields.mtime)?,
             },
             xattrs: records.xattrs,
+            stored: self.remaining,
             holes,
             oddities,
         })

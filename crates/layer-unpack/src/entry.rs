@@ -34,6 +34,8 @@ pub struct Entry {
     pub mtime: Time,
     /// Extended attributes.
     pub xattrs: Vec<Xattr>,
+    /// How many bytes of content follow in the archive.
+    pub stored: u64,
     /// Of a file with holes, where its content belongs.
     pub holes: Option<Sparse>,
     /// What not every program reads in the same way.

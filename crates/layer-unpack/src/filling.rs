@@ -28,6 +28,10 @@ const MAX_STEPS: usize = 128;
 /// How many batches may wait for the other thread. One more is made and one is worked on.
 pub(crate) const BATCHES: usize = 2;
 
+/// From which size of its content on a file is filled by the thread that made it: for large ones
+/// the bytes count, and handing them over costs more than it wins.
+const LARGE_BYTES: u64 = 64 << 10;
+
 /// Something to be done, to the file that was begun last.
 enum Step {
     /// A new file, and how many bytes its path has in the batch.
@@ -155,6 +159,9 @@ pub(crate) struct Batches {
     batch: Batch,
     /// The chunk that the bytes in the batch are of.
     chunk: u64,
+    /// For large files, one of which may be in work.
+    large: Filler,
+    is_large: bool,
 }
 
 impl Files {
@@ -163,6 +170,8 @@ impl Files {
             next,
             batch: Batch::new(),
             chunk: 0,
+            large: Filler::default(),
+            is_large: false,
         })
     }
 
@@ -178,6 +187,9 @@ impl Files {
         mut entry: Entry,
         content: &mut impl Share,
     ) -> Result<(), UnpackError> {
+        if let Self::There(batches) = self {
+            batches.is_large = entry.stored >= LARGE_BYTES;
+        }
         let path = shown_part(&entry.path);
         let begin = Step::Begin(created.file, path.len());
         self.push(begin, path, content.chunk())?;
@@ -224,6 +236,7 @@ impl Files {
     fn push(&mut self, step: Step, path: &[u8], chunk: u64) -> Result<(), UnpackError> {
         match self {
             Self::Here(filler) => filler.take([step], path),
+            Self::There(batches) if batches.is_large => batches.large.take([step], path),
             Self::There(batches) => batches.push(step, path, chunk),
         }
     }
@@ -236,7 +249,10 @@ impl Files {
     pub(crate) fn finish(&mut self) -> Result<(), UnpackError> {
         match self {
             Self::Here(filler) => filler.tell(),
-            Self::There(batches) => batches.flush()?,
+            Self::There(batches) => {
+                batches.large.tell();
+                batches.flush()?;
+            }
         }
         Ok(())
     }
