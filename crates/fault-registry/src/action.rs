@@ -63,6 +63,9 @@ pub enum Action {
     },
     /// A pause before the answer, in milliseconds.
     Wait(u64),
+    /// No answer before so many requests came that this rule looks at: they are under way at the
+    /// same time. If they never do, 503 after a while. HTTP/1.1 only.
+    Together(usize),
     /// So many headers more.
     ManyHeaders(usize),
     /// A header with a value of so many bytes.

@@ -52,6 +52,8 @@ impl Situation<'_> {
             Action::Cut { at, how } => answer.cut = Some((*at, *how)),
             Action::Drip { bytes, pause_ms } => answer.drip = Some((*bytes, *pause_ms)),
             Action::Wait(milliseconds) => answer.wait_ms = *milliseconds,
+            // The server does it.
+            Action::Together(_) => {}
             Action::ManyHeaders(count) => {
                 let many = (0..*count).map(|number| (format!("X-Flood-{number}"), "x".to_owned()));
                 answer.headers.extend(many);

@@ -2,12 +2,14 @@
 
 use std::io::{self, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rustls::ServerConfig;
 use test_http::{Incoming, Listener, Ticket};
 
+use crate::action::Action;
 use crate::alter::Situation;
 use crate::answer::Answer;
 use crate::content::{Content, What};
@@ -18,6 +20,9 @@ use crate::script::Script;
 use crate::tls::{Http, Tls, server_config};
 use crate::wire::Wire;
 use crate::{http2, range};
+
+/// How long requests that are to come together are waited for.
+const TOGETHER_LIMIT: Duration = Duration::from_secs(20);
 
 /// A running registry; stopped when dropped.
 #[derive(Debug)]
@@ -36,6 +41,8 @@ pub(super) struct Shared {
     tls: Option<Arc<ServerConfig>>,
     http: Http,
     asked: Mutex<Asked>,
+    /// There is one request more.
+    one_more: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -78,6 +85,7 @@ impl FaultRegistry {
                 requests: Vec::new(),
                 counts,
             }),
+            one_more: Condvar::new(),
         });
         let serving = shared.clone();
         let listener = Listener::start(address, move |stream, ticket| {
@@ -198,13 +206,30 @@ impl Shared {
             range::apply(&mut answer, &request);
         }
         situation.fill_in(&mut answer);
-        if let Some(place) = self.rule(&request, is_before_login) {
-            for action in &self.script.rules[place].actions {
-                situation.alter(&mut answer, action);
-            }
+        let place = self.rule(&request, is_before_login);
+        let actions = place.map_or(&[][..], |place| &self.script.rules[place].actions);
+        for action in actions {
+            situation.alter(&mut answer, action);
         }
         lock(&self.asked).requests.push(request);
+        for action in actions {
+            if let (Action::Together(count), Some(place)) = (action, place)
+                && !self.came_together(place, *count)
+            {
+                answer = Answer::new(503, Vec::new());
+            }
+        }
         answer
+    }
+
+    /// Waits until a rule has looked at so many requests. Whether it ever did.
+    fn came_together(&self, place: usize, count: usize) -> bool {
+        let is_short = |asked: &mut Asked| asked.counts[place] < count;
+        let asked = lock(&self.asked);
+        let waited = self
+            .one_more
+            .wait_timeout_while(asked, TOGETHER_LIMIT, is_short);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
     /// Counts a request with all rules that look at it, and gives the first that applies.
@@ -218,6 +243,7 @@ impl Shared {
                 && method.is_none_or(|method| *method == request.method);
             if looks {
                 asked.counts[place] += 1;
+                self.one_more.notify_all();
                 if rule.applies(asked.counts[place]) {
                     found = found.or(Some(place));
                 }
