@@ -26,8 +26,7 @@ use oci_image::reference::ImageReference;
 use oci_image::search::Image;
 use pull_route::{Route, Settings};
 use puller_config::{RegistryHost, Resources};
-use registry_client::Documents;
-use registry_client::Patience;
+use registry_client::{Documents, Patience, PlainHosts};
 use tokio::sync::Semaphore;
 
 use crate::blocking::blocking;
@@ -123,6 +122,7 @@ pub struct Puller {
     broker: Arc<Broker>,
     event_log: Arc<EventLog>,
     known_accounts: Arc<KnownAccounts>,
+    plain_hosts: Arc<PlainHosts>,
     options: Options,
     /// Held from the check of a bundle until the image is mounted in it, so that of two pulls into
     /// one bundle the second one sees the first.
@@ -151,6 +151,7 @@ impl Puller {
             .into(),
             event_log: EventLog::new(&options.attestation_agent).into(),
             known_accounts: Arc::default(),
+            plain_hosts: Arc::default(),
             options,
             mounting: Arc::default(),
         }
@@ -171,6 +172,7 @@ impl Puller {
             broker: self.broker.clone(),
             event_log: self.event_log.clone(),
             known_accounts: self.known_accounts.clone(),
+            plain_hosts: self.plain_hosts.clone(),
             options: self.options.clone(),
             mounting: self.mounting.clone(),
         }
@@ -390,7 +392,8 @@ impl Puller {
         progress: &Progress,
     ) -> Arc<Sources> {
         let known = self.known_accounts.clone();
-        let sources = Sources::new(route, repository, patience, progress, known);
+        let plain = &self.plain_hosts;
+        let sources = Sources::new(route, repository, patience, progress, known, plain);
         Arc::new(sources)
     }
 

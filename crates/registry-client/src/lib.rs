@@ -9,8 +9,8 @@
 //! - [`Documents`]: the files, read at this moment; [`patience`]: how long anything is waited for.
 //! - [`registry`]: manifests of one source, and [`blob`]s, taken up again where they are cut off
 //!   (`range`).
-//! - `session`: one request, authenticated with `authorization`, [`challenge`] and `token`;
-//!   `retry`: many of them.
+//! - `session`: one request, authenticated with `authorization`, [`challenge`] and `token`, over TLS
+//!   or not (`plain_hosts`); `retry`: many of them.
 //! - `transport`: redirects (`redirect`), clients and proxies (`client`) and certificates (`tls`);
 //!   `body`: small answers.
 //! - [`error`]: everything that can go wrong, in the user's words; `failure` and `explain`: whether
@@ -28,6 +28,7 @@ mod explain;
 mod failure;
 mod hub_configuration;
 pub mod patience;
+mod plain_hosts;
 mod range;
 mod redirect;
 pub mod registry;
@@ -44,4 +45,5 @@ pub use documents::Documents;
 pub use error::{Error, Kind};
 pub use hub_configuration::HubConfiguration;
 pub use patience::Patience;
+pub use plain_hosts::PlainHosts;
 pub use retry::LastFailure;

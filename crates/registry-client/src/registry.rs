@@ -1,6 +1,8 @@
 //! The pull side of one registry or mirror: manifests and blobs by digest (OCI distribution
 //! specification, "Pull").
 
+use std::sync::Arc;
+
 use oci_image::digest::{Digest, Unverified};
 use oci_image::manifest::{MAX_CONFIG_BYTES, MAX_MANIFEST_BYTES};
 use pull_route::{Settings, Source};
@@ -9,6 +11,7 @@ use crate::blob::Blob;
 use crate::body;
 use crate::error::Error;
 use crate::patience::Patience;
+use crate::plain_hosts::PlainHosts;
 use crate::session::{ContentRequest, Session};
 
 /// Every kind of manifest that can be pulled, so that registries do not convert it to what they
@@ -29,6 +32,13 @@ impl Registry {
         Self {
             session: Session::new(source, repository, settings, patience),
         }
+    }
+
+    /// Shares with others what is known of hosts without TLS.
+    #[must_use]
+    pub fn with_plain_hosts(mut self, plain_hosts: Arc<PlainHosts>) -> Self {
+        self.session.plain_hosts = plain_hosts;
+        self
     }
 
     /// Host and port, as in messages.

@@ -15,6 +15,7 @@ use crate::challenge::{self, Challenge};
 use crate::error::Error;
 use crate::failure::{Again, Failure};
 use crate::patience::Patience;
+use crate::plain_hosts::PlainHosts;
 use crate::retry::Attempts;
 use crate::retry_after::retry_after;
 use crate::transport::{Answer, Request, Transport};
@@ -32,6 +33,8 @@ pub struct Session {
     transport: Transport,
     /// The scheme that answered first.
     scheme: OnceLock<&'static str>,
+    /// Hosts that spoke no TLS to any session.
+    pub(crate) plain_hosts: Arc<PlainHosts>,
     authorization: Authorization,
     /// How many blobs were given up because they took too long.
     late: AtomicU32,
@@ -72,6 +75,7 @@ impl Session {
             source,
             repository,
             scheme,
+            plain_hosts: Arc::default(),
             authorization: Authorization::default(),
             late: AtomicU32::new(0),
         }
@@ -191,6 +195,16 @@ impl Session {
                 ..Request::get(url)
             })
         };
+        if scheme.is_none() && self.was_plain() {
+            match self.transport.send(request("http")?).await {
+                // What is said to plain HTTP at a port that speaks TLS.
+                Ok(answer) if answer.response.status() != StatusCode::BAD_REQUEST => {
+                    let _ = self.scheme.set("http");
+                    return Ok(answer);
+                }
+                _ => self.plain_hosts.forget(&self.source.host()),
+            }
+        }
         let first = scheme.unwrap_or("https");
         let failure = match self.transport.send(request(first)?).await {
             Ok(answer) => {
@@ -210,7 +224,14 @@ impl Session {
         let answer = self.transport.send(request("http")?).await;
         let answer = answer.map_err(|plain| plain.after_tls(failure.error))?;
         let _ = self.scheme.set("http");
+        self.plain_hosts.insert(self.source.host());
         Ok(answer)
+    }
+
+    /// Whether the host is to be asked over plain HTTP first: its entry says that this is as good,
+    /// and the last time there was no TLS.
+    fn was_plain(&self) -> bool {
+        self.source.may_tell("http") && self.plain_hosts.has(&self.source.host())
     }
 
     /// `has_account`: whether it was asked as anybody.

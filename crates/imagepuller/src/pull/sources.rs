@@ -5,8 +5,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pull_route::Route;
-use registry_client::Patience;
 use registry_client::registry::Registry;
+use registry_client::{Patience, PlainHosts};
 use tokio::time::{Instant, sleep_until};
 
 use super::known_accounts::KnownAccounts;
@@ -50,6 +50,7 @@ impl Sources {
         patience: Patience,
         progress: &Progress,
         known_accounts: Arc<KnownAccounts>,
+        plain_hosts: &Arc<PlainHosts>,
     ) -> Self {
         let settings = &route.settings;
         let limits = settings.limits();
@@ -67,10 +68,12 @@ impl Sources {
         };
         let all = route.sources.iter().cloned().map(|mut source| {
             known_accounts.order(&mut source, repository);
+            let (name, has_choice) = (source.to_string(), source.accounts.len() > 1);
+            let registry = Registry::new(source, repository, settings, &patience);
             NamedRegistry {
-                name: source.to_string(),
-                has_choice: source.accounts.len() > 1,
-                registry: Registry::new(source, repository, settings, &patience),
+                name,
+                has_choice,
+                registry: registry.with_plain_hosts(plain_hosts.clone()),
                 down: Mutex::default(),
             }
         });
