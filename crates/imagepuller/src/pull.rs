@@ -9,7 +9,8 @@
 //! - `resolve`: follows digests from the reference down to the layers, in the store or by network.
 //! - `unlock`: finds the keys of encrypted layers.
 //! - `layers`: brings the layers into the store; `flights`: each by one task, for all pulls;
-//!   `brought`: gives them back where they do not fit.
+//!   `budget`: what may be read ahead; `reading`: one layer read and unpacked; `brought`: gives them
+//!   back where they do not fit.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,7 +28,6 @@ use oci_image::search::Image;
 use pull_route::{Route, Settings};
 use puller_config::{RegistryHost, Resources};
 use registry_client::{Documents, Patience, PlainHosts};
-use tokio::sync::Semaphore;
 
 use crate::blocking::blocking;
 use crate::bundle::Bundle;
@@ -38,16 +38,19 @@ use crate::reasons::Reasons;
 
 mod broker;
 mod brought;
+mod budget;
 mod clock;
 mod flights;
 mod known_accounts;
 mod layers;
 pub mod output;
+mod reading;
 mod resolve;
 mod sources;
 mod unlock;
 
 use broker::{Broker, Secrets};
+use budget::Budget;
 use flights::Flights;
 use known_accounts::KnownAccounts;
 use layers::Layers;
@@ -59,8 +62,8 @@ use unlock::{Keys, Name};
 /// one. Each costs some MiB of buffers.
 const MAX_LAYERS_UNPACKED_AT_ONCE: usize = 4;
 
-/// How many layers of one image are fetched at once, unless something else is asked for: one fills
-/// the network while another fills a core.
+/// How many layers of one image are unpacked at once, unless something else is asked for: one waits
+/// for its bytes while another fills a core. More cost 15 MiB and win nothing.
 pub const LAYERS_AT_ONCE: u32 = 2;
 
 /// How images are pulled.
@@ -68,7 +71,7 @@ pub const LAYERS_AT_ONCE: u32 = 2;
 pub struct Options {
     /// The platform that is chosen from an index.
     pub platform: Platform,
-    /// How many layers of one image are fetched and unpacked at once.
+    /// How many layers of one image are unpacked at once.
     pub layers_at_once: u32,
     /// How long a registry is waited for, and how often.
     pub patience: Patience,
@@ -139,8 +142,7 @@ impl Puller {
                 store,
                 flights: Flights::default(),
                 at_once,
-                max_places: u32::try_from(places).unwrap_or(u32::MAX),
-                places: Arc::new(Semaphore::new(places)),
+                budget: Budget::new(places),
             },
             documents,
             broker: Broker::new(
@@ -158,7 +160,8 @@ impl Puller {
     }
 
     /// A puller for another store of the same service. What belongs to the service is one for both:
-    /// what the broker said, what the event log has, how many layers are unpacked at a time.
+    /// what the broker said, what the event log has, how much is read ahead, how many layers are
+    /// unpacked at a time.
     #[must_use]
     pub fn with_store(&self, store: Arc<Store>) -> Self {
         Self {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-/// How many bytes may be on the way. Counted instead of chunks, which have from a few bytes to half
-/// a MiB.
-const MAX_BYTES: u32 = 1 << 20;
+/// How many bytes may be on the way to a thread that unpacks. Counted instead of chunks, which have
+/// from a few bytes to half a MiB.
+const MAX_BYTES: usize = 1 << 20;
 
 /// Chunks below this are copied together. A chunk keeps the whole buffer alive that it was read
 /// into, and a server that sends single bytes, each in a frame padded to kilobytes, would have
@@ -19,6 +19,8 @@ const COPIED_BYTES: usize = 64 << 10;
 pub struct Sender {
     /// Small chunks that have not been sent yet.
     gathered: BytesMut,
+    /// How many of these are worth a buffer.
+    gathered_bytes: usize,
     chunks: mpsc::UnboundedSender<(Bytes, OwnedSemaphorePermit)>,
     room: Arc<Semaphore>,
 }
@@ -27,22 +29,39 @@ pub struct Sender {
 #[derive(Debug)]
 pub struct Received {
     chunks: mpsc::UnboundedReceiver<(Bytes, OwnedSemaphorePermit)>,
+    room: Arc<Semaphore>,
+    room_bytes: usize,
 }
 
 /// The receiving end is gone.
 #[derive(Clone, Copy, Debug)]
 pub struct Gone;
 
-/// A way for the chunks of one blob.
-pub fn channel() -> (Sender, Received) {
+/// A way for the chunks of one blob, with room for so many bytes until it is
+/// [widened](Received::widen). Who sends more bytes keeps the last chunk waiting.
+pub fn channel(room_bytes: usize) -> (Sender, Received) {
     let (sender, chunks) = mpsc::unbounded_channel();
-    let room = Arc::new(Semaphore::new(MAX_BYTES as usize));
+    let room = Arc::new(Semaphore::new(room_bytes));
     let sender = Sender {
         gathered: BytesMut::new(),
+        gathered_bytes: COPIED_BYTES.min(room_bytes),
         chunks: sender,
-        room,
+        room: room.clone(),
     };
-    (sender, Received { chunks })
+    let received = Received {
+        chunks,
+        room,
+        room_bytes,
+    };
+    (sender, received)
+}
+
+impl Received {
+    /// Makes all the room that a thread needs which takes the chunks from now on.
+    pub fn widen(&self) {
+        self.room
+            .add_permits(MAX_BYTES.saturating_sub(self.room_bytes));
+    }
 }
 
 impl Sender {
@@ -58,7 +77,8 @@ impl Sender {
         if chunk.len() >= COPIED_BYTES {
             return self.send_now(chunk).await;
         }
-        self.gathered.reserve(COPIED_BYTES - self.gathered.len());
+        let left = self.gathered_bytes.saturating_sub(self.gathered.len());
+        self.gathered.reserve(left);
         self.gathered.extend_from_slice(&chunk);
         Ok(())
     }
@@ -84,7 +104,8 @@ impl Sender {
     /// Waits until there is room for the chunk; for a larger one than all the room, until there is
     /// nothing else.
     async fn send_now(&self, chunk: Bytes) -> Result<(), Gone> {
-        let bytes = u32::try_from(chunk.len()).map_or(MAX_BYTES, |bytes| bytes.min(MAX_BYTES));
+        // Not beyond 32 bits.
+        let bytes = u32::try_from(chunk.len().min(MAX_BYTES)).unwrap_or(u32::MAX);
         let room = self.room.clone().acquire_many_owned(bytes).await;
         let permit = room.map_err(|_| Gone)?;
         self.chunks.send((chunk, permit)).map_err(|_| Gone)
@@ -111,8 +132,8 @@ mod tests {
     /// A receiver that goes away must not leave the transfer waiting for room.
     #[tokio::test]
     async fn bytes_are_bounded_and_nobody_waits_for_ever() {
-        let (mut sender, mut received) = channel();
-        let max = MAX_BYTES as usize;
+        let (mut sender, mut received) = channel(MAX_BYTES);
+        let max = MAX_BYTES;
         sender.send_now(chunk(max - 1)).await.unwrap();
         sender.send_now(chunk(1)).await.unwrap();
         let waits =
@@ -135,7 +156,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_end_of_the_transfer_is_the_end() {
-        let (mut sender, mut received) = channel();
+        let (mut sender, mut received) = channel(MAX_BYTES);
         sender.send(chunk(5)).await.unwrap();
         sender.flush().await.unwrap();
         drop(sender);
@@ -147,7 +168,7 @@ mod tests {
     /// that unpacks.
     #[tokio::test]
     async fn small_chunks_do_not_keep_the_buffers_they_came_in() {
-        let (mut sender, received) = channel();
+        let (mut sender, received) = channel(MAX_BYTES);
         let read = chunk(1 << 20);
         for at in 0..COPIED_BYTES + 10 {
             sender.send(read.slice(at..=at)).await.unwrap();

@@ -24,8 +24,9 @@ const MAX_HEADER_BYTES: u32 = 64 << 10;
 /// little beside a pull's buffers.
 const STREAM_WINDOW_BYTES: u32 = 2 << 20;
 
-/// The same for all blobs of one connection: as many as are fetched at once.
-const CONNECTION_WINDOW_BYTES: u32 = 2 * STREAM_WINDOW_BYTES;
+/// The same for all blobs of one connection. Two blobs of a pull may wait to be unpacked with their
+/// windows full (`imagepuller`, `pull/budget.rs`); what is left is for those that are being read.
+const CONNECTION_WINDOW_BYTES: u32 = 4 * STREAM_WINDOW_BYTES;
 
 /// The largest frame of HTTP/2. The protocol allows 16 MiB, which would be held whole for each
 /// stream.
@@ -35,8 +36,9 @@ const MAX_FRAME_BYTES: u32 = 256 << 10;
 /// ones fills it.
 const MAX_KNOWN: usize = 16;
 
-/// How many connections to a host wait for further requests: as many as layers are fetched at once.
-const MAX_IDLE: usize = 2;
+/// How many connections to a host wait for further requests: as many as blobs are read at once. With
+/// fewer, each round of small blobs would connect anew.
+const MAX_IDLE: usize = 32;
 
 /// How this program names itself to registries.
 const USER_AGENT: &str = concat!("imagepuller/", env!("CARGO_PKG_VERSION"));

@@ -7,31 +7,25 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
 
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use layer_store::layer::Layer;
 use layer_store::name::LayerName;
 use layer_store::store::Store;
-use layer_unpack::Unpacked;
-use layer_unpack::blob::Expected;
-use layer_unpack::caller::{CallerGuard, CallerWatch};
 use oci_image::digest::Digest;
 use oci_image::manifest::Descriptor;
 use oci_image::search::Image;
 use ocicrypt::LayerKey;
-use registry_client::Blob;
-use registry_client::registry::Registry;
-use tokio::sync::Semaphore;
 
 use super::brought;
+use super::budget::{Allowance, Budget, LANES, MAX_READERS, is_small};
 use super::flights::Flights;
+use super::reading;
 use super::sources::Sources;
 use super::unlock::Keys;
 use crate::blocking::blocking;
 use crate::error::Error;
 use crate::progress::{Event, Progress};
-use crate::received::{self, Received};
 
 /// How much larger layers commonly are unpacked.
 const USUAL_GROWTH: u64 = 3;
@@ -41,13 +35,9 @@ const USUAL_GROWTH: u64 = 3;
 pub struct Layers {
     pub store: Arc<Store>,
     pub flights: Flights,
-    /// How many layers of one image are fetched at once.
+    /// How many layers of one image are unpacked at once.
     pub at_once: usize,
-    /// One for each layer that may be unpacked at a time, for all pulls together: each costs
-    /// buffers and threads.
-    pub places: Arc<Semaphore>,
-    /// How many places there are.
-    pub max_places: u32,
+    pub budget: Budget,
 }
 
 impl Layers {
@@ -76,30 +66,38 @@ impl Layers {
         wanted: &[ImageLayer],
         progress: &Progress,
     ) -> Result<Vec<Layer>, Error> {
+        let limit = sources.layers_at_once();
+        let allowance = Arc::new(self.budget.allowance(limit.unwrap_or(self.at_once)));
         // The largest first: a large one that comes last would be waited for alone.
         let mut order: Vec<usize> = (0..wanted.len()).collect();
         order.sort_by_key(|&at| Reverse(wanted[at].blob.size));
-        let mut layers: Vec<(usize, Layer)> = stream::iter(order)
-            .map(|at| async move {
-                let wanted = &wanted[at];
-                let fetch = |progress| {
-                    let (layers, sources) = (self.clone(), sources.clone());
-                    let wanted = wanted.clone();
-                    async move { layers.layer(&sources, &wanted, &progress).await }
-                };
+        // Who limits the layers limits the connections with them. Otherwise the small ones do not
+        // stand behind the large ones.
+        let is_ahead = |&at: &usize| limit.is_none() && is_small(wanted[at].blob.size);
+        let (small, others): (Vec<_>, Vec<_>) = order.into_iter().partition(is_ahead);
+        let bring = |at: usize| {
+            let (wanted, allowance) = (&wanted[at], &allowance);
+            let fetch = move |progress| {
+                let (layers, sources) = (self.clone(), sources.clone());
+                let (wanted, allowance) = (wanted.clone(), allowance.clone());
+                async move { layers.layer(&sources, &wanted, &allowance, &progress).await }
+            };
+            async move {
                 let layer = self.flights.layer(&wanted.name, progress, fetch).await?;
                 Ok::<_, Error>((at, layer))
-            })
-            .buffer_unordered(sources.layers_at_once().unwrap_or(self.at_once))
-            .try_collect()
-            .await?;
+            }
+        };
+        let small = stream::iter(small).map(bring).buffer_unordered(MAX_READERS);
+        let others = stream::iter(others).map(bring);
+        let others = others.buffer_unordered(limit.unwrap_or(self.at_once + LANES));
+        let mut layers: Vec<(usize, Layer)> = stream::select(small, others).try_collect().await?;
         layers.sort_by_key(|(at, _)| *at);
         Ok(layers.into_iter().map(|(_, layer)| layer).collect())
     }
 
     /// Waits until no layer is being unpacked.
     pub async fn quiet(&self) {
-        let _all = self.places.acquire_many(self.max_places).await;
+        self.budget.quiet().await;
     }
 
     /// All layers of an image, lowest first, if each of them is in the store.
@@ -128,8 +126,7 @@ impl Layers {
 
     /// Makes room by removing unused layers, and refuses an image that cannot fit before it is
     /// fetched: layers need at least their compressed size. Gives the layers of the image that are
-    /// in the store already, and the
-    /// names of the others.
+    /// in the store already, and the names of the others.
     async fn make_room(
         &self,
         wanted: &[ImageLayer],
@@ -164,6 +161,7 @@ impl Layers {
         &self,
         sources: &Sources,
         wanted: &ImageLayer,
+        allowance: &Allowance,
         progress: &Progress,
     ) -> Result<Layer, Error> {
         let flight = self.store.flight(&wanted.name);
@@ -182,114 +180,21 @@ impl Layers {
                         });
                         return Ok(layer);
                     }
-                    self.fetch_layer(registry, wanted, progress, alone).await
+                    reading::fetch(registry, wanted, &self.store, allowance, progress, alone).await
                 }
             })
             .await
     }
-
-    /// Fetches and unpacks a layer; `alone` is let go when nothing of the attempt is left.
-    async fn fetch_layer(
-        &self,
-        registry: &Registry,
-        wanted: &ImageLayer,
-        progress: &Progress,
-        alone: impl Send + 'static,
-    ) -> Result<Layer, Error> {
-        let started = Instant::now();
-        let blob = &wanted.blob;
-        let transfer = registry.blob(&blob.digest, blob.size).await?;
-        let host = transfer.host().to_owned();
-        // Only now: a registry that does not answer is not to keep the layers of others waiting.
-        let place = self.places.clone().acquire_owned().await;
-        let place = place.map_err(|error| Error::Internal(error.to_string()))?;
-        progress.tell(Event::Started {
-            blob: blob.digest.clone(),
-            bytes: blob.size,
-            host: host.clone(),
-        });
-        let job = UnpackJob {
-            expected: Expected {
-                digest: blob.digest.clone(),
-                size: blob.size,
-            },
-            name: wanted.name.clone(),
-            diff_id: wanted.diff_id.clone(),
-            key: wanted.key.clone(),
-            host: host.clone(),
-        };
-        let (sender, received) = received::channel();
-        let store = self.store.clone();
-        let waiting = CallerGuard::default();
-        let caller = waiting.watch();
-        let unpack = blocking(move || {
-            // Dropping this future does not end the thread at once. Until it has ended, no other
-            // attempt may begin.
-            let _held = (alone, place);
-            job.unpack(&store, received, &caller)
-        });
-        let (fetched, unpacked) =
-            tokio::join!(hand_over(transfer, sender, &blob.digest, progress), unpack);
-        // A transfer that broke off is the reason why the blob is too short, not the other way
-        // round; but it says nothing about a full store.
-        let (layer, unpacked) = match unpacked {
-            Err(error) if error.is_local() => return Err(error),
-            unpacked => fetched.and(unpacked)?,
-        };
-        drop(waiting);
-        progress.tell(Event::Unpacked {
-            blob: blob.digest.clone(),
-            plain_bytes: unpacked.plain_bytes,
-            entries: unpacked.entries,
-        });
-        tracing::info!(
-            blob = %blob.digest, bytes = blob.size,
-            plain_bytes = unpacked.plain_bytes, entries = unpacked.entries,
-            ms = started.elapsed().as_millis(), "layer unpacked"
-        );
-        Ok(layer)
-    }
-}
-
-/// Hands a blob over to the thread that unpacks it, until one of the two ends.
-async fn hand_over(
-    mut transfer: Blob<'_>,
-    mut sender: received::Sender,
-    digest: &Digest,
-    progress: &Progress,
-) -> Result<(), Error> {
-    let mut received_bytes = 0;
-    loop {
-        // The other side may find an error, which is the one to report, while the registry is
-        // silent.
-        let chunk = tokio::select! {
-            chunk = transfer.next() => chunk?,
-            () = sender.closed() => return Ok(()),
-        };
-        let Some(chunk) = chunk else {
-            break;
-        };
-        received_bytes += chunk.len() as u64;
-        if sender.send(chunk).await.is_err() {
-            return Ok(());
-        }
-        progress.tell(Event::Received {
-            blob: digest.clone(),
-            received_bytes,
-        });
-    }
-    let _ = sender.flush().await;
-    Ok(())
 }
 
 /// A layer of an image.
 #[derive(Clone)]
-struct ImageLayer {
-    blob: Descriptor,
-    diff_id: Digest,
-    key: Option<Arc<LayerKey>>,
+pub struct ImageLayer {
+    pub blob: Descriptor,
+    pub diff_id: Digest,
+    pub key: Option<Arc<LayerKey>>,
     /// What it is called in the store.
-    name: LayerName,
+    pub name: LayerName,
 }
 
 impl ImageLayer {
@@ -319,45 +224,5 @@ impl ImageLayer {
                 |key| LayerName::Keyed(key.tag(diff_id)),
             ),
         })
-    }
-}
-
-/// What the thread that unpacks has to know.
-struct UnpackJob {
-    expected: Expected,
-    name: LayerName,
-    diff_id: Digest,
-    key: Option<Arc<LayerKey>>,
-    host: String,
-}
-
-impl UnpackJob {
-    /// Unpacks what arrives and gives it a name only after it was verified.
-    fn unpack(
-        self,
-        store: &Store,
-        received: Received,
-        caller: &CallerWatch,
-    ) -> Result<(Layer, Unpacked), Error> {
-        let (staging, root) = store.stage(&self.name)?;
-        let unpacked = layer_unpack::unpack(
-            received,
-            &self.expected,
-            self.key.as_deref(),
-            &self.diff_id,
-            root,
-            caller,
-        );
-        let unpacked = unpacked.map_err(|source| {
-            if source.is_no_space() {
-                return store.full().into();
-            }
-            Error::Layer {
-                digest: self.expected.digest,
-                host: self.host,
-                source: Box::new(source),
-            }
-        })?;
-        Ok((staging.publish(&unpacked)?, unpacked))
     }
 }

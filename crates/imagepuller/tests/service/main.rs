@@ -22,6 +22,7 @@ mod mounted_over;
 mod overlapping;
 mod proxy;
 mod pull;
+mod read_ahead;
 mod rfc011;
 mod store_commands;
 mod stored;
