@@ -4,9 +4,10 @@
 
 mod support;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use registry_client::Error;
+use registry_client::{Error, PlainHosts};
 use support::{CONTENT, PASSWORD, USER, entry, guarded, has_credentials, once};
 use test_http::pki::Authority;
 use test_http::{Server, head, ok};
@@ -181,6 +182,44 @@ fn plain_http_is_asked_only_where_allowed() {
 }
 
 /// A host behind a redirect that refuses connections could once have the registry asked in clear.
+/// Each pull from a registry without TLS once began with two round trips for nothing.
+#[test]
+fn a_host_without_tls_is_remembered_for_those_who_allow_it() {
+    let answers = AtomicUsize::new(0);
+    let registry = Server::start(None, move |request| {
+        let is_fourth = || answers.fetch_add(1, Ordering::SeqCst) == 3;
+        // As a host that speaks TLS by now answers to plain HTTP.
+        if request.starts_with("GET ") && is_fourth() {
+            return head("400 Bad Request", "");
+        }
+        ok(CONTENT)
+    });
+    let known = Arc::new(PlainHosts::default());
+    let asked = |key: &str| {
+        let before = registry.requests().len();
+        let document = format!(
+            "[registries.\"localhost:{}\"]\n{key} = true\n",
+            registry.port
+        );
+        let host = format!("localhost:{}", registry.port);
+        support::run(async {
+            let source = support::open(&document, &host, &once()).unwrap();
+            let source = source.with_plain_hosts(known.clone());
+            source.manifest(&support::digest()).await.unwrap();
+        });
+        let asked = registry.requests().split_off(before);
+        let is_tls = asked.iter().map(|request| request.starts_with("TLS"));
+        is_tls.collect::<Vec<_>>()
+    };
+    let (tls, plain) = (true, false);
+    assert_eq!(asked("plain-http"), [tls, plain], "the first time");
+    assert_eq!(asked("plain-http"), [plain]);
+    // Who allows it for want of better has TLS tried each time.
+    assert_eq!(asked("insecure-skip-verify"), [tls, plain]);
+    assert_eq!(asked("plain-http"), [plain, tls, plain], "after the 400");
+    assert_eq!(asked("plain-http"), [plain], "known again");
+}
+
 #[test]
 fn a_redirect_is_no_reason_for_plain_http() {
     let authority = Authority::new("test").unwrap();
