@@ -9,8 +9,8 @@
 //! - `resolve`: follows digests from the reference down to the layers, in the store or by network.
 //! - `unlock`: finds the keys of encrypted layers.
 //! - `layers`: brings the layers into the store; `flights`: each by one task, for all pulls;
-//!   `budget`: what may be read ahead; `reading`: one layer read and unpacked; `brought`: gives them
-//!   back where they do not fit.
+//!   `budget`: what may be read ahead; `ahead`: even before the configuration is there; `reading`: one
+//!   layer read and unpacked; `brought`: gives them back where they do not fit.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,6 +36,7 @@ use crate::event_log::EventLog;
 use crate::progress::{Event, Progress};
 use crate::reasons::Reasons;
 
+mod ahead;
 mod broker;
 mod brought;
 mod budget;
@@ -49,6 +50,7 @@ mod resolve;
 mod sources;
 mod unlock;
 
+use ahead::Ahead;
 use broker::{Broker, Secrets};
 use budget::Budget;
 use flights::Flights;
@@ -143,6 +145,7 @@ impl Puller {
                 flights: Flights::default(),
                 at_once,
                 budget: Budget::new(places),
+                ahead: Ahead::default(),
             },
             documents,
             broker: Broker::new(
@@ -169,6 +172,7 @@ impl Puller {
                 store,
                 // They end in a store.
                 flights: Flights::default(),
+                ahead: Ahead::default(),
                 ..self.layers.clone()
             },
             documents: self.documents.clone(),
@@ -339,7 +343,12 @@ impl Puller {
         }
         let (digest, settings) = (image.digest(), &route.settings);
         let fetched = self.fetch(&sources, digest, name, settings, &secrets, progress);
-        let (Resolved { image, documents }, layers) = fetched.await?;
+        let (
+            Resolved {
+                image, documents, ..
+            },
+            layers,
+        ) = fetched.await?;
         self.keep(digest.clone(), documents, layers.clone()).await;
         Ok((image, layers))
     }
@@ -409,7 +418,8 @@ impl Puller {
         secrets: &Secrets<'_>,
         progress: &Progress,
     ) -> Result<(Resolved, Vec<Layer>), Error> {
-        let resolved = resolve::resolve(sources, digest, &self.options.platform).await?;
+        let resolved =
+            resolve::resolve(sources, digest, &self.options.platform, &self.layers).await?;
         let image = &resolved.image;
         let keys = self
             .unlock(image, name, settings, secrets, progress)

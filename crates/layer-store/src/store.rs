@@ -161,6 +161,11 @@ impl Store {
         Some(layer)
     }
 
+    /// Whether there is no layer at all. Blocks.
+    pub fn is_empty(&self) -> bool {
+        entries(&self.root().join("layers")).is_ok_and(|layers| layers.is_empty())
+    }
+
     /// What to lock while a layer is fetched, so that it is fetched once however many ask for it.
     pub fn flight(&self, name: impl Into<LayerName>) -> Arc<tokio::sync::Mutex<()>> {
         let name = name.into();

@@ -127,6 +127,15 @@ impl Search {
         }
     }
 
+    /// The blobs of the image whose configuration is wanted, lowest first. None as long as only that
+    /// configuration can tell whether the image is for this platform.
+    pub fn expected_layers(&self) -> &[Descriptor] {
+        match &self.image {
+            Some(found) if self.wanted.is_named => &found.layers,
+            _ => &[],
+        }
+    }
+
     /// Reads the wanted document. Without an image yet, another one is wanted now.
     ///
     /// # Errors

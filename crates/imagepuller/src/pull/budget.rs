@@ -12,6 +12,9 @@
 //!   others hold, however slow their registries are; at worst it reads as many layers at once as it
 //!   has lanes.
 //!
+//! What is read before the configuration of its image is there takes from the budget what is free at
+//! that moment, and waits for nothing.
+//!
 //! # Why nobody waits for ever
 //!
 //! A layer takes in this order: the store's lock on its name, leave, a place of its pull, a place
@@ -100,6 +103,12 @@ impl Budget {
         }
     }
 
+    /// Leave to read a small blob of this size whole, if there is room for it now.
+    pub fn leave_now(&self, size: u64) -> Option<Leave> {
+        let permit = self.bytes.clone().try_acquire_many_owned(cost(size));
+        permit.ok().map(|permit| Leave::whole(permit, size))
+    }
+
     /// Waits until no layer is being unpacked.
     pub async fn quiet(&self) {
         let _all = self.places.acquire_many(self.max_places).await;
@@ -113,22 +122,18 @@ impl Allowance {
     ///
     /// None that happen.
     pub async fn leave(&self, size: u64) -> Result<Leave, Error> {
-        let small = usize::try_from(size).ok().filter(|_| is_small(size));
         let lane = self.lanes.clone().acquire_owned();
-        let Some(bytes) = small else {
+        if !is_small(size) {
             return Ok(Leave::part(lane.await.map_err(closed)?, FIRST_PART_BYTES));
-        };
-        // Not beyond 32 bits: the blob is a small one.
-        let cost = u32::try_from(bytes + READER_BYTES).unwrap_or(u32::MAX);
+        }
         tokio::select! {
             biased;
-            permit = self.budget.bytes.clone().acquire_many_owned(cost) => Ok(Leave {
-                bytes,
-                is_whole: true,
-                _permit: permit.map_err(closed)?,
-            }),
+            permit = self.budget.bytes.clone().acquire_many_owned(cost(size)) => {
+                Ok(Leave::whole(permit.map_err(closed)?, size))
+            }
             permit = lane => {
-                Ok(Leave::part(permit.map_err(closed)?, bytes.min(FIRST_PART_BYTES)))
+                let bytes = bytes(size).min(FIRST_PART_BYTES);
+                Ok(Leave::part(permit.map_err(closed)?, bytes))
             }
         }
     }
@@ -150,6 +155,14 @@ impl Allowance {
 }
 
 impl Leave {
+    fn whole(permit: OwnedSemaphorePermit, size: u64) -> Self {
+        Self {
+            bytes: bytes(size),
+            is_whole: true,
+            _permit: permit,
+        }
+    }
+
     fn part(permit: OwnedSemaphorePermit, bytes: usize) -> Self {
         Self {
             bytes,
@@ -162,6 +175,17 @@ impl Leave {
 /// Whether a blob is read whole.
 pub fn is_small(size: u64) -> bool {
     size <= MAX_SMALL_BYTES
+}
+
+/// What a small blob takes from the budget.
+fn cost(size: u64) -> u32 {
+    // Not beyond 32 bits.
+    u32::try_from(bytes(size) + READER_BYTES).unwrap_or(u32::MAX)
+}
+
+/// Never more than a small blob has.
+fn bytes(size: u64) -> usize {
+    usize::try_from(size.min(MAX_SMALL_BYTES)).unwrap_or(FIRST_PART_BYTES)
 }
 
 fn closed(error: AcquireError) -> Error {

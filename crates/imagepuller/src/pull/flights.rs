@@ -86,6 +86,12 @@ impl Flights {
             .is_some_and(|flight| flight.strong_count() > 0)
     }
 
+    /// Whether no pull waits for any layer.
+    pub fn is_empty(&self) -> bool {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.values().all(|flight| flight.strong_count() == 0)
+    }
+
     /// The flight of a layer; if it begins now, also who gets to know how it ends.
     fn join<F>(
         &self,

@@ -16,11 +16,13 @@ use oci_image::digest::Digest;
 use oci_image::manifest::Descriptor;
 use oci_image::search::Image;
 use ocicrypt::LayerKey;
+use registry_client::registry::Registry;
 
+use super::ahead::{Ahead, Begun};
 use super::brought;
 use super::budget::{Allowance, Budget, LANES, MAX_READERS, is_small};
 use super::flights::Flights;
-use super::reading;
+use super::reading::Reading;
 use super::sources::Sources;
 use super::unlock::Keys;
 use crate::blocking::blocking;
@@ -38,6 +40,7 @@ pub struct Layers {
     /// How many layers of one image are unpacked at once.
     pub at_once: usize,
     pub budget: Budget,
+    pub ahead: Ahead,
 }
 
 impl Layers {
@@ -58,6 +61,16 @@ impl Layers {
             brought::give_back(missing, &self.store, &self.flights).await;
         }
         fetched
+    }
+
+    /// Begins to read small blobs of an image whose configuration is still on its way.
+    pub async fn begin(&self, source: Arc<Registry>, expected: &[Descriptor]) -> Option<Begun> {
+        let shared = (
+            self.store.clone(),
+            self.flights.clone(),
+            self.budget.clone(),
+        );
+        self.ahead.begin(source, expected, shared).await
     }
 
     async fn fetch_all(
@@ -180,7 +193,13 @@ impl Layers {
                         });
                         return Ok(layer);
                     }
-                    reading::fetch(registry, wanted, &self.store, allowance, progress, alone).await
+                    let reading = Reading {
+                        registry,
+                        wanted,
+                        allowance,
+                        progress,
+                    };
+                    reading.fetch(&self.store, &self.ahead, alone).await
                 }
             })
             .await

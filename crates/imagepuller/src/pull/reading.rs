@@ -1,11 +1,14 @@
 //! One layer from the network into the store: read ahead as far as there is leave, then unpacked
 //! while the rest comes.
 
-use std::pin::{Pin, pin};
+use std::future::ready;
+use std::iter;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
-use futures_util::future::{Either, MaybeDone, maybe_done, select};
+use bytes::{Bytes, BytesMut};
+use futures_util::future::{Either, maybe_done, select};
 use layer_store::layer::Layer;
 use layer_store::name::LayerName;
 use layer_store::store::Store;
@@ -13,117 +16,173 @@ use layer_unpack::Unpacked;
 use layer_unpack::blob::Expected;
 use layer_unpack::caller::{CallerGuard, CallerWatch};
 use oci_image::digest::Digest;
+use oci_image::manifest::Descriptor;
 use ocicrypt::LayerKey;
 use registry_client::Blob;
 use registry_client::registry::Registry;
 
-use super::budget::{Allowance, Leave, Place};
+use super::ahead::Ahead;
+use super::budget::{Allowance, Leave};
 use super::layers::ImageLayer;
 use crate::blocking::blocking;
 use crate::error::Error;
 use crate::progress::{Event, Progress};
-use crate::received::{self, Received};
+use crate::received;
 
-/// Fetches and unpacks a layer; `alone` is let go when nothing of the attempt is left.
-pub async fn fetch(
-    registry: &Registry,
-    wanted: &ImageLayer,
-    store: &Arc<Store>,
-    allowance: &Allowance,
-    progress: &Progress,
-    alone: impl Send + 'static,
-) -> Result<Layer, Error> {
-    let started = Instant::now();
-    let blob = &wanted.blob;
-    let leave = allowance.leave(blob.size).await?;
-    let transfer = registry.blob(&blob.digest, blob.size).await?;
-    let host = transfer.host().to_owned();
-    progress.tell(Event::Started {
-        blob: blob.digest.clone(),
-        bytes: blob.size,
-        host: host.clone(),
-    });
-    let (sender, received) = received::channel(leave.bytes);
-    let reading = hand_over(transfer, sender, &blob.digest, progress);
-    let mut reading = pin!(maybe_done(reading));
-    let place = place(reading.as_mut(), &leave, allowance).await?;
-    // From here on the bytes are among those that each place may have.
-    received.widen();
-    drop(leave);
-    let job = UnpackJob {
-        expected: Expected {
-            digest: blob.digest.clone(),
-            size: blob.size,
-        },
-        name: wanted.name.clone(),
-        diff_id: wanted.diff_id.clone(),
-        key: wanted.key.clone(),
-        host,
-    };
-    let store = store.clone();
-    let waiting = CallerGuard::default();
-    let caller = waiting.watch();
-    let unpack = blocking(move || {
-        // Dropping this future does not end the thread at once. Until it has ended, no other
-        // attempt may begin.
-        let _held = (alone, place);
-        job.unpack(&store, received, &caller)
-    });
-    let ((), unpacked) = tokio::join!(reading.as_mut(), unpack);
-    let fetched = reading.take_output().unwrap_or(Ok(()));
-    // A transfer that broke off is the reason why the blob is too short, not the other way round;
-    // but it says nothing about a full store.
-    let (layer, unpacked) = match unpacked {
-        Err(error) if error.is_local() => return Err(error),
-        unpacked => fetched.and(unpacked)?,
-    };
-    drop(waiting);
-    progress.tell(Event::Unpacked {
-        blob: blob.digest.clone(),
-        plain_bytes: unpacked.plain_bytes,
-        entries: unpacked.entries,
-    });
-    tracing::info!(
-        blob = %blob.digest, bytes = blob.size,
-        plain_bytes = unpacked.plain_bytes, entries = unpacked.entries,
-        ms = started.elapsed().as_millis(), "layer unpacked"
-    );
-    Ok(layer)
+/// A small blob that has been read. Its digest has not been looked at.
+#[derive(Debug)]
+pub struct Whole {
+    host: String,
+    bytes: Bytes,
+    leave: Leave,
 }
 
-/// Reads until there is a place to unpack in. What is read whole asks for one only then: a registry
-/// that is slow with it is not to keep the layers of others waiting.
-async fn place<F>(
-    mut reading: Pin<&mut MaybeDone<F>>,
-    leave: &Leave,
-    allowance: &Allowance,
-) -> Result<Place, Error>
-where
-    F: Future<Output = Result<(), Error>>,
-{
-    if leave.is_whole {
-        reading.as_mut().await;
-        failed(reading)?;
-        return allowance.place().await;
+/// One layer to be brought from one source.
+pub struct Reading<'a> {
+    pub registry: &'a Arc<Registry>,
+    pub wanted: &'a ImageLayer,
+    pub allowance: &'a Allowance,
+    pub progress: &'a Progress,
+}
+
+/// Reads a small blob whole. It is copied, because a chunk would keep all of the buffer that it was
+/// read into.
+pub async fn read_whole(
+    registry: &Registry,
+    blob: &Descriptor,
+    leave: Leave,
+    progress: &Progress,
+) -> Result<Whole, Error> {
+    let mut transfer = registry.blob(&blob.digest, blob.size).await?;
+    let host = transfer.host().to_owned();
+    tell_started(blob, &host, progress);
+    let mut bytes = BytesMut::with_capacity(leave.bytes);
+    while let Some(chunk) = transfer.next().await? {
+        bytes.extend_from_slice(&chunk);
+        tell_received(blob, bytes.len() as u64, progress);
     }
-    match select(pin!(allowance.place()), reading.as_mut()).await {
-        Either::Left((place, _)) => place,
-        Either::Right(((), placing)) => {
-            failed(reading)?;
-            placing.await
+    Ok(Whole {
+        host,
+        bytes: bytes.freeze(),
+        leave,
+    })
+}
+
+impl Reading<'_> {
+    /// Fetches and unpacks the layer; `alone` is let go when nothing of the attempt is left.
+    pub async fn fetch(
+        &self,
+        store: &Arc<Store>,
+        ahead: &Ahead,
+        alone: impl Send + 'static,
+    ) -> Result<Layer, Error> {
+        let begun = Instant::now();
+        let blob = &self.wanted.blob;
+        let (layer, unpacked) = match self.whole(ahead).await? {
+            Either::Left(whole) => {
+                // Only now: a registry that is slow with it is not to keep the layers of others
+                // waiting.
+                let place = self.allowance.place().await?;
+                drop(whole.leave);
+                let job = self.job(whole.host);
+                let bytes = iter::once(whole.bytes);
+                job.unpack_apart(store, bytes, (alone, place), ready(Ok(())))
+                    .await?
+            }
+            Either::Right(leave) => self.read_on(leave, store, alone).await?,
+        };
+        self.progress.tell(Event::Unpacked {
+            blob: blob.digest.clone(),
+            plain_bytes: unpacked.plain_bytes,
+            entries: unpacked.entries,
+        });
+        tracing::info!(
+            blob = %blob.digest, bytes = blob.size,
+            plain_bytes = unpacked.plain_bytes, entries = unpacked.entries,
+            ms = begun.elapsed().as_millis(), "layer unpacked"
+        );
+        Ok(layer)
+    }
+
+    /// All bytes of the blob, or leave to read its first part.
+    async fn whole(&self, ahead: &Ahead) -> Result<Either<Whole, Leave>, Error> {
+        let blob = &self.wanted.blob;
+        if let Some(whole) = ahead.take(self.registry, blob).await? {
+            tell_started(blob, &whole.host, self.progress);
+            tell_received(blob, blob.size, self.progress);
+            return Ok(Either::Left(whole));
+        }
+        let leave = self.allowance.leave(blob.size).await?;
+        if !leave.is_whole {
+            return Ok(Either::Right(leave));
+        }
+        let whole = read_whole(self.registry, blob, leave, self.progress);
+        whole.await.map(Either::Left)
+    }
+
+    /// Reads the first part until there is a place to unpack in, and then the rest.
+    async fn read_on(
+        &self,
+        leave: Leave,
+        store: &Arc<Store>,
+        alone: impl Send + 'static,
+    ) -> Result<(Layer, Unpacked), Error> {
+        let blob = &self.wanted.blob;
+        let transfer = self.registry.blob(&blob.digest, blob.size).await?;
+        let host = transfer.host().to_owned();
+        tell_started(blob, &host, self.progress);
+        let (sender, received) = received::channel(leave.bytes);
+        let reading = hand_over(transfer, sender, blob, self.progress);
+        let mut reading = pin!(maybe_done(reading));
+        let place = match select(pin!(self.allowance.place()), reading.as_mut()).await {
+            Either::Left((place, _)) => place?,
+            Either::Right(((), placing)) => {
+                // What came before it broke off is no layer.
+                if let Some(Err(_)) = reading.as_mut().output_mut() {
+                    reading.as_mut().take_output().unwrap_or(Ok(()))?;
+                }
+                placing.await?
+            }
+        };
+        // From here on the bytes are among those that each place may have.
+        received.widen();
+        drop(leave);
+        let reading = async {
+            reading.as_mut().await;
+            reading.as_mut().take_output().unwrap_or(Ok(()))
+        };
+        let job = self.job(host);
+        job.unpack_apart(store, received, (alone, place), reading)
+            .await
+    }
+
+    fn job(&self, host: String) -> UnpackJob {
+        UnpackJob {
+            expected: Expected {
+                digest: self.wanted.blob.digest.clone(),
+                size: self.wanted.blob.size,
+            },
+            name: self.wanted.name.clone(),
+            diff_id: self.wanted.diff_id.clone(),
+            key: self.wanted.key.clone(),
+            host,
         }
     }
 }
 
-/// What a transfer ended with, if it was an error: nobody unpacks what came before.
-fn failed<F>(mut reading: Pin<&mut MaybeDone<F>>) -> Result<(), Error>
-where
-    F: Future<Output = Result<(), Error>>,
-{
-    match reading.as_mut().output_mut() {
-        Some(Err(_)) => reading.take_output().unwrap_or(Ok(())),
-        _ => Ok(()),
-    }
+fn tell_started(blob: &Descriptor, host: &str, progress: &Progress) {
+    progress.tell(Event::Started {
+        blob: blob.digest.clone(),
+        bytes: blob.size,
+        host: host.to_owned(),
+    });
+}
+
+fn tell_received(blob: &Descriptor, received_bytes: u64, progress: &Progress) {
+    progress.tell(Event::Received {
+        blob: blob.digest.clone(),
+        received_bytes,
+    });
 }
 
 /// Reads a blob into the queue of the thread that unpacks it, as far as there is room, until one of
@@ -131,7 +190,7 @@ where
 async fn hand_over(
     mut transfer: Blob<'_>,
     mut sender: received::Sender,
-    digest: &Digest,
+    blob: &Descriptor,
     progress: &Progress,
 ) -> Result<(), Error> {
     let mut received_bytes = 0;
@@ -149,10 +208,7 @@ async fn hand_over(
         if sender.send(chunk).await.is_err() {
             return Ok(());
         }
-        progress.tell(Event::Received {
-            blob: digest.clone(),
-            received_bytes,
-        });
+        tell_received(blob, received_bytes, progress);
     }
     let _ = sender.flush().await;
     Ok(())
@@ -168,11 +224,37 @@ struct UnpackJob {
 }
 
 impl UnpackJob {
+    /// Unpacks on a thread of its own while the rest is being read.
+    async fn unpack_apart(
+        self,
+        store: &Arc<Store>,
+        received: impl Iterator<Item = Bytes> + Send + 'static,
+        held: impl Send + 'static,
+        reading: impl Future<Output = Result<(), Error>>,
+    ) -> Result<(Layer, Unpacked), Error> {
+        let store = store.clone();
+        let waiting = CallerGuard::default();
+        let caller = waiting.watch();
+        let unpack = blocking(move || {
+            // Dropping this future does not end the thread at once. Until it has ended, no other
+            // attempt may begin.
+            let _held = held;
+            self.unpack(&store, received, &caller)
+        });
+        let (fetched, unpacked) = tokio::join!(reading, unpack);
+        // A transfer that broke off is the reason why the blob is too short, not the other way
+        // round; but it says nothing about a full store.
+        match unpacked {
+            Err(error) if error.is_local() => Err(error),
+            unpacked => fetched.and(unpacked),
+        }
+    }
+
     /// Unpacks what arrives and gives it a name only after it was verified.
     fn unpack(
         self,
         store: &Store,
-        received: Received,
+        received: impl Iterator<Item = Bytes> + Send + 'static,
         caller: &CallerWatch,
     ) -> Result<(Layer, Unpacked), Error> {
         let (staging, root) = store.stage(&self.name)?;

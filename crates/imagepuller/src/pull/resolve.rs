@@ -7,6 +7,8 @@ use oci_image::platform::Platform;
 use oci_image::search::{Document, DocumentRequest, Image, Kind, Search};
 use registry_client::registry::Registry;
 
+use super::ahead::Begun;
+use super::layers::Layers;
 use super::sources::Sources;
 use crate::error::Error;
 
@@ -20,22 +22,40 @@ pub struct Resolved {
     pub image: Image,
     /// Every document; none if they are too large to be kept.
     pub documents: Vec<(Digest, Vec<u8>)>,
+    /// Blobs that are on their way already.
+    _begun: Option<Begun>,
 }
 
-/// Follows the digests from a manifest or index to the image of a platform.
+/// Follows the digests from a manifest or index to the image of a platform. While its configuration
+/// is on its way, its layers may be too.
 pub async fn resolve(
     sources: &Sources,
     digest: &Digest,
     platform: &Platform,
+    layers: &Layers,
 ) -> Result<Resolved, Error> {
     let mut search = Search::new(digest.clone(), platform.clone());
     let (mut documents, mut kept_bytes) = (Vec::new(), 0);
+    let (mut last, mut begun) = (None, None);
     // The search itself ends after some documents.
     loop {
         let wanted = search.wanted();
-        let document = sources
-            .first(|registry| fetch(registry, wanted.clone()))
-            .await?;
+        let asked = sources.first(async |registry| {
+            let document = fetch(registry, wanted.clone()).await?;
+            Ok((document, registry.clone()))
+        });
+        let begin = async {
+            let expected = search.expected_layers();
+            match last.take().filter(|_| sources.layers_at_once().is_none()) {
+                Some(source) if !expected.is_empty() => layers.begin(source, expected).await,
+                _ => None,
+            }
+        };
+        // The document first: the connection that is there is its own.
+        let (asked, begins) = tokio::join!(biased; asked, begin);
+        begun = begins.or(begun);
+        let (document, source) = asked?;
+        last = Some(source);
         kept_bytes += document.text().len();
         if kept_bytes <= MAX_KEPT_BYTES {
             documents.push((document.digest().clone(), document.text().to_vec()));
@@ -43,7 +63,11 @@ pub async fn resolve(
             documents.clear();
         }
         if let Some(image) = search.receive(document)? {
-            return Ok(Resolved { image, documents });
+            return Ok(Resolved {
+                image,
+                documents,
+                _begun: begun,
+            });
         }
     }
 }

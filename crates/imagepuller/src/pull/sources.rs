@@ -28,7 +28,7 @@ pub struct Sources {
 #[derive(Debug)]
 struct NamedRegistry {
     name: String,
-    registry: Registry,
+    registry: Arc<Registry>,
     /// Whether there is more than one account to ask it with.
     has_choice: bool,
     down: Mutex<Option<Down>>,
@@ -73,7 +73,7 @@ impl Sources {
             NamedRegistry {
                 name,
                 has_choice,
-                registry: registry.with_plain_hosts(plain_hosts.clone()),
+                registry: Arc::new(registry.with_plain_hosts(plain_hosts.clone())),
                 down: Mutex::default(),
             }
         });
@@ -108,7 +108,7 @@ impl Sources {
     /// What is wrong on this side ends it at once; otherwise what each source had to say.
     pub async fn first<'a, T, F, R>(&'a self, ask: F) -> Result<T, Error>
     where
-        F: Fn(&'a Registry) -> R,
+        F: Fn(&'a Arc<Registry>) -> R,
         R: Future<Output = Result<T, Error>>,
     {
         let end = Instant::now() + self.patience.budget;
@@ -139,7 +139,7 @@ impl Sources {
     /// Asks each source that is not down.
     async fn turn<'a, T, F, R>(&'a self, ask: &F) -> Result<Turn<T>, Error>
     where
-        F: Fn(&'a Registry) -> R,
+        F: Fn(&'a Arc<Registry>) -> R,
         R: Future<Output = Result<T, Error>>,
     {
         let mut errors: Vec<(String, Arc<Error>)> = Vec::new();
