@@ -44,6 +44,15 @@ pub struct Challenged {
     pub is_plain: bool,
 }
 
+/// What answers a challenge.
+#[derive(Debug)]
+pub enum Renewed {
+    /// Made for this request.
+    Own(HeaderValue),
+    /// Made for another one, which may have used it up.
+    Shared(HeaderValue),
+}
+
 impl Authorization {
     /// What to send with a request before being asked: a token from the document, or what was
     /// accepted before.
@@ -83,7 +92,7 @@ impl Authorization {
         source: &Source,
         repository: &str,
         challenged: Challenged,
-    ) -> Result<HeaderValue, Failure> {
+    ) -> Result<Renewed, Failure> {
         let mut state = self.state.lock().await;
         let credentials = source.credentials(self.account());
         let Challenged {
@@ -96,7 +105,7 @@ impl Authorization {
             .as_ref()
             .filter(|current| Some(*current) != sent.as_ref())
         {
-            return Ok(renewed.clone());
+            return Ok(Renewed::Shared(renewed.clone()));
         }
         if is_plain && !credentials.is_anonymous() && !source.may_tell("http") {
             return Err(Error::CredentialsInClear {
@@ -122,7 +131,8 @@ impl Authorization {
                     credentials,
                     is_plain,
                 };
-                state.fetch(transport, request, bearer.clone()).await
+                let header = state.fetch(transport, request, bearer.clone()).await?;
+                Ok(Renewed::Own(header))
             }
             // What is derived from a password does not change by asking again.
             (None, Some(_), Credentials::Basic { .. }) if sent.is_some() => {
@@ -131,7 +141,7 @@ impl Authorization {
             (None, Some(_), Credentials::Basic { username, password }) => {
                 let header = token::basic_header(username, password.expose())?;
                 state.header = Some(header.clone());
-                Ok(header)
+                Ok(Renewed::Own(header))
             }
             (None, _, Credentials::Anonymous) => Err(Error::refused(source).into()),
             (None, _, _) => Err(misfit(&challenges, source, credentials)),

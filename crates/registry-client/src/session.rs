@@ -10,7 +10,7 @@ use reqwest::StatusCode;
 use reqwest::header::{HeaderValue, WWW_AUTHENTICATE};
 
 use crate::attempt::may_pass;
-use crate::authorization::{Authorization, Challenged};
+use crate::authorization::{Authorization, Challenged, Renewed};
 use crate::challenge::{self, Challenge};
 use crate::error::Error;
 use crate::failure::{Again, Failure};
@@ -23,6 +23,10 @@ use crate::transport::{Answer, Request, Transport};
 /// How many blobs may take too long before their source, if there is another one, is taken to be
 /// down.
 const MAX_LATE_BLOBS: u32 = 2;
+
+/// How often one request is made with what others were given: none of them asks for less than one
+/// answer, so each time there are fewer of them.
+const MAX_RENEWALS: usize = 8;
 
 /// One repository at one source.
 #[derive(Debug)]
@@ -142,36 +146,43 @@ impl Session {
         account.map(|account| account.number)
     }
 
-    /// Asks once, and once more with what the answer asks for.
+    /// Asks once, and once more with what the answer asks for. Requests at the same time share what
+    /// was made for one of them, so it may be over when the others come with it.
     async fn ask_as_account(&self, wanted: ContentRequest<'_>) -> Result<Answer, Failure> {
-        let sent = self
-            .authorization
+        let authorization = &self.authorization;
+        let mut sent = authorization
             .current(&self.transport, &self.source, &self.repository)
             .await?;
-        let answer = self.send(wanted, sent.as_ref()).await?;
-        // Only the registry itself may say where credentials go, not a host that it redirects to.
-        if answer.response.status() != StatusCode::UNAUTHORIZED || !self.source.is_own(&answer.url)
-        {
-            return self.accept(answer, wanted, sent.is_some());
+        let mut is_last = false;
+        for _ in 0..MAX_RENEWALS {
+            let answer = self.send(wanted, sent.as_ref()).await?;
+            let is_refused = answer.response.status() == StatusCode::UNAUTHORIZED;
+            if is_last && is_refused {
+                break;
+            }
+            // Only the registry itself may say where credentials go, not a host that it redirects
+            // to.
+            if !is_refused || !self.source.is_own(&answer.url) {
+                return self.accept(answer, wanted, sent.is_some());
+            }
+            let challenged = Challenged {
+                challenges: challenges(&answer),
+                sent,
+                is_plain: answer.url.scheme() == "http",
+            };
+            drop(answer);
+            let renewed = authorization
+                .renew(&self.transport, &self.source, &self.repository, challenged)
+                .await?;
+            (sent, is_last) = match renewed {
+                Renewed::Own(header) => (Some(header), true),
+                Renewed::Shared(header) => (Some(header), false),
+            };
         }
-        let challenged = Challenged {
-            challenges: challenges(&answer),
-            sent,
-            is_plain: answer.url.scheme() == "http",
-        };
-        drop(answer);
-        let renewed = self
-            .authorization
-            .renew(&self.transport, &self.source, &self.repository, challenged)
-            .await?;
-        let answer = self.send(wanted, Some(&renewed)).await?;
-        if answer.response.status() == StatusCode::UNAUTHORIZED {
-            return Err(Failure {
-                is_about_account: wanted.is_manifest(),
-                ..Error::refused(&self.source).into()
-            });
-        }
-        self.accept(answer, wanted, true)
+        Err(Failure {
+            is_about_account: wanted.is_manifest(),
+            ..Error::refused(&self.source).into()
+        })
     }
 
     /// Sends a request; the first one finds out whether the host speaks TLS, where plain HTTP is

@@ -39,6 +39,10 @@ pub const MAX_SMALL_BYTES: u64 = 1 << 20;
 /// number of readers in a service, for a manifest may have thousands of empty blobs.
 const READER_BYTES: usize = 64 << 10;
 
+/// How much of a blob the HTTP client may hold besides, in buffers that grow with what comes: 400 KiB
+/// over HTTP/1.1.
+const MAX_CLIENT_BYTES: usize = 512 << 10;
+
 /// How many small blobs of an image are read at once: as many connections over HTTP/1.1.
 pub const MAX_READERS: usize = 32;
 
@@ -180,7 +184,8 @@ pub fn is_small(size: u64) -> bool {
 /// What a small blob takes from the budget.
 fn cost(size: u64) -> u32 {
     // Not beyond 32 bits.
-    u32::try_from(bytes(size) + READER_BYTES).unwrap_or(u32::MAX)
+    u32::try_from(bytes(size) + bytes(size).min(MAX_CLIENT_BYTES) + READER_BYTES)
+        .unwrap_or(u32::MAX)
 }
 
 /// Never more than a small blob has.
@@ -214,7 +219,7 @@ mod tests {
         assert!(!leave.is_whole || is_small(size) && leave.bytes as u64 == size);
         if leave.is_whole {
             let mut held = held.lock().unwrap();
-            held.now += leave.bytes + READER_BYTES;
+            held.now += cost(size) as usize;
             held.most = held.most.max(held.now);
         } else {
             assert!(leave.bytes <= FIRST_PART_BYTES);
@@ -225,7 +230,7 @@ mod tests {
         }
         let _place = allowance.place().await.unwrap();
         if leave.is_whole {
-            held.lock().unwrap().now -= leave.bytes + READER_BYTES;
+            held.lock().unwrap().now -= cost(size) as usize;
         }
         drop(leave);
         tokio::time::sleep(Duration::from_millis(time_ms.unwrap_or_default())).await;

@@ -120,10 +120,9 @@ pub fn rows() -> Vec<Row> {
             .patience(|patience| patience.budget_before_fallback = Duration::from_secs(1))
             .image(four_layers())
             .other(anonymous(), 4..=4)
-            // Two are fetched at once, so a third may have begun when the second is lost, but not
-            // the last.
+            // All are asked for at once, and none of them again.
             .asks_about(Layer(2), 0..=1)
-            .asks(Layer(3), 0),
+            .asks_about(Layer(3), 0..=1),
     ];
     rows.into_iter().map(Row::mirrored).collect()
 }

@@ -13,7 +13,7 @@ use crate::support::{Puller, misbehaving, noise, wait_until};
 /// are unpacked at once.
 const READERS: usize = 32;
 const BUDGET_BYTES: u64 = 8 << 20;
-const READER_BYTES: u64 = 64 << 10;
+const READER_BYTES: u64 = (64 << 10) + (512 << 10);
 const LANES: usize = 2;
 const UNPACKED_AT_ONCE: usize = 2;
 
