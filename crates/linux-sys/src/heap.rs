@@ -5,12 +5,19 @@
 
 #![expect(unsafe_code, reason = "functions of the C library")]
 
-/// Makes all threads share a few arenas. To be called before there are threads.
+/// The smallest piece that is a mapping of its own. Buffers of that size come and go with blobs;
+/// within the heap they leave holes. The C library would raise this with each one that becomes free.
+#[cfg(target_env = "gnu")]
+const MAPPED_BYTES: libc::c_int = 256 << 10;
+
+/// Makes all threads share a few arenas, and keeps large buffers out of them. To be called before
+/// there are threads.
 pub fn share_arenas() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: a number for the C library, which it takes or refuses.
+    // SAFETY: numbers for the C library, which it takes or refuses.
     unsafe {
         libc::mallopt(libc::M_ARENA_MAX, 2);
+        libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED_BYTES);
     }
 }
 
