@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use puller_config::{
-    DecryptionKey, Document, EventLog, ExtraEnv, Match, Moment, Origin, PullLimits, Registry,
-    RegistryHost, RegistryName, Resources, Roots,
+    DecryptionKey, Document, EventLog, ExtraEnv, Match, Moment, NodeError, Origin, PullLimits,
+    Registry, RegistryHost, RegistryName, Resources, Roots,
 };
 
 mod authority;
@@ -142,6 +142,21 @@ impl Settings {
             let near = files.find_map(|file| file.document.registries.near_miss(host));
             EntryName::NoEntry(paths, near.cloned())
         }
+    }
+
+    /// Every entry: who wrote it, its name, and what it says. The owner's first.
+    pub fn entries(&self) -> impl Iterator<Item = (Origin, &RegistryName, &Registry)> {
+        [Origin::Measured, Origin::Host]
+            .into_iter()
+            .flat_map(move |origin| {
+                let entries = self.file(origin).document.registries.iter();
+                entries.map(move |(name, entry)| (origin, name, entry))
+            })
+    }
+
+    /// Why the node has no document, if it says so.
+    pub fn node_error(&self) -> Option<&NodeError> {
+        self.configuration.document.node_error.as_ref()
     }
 
     /// The entries that match an image: who wrote each, and its name. Of each document first those

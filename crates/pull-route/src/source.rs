@@ -115,7 +115,8 @@ impl Source {
         url.host() == self.base.host() && (same_port || default_ports)
     }
 
-    /// The URL of something in a repository, such as `manifests` or `blobs`.
+    /// The URL of something in a repository, such as `manifests` or `blobs`; without a repository
+    /// that of the registry itself.
     pub fn url(
         &self,
         scheme: &str,
@@ -123,7 +124,10 @@ impl Source {
         kind: &str,
         name: &str,
     ) -> Result<Url, Error> {
-        let path = format!("{}v2/{repository}/{kind}/{name}", self.base.path());
+        let path = match repository {
+            "" => format!("{}v2/", self.base.path()),
+            _ => format!("{}v2/{repository}/{kind}/{name}", self.base.path()),
+        };
         let mut url = self.base.clone();
         // A base is http or https, and between these two the scheme may always be changed.
         if url.set_scheme(scheme).is_err() {

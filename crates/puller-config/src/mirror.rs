@@ -46,6 +46,12 @@ impl Mirror {
         prefix.is_none_or(|prefix| is_below(repository, prefix))
     }
 
+    /// The first segments of the names of the repositories that it has; `None` where it may have
+    /// them all.
+    pub fn prefix(&self) -> Option<&str> {
+        self.prefix.as_deref()
+    }
+
     /// The name under which it is asked for a repository.
     ///
     /// # Errors

@@ -148,6 +148,11 @@ impl Authorization {
         }
     }
 
+    /// Whether anything was sent along.
+    pub async fn is_told(&self) -> bool {
+        self.state.lock().await.header.is_some()
+    }
+
     /// Which account of the source is in use, from 0.
     pub fn account(&self) -> usize {
         self.account.load(Ordering::Acquire)

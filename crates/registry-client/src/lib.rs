@@ -14,7 +14,7 @@
 //! - `transport`: redirects (`redirect`), clients and proxies (`client`) and certificates (`tls`);
 //!   `body`: small answers.
 //! - [`error`]: everything that can go wrong, in the user's words; `failure` and `explain`: whether
-//!   to ask again.
+//!   to ask again; [`Stage`]: how far a request came.
 
 mod attempt;
 mod authorization;
@@ -35,6 +35,7 @@ pub mod registry;
 mod retry;
 mod retry_after;
 mod session;
+mod stage;
 mod tls;
 mod token;
 mod transport;
@@ -47,3 +48,4 @@ pub use hub_configuration::HubConfiguration;
 pub use patience::Patience;
 pub use plain_hosts::PlainHosts;
 pub use retry::LastFailure;
+pub use stage::Stage;

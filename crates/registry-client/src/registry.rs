@@ -52,6 +52,35 @@ impl Registry {
         self.session.account()
     }
 
+    /// What is asked, and what holds there.
+    pub fn source(&self) -> &Source {
+        &self.session.source
+    }
+
+    /// The scheme by which it answered; nothing before the first answer.
+    pub fn scheme(&self) -> Option<&'static str> {
+        self.session.scheme()
+    }
+
+    /// The words that name the proxy on the way there; empty without one.
+    pub fn via(&self) -> String {
+        self.session.via()
+    }
+
+    /// Whether it was told who the puller is: it asked for that, or the account has a token.
+    pub async fn is_told(&self) -> bool {
+        self.session.is_told().await
+    }
+
+    /// Asks for nothing but to be let in, by a registry that was made for no repository
+    /// (specification, "Determining Support").
+    pub async fn greet(&self) -> Result<(), Error> {
+        let wanted = ContentRequest::greeting();
+        let ask = || async { self.session.ask(wanted).await.map(drop) };
+        let attempts = self.session.attempts();
+        attempts.run("answer", &self.host(), ask).await
+    }
+
     /// The bytes that the registry has under the digest of a manifest.
     pub async fn manifest(&self, digest: &Digest) -> Result<Unverified, Error> {
         self.named_manifest(&digest.to_string()).await

@@ -47,7 +47,7 @@ pub struct Session {
 /// What is asked for in a repository.
 #[derive(Clone, Copy, Debug)]
 pub struct ContentRequest<'a> {
-    /// `manifests` or `blobs`.
+    /// `manifests` or `blobs`; nothing for a greeting.
     pub kind: &'static str,
     /// A digest or a tag.
     pub name: &'a str,
@@ -59,7 +59,8 @@ pub struct ContentRequest<'a> {
 }
 
 impl Session {
-    /// A session without connections.
+    /// A session without connections. Without a repository there is nothing to ask for but to be
+    /// let in.
     pub fn new(source: Source, repository: &str, settings: &Settings, patience: &Patience) -> Self {
         let source = Arc::new(source);
         let scheme = OnceLock::new();
@@ -144,6 +145,24 @@ impl Session {
     pub fn account(&self) -> Option<usize> {
         let account = self.source.accounts.get(self.authorization.account());
         account.map(|account| account.number)
+    }
+
+    /// The scheme by which the source answered; nothing before the first answer.
+    pub fn scheme(&self) -> Option<&'static str> {
+        self.scheme.get().copied()
+    }
+
+    /// The words that name the proxy on the way to the source, if there is one.
+    pub fn via(&self) -> String {
+        let mut url = self.source.base.clone();
+        // Between http and https the scheme may always be changed.
+        let _ = url.set_scheme(self.scheme().unwrap_or("https"));
+        self.transport.via(&url)
+    }
+
+    /// Whether the source was told who the puller is.
+    pub async fn is_told(&self) -> bool {
+        self.authorization.is_told().await
     }
 
     /// Asks once, and once more with what the answer asks for. Requests at the same time share what
@@ -267,6 +286,10 @@ impl Session {
                 let reason = reason.to_owned();
                 return Err(Error::Unreachable { host, via, reason }.into());
             }
+            StatusCode::FORBIDDEN if is_own && wanted.is_greeting() => {
+                "the account may not use this registry"
+            }
+            StatusCode::NOT_FOUND if wanted.is_greeting() => "there is no registry at this address",
             StatusCode::FORBIDDEN if is_own => "the account may not read this repository",
             StatusCode::FORBIDDEN => {
                 "the address that the registry sent the puller to is not good there"
@@ -279,10 +302,13 @@ impl Session {
             _ => "this is no answer of a registry",
         };
         let separator = if wanted.name.contains(':') { '@' } else { ':' };
-        let what = format!(
-            "{} {}{separator}{}",
-            wanted.kind, self.repository, wanted.name
-        );
+        let what = match wanted.is_greeting() {
+            true => "/v2/".to_owned(),
+            false => format!(
+                "{} {}{separator}{}",
+                wanted.kind, self.repository, wanted.name
+            ),
+        };
         let error = Error::Refused {
             host,
             status,
@@ -303,9 +329,23 @@ impl Session {
 }
 
 impl ContentRequest<'_> {
+    /// Asks for nothing but to be let in.
+    pub fn greeting() -> Self {
+        Self {
+            kind: "",
+            name: "",
+            accept: None,
+            from: 0,
+        }
+    }
+
+    fn is_greeting(&self) -> bool {
+        self.kind.is_empty()
+    }
+
     /// Whether it is what a pull begins with. Who was let in there is the account of the pull.
     fn is_manifest(&self) -> bool {
-        self.kind == "manifests"
+        self.kind == "manifests" || self.is_greeting()
     }
 }
 

@@ -170,10 +170,11 @@ fn refused(status: StatusCode, answer: &Answer, request: &TokenRequest<'_>) -> F
     }
 }
 
-/// Leave to pull from the repository, and what else the registry asks for that is about no
+/// Leave to pull from the repository, if there is one, and what else the registry asks for that is about no
 /// repository: for Amazon's public registry that is everything.
 fn scopes(challenge: &Challenge, repository: &str) -> Vec<String> {
-    let mut scopes = vec![format!("repository:{repository}:pull")];
+    let own = (!repository.is_empty()).then(|| format!("repository:{repository}:pull"));
+    let mut scopes = Vec::from_iter(own);
     let asked = challenge.parameter("scope").unwrap_or_default();
     let others = asked.split_ascii_whitespace().filter(|scope| {
         let is_name = scope.bytes().all(|byte| byte.is_ascii_graphic());
@@ -203,7 +204,9 @@ fn refresh_form(token: &str, scope: &str, service: Option<&str>) -> Zeroizing<St
     let mut form = Serializer::new(String::new());
     form.append_pair("grant_type", "refresh_token");
     form.append_pair("client_id", CLIENT_ID);
-    form.append_pair("scope", scope);
+    if !scope.is_empty() {
+        form.append_pair("scope", scope);
+    }
     if let Some(service) = service {
         form.append_pair("service", service);
     }

@@ -228,6 +228,12 @@ impl Authority {
         }
     }
 
+    /// Whether its credentials were fetched by reference, so that the host is not told a thing of
+    /// them.
+    pub fn is_fetched(&self) -> bool {
+        self.has_fetched_credentials
+    }
+
     /// Where its credentials are from, and where a person corrects them.
     pub fn credentials_source(&self) -> (String, &'static str) {
         if self.has_fetched_credentials {
