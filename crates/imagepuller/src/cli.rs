@@ -19,6 +19,7 @@ use crate::error::Kind;
 mod hub;
 mod limits;
 mod lint;
+mod probe;
 mod pull;
 mod request;
 mod serve;
@@ -77,6 +78,7 @@ enum Command {
     Serve(serve::Serve),
     Hub(hub::Hub),
     Pull(pull::Pull),
+    Probe(probe::Probe),
     Lint(lint::Lint),
     Request(request::Request),
     Status(status::Status),
@@ -104,6 +106,8 @@ impl Cli {
         let (most, format) = match &self.command {
             Command::Serve(serve) => serve.log(),
             Command::Pull(pull) if pull.is_quiet() => (Level::WARN, LogFormat::Text),
+            // All that it has to say is in its lines.
+            Command::Probe(_) => (Level::ERROR, LogFormat::Text),
             _ => (Level::INFO, LogFormat::Text),
         };
         // The libraries below say for programmers what this program says itself.
@@ -131,6 +135,7 @@ pub async fn run(cli: Cli) -> ExitCode {
         Command::Serve(arguments) => serve::run(arguments).await,
         Command::Hub(arguments) => hub::run(arguments).await,
         Command::Pull(arguments) => pull::run(arguments).await,
+        Command::Probe(arguments) => probe::run(arguments).await,
         Command::Lint(arguments) => lint::run(arguments).await,
         Command::Request(arguments) => request::run(arguments).await,
         Command::Status(arguments) => status::run(arguments).await,

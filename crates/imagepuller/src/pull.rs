@@ -11,6 +11,7 @@
 //! - `layers`: brings the layers into the store; `flights`: each by one task, for all pulls;
 //!   `budget`: what may be read ahead; `ahead`: even before the configuration is there; `reading`: one
 //!   layer read and unpacked; `brought`: gives them back where they do not fit.
+//! - [`probe`]: whether a pull would work, without one.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -45,6 +46,7 @@ mod flights;
 mod known_accounts;
 mod layers;
 pub mod output;
+pub mod probe;
 mod reading;
 mod resolve;
 mod sources;
@@ -404,6 +406,7 @@ impl Puller {
         progress: &Progress,
     ) -> Arc<Sources> {
         let known = self.known_accounts.clone();
+        let patience = Sources::patience_by(&route.settings, patience);
         let plain = &self.plain_hosts;
         let sources = Sources::new(route, repository, patience, progress, known, plain);
         Arc::new(sources)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose,
+    KeyUsagePurpose, date_time_ymd,
 };
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
@@ -63,6 +63,24 @@ impl Authority {
             CertificateParams::new(names.iter().map(ToString::to_string).collect::<Vec<_>>())?;
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        let certificate = params.signed_by(&key, &self.issuer)?.pem();
+        Ok(Identity {
+            certificate,
+            key: key.serialize_pem(),
+        })
+    }
+
+    /// Signs a server certificate for `names` that ended years ago.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Authority::sign`].
+    pub fn sign_expired(&self, names: &[&str]) -> Result<Identity> {
+        let key = KeyPair::generate()?;
+        let mut params =
+            CertificateParams::new(names.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+        params.not_before = date_time_ymd(2001, 1, 1);
+        params.not_after = date_time_ymd(2002, 1, 1);
         let certificate = params.signed_by(&key, &self.issuer)?.pem();
         Ok(Identity {
             certificate,

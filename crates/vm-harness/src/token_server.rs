@@ -133,13 +133,15 @@ impl Tokens {
 }
 
 /// The one scope of a request to this server, and the repository in it: to pull from one repository
-/// and nothing else.
+/// and nothing else. Both are empty where none is asked for, as in a login.
 fn asked_scope(request: &Request) -> Option<(String, String)> {
     let query = request.target.strip_prefix("/token?")?;
     let form = format!("{query}&{}", request.body);
     let (services, scopes) = (values(&form, "service"), values(&form, "scope"));
-    let ([service], [scope]) = (&services[..], &scopes[..]) else {
-        return None;
+    let (service, scope) = match (&services[..], &scopes[..]) {
+        ([service], []) => return (service == SERVICE).then(Default::default),
+        ([service], [scope]) => (service, scope),
+        _ => return None,
     };
     let repository = scope.strip_prefix("repository:")?.strip_suffix(":pull")?;
     (service == SERVICE).then(|| (scope.clone(), repository.to_owned()))
@@ -164,8 +166,9 @@ mod tests {
             asked("service=registry.test&scope=repository%3Ateam%2Fapp%3Apull"),
             Some(("repository:team/app:pull".to_owned(), "team/app".to_owned()))
         );
+        assert_eq!(asked("service=registry.test"), Some(Default::default()));
         for query in [
-            "service=registry.test",
+            "service=other",
             "service=other&scope=repository:team/app:pull",
             "service=registry.test&scope=repository:team/app:pull,push",
             "service=registry.test&scope=repository:a:pull&scope=repository:b:pull",

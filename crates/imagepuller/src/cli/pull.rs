@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 use foreign_text::shown;
 use oci_image::platform::Platform;
-use oci_image::reference::{ImageReference, TaggedReference};
+use oci_image::reference::ImageReference;
 use puller_config::ResourceSource;
 use registry_client::{Documents, HubConfiguration};
 use tokio::signal::unix::{SignalKind, signal};
@@ -96,13 +96,11 @@ impl Pull {
     }
 
     fn wanted(&self) -> Result<ImageName, String> {
-        match ImageReference::parse(&self.image) {
-            Ok(image) => Ok(ImageName::Pinned(image)),
-            Err(error) if !self.insecure_no_digest => Err(error.to_string()),
-            Err(_) => TaggedReference::parse(&self.image)
-                .map(ImageName::Tagged)
-                .map_err(|error| error.to_string()),
-        }
+        let wanted = match self.insecure_no_digest {
+            true => ImageName::parse(&self.image),
+            false => ImageReference::parse(&self.image).map(ImageName::Pinned),
+        };
+        wanted.map_err(|error| error.to_string())
     }
 }
 

@@ -9,7 +9,8 @@ use std::time::Duration;
 use layer_store::flatten;
 use layer_store::store::Store;
 use oci_image::digest::Digest;
-use oci_image::reference::{ImageReference, TaggedReference};
+use oci_image::reference::{ImageReference, InvalidReference, TaggedReference};
+use puller_config::RegistryHost;
 use registry_client::Documents;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -30,6 +31,39 @@ pub enum ImageName {
     Tagged(TaggedReference),
 }
 
+impl ImageName {
+    /// Reads a name, with a digest or without.
+    ///
+    /// # Errors
+    ///
+    /// What is no reference, whatever it is taken for.
+    pub fn parse(text: &str) -> Result<Self, InvalidReference> {
+        match ImageReference::parse(text) {
+            Ok(image) => Ok(Self::Pinned(image)),
+            Err(InvalidReference::NoDigest { .. }) => {
+                TaggedReference::parse(text).map(Self::Tagged)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The registry that the name carries.
+    pub fn registry(&self) -> &RegistryHost {
+        match self {
+            Self::Pinned(image) => image.registry(),
+            Self::Tagged(image) => image.registry(),
+        }
+    }
+
+    /// The repository.
+    pub fn repository(&self) -> &str {
+        match self {
+            Self::Pinned(image) => image.repository(),
+            Self::Tagged(image) => image.repository(),
+        }
+    }
+}
+
 /// Pulls an image into a directory that is empty or not there, as `DIR/rootfs` and
 /// `DIR/image-config.json`. Gives the digest of its manifest.
 ///
@@ -48,10 +82,7 @@ pub async fn pull_to(
     let store = prepared.stage.path().join("store");
     let store = blocking(move || Ok(Arc::new(Store::open(&store)?))).await?;
     let puller = Puller::new(store.clone(), documents, options);
-    let (registry, repository) = match wanted {
-        ImageName::Pinned(image) => (image.registry(), image.repository()),
-        ImageName::Tagged(image) => (image.registry(), image.repository()),
-    };
+    let (registry, repository) = (wanted.registry(), wanted.repository());
     let secrets = puller.broker.secrets();
     let route = puller.route(&secrets, registry, repository).await?;
     let Options {

@@ -91,7 +91,8 @@ pub fn from_store(store: &Store, digest: &Digest, platform: &Platform) -> Option
     }
 }
 
-async fn fetch(registry: &Registry, wanted: DocumentRequest) -> Result<Document, Error> {
+/// One document of one source, held to its digest.
+pub async fn fetch(registry: &Registry, wanted: DocumentRequest) -> Result<Document, Error> {
     let received = match wanted.kind {
         Kind::Manifest => registry.manifest(&wanted.digest).await?,
         Kind::Config => registry.config(&wanted.digest).await?,

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pull_route::Route;
+use pull_route::{Route, Settings};
 use registry_client::registry::Registry;
 use registry_client::{Patience, PlainHosts};
 use tokio::time::{Instant, sleep_until};
@@ -53,14 +53,6 @@ impl Sources {
         plain_hosts: &Arc<PlainHosts>,
     ) -> Self {
         let settings = &route.settings;
-        let limits = settings.limits();
-        let attempts = limits.attempts.map(|most| (most > 0).then_some(most));
-        let patience = Patience {
-            attempts: attempts.unwrap_or(patience.attempts),
-            stall: limits.stall_timeout().unwrap_or(patience.stall),
-            silence: limits.stall_timeout().unwrap_or(patience.silence),
-            ..patience
-        };
         let patience = Patience {
             // Who counts the attempts wants no further turns.
             in_turns: route.sources.len() > 1 && patience.attempts.is_none(),
@@ -82,8 +74,20 @@ impl Sources {
             repository: repository.to_owned(),
             known_accounts,
             patience,
-            layers_at_once: limits.layers_at_once,
+            layers_at_once: settings.limits().layers_at_once,
             progress: progress.clone(),
+        }
+    }
+
+    /// How patient a pull is by what the guest's owner says.
+    pub fn patience_by(settings: &Settings, patience: Patience) -> Patience {
+        let limits = settings.limits();
+        let attempts = limits.attempts.map(|most| (most > 0).then_some(most));
+        Patience {
+            attempts: attempts.unwrap_or(patience.attempts),
+            stall: limits.stall_timeout().unwrap_or(patience.stall),
+            silence: limits.stall_timeout().unwrap_or(patience.silence),
+            ..patience
         }
     }
 

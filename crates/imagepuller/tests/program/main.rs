@@ -12,6 +12,7 @@ mod front;
 mod hub;
 mod lint;
 mod notify;
+mod probe;
 mod pull_command;
 mod recorded;
 mod served;

@@ -1,0 +1,172 @@
+//! `imagepuller probe`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use futures_util::stream::{self, StreamExt as _};
+use oci_image::platform::Platform;
+use puller_config::ResourceSource;
+use registry_client::{Documents, HubConfiguration};
+
+use super::{EX_DATAERR, EX_USAGE, exit_code, fail, print};
+use crate::error::chain;
+use crate::pull::output::ImageName;
+use crate::pull::probe::{MAX_TARGETS, Options, Prober, Target};
+use crate::reasons::{self, Reasons};
+
+mod report;
+
+use report::{Report, Row};
+
+/// How many targets are asked about at once.
+const AT_ONCE: usize = 8;
+
+/// Say whether pulls would work, without pulling.
+///
+/// For each IMAGE, else for each entry of the documents: goes the way of a pull up to the answer
+/// with the manifest, by the same rules and the same code, and prints a line. Nothing is written or
+/// kept. An entry without an image is tried as far as its host allows, which is /v2/ with the
+/// entry's account; a name such as ".corp" or "." is that of no single host and not tried.
+///
+/// IMAGE may have a tag instead of a digest; the line then says the digest, which a pull needs.
+/// What a document gives by reference (credentials-uri, ca-certs-uri) is fetched as for a pull, and
+/// where that is no use here, the line says that it takes a guest.
+///
+/// Exits with 0 only if all would work; with 65 if a document, a reference or an answer is wrong,
+/// with 69 if a host cannot be reached or denies access, or something takes a guest. Of several,
+/// the highest.
+#[derive(Debug, Args)]
+pub struct Probe {
+    /// The configuration; none means no credentials and the web's public CAs
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// A measured document; its entries come before those of --config, and it may have [resources]
+    #[arg(long, value_name = "FILE")]
+    measured: Option<PathBuf>,
+    /// A data hub's measured configuration; what it says of image pulls completes --measured
+    #[arg(long, value_name = "FILE")]
+    cdh: Option<PathBuf>,
+    /// The text of the initdata, which a key broker gets with the evidence
+    #[arg(long, value_name = "FILE")]
+    initdata: Option<PathBuf>,
+    /// A source of credentials and roots that are given by reference: cdh=unix:PATH or
+    /// offline=FILE; may be repeated, and the sources are asked in this order
+    #[arg(long, value_name = "SOURCE", value_parser = super::simple_source)]
+    resources: Vec<ResourceSource>,
+    /// The platform to choose, as os/architecture or os/architecture/variant [default: this
+    /// machine's]
+    #[arg(long, value_name = "PLATFORM")]
+    platform: Option<String>,
+    /// How long each mirror and registry is given for everything; it is asked once
+    #[arg(long, value_name = "SECONDS", default_value_t = 5,
+        value_parser = clap::value_parser!(u64).range(1..=60))]
+    timeout: u64,
+    /// Where it is kept why references gave nothing, for imagepuller status
+    #[arg(long, value_name = "FILE", default_value = reasons::DEFAULT_PATH)]
+    reasons: PathBuf,
+    /// Print one JSON object: works, targets, leftOut
+    #[arg(long)]
+    json: bool,
+    /// Images, such as registry.corp:5000/team/app@sha256:...
+    images: Vec<String>,
+}
+
+/// Asks and prints.
+pub async fn run(arguments: Probe) -> ExitCode {
+    let is_json = arguments.json;
+    match probe(arguments).await {
+        Ok(report) => {
+            report.print(is_json);
+            ExitCode::from(report.code())
+        }
+        Err((message, code)) => {
+            if is_json {
+                print(&serde_json::json!({ "works": false, "error": message }).to_string());
+            }
+            fail(&message, code)
+        }
+    }
+}
+
+async fn probe(arguments: Probe) -> Result<Report, (String, u8)> {
+    let platform = arguments.platform.as_deref().map(Platform::parse);
+    let platform = platform
+        .transpose()
+        .map_err(|error| (format!("--platform: {error}"), EX_USAGE))?;
+    if arguments.images.len() > MAX_TARGETS {
+        let message = format!("more than {MAX_TARGETS} images; give some of them");
+        return Err((message, EX_USAGE));
+    }
+    if arguments.images.is_empty() && arguments.config.is_none() && arguments.measured.is_none() {
+        let message = "nothing to try: give --config FILE, or an image".to_owned();
+        return Err((message, EX_USAGE));
+    }
+    // A file that is missing means something in a guest; here it is a slip.
+    let files = [
+        &arguments.config,
+        &arguments.measured,
+        &arguments.cdh,
+        &arguments.initdata,
+    ];
+    if let Some(path) = files.into_iter().flatten().find(|path| !path.exists()) {
+        let message = format!("the file {} does not exist", path.display());
+        return Err((message, EX_DATAERR));
+    }
+    let documents = Documents {
+        configuration: arguments.config.unwrap_or_default(),
+        measured: arguments.measured,
+        hub: arguments.cdh.map(|file| HubConfiguration {
+            file,
+            // Those of this machine are no guest's.
+            parameters: PathBuf::new(),
+        }),
+    };
+    let options = Options {
+        platform: platform.unwrap_or_else(Platform::of_guest),
+        time: Duration::from_secs(arguments.timeout),
+        resources: super::resources(&arguments.resources),
+        initdata: arguments.initdata,
+        reasons: Reasons::at(&arguments.reasons),
+    };
+    let prober = Prober::load(documents, options).await;
+    let prober = prober.map_err(|error| (chain(&error), exit_code(error.kind())))?;
+    let (targets, left_out) = match arguments.images.is_empty() {
+        true => entries(&prober)?,
+        false => (arguments.images.into_iter().map(image).collect(), 0),
+    };
+    let ask = |target: (String, Result<Target, String>)| async {
+        let (name, target) = target;
+        match target {
+            Ok(target) => Row::of(name, &target, prober.probe(&target).await),
+            Err(reason) => Row::unreadable(name, reason),
+        }
+    };
+    let rows = stream::iter(targets).map(ask).buffered(AT_ONCE);
+    Ok(Report {
+        rows: rows.collect().await,
+        left_out,
+    })
+}
+
+/// What is tried, with its name for people; or what is wrong with it.
+type Named = (String, Result<Target, String>);
+
+fn entries(prober: &Prober) -> Result<(Vec<Named>, usize), (String, u8)> {
+    if let Some(reason) = prober.node_error() {
+        return Err((chain(&reason), exit_code(reason.kind())));
+    }
+    let (targets, left_out) = prober.entries();
+    if targets.is_empty() {
+        let message = "nothing to try: the documents have no entry; give an image".to_owned();
+        return Err((message, EX_DATAERR));
+    }
+    let named = |target: Target| (target.to_string(), Ok(target));
+    Ok((targets.into_iter().map(named).collect(), left_out))
+}
+
+fn image(text: String) -> Named {
+    let target = ImageName::parse(&text).map(Target::Image);
+    (text, target.map_err(|error| error.to_string()))
+}
