@@ -57,7 +57,8 @@ Exit codes:
   64  wrong arguments
   65  a document, an image, the settings or a sandbox's spec is not valid, or cannot be read
   69  an output cannot be written, an image not be put in its place,
-      changed or removed, no loop device be had
+      changed or removed, no loop device be had; check --ask: a registry
+      is not reached or denies access, or imagepuller is not there
   70  internal error
 
 Examples:
@@ -91,6 +92,10 @@ enum Command {
 ///
 /// Problems make the document unusable: exit code 65. Warnings are about what is legal but probably
 /// not meant, and about who else can read the file: exit code 0.
+///
+/// With --ask a valid document is tried: is each registry reached, its certificate trusted, the
+/// account let in. The host asks by its own network, which a guest's may differ from. Then the exit
+/// code is 0 only if all would work; else 65, or 69 where a host is not reached or denies access.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,
@@ -99,6 +104,7 @@ Examples:
   kata-configdev check /etc/kata-configdev/imagepuller.toml
   kata-configdev check --json imagepuller.toml | jq '.problems[].key'
   kata-configdev check --measured initdata/imagepuller.toml
+  kata-configdev check --ask imagepuller.toml registry.corp/team/app:1.2
   decrypt-my-secret | kata-configdev check /dev/stdin"
 )]
 struct Check {
@@ -108,7 +114,15 @@ struct Check {
     /// too.
     #[arg(long)]
     measured: bool,
-    /// Print one JSON object: path, valid, registries, problem_count, problems, warnings.
+    /// Ask the registries too: for each IMAGE, else for each entry, the way of a pull up to the
+    /// manifest, by the program imagepuller (`imagepuller probe`), from this host.
+    #[arg(long)]
+    ask: bool,
+    /// What --ask asks for, such as registry.corp/team/app@sha256:...
+    #[arg(value_name = "IMAGE", requires = "ask")]
+    images: Vec<String>,
+    /// Print one JSON object: path, valid, registries, problem_count, problems, warnings; with
+    /// --ask also asked, the object that imagepuller probe prints.
     #[arg(long)]
     json: bool,
 }
@@ -190,11 +204,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let mut stdout = io::stdout().lock();
     let result = match cli.command {
-        Command::Check(Check {
-            file,
-            measured,
-            json,
-        }) => check::run(&file, measured, json, &mut stdout),
+        Command::Check(arguments) => check::run(&arguments, &mut stdout),
         Command::Pack(Pack {
             config,
             magic,

@@ -388,3 +388,65 @@ fn help_teaches_and_wrong_arguments_are_told() {
     absent.ends(65);
     absent.says(&["/nonexistent/document.toml: No such file"]);
 }
+
+/// `check --ask` starts the guest's puller, the one beside it first; here a script in its place.
+#[test]
+fn check_asks_by_the_puller_that_is_there() {
+    let folder = Folder::new();
+    let path = folder.file("valid.toml", VALID);
+    let own = folder.text("kata-configdev");
+    // Another process writes it: a child of a neighbouring test would keep it open.
+    let copy = Command::new("cp")
+        .args([env!("CARGO_BIN_EXE_kata-configdev"), &own])
+        .status();
+    assert!(copy.unwrap().success());
+    let asked = |arguments: &[&str]| {
+        let mut command = Command::new(&own);
+        command.args(arguments).env("PATH", folder.path(""));
+        command.output().unwrap()
+    };
+    let none = asked(&["check", "--ask", &path]);
+    assert_eq!(none.status.code(), Some(69));
+    let error = String::from_utf8(none.stderr).unwrap();
+    assert!(
+        error.contains("ask the registries by the program imagepuller"),
+        "{error}"
+    );
+    assert!(
+        error.contains("put it beside this program or into PATH"),
+        "{error}"
+    );
+    assert!(asked(&["check", &path]).status.success());
+
+    folder.program(
+        "imagepuller",
+        "755",
+        "#!/bin/sh\necho \"{\\\"said\\\": \\\"$*\\\"}\"; exit 69",
+    );
+    let text = asked(&["check", "--ask", &path, "r.corp/a:1", "--json"]);
+    assert_eq!(text.status.code(), Some(69));
+    let report: serde_json::Value = serde_json::from_slice(&text.stdout).unwrap();
+    assert_eq!(
+        (&report["valid"], &report["registries"]),
+        (&true.into(), &4.into())
+    );
+    let said = format!("probe --config {path} --json -- r.corp/a:1");
+    assert_eq!(report["asked"]["said"], said);
+    let measured = asked(&["check", "--ask", "--measured", &path]);
+    let said = String::from_utf8(measured.stdout).unwrap();
+    let from = "asked from this host, by its own network and names; a guest's may be others:\n";
+    let rest = format!("{from}{{\"said\": \"probe --measured {path} --\"}}\n");
+    assert!(said.ends_with(&rest), "{said}");
+
+    // What is not valid is not tried, and what is no file cannot be read twice.
+    let broken = folder.file("broken.toml", INVALID);
+    let broken = asked(&["check", "--ask", &broken]);
+    assert_eq!(broken.status.code(), Some(65));
+    assert!(
+        !String::from_utf8(broken.stdout)
+            .unwrap()
+            .contains("asked from")
+    );
+    run(&["check", "--ask", "/dev/null"]).fails(64, &["it is no file"]);
+    run(&["check", &path, "r.corp/a:1"]).fails(64, &["--ask"]);
+}

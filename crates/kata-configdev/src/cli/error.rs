@@ -100,6 +100,12 @@ pub enum CommandError {
     /// The output cannot be written.
     #[error("write {0}")]
     Output(FileError),
+    /// The guest's puller cannot be started, which asks the registries.
+    #[error("ask the registries by the program imagepuller: {source}")]
+    Puller {
+        /// What the kernel says.
+        source: io::Error,
+    },
     /// The outcome cannot be printed. The only failure of input or output that `?` turns into a
     /// [`CommandError`] by itself.
     #[error("print the outcome: {0}")]
@@ -135,6 +141,9 @@ pub enum UsageError {
     /// The settings have no disk with this magic.
     #[error("attach the disk \"{0}\": [disks] of the settings has none with this magic")]
     NoSuchDisk(FurtherMagic),
+    /// `check --ask` of what is no file, such as a pipe.
+    #[error("ask by {}: it is no file, and imagepuller reads it again", .0.display())]
+    AskedTwice(PathBuf),
     /// `--magic` with the transport vhost-user.
     #[error("attach a further disk by the transport \"vhost-user\": it serves documents only")]
     ServesOnlyDocuments,
@@ -155,6 +164,7 @@ impl UsageError {
             Self::CombineNamespace(_) => "give --namespace",
             Self::ImageReference(_) => "write it as in registry.corp/team/app:tag",
             Self::NoSuchDisk(_) => "kata-configdev config shows those that it has",
+            Self::AskedTwice(_) => "write it to a file in memory (/dev/shm) with mode 0600",
             Self::ServesOnlyDocuments => "give another --transport",
         }
     }
@@ -180,9 +190,11 @@ impl CommandError {
             | Self::Image { .. }
             | Self::UnknownMagic { .. }
             | Self::OutputNotRegular(_) => exit::DATA,
-            Self::Socket { .. } | Self::Serve(_) | Self::Output(_) | Self::Print(_) => {
-                exit::UNAVAILABLE
-            }
+            Self::Socket { .. }
+            | Self::Serve(_)
+            | Self::Output(_)
+            | Self::Puller { .. }
+            | Self::Print(_) => exit::UNAVAILABLE,
         }
     }
 
@@ -217,6 +229,10 @@ impl CommandError {
                 "give a file that kata-configdev pack wrote, or one with Kata's initdata"
             }
             Self::OutputNotRegular(_) => "give the path of a regular file or of none",
+            Self::Puller { .. } => {
+                "put it beside this program or into PATH, or run imagepuller probe where it is; the \
+                rest of check needs no network"
+            }
             Self::Print(_) => "give a standard output that can be written to",
         }
     }

@@ -44,6 +44,11 @@ impl Input {
         Ok(Self { text, metadata })
     }
 
+    /// Whether it is a file that can be read again.
+    pub fn is_file(&self) -> bool {
+        self.metadata.is_file()
+    }
+
     /// Whether `other` describes the very file that was read.
     pub fn is(&self, other: &Metadata) -> bool {
         (self.metadata.dev(), self.metadata.ino()) == (other.dev(), other.ino())
