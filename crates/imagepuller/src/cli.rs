@@ -16,6 +16,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::error::Kind;
 
+mod documents;
 mod hub;
 mod limits;
 mod lint;
@@ -106,8 +107,8 @@ impl Cli {
         let (most, format) = match &self.command {
             Command::Serve(serve) => serve.log(),
             Command::Pull(pull) if pull.is_quiet() => (Level::WARN, LogFormat::Text),
-            // All that it has to say is in its lines.
-            Command::Probe(_) => (Level::ERROR, LogFormat::Text),
+            // All that they have to say is in their lines.
+            Command::Probe(_) | Command::Lint(_) => (Level::ERROR, LogFormat::Text),
             _ => (Level::INFO, LogFormat::Text),
         };
         // The libraries below say for programmers what this program says itself.

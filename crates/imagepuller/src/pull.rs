@@ -11,7 +11,8 @@
 //! - `layers`: brings the layers into the store; `flights`: each by one task, for all pulls;
 //!   `budget`: what may be read ahead; `ahead`: even before the configuration is there; `reading`: one
 //!   layer read and unpacked; `brought`: gives them back where they do not fit.
-//! - [`probe`]: whether a pull would work, without one.
+//! - [`visit`]: the way to the sources for who keeps nothing: [`probe`] says whether a pull would
+//!   work, [`examine`] what other programs read in another way.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -42,6 +43,7 @@ mod broker;
 mod brought;
 mod budget;
 mod clock;
+pub mod examine;
 mod flights;
 mod known_accounts;
 mod layers;
@@ -51,6 +53,7 @@ mod reading;
 mod resolve;
 mod sources;
 mod unlock;
+pub mod visit;
 
 use ahead::Ahead;
 use broker::{Broker, Secrets};
@@ -422,7 +425,7 @@ impl Puller {
         progress: &Progress,
     ) -> Result<(Resolved, Vec<Layer>), Error> {
         let resolved =
-            resolve::resolve(sources, digest, &self.options.platform, &self.layers).await?;
+            resolve::resolve(sources, digest, &self.options.platform, Some(&self.layers)).await?;
         let image = &resolved.image;
         let keys = self
             .unlock(image, name, settings, secrets, progress)

@@ -15,9 +15,14 @@ use oci_image::platform::Platform;
 use oci_image::search::{Image, Search};
 use serde_json::{Value, json};
 
+use super::documents::DocumentOptions;
+use super::limits::Limits;
 use super::{EX_DATAERR, fail, print};
 use crate::blocking::blocking;
-use crate::error::chain;
+use crate::error::{Error, chain};
+use crate::pull::examine::{Examined, examine};
+use crate::pull::output::ImageName;
+use crate::pull::visit::Visit;
 
 /// The longest document of an image.
 const MAX_DOCUMENT_BYTES: usize = 4 << 20;
@@ -27,16 +32,26 @@ const CHUNK_BYTES: usize = 256 << 10;
 
 /// Say what in an image other programs read in another way, and what is refused here.
 ///
-/// For people who build images. PATH is an OCI image layout, such as `skopeo copy
-/// docker://IMAGE oci:DIR` makes of an image in a registry, or the file of one layer, compressed or
-/// not. Nothing is unpacked. Layers that are encrypted are named and not read.
+/// For people who build images. What is looked at is an OCI image layout, such as `skopeo copy
+/// docker://IMAGE oci:DIR` makes, or the file of one layer, compressed or not, or an image in a
+/// registry, which is asked as for a pull. Nothing is unpacked or kept. Layers that are encrypted
+/// are named and not read.
+///
+/// With --config (or --measured, or --cdh) it is an image; without, it is one if no file has that
+/// name and it has a tag or a digest.
 ///
 /// A line for each remark: the layer, the entry, what is odd about it. Exits with 65 if something
-/// is refused or PATH cannot be read, with --strict also if there is any remark.
+/// is refused or cannot be read, with --strict also if there is any remark, and with 69 if the
+/// registry cannot be reached or denies access.
 #[derive(Debug, Args)]
 pub struct Lint {
-    /// An OCI image layout, or the file of a layer
-    path: PathBuf,
+    /// An OCI image layout, the file of a layer, or an image such as registry.corp/app@sha256:...
+    #[arg(value_name = "PATH|IMAGE")]
+    target: PathBuf,
+    #[command(flatten)]
+    documents: DocumentOptions,
+    #[command(flatten)]
+    limits: Limits,
     /// The platform to choose, as os/architecture or os/architecture/variant [default: this
     /// machine's]
     #[arg(long, value_name = "PLATFORM")]
@@ -64,24 +79,96 @@ pub async fn run(arguments: Lint) -> ExitCode {
         Some(Ok(platform)) => platform,
         Some(Err(error)) => return fail(&format!("--platform: {error}"), super::EX_USAGE),
     };
-    let path = arguments.path;
-    let found = blocking(move || Ok(layers(&path, platform))).await;
-    let layers = match found {
-        Ok(Ok(layers)) => layers,
-        Ok(Err(reason)) => return fail(&reason, EX_DATAERR),
-        Err(error) => return fail(&chain(&error), super::exit_code(error.kind())),
+    let mut shown = Shown {
+        is_json: arguments.json,
+        is_strict: arguments.strict,
+        objects: Vec::new(),
+        is_bad: false,
     };
-    if arguments.json {
-        let list: Vec<_> = layers.iter().map(Layer::json).collect();
-        print(&Value::from(list).to_string());
-    } else {
-        layers.iter().for_each(Layer::print);
+    let looked = match arguments.is_image() {
+        true => of_registry(&arguments, platform, &mut shown).await,
+        false => of_files(arguments.target, platform, &mut shown).await,
+    };
+    if let Err((reason, code)) = looked {
+        return fail(&reason, code);
     }
-    let mut remarks = layers.iter().flat_map(|layer| &layer.remarks);
-    if remarks.any(|remark| arguments.strict || remark.what.is_refusal()) {
-        return ExitCode::from(EX_DATAERR);
+    shown.end()
+}
+
+impl Lint {
+    /// Whether the argument is an image, and not a path.
+    fn is_image(&self) -> bool {
+        let is_pinned = |text: &str| text.contains(':') && ImageName::parse(text).is_ok();
+        let text = self.target.to_str();
+        self.documents.is_any() || !self.target.exists() && text.is_some_and(is_pinned)
     }
-    ExitCode::SUCCESS
+}
+
+async fn of_files(
+    path: PathBuf,
+    platform: Platform,
+    shown: &mut Shown,
+) -> Result<(), (String, u8)> {
+    let found = blocking(move || Ok(layers(&path, platform))).await;
+    let found = found.map_err(|error| (chain(&error), super::exit_code(error.kind())))?;
+    let layers = found.map_err(|reason| (reason, EX_DATAERR))?;
+    layers.into_iter().for_each(|layer| shown.show(layer));
+    Ok(())
+}
+
+/// Each layer is shown before the next one is fetched.
+async fn of_registry(
+    arguments: &Lint,
+    platform: Platform,
+    shown: &mut Shown,
+) -> Result<(), (String, u8)> {
+    let of_error = |error: Error| (chain(&error), super::exit_code(error.kind()));
+    let options = &arguments.documents;
+    options.check().map_err(|reason| (reason, EX_DATAERR))?;
+    let text = arguments.target.to_string_lossy();
+    let image = ImageName::parse(&text).map_err(|error| (error.to_string(), EX_DATAERR))?;
+    let (documents, resources) = (options.documents(), options.resources());
+    let visit = Visit::load(
+        documents,
+        resources,
+        options.initdata.clone(),
+        options.reasons(),
+        platform,
+    );
+    let visit = visit.await.map_err(of_error)?;
+    let patience = arguments.limits.of_user();
+    let examined = examine(&visit, &image, patience, |layer| shown.show(layer.into()));
+    examined.await.map_err(of_error)
+}
+
+/// What was shown so far.
+struct Shown {
+    is_json: bool,
+    is_strict: bool,
+    /// For the array at the end.
+    objects: Vec<Value>,
+    is_bad: bool,
+}
+
+impl Shown {
+    fn show(&mut self, layer: Layer) {
+        let is_bad = |remark: &Remark| self.is_strict || remark.what.is_refusal();
+        self.is_bad |= layer.remarks.iter().any(is_bad);
+        match self.is_json {
+            true => self.objects.push(layer.json()),
+            false => layer.print(),
+        }
+    }
+
+    fn end(self) -> ExitCode {
+        if self.is_json {
+            print(&Value::from(self.objects).to_string());
+        }
+        match self.is_bad {
+            true => ExitCode::from(EX_DATAERR),
+            false => ExitCode::SUCCESS,
+        }
+    }
 }
 
 /// The layers at `path`, in words for people where there are none.
@@ -171,6 +258,19 @@ fn look(path: &Path, name: String) -> Result<Layer, String> {
             entries,
             remarks,
         }),
+    }
+}
+
+impl From<Examined> for Layer {
+    fn from(layer: Examined) -> Self {
+        let is_encrypted = layer.found.is_none();
+        let (entries, remarks) = layer.found.unwrap_or_default();
+        Self {
+            name: layer.blob.to_string(),
+            is_encrypted,
+            entries,
+            remarks,
+        }
     }
 }
 

@@ -1,20 +1,18 @@
 //! `imagepuller probe`.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use futures_util::stream::{self, StreamExt as _};
 use oci_image::platform::Platform;
-use puller_config::ResourceSource;
-use registry_client::{Documents, HubConfiguration};
 
+use super::documents::DocumentOptions;
 use super::{EX_DATAERR, EX_USAGE, exit_code, fail, print};
 use crate::error::chain;
 use crate::pull::output::ImageName;
-use crate::pull::probe::{MAX_TARGETS, Options, Prober, Target};
-use crate::reasons::{self, Reasons};
+use crate::pull::probe::{MAX_TARGETS, Prober, Target};
+use crate::pull::visit::Visit;
 
 mod report;
 
@@ -39,22 +37,8 @@ const AT_ONCE: usize = 8;
 /// the highest.
 #[derive(Debug, Args)]
 pub struct Probe {
-    /// The configuration; none means no credentials and the web's public CAs
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// A measured document; its entries come before those of --config, and it may have [resources]
-    #[arg(long, value_name = "FILE")]
-    measured: Option<PathBuf>,
-    /// A data hub's measured configuration; what it says of image pulls completes --measured
-    #[arg(long, value_name = "FILE")]
-    cdh: Option<PathBuf>,
-    /// The text of the initdata, which a key broker gets with the evidence
-    #[arg(long, value_name = "FILE")]
-    initdata: Option<PathBuf>,
-    /// A source of credentials and roots that are given by reference: cdh=unix:PATH or
-    /// offline=FILE; may be repeated, and the sources are asked in this order
-    #[arg(long, value_name = "SOURCE", value_parser = super::simple_source)]
-    resources: Vec<ResourceSource>,
+    #[command(flatten)]
+    documents: DocumentOptions,
     /// The platform to choose, as os/architecture or os/architecture/variant [default: this
     /// machine's]
     #[arg(long, value_name = "PLATFORM")]
@@ -63,9 +47,6 @@ pub struct Probe {
     #[arg(long, value_name = "SECONDS", default_value_t = 5,
         value_parser = clap::value_parser!(u64).range(1..=60))]
     timeout: u64,
-    /// Where it is kept why references gave nothing, for imagepuller status
-    #[arg(long, value_name = "FILE", default_value = reasons::DEFAULT_PATH)]
-    reasons: PathBuf,
     /// Print one JSON object: works, targets, leftOut
     #[arg(long)]
     json: bool,
@@ -99,39 +80,22 @@ async fn probe(arguments: Probe) -> Result<Report, (String, u8)> {
         let message = format!("more than {MAX_TARGETS} images; give some of them");
         return Err((message, EX_USAGE));
     }
-    if arguments.images.is_empty() && arguments.config.is_none() && arguments.measured.is_none() {
+    if arguments.images.is_empty() && !arguments.documents.is_any() {
         let message = "nothing to try: give --config FILE, or an image".to_owned();
         return Err((message, EX_USAGE));
     }
-    // A file that is missing means something in a guest; here it is a slip.
-    let files = [
-        &arguments.config,
-        &arguments.measured,
-        &arguments.cdh,
-        &arguments.initdata,
-    ];
-    if let Some(path) = files.into_iter().flatten().find(|path| !path.exists()) {
-        let message = format!("the file {} does not exist", path.display());
-        return Err((message, EX_DATAERR));
-    }
-    let documents = Documents {
-        configuration: arguments.config.unwrap_or_default(),
-        measured: arguments.measured,
-        hub: arguments.cdh.map(|file| HubConfiguration {
-            file,
-            // Those of this machine are no guest's.
-            parameters: PathBuf::new(),
-        }),
-    };
-    let options = Options {
-        platform: platform.unwrap_or_else(Platform::of_guest),
-        time: Duration::from_secs(arguments.timeout),
-        resources: super::resources(&arguments.resources),
-        initdata: arguments.initdata,
-        reasons: Reasons::at(&arguments.reasons),
-    };
-    let prober = Prober::load(documents, options).await;
-    let prober = prober.map_err(|error| (chain(&error), exit_code(error.kind())))?;
+    let options = &arguments.documents;
+    options.check().map_err(|message| (message, EX_DATAERR))?;
+    let visit = Visit::load(
+        options.documents(),
+        options.resources(),
+        options.initdata.clone(),
+        options.reasons(),
+        platform.unwrap_or_else(Platform::of_guest),
+    );
+    let visit = visit.await;
+    let visit = visit.map_err(|error| (chain(&error), exit_code(error.kind())))?;
+    let prober = Prober::new(visit, Duration::from_secs(arguments.timeout));
     let (targets, left_out) = match arguments.images.is_empty() {
         true => entries(&prober)?,
         false => (arguments.images.into_iter().map(image).collect(), 0),

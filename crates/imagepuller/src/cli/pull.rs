@@ -8,17 +8,15 @@ use clap::Args;
 use foreign_text::shown;
 use oci_image::platform::Platform;
 use oci_image::reference::ImageReference;
-use puller_config::ResourceSource;
-use registry_client::{Documents, HubConfiguration};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::documents::DocumentOptions;
 use super::limits::Limits;
 use super::{EX_DATAERR, exit_code, fail, print};
 use crate::error::{Error, chain};
 use crate::progress::Progress;
 use crate::pull::output::{ImageName, pull_to};
 use crate::pull::{LAYERS_AT_ONCE, Options};
-use crate::reasons::{self, Reasons};
 
 mod events;
 pub mod meter;
@@ -45,22 +43,8 @@ const INTERRUPTED: u8 = 130;
 /// cannot be reached or denies access, or there is no room, with 73 if DIR cannot be used.
 #[derive(Debug, Args)]
 pub struct Pull {
-    /// The configuration; none means no credentials and the web's public CAs
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// A measured document; its entries come before those of --config, and it may have [resources]
-    #[arg(long, value_name = "FILE")]
-    measured: Option<PathBuf>,
-    /// A data hub's measured configuration; what it says of image pulls completes --measured
-    #[arg(long, value_name = "FILE")]
-    cdh: Option<PathBuf>,
-    /// The text of the initdata, which a key broker gets with the evidence
-    #[arg(long, value_name = "FILE")]
-    initdata: Option<PathBuf>,
-    /// A source of credentials and keys that are given by reference: cdh=unix:PATH
-    /// or offline=FILE; may be repeated, and the sources are asked in this order
-    #[arg(long, value_name = "SOURCE", value_parser = super::simple_source)]
-    resources: Vec<ResourceSource>,
+    #[command(flatten)]
+    documents: DocumentOptions,
     /// The directory for the image
     #[arg(long, value_name = "DIR")]
     output: PathBuf,
@@ -74,9 +58,6 @@ pub struct Pull {
     insecure_no_digest: bool,
     #[command(flatten)]
     limits: Limits,
-    /// Where it is kept why references gave nothing, for imagepuller status
-    #[arg(long, value_name = "FILE", default_value = reasons::DEFAULT_PATH)]
-    reasons: PathBuf,
     /// Print events as JSON objects, one per line, and nothing else on standard output
     #[arg(long)]
     json: bool,
@@ -123,24 +104,16 @@ pub async fn run(arguments: Pull) -> ExitCode {
         Ok(wanted) => wanted,
         Err(message) => return failed(&message, EX_DATAERR),
     };
-    // A file that is missing means something in a guest; here it is a slip.
-    let documents = [
-        &arguments.config,
-        &arguments.measured,
-        &arguments.cdh,
-        &arguments.initdata,
-    ];
-    if let Some(path) = documents.into_iter().flatten().find(|path| !path.exists()) {
-        let message = format!("the file {} does not exist", path.display());
+    if let Err(message) = arguments.documents.check() {
         return failed(&message, EX_DATAERR);
     }
     let meter = arguments.has_meter().then(|| Meter::show(&arguments.image));
     let options = Options {
         platform,
         patience: arguments.limits.of_user(),
-        resources: super::resources(&arguments.resources),
-        initdata: arguments.initdata.clone(),
-        reasons: Reasons::at(&arguments.reasons),
+        resources: arguments.documents.resources(),
+        initdata: arguments.documents.initdata.clone(),
+        reasons: arguments.documents.reasons(),
         layers_at_once: LAYERS_AT_ONCE,
         progress: match (&events, &meter) {
             (Some(events), _) => {
@@ -155,15 +128,7 @@ pub async fn run(arguments: Pull) -> ExitCode {
         },
         ..Options::default()
     };
-    let documents = Documents {
-        configuration: arguments.config.clone().unwrap_or_default(),
-        measured: arguments.measured.clone(),
-        hub: arguments.cdh.clone().map(|file| HubConfiguration {
-            file,
-            // Those of this machine are no guest's.
-            parameters: PathBuf::new(),
-        }),
-    };
+    let documents = arguments.documents.documents();
     let pulled = tokio::select! {
         pulled = pull_to(&wanted, &arguments.output, documents, options) => pulled,
         stopped = stopped() => {

@@ -4,29 +4,21 @@
 //! is different is the patience, and that nothing is kept: there is no store, and the event log of
 //! a guest learns nothing.
 
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use oci_image::digest::{Digest, Unverified};
-use oci_image::platform::Platform;
+use oci_image::digest::Digest;
 use oci_image::search::{Kind, Search};
-use pull_route::{Route, Settings};
-use puller_config::{RegistryHost, Resources};
+use pull_route::Route;
+use puller_config::RegistryHost;
+use registry_client::Patience;
 use registry_client::registry::Registry;
-use registry_client::{Documents, Patience};
 use tokio::time::timeout;
 
-use super::broker::Broker;
-use super::clock;
-use super::known_accounts::KnownAccounts;
 use super::output::ImageName;
 use super::resolve;
-use super::sources::Sources;
-use crate::blocking::blocking;
+use super::visit::{self, Visit};
 use crate::error::Error;
-use crate::progress::Progress;
-use crate::reasons::Reasons;
 
 mod asked;
 mod target;
@@ -34,27 +26,11 @@ mod target;
 pub use asked::{Asked, Refusal};
 pub use target::{Entry, MAX_TARGETS, Target};
 
-/// How a probe asks.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The platform that is chosen from an index.
-    pub platform: Platform,
-    /// How long each source is given for everything.
-    pub time: Duration,
-    /// Sources of what the documents give by reference, unless the measured one names some.
-    pub resources: Resources,
-    /// The text of the initdata, for key brokers.
-    pub initdata: Option<PathBuf>,
-    /// Where it is kept why references gave nothing.
-    pub reasons: Reasons,
-}
-
 /// The documents, and how they are tried.
 #[derive(Debug)]
 pub struct Prober {
-    settings: Settings,
-    broker: Broker,
-    options: Options,
+    visit: Visit,
+    time: Duration,
 }
 
 /// What became of a target.
@@ -83,36 +59,21 @@ pub enum End {
 }
 
 impl Prober {
-    /// Reads the documents.
-    ///
-    /// # Errors
-    ///
-    /// A document that is not used, or a clock that is certainly wrong.
-    pub async fn load(documents: Documents, options: Options) -> Result<Self, Error> {
-        let settings = blocking(move || Ok(documents.load()?)).await?;
-        clock::check(&settings)?;
-        let broker = Broker::new(
-            options.resources.clone(),
-            options.initdata.clone(),
-            options.reasons.clone(),
-        );
-        Ok(Self {
-            settings,
-            broker,
-            options,
-        })
+    /// Tries them; each source is given that time for everything.
+    pub fn new(visit: Visit, time: Duration) -> Self {
+        Self { visit, time }
     }
 
     /// Why the node has no document, if it says so.
     pub fn node_error(&self) -> Option<Error> {
-        let reason = self.settings.node_error()?;
+        let reason = self.visit.settings.node_error()?;
         Some(pull_route::Error::NodeError(reason.clone()).into())
     }
 
     /// Each entry of the documents, the owner's first; at most [`MAX_TARGETS`], and how many are
     /// left out.
     pub fn entries(&self) -> (Vec<Target>, usize) {
-        target::entries(&self.settings)
+        target::entries(&self.visit.settings)
     }
 
     /// Goes the way of a pull.
@@ -137,7 +98,7 @@ impl Prober {
                 for source in &mut route.sources {
                     source.repository = None;
                 }
-                let sources = self.sources(&route, "");
+                let sources = visit::sources(&route, "", self.patience());
                 sources
                     .first(|registry| noted(asked, registry, async { Ok(registry.greet().await?) }))
                     .await?;
@@ -150,53 +111,40 @@ impl Prober {
     async fn ask_for(&self, image: &ImageName, asked: &Mutex<Vec<Asked>>) -> Result<End, Error> {
         let (host, repository) = (image.registry(), image.repository());
         let route = self.route(host, repository).await?;
-        let sources = self.sources(&route, repository);
+        let sources = visit::sources(&route, repository, self.patience());
         let digest = match image {
             ImageName::Pinned(image) => image.digest().clone(),
             ImageName::Tagged(image) => {
                 let found = sources
-                    .first(|registry| noted(asked, registry, by_tag(registry, image.tag())));
+                    .first(|registry| noted(asked, registry, visit::by_tag(registry, image.tag())));
                 found.await?.name_by_content().0
             }
         };
-        let mut search = Search::new(digest.clone(), self.options.platform.clone());
+        let mut search = Search::new(digest.clone(), self.visit.platform.clone());
         loop {
             let wanted = search.wanted();
             if wanted.kind == Kind::Config {
                 return Ok(End::Works(Some(digest)));
             }
-            let document = sources.first(|registry| {
-                noted(asked, registry, resolve::fetch(registry, wanted.clone()))
-            });
+            let document = sources
+                .first(|registry| noted(asked, registry, resolve::fetch(registry, wanted.clone())));
             search.receive(document.await?)?;
         }
     }
 
     async fn route(&self, host: &RegistryHost, repository: &str) -> Result<Route, Error> {
-        let plan = self.settings.plan(host, repository)?;
-        plan.check_allowed()?;
-        let secrets = self.broker.secrets();
-        let settled = secrets.settle(self.settings.clone(), host, repository);
-        let time = self.options.time;
-        let route = timeout(time, settled).await.map_err(|_| Error::Deadline {
-            seconds: time.as_secs(),
+        let late = || Error::Deadline {
+            seconds: self.time.as_secs(),
             is_callers: false,
             last: Some("what the document gives by reference did not come".to_owned()),
-        })??;
-        clock::check(&route.settings)?;
-        Ok(route)
-    }
-
-    fn sources(&self, route: &Route, repository: &str) -> Sources {
-        let known = Arc::new(KnownAccounts::default());
-        let progress = Progress::default();
-        let plain = Arc::default();
-        Sources::new(route, repository, self.patience(), &progress, known, &plain)
+        };
+        let route = timeout(self.time, self.visit.route(host, repository));
+        route.await.map_err(|_| late())?
     }
 
     /// One attempt at each source, within its time.
     fn patience(&self) -> Patience {
-        let time = self.options.time;
+        let time = self.time;
         Patience {
             attempts: Some(1),
             // What is left is for saying so before the source's time is over.
@@ -208,10 +156,6 @@ impl Prober {
             ..Patience::default()
         }
     }
-}
-
-async fn by_tag(registry: &Registry, tag: &str) -> Result<Unverified, Error> {
-    Ok(registry.tag(tag).await?)
 }
 
 /// Takes note of what a source said.

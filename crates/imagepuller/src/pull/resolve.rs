@@ -27,12 +27,12 @@ pub struct Resolved {
 }
 
 /// Follows the digests from a manifest or index to the image of a platform. While its configuration
-/// is on its way, its layers may be too.
+/// is on its way, its layers may be too, where it is said which they are to join.
 pub async fn resolve(
     sources: &Sources,
     digest: &Digest,
     platform: &Platform,
-    layers: &Layers,
+    layers: Option<&Layers>,
 ) -> Result<Resolved, Error> {
     let mut search = Search::new(digest.clone(), platform.clone());
     let (mut documents, mut kept_bytes) = (Vec::new(), 0);
@@ -46,8 +46,11 @@ pub async fn resolve(
         });
         let begin = async {
             let expected = search.expected_layers();
-            match last.take().filter(|_| sources.layers_at_once().is_none()) {
-                Some(source) if !expected.is_empty() => layers.begin(source, expected).await,
+            let source = last.take().filter(|_| sources.layers_at_once().is_none());
+            match (source, layers) {
+                (Some(source), Some(layers)) if !expected.is_empty() => {
+                    layers.begin(source, expected).await
+                }
                 _ => None,
             }
         };

@@ -1,0 +1,93 @@
+//! The way to the sources of an image, for who keeps nothing of it: there is no store, and the
+//! event log of a guest learns nothing.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use oci_image::digest::{Digest, Unverified};
+use oci_image::platform::Platform;
+use pull_route::{Route, Settings};
+use puller_config::{RegistryHost, Resources};
+use registry_client::registry::Registry;
+use registry_client::{Documents, Patience};
+
+use super::broker::Broker;
+use super::clock;
+use super::known_accounts::KnownAccounts;
+use super::output::ImageName;
+use super::sources::Sources;
+use crate::blocking::blocking;
+use crate::error::Error;
+use crate::progress::Progress;
+use crate::reasons::Reasons;
+
+/// The documents as they were at one moment.
+#[derive(Debug)]
+pub struct Visit {
+    pub(super) settings: Settings,
+    broker: Broker,
+    pub(super) platform: Platform,
+}
+
+impl Visit {
+    /// Reads the documents. `resources` answer for what they give by reference, unless the measured
+    /// one names sources; key brokers get the text of `initdata`, and `reasons` keeps why a reference
+    /// gave nothing.
+    ///
+    /// # Errors
+    ///
+    /// A document that is not used, or a clock that is certainly wrong.
+    pub async fn load(
+        documents: Documents,
+        resources: Resources,
+        initdata: Option<PathBuf>,
+        reasons: Reasons,
+        platform: Platform,
+    ) -> Result<Self, Error> {
+        let settings = blocking(move || Ok(documents.load()?)).await?;
+        clock::check(&settings)?;
+        Ok(Self {
+            settings,
+            broker: Broker::new(resources, initdata, reasons),
+            platform,
+        })
+    }
+
+    /// The hosts that a pull asks, with everything that is given by reference.
+    pub(super) async fn route(
+        &self,
+        host: &RegistryHost,
+        repository: &str,
+    ) -> Result<Route, Error> {
+        self.settings.plan(host, repository)?.check_allowed()?;
+        let secrets = self.broker.secrets();
+        let settled = secrets.settle(self.settings.clone(), host, repository);
+        let route = settled.await?;
+        clock::check(&route.settings)?;
+        Ok(route)
+    }
+}
+
+/// The sources of a route, of which nothing is known from before.
+pub(super) fn sources(route: &Route, repository: &str, patience: Patience) -> Sources {
+    let known = Arc::new(KnownAccounts::default());
+    let plain = Arc::default();
+    let progress = Progress::default();
+    Sources::new(route, repository, patience, &progress, known, &plain)
+}
+
+/// The digest of an image: its own, or that of what a registry has under its tag just now.
+pub(super) async fn digest(sources: &Sources, image: &ImageName) -> Result<Digest, Error> {
+    match image {
+        ImageName::Pinned(image) => Ok(image.digest().clone()),
+        ImageName::Tagged(image) => {
+            let found = sources.first(|registry| by_tag(registry, image.tag()));
+            Ok(found.await?.name_by_content().0)
+        }
+    }
+}
+
+/// What a registry has under a tag.
+pub(super) async fn by_tag(registry: &Registry, tag: &str) -> Result<Unverified, Error> {
+    Ok(registry.tag(tag).await?)
+}
