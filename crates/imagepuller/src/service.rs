@@ -197,10 +197,11 @@ impl Service {
     /// its own reference, keys and account, as any other.
     async fn pull_once(
         &self,
-        puller: &Arc<Puller>,
+        open: &Open,
         request: &ImagePullRequest,
         call: &Call,
     ) -> Result<Digest, Error> {
+        let puller = &open.puller;
         let bundle = Bundle::parse(&request.bundle_path)?;
         let fetch = || async {
             let (image, progress) = (request.image_url.clone(), call.activity.progress());
@@ -215,18 +216,35 @@ impl Service {
             self.background.attend(work).await
         };
         let mut fetched = fetch().await;
-        // Nobody may ever ask again for what is left; somebody asks for this now.
-        if fetched.as_ref().is_err_and(Error::is_full) && self.background.end() {
-            let _ = tokio::time::timeout(ROOM_TIMEOUT, puller.quiet()).await;
-            tracing::info!("pulls without a caller were ended to make room");
+        if fetched.as_ref().is_err_and(Error::is_full) && self.give_way(open).await {
             fetched = fetch().await;
         }
         puller.mount(fetched?, bundle).await
     }
 
+    /// Ends fetches without a caller, and removes what they and others left: nobody may ever ask
+    /// again for that, and somebody asks for room now. Gives whether there was anything. How large
+    /// layers become is known only once they are there, so the room that is made before a pull may
+    /// be too little.
+    async fn give_way(&self, open: &Open) -> bool {
+        let has_ended = self.background.end();
+        if has_ended {
+            let _ = tokio::time::timeout(ROOM_TIMEOUT, open.puller.quiet()).await;
+            tracing::info!("pulls without a caller were ended to make room");
+        }
+        let collected = collection::collect(open.store.clone(), Duration::ZERO).await;
+        match collected {
+            Ok(collected) => has_ended || collected.layers > 0,
+            Err(error) => {
+                tracing::warn!(error = chain(&error), "cannot make room");
+                has_ended
+            }
+        }
+    }
+
     async fn pull(&self, request: &ImagePullRequest, call: &Call) -> Result<String, Error> {
         let open = self.open().await?;
-        let pull = || self.pull_once(&open.puller, request, call);
+        let pull = || self.pull_once(&open, request, call);
         let Some(socket) = &self.settings.refresher else {
             return Ok(pull().await?.to_string());
         };

@@ -170,8 +170,8 @@ fn refused(status: StatusCode, answer: &Answer, request: &TokenRequest<'_>) -> F
     }
 }
 
-/// Leave to pull from the repository, if there is one, and what else the registry asks for that is about no
-/// repository: for Amazon's public registry that is everything.
+/// Leave to pull from the repository, if there is one, and what else the registry asks for that is
+/// about no repository: for Amazon's public registry that is everything.
 fn scopes(challenge: &Challenge, repository: &str) -> Vec<String> {
     let own = (!repository.is_empty()).then(|| format!("repository:{repository}:pull"));
     let mut scopes = Vec::from_iter(own);

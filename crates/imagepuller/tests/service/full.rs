@@ -1,9 +1,11 @@
 //! An image that does not fit.
 
+use fault_registry::{Action, Content, FaultRegistry, Image, Layer, Script, What};
+use vm_harness::Scratch;
 use vm_harness::archive::Tar;
 use vm_harness::layout::{self, Compression};
 
-use crate::support::{Puller, Site, Tmpfs, names, noise, wait_until};
+use crate::support::{Puller, Site, Tmpfs, misbehaving, names, noise, wait_until};
 
 /// 330 of 400 MiB of a guest's memory were once kept for a pull that could never end well.
 #[test]
@@ -49,4 +51,62 @@ fn privileged_a_pull_that_cannot_fit_gives_back_what_it_brought() {
             return;
         }
     }
+}
+
+/// An image of these layers in a registry of its own: its name, and the document that opens it.
+fn published(layers: Vec<Layer>, script: Script) -> (FaultRegistry, String, String) {
+    let mut content = Content::default();
+    let digest = Image::new(layers).publish(&mut content);
+    let (registry, document) = misbehaving(content, script);
+    let host = format!("localhost:{}", registry.address().port());
+    let image = format!("{host}/team/app@{digest}");
+    let document = document.replace("\"localhost\"", &format!("\"{host}\""));
+    (registry, image, document)
+}
+
+/// What a fetch without a caller had brought once stayed in the way of a pull that somebody waited
+/// for: the fetch was ended, and its finished layers were kept, because they seemed to leave room.
+#[test]
+fn privileged_a_fetch_without_a_caller_gives_way_with_all_that_it_brought() {
+    vm_harness::needs_root!();
+    let layer = |name: &str, content: &[u8]| Layer::gzip(&[(name, content)]).unwrap();
+    let slowly = Action::Drip {
+        bytes: 256,
+        pause_ms: 100,
+    };
+    let script = Script::new().always(What::Layer(1), [slowly]);
+    let left = vec![
+        layer("large", &noise(6 << 20, 6)),
+        layer("slow", &noise(1 << 20, 1)),
+    ];
+    let (_slow, left, of_left) = published(left, script);
+    // Small as it travels, and larger than what the other one leaves.
+    let growing = vec![layer("growing", &vec![7; 9 << 20])];
+    let (_fast, wanted, of_wanted) = published(growing, Script::new());
+
+    let scratch = Scratch::new().unwrap();
+    let directory = tempfile::tempdir_in(scratch.path()).unwrap().keep();
+    std::mem::forget(Tmpfs::mount(directory.join("store"), c"mode=700,size=12m"));
+    let puller = Puller::start_in(directory, Some(&format!("{of_left}{of_wanted}")));
+    let mut first = puller.ask(&left, "left");
+    let has_large = || {
+        let layers = puller.store("layers");
+        layers.exists() && names(&layers).len() == 1
+    };
+    wait_until(|| puller.log(), has_large);
+    first.kill().unwrap();
+    first.wait().unwrap();
+    wait_until(
+        || puller.log(),
+        || puller.log().contains("the caller hung up"),
+    );
+
+    let rootfs = puller.pull(&wanted, "wanted");
+    assert!(rootfs.join("growing").exists());
+    let log = puller.log();
+    assert!(
+        log.contains("pulls without a caller were ended to make room"),
+        "{log}"
+    );
+    assert_eq!(names(&puller.store("layers")).len(), 1);
 }

@@ -230,8 +230,8 @@ impl CommandError {
             }
             Self::OutputNotRegular(_) => "give the path of a regular file or of none",
             Self::Puller { .. } => {
-                "put it beside this program or into PATH, or run imagepuller probe where it is; the \
-                rest of check needs no network"
+                "put it beside this program or into PATH, or run imagepuller probe where it is; \
+                without --ask, check needs no network"
             }
             Self::Print(_) => "give a standard output that can be written to",
         }

@@ -42,7 +42,8 @@ enum Verdict {
 }
 
 impl Report {
-    /// The highest exit code of a target; an entry that cannot be tried is no failure beside others.
+    /// The highest exit code of a target; an entry that cannot be tried is no failure beside
+    /// others.
     pub fn code(&self) -> u8 {
         let highest = self.rows.iter().map(|row| row.code).max().unwrap_or(0);
         let is_any_tried = self.rows.iter().any(|row| row.verdict != Verdict::NotTried);
