@@ -4,7 +4,7 @@ use reqwest::StatusCode;
 
 use crate::error::Error;
 
-/// How many different failures are told, half of them the first and half the last.
+/// How many kinds of failures are told, half of them the first and half the last.
 const MAX_SHOWN: usize = 8;
 
 /// A failure, and how often it was the same.
@@ -19,26 +19,57 @@ pub struct Attempt {
 /// Each failure once, with its count where there was another one.
 pub(crate) fn shown(attempts: &[Attempt]) -> String {
     let total: u32 = attempts.iter().map(|attempt| attempt.count).sum();
-    let show = |Attempt { error, count }: &Attempt| match count {
-        _ if attempts.len() == 1 => error.to_string(),
-        1 => error.to_string(),
-        2 => format!("{error} (twice)"),
-        count => format!("{error} ({count} times)"),
-    };
-    if attempts.len() <= MAX_SHOWN {
-        let failures: Vec<_> = attempts.iter().map(show).collect();
+    if let [Attempt { error, .. }] = attempts {
+        return format!("{total} attempts: {error}");
+    }
+    let failures: Vec<_> = kinds(attempts).iter().map(|kind| one(kind)).collect();
+    if failures.len() <= MAX_SHOWN {
         return format!("{total} attempts: {}", failures.join("; "));
     }
-    // A server that sends ten bytes at a time fails fifty times, each at another place.
-    let (first, rest) = attempts.split_at(MAX_SHOWN / 2);
+    let (first, rest) = failures.split_at(MAX_SHOWN / 2);
     let (left_out, last) = rest.split_at(rest.len() - MAX_SHOWN / 2);
-    let [first, last] = [first, last].map(|some| some.iter().map(show).collect::<Vec<_>>());
     format!(
         "{total} attempts: {}; and {} failures more; at last {}",
         first.join("; "),
         left_out.len(),
         last.join("; ")
     )
+}
+
+/// Failures that are the same but for numbers, in the order of the first of each kind: a server
+/// that sends ten bytes at a time fails fifty times, each at another place.
+fn kinds(attempts: &[Attempt]) -> Vec<Vec<&Attempt>> {
+    let mut kinds: Vec<(String, Vec<&Attempt>)> = Vec::new();
+    for attempt in attempts {
+        let pattern = pattern(&attempt.error.to_string());
+        match kinds.iter_mut().find(|(known, _)| *known == pattern) {
+            Some((_, kind)) => kind.push(attempt),
+            None => kinds.push((pattern, vec![attempt])),
+        }
+    }
+    kinds.into_iter().map(|(_, kind)| kind).collect()
+}
+
+/// A text without its digits.
+fn pattern(text: &str) -> String {
+    text.chars()
+        .filter(|character| !character.is_ascii_digit())
+        .collect()
+}
+
+/// Failures of one kind.
+fn one(kind: &[&Attempt]) -> String {
+    let count: u32 = kind.iter().map(|attempt| attempt.count).sum();
+    match kind {
+        [] => String::new(),
+        [Attempt { error, count: 1 }] => error.to_string(),
+        [Attempt { error, count: 2 }] => format!("{error} (twice)"),
+        [Attempt { error, count }] => format!("{error} ({count} times)"),
+        [first, .., last] => format!(
+            "{} ({count} times, each with other numbers; at last: {})",
+            first.error, last.error
+        ),
+    }
 }
 
 /// Whether a status is one of those that can be another one a little later.
@@ -52,4 +83,49 @@ pub(crate) fn may_pass(status: StatusCode) -> bool {
         StatusCode::GATEWAY_TIMEOUT,
     ]
     .contains(&status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn short(received: u32) -> Attempt {
+        let error = Error::transfer(
+            "registry.corp:5000",
+            format!("ended after {received} bytes"),
+        );
+        Attempt { error, count: 1 }
+    }
+
+    /// Fifty short ranges once were fifty failures in a pod's event, or eight with the rest left
+    /// out: the same thing said again and again.
+    #[test]
+    fn failures_that_differ_by_a_number_are_told_once() {
+        let mut attempts: Vec<_> = (1..=50).map(|number| short(number * 10)).collect();
+        let words = "50 attempts: the transfer from registry.corp:5000 ended after 10 bytes (50 \
+            times, each with other numbers; at last: the transfer from registry.corp:5000 ended \
+            after 500 bytes)";
+        assert_eq!(shown(&attempts), words);
+        attempts.push(Attempt {
+            error: Error::unreachable("registry.corp:5000", "reset".to_owned()),
+            count: 3,
+        });
+        let text = shown(&attempts);
+        assert!(text.starts_with("53 attempts: the transfer "), "{text}");
+        let rest = "; cannot reach registry.corp:5000: reset (3 times)";
+        assert!(text.ends_with(rest), "{text}");
+    }
+
+    #[test]
+    fn of_many_kinds_the_first_and_the_last_are_told() {
+        let kind = |name: char| Attempt {
+            error: Error::unreachable("r", name.to_string()),
+            count: 1,
+        };
+        let text = shown(&('a'..='l').map(kind).collect::<Vec<_>>());
+        assert!(
+            text.contains("reach r: d; and 4 failures more; at last cannot reach r: i;"),
+            "{text}"
+        );
+    }
 }

@@ -199,3 +199,28 @@ fn what_openssl_makes_is_accepted_where_it_is_pinned() {
     let server = serve(&certificate, "", key);
     assert_eq!(refusal(&server, &certificate, ""), None);
 }
+
+/// The reason once was the TLS library's list of all algorithms that it knows, by their numbers.
+#[test]
+fn a_signature_with_sha_1_is_told_in_a_sentence() {
+    let scratch = Scratch::new().unwrap();
+    let openssl = |line: &str| {
+        let mut command = Command::new("openssl");
+        command.current_dir(scratch.path());
+        let made = command.args(line.split(' ')).output().unwrap();
+        assert!(made.status.success(), "{made:?}");
+    };
+    let read = |name: &str| std::fs::read_to_string(scratch.path().join(name)).unwrap();
+    openssl("req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=old -keyout ca.key -out ca.pem");
+    openssl("req -newkey rsa:2048 -nodes -subj /CN=x -keyout own.key -out own.csr");
+    let extensions = "subjectAltName=DNS:localhost\nbasicConstraints=CA:FALSE\n";
+    scratch.write("extensions", extensions).unwrap();
+    let sign = "x509 -req -sha1 -in own.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2";
+    openssl(&format!("{sign} -extfile extensions -out own.pem"));
+    let server = serve(&read("own.pem"), "", read("own.key"));
+    let error = refusal(&server, &read("ca.pem"), "").unwrap();
+    let words = "is not trusted: it, or an authority on the way, is signed with an algorithm that \
+    nobody should take any more, such as SHA-1 (it is \"CN=x\" for \"localhost\"";
+    assert!(error.contains(words) && error.len() < 600, "{error}");
+    assert!(server.requests().is_empty());
+}
