@@ -734,7 +734,7 @@ fn the_log_of_a_sandbox_and_explain_say_the_same() {
             })
         };
         assert!(
-            logged.iter().any(|line| is_same(&&line)),
+            logged.iter().any(|line| is_same(&line)),
             "{registry}: {text}: {logged:#?}"
         );
     }

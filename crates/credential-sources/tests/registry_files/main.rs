@@ -155,6 +155,7 @@ fn imported(name: &str, hosts_toml: &str, host: &str) -> String {
     let Registry {
         credentials,
         also: _,
+        wants_anonymous: false,
         client: None,
         credentials_uri: None,
         credentials_optional: false,
