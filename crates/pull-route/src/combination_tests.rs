@@ -241,7 +241,27 @@ fn mirrors_of_the_owner_get_the_hosts_credentials() {
             of_host.clone(),
             ["m.corp as nobody by measured entry \"m.corp.\"", whole],
         ),
-        // What the owner says of the registry's credentials concerns its mirrors too.
+        // What the owner says of the registry's credentials concerns its mirrors too, and what
+        // the owner says of the image.
+        (
+            entry("r.corp", &format!("{}{mirror}", login("owner")))
+                + &entry("r.corp/team", ANONYMOUS)
+                + &own,
+            of_host.clone() + &of_mirror,
+            [
+                "m.corp as nobody by measured entry \"m.corp.\"",
+                "r.corp as nobody by measured entry \"r.corp/team\"",
+            ],
+        ),
+        (
+            entry("r.corp", &format!("{}{mirror}", login("owner")))
+                + &entry("r.corp/team", ANONYMOUS),
+            of_host.clone() + &of_mirror,
+            [
+                "m.corp as nobody by measured entry \"r.corp/team\"",
+                "r.corp as nobody by measured entry \"r.corp/team\"",
+            ],
+        ),
         (
             entry("r.corp", &format!("{ANONYMOUS}{mirror}")),
             of_host.clone() + &of_mirror,
@@ -314,6 +334,23 @@ fn a_reference_of_the_host_goes_the_owners_way() {
     let configuration = entry("r.corp", &format!("{REFERENCE}{}", client("host")));
     let plan = self::plan(&measured, &configuration);
     assert!(plan.authority().registry.client.is_none());
+}
+
+/// The host once had the broker's password for a mirror sent there, by a reference for the registry,
+/// where the owner wants that mirror to be asked as nobody.
+#[test]
+fn a_mirror_without_credentials_gets_none_by_reference() {
+    let measured = entry("r.corp", "mirror = \"https://m.corp\"\n") + &entry("m.corp", ANONYMOUS);
+    let plan = plan(&measured, &entry("r.corp", REFERENCE));
+    let config = br#"{"auths":{"r.corp":{"username":"a","password":"x"},
+        "m.corp":{"username":"fetched","password":"x"}}}"#;
+    let config = DockerConfig::parse(config).unwrap();
+    let Route { sources, .. } = plan.fill(Some(&config), None).unwrap();
+    assert_eq!(users(&sources[0]), "nobody");
+    assert!(matches!(
+        sources[0].why_anonymous,
+        Some(Reason::WantsAnonymous(_))
+    ));
 }
 
 /// What the host's own entry for the owner's mirror refers to is not fetched, as in one document.

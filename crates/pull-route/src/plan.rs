@@ -218,6 +218,10 @@ fn confidential_mirror(
     let Some(own) = own else {
         return (under.lent(), fetched(false));
     };
+    if own.registry.wants_anonymous {
+        let account = Account::given(&own);
+        return (own.confidential(), account);
+    }
     let account = if own.registry.credentials.is_anonymous() {
         let is_named = own.registry.credentials_uri.is_some();
         fetched(is_named && !own.registry.credentials_optional)

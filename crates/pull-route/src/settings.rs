@@ -198,7 +198,10 @@ impl Settings {
         under: &Authority,
     ) -> Option<Authority> {
         if let Some(own) = self.measured_literal(host) {
-            return Some(own.completed_by(self.configuration_literal(host)));
+            // Nobody's credentials are wanted for the image.
+            let wants_none = under.credentials_entry().wants_anonymous;
+            let of_host = self.configuration_literal(host).filter(|_| !wants_none);
+            return Some(own.completed_by(of_host));
         }
         let measured = self.measured.document.registries.entry_for(host);
         if under.is_measured() || matches!(measured, Match::Entry { .. }) {
@@ -209,9 +212,15 @@ impl Settings {
 
     /// What a mirror borrows that has no entry of its own which counts: all from the entry that
     /// names it, but its own account from the host's document, where the owner's entry has none to
-    /// lend.
+    /// lend. Nobody's account for an image that is to be pulled without.
     pub(crate) fn lent(&self, mirror: &RegistryHost, under: &Authority) -> Authority {
         let mut lent = under.lent();
+        let of_image = under.credentials_entry();
+        if of_image.wants_anonymous {
+            lent.registry = lent.registry.with_credentials_of(of_image);
+            lent.lender = Some(under.credentials_name().clone());
+            return lent;
+        }
         let own = self.configuration_literal(mirror);
         if let Some(own) = own.filter(|_| under.is_measured() && !under.says_who()) {
             lent.registry = lent.registry.with_credentials_of(&own.registry);

@@ -79,7 +79,7 @@ impl Registry {
         if !has_roots {
             self.ca_certs = below.ca_certs;
         }
-        if self.client.is_none() {
+        if self.client.is_none() && !self.wants_anonymous {
             self.client = below.client;
         }
         if !has_mirror {

@@ -130,6 +130,9 @@ impl Entry {
             mut literal_places,
         } = Access::take(&mut section, origin, findings);
         let (client_place, client) = ClientIdentity::take(&mut section, findings);
+        if let (true, Some(place)) = (registry.wants_anonymous, &client_place) {
+            findings.problem(place, Rule::AnonymousBesideCredentials);
+        }
         registry.client = client;
         literal_places.extend(client_place);
         let (roots_place, mut ca_certs) = split(Roots::take("ca-certs", &mut section, findings));

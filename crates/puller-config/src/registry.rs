@@ -62,6 +62,7 @@ impl Registry {
                 ca_certs: self.ca_certs.clone(),
                 ignores_ca_dates: self.ignores_ca_dates,
                 client: self.client.clone(),
+                wants_anonymous: self.wants_anonymous,
                 mirrors: self.mirrors.clone(),
                 mirror_fallback: self.mirror_fallback,
                 ..references

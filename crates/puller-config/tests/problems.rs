@@ -632,6 +632,10 @@ fn anonymous_is_the_owners_and_stands_alone() {
         let rule = "anonymous: stands beside credentials, and wants none; remove one of the two";
         assert!(error.contains(rule), "{error}");
     }
+    let pair = "client-cert = '''\n-----BEGIN CERTIFICATE-----\nMAcwADAAAwEA\n-----END CERTIFICATE-----\n'''\n\
+        client-key = '''\n-----BEGIN PRIVATE KEY-----\nYQ==\n-----END PRIVATE KEY-----\n'''\n";
+    let error = measured(pair).unwrap_err().to_string();
+    assert!(error.contains("stands beside credentials"), "{error}");
     for value in ["true", "false"] {
         let error = entry(&format!("anonymous = {value}"));
         let rule = "line 2: registries.r.anonymous: belongs in the measured document";
