@@ -58,13 +58,12 @@ pub enum Error {
     Confidential(#[from] kbs_client::Error),
     /// What a reference names cannot be had, or is not what it should be. Which of these, the
     /// error does not tell: it leaves the guest.
-    #[error(
-        "{reference}: the broker gave nothing usable to this guest; `imagepuller status` inside \
-        says why"
-    )]
+    #[error("{reference}: the broker gave nothing usable to this guest{}", told(why.as_deref()))]
     Withheld {
         /// What was named.
         reference: String,
+        /// Which, where the error goes to who asked at a terminal.
+        why: Option<String>,
     },
     /// A layer is not encrypted as it should be.
     #[error("layer {digest} cannot be decrypted")]
@@ -314,6 +313,14 @@ pub(crate) fn each(errors: &[(String, Arc<Error>)]) -> String {
         .iter()
         .map(|(source, error)| format!("{source}: {}", chain(error)));
     said.collect::<Vec<_>>().join("; ")
+}
+
+/// Why, or where that is said.
+fn told(why: Option<&str>) -> String {
+    match why {
+        Some(why) => format!(": {why}"),
+        None => "; `imagepuller status` inside says why".to_owned(),
+    }
 }
 
 /// How many problems a message lists.

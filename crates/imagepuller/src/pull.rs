@@ -9,8 +9,8 @@
 //! - `resolve`: follows digests from the reference down to the layers, in the store or by network.
 //! - `unlock`: finds the keys of encrypted layers.
 //! - `layers`: brings the layers into the store; `flights`: each by one task, for all pulls;
-//!   `budget`: what may be read ahead; `ahead`: even before the configuration is there; `reading`: one
-//!   layer read and unpacked; `brought`: gives them back where they do not fit.
+//!   `budget`: what may be read ahead; `ahead`: even before the configuration is there; `reading`:
+//!   one layer read and unpacked; `brought`: gives them back where they do not fit.
 //! - [`visit`]: the way to the sources for who keeps nothing: [`probe`] says whether a pull would
 //!   work, [`examine`] what other programs read in another way.
 

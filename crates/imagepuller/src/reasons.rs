@@ -31,10 +31,14 @@ const MAX_FILE_BYTES: usize = MAX_REASONS * 6 * 2 * MAX_TEXT_CHARS;
 /// One at a time, for all pulls of this process: each writes the file anew.
 static WRITING: Mutex<()> = Mutex::new(());
 
-/// The file of the reasons, a JSON object on each line, the latest last.
+/// Where reasons go.
 #[derive(Clone, Debug, Default)]
-pub struct Reasons {
-    path: Option<PathBuf>,
+pub enum Reasons {
+    /// Into a file, a JSON object on each line, the latest last.
+    Kept(PathBuf),
+    /// Into the error: who asked sits at a terminal, and nothing is kept.
+    #[default]
+    Told,
 }
 
 /// Why a reference gave nothing.
@@ -49,14 +53,7 @@ pub struct Reason {
 }
 
 impl Reasons {
-    /// Reasons that are kept in this file.
-    pub fn at(path: &Path) -> Self {
-        Self {
-            path: Some(path.to_owned()),
-        }
-    }
-
-    /// Keeps a reason. Returns the error of the pull, which does not tell it.
+    /// Keeps a reason. Returns the error of the pull, which does not tell it where it is kept.
     pub fn withhold(&self, reference: &str, why: &str) -> Error {
         let reason = Reason {
             time: now(),
@@ -64,12 +61,17 @@ impl Reasons {
             why: shown(why).up_to(MAX_TEXT_CHARS).to_string(),
         };
         let reference = reason.reference.clone();
-        if let Some(path) = &self.path
-            && let Err(error) = keep(path, reason)
-        {
+        let Self::Kept(path) = self else {
+            let why = Some(reason.why);
+            return Error::Withheld { reference, why };
+        };
+        if let Err(error) = keep(path, reason) {
             tracing::warn!(file = %path.display(), %error, "reasons cannot be kept");
         }
-        Error::Withheld { reference }
+        Error::Withheld {
+            reference,
+            why: None,
+        }
     }
 
     /// What is kept in a file, the latest last. None if there is no such file.
@@ -94,15 +96,19 @@ impl Reasons {
 fn keep(path: &Path, reason: Reason) -> io::Result<()> {
     let _alone = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut all = Reasons::read(path).unwrap_or_default();
+    // One for each reference, so that nobody drives out the others with one of them.
+    all.retain(|kept| kept.reference != reason.reference);
     all.push(reason);
     let begin = all.len().saturating_sub(MAX_REASONS);
     let directory = path.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(directory)?;
-    let mut file = tempfile::NamedTempFile::new_in(directory)?;
+    let mut text = Vec::new();
     for reason in &all[begin..] {
-        serde_json::to_writer(&mut file, reason)?;
-        file.write_all(b"\n")?;
+        serde_json::to_writer(&mut text, reason)?;
+        text.push(b'\n');
     }
+    let mut file = tempfile::NamedTempFile::new_in(directory)?;
+    file.write_all(&text)?;
     file.persist(path).map_err(|error| error.error)?;
     Ok(())
 }
@@ -123,7 +129,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("guest/reasons");
         assert_eq!(Reasons::read(&path).unwrap(), []);
-        let reasons = Reasons::at(&path);
+        let reasons = Reasons::Kept(path.clone());
         for at in 0..MAX_REASONS + 3 {
             let error = reasons.withhold(&format!("kbs:///a/b/{at}"), "was\n\u{202e}denied");
             assert_eq!(
@@ -141,6 +147,16 @@ mod tests {
         assert_eq!(
             fs::metadata(&path).unwrap().permissions().mode() & 0o777,
             0o600
+        );
+        reasons.withhold("kbs:///a/b/9", "is another");
+        let again = Reasons::read(&path).unwrap();
+        assert_eq!((again.len(), &*again[63].why), (MAX_REASONS, "is another"));
+        let told = Reasons::Told
+            .withhold("kbs:///a/b/c", "was denied")
+            .to_string();
+        assert!(
+            told.ends_with("nothing usable to this guest: was denied"),
+            "{told}"
         );
         // Whatever was there before is no reason to keep none.
         fs::write(&path, b"\xff{}\n").unwrap();

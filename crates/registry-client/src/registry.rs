@@ -46,6 +46,16 @@ impl Registry {
         self.session.source.host()
     }
 
+    /// Whether another one asks the same place for the same repository.
+    pub fn reads_as(&self, other: &Self) -> bool {
+        let place = |session: &Session| {
+            let source = &session.source;
+            let repository = source.repository.as_ref().unwrap_or(&session.repository);
+            (source.base.clone(), repository.clone())
+        };
+        place(&self.session) == place(&other.session)
+    }
+
     /// The account in use: its place in the entry's `also`, from 1, or 0 for the entry's own;
     /// nothing where there is none.
     pub fn account(&self) -> Option<usize> {

@@ -33,7 +33,7 @@ const MAX_RENEWALS: usize = 8;
 pub struct Session {
     pub(crate) source: Arc<Source>,
     /// The name that it has there.
-    repository: String,
+    pub(crate) repository: String,
     transport: Transport,
     /// The scheme that answered first.
     scheme: OnceLock<&'static str>,

@@ -6,8 +6,6 @@ use clap::Args;
 use puller_config::{ResourceSource, Resources};
 use registry_client::{Documents, HubConfiguration};
 
-use crate::reasons::{self, Reasons};
-
 /// Where the documents are, and what answers for their references.
 #[derive(Clone, Debug, Args)]
 pub struct DocumentOptions {
@@ -27,9 +25,6 @@ pub struct DocumentOptions {
     /// or offline=FILE; may be repeated, and the sources are asked in this order
     #[arg(long, value_name = "SOURCE", value_parser = super::simple_source)]
     resources: Vec<ResourceSource>,
-    /// Where it is kept why references gave nothing, for imagepuller status
-    #[arg(long, value_name = "FILE", default_value = reasons::DEFAULT_PATH)]
-    reasons: PathBuf,
 }
 
 impl DocumentOptions {
@@ -62,11 +57,6 @@ impl DocumentOptions {
     /// Whether a document is named at all.
     pub fn is_any(&self) -> bool {
         self.config.is_some() || self.measured.is_some() || self.cdh.is_some()
-    }
-
-    /// Where it is kept why references gave nothing.
-    pub fn reasons(&self) -> Reasons {
-        Reasons::at(&self.reasons)
     }
 
     /// What answers for references.

@@ -89,10 +89,16 @@ pub async fn run(arguments: Lint) -> ExitCode {
         true => of_registry(&arguments, platform, &mut shown).await,
         false => of_files(arguments.target, platform, &mut shown).await,
     };
-    if let Err((reason, code)) = looked {
-        return fail(&reason, code);
+    match looked {
+        Ok(()) => shown.end(),
+        Err((reason, code)) => {
+            // What was found until then.
+            if !shown.objects.is_empty() {
+                shown.end();
+            }
+            fail(&reason, code)
+        }
     }
-    shown.end()
 }
 
 impl Lint {
@@ -128,13 +134,7 @@ async fn of_registry(
     let text = arguments.target.to_string_lossy();
     let image = ImageName::parse(&text).map_err(|error| (error.to_string(), EX_DATAERR))?;
     let (documents, resources) = (options.documents(), options.resources());
-    let visit = Visit::load(
-        documents,
-        resources,
-        options.initdata.clone(),
-        options.reasons(),
-        platform,
-    );
+    let visit = Visit::load(documents, resources, options.initdata.clone(), platform);
     let visit = visit.await.map_err(of_error)?;
     let patience = arguments.limits.of_user();
     let examined = examine(&visit, &image, patience, |layer| shown.show(layer.into()));

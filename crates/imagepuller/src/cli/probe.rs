@@ -90,7 +90,6 @@ async fn probe(arguments: Probe) -> Result<Report, (String, u8)> {
         options.documents(),
         options.resources(),
         options.initdata.clone(),
-        options.reasons(),
         platform.unwrap_or_else(Platform::of_guest),
     );
     let visit = visit.await;

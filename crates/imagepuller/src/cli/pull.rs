@@ -17,6 +17,7 @@ use crate::error::{Error, chain};
 use crate::progress::Progress;
 use crate::pull::output::{ImageName, pull_to};
 use crate::pull::{LAYERS_AT_ONCE, Options};
+use crate::reasons::{self, Reasons};
 
 mod events;
 pub mod meter;
@@ -58,6 +59,9 @@ pub struct Pull {
     insecure_no_digest: bool,
     #[command(flatten)]
     limits: Limits,
+    /// Where it is kept why references gave nothing, for imagepuller status
+    #[arg(long, value_name = "FILE", default_value = reasons::DEFAULT_PATH)]
+    reasons: PathBuf,
     /// Print events as JSON objects, one per line, and nothing else on standard output
     #[arg(long)]
     json: bool,
@@ -113,7 +117,7 @@ pub async fn run(arguments: Pull) -> ExitCode {
         patience: arguments.limits.of_user(),
         resources: arguments.documents.resources(),
         initdata: arguments.documents.initdata.clone(),
-        reasons: arguments.documents.reasons(),
+        reasons: Reasons::Kept(arguments.reasons.clone()),
         layers_at_once: LAYERS_AT_ONCE,
         progress: match (&events, &meter) {
             (Some(events), _) => {

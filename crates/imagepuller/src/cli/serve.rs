@@ -216,7 +216,7 @@ async fn serve(arguments: Serve, mut sockets: Vec<Listening>) -> anyhow::Result<
             Some(address) => address.path().to_owned(),
             None => AttestationAgent::SOCKET.into(),
         },
-        reasons: Reasons::at(&arguments.reasons),
+        reasons: Reasons::Kept(arguments.reasons),
     };
     service::serve(settings, sockets, stop).await?;
     Ok(())

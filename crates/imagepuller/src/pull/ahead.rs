@@ -3,9 +3,10 @@
 //!
 //! Nothing is read here that the store may have, for a layer is known there by its plain bytes, and
 //! nothing that another pull may be bringing: there is no layer in the store, none on its way to
-//! it, and one pull at a time does this. A pull that begins a layer later finds its blob here,
-//! whoever reads it. Nothing encrypted is read before its key is known, and nothing at all is
-//! unpacked here.
+//! it, and nothing is here of another pull. A pull that begins a layer later finds its blob here,
+//! if it would have asked the same registry for it: nobody waits for another one, and what another
+//! pull was given is held to its digest first. An image with encrypted layers waits for its keys,
+//! which may take long, and keeps no bytes meanwhile. Nothing at all is unpacked here.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -39,7 +40,10 @@ struct Early {
 
 /// Held as long as the blobs may be of use. What nobody took until then is given up.
 #[derive(Debug)]
-pub struct Begun(Ahead);
+pub struct Begun {
+    ahead: Ahead,
+    source: Arc<Registry>,
+}
 
 impl Ahead {
     /// Begins to read small blobs of an image that comes from this source, the largest first, if
@@ -50,11 +54,11 @@ impl Ahead {
         layers: &[Descriptor],
         (store, flights, budget): (Arc<Store>, Flights, Budget),
     ) -> Option<Begun> {
-        let mut blobs: Vec<_> = layers
-            .iter()
-            .filter(|blob| is_small(blob.size) && blob.encryption().is_none())
-            .cloned()
-            .collect();
+        if layers.iter().any(|blob| blob.encryption().is_some()) {
+            return None;
+        }
+        let small = layers.iter().filter(|blob| is_small(blob.size));
+        let mut blobs: Vec<_> = small.cloned().collect();
         blobs.sort_by_key(|blob| std::cmp::Reverse(blob.size));
         let (ahead, last) = (self.clone(), LastFailure::current());
         let begun = blocking(move || {
@@ -83,14 +87,15 @@ impl Ahead {
                 }));
                 all.insert(digest, early);
             }
+            let is_begun = !all.is_empty();
             drop(all);
-            Ok(Some(Begun(ahead)))
+            Ok(is_begun.then_some(Begun { ahead, source }))
         });
         begun.await.ok().flatten()
     }
 
-    /// Waits for a blob that is being read; nothing if it is not, or if it was of no use to read it
-    /// from elsewhere than from this source.
+    /// Waits for a blob that is being read where this source reads; nothing if it is not, or if it
+    /// was of no use to another pull.
     ///
     /// # Errors
     ///
@@ -103,15 +108,18 @@ impl Ahead {
         let early = {
             let mut all = self.lock();
             let early = all.get(&blob.digest);
-            let is_it = early.is_some_and(|early| early.size == blob.size);
+            let is_it =
+                early.is_some_and(|early| early.size == blob.size && early.source.reads_as(source));
             is_it.then(|| all.remove(&blob.digest)).flatten()
         };
         let Some(mut early) = early else {
             return Ok(None);
         };
+        let is_own = Arc::ptr_eq(&early.source, source);
         match early.reading.join_next().await {
-            Some(Ok(Ok(whole))) => Ok(Some(whole)),
-            Some(Ok(Err(error))) if Arc::ptr_eq(&early.source, source) => Err(error),
+            Some(Ok(Ok(whole))) if is_own => Ok(Some(whole)),
+            Some(Ok(Ok(whole))) => whole.of(&blob.digest).await,
+            Some(Ok(Err(error))) if is_own => Err(error),
             _ => Ok(None),
         }
     }
@@ -123,7 +131,7 @@ impl Ahead {
 
 impl Drop for Begun {
     fn drop(&mut self) {
-        // One pull at a time, so all of them are its own.
-        self.0.lock().clear();
+        let mut all = self.ahead.lock();
+        all.retain(|_, early| !Arc::ptr_eq(&early.source, &self.source));
     }
 }

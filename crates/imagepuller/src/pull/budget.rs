@@ -12,8 +12,8 @@
 //!   others hold, however slow their registries are; at worst it reads as many layers at once as it
 //!   has lanes.
 //!
-//! What is read before the configuration of its image is there takes from the budget what is free at
-//! that moment, and waits for nothing.
+//! What is read before the configuration of its image is there takes from the budget what is free
+//! at that moment, and waits for nothing.
 //!
 //! # Why nobody waits for ever
 //!
@@ -39,8 +39,8 @@ pub const MAX_SMALL_BYTES: u64 = 1 << 20;
 /// number of readers in a service, for a manifest may have thousands of empty blobs.
 const READER_BYTES: usize = 64 << 10;
 
-/// How much of a blob the HTTP client may hold besides, in buffers that grow with what comes: 400 KiB
-/// over HTTP/1.1.
+/// How much of a blob the HTTP client may hold besides, in buffers that grow with what comes: 400
+/// KiB over HTTP/1.1.
 const MAX_CLIENT_BYTES: usize = 512 << 10;
 
 /// How many small blobs of an image are read at once: as many connections over HTTP/1.1.

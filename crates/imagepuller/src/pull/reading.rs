@@ -37,6 +37,22 @@ pub struct Whole {
     leave: Leave,
 }
 
+impl Whole {
+    /// The same if it has this digest.
+    pub async fn of(self, digest: &Digest) -> Result<Option<Self>, Error> {
+        let digest = digest.clone();
+        blocking(move || {
+            let mut hasher = digest.hasher();
+            hasher.update(&self.bytes);
+            let is_it = digest
+                .check(hasher.finish(), self.bytes.len() as u64)
+                .is_ok();
+            Ok(is_it.then_some(self))
+        })
+        .await
+    }
+}
+
 /// One layer to be brought from one source.
 pub struct Reading<'a> {
     pub registry: &'a Arc<Registry>,

@@ -31,8 +31,7 @@ pub struct Visit {
 
 impl Visit {
     /// Reads the documents. `resources` answer for what they give by reference, unless the measured
-    /// one names sources; key brokers get the text of `initdata`, and `reasons` keeps why a reference
-    /// gave nothing.
+    /// one names sources; key brokers get the text of `initdata`.
     ///
     /// # Errors
     ///
@@ -41,14 +40,13 @@ impl Visit {
         documents: Documents,
         resources: Resources,
         initdata: Option<PathBuf>,
-        reasons: Reasons,
         platform: Platform,
     ) -> Result<Self, Error> {
         let settings = blocking(move || Ok(documents.load()?)).await?;
         clock::check(&settings)?;
         Ok(Self {
             settings,
-            broker: Broker::new(resources, initdata, reasons),
+            broker: Broker::new(resources, initdata, Reasons::Told),
             platform,
         })
     }

@@ -2,7 +2,7 @@
 //! of them than there is room for.
 
 use fault_registry::{
-    Action, Content, End, FaultRegistry, Image, Layer, Point, Request, Script, What,
+    Action, Bytes, Content, End, FaultRegistry, Image, Layer, Point, Request, Script, What,
 };
 use vm_harness::Scratch;
 
@@ -116,8 +116,40 @@ fn privileged_what_the_store_has_is_not_read_ahead() {
     assert_eq!(large.layers().len(), 2);
 }
 
-/// A blob that is opened and not read is worse than one that is not opened: its sender begins slowly
-/// again.
+/// What another pull has read ahead from its registry was once taken for the blob, and waited for:
+/// one registry's lie or silence ended the pull of another one's image.
+#[test]
+fn privileged_a_pull_goes_by_its_own_registry() {
+    vm_harness::needs_root!();
+    for lie in [
+        Action::Body(Bytes::Flipped),
+        Action::Cut {
+            at: Point::Body(100),
+            how: End::Stall,
+        },
+    ] {
+        let silent = Action::Cut {
+            at: Point::Answer,
+            how: End::Stall,
+        };
+        let script = Script::new().always(What::AnyLayer, [lie]);
+        let bad = Place::start(&[2000; 3], script.always(What::Config, [silent]));
+        // The same blobs.
+        let good = Place::start(&[2000; 3], Script::new());
+        let scratch = Scratch::new().unwrap();
+        let document = [&bad, &good].map(|place| place.document.as_str());
+        let puller = Puller::start_with(&scratch, &document.concat(), &["--linger", "0"]);
+        let mut caller = puller.ask(&bad.image, "bad");
+        wait_until(|| puller.log(), || bad.layers().len() == 3);
+        puller.pull(&good.image, "good");
+        assert_eq!(good.layers().len(), 3);
+        caller.kill().unwrap();
+        caller.wait().unwrap();
+    }
+}
+
+/// A blob that is opened and not read is worse than one that is not opened: its sender begins
+/// slowly again.
 #[test]
 fn privileged_large_layers_wait_for_who_reads_them() {
     vm_harness::needs_root!();
