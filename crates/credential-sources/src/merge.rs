@@ -14,7 +14,9 @@
 //!
 //! `reg.corp` and `reg.corp:443` are one registry: the spelling of the first offer for either
 //! counts, and where the document has an entry `reg.corp:443`, that one holds for an offer without
-//! a port. Without such an entry a name without a port holds for every port.
+//! a port. Without such an entry a name without a port holds for every port. But where anything is
+//! about one port of a host, an offer for some of its repositories is for port 443 unless it names
+//! another: for every port, it would hide what is about that one, and bring it others' passwords.
 //!
 //! An offer only ever adds credentials. Where the registry has an entry of its own, they join it.
 //! Where it has none, it gets one, and that begins with everything that the entry says which held
@@ -145,7 +147,7 @@ pub enum MergeError {
 pub fn merge(document: &[u8], offers: &[Offer]) -> Result<Merged, MergeError> {
     let checked = read(document, offers.is_empty())?;
     let text = std::str::from_utf8(document).map_err(|_| MergeError::Edit)?;
-    let mut plan = Plan::new(&checked.document.registries);
+    let mut plan = Plan::new(&checked.document.registries, offers);
     for offer in offers {
         plan.consider(offer);
     }

@@ -1,6 +1,6 @@
 //! Who wins for each registry, before anything is written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use puller_config::{MAX_ALSO, MAX_REGISTRIES, Registries, RegistryName, is_below};
@@ -27,6 +27,8 @@ pub(super) struct Addition {
 /// What becomes of the offers.
 pub(super) struct Plan<'d> {
     registries: &'d Registries,
+    /// The hosts of which something is about one port only, be it in the document or an offer.
+    by_port: BTreeSet<RegistryName>,
     /// How many entries the document can still take.
     free_entries: usize,
     additions: Vec<Addition>,
@@ -39,9 +41,18 @@ pub(super) struct Plan<'d> {
 }
 
 impl<'d> Plan<'d> {
-    pub(super) fn new(registries: &'d Registries) -> Self {
+    pub(super) fn new(registries: &'d Registries, offers: &[Offer]) -> Self {
+        let known = registries.iter().map(|(name, _)| name.clone());
+        let offered = offers
+            .iter()
+            .filter_map(|offer| RegistryName::parse(&offer.name).ok());
         Self {
             registries,
+            by_port: known
+                .chain(offered)
+                .filter(RegistryName::has_port)
+                .filter_map(|name| without_port(&name))
+                .collect(),
             free_entries: MAX_REGISTRIES.saturating_sub(registries.len()),
             additions: Vec::new(),
             decisions: Vec::new(),
@@ -90,9 +101,21 @@ impl<'d> Plan<'d> {
         }
     }
 
+    /// The name of the entry that an offer for `name` is put into.
+    ///
+    /// An entry for some repositories on every port would hide the one that the host has for a
+    /// port, and send what is offered for the port of HTTPS to that one.
+    fn entry_name(&self, name: RegistryName) -> RegistryName {
+        let is_below = name.repositories().is_some();
+        match without_port(&name) {
+            Some(host) if is_below && self.by_port.contains(&host) => with_https_port(&name),
+            _ => entry_name(self.registries, name),
+        }
+    }
+
     pub(super) fn consider(&mut self, offer: &Offer) {
         let name = match RegistryName::parse(&offer.name) {
-            Ok(name) => entry_name(self.registries, name),
+            Ok(name) => self.entry_name(name),
             Err(reason) => {
                 let mut decision =
                     Decision::new(printable(&offer.name), Winner::Nobody, reason.to_string());
@@ -182,7 +205,12 @@ impl Addition {
     }
 }
 
-/// Whether the entry `wide` would hold for the repositories of `name` if that had none of its own.
+/// The name of a single host, without port and repositories.
+fn without_port(name: &RegistryName) -> Option<RegistryName> {
+    RegistryName::parse(&name.host()?.name()).ok()
+}
+
+/// Whether the entry `wide` would hold for all that `name` holds for if that had none of its own.
 fn is_wider(wide: &RegistryName, name: &RegistryName) -> bool {
     let Some(repositories) = name.repositories() else {
         return false;
@@ -193,7 +221,9 @@ fn is_wider(wide: &RegistryName, name: &RegistryName) -> bool {
         Some(above) => above != repositories && is_below(repositories, above),
         None => true,
     };
-    is_same_host && is_above
+    // An entry for one port is no statement about the others.
+    let has_its_ports = !wide.has_port() || name.has_port();
+    is_same_host && is_above && has_its_ports
 }
 
 /// Where the accounts of a decision's entry come from, in their order.

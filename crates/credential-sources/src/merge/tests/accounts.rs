@@ -93,7 +93,7 @@ fn what_was_offered_for_wider_names_comes_behind() {
         offer("reg.corp/team/app", "app", "A"),
         offer("reg.corp/team", "team2", "B"),
         offer("reg.corp/teams", "teams", "A"),
-        offer("reg.corp:5000", "port", "A"),
+        offer("other.corp:5000", "port", "A"),
     ];
     let merged = merged("", &offers);
     for (name, expected) in [
@@ -101,7 +101,7 @@ fn what_was_offered_for_wider_names_comes_behind() {
         ("reg.corp/team", &["team", "team2", "host"]),
         ("reg.corp/team/app", &["app", "team", "team2", "host"]),
         ("reg.corp/teams", &["teams", "host"]),
-        ("reg.corp:5000", &["port"]),
+        ("other.corp:5000", &["port"]),
     ] {
         assert_eq!(accounts(&merged, name), expected, "{name}");
     }
@@ -119,6 +119,83 @@ fn what_was_offered_for_wider_names_comes_behind() {
             ("A", Some("reg.corp."))
         ]
     );
+}
+
+/// The user names that a pull of `image` tries.
+fn tried(merged: &Merged, image: &str) -> Vec<String> {
+    let (host, repository) = image.split_once('/').unwrap();
+    let host = RegistryHost::parse(host).unwrap();
+    let registries = &merged.document.registries;
+    let own = registries.repository_entries(&host, repository).next();
+    match (own, registries.matches(&host).next()) {
+        (Some((name, _)), _) | (None, Some((name, _))) => accounts(merged, &name.to_string()),
+        (None, None) => Vec::new(),
+    }
+}
+
+/// Port 443 of a host and port 5000 are two registries. A password for the one came behind an
+/// account for some repositories on every port, and went to the other after a refusal.
+#[test]
+fn no_password_for_one_port_goes_to_another() {
+    let (team, port) = ("reg.corp/team", "reg.corp:5000");
+    type Row<'a> = (&'a str, &'a [&'a str], &'a [&'a str], &'a [&'a str]);
+    let rows: [Row<'_>; 7] = [
+        // The document, what is offered for what, who is tried on port 443 and who on 5000.
+        (
+            "",
+            &["reg.corp", team],
+            &[team, "reg.corp"],
+            &[team, "reg.corp"],
+        ),
+        ("", &["reg.corp:443", team], &[team, "reg.corp:443"], &[]),
+        ("", &[team, "reg.corp:443"], &[team, "reg.corp:443"], &[]),
+        (
+            "[registries.\"reg.corp:443\"]\n",
+            &["reg.corp", team],
+            &[team, "reg.corp"],
+            &[],
+        ),
+        ("", &["reg.corp", team, port], &[team, "reg.corp"], &[port]),
+        ("", &[port, team], &[team], &[port]),
+        (
+            "[registries.\"reg.corp:5000/other\"]\n",
+            &[team, "reg.corp:5000/team", port],
+            &[team],
+            &["reg.corp:5000/team", port],
+        ),
+    ];
+    for (document, names, on_https, on_5000) in rows {
+        // A user's name has no colon.
+        let user = |name: &&str| name.replace(':', "-");
+        let offers = names.iter().map(|name| offer(name, &user(name), "A"));
+        let offers: Vec<_> = offers.collect();
+        let users = |names: &[&str]| names.iter().map(user).collect::<Vec<_>>();
+        let merged = merged(document, &offers);
+        let shown = text(&merged);
+        for (image, expected) in [
+            ("reg.corp/team/app", on_https),
+            ("reg.corp:5000/team/app", on_5000),
+        ] {
+            assert_eq!(tried(&merged, image), users(expected), "{image}: {shown}");
+        }
+    }
+    // An entry of the document for the port keeps what it says there.
+    let document = "[registries.\"reg.corp:5000\"]\nplain-http = true\n";
+    let merged = merged(
+        document,
+        &[offer("reg.corp", "host", "A"), offer(team, "team", "A")],
+    );
+    assert_eq!(tried(&merged, "reg.corp/team/app"), ["team", "host"]);
+    let on_5000 = RegistryHost::parse(port).unwrap();
+    let registries = &merged.document.registries;
+    assert!(
+        registries
+            .repository_entries(&on_5000, "team/app")
+            .next()
+            .is_none()
+    );
+    let (_, entry) = registries.literal_entry_for(&on_5000).unwrap();
+    assert!(entry.credentials.is_anonymous() && entry.also.is_empty());
 }
 
 /// An entry whose mirrors are a list of tables could not be inherited, and every offer was lost.
