@@ -105,11 +105,30 @@ pub fn description() -> String {
         "{} cores of {}, {gib} GiB, Linux {}",
         cores(),
         value(&read("/proc/cpuinfo"), "model name"),
-        read("/proc/sys/kernel/osrelease").trim(),
+        release(&read("/proc/sys/kernel/osrelease")),
     )
+}
+
+/// Major and minor number of a kernel: the rest says more of whose machine it is than of the
+/// kernel.
+fn release(text: &str) -> String {
+    let numbers = text.split(|char: char| !char.is_ascii_digit()).take(2);
+    numbers.collect::<Vec<_>>().join(".")
 }
 
 /// How many cores there are for this process.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_is_two_numbers() {
+        for text in ["6.18.44-somebody-v1\n", "6.18-rc1", "6.18"] {
+            assert_eq!(release(text), "6.18");
+        }
+    }
 }

@@ -16,7 +16,7 @@ use crate::service::Figures;
 /// What was measured where.
 pub fn heading(options: &Options, peers: &[Peer]) -> String {
     let mut text = format!(
-        "{}. {} rounds, medians. Registry on the same cores, blobs in the page cache.\n\n",
+        "{}. {} rounds, medians.\nRegistry on the same cores, blobs in the page cache.\n\n",
         machine::description(),
         options.rounds
     );

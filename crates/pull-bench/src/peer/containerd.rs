@@ -55,7 +55,7 @@ impl Containerd {
         let said = String::from_utf8_lossy(&output.stdout);
         let number = said.split_whitespace().nth(2).unwrap_or("?").to_owned();
         let more = if self.is_parallel {
-            ", told to use 8 downloads, 4 unpacks if it knows that, chunks of 8 MiB"
+            ", told to use 8 downloads, 4 unpacks if it knows that,\n  chunks of 8 MiB"
         } else {
             ""
         };

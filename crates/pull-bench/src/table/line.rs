@@ -13,7 +13,7 @@ use crate::rounds::{Place, Record};
 pub fn pulls(record: &Record, images: &[Image], peers: &[Peer], place: Place) -> String {
     let mut text = format!(
         "\n## Pull, verify, unpack on {}\n\n\
-         Connections, packets lost in a full queue, and at how many connections at most the tool \
+         Connections, packets lost in a full queue, and at how many connections at most the tool\n\
          waited for an answer are counted on the line; requests by the registry.\n\n\
          | image | tool | wall s | (least, most) | more than on loopback s | CPU s | peak MiB | of \
          the fastest peer | connections | requests | waiting at most | packets lost | disturbed |\n\
