@@ -216,7 +216,8 @@ pub fn disk(
     let mut before = None;
     for reads in 1.. {
         let own = chosen.text.clone();
-        let provided = orphans::end_after(|| chosen.provide(settings));
+        let provided =
+            orphans::end_after(&settings.credential_providers, || chosen.provide(settings));
         for warning in provided.warnings().iter().filter(|_| reads == 1) {
             warn(warning);
         }

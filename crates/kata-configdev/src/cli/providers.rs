@@ -77,7 +77,9 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         return Err(CommandError::NoProviders);
     };
     let places = Places::of(&chosen.text);
-    let complete = orphans::end_after(|| chosen.provide_by(&asked, Kept::Ignored));
+    let complete = orphans::end_after(&asked.credential_providers, || {
+        chosen.provide_by(&asked, Kept::Ignored)
+    });
     let document = (complete.chosen_by != ChosenBy::Providers).then(|| complete.path.clone());
     let contribution = &complete.contribution;
     let registries = Registries {

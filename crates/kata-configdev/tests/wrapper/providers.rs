@@ -1,6 +1,8 @@
 //! Credential providers of the node: what they add to the document, and that nothing they do keeps
 //! QEMU from starting.
 
+mod leavings;
+
 use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
@@ -302,29 +304,6 @@ fn no_plugin_fails_or_delays_a_sandbox() {
     }
     let of_good = "credential provider good: reg.corp: ";
     assert!(!stderr.contains(of_good), "{stderr}");
-}
-
-/// A plugin starts a process in a session of its own, which went on as a child of QEMU.
-#[test]
-fn the_wrapper_leaves_no_process_behind() {
-    let mut plugins = Plugins::new();
-    let fled = plugins.node.path("fled");
-    let first = format!(
-        "setsid sh -c 'echo $$ > {0}.new; mv {0}.new {0}; exec sleep 3600' >/dev/null 2>&1 &\n\
-         while [ ! -e {0} ]; do sleep 0.01; done",
-        fled.display()
-    );
-    plugins.add(
-        "one",
-        &first,
-        &answer("Registry", "*.corp *.corp:5000", "one"),
-    );
-    let (document, stderr) = plugins.start();
-    assert_eq!(user(&document, "reg.corp").as_deref(), Some("one"));
-    assert_eq!(stderr, "");
-    let pid = std::fs::read_to_string(fled).unwrap();
-    let process = std::path::Path::new("/proc").join(pid.trim());
-    assert!(!process.exists(), "it goes on as {pid}");
 }
 
 /// A metadata service was down, and each sandbox of the node waited for the plugin's whole time.
