@@ -1,4 +1,5 @@
-//! Which plugin an answer is of: another program, argument or variable is another plugin.
+//! Which plugin an answer is of, and for what it was asked: another program, argument or variable is
+//! another plugin, and other repositories are another question.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -7,7 +8,7 @@ use credential_sources::kubelet::config::Provider;
 use foreign_text::hex;
 use sha2::{Digest, Sha256};
 
-/// A hash of all that makes a plugin.
+/// A hash of all that makes a plugin, and of the repositories that it is asked about.
 #[derive(Clone)]
 pub struct Fingerprint(Sha256);
 
@@ -37,6 +38,16 @@ impl Fingerprint {
             hash.put(&number.to_le_bytes());
         }
         hash
+    }
+
+    /// Of the plugin where it is asked about these repositories of a registry, if not about all: to
+    /// one question it may fail, or answer otherwise than to the next.
+    pub fn about(mut self, repositories: Option<&str>) -> Self {
+        if let Some(repositories) = repositories {
+            self.put(b"repositories");
+            self.put(repositories.as_bytes());
+        }
+        self
     }
 
     /// The name of what is kept of this plugin under `key`.

@@ -62,6 +62,7 @@ pub(super) struct Inquiry<'a> {
     pub(super) host: &'a RegistryHost,
     /// The repositories of the registry that the plugin is for, if not for all.
     pub(super) repositories: Option<String>,
+    /// Of the plugin and the repositories.
     pub(super) fingerprint: Fingerprint,
     pub(super) outcome: Outcome,
     pub(super) response: Option<Response>,
@@ -175,8 +176,9 @@ pub(super) fn questions<'a>(
                 pending.extend(scopes.into_iter().map(|repositories| Inquiry {
                     plugin,
                     host,
+                    fingerprint:
+                        Fingerprint::of(provider, &plugin.program).about(repositories.as_deref()),
                     repositories,
-                    fingerprint: Fingerprint::of(provider, &plugin.program),
                     outcome,
                     response: None,
                 }));

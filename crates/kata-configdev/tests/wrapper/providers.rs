@@ -2,6 +2,7 @@
 //! QEMU from starting.
 
 mod leavings;
+mod scopes;
 
 use std::fs::File;
 use std::io::Read;

@@ -158,6 +158,9 @@ fn answers_are_found_by_what_they_are_about() {
     assert!(other.is_none(), "another plugin");
     let other = cache.find(&fingerprint("a"), &host("reg.corp:5000"), Version::V1Beta1);
     assert!(other.is_none(), "another version");
+    let other = fingerprint("a").about(Some("team"));
+    let found = cache.find(&other, &host("reg.corp:5000"), Version::V1);
+    assert!(found.is_none(), "other repositories");
     cache.keep(
         &fingerprint("a"),
         &host("reg.corp"),
@@ -461,6 +464,10 @@ fn a_failure_is_remembered_for_a_short_time() {
     let cache = at(&dir, 5030);
     assert!(cache.failure(&plugin, &host("other.corp")).is_none());
     assert!(cache.failure(&fingerprint("b"), &reg).is_none());
+    let team = plugin.clone().about(Some("team"));
+    assert!(cache.failure(&team, &reg).is_none());
+    cache.forget_failure(&team, &reg);
+    assert_eq!(left(5030), Some(5));
     // An answer ends it.
     at(&dir, 5031).forget_failure(&plugin, &reg);
     assert_eq!(left(5031), None);
