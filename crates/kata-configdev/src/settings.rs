@@ -7,6 +7,7 @@ mod effective;
 mod error;
 pub mod files;
 mod kubelet_files;
+mod node_path;
 mod qemu;
 mod rules;
 mod salvage;

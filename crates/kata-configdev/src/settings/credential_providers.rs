@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use toml::Spanned;
 
 use super::at_line::{AtLine, Broken, Lines};
-use super::kubelet_files;
+use super::{kubelet_files, node_path};
 
 /// What stands in the place of names for those of the kubelet's own configuration. As a registry it
 /// would be the host `matchimages`, which nobody has.
@@ -101,11 +101,10 @@ impl CredentialProviders {
         if !self.is_wanted() {
             return None;
         }
-        let seen = |path: &PathBuf| root.join(path.strip_prefix("/").unwrap_or(path));
         match (&self.config, &self.bin_dir) {
             (Some(config), Some(bin_dir)) => Some(Sources {
-                config: seen(config),
-                bin_dir: seen(bin_dir),
+                config: node_path::seen(root, config)?,
+                bin_dir: node_path::seen(root, bin_dir)?,
             }),
             _ => kubelet_files::find(root),
         }

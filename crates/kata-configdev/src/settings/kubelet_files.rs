@@ -6,6 +6,7 @@ use std::path::Path;
 use credential_sources::kubelet::flags::PluginFlags;
 
 use super::credential_providers::Sources;
+use super::node_path;
 use crate::host_file::HostFile;
 
 /// Files with the kubelet's flags, the later ones later in its arguments: kubeadm's own, then those
@@ -50,21 +51,25 @@ const PLACES: [(&str, &str); 5] = [
 
 /// The kubelet's files of the node whose root is `root`, as they are seen from here.
 pub(super) fn find(root: &Path) -> Option<Sources> {
-    let seen = |path: &str| root.join(path.trim_start_matches('/'));
-    let pair = |config: &str, bin_dir: &str| Sources {
-        config: seen(config),
-        bin_dir: seen(bin_dir),
+    let seen = |path: &str| node_path::seen(root, path.as_ref());
+    let pair = |config: &str, bin_dir: &str| {
+        Some(Sources {
+            config: seen(config)?,
+            bin_dir: seen(bin_dir)?,
+        })
     };
     let mut flags = PluginFlags::default();
     for file in FLAG_FILES {
-        if let Some(text) = read(&seen(file)) {
+        if let Some(text) = seen(file).and_then(|file| read(&file)) {
             flags.read(&text);
         }
     }
     if let (Some(config), Some(bin_dir)) = (&flags.config, &flags.bin_dir) {
-        return Some(pair(config, bin_dir));
+        return pair(config, bin_dir);
     }
-    let mut places = PLACES.iter().map(|(config, bin_dir)| pair(config, bin_dir));
+    let mut places = PLACES
+        .iter()
+        .filter_map(|(config, bin_dir)| pair(config, bin_dir));
     places.find(|found| found.config.exists() && found.bin_dir.is_dir())
 }
 
@@ -77,12 +82,13 @@ fn read(path: &Path) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
+    use super::super::credential_providers::{AskedRegistries, CredentialProviders};
     use super::*;
 
     fn node(files: &[(&str, &str)], directories: &[&str]) -> tempfile::TempDir {
-        let root = tempfile::tempdir().unwrap();
+        let root = tempfile::tempdir_in(std::env::temp_dir().canonicalize().unwrap()).unwrap();
         for directory in directories {
             std::fs::create_dir_all(root.path().join(directory)).unwrap();
         }
@@ -175,5 +181,41 @@ mod tests {
         let file = root.path().join("etc/default/kubelet");
         std::fs::set_permissions(&file, PermissionsExt::from_mode(0o666)).unwrap();
         assert_eq!(find(root.path()), None);
+    }
+
+    /// The agent sees its node's root as `/host`. Where the node has a link to an absolute path,
+    /// the agent read what its own container has there.
+    #[test]
+    fn links_are_followed_as_the_node_follows_them() {
+        let here = node(&[("c.yaml", "")], &["bin"]);
+        let inside = here.path().to_str().unwrap();
+        let flags = "X=--image-credential-provider-config=/etc/k/c.yaml \
+                     --image-credential-provider-bin-dir=/opt/k/bin\n";
+        let root = node(&[("usr/etc/flags", flags)], &["etc/default", "opt/k"]);
+        let at = |path: &str| root.path().join(path);
+        symlink("/usr/etc/flags", at("etc/default/kubelet")).unwrap();
+        symlink(inside, at("etc/k")).unwrap();
+        symlink(format!("{inside}/bin"), at("opt/k/bin")).unwrap();
+        assert_eq!(find(root.path()), None, "the node has nothing at that path");
+        let own = CredentialProviders {
+            config: Some("/etc/k/c.yaml".into()),
+            bin_dir: Some("/opt/k/bin".into()),
+            registries: AskedRegistries {
+                named: Vec::new(),
+                match_images: true,
+            },
+            ..CredentialProviders::default()
+        };
+        assert_eq!(own.sources(root.path()), None);
+        let real = at(inside.trim_start_matches('/'));
+        std::fs::create_dir_all(real.join("bin")).unwrap();
+        std::fs::write(real.join("c.yaml"), "").unwrap();
+        let real = real.canonicalize().unwrap();
+        let expected = Some(Sources {
+            config: real.join("c.yaml"),
+            bin_dir: real.join("bin"),
+        });
+        assert_eq!(find(root.path()), expected);
+        assert_eq!(own.sources(root.path()), expected);
     }
 }
