@@ -4,7 +4,7 @@
 //! A directory is named after its registry: `registry.corp`, `registry.corp:5000`, containerd also
 //! `registry.corp_5000_` and `_default` for every registry without a directory. A `hosts.toml` that
 //! is not empty counts alone, as for containerd; otherwise `*.crt` are certificate authorities, and
-//! `*.cert` with `*.key` identify the client, which the document cannot say.
+//! the first `*.cert` with its `*.key` is the client's certificate.
 //!
 //! A `hosts.toml` that cannot be read is a fault. containerd would log it and go on with the
 //! certificates beside it.
@@ -18,12 +18,16 @@ use zeroize::Zeroizing;
 use crate::printable;
 use crate::registry_file::assemble::assemble;
 use crate::registry_file::plan::{Link, Plan, Target};
-use crate::registry_file::{Import, ReadFile, Reader, Roots, Settings};
+use crate::registry_file::{ClientFiles, Import, ReadFile, Reader, Roots, Settings};
 
 pub use hosts_toml::MAX_HOSTS_TOML_BYTES;
 
 /// The file that counts alone.
 pub const HOSTS_TOML: &str = "hosts.toml";
+
+/// What the names of client certificates and of their private keys end with.
+const CERTIFICATE: &str = ".cert";
+const PRIVATE_KEY: &str = ".key";
 
 /// The directory for all other registries.
 const DEFAULT: &str = "_default";
@@ -122,9 +126,19 @@ fn certificate_files(directory: &Directory, reader: &mut Reader<'_, '_>) -> Sett
     names.sort_unstable();
     let (authorities, others): (Vec<_>, Vec<_>) =
         names.into_iter().partition(|name| name.ends_with(".crt"));
+    let (clients, others): (Vec<_>, Vec<_>) = others
+        .into_iter()
+        .partition(|name| name.ends_with(CERTIFICATE));
+    let clients: Vec<_> = clients
+        .iter()
+        .map(|certificate| client_files(certificate, &others, directory))
+        .collect();
     for name in others {
-        let why = if name.ends_with(".cert") || name.ends_with(".key") {
-            "not taken over; write \"client-cert\" and \"client-key\" into the document"
+        let path = directory.path.join(name);
+        let why = if clients.iter().any(|files| files.private_key == path) {
+            continue;
+        } else if name.ends_with(PRIVATE_KEY) {
+            "no certificate (*.cert) of the same name belongs to it"
         } else {
             "neither a certificate authority (*.crt) nor hosts.toml"
         };
@@ -132,7 +146,24 @@ fn certificate_files(directory: &Directory, reader: &mut Reader<'_, '_>) -> Sett
     }
     Settings {
         roots: roots(&authorities, directory, reader),
+        client: reader.client(clients, false),
         ..Settings::default()
+    }
+}
+
+/// A `*.cert` and its `*.key`. Without one containerd looks for the key in the `*.cert`.
+fn client_files(certificate: &str, others: &[&str], directory: &Directory) -> ClientFiles {
+    let stem = certificate.strip_suffix(CERTIFICATE).unwrap_or(certificate);
+    let name = format!("{stem}{PRIVATE_KEY}");
+    let private_key = if others.contains(&name.as_str()) {
+        &name
+    } else {
+        certificate
+    };
+    ClientFiles {
+        certificate: directory.path.join(certificate),
+        private_key: directory.path.join(private_key),
+        key: printable(certificate),
     }
 }
 

@@ -21,7 +21,7 @@ use crate::registry_file::assemble::assemble;
 use crate::registry_file::endpoint::{ApiPath, Endpoint};
 use crate::registry_file::plan::{Link, Plan, Target};
 use crate::registry_file::shown_address;
-use crate::registry_file::{Import, ReadFile, Reader, Roots, Settings, decode_auth};
+use crate::registry_file::{ClientFiles, Import, ReadFile, Reader, Roots, Settings, decode_auth};
 
 use self::text::{Auth, Config, File, Mirror, Tls};
 
@@ -183,11 +183,8 @@ fn settings(config: Config, host: &str, reader: &mut Reader<'_, '_>) -> Settings
         let key = join(&key, "tls");
         settings.skip_verify = tls.insecure_skip_verify;
         settings.roots = roots(&tls, &key, reader);
-        if !tls.cert_file.is_empty() || !tls.key_file.is_empty() {
-            let text = "cert_file and key_file are left out: write them into the document as \
-                \"client-cert\" and \"client-key\"";
-            reader.lost(&key, text);
-        }
+        let files = client_files(&tls, &key, reader);
+        settings.client = reader.client(files, tls.insecure_skip_verify);
     }
     settings
 }
@@ -231,4 +228,22 @@ fn roots(tls: &Tls, key: &str, reader: &mut Reader<'_, '_>) -> Option<Roots> {
         return None;
     }
     reader.roots([(path, key)])
+}
+
+/// The files of the client certificate; what is wrong with their names is a fault.
+fn client_files(tls: &Tls, key: &str, reader: &mut Reader<'_, '_>) -> Option<ClientFiles> {
+    if tls.cert_file.is_empty() && tls.key_file.is_empty() {
+        return None;
+    }
+    let files = ClientFiles {
+        certificate: PathBuf::from(&tls.cert_file),
+        private_key: PathBuf::from(&tls.key_file),
+        key: join(key, "cert_file"),
+    };
+    if files.certificate.is_absolute() && files.private_key.is_absolute() {
+        return Some(files);
+    }
+    let text = "cert_file and key_file must stand together, as absolute paths";
+    reader.fault(key, text);
+    None
 }

@@ -15,11 +15,13 @@
 //! `docs/document.md`.
 //!
 //! - `reader`: a file that is being read. `report`: findings and faults.
-//! - `endpoint`: a host's address. `certificates`: the CA files.
+//! - `endpoint`: a host's address. `certificates`: the CA files. `client`: client
+//!   certificates.
 //! - `plan`, `assemble` with `draft` and `mirror_entry`, `document`: as above.
 
 pub(crate) mod assemble;
 mod certificates;
+mod client;
 mod document;
 mod draft;
 pub(crate) mod endpoint;
@@ -37,9 +39,10 @@ use zeroize::Zeroizing;
 use crate::Offered;
 
 pub use certificates::{Certificates, MAX_CA_FILE_BYTES, Skipped};
+pub use client::Client;
 pub use document::Written;
 pub(crate) use endpoint::shown_address;
-pub(crate) use reader::Reader;
+pub(crate) use reader::{ClientFiles, Reader};
 pub use report::{MAX_FINDINGS, Report};
 
 /// Reads a file that another file names, up to [`MAX_CA_FILE_BYTES`], or says as a fragment why
@@ -79,6 +82,8 @@ pub struct Settings {
     pub credentials: Option<Arc<Offered>>,
     /// Whom the puller trusts there; `None` means the web's roots.
     pub roots: Option<Roots>,
+    /// The certificate that is shown to it.
+    pub client: Option<Arc<Client>>,
     /// Whether its certificate goes unchecked.
     pub skip_verify: bool,
     /// Whether it may be asked over plain HTTP.

@@ -1,16 +1,17 @@
 //! containerd's `hosts.toml`.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use foreign_text::toml::{Field, Table};
 use puller_config::{MAX_REWRITES, Rewrite, Secret};
 
-use super::{Directory, roots};
+use super::{Directory, joined, roots};
 use crate::Offered;
 use crate::registry_file::endpoint::{ApiPath, Endpoint};
 use crate::registry_file::plan::{Link, Target};
 use crate::registry_file::shown_address;
-use crate::registry_file::{Reader, Settings, decode_auth};
+use crate::registry_file::{ClientFiles, Reader, Settings, decode_auth};
 
 /// The longest `hosts.toml`; real ones have a few hundred bytes.
 pub const MAX_HOSTS_TOML_BYTES: usize = 64 << 10;
@@ -101,19 +102,11 @@ fn host(mut keys: Table<'_, '_>, directory: &Directory, reader: &mut Reader<'_, 
     let skip_verify = reader.flag(&mut keys, "skip_verify");
     let capabilities = reader.texts(&mut keys, "capabilities");
     let is_exact = reader.flag(&mut keys, "override_path");
-    for (key, why) in [
-        (
-            "client",
-            "not taken over; write \"client-cert\" and \"client-key\" into the document",
-        ),
-        (
-            "proxy",
-            "the document's proxies hold for all registries; write them as [extra-env]",
-        ),
-    ] {
-        if let Some(field) = keys.take(key) {
-            reader.left_out(&field.path, why);
-        }
+    let client = keys.take("client");
+    let client = client.map_or_else(Vec::new, |field| client_files(&field, directory, reader));
+    if let Some(field) = keys.take("proxy") {
+        let why = "the document's proxies hold for all registries; write them as [extra-env]";
+        reader.left_out(&field.path, why);
     }
     let rewrite = reader.table(&mut keys, "rewrite");
     let rewrites = rewrite.map_or_else(|| Some(Vec::new()), |table| rewrites(table, reader));
@@ -129,6 +122,7 @@ fn host(mut keys: Table<'_, '_>, directory: &Directory, reader: &mut Reader<'_, 
         settings: Settings {
             credentials: credentials.map(Arc::new),
             roots: roots(&ca, directory, reader),
+            client: reader.client(client, skip_verify),
             skip_verify,
             plain_http: false,
         },
@@ -140,6 +134,53 @@ fn host(mut keys: Table<'_, '_>, directory: &Directory, reader: &mut Reader<'_, 
         rewrites,
         // Images are pinned by digest, for which containerd asks hosts that can pull.
         can_pull: capabilities.is_empty() || capabilities.iter().any(is_pull),
+    }
+}
+
+/// The client certificates: a file with both parts, or a list of such files and of pairs.
+fn client_files(
+    field: &Field<'_, '_>,
+    directory: &Directory,
+    reader: &mut Reader<'_, '_>,
+) -> Vec<ClientFiles> {
+    let items = match field.text() {
+        Ok(_) => Ok(vec![field.clone()]),
+        Err(_) => field.items(),
+    };
+    let items = match items {
+        Ok(items) => items,
+        Err(wrong) => {
+            reader.fault(&field.path, wrong.to_string());
+            return Vec::new();
+        }
+    };
+    let mut files = Vec::new();
+    for item in items {
+        match pair(&item) {
+            Some((certificate, private_key)) => files.push(ClientFiles {
+                certificate: joined(&directory.path, Path::new(certificate)),
+                private_key: joined(&directory.path, Path::new(private_key)),
+                key: item.path,
+            }),
+            None => reader.fault(&item.path, "neither a file nor a pair of files"),
+        }
+    }
+    files
+}
+
+/// The files of a certificate and of its key; the same one where no other is named.
+fn pair<'t>(item: &Field<'t, '_>) -> Option<(&'t str, &'t str)> {
+    if let Ok(both) = item.text() {
+        return Some((both, both));
+    }
+    let files = item.items().ok()?;
+    let [certificate, private_key] = files.as_slice() else {
+        return None;
+    };
+    let (certificate, private_key) = (certificate.text().ok()?, private_key.text().ok()?);
+    match private_key {
+        "" => Some((certificate, certificate)),
+        private_key => Some((certificate, private_key)),
     }
 }
 

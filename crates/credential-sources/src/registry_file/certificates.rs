@@ -9,9 +9,9 @@ use puller_config::{Document, MAX_CERTIFICATES};
 /// The longest CA file that is read: four times a whole system's.
 pub const MAX_CA_FILE_BYTES: usize = 1 << 20;
 
-const BEGIN: &str = "-----BEGIN ";
-const END: &str = "-----END ";
-const DASHES: &str = "-----";
+pub(super) const BEGIN: &str = "-----BEGIN ";
+pub(super) const END: &str = "-----END ";
+pub(super) const DASHES: &str = "-----";
 const KIND: &str = "CERTIFICATE";
 
 /// How many characters a line of base64 has (RFC 7468, section 2).

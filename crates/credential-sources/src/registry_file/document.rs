@@ -3,7 +3,7 @@
 use puller_config::{Document, MAX_CERTIFICATES, MAX_DOCUMENT_BYTES, Secret};
 use zeroize::Zeroizing;
 
-use super::{Certificates, Entry, Import, MirrorAddress, Report, Roots};
+use super::{Certificates, Client, Entry, Import, MirrorAddress, Report, Roots};
 use crate::Offered;
 use crate::entry_keys::{MAX_ESCAPE_BYTES, push_key, push_literal};
 
@@ -105,10 +105,12 @@ fn length(entries: &[Entry], system_roots: Option<&Certificates>) -> usize {
 }
 
 fn certificates_length(entry: &Entry, system_roots: Option<&Certificates>) -> usize {
-    match &entry.settings.roots {
+    let roots = match &entry.settings.roots {
         Some(Roots::These(own)) => own.bytes() + system_roots.map_or(0, Certificates::bytes),
         _ => 0,
-    }
+    };
+    let client = entry.settings.client.as_deref();
+    roots + client.map_or(0, Client::bytes)
 }
 
 fn too_long(bytes: usize, entries: &[Entry], system_roots: Option<&Certificates>) -> String {
@@ -178,6 +180,9 @@ fn push_entry(entry: &Entry, system_roots: Option<&Certificates>, out: &mut Stri
         Some(Roots::Nobody(reason)) => push_key("ca-certs", reason, out),
         Some(Roots::These(own)) => push_certificates(own, system_roots, out),
         None => {}
+    }
+    if let Some(client) = &settings.client {
+        client.push(out);
     }
     let flags = [
         ("insecure-skip-verify", settings.skip_verify),

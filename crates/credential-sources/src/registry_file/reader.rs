@@ -2,17 +2,29 @@
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use foreign_text::toml::{Field, Table, Tree, WrongType};
 use puller_config::MAX_DOCUMENT_BYTES;
+use zeroize::Zeroizing;
 
 use super::endpoint::Endpoint;
 use super::plan::{Link, Plan, Target};
-use super::{Certificates, ReadFile, Report, Roots, Skipped};
+use super::{Certificates, Client, ReadFile, Report, Roots, Skipped};
 use crate::printable;
 
-/// The most CA files of one import: as many as a document has registries.
+/// The most files of one import that its files name: as many as a document has registries.
 const MAX_CA_FILES: usize = 1024;
+
+/// A client certificate that a file names.
+pub(crate) struct ClientFiles {
+    /// The file with the certificate.
+    pub(crate) certificate: PathBuf,
+    /// The file with its private key, perhaps the same one.
+    pub(crate) private_key: PathBuf,
+    /// The key that names them, printable.
+    pub(crate) key: String,
+}
 
 /// Reads files, one after the other.
 pub(crate) struct Reader<'r, 'f> {
@@ -104,6 +116,54 @@ impl<'r, 'f> Reader<'r, 'f> {
             }
         }
         (!certificates.is_empty()).then_some(Roots::These(certificates))
+    }
+
+    /// The first of the client certificates, which is the document's; the others are told. It is
+    /// not shown where `skip_verify` lets anyone stand in the host's place.
+    pub(crate) fn client(
+        &mut self,
+        files: impl IntoIterator<Item = ClientFiles>,
+        skip_verify: bool,
+    ) -> Option<Arc<Client>> {
+        let mut files = files.into_iter();
+        let first = files.next()?;
+        for ClientFiles { key, .. } in files {
+            let why = "a registry has one client certificate, the first that the files have";
+            self.left_out(&key, why);
+        }
+        if skip_verify {
+            let why = "the puller shows no client certificate to a host that it does not verify";
+            self.left_out(&first.key, why);
+            return None;
+        }
+        let client = self.client_of(&first);
+        let client = client.map_err(|text| self.fault(&first.key, text));
+        client.ok().map(Arc::new)
+    }
+
+    fn client_of(&mut self, files: &ClientFiles) -> Result<Client, String> {
+        let certificate = self.named_file(&files.certificate)?;
+        let client = if files.private_key == files.certificate {
+            Client::of_files(&certificate, &certificate)
+        } else {
+            let private_key = self.named_file(&files.private_key)?;
+            Client::of_files(&certificate, &private_key)
+        }?;
+        self.certificate_bytes += client.bytes();
+        if self.certificate_bytes > MAX_DOCUMENT_BYTES {
+            return Err("more certificates than a document can hold".to_owned());
+        }
+        Ok(client)
+    }
+
+    /// Reads a file of a client certificate.
+    fn named_file(&mut self, path: &Path) -> Result<Zeroizing<Vec<u8>>, String> {
+        self.ca_files += 1;
+        if self.ca_files > MAX_CA_FILES {
+            return Err(format!("more than {MAX_CA_FILES} files with certificates"));
+        }
+        let name = printable(&path.to_string_lossy());
+        (self.read_file)(path).map_err(|why| format!("{name}: {why}"))
     }
 
     fn add_file(
