@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tokio::task::AbortHandle;
+use tokio::task::JoinHandle;
 
 use crate::error::Error;
 
@@ -19,12 +19,13 @@ const MAX_LEFT: usize = 8;
 pub struct Background {
     /// How long work goes on without a caller.
     linger: Duration,
-    left: Arc<Mutex<Vec<AbortHandle>>>,
+    left: Arc<Mutex<Vec<JoinHandle<()>>>>,
 }
 
 /// Work whose caller waits. Dropping it leaves the work to itself.
 struct Attended {
-    task: AbortHandle,
+    /// Nothing once the work is done.
+    task: Option<JoinHandle<()>>,
     background: Background,
 }
 
@@ -52,24 +53,33 @@ impl Background {
             // What nobody takes is let go.
             let _ = tell.send(work.await);
         });
-        let attended = Attended {
-            task: task.abort_handle(),
+        let mut attended = Attended {
+            task: Some(task),
             background: self.clone(),
         };
         let result = result.await;
-        drop(attended);
+        attended.task = None;
         let ended = "the work of this call was ended to make room for another, or failed";
         result.unwrap_or_else(|_| Err(Error::Internal(ended.to_owned())))
     }
 
-    /// Ends all work without a caller. Gives whether there was any.
-    pub fn end(&self) -> bool {
-        let left = std::mem::take(&mut *self.left());
-        let running = left.iter().filter(|task| !task.is_finished());
-        running.map(AbortHandle::abort).count() > 0
+    /// Ends all work without a caller, and waits until it holds nothing any more. Gives whether
+    /// there was any. Where this future is dropped, the work has been told to end.
+    pub async fn end(&self) -> bool {
+        let mut running = std::mem::take(&mut *self.left());
+        running.retain(|task| !task.is_finished());
+        for task in &running {
+            task.abort();
+        }
+        let has_ended = !running.is_empty();
+        for task in running {
+            // However it ended.
+            let _ = task.await;
+        }
+        has_ended
     }
 
-    fn leave(&self, task: AbortHandle) {
+    fn leave(&self, task: JoinHandle<()>) {
         let mut left = self.left();
         left.retain(|task| !task.is_finished());
         if self.linger.is_zero() || task.is_finished() {
@@ -78,22 +88,24 @@ impl Background {
         if left.len() >= MAX_LEFT {
             left.remove(0).abort();
         }
-        left.push(task.clone());
-        let linger = self.linger;
+        let (linger, end) = (self.linger, task.abort_handle());
+        left.push(task);
         tokio::spawn(async move {
             tokio::time::sleep(linger).await;
-            task.abort();
+            end.abort();
         });
     }
 
-    fn left(&self) -> std::sync::MutexGuard<'_, Vec<AbortHandle>> {
+    fn left(&self) -> std::sync::MutexGuard<'_, Vec<JoinHandle<()>>> {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Attended {
     fn drop(&mut self) {
-        self.background.leave(self.task.clone());
+        if let Some(task) = self.task.take() {
+            self.background.leave(task);
+        }
     }
 }
 
@@ -136,11 +148,11 @@ mod tests {
         assert_eq!(running.load(Ordering::SeqCst), MAX_LEFT);
         tokio::time::sleep(Duration::from_secs(2)).await;
         assert_eq!(running.load(Ordering::SeqCst), 0);
-        assert!(!background.end());
+        assert!(!background.end().await);
 
         leave(&background, &running).await;
-        assert!(background.end());
-        settle().await;
+        assert!(background.end().await);
+        // Whoever asks for room next has what it held.
         assert_eq!(running.load(Ordering::SeqCst), 0);
         assert_eq!(background.attend(async { Ok(7) }).await.unwrap(), 7);
 

@@ -290,7 +290,8 @@ impl Puller {
         Ok(manifest)
     }
 
-    /// Waits until no layer is being unpacked, so that what was given up is gone from the store.
+    /// Waits until nothing is left of the layers on their way that nobody wants any more, so that
+    /// they keep nothing in the store.
     pub async fn quiet(&self) {
         self.layers.quiet().await;
     }

@@ -227,9 +227,17 @@ impl Service {
     /// layers become is known only once they are there, so the room that is made before a pull may
     /// be too little.
     async fn give_way(&self, open: &Open) -> bool {
-        let has_ended = self.background.end();
+        let ended = async {
+            let has_ended = self.background.end().await;
+            if has_ended {
+                open.puller.quiet().await;
+            }
+            has_ended
+        };
+        // What takes longer is there, and told to end.
+        let ended = tokio::time::timeout(ROOM_TIMEOUT, ended).await;
+        let has_ended = ended.unwrap_or(true);
         if has_ended {
-            let _ = tokio::time::timeout(ROOM_TIMEOUT, open.puller.quiet()).await;
             tracing::info!("pulls without a caller were ended to make room");
         }
         let collected = collection::collect(open.store.clone(), Duration::ZERO).await;
@@ -394,10 +402,12 @@ pub async fn serve(
     tracing::info!("stopping");
     notify::stopping();
     server.stop_listen().await;
-    service.background.end();
     // New callers are refused at once, instead of waiting for an answer that never comes.
     front.stop();
-    let idle = tokio::time::timeout(STOP_TIMEOUT, service.idle());
+    let idle = tokio::time::timeout(STOP_TIMEOUT, async {
+        service.background.end().await;
+        service.idle().await;
+    });
     tokio::select! {
         ended = idle => if ended.is_err() {
             tracing::warn!("pulls are still running after {} s and are given \

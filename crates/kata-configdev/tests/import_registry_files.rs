@@ -158,7 +158,7 @@ fn what_would_break_containerd_is_refused() {
 fn registries_yaml_comes_from_a_file_or_a_pipe() {
     let node = Node::new();
     let text = "configs:\n  reg.corp:\n    auth: {username: robot, password: hunter2}\n    tls: \
-    {cert_file: /c, key_file: /k}\n";
+    {cert_file: /c, key_file: /k, insecure_skip_verify: true}\n";
     node.file("etc/rancher/k3s/registries.yaml", text);
     let run_ = node.import(&[
         "registries-yaml",

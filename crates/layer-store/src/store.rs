@@ -179,6 +179,15 @@ impl Store {
         flight
     }
 
+    /// The layers whose lock somebody holds, or waits for.
+    pub fn in_flight(&self) -> Vec<LayerName> {
+        let flights = self.flights.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = flights
+            .iter()
+            .filter(|(_, flight)| flight.strong_count() > 0);
+        held.map(|(name, _)| name.clone()).collect()
+    }
+
     /// An empty directory to unpack a layer into, and its handle. Blocks.
     ///
     /// # Errors

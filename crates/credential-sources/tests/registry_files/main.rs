@@ -166,7 +166,6 @@ fn imported(name: &str, hosts_toml: &str, host: &str) -> String {
         plain_http,
         mirrors,
         mirror_fallback,
-        wants_anonymous: false,
     } = entry
     else {
         panic!("a reference, which no registry file has");

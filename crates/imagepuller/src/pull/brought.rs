@@ -11,7 +11,7 @@ use super::flights::Flights;
 use crate::blocking::blocking;
 use crate::error::chain;
 
-/// How long a layer's thread may take to notice that nobody waits for it any more.
+/// How long a layer's thread and task may take to notice that nobody waits for it any more.
 const CLEANING_LIMIT: Duration = Duration::from_secs(5);
 
 /// Removes layers that were not in the store when the pull began, but for those that other pulls
@@ -21,7 +21,8 @@ pub async fn give_back(names: Vec<LayerName>, store: &Arc<Store>, flights: &Flig
         if flights.has(&name) {
             continue;
         }
-        // Until the thread that unpacks it has ended, it may still become a layer.
+        // Until its flight has ended, it may still become a layer, or the flight's task may have a
+        // handle that keeps it.
         let flight = store.flight(&name).lock_owned();
         let Ok(alone) = tokio::time::timeout(CLEANING_LIMIT, flight).await else {
             continue;

@@ -14,6 +14,7 @@ use registry_client::LastFailure;
 use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
 
+use super::reading::Arrived;
 use crate::error::Error;
 use crate::progress::{Event, Progress};
 
@@ -52,15 +53,17 @@ impl Drop for Flight {
 
 impl Flights {
     /// Waits for a layer: the one that is on its way, or else the one that `fetch` brings. Another
-    /// pull's failure is not this one's, which then asks for itself.
-    pub async fn layer<F>(
+    /// pull's failure is not this one's, which then asks for itself. What `fetch` holds with the
+    /// layer is let go when no handle of the layer is left but those of who waited for it.
+    pub async fn layer<F, H>(
         &self,
         name: &LayerName,
         progress: &Progress,
         fetch: impl Fn(Progress) -> F,
     ) -> Result<Layer, Error>
     where
-        F: Future<Output = Result<Layer, Error>> + Send + 'static,
+        F: Future<Output = Result<Arrived<H>, Error>> + Send + 'static,
+        H: Send + 'static,
     {
         loop {
             let (flight, own) = self.join(name, progress, &fetch);
@@ -93,14 +96,15 @@ impl Flights {
     }
 
     /// The flight of a layer; if it begins now, also who gets to know how it ends.
-    fn join<F>(
+    fn join<F, H>(
         &self,
         name: &LayerName,
         progress: &Progress,
         fetch: impl Fn(Progress) -> F,
     ) -> (Arc<Flight>, Option<oneshot::Receiver<Result<Layer, Error>>>)
     where
-        F: Future<Output = Result<Layer, Error>> + Send + 'static,
+        F: Future<Output = Result<Arrived<H>, Error>> + Send + 'static,
+        H: Send + 'static,
     {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|_, flight| flight.strong_count() > 0);
@@ -117,9 +121,14 @@ impl Flights {
         let work = fetch(Progress::new(move |event| heard.tell(event)));
         let last = LastFailure::current();
         let task = tokio::spawn(last.clone().of_owned(async move {
-            let result = work.await;
+            let (result, _held) = match work.await {
+                Ok(Arrived { layer, held }) => (Ok(layer), Some(held)),
+                Err(error) => (Err(error), None),
+            };
             land.send_replace(Some(result.as_ref().ok().cloned()));
             let _ = tell.send(result);
+            // It has a handle of the layer too, and goes before what is held.
+            drop(land);
         }));
         let flight = Arc::new(Flight {
             landed,

@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use futures_util::future::Either;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use layer_store::layer::Layer;
 use layer_store::name::LayerName;
@@ -17,12 +18,13 @@ use oci_image::manifest::Descriptor;
 use oci_image::search::Image;
 use ocicrypt::LayerKey;
 use registry_client::registry::Registry;
+use tokio::sync::OwnedMutexGuard;
 
 use super::ahead::{Ahead, Begun};
 use super::brought;
 use super::budget::{Allowance, Budget, LANES, MAX_READERS, is_small};
 use super::flights::Flights;
-use super::reading::Reading;
+use super::reading::{Arrived, Reading};
 use super::sources::Sources;
 use super::unlock::Keys;
 use crate::blocking::blocking;
@@ -108,9 +110,14 @@ impl Layers {
         Ok(layers.into_iter().map(|(_, layer)| layer).collect())
     }
 
-    /// Waits until no layer is being unpacked.
+    /// Waits until nothing is left of the flights that nobody wants any more. Who calls this sets
+    /// the limit to it.
     pub async fn quiet(&self) {
-        self.budget.quiet().await;
+        for name in self.store.in_flight() {
+            if !self.flights.has(&name) {
+                drop(self.store.flight(&name).lock_owned().await);
+            }
+        }
     }
 
     /// All layers of an image, lowest first, if each of them is in the store.
@@ -176,7 +183,7 @@ impl Layers {
         wanted: &ImageLayer,
         allowance: &Allowance,
         progress: &Progress,
-    ) -> Result<Layer, Error> {
+    ) -> Result<Arrived<OwnedMutexGuard<()>>, Error> {
         let flight = self.store.flight(&wanted.name);
         sources
             .first(|registry| {
@@ -184,15 +191,22 @@ impl Layers {
                 async move {
                     // Taken anew for each source: the thread of a failed attempt holds it until it
                     // has cleaned up.
-                    let alone = flight.lock_owned().await;
+                    let held = flight.lock_owned().await;
                     let (store, name) = (self.store.clone(), wanted.name.clone());
-                    if let Some(layer) = blocking(move || Ok(store.layer(&name))).await? {
-                        progress.tell(Event::Shared {
-                            blob: wanted.blob.digest.clone(),
-                            bytes: wanted.blob.size,
-                        });
-                        return Ok(layer);
-                    }
+                    let found = blocking(move || match store.layer(&name) {
+                        Some(layer) => Ok(Either::Left(Arrived { layer, held })),
+                        None => Ok(Either::Right(held)),
+                    });
+                    let alone = match found.await? {
+                        Either::Right(alone) => alone,
+                        Either::Left(arrived) => {
+                            progress.tell(Event::Shared {
+                                blob: wanted.blob.digest.clone(),
+                                bytes: wanted.blob.size,
+                            });
+                            return Ok(arrived);
+                        }
+                    };
                     let reading = Reading {
                         registry,
                         wanted,

@@ -22,7 +22,7 @@ use registry_client::Blob;
 use registry_client::registry::Registry;
 
 use super::ahead::Ahead;
-use super::budget::{Allowance, Leave};
+use super::budget::{Allowance, Leave, Place};
 use super::layers::ImageLayer;
 use crate::blocking::blocking;
 use crate::error::Error;
@@ -51,6 +51,14 @@ impl Whole {
         })
         .await
     }
+}
+
+/// A layer that has come, and what nobody else may have as long as a handle of the layer is on its
+/// way to who waits for it. The layer is let go first.
+#[derive(Debug)]
+pub struct Arrived<H> {
+    pub layer: Layer,
+    pub held: H,
 }
 
 /// One layer to be brought from one source.
@@ -85,16 +93,17 @@ pub async fn read_whole(
 }
 
 impl Reading<'_> {
-    /// Fetches and unpacks the layer; `alone` is let go when nothing of the attempt is left.
-    pub async fn fetch(
+    /// Fetches and unpacks the layer; where there is none, `alone` is let go when nothing of the
+    /// attempt is left.
+    pub async fn fetch<H: Send + 'static>(
         &self,
         store: &Arc<Store>,
         ahead: &Ahead,
-        alone: impl Send + 'static,
-    ) -> Result<Layer, Error> {
+        alone: H,
+    ) -> Result<Arrived<H>, Error> {
         let begun = Instant::now();
         let blob = &self.wanted.blob;
-        let (layer, unpacked) = match self.whole(ahead).await? {
+        let (arrived, unpacked) = match self.whole(ahead).await? {
             Either::Left(whole) => {
                 // Only now: a registry that is slow with it is not to keep the layers of others
                 // waiting.
@@ -117,7 +126,7 @@ impl Reading<'_> {
             plain_bytes = unpacked.plain_bytes, entries = unpacked.entries,
             ms = begun.elapsed().as_millis(), "layer unpacked"
         );
-        Ok(layer)
+        Ok(arrived)
     }
 
     /// All bytes of the blob, or leave to read its first part.
@@ -137,12 +146,12 @@ impl Reading<'_> {
     }
 
     /// Reads the first part until there is a place to unpack in, and then the rest.
-    async fn read_on(
+    async fn read_on<H: Send + 'static>(
         &self,
         leave: Leave,
         store: &Arc<Store>,
-        alone: impl Send + 'static,
-    ) -> Result<(Layer, Unpacked), Error> {
+        alone: H,
+    ) -> Result<(Arrived<H>, Unpacked), Error> {
         let blob = &self.wanted.blob;
         let transfer = self.registry.blob(&blob.digest, blob.size).await?;
         let host = transfer.host().to_owned();
@@ -241,21 +250,23 @@ struct UnpackJob {
 
 impl UnpackJob {
     /// Unpacks on a thread of its own while the rest is being read.
-    async fn unpack_apart(
+    async fn unpack_apart<H: Send + 'static>(
         self,
         store: &Arc<Store>,
         received: impl Iterator<Item = Bytes> + Send + 'static,
-        held: impl Send + 'static,
+        (alone, place): (H, Place),
         reading: impl Future<Output = Result<(), Error>>,
-    ) -> Result<(Layer, Unpacked), Error> {
+    ) -> Result<(Arrived<H>, Unpacked), Error> {
         let store = store.clone();
         let waiting = CallerGuard::default();
         let caller = waiting.watch();
         let unpack = blocking(move || {
             // Dropping this future does not end the thread at once. Until it has ended, no other
-            // attempt may begin.
-            let _held = held;
-            self.unpack(&store, received, &caller)
+            // attempt may begin, and until its layer is let go, nobody may think that it is unused.
+            let held = alone;
+            let _place = place;
+            let (layer, unpacked) = self.unpack(&store, received, &caller)?;
+            Ok((Arrived { layer, held }, unpacked))
         });
         let (fetched, unpacked) = tokio::join!(reading, unpack);
         // A transfer that broke off is the reason why the blob is too short, not the other way

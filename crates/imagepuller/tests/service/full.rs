@@ -1,11 +1,20 @@
 //! An image that does not fit.
 
+use std::fs;
+use std::sync::{Arc, mpsc};
+
 use fault_registry::{Action, Content, FaultRegistry, Image, Layer, Script, What};
+use imagepuller::progress::{Event, Progress};
+use imagepuller::pull::Options;
+use layer_store::name::LayerName;
+use layer_store::store::Store;
+use oci_image::digest::Digest;
+use registry_client::Documents;
 use vm_harness::Scratch;
 use vm_harness::archive::Tar;
 use vm_harness::layout::{self, Compression};
 
-use crate::support::{Puller, Site, Tmpfs, misbehaving, names, noise, wait_until};
+use crate::support::{LIMIT, Puller, Site, Tmpfs, misbehaving, names, noise, wait_until};
 
 /// 330 of 400 MiB of a guest's memory were once kept for a pull that could never end well.
 #[test]
@@ -109,4 +118,31 @@ fn privileged_a_fetch_without_a_caller_gives_way_with_all_that_it_brought() {
         "{log}"
     );
     assert_eq!(names(&puller.store("layers")).len(), 1);
+}
+
+/// A layer that fitted was once kept for a pull that did not: the task that had brought it held
+/// it a moment longer than its lock, and so it seemed to be in use.
+#[test]
+fn privileged_a_layer_is_locked_as_long_as_its_task_has_it() {
+    vm_harness::needs_root!();
+    let layer = Layer::gzip(&[("file", b"content")]).unwrap();
+    let name = Digest::parse(&layer.diff_id).unwrap();
+    let (_registry, image, document) = published(vec![layer], Script::new());
+    let scratch = Scratch::new().unwrap();
+    let documents = scratch.path().join("imagepuller.toml");
+    fs::write(&documents, document).unwrap();
+    let store = Arc::new(Store::open(&scratch.path().join("store")).unwrap());
+    let puller =
+        imagepuller::pull::Puller::new(store.clone(), Documents::of(documents), Options::default());
+    let (tell, told) = mpsc::channel();
+    let progress = Progress::new(move |event| {
+        if matches!(event, Event::Unpacked { .. } | Event::Shared { .. }) {
+            let lock = store.flight(LayerName::Plain(name.clone()));
+            tell.send(lock.try_lock().is_err()).unwrap();
+        }
+    });
+    let fetched = Arc::new(puller).fetch_image(image, LIMIT, progress);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    drop(runtime.block_on(fetched).unwrap());
+    assert_eq!(told.try_iter().collect::<Vec<_>>(), [true]);
 }
