@@ -176,7 +176,7 @@ fn registries_yaml_comes_from_a_file_or_a_pipe() {
     assert!(
         piped
             .stderr
-            .starts_with("warning: -: configs.\"reg.corp\".tls: "),
+            .starts_with("warning: -: configs.\"reg.corp\".tls.cert_file: "),
         "{}",
         piped.stderr
     );

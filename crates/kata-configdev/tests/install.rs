@@ -167,7 +167,10 @@ fn privileged_docker_configurations_can_be_named_on_the_command_line() {
         2,
         "the last one wins"
     );
-    assert!(!document.contains("hunter2-one"));
+    let (_, of_both) = document.split_once("both.corp").unwrap();
+    let places = ["hunter2-two", "hunter2-one"].map(|password| of_both.find(password).unwrap());
+    assert!(places[0] < places[1], "the other one is tried after it");
+    assert_eq!(document.matches("hunter2-one").count(), 1);
 
     let refused = run(&[&arguments[..], &["--docker-config", ""]].concat());
     refused.ends(64);
