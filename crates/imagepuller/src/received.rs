@@ -7,7 +7,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 /// How many bytes may be on the way to a thread that unpacks. Counted instead of chunks, which have
 /// from a few bytes to half a MiB.
-const MAX_BYTES: usize = 1 << 20;
+const MAX_BYTES: usize = 512 << 10;
 
 /// Chunks below this are copied together. A chunk keeps the whole buffer alive that it was read
 /// into, and a server that sends single bytes, each in a frame padded to kilobytes, would have

@@ -46,12 +46,12 @@ use super::{LayerError, Limits, Unpacked, compression, confinement, decryption};
 /// How many batches of received bytes may wait for the decoder.
 const BATCHES: usize = 4;
 
-/// How much is inflated at once, with the history before it. A quarter of it costs a tenth of the
-/// speed, in waking the next thread.
-const BUFFER_BYTES: usize = HISTORY_BYTES + (256 << 10);
+/// How much is inflated at once, with the history before it. An eighth of it costs a tenth of the
+/// speed, in waking the next thread. Large enough to be a mapping of its own (`linux-sys`, `heap`).
+const BUFFER_BYTES: usize = HISTORY_BYTES + (448 << 10);
 
 /// How many inflated buffers there are.
-const BUFFERS: usize = 8;
+const BUFFERS: usize = 4;
 
 /// Runs the stages until the last byte or the first error.
 pub(crate) fn run(
