@@ -10,10 +10,12 @@ use tokio::time::{Instant, timeout};
 use crate::body;
 use crate::error::Error;
 use crate::explain;
-use crate::failure::Failure;
-use crate::range::{self, Contradiction};
+use crate::failure::{Again, Failure};
+use crate::parts::{self, Leave, Parts};
+use crate::range::{self, Contradiction, Part};
 use crate::retry::{Attempts, seconds};
 use crate::session::{ContentRequest, Session};
+use crate::transport::Answer;
 use pull_route::host_of;
 
 /// How long the end of a transfer is waited for whose bytes are all there. Only servers that do not
@@ -33,6 +35,8 @@ pub struct Blob<'a> {
     /// How many bytes were passed on.
     received: u64,
     open: Option<Open>,
+    /// The rest, where it comes in several parts at once.
+    parts: Option<Parts<'a>>,
     attempts: Attempts,
     /// Whether the rest can be asked for; some servers cannot count.
     by_range: bool,
@@ -55,6 +59,7 @@ impl<'a> Blob<'a> {
         session: &'a Session,
         digest: &Digest,
         size: u64,
+        mut leave: Option<Leave>,
     ) -> Result<Self, Error> {
         let mut blob = Self {
             session,
@@ -62,13 +67,14 @@ impl<'a> Blob<'a> {
             size,
             received: 0,
             open: None,
+            parts: None,
             attempts: session.attempts(),
             by_range: true,
             host: session.source.host(),
             waited: Duration::ZERO,
         };
-        while blob.open.is_none() {
-            if let Err(failure) = blob.connect().await {
+        while blob.open.is_none() && blob.parts.is_none() {
+            if let Err(failure) = blob.begin(&mut leave).await {
                 session.reconnect();
                 blob.attempts.failed(failure).await?;
             }
@@ -141,13 +147,16 @@ impl<'a> Blob<'a> {
 
     /// There is an answer to read, or nothing more to ask for.
     async fn connected(&mut self) -> Result<(), Failure> {
-        if self.open.is_some() || self.received == self.size {
+        if self.open.is_some() || self.parts.is_some() || self.received == self.size {
             return Ok(());
         }
         self.connect().await
     }
 
     async fn read(&mut self) -> Result<Option<Bytes>, Failure> {
+        if let Some(piece) = self.piece().await? {
+            return Ok(Some(piece));
+        }
         let stall = self.session.patience().stall;
         while let Some(open) = &mut self.open {
             let is_complete = self.received == self.size;
@@ -185,6 +194,28 @@ impl<'a> Blob<'a> {
         Ok(None)
     }
 
+    /// The next bytes of the parts. Where they fail, the rest becomes one stream.
+    async fn piece(&mut self) -> Result<Option<Bytes>, Failure> {
+        let Some(parts) = &mut self.parts else {
+            return Ok(None);
+        };
+        match parts.next().await {
+            Some(Ok(piece)) => {
+                self.received += piece.len() as u64;
+                self.attempts.progress();
+                return Ok(Some(piece));
+            }
+            Some(Err(failure)) => {
+                let (host, received) = (&self.host, self.received);
+                tracing::info!(host, received, error = %failure.error, "no more parts at once");
+                self.parts = None;
+                self.connect().await?;
+            }
+            None => self.parts = None,
+        }
+        Ok(None)
+    }
+
     /// The body has ended; whether it should have is another question.
     fn end(&self) -> Result<(), Failure> {
         if self.received == self.size {
@@ -194,18 +225,51 @@ impl<'a> Blob<'a> {
         Err(Failure::passing(Error::transfer(&self.host, reason)))
     }
 
+    /// Asks for the first time. Parts are tried once; after an answer of no use neither they nor a
+    /// stream have begun.
+    async fn begin(&mut self, leave: &mut Option<Leave>) -> Result<(), Failure> {
+        let first = parts::first(self.session, self.size);
+        let Some(first) = first.filter(|_| leave.is_some()) else {
+            return self.connect().await;
+        };
+        let part = Part {
+            from: first.start,
+            until: Some(first.end),
+        };
+        let answer = match self.ask(Some(part)).await {
+            // Perhaps it is the part that is not to be had.
+            Err(failure) if failure.again == Again::Never => {
+                *leave = None;
+                return Ok(());
+            }
+            answer => answer?,
+        };
+        let Some(leave) = leave.take() else {
+            return Ok(());
+        };
+        if answer.response.status() == StatusCode::OK {
+            return self.take(answer, 0);
+        }
+        self.parts = Parts::begin(self.session, &self.name, self.size, first, answer, leave);
+        Ok(())
+    }
+
     async fn connect(&mut self) -> Result<(), Failure> {
         let from = if self.by_range { self.received } else { 0 };
-        let wanted = ContentRequest {
-            kind: "blobs",
-            name: &self.name,
-            accept: None,
-            from,
-        };
-        let asked = self.session.ask(wanted);
+        let answer = self.ask((from > 0).then_some(Part::from(from))).await?;
+        self.take(answer, from)
+    }
+
+    async fn ask(&mut self, part: Option<Part>) -> Result<Answer, Failure> {
+        let asked = self.session.ask(ContentRequest::blob(&self.name, part));
         let host = self.session.source.host();
         let answer = self.attempts.within_budget("answer", &host, asked).await?;
         self.host = host_of(&answer.url);
+        Ok(answer)
+    }
+
+    /// Begins to read an answer to a request for the bytes from there on.
+    fn take(&mut self, answer: Answer, from: u64) -> Result<(), Failure> {
         let response = answer.response;
         let (status, headers) = (response.status(), response.headers());
         let start = if status == StatusCode::RANGE_NOT_SATISFIABLE {

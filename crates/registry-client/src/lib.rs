@@ -8,7 +8,7 @@
 //! The entry is [`registry::Registry`]. From the outside inwards:
 //! - [`Documents`]: the files, read at this moment; [`patience`]: how long anything is waited for.
 //! - [`registry`]: manifests of one source, and [`blob`]s, taken up again where they are cut off
-//!   (`range`).
+//!   (`range`), or in several parts at once (`parts`).
 //! - `session`: one request, authenticated with `authorization`, [`challenge`] and `token`, over TLS
 //!   or not (`plain_hosts`); `retry`: many of them.
 //! - `transport`: redirects (`redirect`), clients and proxies (`client`) and certificates (`tls`);
@@ -27,6 +27,7 @@ pub mod error;
 mod explain;
 mod failure;
 mod hub_configuration;
+mod parts;
 pub mod patience;
 mod plain_hosts;
 mod range;
@@ -45,6 +46,7 @@ pub use blob::Blob;
 pub use documents::Documents;
 pub use error::{Error, Kind};
 pub use hub_configuration::HubConfiguration;
+pub use parts::Leave;
 pub use patience::Patience;
 pub use plain_hosts::PlainHosts;
 pub use retry::LastFailure;

@@ -1,8 +1,46 @@
 //! The rest of a blob: what a server says that it sends, against what was asked for (RFC 9110,
 //! section 14).
 
+use std::fmt;
+use std::ops::Range;
+
 use reqwest::StatusCode;
 use reqwest::header::{CONTENT_LENGTH, CONTENT_RANGE, HeaderMap};
+
+/// Bytes of a blob to ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The first one.
+    pub from: u64,
+    /// The first one that is not asked for; nothing for all the rest.
+    pub until: Option<u64>,
+}
+
+impl Part {
+    /// All the rest.
+    pub fn from(from: u64) -> Self {
+        Self { from, until: None }
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "bytes={}-", self.from)?;
+        // The last byte is written, not the one after it.
+        self.until
+            .map_or(Ok(()), |until| write!(f, "{}", until.saturating_sub(1)))
+    }
+}
+
+/// Whether an answer has exactly these bytes of a blob of that size.
+pub fn is_exactly(status: StatusCode, headers: &HeaderMap, wanted: &Range<u64>, size: u64) -> bool {
+    let is_part = status == StatusCode::PARTIAL_CONTENT;
+    let starts = is_part && start(status, headers, wanted.start, size) == Ok(wanted.start);
+    let range = headers
+        .get(CONTENT_RANGE)
+        .and_then(|range| parse(range.to_str().ok()?));
+    starts && range.is_some_and(|(_, end, _)| end.checked_add(1) == Some(wanted.end))
+}
 
 /// Where in the blob the bytes of an answer begin.
 ///

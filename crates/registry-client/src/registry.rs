@@ -10,6 +10,7 @@ use pull_route::{Settings, Source};
 use crate::blob::Blob;
 use crate::body;
 use crate::error::Error;
+use crate::parts::{self, Leave};
 use crate::patience::Patience;
 use crate::plain_hosts::PlainHosts;
 use crate::session::{ContentRequest, Session};
@@ -106,19 +107,15 @@ impl Registry {
             kind: "manifests",
             name,
             accept: Some(MANIFEST_TYPES),
-            from: 0,
+            part: None,
         };
         self.whole(wanted, "manifest", MAX_MANIFEST_BYTES).await
     }
 
     /// The bytes that the registry has under the digest of an image configuration.
     pub async fn config(&self, digest: &Digest) -> Result<Unverified, Error> {
-        let wanted = ContentRequest {
-            kind: "blobs",
-            name: &digest.to_string(),
-            accept: None,
-            from: 0,
-        };
+        let name = digest.to_string();
+        let wanted = ContentRequest::blob(&name, None);
         self.whole(wanted, "image configuration", MAX_CONFIG_BYTES)
             .await
     }
@@ -126,7 +123,23 @@ impl Registry {
     /// The transfer of a blob, which has begun, to be hashed by who reads it. `size` is the
     /// descriptor's: not a byte more comes.
     pub async fn blob(&self, digest: &Digest, size: u64) -> Result<Blob<'_>, Error> {
-        Blob::open(&self.session, digest, size).await
+        Blob::open(&self.session, digest, size, None).await
+    }
+
+    /// The same, in several parts at once if the registry is far away. Without leave it is one
+    /// stream.
+    pub async fn blob_in_parts(
+        &self,
+        digest: &Digest,
+        size: u64,
+        leave: Option<Leave>,
+    ) -> Result<Blob<'_>, Error> {
+        Blob::open(&self.session, digest, size, leave).await
+    }
+
+    /// Whether the registry is so far away that one stream may not fill the line.
+    pub fn is_far(&self) -> bool {
+        parts::is_far(&self.session)
     }
 
     /// A small answer, asked for again as a whole where it breaks off.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use pull_route::{Settings, Source, host_of};
 use reqwest::StatusCode;
 use reqwest::header::{HeaderValue, WWW_AUTHENTICATE};
+use url::Url;
 
 use crate::attempt::may_pass;
 use crate::authorization::{Authorization, Challenged, Renewed};
@@ -16,6 +17,7 @@ use crate::error::Error;
 use crate::failure::{Again, Failure};
 use crate::patience::Patience;
 use crate::plain_hosts::PlainHosts;
+use crate::range::Part;
 use crate::retry::Attempts;
 use crate::retry_after::retry_after;
 use crate::transport::{Answer, Request, Transport};
@@ -53,9 +55,8 @@ pub struct ContentRequest<'a> {
     pub name: &'a str,
     /// Media types, or nothing.
     pub accept: Option<&'static str>,
-    /// Only the bytes from here on; then an answer may also be a part, or that there is no such
-    /// part.
-    pub from: u64,
+    /// Only these bytes; then an answer may also be a part, or that there is no such part.
+    pub part: Option<Part>,
 }
 
 impl Session {
@@ -141,6 +142,20 @@ impl Session {
         }
     }
 
+    /// Asks for a part of a blob at the address that the registry sent the puller to before.
+    pub async fn ask_elsewhere(&self, url: Url, part: Part) -> Result<Answer, Failure> {
+        let request = Request {
+            part: Some(part),
+            ..Request::get(url)
+        };
+        self.transport.send(request).await
+    }
+
+    /// The shortest time in which an answer began; nothing before the first one.
+    pub fn quickest(&self) -> Option<Duration> {
+        self.transport.quickest()
+    }
+
     /// The account in use: its place in the entry, if there is one.
     pub fn account(&self) -> Option<usize> {
         let account = self.source.accounts.get(self.authorization.account());
@@ -220,7 +235,7 @@ impl Session {
             let is_safe = self.source.may_tell(scheme) || self.source.accounts.is_empty();
             Ok(Request {
                 accept: wanted.accept,
-                from: wanted.from,
+                part: wanted.part,
                 authorization: authorization.filter(|_| is_safe),
                 ..Request::get(url)
             })
@@ -276,7 +291,9 @@ impl Session {
         let is_own = self.source.is_own(&answer.url);
         let meaning = match status {
             StatusCode::OK => return Ok(answer),
-            StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE if wanted.from > 0 => {
+            StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE
+                if wanted.part.is_some() =>
+            {
                 return Ok(answer);
             }
             StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
@@ -315,7 +332,7 @@ impl Session {
             what,
             meaning,
         };
-        if status == StatusCode::FORBIDDEN && !is_own && wanted.from > 0 {
+        if status == StatusCode::FORBIDDEN && !is_own && wanted.part.is_some() {
             // It was good for the first part: a signature that has expired, and the registry makes
             // a new one.
             return Err(Failure::passing(error));
@@ -328,14 +345,24 @@ impl Session {
     }
 }
 
-impl ContentRequest<'_> {
+impl<'a> ContentRequest<'a> {
+    /// Asks for a blob, or for some of it.
+    pub fn blob(name: &'a str, part: Option<Part>) -> Self {
+        Self {
+            kind: "blobs",
+            name,
+            accept: None,
+            part,
+        }
+    }
+
     /// Asks for nothing but to be let in.
     pub fn greeting() -> Self {
         Self {
             kind: "",
             name: "",
             accept: None,
-            from: 0,
+            part: None,
         }
     }
 

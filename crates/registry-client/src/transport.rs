@@ -1,12 +1,14 @@
 //! Requests of one source: each host by its own rules, redirects followed by hand.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use pull_route::trust::{self, Trust};
 use pull_route::{Settings, Source, host_of};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RANGE};
 use reqwest::{Method, RequestBuilder, Response};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use url::Url;
 use zeroize::Zeroizing;
 
@@ -15,6 +17,7 @@ use crate::error::Error;
 use crate::explain;
 use crate::failure::Failure;
 use crate::patience::Patience;
+use crate::range::Part;
 use crate::redirect::{self, same_origin};
 use crate::retry::seconds;
 use crate::tls;
@@ -29,6 +32,27 @@ pub struct Transport {
     source: Arc<Source>,
     patience: Patience,
     clients: Clients,
+    quickest: Quickest,
+}
+
+/// The shortest time in which an answer began, in microseconds; 0 before the first one.
+#[derive(Debug, Default)]
+struct Quickest(AtomicU64);
+
+impl Quickest {
+    fn tell(&self, time: Duration) {
+        let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX).max(1);
+        let shorter = |known| (known == 0 || micros < known).then_some(micros);
+        // Not changed where it was shorter before.
+        let _ = self
+            .0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, shorter);
+    }
+
+    fn get(&self) -> Option<Duration> {
+        let micros = self.0.load(Ordering::Relaxed);
+        (micros > 0).then(|| Duration::from_micros(micros))
+    }
 }
 
 /// A request that may be repeated at another address.
@@ -38,8 +62,8 @@ pub struct Request<'a> {
     pub url: Url,
     /// Media types, or nothing.
     pub accept: Option<&'static str>,
-    /// Only the bytes from here on.
-    pub from: u64,
+    /// Only these bytes.
+    pub part: Option<Part>,
     /// Sent to the host of `url` alone, and only until another one is asked.
     pub authorization: Option<&'a HeaderValue>,
     /// A form to post instead of getting; then no redirect is followed.
@@ -52,7 +76,7 @@ impl Request<'_> {
         Self {
             url,
             accept: None,
-            from: 0,
+            part: None,
             authorization: None,
             form: None,
         }
@@ -76,12 +100,18 @@ impl Transport {
             settings,
             source,
             patience: *patience,
+            quickest: Quickest::default(),
         }
     }
 
     /// How long things may take.
     pub fn patience(&self) -> &Patience {
         &self.patience
+    }
+
+    /// The shortest time in which an answer began; nothing before the first one.
+    pub fn quickest(&self) -> Option<Duration> {
+        self.quickest.get()
     }
 
     /// Does not use connections any more that something just failed on.
@@ -138,6 +168,7 @@ impl Transport {
             let builder = headers(client.request(method, url.clone()), request, authorization);
             let limit = self.patience.connect + self.patience.silence;
             let proxy = self.clients.proxies().for_url(url);
+            let asked = Instant::now();
             let Ok(sent) = timeout(limit, builder.send()).await else {
                 return Err(Failure::passing(Error::Unreachable {
                     host: host_of(url),
@@ -148,6 +179,7 @@ impl Transport {
             let error = match sent {
                 Ok(response) => {
                     self.clients.answered(url);
+                    self.quickest.tell(asked.elapsed());
                     return Ok(response);
                 }
                 Err(error) => error,
@@ -194,8 +226,8 @@ fn headers(
     if let Some(accept) = request.accept {
         builder = builder.header(ACCEPT, accept);
     }
-    if request.from > 0 {
-        builder = builder.header(RANGE, format!("bytes={}-", request.from));
+    if let Some(part) = request.part {
+        builder = builder.header(RANGE, part.to_string());
     }
     if let Some(authorization) = authorization {
         builder = builder.header(AUTHORIZATION, authorization.clone());
