@@ -11,6 +11,8 @@
 //! - A small blob for which the budget has no bytes takes a lane too. So a pull goes on whatever
 //!   others hold, however slow their registries are; at worst it reads as many layers at once as it
 //!   has lanes.
+//! - One large blob of all pulls may come in **several parts at once**, where its registry is far
+//!   away and the pull's connections are not limited.
 //!
 //! What is read before the configuration of its image is there takes from the budget what is free
 //! at that moment, and waits for nothing.
@@ -49,6 +51,10 @@ pub const MAX_READERS: usize = 32;
 /// How much of a large blob is read before it is unpacked: what the first round trips bring.
 pub const FIRST_PART_BYTES: usize = 256 << 10;
 
+/// The smallest blob that may come in several parts at once. With 48 MB, 50 ms away each way, the
+/// parts' connections took as long to get going as they won.
+const MIN_PARTS_BYTES: u64 = 64 << 20;
+
 /// How many lanes a pull has. Few, for an answer over HTTP/2 that waits here takes from what its
 /// connection may have under way (`CONNECTION_WINDOW_BYTES` in `registry-client`).
 pub const LANES: usize = 2;
@@ -59,12 +65,16 @@ pub struct Budget {
     bytes: Arc<Semaphore>,
     /// One for each layer that may be unpacked at a time: each costs buffers and threads.
     places: Arc<Semaphore>,
+    /// For one blob of all pulls that comes in several parts at once.
+    parts: Arc<Semaphore>,
 }
 
 /// What one pull has of it.
 #[derive(Debug)]
 pub struct Allowance {
     budget: Budget,
+    /// Who limits the layers limits the connections with them.
+    is_limited: bool,
     lanes: Arc<Semaphore>,
     /// One for each layer of the image that may be unpacked at a time.
     places: Arc<Semaphore>,
@@ -93,12 +103,15 @@ impl Budget {
         Self {
             bytes: Arc::new(Semaphore::new(MAX_BYTES)),
             places: Arc::new(Semaphore::new(places)),
+            parts: Arc::new(Semaphore::new(1)),
         }
     }
 
-    /// What a pull gets that unpacks so many layers at once.
-    pub fn allowance(&self, at_once: usize) -> Allowance {
+    /// What a pull gets that unpacks so many layers at once, unless it has a limit of its own.
+    pub fn allowance(&self, at_once: usize, limit: Option<usize>) -> Allowance {
+        let at_once = limit.unwrap_or(at_once);
         Allowance {
+            is_limited: limit.is_some(),
             budget: self.clone(),
             lanes: Arc::new(Semaphore::new(LANES)),
             places: Arc::new(Semaphore::new(at_once)),
@@ -133,6 +146,14 @@ impl Allowance {
                 Ok(Leave::part(permit.map_err(closed)?, bytes))
             }
         }
+    }
+
+    /// Leave to have a blob of this size in several parts at once, if it is worth it and no other
+    /// blob has it.
+    pub fn parts_now(&self, size: u64) -> Option<registry_client::Leave> {
+        let may_have = size >= MIN_PARTS_BYTES && !self.is_limited;
+        let parts = may_have.then_some(&self.budget.parts)?;
+        parts.clone().try_acquire_owned().ok()
     }
 
     /// Waits for a place to unpack in.
@@ -251,7 +272,7 @@ mod tests {
                 let held: &'static Mutex<Held> = Box::leak(Box::default());
                 let mut readers = JoinSet::new();
                 for layers in pulls {
-                    let allowance = Arc::new(budget.allowance(2));
+                    let allowance = Arc::new(budget.allowance(2, None));
                     for (size, time) in layers {
                         readers.spawn(read(allowance.clone(), size, Some(time), held));
                     }
@@ -274,7 +295,7 @@ mod tests {
             let held: &'static Mutex<Held> = Box::leak(Box::default());
             let mut hanging = JoinSet::new();
             for size in [MAX_SMALL_BYTES, 0, u64::MAX] {
-                let allowance = Arc::new(budget.allowance(2));
+                let allowance = Arc::new(budget.allowance(2, None));
                 for _ in 0..40 {
                     hanging.spawn(read(allowance.clone(), size, None, held));
                 }
@@ -282,7 +303,7 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(1)).await;
             assert!(budget.bytes.available_permits() < READER_BYTES);
             let mut others = JoinSet::new();
-            let allowance = Arc::new(budget.allowance(1));
+            let allowance = Arc::new(budget.allowance(1, None));
             for size in [0, 1, MAX_SMALL_BYTES, MAX_SMALL_BYTES + 1, u64::MAX] {
                 others.spawn(read(allowance.clone(), size, Some(5), held));
             }

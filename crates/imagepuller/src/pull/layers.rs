@@ -82,7 +82,7 @@ impl Layers {
         progress: &Progress,
     ) -> Result<Vec<Layer>, Error> {
         let limit = sources.layers_at_once();
-        let allowance = Arc::new(self.budget.allowance(limit.unwrap_or(self.at_once)));
+        let allowance = Arc::new(self.budget.allowance(self.at_once, limit));
         // The largest first: a large one that comes last would be waited for alone.
         let mut order: Vec<usize> = (0..wanted.len()).collect();
         order.sort_by_key(|&at| Reverse(wanted[at].blob.size));

@@ -153,7 +153,14 @@ impl Reading<'_> {
         alone: H,
     ) -> Result<(Arrived<H>, Unpacked), Error> {
         let blob = &self.wanted.blob;
-        let transfer = self.registry.blob(&blob.digest, blob.size).await?;
+        let is_far = self.registry.is_far();
+        let parts = is_far
+            .then(|| self.allowance.parts_now(blob.size))
+            .flatten();
+        let transfer = self
+            .registry
+            .blob_in_parts(&blob.digest, blob.size, parts)
+            .await?;
         let host = transfer.host().to_owned();
         tell_started(blob, &host, self.progress);
         let (sender, received) = received::channel(leave.bytes);
