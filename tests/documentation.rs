@@ -16,7 +16,7 @@ fn pages() -> Result<Vec<PathBuf>> {
     let mut pages: Vec<PathBuf> = ["README.md", "CONTRIBUTING.md", "deploy/README.md"]
         .map(|page| root.join(page))
         .into();
-    for folder in ["docs", "docs/guest"] {
+    for folder in ["docs", "docs/guest", "docs/recipes"] {
         for entry in fs::read_dir(root.join(folder))? {
             let path = entry?.path();
             if path.extension().is_some_and(|extension| extension == "md") {

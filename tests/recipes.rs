@@ -1,0 +1,53 @@
+//! The recipes of `docs/recipes`: the commands of each page are run as they are printed, and then
+//! the guest's puller pulls what the page promises.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
+
+mod recipes {
+    pub mod accounts;
+    pub mod follow;
+    pub mod page;
+    pub mod registries;
+    pub mod values;
+    pub mod world;
+}
+
+use std::collections::BTreeSet;
+
+use anyhow::{Result, ensure};
+use recipes::accounts;
+use recipes::page::{self, Page};
+use recipes::world::each_way;
+
+/// A test for each page: the page, the test's name, and what surrounds the node.
+macro_rules! recipes {
+    ($($page:literal $test:ident $play:path;)*) => {
+        const FOLLOWED: &[&str] = &[$($page),*];
+
+        $(
+            #[test]
+            fn $test() -> Result<()> {
+                each_way(stringify!($test), |way| $play(&Page::read($page)?, way))
+            }
+        )*
+    };
+}
+
+recipes! {
+    "image-pull-secret" privileged_image_pull_secret accounts::image_pull_secret;
+}
+
+#[test]
+fn every_page_has_the_form_and_a_test_and_is_in_the_index() -> Result<()> {
+    let index = page::index()?;
+    let names = page::names()?;
+    for name in &names {
+        Page::read(name)?;
+        let is_listed = index.contains(&format!("]({name}.md)"));
+        ensure!(is_listed, "{name} is not in the index");
+    }
+    let names: BTreeSet<_> = names.iter().map(String::as_str).collect();
+    let followed: BTreeSet<_> = FOLLOWED.iter().copied().collect();
+    assert_eq!(names, followed, "each page needs a test");
+    Ok(())
+}
