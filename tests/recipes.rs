@@ -5,7 +5,9 @@
 
 mod recipes {
     pub mod accounts;
+    pub mod clouds;
     pub mod follow;
+    pub mod front;
     pub mod page;
     pub mod registries;
     pub mod values;
@@ -15,9 +17,9 @@ mod recipes {
 use std::collections::BTreeSet;
 
 use anyhow::{Result, ensure};
-use recipes::accounts;
 use recipes::page::{self, Page};
 use recipes::world::each_way;
+use recipes::{accounts, clouds};
 
 /// A test for each page: the page, the test's name, and what surrounds the node.
 macro_rules! recipes {
@@ -35,6 +37,10 @@ macro_rules! recipes {
 
 recipes! {
     "image-pull-secret" privileged_image_pull_secret accounts::image_pull_secret;
+    "ecr" privileged_ecr clouds::ecr;
+    "gar" privileged_gar clouds::gar;
+    "acr" privileged_acr clouds::acr;
+    "gitlab" privileged_gitlab accounts::gitlab;
 }
 
 #[test]

@@ -5,7 +5,7 @@ use end_to_end::assert_tells;
 
 use crate::recipes::follow::follow;
 use crate::recipes::page::{Page, Way};
-use crate::recipes::registries::{Account, Shop, prepare};
+use crate::recipes::registries::{Account, Shop, TokenShop, prepare};
 use crate::recipes::world::World;
 
 /// A secret of another namespace, as the kubelet uses it.
@@ -26,4 +26,20 @@ pub fn image_pull_secret(page: &Page, way: Way) -> Result<()> {
     }
     ensure!(!followed.printed.contains("hunter2"), "a password shows");
     shop.assert_pulled(&world, &followed)
+}
+
+/// A deploy token, and a token server at another host.
+pub fn gitlab(page: &Page, way: Way) -> Result<()> {
+    let world = World::new()?;
+    let account = Account {
+        username: "gitlab+deploy-token-1",
+        password: "example",
+    };
+    let (name, realm) = ("registry.gitlab.com", "gitlab.com/jwt/auth");
+    let shop = TokenShop::open(&world, name, realm, account, "team/app")?;
+    let followed = follow(page, way, shop.shop.digest())?;
+    if way == Way::Node {
+        assert_tells(&followed.printed, &["allowed", shop.shop.digest()]);
+    }
+    shop.assert_pulled(&world, &followed, "/jwt/auth")
 }

@@ -1,14 +1,16 @@
 //! Registries under the names of the pages.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
+use test_http::Request;
 use test_http::pki::Authority;
 use vm_harness::layout::{self, Layout};
-use vm_harness::{Registry, Scratch};
+use vm_harness::{Registry, Scratch, TokenServer};
 
 use crate::recipes::follow::Followed;
+use crate::recipes::front::Front;
 use crate::recipes::world::{PLACE, World};
 
 /// The account of a registry.
@@ -94,4 +96,71 @@ pub fn prepare(commands: &str) -> Result<()> {
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{commands}: {said}");
     Ok(())
+}
+
+/// A token server, and the registry that sends its clients there.
+#[derive(Debug)]
+pub struct TokenShop {
+    /// The blobs, and who can push.
+    pub shop: Shop,
+    /// Who gives tokens.
+    pub tokens: TokenServer,
+    /// Who wants them.
+    _registry: Registry,
+    /// Where both have one host.
+    _front: Option<Front>,
+}
+
+impl TokenShop {
+    /// Opens a registry at `name` whose tokens are to be had at `realm`, a host and a path, for an
+    /// account.
+    pub fn open(
+        world: &World,
+        name: &str,
+        realm: &str,
+        account: Account<'_>,
+        repository: &str,
+    ) -> Result<Self> {
+        let Account { username, password } = account;
+        let shop = Shop::stock(&world.web, name, account, repository)?;
+        let (host, path) = realm.split_once('/').context("a realm without a path")?;
+        let tokens = TokenServer::start(&shop.scratch, &world.web, host, username, password)?;
+        let registry = shop.registry.with_tokens(
+            &shop.scratch,
+            &world.web,
+            &[name],
+            tokens.signer(),
+            &format!("https://{realm}"),
+        )?;
+        let front = if host == name {
+            let path = format!("/{path}");
+            let ports = [(path.as_str(), tokens.port()), ("/", registry.port())];
+            Some(Front::open(world, &world.web, name, &ports)?)
+        } else {
+            world.lead(name, 443, registry.port())?;
+            world.lead(host, 443, tokens.port())?;
+            None
+        };
+        Ok(Self {
+            shop,
+            tokens,
+            _registry: registry,
+            _front: front,
+        })
+    }
+
+    /// As [`Shop::assert_pulled`], by tokens for the one repository, from `path`.
+    pub fn assert_pulled(&self, world: &World, followed: &Followed, path: &str) -> Result<()> {
+        self.shop.assert_pulled(world, followed)?;
+        let given = self.tokens.given();
+        let scopes: BTreeSet<_> = given.scopes.into_iter().collect();
+        let image = followed.image.split_once('/').unwrap_or_default().1;
+        let repository = image.split_once('@').unwrap_or_default().0;
+        let wanted = format!("repository:{repository}:pull");
+        assert!(scopes.contains(&wanted), "{scopes:?}");
+        let requests = self.tokens.requests();
+        let is_there = |request: &Request| request.target.starts_with(&format!("{path}?"));
+        assert!(requests.iter().all(is_there), "{requests:?}");
+        Ok(())
+    }
 }

@@ -132,10 +132,10 @@ impl Tokens {
     }
 }
 
-/// The one scope of a request to this server, and the repository in it: to pull from one repository
-/// and nothing else. Both are empty where none is asked for, as in a login.
+/// The one scope of a request to this server, at whatever path, and the repository in it: to pull
+/// from one repository and nothing else. Both are empty where none is asked for, as in a login.
 fn asked_scope(request: &Request) -> Option<(String, String)> {
-    let query = request.target.strip_prefix("/token?")?;
+    let query = request.target.split_once('?')?.1;
     let form = format!("{query}&{}", request.body);
     let (services, scopes) = (values(&form, "service"), values(&form, "scope"));
     let (service, scope) = match (&services[..], &scopes[..]) {
