@@ -8,6 +8,7 @@ mod recipes {
     pub mod clouds;
     pub mod follow;
     pub mod front;
+    pub mod mirrors;
     pub mod page;
     pub mod registries;
     pub mod values;
@@ -19,7 +20,7 @@ use std::collections::BTreeSet;
 use anyhow::{Result, ensure};
 use recipes::page::{self, Page};
 use recipes::world::each_way;
-use recipes::{accounts, clouds};
+use recipes::{accounts, clouds, mirrors};
 
 /// A test for each page: the page, the test's name, and what surrounds the node.
 macro_rules! recipes {
@@ -40,7 +41,12 @@ recipes! {
     "ecr" privileged_ecr clouds::ecr;
     "gar" privileged_gar clouds::gar;
     "acr" privileged_acr clouds::acr;
+    "harbor" privileged_harbor mirrors::harbor;
+    "artifactory" privileged_artifactory mirrors::artifactory;
     "gitlab" privileged_gitlab accounts::gitlab;
+    "k3s" privileged_k3s mirrors::k3s;
+    "air-gapped" privileged_air_gapped mirrors::air_gapped;
+    "corporate-proxy" privileged_corporate_proxy mirrors::corporate_proxy;
 }
 
 #[test]
