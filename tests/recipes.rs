@@ -47,6 +47,7 @@ recipes! {
     "k3s" privileged_k3s mirrors::k3s;
     "air-gapped" privileged_air_gapped mirrors::air_gapped;
     "corporate-proxy" privileged_corporate_proxy mirrors::corporate_proxy;
+    "key-broker" privileged_key_broker accounts::key_broker;
 }
 
 #[test]
