@@ -75,10 +75,12 @@ pub fn key_broker(page: &Page, way: Way) -> Result<()> {
     };
     // A guest to which the broker gives nothing has no account, and asks nobody without one.
     let hub = DataHub::start(socket, Vault::new())?;
+    let before = shop.registry.requests();
     assert_tells(
         pull()?.refusal()?,
         &["the broker gave nothing usable to this guest"],
     );
+    assert_eq!(shop.registry.requests(), before, "the registry was asked");
     drop(hub);
     std::fs::remove_file(socket)?;
     let hub = DataHub::start(socket, Vault::new().with(SECRET, secret))?;
