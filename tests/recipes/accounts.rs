@@ -39,7 +39,7 @@ pub fn gitlab(page: &Page, way: Way) -> Result<()> {
         password: "example",
     };
     let (name, realm) = ("registry.gitlab.com", "gitlab.com/jwt/auth");
-    let shop = TokenShop::open(&world, name, realm, account, "team/app")?;
+    let shop = TokenShop::open(&world, &world.web, name, realm, account, "team/app")?;
     let followed = follow(page, way, shop.shop.digest())?;
     if way == Way::Node {
         assert_tells(&followed.printed, &["allowed", shop.shop.digest()]);

@@ -99,7 +99,7 @@ pub fn acr(page: &Page, way: Way) -> Result<()> {
         password: "hunter2-refresh-token",
     };
     let realm = "corp.azurecr.io/oauth2/token";
-    let shop = TokenShop::open(&world, host, realm, account, "team/app")?;
+    let shop = TokenShop::open(&world, &world.web, host, realm, account, "team/app")?;
     let nobody = json!({"username": "", "password": ""});
     let plugin = Plugin {
         name: "acr-credential-provider",
@@ -132,7 +132,7 @@ pub fn gar(page: &Page, way: Way) -> Result<()> {
         password: "hunter2-access-token",
     };
     let realm = "europe-docker.pkg.dev/v2/token";
-    let shop = TokenShop::open(&world, host, realm, account, "project/team/app")?;
+    let shop = TokenShop::open(&world, &world.web, host, realm, account, "project/team/app")?;
     let pair = json!({"username": account.username, "password": account.password});
     let plugin = Plugin {
         name: "auth-provider-gcp",

@@ -11,7 +11,7 @@ use vm_harness::proxy::Rules;
 use crate::recipes::follow::{Followed, follow};
 use crate::recipes::front::{Front, Way as FrontWay};
 use crate::recipes::page::{Page, Way};
-use crate::recipes::registries::{Account, Shop, prepare};
+use crate::recipes::registries::{Account, Shop, TokenShop, prepare};
 use crate::recipes::world::{PLACE, World};
 
 /// The account of a page whose document has the password in it.
@@ -46,12 +46,20 @@ pub fn harbor(page: &Page, way: Way) -> Result<()> {
     world.without_the_web()?;
     let private = Authority::new("Harbor's CA")?;
     give_certificate(&private, "harbor-ca.crt")?;
+    let (name, realm) = ("harbor.corp", "harbor.corp/service/token");
     let account = account("robot$team+guest");
-    let shop = Shop::open(&world, &private, "harbor.corp", account, "hub/library/app")?;
+    let harbor = TokenShop::open(&world, &private, name, realm, account, "hub/library/app")?;
+    let shop = &harbor.shop;
     shop.registry
         .push(&shop.scratch, &shop.layout.path, "team/app")?;
     let followed = follow(page, way, shop.digest())?;
-    assert_pulled(&shop, &followed, &["harbor.corp/team/app"])
+    assert_pulled(shop, &followed, &["harbor.corp/team/app"])?;
+    let scopes = harbor.tokens.given().scopes;
+    ensure!(
+        scopes.contains(&"repository:hub/library/app:pull".to_owned()),
+        "{scopes:?}"
+    );
+    Ok(())
 }
 
 /// The path of a remote repository, and the repository path method.
@@ -100,7 +108,7 @@ pub fn air_gapped(page: &Page, way: Way) -> Result<()> {
     drop(mirror);
     let elsewhere = format!("other.example/team/app@{}", shop.digest());
     let refused = HostPull::new(&followed.document)?.run(&elsewhere)?;
-    assert_tells(refused.refusal()?, &["other.example"]);
+    assert_tells(refused.refusal()?, &["other.example is forbidden"]);
     Ok(())
 }
 

@@ -116,18 +116,19 @@ impl TokenShop {
     /// account.
     pub fn open(
         world: &World,
+        authority: &Authority,
         name: &str,
         realm: &str,
         account: Account<'_>,
         repository: &str,
     ) -> Result<Self> {
         let Account { username, password } = account;
-        let shop = Shop::stock(&world.web, name, account, repository)?;
+        let shop = Shop::stock(authority, name, account, repository)?;
         let (host, path) = realm.split_once('/').context("a realm without a path")?;
-        let tokens = TokenServer::start(&shop.scratch, &world.web, host, username, password)?;
+        let tokens = TokenServer::start(&shop.scratch, authority, host, username, password)?;
         let registry = shop.registry.with_tokens(
             &shop.scratch,
-            &world.web,
+            authority,
             &[name],
             tokens.signer(),
             &format!("https://{realm}"),
@@ -135,7 +136,7 @@ impl TokenShop {
         let front = if host == name {
             let path = format!("/{path}");
             let ports = [(path.as_str(), tokens.port()), ("/", registry.port())];
-            Some(Front::open(world, &world.web, name, &ports)?)
+            Some(Front::open(world, authority, name, &ports)?)
         } else {
             world.lead(name, 443, registry.port())?;
             world.lead(host, 443, tokens.port())?;

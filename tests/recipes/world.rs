@@ -20,6 +20,9 @@ use crate::recipes::page::Way;
 /// Set for the test inside of the node: the way that is followed there.
 const INSIDE: &str = "RECIPES_WAY";
 
+/// Where root finds programs on Debian.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
 /// What is the node's own. Everything in it is in memory.
 pub const OWN: &str = "/mnt";
 
@@ -62,7 +65,9 @@ pub fn each_way(test: &str, play: impl Fn(Way) -> Result<()>) -> Result<()> {
             .args(["sh", "-ec", ENTER, "sh", OWN, COPIED])
             .arg(std::env::current_exe()?)
             .args([test, "--exact", "--nocapture"])
-            .env(INSIDE, way.heading())
+            // Neither proxies nor logins of who runs the tests.
+            .env_clear()
+            .envs([("PATH", PATH), ("HOME", OWN), (INSIDE, way.heading())])
             .status()?;
         ensure!(status.success(), "{}: it did not work", way.heading());
     }
