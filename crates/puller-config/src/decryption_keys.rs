@@ -209,5 +209,8 @@ fn take_items(
         findings.problem(&place, Rule::TooManyDecryptionKeys);
         return Vec::new();
     }
+    if value.is_empty() {
+        findings.warning(&place, Effect::NoDecryptionKeys);
+    }
     value
 }

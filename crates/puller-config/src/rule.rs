@@ -464,6 +464,9 @@ pub enum Effect {
     /// Credentials of the entry for every host.
     #[error("sends the credentials to every registry without an entry of its own")]
     CredentialsEverywhere,
+    /// A list of decryption keys without one.
+    #[error("has no key, so that it opens no image; leave it out, or give it one")]
+    NoDecryptionKeys,
     /// Roots without a certificate.
     #[error("has no PEM certificate: nobody is trusted, which forbids the registry")]
     TrustsNobody,

@@ -213,7 +213,7 @@ impl<'t, 'i> Section<'t, 'i> {
 
     /// Takes a list of strings; the items have places of their own. What is no array, and what is
     /// no string in it, is reported and missing. With a separator, a string that separates the
-    /// items is as good as an array.
+    /// items is as good as an array, and an empty one has none.
     pub(crate) fn take_strings(
         &mut self,
         key: &str,
@@ -236,7 +236,9 @@ impl<'t, 'i> Section<'t, 'i> {
                 }
             }
             (DeValue::String(text), Some(separator)) => {
-                for (index, item) in text.split(separator).enumerate() {
+                let items_of = |text| str::split(text, separator).enumerate();
+                let all = Some(text.as_ref()).filter(|text| !text.trim().is_empty());
+                for (index, item) in all.into_iter().flat_map(items_of) {
                     items.push(Field {
                         place: item_place(place.line, index),
                         value: Zeroizing::new(item.trim().to_owned()),

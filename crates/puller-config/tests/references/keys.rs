@@ -38,8 +38,19 @@ fn decryption_keys_are_read_from_a_list_or_a_text() {
         assert_eq!(found, expected, "{keys}");
         assert_eq!(warnings, Vec::<String>::new());
     }
-    for text in ["", "[decryption-keys]", "[decryption-keys]\nkeys = []"] {
+    for text in ["", "[decryption-keys]"] {
         assert!(checked(HOST, text).0.decryption_keys.is_empty());
+    }
+    // As if nobody had written it, but not unsaid.
+    for keys in ["[]", "\"\"", "\" \""] {
+        let (document, warnings) = checked(HOST, &format!("[decryption-keys]\nkeys = {keys}"));
+        assert!(document.decryption_keys.is_empty());
+        let said = "has no key, so that it opens no image; leave it out, or give it one";
+        assert_eq!(
+            warnings,
+            [format!("line 2: decryption-keys.keys: {said}")],
+            "{keys}"
+        );
     }
 }
 
@@ -97,7 +108,6 @@ fn decryption_keys_are_checked_by_item() {
         ("[\"\"]".to_owned(), format!(", item 1: {empty}")),
         ("[\":a2V5\"]".to_owned(), format!(", item 1: {empty}")),
         ("\"a2V5,\"".to_owned(), format!(", item 2: {empty}")),
-        ("\"\"".to_owned(), format!(", item 1: {empty}")),
         ("[\"hunter2!\"]".to_owned(), not_base64.to_owned()),
         ("[\"a2V5:hunter2!\"]".to_owned(), not_base64.to_owned()),
         ("[\"a2V5:a2V5:a2V5\"]".to_owned(), not_base64.to_owned()),
