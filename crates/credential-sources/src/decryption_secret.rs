@@ -9,15 +9,22 @@
 //! - a value that is a private key in PEM, DER or as JWK is that key; where the secret has a value
 //!   of the same name with `.password` behind it, that is its password, less the line end;
 //! - a value of base64 is the list, in which a resource URI or a sealed secret may stand for a key.
+//!   A password in it is base64, as ocicrypt has it, or stands there as it is, as the proposal has
+//!   it: whichever opens the key.
+//!
+//! Keys are for every image, or for those that the caller names, or the annotation `images` of
+//! their secret.
 //!
 //! Every key is read as the guest would read it, and told what it is; one that cannot be used is
 //! left out and told too. A secret may be written to keep the node busy: items and
 //! passwords are counted before anything is done with them.
 //!
-//! - `reading`: sources, one after the other. `value`: a value, told apart. `adding`: keys put into
-//!   a document.
+//! - `reading`: sources, one after the other. `value`: a value, told apart. `images`: what the keys
+//!   are for. `adding`: keys put into a document; `edit`: how its text changes.
 
 mod adding;
+mod edit;
+mod images;
 mod reading;
 #[cfg(test)]
 mod tests;
@@ -25,21 +32,23 @@ mod value;
 
 use std::collections::BTreeMap;
 
-use jose::PrivateKey;
-use puller_config::{DecryptionKey, Secret};
+use jose::{KeyError, PrivateKey};
+use puller_config::{DecryptionKey, RegistryName, Secret};
 use zeroize::Zeroizing;
 
 use self::reading::Reading;
 use crate::{Finding, Loss};
 
 pub use adding::{WithKeys, put_below};
+pub use images::prefix;
 
 /// The most items of all values of all secrets together, also of those that hold no key; a value
 /// that is no list is one item. To read a key takes up to milliseconds. Free to change.
 pub const MAX_VALUES: usize = 256;
 
-/// The most keys with passwords that are tried in one import; each may take a second. The guest
-/// tries no more for one image, so further ones are left out unread.
+/// The most keys with passwords that are tried in one import; each may take a second, or two where
+/// the password can be read in two ways. The guest tries no more for one image, so further ones are
+/// left out unread.
 pub const MAX_PASSWORDS: usize = 16;
 
 /// The longest value: a list of a few keys of the greatest length. Free to change.
@@ -72,6 +81,8 @@ pub enum Source<'s> {
 pub struct Key {
     /// Where it comes from, printable.
     pub source: String,
+    /// The images that it is for: a host's, or those of some of its repositories; none for all.
+    pub images: Vec<RegistryName>,
     item: Secret,
     /// What it is, in words.
     what: String,
@@ -96,13 +107,15 @@ impl std::fmt::Debug for Source<'_> {
     }
 }
 
-/// Reads keys.
+/// Reads keys, which are for the images `only`; where that names none, for those that the
+/// annotation of their secret names, or for all.
 ///
 /// The sources may come from an attacker: their lengths and numbers are bounded, and nothing of
 /// them but names appears in what is told. Keys are kept in memory that is zeroed.
 #[must_use]
-pub fn import(sources: &[Source<'_>]) -> Imported {
-    let mut reading = Reading::default();
+pub fn import(sources: &[Source<'_>], only: &[RegistryName]) -> Imported {
+    let only = images::sorted(only.to_vec());
+    let mut reading = Reading::new(&only);
     for source in sources {
         match *source {
             Source::File { name, text } => {
@@ -129,12 +142,15 @@ pub fn import(sources: &[Source<'_>]) -> Imported {
 ///
 /// The reason, as a fragment without a full stop.
 pub fn describe(key: &DecryptionKey) -> Result<String, String> {
+    kind_of(key).map_err(|error| error.to_string())
+}
+
+fn kind_of(key: &DecryptionKey) -> Result<String, KeyError> {
     match key {
         DecryptionKey::Reference(reference) => Ok(format!("a reference, {reference}")),
         DecryptionKey::Given { key, password } => {
             PrivateKey::read(key, password.as_ref().map(|password| password.as_slice()))
                 .map(|key| format!("a private key, {}", key.describe()))
-                .map_err(|error| error.to_string())
         }
     }
 }

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use command::{Folder, Run, importer, run};
-use puller_config::{DecryptionKey, Document};
+use puller_config::{DecryptionKey, Document, RegistryName};
 
 mod command;
 
@@ -198,8 +198,8 @@ fn keys_of_openssl_become_a_document() {
         let told: Vec<_> = import.stderr.lines().collect();
         assert_eq!(told.len(), 5, "{told:?}");
         for (line, kind) in told.iter().zip(["RSA", "RSA", "P-384", "P-521", "RSA"]) {
-            let end = format!(": a private key, {kind}");
-            assert!(line.starts_with("note: ") && line.ends_with(&end), "{line}");
+            let what = format!(": a private key, {kind}");
+            assert!(line.starts_with("note: ") && line.contains(&what), "{line}");
         }
     }
 
@@ -227,6 +227,86 @@ fn keys_of_openssl_become_a_document() {
         shown.contains("keys = [\"[redacted]\", \"[redacted]\"]"),
         "{shown}"
     );
+}
+
+/// The list as Kubernetes' proposal wrote it, for the images of one team.
+#[test]
+fn a_password_in_the_clear_opens_a_key_for_some_images() {
+    let Some(keys) = Keys::make() else { return };
+    let folder = Folder::new();
+    let list = format!("{}:{PASSWORD}", STANDARD.encode(&keys.encrypted));
+    let secret = manifest(&[("keys", list.as_bytes())]).replace(
+        "  namespace: apps",
+        "  namespace: apps\n  annotations: {images: \"registry.corp/team-b\"}",
+    );
+    for (only, name) in [
+        (&[][..], "registry.corp/team-b"),
+        (&["--for", "registry.corp/team-a"], "registry.corp/team-a"),
+    ] {
+        let import = import(&[&["-"], only].concat(), &secret, &keys.secrets());
+        import.ends(0);
+        let document = Document::parse(import.stdout.as_bytes()).unwrap().document;
+        assert!(document.decryption_keys.all.is_empty());
+        let of = &document.decryption_keys.of[&RegistryName::parse(name).unwrap()];
+        let DecryptionKey::Given { key, password } = &of[0] else {
+            panic!("a reference")
+        };
+        assert_eq!((&**key, of.len()), (&keys.encrypted, 1));
+        assert_eq!(password.as_ref().unwrap().as_slice(), PASSWORD.as_bytes());
+        let line =
+            format!("keys: a private key, RSA; its password is written as it is, for {name}\n");
+        assert!(import.stderr.ends_with(&line), "{}", import.stderr);
+        let document = folder.file("document.toml", &import.stdout);
+        let check = run(&["check", &document]);
+        check.ends(0);
+        assert!(!check.stdout.contains("opens no image"), "{}", check.stdout);
+    }
+    let wrong = format!("{}:another one", STANDARD.encode(&keys.encrypted));
+    let import = import(
+        &["-"],
+        &manifest(&[("keys", wrong.as_bytes())]),
+        &keys.secrets(),
+    );
+    import.ends(65);
+    import.says(&["keys: left out: its password opens it neither as base64 nor as it stands"]);
+    let refused = run(&["import", "decryption-secret", "--for", ".corp", "-"]);
+    refused.ends(64);
+    refused.says(&["--for", "names no single host"]);
+}
+
+/// As if nobody had asked for keys, as the proposal has it, but with a warning.
+#[test]
+fn a_secret_without_keys_adds_nothing() {
+    let folder = Folder::new();
+    let own = folder.file("own.toml", "# mine\n[decryption-keys]\nkeys = \"\"\n");
+    for (secret, said) in [
+        (
+            manifest(&[]),
+            "secret apps/image-keys: it has no key in it, and adds none",
+        ),
+        (
+            manifest(&[("keys", b"")]),
+            "secret apps/image-keys: keys: left out: it is empty",
+        ),
+    ] {
+        let into = import(&["--into", &own, "-"], &secret, &[]);
+        into.ends(0);
+        assert_eq!(into.stdout, std::fs::read_to_string(&own).unwrap());
+        assert!(
+            into.stderr.starts_with("warning: ") && into.stderr.contains(said),
+            "{}",
+            into.stderr
+        );
+        import(&["--strict", "--into", &own, "-"], &secret, &[]).ends(65);
+        import(&["-"], &secret, &[]).ends(65);
+    }
+    let check = run(&["check", &own]);
+    check.ends(0);
+    check.prints(&[
+        "warning: ",
+        "decryption-keys.keys",
+        "has no key, so that it opens no image",
+    ]);
 }
 
 #[test]

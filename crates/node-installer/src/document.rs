@@ -284,7 +284,7 @@ impl<'s> DocumentMaker<'s> {
             }
         }
         let sources = secrets.iter().map(|(name, content)| content.source(name));
-        let mut imported = import(&sources.collect::<Vec<_>>());
+        let mut imported = import(&sources.collect::<Vec<_>>(), &[]);
         // A manifest is not what a secret holds: what is wrong with it is a value that is left out.
         imported.findings.append(&mut imported.faults);
         usable.then_some(imported)

@@ -1,16 +1,16 @@
 //! Keys put into a document, with everything else left as it is, comments included.
 
-use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
-use std::ops::Range;
 
 use puller_config::{
-    Checked, DecryptionKey, Document, MAX_DECRYPTION_KEYS, SecretReference, Warning,
+    Checked, DecryptionKey, Document, MAX_DECRYPTION_KEYS, MAX_DECRYPTION_TABLES,
+    MAX_DOCUMENT_BYTES, RegistryName, SecretReference, Warning,
 };
-use toml::de::{DeTable, DeValue};
 use zeroize::Zeroizing;
 
 use super::Key;
+use super::edit::Edit;
 use crate::merge::{self, MergeError};
 use crate::{Finding, Loss};
 
@@ -37,7 +37,8 @@ impl fmt::Debug for WithKeys {
     }
 }
 
-/// Adds keys to a document. Those that it has already are not added again, and no more than fit.
+/// Adds keys to a document, each to the tables of the images that it is for. Those that a table has
+/// already are not added again, and no more than fit.
 ///
 /// # Errors
 ///
@@ -45,31 +46,74 @@ impl fmt::Debug for WithKeys {
 pub fn put_below(document: &[u8], keys: &[Key]) -> Result<WithKeys, MergeError> {
     let checked = merge::read(document, keys.is_empty())?;
     let mut findings = Vec::new();
-    let mut added: Vec<&str> = Vec::new();
-    let own = &checked.document.decryption_keys.all;
+    let added = wanted(&checked.document, keys, &mut findings)?;
+    if added.is_empty() {
+        return Ok(WithKeys::new(document.to_vec().into(), checked, findings));
+    }
+    let mut text = Zeroizing::new(document.to_vec());
+    for (name, items) in added {
+        let before = std::str::from_utf8(&text).map_err(|_| MergeError::Edit)?;
+        let edit = Edit::of(before, name).ok_or(MergeError::Edit)?;
+        text = edit.apply(before, &items);
+        // The parser says so, and what follows would only make it longer.
+        if text.len() > MAX_DOCUMENT_BYTES {
+            break;
+        }
+    }
+    let checked = Document::parse(&text).map_err(MergeError::Result)?;
+    Ok(WithKeys::new(text, checked, findings))
+}
+
+/// What is added to which table; that for every image has no name.
+type Added<'k> = BTreeMap<Option<&'k RegistryName>, Vec<&'k str>>;
+
+/// The keys that the document has not and has room for.
+fn wanted<'k>(
+    document: &Document,
+    keys: &'k [Key],
+    findings: &mut Vec<Finding>,
+) -> Result<Added<'k>, MergeError> {
+    let own = &document.decryption_keys;
+    let mut added = Added::new();
     for key in keys {
         let item = key.item.expose();
         let parsed = DecryptionKey::parse(item).map_err(|_| MergeError::Edit)?;
         let mut find =
             |loss, text: String| findings.push(Finding::new(&key.source, "", loss, text));
-        if own.iter().any(|own| is_same(own, &parsed)) {
-            find(Loss::Note, "the document has it already".to_owned());
-        } else if own.len() + added.len() == MAX_DECRYPTION_KEYS {
-            let text =
-                format!("left out: a document has at most {MAX_DECRYPTION_KEYS} decryption keys");
-            find(Loss::Lost, text);
-        } else {
-            added.push(item);
+        let names = key.images.iter().map(Some);
+        let all = key.images.is_empty().then_some(None);
+        for name in names.chain(all) {
+            let of = match name {
+                None => Some(&own.all),
+                Some(name) => own.of.get(name),
+            };
+            let there = of.map_or(&[][..], Vec::as_slice);
+            let more = added.get(&name).map_or(0, Vec::len);
+            let tables = added
+                .keys()
+                .flatten()
+                .filter(|name| !own.of.contains_key(name));
+            let tables = own.of.len() + tables.count();
+            if there.iter().any(|own| is_same(own, &parsed)) {
+                find(Loss::Note, "the document has it already".to_owned());
+            } else if there.len() + more == MAX_DECRYPTION_KEYS {
+                let text = format!(
+                    "left out: a document has at most {MAX_DECRYPTION_KEYS} decryption keys"
+                );
+                find(Loss::Lost, text);
+            } else if name.is_some() && of.is_none() && more == 0 && tables == MAX_DECRYPTION_TABLES
+            {
+                let text = format!(
+                    "left out: a document has at most {MAX_DECRYPTION_TABLES} tables of \
+                    decryption keys"
+                );
+                find(Loss::Lost, text);
+            } else {
+                added.entry(name).or_default().push(item);
+            }
         }
     }
-    if added.is_empty() {
-        return Ok(WithKeys::new(document.to_vec().into(), checked, findings));
-    }
-    let text = std::str::from_utf8(document).map_err(|_| MergeError::Edit)?;
-    let edit = Edit::of(text, own.is_empty()).ok_or(MergeError::Edit)?;
-    let text = edit.apply(text, &added);
-    let checked = Document::parse(&text).map_err(MergeError::Result)?;
-    Ok(WithKeys::new(text, checked, findings))
+    Ok(added)
 }
 
 impl WithKeys {
@@ -97,98 +141,5 @@ fn is_same(one: &DecryptionKey, other: &DecryptionKey) -> bool {
         (Reference(Resource(one)), Reference(Resource(other))) => one == other,
         (Reference(Sealed(one)), Reference(Sealed(other))) => one.expose() == other.expose(),
         _ => false,
-    }
-}
-
-/// What becomes of a document: a part is replaced by texts around the new items.
-struct Edit {
-    replaced: Range<usize>,
-    before: Cow<'static, str>,
-    after: Zeroizing<String>,
-}
-
-impl Edit {
-    fn new(replaced: Range<usize>, before: impl Into<Cow<'static, str>>, after: &str) -> Self {
-        Self {
-            replaced,
-            before: before.into(),
-            after: Zeroizing::new(after.to_owned()),
-        }
-    }
-
-    /// Where the items go. `None` if the text has not the form of a document.
-    fn of(text: &str, has_none: bool) -> Option<Self> {
-        let mut root = DeTable::parse(text).ok()?.into_inner();
-        let edit = Self::find(text, &mut root, has_none);
-        foreign_text::toml::wipe(&mut root);
-        edit
-    }
-
-    fn find(text: &str, root: &mut DeTable<'_>, has_none: bool) -> Option<Self> {
-        let found = root
-            .iter_mut()
-            .find(|(key, _)| key.get_ref() == "decryption-keys");
-        let Some((name, table)) = found else {
-            let gap = match text {
-                "" => "",
-                text if text.ends_with('\n') => "\n",
-                _ => "\n\n",
-            };
-            let before = format!("{gap}[decryption-keys]\nkeys = [\n");
-            return Some(Self::new(text.len()..text.len(), before, "]\n"));
-        };
-        let (name, span) = (name.span(), table.span());
-        let DeValue::Table(table) = table.get_mut() else {
-            return None;
-        };
-        let Some(keys) = table.get_mut("keys") else {
-            return Self::into_empty(text, name, span);
-        };
-        let span = keys.span();
-        match keys.get_mut() {
-            // In front of what is there, so that a comma and a comment at its end stay what they
-            // are.
-            DeValue::Array(_) => Some(Self::new(span.start + 1..span.start + 1, "\n", "")),
-            DeValue::String(_) if has_none => None,
-            DeValue::String(items) => {
-                // Reserved at once: a string that grows leaves copies behind.
-                let mut after = Zeroizing::new(String::with_capacity(items.len() * 5 + 8));
-                for item in items.split(',').map(str::trim) {
-                    after.push_str("  \"");
-                    after.push_str(item);
-                    after.push_str("\",\n");
-                }
-                after.push(']');
-                Some(Self {
-                    after,
-                    ..Self::new(span, "[\n", "")
-                })
-            }
-            _ => None,
-        }
-    }
-
-    /// Into a table without a key, which may be written in two ways.
-    fn into_empty(text: &str, name: Range<usize>, table: Range<usize>) -> Option<Self> {
-        let (at, before, after) = if text.get(table.start..)?.starts_with('{') {
-            (table.start + 1, " keys = [\n", "] ")
-        } else {
-            let rest = text.get(name.end..)?;
-            let closing = rest.find(']')?;
-            (name.end + closing + 1, "\nkeys = [\n", "]")
-        };
-        Some(Self::new(at..at, before, after))
-    }
-
-    /// Items consist of characters that a TOML string has as they are.
-    fn apply(&self, text: &str, added: &[&str]) -> Zeroizing<Vec<u8>> {
-        let items = added.iter().flat_map(|item| ["  \"", *item, "\",\n"]);
-        let before = [&text[..self.replaced.start], &self.before];
-        let after = [self.after.as_str(), &text[self.replaced.end..]];
-        let parts = before.into_iter().chain(items).chain(after);
-        // Reserved at once: a vector that grows leaves copies behind.
-        let mut result = Zeroizing::new(Vec::with_capacity(parts.clone().map(str::len).sum()));
-        parts.for_each(|part| result.extend_from_slice(part.as_bytes()));
-        result
     }
 }

@@ -11,6 +11,9 @@ use puller_config::{DecryptionKey, Document, MAX_DECRYPTION_KEYS};
 use super::*;
 use crate::merge::MergeError;
 
+mod images;
+mod passwords;
+
 const PEM: &[u8] = include_bytes!("../../tests/data/decryption_keys/p256.pem");
 const DER: &[u8] = include_bytes!("../../tests/data/decryption_keys/p384.der");
 const JWK: &[u8] = include_bytes!("../../tests/data/decryption_keys/p256.jwk");
@@ -28,16 +31,17 @@ fn with_password(key: &[u8]) -> String {
 }
 
 fn file(text: &[u8]) -> Imported {
-    checked(import(&[Source::File { name: "FILE", text }]))
+    checked(import(&[Source::File { name: "FILE", text }], &[]))
 }
 
 fn mounted(values: &[(&str, &[u8])]) -> Imported {
     let value = |(name, value): &(&str, &[u8])| ((*name).to_owned(), value.to_vec().into());
     let values: Values = values.iter().map(value).collect();
-    checked(import(&[Source::Mounted {
+    let source = Source::Mounted {
         name: "DIR",
         values: &values,
-    }]))
+    };
+    checked(import(&[source], &[]))
 }
 
 /// Nothing that is told shows a part of a key or password.
@@ -114,7 +118,7 @@ fn file_is_a_key_or_a_list() {
             ],
             vec![
                 "Note FILE: item 1: a private key, P-256",
-                "Note FILE: item 2: a private key, P-256",
+                "Note FILE: item 2: a private key, P-256; its password is written in base64",
                 "Note FILE: item 3: a reference, kbs:///a/b/c",
             ],
         ),
@@ -133,7 +137,7 @@ fn file_is_a_key_or_a_list() {
 #[test]
 fn file_that_is_neither_is_told_so() {
     for (text, expected) in [
-        (&b" \n"[..], "Note FILE: it is empty"),
+        (&b" \n"[..], "Lost FILE: it is empty, and adds no key"),
         (
             b"\xff\xfe",
             "Lost FILE: left out: it is neither PEM nor DER nor JWK; give a private key in one of \
@@ -491,7 +495,7 @@ proptest! {
         ),
     ) {
         let text = pieces.concat().replace('_', " ");
-        let imported = import(&[Source::File { name: "FILE", text: text.as_bytes() }]);
+        let imported = import(&[Source::File { name: "FILE", text: text.as_bytes() }], &[]);
         let complete = put_below(b"", &imported.keys).unwrap();
         prop_assert_eq!(complete.document.decryption_keys.all.len(), imported.keys.len());
         for key in &complete.document.decryption_keys.all {

@@ -118,8 +118,13 @@ fn keys_of_secrets_are_all_there_is_or_join_the_document() {
         machine.mount_other(place, &[]);
     }
     fs::remove_file(machine.path("file")).unwrap();
-    assert_eq!(installed(&machine).0, Some(0));
+    let (code, log) = installed(&machine);
+    assert_eq!(code, Some(0), "{log}");
     assert_eq!(machine.read(DOCUMENT), own);
+    assert!(
+        log.contains("one: it has no key in it, and adds none"),
+        "{log}"
+    );
 }
 
 #[test]

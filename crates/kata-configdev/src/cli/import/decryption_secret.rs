@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use credential_sources::decryption_secret::{
-    Imported, MAX_VALUE_BYTES, MAX_VALUES, Source, Values, WithKeys, import, put_below,
+    Imported, MAX_VALUE_BYTES, MAX_VALUES, Source, Values, WithKeys, import, prefix, put_below,
 };
 use credential_sources::secret_manifest::MAX_MANIFEST_BYTES;
 use foreign_text::bounded::read_file;
+use puller_config::RegistryName;
 use serde_json::json;
 use zeroize::Zeroizing;
 
@@ -20,11 +21,15 @@ use crate::host_file::{FileFault, read_named};
 
 /// Makes a document of the keys that encrypted images are opened with.
 ///
-/// A file may be a private key (PEM, DER, JWK), the list base64(key)[:base64(password)] with commas
+/// A file may be a private key (PEM, DER, JWK), the list base64(key)[:password] with commas
 /// between, or manifests of secrets in YAML or JSON whose values are such keys or lists; a
 /// directory is read as a secret that is mounted there. Where a secret has a value NAME.password
-/// beside NAME, it is the password of that key. Each key is tried, and what it is goes to standard
+/// beside NAME, it is the password of that key. A password in a list is read as base64, and as it
+/// stands where that does not open the key. Each key is tried, and what it is goes to standard
 /// error, or why it is left out.
+///
+/// Keys are for every image, unless --for or the annotation "images" of their secret says
+/// otherwise.
 ///
 /// The document holds the keys: umask 077 keeps the file that it is written to from other users. A
 /// node has it, so that they protect images against the registry and its readers, not against the
@@ -39,7 +44,7 @@ Examples:
   kubectl get secret image-keys -o yaml |
     kata-configdev import decryption-secret - > imagepuller.toml
   kata-configdev import decryption-secret --into imagepuller.toml --strict \\
-    /run/secrets/image-keys > new.toml"
+    --for registry.corp/team-a /run/secrets/image-keys > new.toml"
 )]
 pub struct Arguments {
     /// The files and directories, or "-" for standard input.
@@ -48,6 +53,10 @@ pub struct Arguments {
     /// Add to this document instead of beginning a new one.
     #[arg(long, value_name = "DOCUMENT")]
     into: Option<PathBuf>,
+    /// The keys are for the images of this host, or of its repositories below a prefix
+    /// (registry.corp/team-a), whatever their secrets say; may be given several times.
+    #[arg(long = "for", value_name = "PREFIX", value_parser = prefix)]
+    images: Vec<RegistryName>,
     #[command(flatten)]
     printed: Printed,
 }
@@ -69,7 +78,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         Content::File(text) => Source::File { name, text },
         Content::Directory(values) => Source::Mounted { name, values },
     });
-    let mut imported = import(&sources.collect::<Vec<_>>());
+    let mut imported = import(&sources.collect::<Vec<_>>(), &arguments.images);
     let complete = match &arguments.into {
         Some(path) => complete(&Input::read(path)?.text, &label(path), &mut imported),
         None => complete(&[], "the document", &mut imported),
@@ -82,7 +91,8 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         findings: &imported.findings,
         faults: &imported.faults,
         unlisted: 0,
-        is_empty: imported.keys.is_empty(),
+        // A document to which nothing is added is one all the same; a warning says so.
+        is_empty: imported.keys.is_empty() && arguments.into.is_none(),
         more: json!({"keys": keys.collect::<Vec<_>>()}),
     };
     outcome.finish(arguments.printed, out)
