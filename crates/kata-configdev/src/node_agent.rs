@@ -9,10 +9,11 @@
 //! whether the sandbox lives, its [record](crate::shared_image::record) says.
 //!
 //! - [`sandboxes`]: the disks of living sandboxes, and the leavings of others. [`rotation`]: what
-//!   the kubelet's plugins add to them, asked again in time. `count`: the numbers for a
-//!   collector. [`probe_name`]: where a probe asks.
+//!   the kubelet's plugins add to them, asked again in time. `promises`: that the wrapper need not
+//!   ask them. `count`: the numbers for a collector. [`probe_name`]: where a probe asks.
 
 mod count;
+mod promises;
 mod root_expiry;
 pub mod rotation;
 pub mod sandboxes;
@@ -27,6 +28,7 @@ use node_health::{Numbers, Status, probe};
 use node_installer::watch::{RESCAN, termination, watch};
 use node_installer::{Error, Options, Outcome};
 
+use self::promises::Promises;
 use self::rotation::Rotation;
 use crate::digest;
 
@@ -88,12 +90,16 @@ pub fn run(options: &Options) -> Result<u8, AgentError> {
         status,
         answers_probes: false,
         rotation: Rotation::default(),
+        promises: Promises::default(),
         numbers: Numbers::default(),
     };
     if let Some(why) = agent.answer_probes() {
         tracing::warn!("{why}");
     }
-    Ok(watch(options, stop, |outcome| agent.after_pass(outcome))?)
+    let calls = Promises::places(options);
+    Ok(watch(options, &calls, stop, |outcome| {
+        agent.after_pass(outcome)
+    })?)
 }
 
 /// Lets everybody ask who may.
@@ -134,6 +140,7 @@ struct Agent<'o> {
     status: Status,
     answers_probes: bool,
     rotation: Rotation,
+    promises: Promises,
     /// What is counted over all passes; the rest is of the last one.
     numbers: Numbers,
 }
@@ -155,6 +162,8 @@ impl Agent<'_> {
     /// latest.
     fn after_pass(&mut self, outcome: &mut Outcome) -> Duration {
         let mut failed = 0;
+        // Before the sandboxes are looked at: who relies on it is seen in this pass or calls.
+        self.promises.keep(self.options, &self.rotation);
         if self.options.sandboxes {
             let looked = sandboxes::keep(self.options, &mut self.rotation);
             if looked.updated > 0 {
@@ -170,6 +179,7 @@ impl Agent<'_> {
             self.numbers.sandboxes = looked.sandboxes;
             outcome.warnings.extend(looked.warnings);
         }
+        self.promises.keep(self.options, &self.rotation);
         outcome.warnings.extend(self.answer_probes());
         outcome.warnings.extend(self.rotation.warnings());
         self.numbers.providers = self.rotation.numbers(self.options);

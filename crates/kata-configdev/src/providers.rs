@@ -7,9 +7,11 @@
 //! Plugins run as this process's user, which is root, as the kubelet's do. So configuration and
 //! programs must belong to root and be writable for nobody else; the kubelet does not look.
 
+pub mod agent;
 mod asking;
 mod cache;
 mod contribution;
+mod directory;
 mod fingerprint;
 mod listing;
 mod questions;
@@ -93,6 +95,7 @@ pub fn add(
         }
     }
     let contribution = Contribution {
+        by_agent: kept == Kept::Only,
         hosts,
         asked,
         decisions,
@@ -123,6 +126,8 @@ pub enum Kept {
     Used,
     /// To be replaced by new ones, in time before they expire. Who failed is asked again, too.
     Ignored,
+    /// All that there is: nobody is run, because the [node agent](agent) asks the others.
+    Only,
 }
 
 /// What the node's plugins offer now for a sandbox whose document has `registries`; `None` where

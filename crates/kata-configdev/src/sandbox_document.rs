@@ -13,6 +13,7 @@ use crate::choice::{DocumentFile, DocumentText};
 use crate::providers::{Contribution, Kept};
 use crate::settings::Settings;
 use crate::shared_image::record::Record;
+use crate::transport::Transport;
 use crate::{SandboxError, capacity, choice, providers};
 
 /// The document of a sandbox: chosen, valid, and parsed once.
@@ -123,6 +124,30 @@ impl SandboxDocument {
     #[must_use]
     pub fn provide(self, settings: &Settings) -> Self {
         self.provide_by(settings, Kept::Used)
+    }
+
+    /// [`SandboxDocument::provide`] for a sandbox of the wrapper, which waits for no plugin where
+    /// the node agent asks them: then with the answers that are kept.
+    #[must_use]
+    pub fn provide_at_start(self, settings: &Settings) -> Self {
+        let providers = &settings.credential_providers;
+        // What is in a sealed image stays.
+        let is_left = providers.is_wanted()
+            && providers.leave_to_agent
+            && settings.transport == Transport::File
+            && providers::agent::is_promised(&settings.run_root, &self.path);
+        match is_left {
+            true => self.provide_by(settings, Kept::Only),
+            false => self.provide(settings),
+        }
+    }
+
+    /// Calls the node agent where something was left to it, which needs image and record of the
+    /// sandbox in their place. The answer is whether it has gone meanwhile.
+    #[must_use]
+    pub fn is_deserted(&self, settings: &Settings) -> bool {
+        self.contribution.is_left_to_agent()
+            && !providers::agent::call(&settings.run_root, &self.path)
     }
 
     /// [`SandboxDocument::provide`], with answers that are as good as `kept` says.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use config_image::Magic;
 use memory_disk::update::Client;
-use puller_config::Document;
+use puller_config::{Document, Registry, RegistryName};
 use zeroize::Zeroizing;
 
 use crate::sandbox_id::SandboxId;
@@ -144,19 +144,37 @@ impl UpdateError {
 /// guest would take. What a process serves cannot be seen.
 #[must_use]
 pub fn holds_nothing(run_root: &Path, sandbox: &SandboxId) -> bool {
-    let Ok(Some(file)) = InPlace::open(run_root, sandbox, Magic::IMAGEPULLER) else {
-        return false;
+    held(run_root, sandbox).is_some_and(|held| held.is_none())
+}
+
+/// Whether `document` has credentials wherever the disk of a sandbox, a file, has some, and as many
+/// of them.
+#[must_use]
+pub fn holds_no_more(run_root: &Path, sandbox: &SandboxId, document: &Document) -> bool {
+    let accounts = |registry: &Registry| match registry.credentials.is_anonymous() {
+        true => 0,
+        false => 1 + registry.also.len(),
     };
-    let Ok(image) = file.read() else {
-        return false;
+    let of = |name: &RegistryName| {
+        let mut entries = document.registries.iter();
+        let found = entries.find(|(other, _)| *other == name);
+        found.map_or(0, |(_, registry)| accounts(registry))
     };
-    let Ok(found) = config_image::decode(image.as_slice(), Magic::IMAGEPULLER) else {
-        return true;
+    let is_covered = |held: &Document| {
+        let mut entries = held.registries.iter();
+        entries.all(|(name, registry)| accounts(registry) <= of(name))
     };
-    match Document::parse(&found.document) {
-        Ok(parsed) => parsed.document.node_error.is_some(),
-        Err(_) => true,
-    }
+    held(run_root, sandbox).is_some_and(|held| held.as_ref().is_none_or(is_covered))
+}
+
+/// What the disk of a sandbox says that lets it pull; `None` as a whole where that cannot be seen.
+fn held(run_root: &Path, sandbox: &SandboxId) -> Option<Option<Document>> {
+    let file = InPlace::open(run_root, sandbox, Magic::IMAGEPULLER).ok()??;
+    let image = file.read().ok()?;
+    let found = config_image::decode(image.as_slice(), Magic::IMAGEPULLER).ok();
+    let parsed = found.and_then(|found| Document::parse(&found.document).ok());
+    let document = parsed.map(|parsed| parsed.document);
+    Some(document.filter(|document| document.node_error.is_none()))
 }
 
 /// Puts `image`, which [`config_image::encode`] made with `magic` of a valid document or of a

@@ -213,12 +213,14 @@ pub fn disk(
         return Ok(None);
     };
     let device = device(invocation)?;
-    let mut before = None;
+    let (mut before, mut deserted) = (None, false);
     for reads in 1.. {
         let own = chosen.text.clone();
-        let provided =
-            orphans::end_after(&settings.credential_providers, || chosen.provide(settings));
-        for warning in provided.warnings().iter().filter(|_| reads == 1) {
+        let provided = orphans::end_after(&settings.credential_providers, || {
+            chosen.provide_at_start(settings)
+        });
+        let is_told = reads == 1 || deserted;
+        for warning in provided.warnings().iter().filter(|_| is_told) {
             warn(warning);
         }
         let hold = hold(settings, sandbox, || provided.record(settings, true))?;
@@ -234,8 +236,11 @@ pub fn disk(
             }
             _ => None,
         };
+        // The agent was there before the image. One that is there now sees the image, or asks when
+        // it starts again.
+        deserted = provided.is_deserted(settings);
         match again.flatten() {
-            Some(again) if *again.text != *own => {
+            Some(again) if deserted || *again.text != *own => {
                 chosen = again;
                 before = Some(disk);
             }

@@ -69,7 +69,8 @@ fn values_come_with_their_origin() {
              [credential-providers]\n\
              # config: none\n# bin-dir: none\n\
              registries = [] # built in\n\
-             deadline-secs = 5 # built in\n"
+             deadline-secs = 5 # built in\n\
+             leave-to-agent = true # built in\n"
         )
     );
 
@@ -163,7 +164,7 @@ fn credential_providers_are_merged_by_key_and_looked_at() {
         "\n[credential-providers]\nconfig = \"{listing}\" # {drop_in}:1\nbin-dir = \"/opt/bin\" # \
         {drop_in}:2\n# names ecr\n\
          registries = [\"reg.corp\", \"[::1]:5000\"] # {settings}:3\ndeadline-secs = 9 # \
-         {settings}:4\n"
+         {settings}:4\nleave-to-agent = true # built in\n"
     );
     shown.prints_last(&expected);
     let report = run(&["config", "--json", "--settings", &settings]).json();

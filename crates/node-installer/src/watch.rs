@@ -42,8 +42,8 @@ pub fn termination() -> Result<UnixStream, Error> {
     register().map_err(Error::Watch)
 }
 
-/// Makes a pass now and whenever a secret, a directory of Kata or what is installed changed, until
-/// `stop` becomes readable.
+/// Makes a pass now and whenever a secret, a directory of Kata, what is installed or one of the
+/// directories `more` changed, until `stop` becomes readable.
 ///
 /// After each pass `after` gets its outcome, may add to that, and gives the time until the next
 /// pass at the latest. Then it is logged, where it is another one than the last. Problems do not
@@ -61,13 +61,14 @@ pub fn termination() -> Result<UnixStream, Error> {
 /// minutes.
 pub fn watch(
     options: &Options,
+    more: &BTreeSet<PathBuf>,
     stop: impl AsFd,
     mut after: impl FnMut(&mut Outcome) -> Duration,
 ) -> Result<u8, Error> {
     let mut told = None;
     loop {
         // Before the pass: what changes while it runs is not missed.
-        let (changes, unwatched) = Changes::watch(options);
+        let (changes, unwatched) = Changes::watch(options, more);
         let mut outcome = install(options).unwrap_or_else(|error| Outcome {
             problems: vec![error],
             ..Outcome::default()
@@ -118,14 +119,14 @@ struct Changes(Option<OwnedFd>);
 
 impl Changes {
     /// Watches what can be watched; the error is why something cannot.
-    fn watch(options: &Options) -> (Self, Option<io::Error>) {
+    fn watch(options: &Options, more: &BTreeSet<PathBuf>) -> (Self, Option<io::Error>) {
         let queue = match inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK) {
             Ok(queue) => queue,
             Err(errno) => return (Self(None), Some(errno.into())),
         };
         let mut refused = None;
-        for path in watched(options) {
-            refused = refused.or(add(&queue, &path).err());
+        for path in watched(options).union(more) {
+            refused = refused.or(add(&queue, path).err());
         }
         (Self(Some(queue)), refused)
     }

@@ -168,6 +168,7 @@ fn report(effective: &Effective, file: Option<&Path>, plugins: Option<&[String]>
             }),
             "registries": of_providers("registries", json!(providers.registries)),
             "deadline-secs": of_providers("deadline-secs", json!(providers.deadline.as_secs())),
+            "leave-to-agent": of_providers("leave-to-agent", json!(providers.leave_to_agent)),
             "plugins": plugins,
         },
         "scratch": {
@@ -283,7 +284,8 @@ fn print(
         text.comment(&format!("names {}", plugins.join(", ")))?;
     }
     text.line("registries", &providers.registries)?;
-    text.line("deadline-secs", &providers.deadline.as_secs())
+    text.line("deadline-secs", &providers.deadline.as_secs())?;
+    text.line("leave-to-agent", &providers.leave_to_agent)
 }
 
 /// A settings file that is being printed. A path may hold what would be a line of its own, so that

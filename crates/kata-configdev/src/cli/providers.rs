@@ -106,7 +106,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         true => super::print_json(out, &answer)?,
         false => answer.print(out)?,
     }
-    let has_failed = |outcome| outcome == Outcome::Failed;
+    let has_failed = |outcome| matches!(outcome, Outcome::Failed | Outcome::Hung);
     let asked = &contribution.asked;
     let failed = asked.is_empty() || asked.iter().any(|one| has_failed(one.outcome));
     Ok(if failed { exit::UNAVAILABLE } else { 0 })

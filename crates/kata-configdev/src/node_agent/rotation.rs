@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 
 use super::sandboxes::seen;
 use crate::choice::DocumentText;
-use crate::providers::{self, Contribution, Kept, Outcome};
+use crate::providers::{self, AskedPlugin, Contribution, Kept, Outcome};
 use crate::settings::Settings;
 
 /// How soon a plugin is asked again that gave no answer.
@@ -36,12 +36,30 @@ struct Asked {
     wanted: bool,
     /// Whether all of them answered the last time.
     whole: bool,
+    /// Whether one that was run here failed otherwise than by hanging, the last time that any was.
+    fails_here: bool,
     /// By plugin.
     numbers: BTreeMap<String, ProviderNumbers>,
     warnings: Vec<String>,
 }
 
+/// A document with what the plugins of its set offer.
+#[derive(Debug)]
+pub struct Completed {
+    /// Its text.
+    pub text: Zeroizing<Vec<u8>>,
+    /// What the text says.
+    pub document: Document,
+    /// Why more may be missing, as a clause.
+    pub missing: Option<&'static str>,
+}
+
 impl Rotation {
+    /// Whether a plugin of the set, run by this agent, fails by itself.
+    pub(super) fn fails_here(&self, set: &str) -> bool {
+        self.sets.get(set).is_some_and(|asked| asked.fails_here)
+    }
+
     /// How long until a plugin has to be asked again for the sandboxes of the pass that just ended.
     pub fn due(&mut self) -> Duration {
         let now = Instant::now();
@@ -56,14 +74,13 @@ impl Rotation {
     ///
     /// # Errors
     ///
-    /// Why that cannot be known, as a clause: nobody asks them here, or one gave no answer. Then
-    /// what a sandbox has is better than less.
+    /// Why nobody asks them here, as a clause. Then what a sandbox has is better than less.
     pub fn complete(
         &mut self,
         options: &Options,
         set: &str,
         (document, parsed): (&[u8], &Document),
-    ) -> Result<Zeroizing<Vec<u8>>, &'static str> {
+    ) -> Result<Completed, &'static str> {
         if !options.providers {
             return Err("this agent asks no credential providers (\"providers\")");
         }
@@ -72,6 +89,7 @@ impl Rotation {
             next: Instant::now(),
             wanted: true,
             whole: false,
+            fails_here: false,
             numbers: BTreeMap::new(),
             warnings: Vec::new(),
         });
@@ -86,11 +104,12 @@ impl Rotation {
         let own = (&text, parsed);
         let (merged, contribution) = providers::add(&settings, own, kept);
         asked.note(&contribution, began.elapsed());
-        if !asked.whole {
-            return Err("a credential provider gives no answer");
-        }
-        let text = merged.map_or(text, |(text, _)| text);
-        Ok(Zeroizing::new(text.to_vec()))
+        let (text, document) = merged.unwrap_or_else(|| (text, parsed.clone()));
+        Ok(Completed {
+            text: Zeroizing::new(text.to_vec()),
+            document,
+            missing: (!asked.whole).then_some("a credential provider gives no answer"),
+        })
     }
 
     /// What did not work the last time, a line each.
@@ -120,6 +139,15 @@ impl Rotation {
 impl Asked {
     fn note(&mut self, contribution: &Contribution, took: Duration) {
         self.whole = true;
+        let was_run = |one: &AskedPlugin| matches!(one.outcome, Outcome::Fresh { .. });
+        let fails = |one: &AskedPlugin| one.outcome == Outcome::Failed;
+        if contribution
+            .asked
+            .iter()
+            .any(|one| was_run(one) || fails(one))
+        {
+            self.fails_here = contribution.asked.iter().any(fails);
+        }
         let mut next = RESCAN;
         for one in &contribution.asked {
             let name = one.source.rsplit(' ').next().unwrap_or_default();
@@ -131,13 +159,14 @@ impl Asked {
                     next = next.min(kept_for.map_or(RESCAN, early));
                 }
                 Outcome::Kept { left } => next = next.min(early(left)),
-                Outcome::Unneeded => {}
+                // It asks itself, and leaves nothing.
+                Outcome::Unneeded | Outcome::LeftToAgent => {}
                 // It was asked for a sandbox that has just started.
                 Outcome::FailedBefore { left } => {
                     self.whole = false;
                     next = next.min(left.max(AGAIN_AFTER));
                 }
-                Outcome::Failed => {
+                Outcome::Failed | Outcome::Hung => {
                     numbers.failures += 1;
                     numbers.took = took;
                     self.whole = false;

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use config_image::Magic;
 use linux_sys::rooted::Root;
@@ -10,14 +11,14 @@ use node_installer::Options;
 use puller_config::{Document, MAX_DOCUMENT_BYTES};
 use zeroize::Zeroizing;
 
-use super::rotation::Rotation;
+use super::rotation::{Completed, Rotation};
 use crate::host_file::{FileError, HostFile};
 use crate::providers;
 use crate::sandbox_id::SandboxId;
 use crate::settings::DEFAULT_RUN_ROOT;
 use crate::shared_image::record::{self, Life, Record};
 use crate::sweep::{DEFAULT_MIN_AGE, sweep_released};
-use crate::update::{UpdateError, holds_nothing, update};
+use crate::update::{UpdateError, holds_no_more, holds_nothing, update};
 
 /// How many sandboxes are named in the log that cannot be brought up to date, or swept.
 const MAX_NAMED: usize = 16;
@@ -87,10 +88,9 @@ fn look(options: &Options, rotation: &mut Rotation, is_removal: bool) -> Looked 
         for (sandbox, record) in sandboxes {
             let state = match contents.bring(&run_root, &sandbox, &record) {
                 Ok(Brought::Gone) => continue,
-                Ok(Brought::Unknown(state)) => state,
-                Ok(Brought::Current { changed }) => {
+                Ok(Brought::There { state, changed }) => {
                     looked.updated += u64::from(changed);
-                    CURRENT
+                    state
                 }
                 Err(line) => {
                     looked.failed += 1;
@@ -136,17 +136,22 @@ fn look(options: &Options, rotation: &mut Rotation, is_removal: bool) -> Looked 
 /// Where the sets have their sandboxes, as seen from here; the default place without sets, where
 /// those of former ones are.
 pub(super) fn run_roots(options: &Options) -> BTreeSet<PathBuf> {
-    let of_set = |set: &node_installer::Set| {
-        let said = set.settings.get("run-root");
-        let path = said
-            .and_then(toml::Value::as_str)
-            .unwrap_or(DEFAULT_RUN_ROOT);
-        seen(options, Path::new(path))
-    };
     match options.sets.is_empty() {
         true => [seen(options, Path::new(DEFAULT_RUN_ROOT))].into(),
-        false => options.sets.values().map(of_set).collect(),
+        false => {
+            let sets = options.sets.values();
+            sets.map(|set| run_root(options, set)).collect()
+        }
     }
+}
+
+/// Where a set has its sandboxes, as seen from here.
+pub(super) fn run_root(options: &Options, set: &node_installer::Set) -> PathBuf {
+    let said = set.settings.get("run-root");
+    let path = said
+        .and_then(toml::Value::as_str)
+        .unwrap_or(DEFAULT_RUN_ROOT);
+    seen(options, Path::new(path))
 }
 
 /// Where a path of the node is, seen from here.
@@ -158,10 +163,9 @@ pub(super) fn seen(options: &Options, path: &Path) -> PathBuf {
 enum Brought {
     /// Its process is gone, or it has no disk yet.
     Gone,
-    /// What it should hold is not known here: [`UNSEEN`] or [`KEPT`].
-    Unknown(&'static str),
-    /// Its disk holds what it should.
-    Current { changed: bool },
+    /// Its disk holds what it should ([`CURRENT`]), or nobody here knows all of that: [`UNSEEN`] or
+    /// [`KEPT`].
+    There { state: &'static str, changed: bool },
 }
 
 /// What the disks should hold, each made once for all sandboxes that have it.
@@ -182,8 +186,15 @@ type Made = Result<Content, String>;
 enum Content {
     /// This image.
     Whole(Zeroizing<Vec<u8>>),
-    /// This image, and what the plugins add to it, which is not known, for the reason in the line.
-    Part(Zeroizing<Vec<u8>>, String),
+    /// This image, and more that is not known.
+    Part {
+        image: Zeroizing<Vec<u8>>,
+        /// What it says; `None` where nobody here asks the plugins, so that it is the document
+        /// alone.
+        document: Option<Arc<Document>>,
+        /// The reason, as a line.
+        why: String,
+    },
     /// There is no valid document to be seen from here.
     Unseen,
 }
@@ -204,24 +215,46 @@ impl<'a> Contents<'a> {
             Err(error) => return Err(line(&error, error.remedy())),
         }
         let Some(document) = &record.document else {
-            return Ok(Brought::Unknown(UNSEEN));
+            return Ok(Brought::There {
+                state: UNSEEN,
+                changed: false,
+            });
         };
-        let state = match self.options.providers {
+        let unknown = match self.options.providers {
             true => UNSEEN,
             false => KEPT,
         };
-        let image = match self.image(document, record.providers)? {
-            Content::Whole(image) => image,
-            // The document alone is more than a refusal of every pull, and less than anything else.
-            Content::Part(image, _) if holds_nothing(run_root, sandbox) => image,
-            Content::Part(_, why) => {
-                self.unknown.insert(why);
-                return Ok(Brought::Unknown(state));
+        let (image, state) = match self.image(document, record.providers)? {
+            Content::Whole(image) => (Some(image), CURRENT),
+            Content::Part {
+                image,
+                document,
+                why,
+            } => {
+                let state = match document {
+                    // The document alone is more than a refusal of every pull, and less than
+                    // anything else.
+                    None if holds_nothing(run_root, sandbox) => CURRENT,
+                    _ => unknown,
+                };
+                let is_more = match document {
+                    None => state == CURRENT,
+                    Some(document) => holds_no_more(run_root, sandbox, &document),
+                };
+                if state == unknown {
+                    self.unknown.insert(why);
+                }
+                (Some(image).filter(|_| is_more), state)
             }
-            Content::Unseen => return Ok(Brought::Unknown(UNSEEN)),
+            Content::Unseen => (None, UNSEEN),
+        };
+        let Some(image) = image else {
+            let changed = false;
+            return Ok(Brought::There { state, changed });
         };
         match update(run_root, sandbox, Magic::IMAGEPULLER, image) {
-            Ok(updated) => Ok(Brought::Current {
+            Ok(updated) => Ok(Brought::There {
+                state,
                 changed: updated.changed,
             }),
             // It is about to start, or has just ended.
@@ -267,20 +300,37 @@ impl<'a> Contents<'a> {
             }
             None => Err("it is not the document of a set"),
         };
-        match completed {
-            Ok(text) => encode(&text).map(Content::Whole),
-            Err(why) => {
-                let whose = match set {
-                    Some(set) => format!("set {set}"),
-                    None => format!("the document {}", document.display()),
-                };
-                let line = format!(
-                    "{whose}: living sandboxes keep what their disks hold, because what credential \
-                    providers add to the document is not known: {why}"
-                );
-                Ok(Content::Part(encode(&text)?, line))
-            }
-        }
+        let line = |why| {
+            let whose = match set {
+                Some(set) => format!("set {set}"),
+                None => format!("the document {}", document.display()),
+            };
+            format!(
+                "{whose}: living sandboxes keep what their disks hold, because what credential \
+                providers add to the document is not known: {why}"
+            )
+        };
+        Ok(match completed {
+            Ok(Completed {
+                text,
+                missing: None,
+                ..
+            }) => Content::Whole(encode(&text)?),
+            Ok(Completed {
+                text,
+                document,
+                missing: Some(why),
+            }) => Content::Part {
+                image: encode(&text)?,
+                document: Some(Arc::new(document)),
+                why: line(why),
+            },
+            Err(why) => Content::Part {
+                image: encode(&text)?,
+                document: None,
+                why: line(why),
+            },
+        })
     }
 
     fn set_of(&self, record: &Record) -> Option<&'a str> {

@@ -10,6 +10,10 @@ use super::questions::Inquiry;
 use super::{Kept, Outcome, Provided, about};
 use crate::settings::Sources;
 
+/// What is told where the agent is left to ask.
+const LEFT: &str = "the node agent asks it, and puts what it answers onto the sandbox's disk; until \
+    then the sandbox has nothing of it";
+
 /// Answers the open questions from the cache, else by the plugins, all at once.
 pub(super) fn answer(
     questions: &mut [Inquiry<'_>],
@@ -20,7 +24,7 @@ pub(super) fn answer(
 ) {
     let needed = |one: &&mut Inquiry<'_>| one.outcome != Outcome::Unneeded;
     for one in questions.iter_mut().filter(needed) {
-        if let Some(cache) = cache.as_ref().filter(|_| kept == Kept::Used) {
+        if let Some(cache) = cache.as_ref().filter(|_| kept != Kept::Ignored) {
             from_cache(one, cache, provided);
         }
     }
@@ -28,6 +32,14 @@ pub(super) fn answer(
         .iter_mut()
         .filter(|one| one.response.is_none() && one.outcome == Outcome::Failed);
     let mut open: Vec<_> = open.collect();
+    if kept == Kept::Only {
+        for one in open {
+            one.outcome = Outcome::LeftToAgent;
+            let finding = about(&source(&one.plugin.provider.name), one.host, LEFT);
+            provided.findings.push(finding);
+        }
+        return;
+    }
     let asked: Vec<_> = open
         .iter()
         .map(|one| Question {
@@ -52,8 +64,11 @@ pub(super) fn answer(
             }
             Err(error) => {
                 let why = error.to_string();
+                let hung = matches!(error, RunError::TimedOut);
+                if hung {
+                    one.outcome = Outcome::Hung;
+                }
                 if let Some(cache) = &mut cache {
-                    let hung = matches!(error, RunError::TimedOut);
                     cache.remember_failure(&one.fingerprint, one.host, &why, hung);
                 }
                 let finding = about(&source(&provider.name), one.host, &why);

@@ -29,18 +29,18 @@ use credential_sources::kubelet::protocol::{CacheKeyType, MAX_MESSAGE_BYTES, Res
 use credential_sources::kubelet::run::Answer;
 use linux_sys::rooted::Root;
 use puller_config::RegistryHost;
-use rustix::fs::{AtFlags, Dir, FsWord, Mode, OFlags, fstatfs, mkdirat, open, openat, unlinkat};
-use rustix::io::Errno;
+use rustix::fs::{AtFlags, Dir, FsWord, Mode, OFlags, fstatfs, openat, unlinkat};
 use rustix::time::{ClockId, clock_gettime};
 use zeroize::Zeroizing;
 
 use super::contribution::NotKept;
+use super::directory::open_below;
 use super::fingerprint::Fingerprint;
-use crate::host_file::{HostFile, require_administered};
+use crate::host_file::HostFile;
 use crate::image_file::{self, Keep, TEMPORARY_PREFIX};
 
-/// The directories below `/run`, the last one with the answers.
-const PARENTS: [&str; 2] = ["kata-configdev", "credential-providers"];
+/// The directory of the answers.
+const NAME: &str = "credential-providers";
 
 /// The longest that an answer is kept, whatever its plugin says: the longest-lived tokens of clouds
 /// live so long. Free to change.
@@ -91,20 +91,7 @@ impl Cache {
     }
 
     fn open_at(run_root: &Path, now: Duration, make: bool) -> Option<Self> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let mut directory = open(run_root, flags, Mode::empty()).ok()?;
-        for (name, mode) in PARENTS.into_iter().zip([0o755, 0o700]) {
-            if make {
-                match mkdirat(&directory, name, Mode::from_raw_mode(mode)) {
-                    Ok(()) | Err(Errno::EXIST) => {}
-                    Err(_) => return None,
-                }
-            }
-            directory = openat(&directory, name, flags | OFlags::NOFOLLOW, Mode::empty()).ok()?;
-            let opened = std::fs::File::from(directory);
-            require_administered(&opened.metadata().ok()?).ok()?;
-            directory = opened.into();
-        }
+        let directory = open_below(run_root, NAME, make)?;
         let kind = fstatfs(&directory).ok()?.f_type;
         if kind != TMPFS && kind != RAMFS {
             return None;

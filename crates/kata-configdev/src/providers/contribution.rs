@@ -10,6 +10,8 @@ use puller_config::{Effect, RegistryHost, RegistryName};
 /// What became of the plugins' offers.
 #[derive(Clone, Debug, Default)]
 pub struct Contribution {
+    /// Whether the node agent asks the plugins, and what is kept is all that was taken.
+    pub by_agent: bool,
     /// The registries that plugins are for, by the settings.
     pub hosts: Vec<RegistryHost>,
     /// Every plugin that is for one of them, once for each.
@@ -48,6 +50,10 @@ pub enum Outcome {
     },
     /// It was run and gave none; a line says why.
     Failed,
+    /// It was run and took too long; a line says so.
+    Hung,
+    /// It is not run here: the node agent asks it for the sandbox, as a line says.
+    LeftToAgent,
     /// It gave none a moment ago, and is not run; a line says why.
     FailedBefore {
         /// How long that still holds.
@@ -131,6 +137,16 @@ impl From<Line> for Finding {
 }
 
 impl Contribution {
+    /// Whether the node agent is to find out what is missing.
+    #[must_use]
+    pub fn is_left_to_agent(&self) -> bool {
+        // Who failed a moment ago is asked again in time, of which a pass is the beginning.
+        let is_missing = |outcome: &Outcome| {
+            matches!(outcome, Outcome::LeftToAgent | Outcome::FailedBefore { .. })
+        };
+        self.by_agent && self.asked.iter().any(|one| is_missing(&one.outcome))
+    }
+
     /// Everything that is missing from the document and why, and what was added to it with
     /// consequences. The log of a sandbox has these lines, and `explain` and `providers` the same.
     #[must_use]

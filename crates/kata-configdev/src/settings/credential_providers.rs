@@ -38,6 +38,9 @@ pub struct CredentialProviders {
     pub registries: AskedRegistries,
     /// How long all of them together may take.
     pub deadline: Duration,
+    /// Whether the wrapper leaves them to the node agent where that runs, and the sandbox's disk
+    /// can be updated.
+    pub leave_to_agent: bool,
 }
 
 impl Default for CredentialProviders {
@@ -47,6 +50,7 @@ impl Default for CredentialProviders {
             bin_dir: None,
             registries: AskedRegistries::default(),
             deadline: DEFAULT_DEADLINE,
+            leave_to_agent: true,
         }
     }
 }
@@ -128,6 +132,7 @@ pub struct ProvidersLayer {
     pub bin_dir: Option<AtLine<PathBuf>>,
     pub registries: Option<AtLine<AskedRegistries>>,
     pub deadline: Option<AtLine<Duration>>,
+    pub leave_to_agent: Option<AtLine<bool>>,
 }
 
 /// The table as it stands.
@@ -138,6 +143,7 @@ pub(super) struct RawProviders {
     bin_dir: Option<Spanned<PathBuf>>,
     registries: Option<Spanned<RawRegistries>>,
     deadline_secs: Option<Spanned<u64>>,
+    leave_to_agent: Option<Spanned<bool>>,
 }
 
 /// The value as it stands: the keyword, or a list.
@@ -198,6 +204,7 @@ impl ProvidersLayer {
                 .deadline_secs
                 .map(|seconds| deadline(lines.at(seconds)))
                 .transpose()?,
+            leave_to_agent: raw.leave_to_agent.map(|leave| lines.at(leave)),
         })
     }
 }
@@ -255,7 +262,7 @@ mod tests {
     fn all_keys() {
         let text = "[credential-providers]\nconfig = \"/etc/k/c.yaml\"\nbin-dir = \"/etc/k/bin\"\n\
                     registries = [\"Reg.corp:5000\", \"docker.io\", \"[::1]\"]\ndeadline-secs = \
-                    60\n";
+                    60\nleave-to-agent = false\n";
         let layer = Layer::parse(text.as_bytes()).unwrap().credential_providers;
         assert_eq!(layer.config.unwrap().value, Path::new("/etc/k/c.yaml"));
         assert_eq!(layer.bin_dir.unwrap().line, 3);
@@ -265,6 +272,7 @@ mod tests {
         assert_eq!(names, ["reg.corp:5000", "docker.io", "[::1]"]);
         assert!(!registries.value.match_images);
         assert_eq!(layer.deadline.unwrap().value, MAX_DEADLINE);
+        assert!(!layer.leave_to_agent.unwrap().value);
     }
 
     /// Whoever asks the kubelet's plugins had to write the registries of its configuration twice.
@@ -326,6 +334,7 @@ mod tests {
             ("deadline-secs = 61", "not between 1 and 60"),
             ("deadline-secs = -1", "invalid value"),
             ("deadline-secs = \"5\"", "invalid type"),
+            ("leave-to-agent = 1", "invalid type"),
         ] {
             let text = format!("[credential-providers]\n{line_two}\n");
             let (line, found) = Layer::parse(text.as_bytes()).unwrap_err();

@@ -165,6 +165,11 @@ impl Effective {
             deadline,
             &mut providers.deadline,
         );
+        values.put(
+            "credential-providers.leave-to-agent",
+            found.leave_to_agent,
+            &mut providers.leave_to_agent,
+        );
         let (found, scratch) = (layer.scratch, &mut settings.scratch);
         values.put(
             "scratch.size",

@@ -145,6 +145,7 @@ impl Agent {
         let process = Command::new(PROGRAM)
             .args(["node-agent", "--config"])
             .arg(node.configuration())
+            .env("OF_AGENT", "yes")
             .stderr(fs::File::create(&log).unwrap())
             .spawn()
             .unwrap();

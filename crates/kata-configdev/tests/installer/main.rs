@@ -20,6 +20,7 @@ mod moving;
 mod ownership;
 mod pod;
 mod process;
+mod relief;
 mod removal;
 mod rotation;
 mod storm;

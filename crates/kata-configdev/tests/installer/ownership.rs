@@ -1,5 +1,6 @@
 //! Whose an installation is.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -72,7 +73,7 @@ fn a_watching_installer_is_not_ready_on_somebody_elses_prefix() {
     let options = owned(&machine, "tenant-b/kata");
     let (mut stop, stopped) = UnixStream::pair().unwrap();
     thread::scope(|scope| {
-        let watching = scope.spawn(|| watch(&options, stopped, |_| RESCAN));
+        let watching = scope.spawn(|| watch(&options, &BTreeSet::new(), stopped, |_| RESCAN));
         // The first owner's removal is noticed.
         thread::sleep(std::time::Duration::from_millis(300));
         assert!(machine.read(MANIFEST).contains("tenant-a/kata"));

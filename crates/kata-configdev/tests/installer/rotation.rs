@@ -77,6 +77,7 @@ fn answers_are_renewed_before_they_expire() {
     let line = "kata_configdev_provider_failures_total{set=\"default\",provider=\"ecr\"} 0\n";
     assert!(metrics.contains(line), "{metrics}");
     let _sandbox = Sandbox::start(&node, "box");
+    wait_until("the first token", || token(&node).is_some());
     let first = token(&node).unwrap();
     // Nobody touches anything.
     node.mount_document(&document("two"));

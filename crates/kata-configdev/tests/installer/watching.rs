@@ -1,5 +1,6 @@
 //! Passes that changes cause.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -20,7 +21,7 @@ fn every_change_is_picked_up() {
     let ready = || is_ready.load(Ordering::SeqCst);
     thread::scope(|scope| {
         let watching = scope.spawn(|| {
-            watch(&options, stopped, |outcome| {
+            watch(&options, &BTreeSet::new(), stopped, |outcome| {
                 is_ready.store(outcome.problems.is_empty(), Ordering::SeqCst);
                 RESCAN
             })
@@ -61,7 +62,7 @@ fn what_cannot_be_watched_is_installed_all_the_same() {
     std::os::unix::fs::symlink("secret", machine.path("secret")).unwrap();
     let options = machine.options();
     thread::scope(|scope| {
-        let watching = scope.spawn(|| watch(&options, stopped, |_| RESCAN));
+        let watching = scope.spawn(|| watch(&options, &BTreeSet::new(), stopped, |_| RESCAN));
         wait_until("the first pass", || machine.host(DROP_INS[1]).exists());
         // What can be watched is.
         fs::remove_dir_all(machine.host("opt/kata/qemu-snp/config.d")).unwrap();
@@ -82,7 +83,7 @@ fn a_changed_file_is_noticed_at_once() {
     let ready = || is_ready.load(Ordering::SeqCst);
     thread::scope(|scope| {
         let watching = scope.spawn(|| {
-            watch(&options, stopped, |outcome| {
+            watch(&options, &BTreeSet::new(), stopped, |outcome| {
                 is_ready.store(outcome.problems.is_empty(), Ordering::SeqCst);
                 RESCAN
             })

@@ -138,8 +138,9 @@ impl<'a> Answer<'a> {
     ) -> Self {
         let chosen_by = chosen.chosen_by;
         let places = Places::of(&chosen.text);
-        let complete =
-            orphans::end_after(&settings.credential_providers, || chosen.provide(settings));
+        let complete = orphans::end_after(&settings.credential_providers, || {
+            chosen.provide_at_start(settings)
+        });
         let path = (chosen_by != ChosenBy::Providers).then(|| complete.path.clone());
         let registries = Registries {
             document: &complete.document,

@@ -37,7 +37,7 @@ pub struct AskedPlugin {
 /// Where an answer is from, and how long it is believed without asking again.
 #[derive(Clone, Copy, Serialize)]
 pub struct Answer {
-    /// `fresh`, `kept`, `none`, `none-before` or `unneeded`.
+    /// `fresh`, `kept`, `none`, `none-before`, `agent` or `unneeded`.
     answer: &'static str,
     /// How much longer other sandboxes get the same answer; `None` where the next one asks again.
     expires_in_secs: Option<u64>,
@@ -80,7 +80,8 @@ impl From<Outcome> for Answer {
         let (answer, left) = match outcome {
             Outcome::Fresh { kept_for } => ("fresh", kept_for.ok()),
             Outcome::Kept { left } => ("kept", Some(left)),
-            Outcome::Failed => ("none", None),
+            Outcome::Failed | Outcome::Hung => ("none", None),
+            Outcome::LeftToAgent => ("agent", None),
             Outcome::FailedBefore { left } => ("none-before", Some(left)),
             Outcome::Unneeded => ("unneeded", None),
         };
@@ -106,6 +107,7 @@ impl Answer {
             ("kept", Some(seconds)) => {
                 format!("answer kept from before, for {} more", span(seconds))
             }
+            ("agent", _) => "the node agent asks it".to_owned(),
             ("none-before", Some(seconds)) => {
                 format!("not asked for {} more, because it failed", span(seconds))
             }

@@ -1,0 +1,49 @@
+//! For which documents this agent asks the plugins, so that no sandbox waits for them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use node_installer::Options;
+
+use super::rotation::Rotation;
+use super::sandboxes::{run_root, run_roots};
+use crate::providers::agent::{self, Asks};
+
+/// The promises that this agent gives, by set.
+#[derive(Debug, Default)]
+pub(super) struct Promises(BTreeMap<String, Asks>);
+
+impl Promises {
+    /// The directories in which wrappers call, made where they are missing. None where this agent
+    /// promises nothing.
+    pub(super) fn places(options: &Options) -> BTreeSet<PathBuf> {
+        let mut places = BTreeSet::new();
+        for run_root in run_roots(options).iter().filter(|_| may_promise(options)) {
+            if agent::prepare(run_root) {
+                places.insert(agent::directory(run_root));
+            }
+        }
+        places
+    }
+
+    /// Gives the promises of the sets that are still missing, and takes back those of sets whose
+    /// plugins fail here in another way than by hanging: that costs a sandbox's start no time, and
+    /// what fails in this container may work on the node.
+    pub(super) fn keep(&mut self, options: &Options, rotation: &Rotation) {
+        for (name, set) in options.sets.iter().filter(|_| may_promise(options)) {
+            if rotation.fails_here(name) {
+                self.0.remove(name);
+            } else if !self.0.contains_key(name) {
+                let document = options.document(name);
+                let document = Path::new(document.as_str());
+                let asks = agent::promise(&run_root(options, set), document);
+                self.0.extend(asks.map(|asks| (name.clone(), asks)));
+            }
+        }
+    }
+}
+
+/// An agent that leaves sandboxes alone cannot bring them an answer.
+fn may_promise(options: &Options) -> bool {
+    options.sandboxes && options.providers
+}
