@@ -6,6 +6,7 @@
 mod recipes {
     pub mod accounts;
     pub mod clouds;
+    pub mod encrypted;
     pub mod follow;
     pub mod front;
     pub mod mirrors;
@@ -20,7 +21,7 @@ use std::collections::BTreeSet;
 use anyhow::{Result, ensure};
 use recipes::page::{self, Page};
 use recipes::world::each_way;
-use recipes::{accounts, clouds, mirrors};
+use recipes::{accounts, clouds, encrypted, mirrors};
 
 /// A test for each page: the page, the test's name, and what surrounds the node.
 macro_rules! recipes {
@@ -48,6 +49,8 @@ recipes! {
     "air-gapped" privileged_air_gapped mirrors::air_gapped;
     "corporate-proxy" privileged_corporate_proxy mirrors::corporate_proxy;
     "key-broker" privileged_key_broker accounts::key_broker;
+    "encrypted-image" privileged_encrypted_image encrypted::secret;
+    "encrypted-image-broker" privileged_encrypted_image_broker encrypted::broker;
 }
 
 #[test]
