@@ -162,8 +162,6 @@ impl Agent<'_> {
     /// latest.
     fn after_pass(&mut self, outcome: &mut Outcome) -> Duration {
         let mut failed = 0;
-        // Before the sandboxes are looked at: who relies on it is seen in this pass or calls.
-        self.promises.keep(self.options, &self.rotation);
         if self.options.sandboxes {
             let looked = sandboxes::keep(self.options, &mut self.rotation);
             if looked.updated > 0 {
@@ -179,7 +177,6 @@ impl Agent<'_> {
             self.numbers.sandboxes = looked.sandboxes;
             outcome.warnings.extend(looked.warnings);
         }
-        self.promises.keep(self.options, &self.rotation);
         outcome.warnings.extend(self.answer_probes());
         outcome.warnings.extend(self.rotation.warnings());
         self.numbers.providers = self.rotation.numbers(self.options);
@@ -188,6 +185,8 @@ impl Agent<'_> {
         let problems: Vec<String> = outcome.problems.iter().flat_map(Error::lines).collect();
         self.numbers.problems = outcome.problems.len();
         self.status.note(problems, self.numbers.clone());
+        // Last, because a plugin may hang. Who relies on a promise calls after it was given.
+        self.promises.keep(self.options, &mut self.rotation);
         match failed {
             0 => self.rotation.due(),
             _ => self.rotation.due().min(AGAIN_AFTER),

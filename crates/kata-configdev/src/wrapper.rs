@@ -42,8 +42,8 @@ const TEMPLATE: &str = "this VM is a template and gets no configuration disk: no
 /// Returns only where that fails: then one line stands on standard error, which Kata's runtimes
 /// log, the runtime that waits has been answered as the settings' [`Refuse`] says, and the exit
 /// code is one of [`crate::exit`]. In the good case nothing is printed, because they log every
-/// line. A credential provider that does not work, and a template that gets no disk, are a warning
-/// each, and QEMU starts all the same.
+/// line. A credential provider that does not work or is left to the node agent, and a template that
+/// gets no disk, are a warning each, and QEMU starts all the same.
 ///
 /// What QEMU inherits is what this process inherited: process id, environment, directory, blocked
 /// and ignored signals, and every descriptor with its flags; files opened here are close-on-exec,

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use node_installer::Options;
+use puller_config::Document;
 
 use super::rotation::Rotation;
-use super::sandboxes::{run_root, run_roots};
+use super::sandboxes::{read, run_root, run_roots};
 use crate::providers::agent::{self, Asks};
 
 /// The promises that this agent gives, by set.
@@ -26,20 +27,37 @@ impl Promises {
         places
     }
 
-    /// Gives the promises of the sets that are still missing, and takes back those of sets whose
-    /// plugins fail here in another way than by hanging: that costs a sandbox's start no time, and
-    /// what fails in this container may work on the node.
-    pub(super) fn keep(&mut self, options: &Options, rotation: &Rotation) {
+    /// Gives the promises that are still missing, and takes back those for plugins that fail here
+    /// in another way than by hanging: that costs a sandbox's start no time, and what fails in this
+    /// container may work on the node. So each set's plugins are tried before the first promise.
+    pub(super) fn keep(&mut self, options: &Options, rotation: &mut Rotation) {
         for (name, set) in options.sets.iter().filter(|_| may_promise(options)) {
-            if rotation.fails_here(name) {
+            let document = options.document(name);
+            let document = Path::new(document.as_str());
+            if !rotation.works_here(name) {
+                try_out(options, rotation, name, document);
+            }
+            if !rotation.works_here(name) {
                 self.0.remove(name);
             } else if !self.0.contains_key(name) {
-                let document = options.document(name);
-                let document = Path::new(document.as_str());
                 let asks = agent::promise(&run_root(options, set), document);
                 self.0.extend(asks.map(|asks| (name.clone(), asks)));
             }
         }
+    }
+}
+
+/// Asks the plugins of a set that were not asked yet, where its document is there.
+fn try_out(options: &Options, rotation: &mut Rotation, set: &str, document: &Path) {
+    if rotation.was_asked(set) {
+        return;
+    }
+    let Ok(text) = read(options, document) else {
+        return;
+    };
+    let parsed = Document::parse(&text).map(|checked| checked.document);
+    if let Some(parsed) = parsed.ok().filter(|parsed| parsed.node_error.is_none()) {
+        let _ = rotation.complete(options, set, (&text, &parsed));
     }
 }
 

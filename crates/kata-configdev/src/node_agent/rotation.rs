@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 
 use super::sandboxes::seen;
 use crate::choice::DocumentText;
-use crate::providers::{self, AskedPlugin, Contribution, Kept, Outcome};
+use crate::providers::{self, Contribution, Kept, Outcome};
 use crate::settings::Settings;
 
 /// How soon a plugin is asked again that gave no answer.
@@ -36,8 +36,9 @@ struct Asked {
     wanted: bool,
     /// Whether all of them answered the last time.
     whole: bool,
-    /// Whether one that was run here failed otherwise than by hanging, the last time that any was.
-    fails_here: bool,
+    /// Whether they can be run here: none failed otherwise than by hanging, the last time that any
+    /// was run.
+    works_here: bool,
     /// By plugin.
     numbers: BTreeMap<String, ProviderNumbers>,
     warnings: Vec<String>,
@@ -55,9 +56,14 @@ pub struct Completed {
 }
 
 impl Rotation {
-    /// Whether a plugin of the set, run by this agent, fails by itself.
-    pub(super) fn fails_here(&self, set: &str) -> bool {
-        self.sets.get(set).is_some_and(|asked| asked.fails_here)
+    /// Whether anybody wanted to know what the plugins of the set say.
+    pub(super) fn was_asked(&self, set: &str) -> bool {
+        self.sets.contains_key(set)
+    }
+
+    /// Whether this agent can run the plugins of the set: they answer, or take too long.
+    pub(super) fn works_here(&self, set: &str) -> bool {
+        self.sets.get(set).is_some_and(|asked| asked.works_here)
     }
 
     /// How long until a plugin has to be asked again for the sandboxes of the pass that just ended.
@@ -89,14 +95,15 @@ impl Rotation {
             next: Instant::now(),
             wanted: true,
             whole: false,
-            fails_here: false,
+            works_here: false,
             numbers: BTreeMap::new(),
             warnings: Vec::new(),
         });
         // An answer that another sandbox's start has kept does, unless it is time for a new one.
         asked.wanted = true;
         let began = Instant::now();
-        let kept = match asked.next <= began && !asked.numbers.is_empty() {
+        // The first time shows whether they can be run here at all.
+        let kept = match asked.next <= began {
             true => Kept::Ignored,
             false => Kept::Used,
         };
@@ -139,14 +146,12 @@ impl Rotation {
 impl Asked {
     fn note(&mut self, contribution: &Contribution, took: Duration) {
         self.whole = true;
-        let was_run = |one: &AskedPlugin| matches!(one.outcome, Outcome::Fresh { .. });
-        let fails = |one: &AskedPlugin| one.outcome == Outcome::Failed;
-        if contribution
-            .asked
-            .iter()
-            .any(|one| was_run(one) || fails(one))
-        {
-            self.fails_here = contribution.asked.iter().any(fails);
+        let asked = || contribution.asked.iter().map(|one| one.outcome);
+        let works = |outcome| matches!(outcome, Outcome::Fresh { .. } | Outcome::Hung);
+        if asked().any(|outcome| outcome == Outcome::Failed) {
+            self.works_here = false;
+        } else if asked().any(works) {
+            self.works_here = true;
         }
         let mut next = RESCAN;
         for one in &contribution.asked {

@@ -231,19 +231,19 @@ impl<'a> Contents<'a> {
                 document,
                 why,
             } => {
-                let state = match document {
+                let (is_more, is_all) = match document {
                     // The document alone is more than a refusal of every pull, and less than
                     // anything else.
-                    None if holds_nothing(run_root, sandbox) => CURRENT,
-                    _ => unknown,
+                    None => [holds_nothing(run_root, sandbox); 2].into(),
+                    Some(document) => (holds_no_more(run_root, sandbox, &document), false),
                 };
-                let is_more = match document {
-                    None => state == CURRENT,
-                    Some(document) => holds_no_more(run_root, sandbox, &document),
+                let state = match is_all {
+                    true => CURRENT,
+                    false => {
+                        self.unknown.insert(why);
+                        unknown
+                    }
                 };
-                if state == unknown {
-                    self.unknown.insert(why);
-                }
                 (Some(image).filter(|_| is_more), state)
             }
             Content::Unseen => (None, UNSEEN),

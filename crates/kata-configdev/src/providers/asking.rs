@@ -11,8 +11,8 @@ use super::{Kept, Outcome, Provided, about};
 use crate::settings::Sources;
 
 /// What is told where the agent is left to ask.
-const LEFT: &str = "the node agent asks it, and puts what it answers onto the sandbox's disk; until \
-    then the sandbox has nothing of it";
+const LEFT: &str = "the node agent asks it, and puts what it answers onto the sandbox's disk; \
+    until then the sandbox has nothing of it";
 
 /// Answers the open questions from the cache, else by the plugins, all at once.
 pub(super) fn answer(

@@ -123,7 +123,8 @@ fn keys_go_to_the_tables_of_their_images() {
         (
             "decryption-keys = { 'r.corp/b' = { keys = [] } }",
             format!(
-                "decryption-keys = {{ \"R.corp./a\" = {{ {list} }},  'r.corp/b' = {{ keys = [] }} }}"
+                "decryption-keys = {{ \"R.corp./a\" = {{ {list} }},  'r.corp/b' = {{ keys = [] \
+                }} }}"
             ),
         ),
         (
