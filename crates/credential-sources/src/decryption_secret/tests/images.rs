@@ -193,3 +193,36 @@ fn a_document_has_room_for_so_many_tables() {
     let name = prefix("r.corp/0").unwrap();
     assert_eq!(complete.document.decryption_keys.of[&name].len(), 1);
 }
+
+/// Keys for every image, for a table that may be there, and for one that is not, all at once.
+#[test]
+fn keys_of_every_kind_join_every_form_of_document() {
+    let keys = [&[][..], &["r.corp/a"], &["r.corp/b", "r.corp"]]
+        .map(|only| for_images("kbs:///a/b/c", only).keys)
+        .concat();
+    for document in [
+        "",
+        "# kept",
+        "[decryption-keys]\n",
+        "[decryption-keys]\n[decryption-keys.'r.corp/a']\n",
+        "[decryption-keys]\n'r.corp/a'.keys = []\n",
+        "[decryption-keys]\n'r.corp/a' = {}\n[extra-env]\n",
+        "[decryption-keys.'r.corp/a']\nkeys = 'a2V5'\n[extra-env]",
+        "decryption-keys.'r.corp/a'.keys = []",
+        "decryption-keys.'r.corp/a' = {}\n[extra-env]\n",
+        "decryption-keys = {}\n",
+        "decryption-keys = { keys = [], 'R.corp/a' = { keys = '' } }\n",
+        "decryption-keys = { 'r.corp/a'.keys = [] } # kept",
+    ] {
+        let own = Document::parse(document.as_bytes()).unwrap().document;
+        let complete = put_below(document.as_bytes(), &keys)
+            .unwrap_or_else(|error| panic!("{document}: {error}"));
+        let count = |document: &Document| -> usize {
+            let tables = document.decryption_keys.tables();
+            tables.map(|(_, keys)| keys.len()).sum()
+        };
+        assert_eq!(count(&complete.document), count(&own) + 4, "{document}");
+        assert_eq!(complete.document.decryption_keys.of.len(), 3, "{document}");
+        assert!(complete.findings.is_empty(), "{document}");
+    }
+}
