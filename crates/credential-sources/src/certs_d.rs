@@ -30,7 +30,7 @@ const CERTIFICATE: &str = ".cert";
 const PRIVATE_KEY: &str = ".key";
 
 /// The directory for all other registries.
-const DEFAULT: &str = "_default";
+pub(crate) const DEFAULT: &str = "_default";
 
 /// One registry's directory.
 #[derive(Clone, Debug)]
@@ -57,14 +57,19 @@ impl std::fmt::Debug for HostsToml {
 
 /// Reads all directories. Their CA files are read by `read_file`, with absolute paths or such that
 /// begin with a directory's.
-pub fn read(mut directories: Vec<Directory>, read_file: &mut ReadFile<'_>) -> Import {
+pub fn read(directories: Vec<Directory>, read_file: &mut ReadFile<'_>) -> Import {
     let mut reader = Reader::new("", read_file);
-    directories.sort_by_key(|directory| (rank(&directory.name), directory.name.clone()));
-    let plans = directories
-        .iter()
-        .filter_map(|directory| plan(directory, &mut reader))
-        .collect();
+    let plans = plans(directories, &mut reader);
     assemble(plans, reader.report)
+}
+
+/// Who is asked for the images of each registry. Of two directories for one the first plan counts.
+pub(crate) fn plans(mut directories: Vec<Directory>, reader: &mut Reader<'_, '_>) -> Vec<Plan> {
+    directories.sort_by_key(|directory| (rank(&directory.name), directory.name.clone()));
+    directories
+        .iter()
+        .filter_map(|directory| plan(directory, reader))
+        .collect()
 }
 
 /// Of two directories for one registry containerd takes the one without a colon, and images say
@@ -184,20 +189,25 @@ fn joined(directory: &Path, path: &Path) -> PathBuf {
     if path.is_absolute() {
         return path.to_owned();
     }
-    let mut joined = PathBuf::new();
-    for component in directory.join(path).components() {
-        match component {
-            Component::ParentDir => {
-                joined.pop();
-            }
-            Component::CurDir => {}
-            other => joined.push(other),
-        }
-    }
-    joined
+    clean(&directory.join(path))
 }
 
-fn shown_path(path: &Path) -> String {
+/// A path as Go cleans it.
+pub(crate) fn clean(path: &Path) -> PathBuf {
+    let mut clean = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::ParentDir => {
+                clean.pop();
+            }
+            Component::CurDir => {}
+            other => clean.push(other),
+        }
+    }
+    clean
+}
+
+pub(crate) fn shown_path(path: &Path) -> String {
     printable(&path.to_string_lossy())
 }
 

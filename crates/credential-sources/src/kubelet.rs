@@ -20,7 +20,6 @@ pub mod answer;
 pub mod config;
 pub mod duration;
 pub mod flags;
-mod glob;
 pub mod matching;
 pub mod protocol;
 pub mod run;

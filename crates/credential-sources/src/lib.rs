@@ -14,18 +14,24 @@
 //!   in the document.
 //! - [`decryption_secret`]: keys of encrypted images, as secrets hold them.
 //! - [`kubelet`]: credential-provider plugins of a node.
-//! - [`certs_d`], [`registries_yaml`], [`registries_conf`]: the registry files of container
-//!   engines. [`registry_file`]: what those have in common, and how it becomes a document.
+//! - [`certs_d`], [`containerd_config`], [`registries_yaml`], [`registries_conf`]: the registry files
+//!   of container engines. [`registry_file`]: what those have in common, and how it becomes a
+//!   document.
+//! - [`node_files`]: files that name others.
 //! - [`mod@merge`]: offers put below what a document says, and who wins.
 
 pub mod certs_d;
 pub mod client_identity;
+pub mod containerd_config;
+mod cri_registries;
 pub mod decryption_secret;
 pub mod docker_config;
 mod entry_keys;
 pub mod finding;
+mod glob;
 pub mod kubelet;
 pub mod merge;
+pub mod node_files;
 pub mod offer;
 pub mod registries_conf;
 pub mod registries_yaml;

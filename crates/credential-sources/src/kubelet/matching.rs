@@ -15,7 +15,7 @@ use std::fmt;
 
 use puller_config::RegistryHost;
 
-use super::glob::glob_matches;
+use crate::glob::glob_matches;
 
 /// The longest pattern or key that is read; far more than a host and a path. Free to change.
 pub const MAX_PATTERN_BYTES: usize = 4096;

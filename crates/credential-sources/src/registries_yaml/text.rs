@@ -6,16 +6,16 @@ use foreign_text::toml::join;
 use serde::Deserialize;
 use serde_ignored::Path;
 use serde_saphyr::options::DuplicateKeyPolicy;
-use zeroize::Zeroizing;
 
 use super::MAX_REGISTRIES_YAML_BYTES;
+use crate::cri_registries::{Config, Mirror};
 use crate::or_default;
 
 /// How many registries are looked at.
 const MAX_KEYS: usize = 1024;
 
 /// A mapping whose values may be null, as in a file whose author has not filled it in yet.
-type Table<T> = BTreeMap<String, Option<T>>;
+pub(super) type Table<T> = BTreeMap<String, Option<T>>;
 
 /// The whole file.
 #[derive(Default, Deserialize)]
@@ -25,52 +25,6 @@ pub(super) struct File {
     pub(super) mirrors: Table<Mirror>,
     #[serde(deserialize_with = "or_default")]
     pub(super) configs: Table<Config>,
-}
-
-/// An entry of `mirrors`.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Mirror {
-    #[serde(deserialize_with = "or_default", rename = "endpoint")]
-    pub(super) endpoints: Vec<String>,
-    #[serde(deserialize_with = "or_default")]
-    pub(super) rewrite: BTreeMap<String, String>,
-}
-
-/// An entry of `configs`.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Config {
-    pub(super) auth: Option<Auth>,
-    pub(super) tls: Option<Tls>,
-}
-
-/// Its credentials; what is absent is empty.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Auth {
-    #[serde(deserialize_with = "or_default")]
-    pub(super) username: Zeroizing<String>,
-    #[serde(deserialize_with = "or_default")]
-    pub(super) password: Zeroizing<String>,
-    #[serde(deserialize_with = "or_default")]
-    pub(super) auth: Zeroizing<String>,
-    #[serde(deserialize_with = "or_default")]
-    pub(super) identity_token: Zeroizing<String>,
-}
-
-/// Its TLS settings; what is absent is empty.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Tls {
-    #[serde(deserialize_with = "or_default")]
-    pub(super) ca_file: String,
-    #[serde(deserialize_with = "or_default")]
-    pub(super) cert_file: String,
-    #[serde(deserialize_with = "or_default")]
-    pub(super) key_file: String,
-    #[serde(deserialize_with = "or_default")]
-    pub(super) insecure_skip_verify: bool,
 }
 
 /// Parses a file. Each key that is not known is given to `unknown`, with its path.

@@ -215,27 +215,46 @@ impl Reader<'_, '_> {
 
     /// A string; empty where it is absent.
     pub(crate) fn text<'t>(&mut self, table: &mut Table<'t, '_>, key: &str) -> &'t str {
-        let field = table.take(key);
-        let text = field.and_then(|field| self.typed(&field.path, field.text()));
-        text.unwrap_or_default()
+        self.text_if_there(table, key).unwrap_or_default()
+    }
+
+    /// A string, if it is there.
+    pub(crate) fn text_if_there<'t>(
+        &mut self,
+        table: &mut Table<'t, '_>,
+        key: &str,
+    ) -> Option<&'t str> {
+        let field = table.take(key)?;
+        self.typed(&field.path, field.text())
     }
 
     /// A boolean; `false` where it is absent.
     pub(crate) fn flag(&mut self, table: &mut Table<'_, '_>, key: &str) -> bool {
-        let field = table.take(key);
-        let flag = field.and_then(|field| self.typed(&field.path, field.flag()));
-        flag.unwrap_or_default()
+        self.flag_if_there(table, key).unwrap_or_default()
+    }
+
+    /// A boolean, if it is there.
+    pub(crate) fn flag_if_there(&mut self, table: &mut Table<'_, '_>, key: &str) -> Option<bool> {
+        let field = table.take(key)?;
+        self.typed(&field.path, field.flag())
     }
 
     /// A string or an array of strings; empty where it is absent.
     pub(crate) fn texts<'t>(&mut self, table: &mut Table<'t, '_>, key: &str) -> Vec<&'t str> {
-        let Some(field) = table.take(key) else {
-            return Vec::new();
-        };
+        self.texts_if_there(table, key).unwrap_or_default()
+    }
+
+    /// A string or an array of strings, if it is there.
+    pub(crate) fn texts_if_there<'t>(
+        &mut self,
+        table: &mut Table<'t, '_>,
+        key: &str,
+    ) -> Option<Vec<&'t str>> {
+        let field = table.take(key)?;
         let items = || field.items()?.iter().map(Field::text).collect();
         let texts = field.text().map(|text| vec![text]).or_else(|_| items());
         let texts = texts.map_err(|_| field.wrong_type("string or array of strings"));
-        self.typed(&field.path, texts).unwrap_or_default()
+        self.typed(&field.path, texts)
     }
 
     /// A table.

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
+mod containerd_config;
 mod hostile;
 
 use std::fmt::Write as _;

@@ -2,6 +2,7 @@
 
 mod cdh;
 mod certs_d;
+mod containerd_config;
 mod decryption_secret;
 mod docker_config;
 mod node_root;
@@ -16,8 +17,8 @@ use clap::{Args, Subcommand};
 
 use crate::cli::CommandError;
 
-/// Makes a document of files that others use: credentials, CA certificates, mirrors, decryption
-/// keys.
+/// Makes a document of files that others use: credentials, CA certificates, mirrors, proxies,
+/// decryption keys.
 ///
 /// The document goes to standard output, with the secrets of the files; what could not be taken
 /// over as it stands goes to standard error.
@@ -34,6 +35,7 @@ enum Source {
     DecryptionSecret(decryption_secret::Arguments),
     #[command(name = "certs.d")]
     CertsD(certs_d::Arguments),
+    ContainerdConfig(containerd_config::Arguments),
     RegistriesYaml(registries_yaml::Arguments),
     RegistriesConf(registries_conf::Arguments),
     Cdh(cdh::Arguments),
@@ -45,6 +47,7 @@ pub fn run(arguments: &Import, out: &mut impl Write) -> Result<u8, CommandError>
         Source::DockerConfig(arguments) => docker_config::run(arguments, out),
         Source::DecryptionSecret(arguments) => decryption_secret::run(arguments, out),
         Source::CertsD(arguments) => certs_d::run(arguments, out),
+        Source::ContainerdConfig(arguments) => containerd_config::run(arguments, out),
         Source::RegistriesYaml(arguments) => registries_yaml::run(arguments, out),
         Source::RegistriesConf(arguments) => registries_conf::run(arguments, out),
         Source::Cdh(arguments) => cdh::run(arguments, out),

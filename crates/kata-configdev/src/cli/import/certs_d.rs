@@ -37,13 +37,17 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
     let Arguments { directory, options } = arguments;
     let root = NodeRoot::open(options.root.as_deref())?;
-    let listed = list(&root, directory)?;
-    let directories = listed
-        .into_iter()
-        .map(|name| registry(&root, directory.join(&name), name))
-        .collect::<Result<_, _>>()?;
+    let directories = directories(&root, directory)?;
     let import = certs_d::read(directories, &mut registry_file::reader(&root));
     registry_file::finish(import, &root, options, out)
+}
+
+/// The directories of all registries in a directory.
+pub fn directories(root: &NodeRoot, directory: &Path) -> Result<Vec<Directory>, CommandError> {
+    let names = list(root, directory)?.into_iter();
+    names
+        .map(|name| registry(root, directory.join(&name), name))
+        .collect()
 }
 
 /// The directories in a directory; no more than a document has registries.

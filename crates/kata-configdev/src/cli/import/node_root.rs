@@ -3,8 +3,9 @@
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use credential_sources::node_files::{NodeFiles, Unread};
 use foreign_text::bounded::read_file;
 use linux_sys::rooted::open_scoped;
 use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, open};
@@ -56,12 +57,19 @@ impl NodeRoot {
     /// The entries of a directory by name. Hidden ones are left out: a Kubernetes volume keeps its
     /// data in such.
     pub fn list(&self, path: &Path) -> Result<Vec<Listed>, FileFault> {
+        let mut entries = self.list_all(path)?;
+        entries.retain(|entry| !entry.name.starts_with('.'));
+        Ok(entries)
+    }
+
+    /// The entries of a directory by name, but for itself and its parent.
+    pub fn list_all(&self, path: &Path) -> Result<Vec<Listed>, FileFault> {
         let directory = self.resolve(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
         let mut entries = Vec::new();
         for entry in Dir::new(directory)? {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            if name.starts_with('.') {
+            if name == "." || name == ".." {
                 continue;
             }
             if entries.len() == MAX_ENTRIES {
@@ -81,6 +89,20 @@ impl NodeRoot {
         Ok(entries)
     }
 
+    /// Whether nothing is at a path.
+    pub fn is_missing(&self, path: &Path) -> bool {
+        let found = self.resolve(path, OFlags::PATH);
+        found.is_err_and(|fault| fault.is_absent())
+    }
+
+    /// A path as the node has it: absolute.
+    pub fn absolute(&self, path: &Path) -> std::io::Result<PathBuf> {
+        if self.is_own {
+            return std::path::absolute(path);
+        }
+        Ok(Path::new("/").join(path))
+    }
+
     fn resolve(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, FileFault> {
         let absolute;
         let path = if self.is_own && path.is_relative() {
@@ -89,9 +111,28 @@ impl NodeRoot {
         } else {
             path
         };
-        let flags = flags | OFlags::NOCTTY;
+        // The kernel refuses any other flag beside these two.
+        let flags = match flags.contains(OFlags::PATH) {
+            true => flags,
+            false => flags | OFlags::NOCTTY,
+        };
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
         Ok(open_scoped(&self.directory, path, flags, resolve)?)
+    }
+}
+
+impl NodeFiles for &NodeRoot {
+    fn read(&mut self, path: &Path, limit: usize) -> Result<Zeroizing<Vec<u8>>, Unread> {
+        NodeRoot::read(self, path, limit).map_err(|fault| match fault {
+            FileFault::NotRegular => Unread::NotRegular,
+            fault if fault.is_absent() => Unread::Absent,
+            fault => Unread::Other(fault.to_string()),
+        })
+    }
+
+    fn list(&mut self, directory: &Path) -> Vec<String> {
+        let entries = self.list_all(directory).unwrap_or_default();
+        entries.into_iter().map(|entry| entry.name).collect()
     }
 }
 
@@ -110,6 +151,8 @@ mod tests {
         std::fs::write(root.join("inside"), "inside").unwrap();
         symlink("/inside", root.join("etc/link")).unwrap();
         symlink("/etc/certs.d", root.join("linked")).unwrap();
+        symlink("reg.corp", root.join("etc/certs.d/same.corp")).unwrap();
+        symlink("/inside", root.join("etc/certs.d/file")).unwrap();
         symlink("../../../outside", root.join("etc/out")).unwrap();
         let root = NodeRoot::open(Some(&root)).unwrap();
         let read = |path: &str| root.read(Path::new(path), 100);
@@ -128,6 +171,8 @@ mod tests {
             .into_iter()
             .map(|entry| (entry.name, entry.is_directory))
             .collect();
-        assert_eq!(names, [("reg.corp".to_owned(), true)]);
+        let expected = [("file", false), ("reg.corp", true), ("same.corp", true)];
+        assert_eq!(names, expected.map(|(name, is)| (name.to_owned(), is)));
+        assert!(root.is_missing(Path::new("/etc/none")) && !root.is_missing(Path::new("/linked")));
     }
 }

@@ -4,7 +4,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use credential_sources::registry_file::{Certificates, Import, MAX_CA_FILE_BYTES, Roots, Skipped};
+use credential_sources::registry_file::{
+    Certificates, Import, MAX_CA_FILE_BYTES, Roots, Skipped, Written,
+};
 use credential_sources::{Finding, Loss};
 use foreign_text::bounded::read_stream;
 use serde_json::json;
@@ -75,7 +77,15 @@ pub fn finish(
     } else {
         None
     };
-    let written = import.write(system_roots.as_ref());
+    print(&import.write(system_roots.as_ref()), options.printed, out)
+}
+
+/// Prints a document and what there is to say about it, and says how the command ends.
+pub fn print(
+    written: &Written,
+    printed: Printed,
+    out: &mut impl Write,
+) -> Result<u8, CommandError> {
     let outcome = Outcome {
         document: written.document.as_ref().map(|document| document.expose()),
         findings: &written.report.findings,
@@ -87,7 +97,7 @@ pub fn finish(
             .is_none_or(|text| outcome::says_nothing(text.expose())),
         more: json!({"unlisted": written.report.unlisted}),
     };
-    outcome.finish(options.printed, out)
+    outcome.finish(printed, out)
 }
 
 /// The system's certificates; what is wrong with them is a fault of the import.

@@ -1,4 +1,5 @@
-//! Shell globs as Go's `filepath.Match` reads them, for one label of a host's name.
+//! Shell globs as Go's `filepath.Match` reads them, for one part of a name: a label of a host's
+//! name, or a file's name.
 
 /// One step of a glob.
 enum Step {
@@ -26,8 +27,8 @@ impl Step {
     }
 }
 
-/// Go's `filepath.Match` for one label; a malformed glob matches nothing.
-pub(super) fn glob_matches(glob: &str, label: &str) -> bool {
+/// Go's `filepath.Match` for one part of a name; a malformed glob matches nothing.
+pub(crate) fn glob_matches(glob: &str, label: &str) -> bool {
     let Some(steps) = steps(glob) else {
         return false;
     };
@@ -56,6 +57,11 @@ pub(super) fn glob_matches(glob: &str, label: &str) -> bool {
         }
     }
     steps[step..].iter().all(|step| matches!(step, Step::Many))
+}
+
+/// Whether a glob is well-formed.
+pub(crate) fn is_glob(glob: &str) -> bool {
+    steps(glob).is_some()
 }
 
 fn steps(glob: &str) -> Option<Vec<Step>> {

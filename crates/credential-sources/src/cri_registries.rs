@@ -1,0 +1,285 @@
+//! The registries of containerd's CRI plugin, which `registries.yaml` of K3s has in the same words.
+//!
+//! `mirrors` says where a registry's images are asked for, `configs` how each host is reached, and
+//! the registry itself is asked last. `*` stands for every registry without a key of its own,
+//! except for credentials: containerd looks those up by the host's own name and never sends those
+//! of `*`. Of several credentials for a host, containerd's order holds: user name and password,
+//! then the identity token, then `auth`.
+
+mod model;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use foreign_text::toml::join;
+use puller_config::{MAX_REWRITES, RegistryHost, Rewrite, Secret};
+
+use crate::Offered;
+use crate::registry_file::endpoint::{ApiPath, Endpoint};
+use crate::registry_file::plan::{Link, Plan, Target};
+use crate::registry_file::shown_address;
+use crate::registry_file::{ClientFiles, Reader, Roots, Settings, decode_auth};
+
+pub(crate) use model::{Auth, Config, Mirror, Placed, Registries, Tls};
+
+/// The name of all registries without one of their own.
+const ALL: &str = "*";
+
+/// The program that reads a file, where its readings differ.
+pub(crate) struct Engine {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// What it calls an identity token.
+    pub(crate) identity_token: &'static str,
+    /// What a registry of `mirrors` without an endpoint means to it.
+    pub(crate) no_endpoint: &'static str,
+    /// Whether a registry that only `configs` has is asked at the mirrors of `*`.
+    pub(crate) all_mirrors_configured: bool,
+}
+
+/// Who is asked for the images of each registry.
+pub(crate) fn plans(
+    engine: &Engine,
+    registries: Registries,
+    reader: &mut Reader<'_, '_>,
+) -> Vec<Plan> {
+    let hosts = Hosts::read(engine, registries.configs, reader);
+    let mut mirrors = BTreeMap::new();
+    for (name, Placed { source, key, value }) in registries.mirrors {
+        reader.source = source;
+        let links = links(engine, &value, &key, &hosts, reader);
+        mirrors.insert(name.clone(), reader.plan(document_name(&name), key, links));
+    }
+    let of_all = mirrors.get(ALL).filter(|_| engine.all_mirrors_configured);
+    let of_all = of_all.map_or_else(Vec::new, |plan| plan.links.clone());
+    let mut plans = BTreeMap::new();
+    for Host { name, plan, .. } in hosts.0.iter() {
+        let mut plan = plan.clone();
+        if name != ALL {
+            plan.links.clone_from(&of_all);
+        }
+        plans.insert(name.clone(), plan);
+    }
+    plans.extend(mirrors);
+    let with_registry = plans.into_iter().map(|(name, mut plan)| {
+        plan.links.push(Link {
+            key: plan.key.clone(),
+            target: Target::Registry,
+            settings: hosts.settings_of(&name),
+            rewrites: Vec::new(),
+        });
+        plan
+    });
+    let mut plans: Vec<_> = with_registry.collect();
+    // Of several names for Docker Hub images have this one.
+    plans.sort_by_key(|plan| plan.name != "docker.io");
+    plans
+}
+
+/// The name in the document's words, in which a leading dot would mean something else than in this
+/// file.
+pub(crate) fn document_name(name: &str) -> String {
+    match name {
+        ALL => ".".into(),
+        name if name.starts_with('.') => format!("/{name}"),
+        name => name.into(),
+    }
+}
+
+/// How the hosts of `configs` are reached.
+pub(crate) struct Hosts(pub(crate) Vec<Host>);
+
+/// How one host is reached.
+pub(crate) struct Host {
+    pub(crate) name: String,
+    pub(crate) host: Option<RegistryHost>,
+    pub(crate) settings: Settings,
+    /// Its own images, without a host that is asked for them.
+    pub(crate) plan: Plan,
+}
+
+impl Hosts {
+    pub(crate) fn read(
+        engine: &Engine,
+        configs: BTreeMap<String, Placed<Config>>,
+        reader: &mut Reader<'_, '_>,
+    ) -> Self {
+        let mut hosts = Vec::new();
+        for (name, Placed { source, key, value }) in configs {
+            reader.source = source;
+            hosts.push(Host {
+                settings: settings(engine, value, &name, &key, reader),
+                host: RegistryHost::parse(&name).ok(),
+                plan: reader.plan(document_name(&name), key, Vec::new()),
+                name,
+            });
+        }
+        Self(hosts)
+    }
+
+    /// The settings of a host: those of its name, else of another name for it.
+    pub(crate) fn settings_of(&self, name: &str) -> Settings {
+        let host = RegistryHost::parse(name).ok();
+        let same = |known: &&Host| host.is_some() && known.host == host;
+        let found = self.0.iter().find(|known| known.name == name);
+        let found = found.or_else(|| self.0.iter().find(same));
+        found.map_or_else(Settings::default, |known| known.settings.clone())
+    }
+}
+
+/// Who is asked for a registry's images before the registry itself.
+fn links(
+    engine: &Engine,
+    mirror: &Mirror,
+    key: &str,
+    hosts: &Hosts,
+    reader: &mut Reader<'_, '_>,
+) -> Vec<Link> {
+    if mirror.endpoints.is_empty() {
+        reader.note(key, format!("has no endpoint: {}", engine.no_endpoint));
+    }
+    let rewrites = rewrites(mirror, key, reader);
+    let mut links = Vec::new();
+    for (index, address) in mirror.endpoints.iter().enumerate() {
+        let key = format!("{key}.endpoint[{index}] {}", shown_address(address));
+        let endpoint = match &rewrites {
+            Some(_) => endpoint(address),
+            None => Err("a rule of \"rewrite\" cannot be said"),
+        };
+        let settings = match &endpoint {
+            Ok(endpoint) => hosts.settings_of(&endpoint.authority),
+            Err(_) => Settings::default(),
+        };
+        links.push(Link {
+            target: reader.target(&key, engine.name, endpoint),
+            key,
+            settings,
+            rewrites: rewrites.clone().unwrap_or_default(),
+        });
+    }
+    links
+}
+
+/// The rules for names at the endpoints; `None` where one of them cannot be said: without it the
+/// endpoint would be asked for other names.
+fn rewrites(mirror: &Mirror, key: &str, reader: &mut Reader<'_, '_>) -> Option<Vec<Rewrite>> {
+    let mut rules = Some(Vec::new());
+    let key = join(key, "rewrite");
+    for (from, to) in &mirror.rewrite {
+        match Rewrite::parse(from, to) {
+            Ok(rule) => rules.iter_mut().for_each(|rules| rules.push(rule.clone())),
+            Err(why) => {
+                reader.left_out(&join(&key, from), why);
+                rules = None;
+            }
+        }
+    }
+    if mirror.rewrite.len() > MAX_REWRITES {
+        reader.left_out(&key, format!("a mirror has at most {MAX_REWRITES} rules"));
+        rules = None;
+    }
+    rules
+}
+
+/// An endpoint's path is the API's own, unless it has none.
+fn endpoint(address: &str) -> Result<Endpoint, &'static str> {
+    let authority = address.split_once("://").map_or(address, |(_, rest)| rest);
+    let api = match authority.split_once('/') {
+        None | Some((_, "" | "v2")) => ApiPath::Below,
+        Some(_) => ApiPath::Exactly,
+    };
+    Endpoint::parse(address, api)
+}
+
+fn settings(
+    engine: &Engine,
+    config: Config,
+    host: &str,
+    key: &str,
+    reader: &mut Reader<'_, '_>,
+) -> Settings {
+    let mut settings = Settings::default();
+    if let Some(auth) = config.auth {
+        let key = join(key, "auth");
+        if host == ALL {
+            let why = "containerd sends it to no registry, and a document would have it sent to \
+            every registry without an entry";
+            reader.left_out(&key, why);
+        } else {
+            settings.credentials = credentials(engine, auth, &key, reader).map(Arc::new);
+        }
+    }
+    if let Some(tls) = config.tls {
+        let key = join(key, "tls");
+        settings.skip_verify = tls.insecure_skip_verify;
+        settings.roots = roots(&tls, &key, reader);
+        let files = client_files(&tls, &key, reader);
+        settings.client = reader.client(files, tls.insecure_skip_verify);
+    }
+    settings
+}
+
+fn credentials(
+    engine: &Engine,
+    auth: Auth,
+    key: &str,
+    reader: &mut Reader<'_, '_>,
+) -> Option<Offered> {
+    let mut found = Vec::new();
+    if !auth.username.is_empty() {
+        let username = auth.username.to_string();
+        let password = Secret::from(auth.password);
+        found.push(("username", Offered::Password { username, password }));
+    } else if !auth.password.is_empty() {
+        reader.lost(key, "password is left out: there is no username");
+    }
+    if !auth.identity_token.is_empty() {
+        let token = Secret::from(auth.identity_token);
+        found.push((engine.identity_token, Offered::IdentityToken(token)));
+    }
+    if !auth.auth.is_empty() {
+        match decode_auth(&auth.auth) {
+            Some(pair) => found.push(("auth", pair)),
+            None => reader.fault(&join(key, "auth"), "not base64 of \"user:password\""),
+        }
+    }
+    let mut found = found.into_iter();
+    let (first, offered) = found.next()?;
+    for (name, _) in found {
+        reader.note(&join(key, name), format!("has no effect beside {first}"));
+    }
+    Some(offered)
+}
+
+fn roots(tls: &Tls, key: &str, reader: &mut Reader<'_, '_>) -> Option<Roots> {
+    if tls.ca_file.is_empty() {
+        return None;
+    }
+    let key = join(key, "ca_file");
+    let path = PathBuf::from(&tls.ca_file);
+    if !path.is_absolute() {
+        let text = "not an absolute path: what it is relative to is not known here";
+        reader.fault(&key, text);
+        return None;
+    }
+    reader.roots([(path, key)])
+}
+
+/// The files of the client certificate; what is wrong with their names is a fault.
+fn client_files(tls: &Tls, key: &str, reader: &mut Reader<'_, '_>) -> Option<ClientFiles> {
+    if tls.cert_file.is_empty() && tls.key_file.is_empty() {
+        return None;
+    }
+    let files = ClientFiles {
+        certificate: PathBuf::from(&tls.cert_file),
+        private_key: PathBuf::from(&tls.key_file),
+        key: join(key, "cert_file"),
+    };
+    if files.certificate.is_absolute() && files.private_key.is_absolute() {
+        return Some(files);
+    }
+    let text = "cert_file and key_file must stand together, as absolute paths";
+    reader.fault(key, text);
+    None
+}

@@ -1,0 +1,319 @@
+//! containerd's `config.toml`: versions, imports, directories, and credentials beside them.
+
+use std::path::Path;
+
+use credential_sources::certs_d::{Directory, HostsToml};
+use credential_sources::containerd_config::{self, MAX_CONTAINERD_CONFIGS};
+use credential_sources::node_files::{NodeFiles, Unread};
+use credential_sources::registry_file::Written;
+use zeroize::Zeroizing;
+
+use super::{assert_silent, findings, read_file};
+
+const MAIN: &str = "/etc/containerd/config.toml";
+
+/// A node's files by path; the first one is the configuration.
+struct Node<'n>(&'n [(&'n str, &'n str)]);
+
+impl NodeFiles for Node<'_> {
+    fn read(&mut self, path: &Path, _: usize) -> Result<Zeroizing<Vec<u8>>, Unread> {
+        let file = self.0.iter().find(|(known, _)| Path::new(known) == path);
+        let (_, text) = file.ok_or(Unread::Absent)?;
+        Ok(text.as_bytes().to_vec().into())
+    }
+
+    fn list(&mut self, directory: &Path) -> Vec<String> {
+        let below = self.0.iter().filter_map(|(path, _)| {
+            let rest = Path::new(path).strip_prefix(directory).ok()?;
+            Some(rest.iter().next()?.to_str()?.to_owned())
+        });
+        below.collect()
+    }
+}
+
+/// What the files become, with a `hosts.toml` for each registry in each directory of `config_path`.
+fn imported(files: &[(&str, &str)], roots: &[&[(&str, &str)]]) -> Written {
+    let config = containerd_config::read(
+        files[0].1.as_bytes(),
+        files[0].0,
+        Some(Path::new(files[0].0)),
+        &mut Node(files),
+    );
+    let paths = config.config_paths();
+    let directories = roots.iter().zip(&paths).map(|(root, path)| {
+        let directory = |(name, text): &(&str, &str)| Directory {
+            name: (*name).to_owned(),
+            path: path.join(name),
+            hosts_toml: Some(HostsToml(text.as_bytes().to_vec().into())),
+            files: Vec::new(),
+        };
+        root.iter().map(directory).collect()
+    });
+    let directories = directories.collect();
+    let written = config.import(directories, &mut read_file).write(None);
+    assert_silent(&written);
+    written
+}
+
+/// The document, or what is wrong.
+fn document(written: &Written) -> &str {
+    let text = written.document.as_ref();
+    text.map_or("", |text| text.expose())
+}
+
+/// Each version's table, with its name, and one that its containerd does not read.
+#[test]
+fn each_version_has_its_table() {
+    const OLD: &str = "plugins.\"io.containerd.grpc.v1.cri\"";
+    const NEW: &str = "plugins.\"io.containerd.cri.v1.images\"";
+    for (version, table, expected) in [
+        ("", "plugins.cri", ""),
+        ("version = 1\n", "plugins.cri", ""),
+        ("", OLD, "only with \"version = 2\" in the file"),
+        ("version = 2\n", OLD, ""),
+        ("version = 3\n", NEW, ""),
+        ("version = 4\n", NEW, ""),
+        ("version = 2\n", "plugins.cri", "no such table in version 2"),
+        ("version = 3\n", OLD, "no such table in version 3"),
+    ] {
+        let text = format!(
+            "{version}[{table}.registry.configs.\"reg.corp\".auth]\nusername = \"robot\"\n\
+             password = \"hunter2\"\n"
+        );
+        let written = imported(&[(MAIN, &text)], &[]);
+        let told = findings(&written);
+        let is_read = !expected.contains("no such table");
+        assert_eq!(document(&written).contains("reg.corp"), is_read, "{text}");
+        assert_eq!(!expected.is_empty(), !told.is_empty(), "{told}");
+        assert!(told.contains(expected), "{told}");
+    }
+    for version in ["-1", "5", "\"2\""] {
+        let written = imported(&[(MAIN, &format!("version = {version}\n"))], &[]);
+        assert!(written.document.is_none(), "{version}");
+    }
+}
+
+#[test]
+fn mirrors_and_configs_become_entries() {
+    let text = r#"
+version = 2
+[plugins."io.containerd.grpc.v1.cri".registry.mirrors."docker.io"]
+endpoint = ["https://m.corp", "https://n.corp:5000", "https://o.corp/other"]
+[plugins."io.containerd.grpc.v1.cri".registry.mirrors."*"]
+endpoint = ["https://all.corp"]
+[plugins."io.containerd.grpc.v1.cri".registry.mirrors."bare.corp"]
+[plugins."io.containerd.grpc.v1.cri".registry.configs."m.corp"]
+auth = {username = "robot", password = "hunter2", identitytoken = "hunter2"}
+tls = {ca_file = "/etc/ssl/k3s-ca.pem"}
+[plugins."io.containerd.grpc.v1.cri".registry.configs."own.corp"]
+auth = {auth = "cm9ib3Q6aHVudGVyMg=="}
+tls = {insecure_skip_verify = true}
+[plugins."io.containerd.grpc.v1.cri".registry.configs."*"]
+auth = {identitytoken = "hunter2"}
+[plugins."io.containerd.grpc.v1.cri".registry.auths."https://gcr.io/v2"]
+identitytoken = "hunter2"
+[plugins."io.containerd.grpc.v1.cri".registry.headers]
+X-Team = ["hunter2"]
+[plugins."io.containerd.grpc.v1.cri".registry]
+unknown = "hunter2"
+"#;
+    super::assert_golden("containerd-config", &imported(&[(MAIN, text)], &[]));
+}
+
+/// Rows: what files say of three keys, and what counts.
+#[test]
+fn imports_are_followed_as_containerd_does() {
+    let table = |user: &str, rest: &str| {
+        format!(
+            "{rest}\n[plugins.\"io.containerd.cri.v1.images\".registry.configs.\"reg.corp\".auth]\n\
+             username = \"{user}\"\n"
+        )
+    };
+    let main = "version = 3\nimports = [\"conf.d/*.toml\", \"last.toml\", \"config.toml\"]";
+    let main = table("main", main) + "password = \"hunter2\"\n";
+    let (first, second) = (table("a", "version = 3"), table("b", "version = 3"));
+    let again = table("last", "imports = [\"/etc/../etc/containerd/config.toml\"]");
+    let written = imported(
+        &[
+            (MAIN, &main),
+            ("/etc/containerd/conf.d/b.toml", &second),
+            ("/etc/containerd/conf.d/.a.toml", &first),
+            ("/etc/containerd/conf.d/c.tml", "not read"),
+            ("/etc/containerd/last.toml", &again),
+        ],
+        &[],
+    );
+    // Keys of one table are merged, and of each the last file's counts.
+    let text = document(&written);
+    assert!(
+        text.contains("username = \"last\"\npassword = \"hunter2\""),
+        "{text}"
+    );
+    // Those of an imported file come behind all of the importing one.
+    let nested = table("nested", "version = 3");
+    let one = table("one", "version = 3\nimports = [\"nested.toml\"]") + "password = \"hunter2\"\n";
+    let files = [
+        (
+            MAIN,
+            "version = 3\nimports = [\"one.toml\", \"two.toml\"]\n",
+        ),
+        ("/etc/containerd/one.toml", one.as_str()),
+        ("/etc/containerd/nested.toml", &nested),
+        ("/etc/containerd/two.toml", &second),
+    ];
+    assert!(document(&imported(&files, &[])).contains("username = \"nested\""));
+}
+
+#[test]
+fn what_stops_containerd_is_a_fault() {
+    let many: Vec<_> = (0..MAX_CONTAINERD_CONFIGS)
+        .map(|number| format!("\"{number}.toml\""))
+        .collect();
+    let many = format!("imports = [{}]", many.join(","));
+    for (text, expected) in [
+        (
+            "imports = [\"missing.toml\"]",
+            "/etc/containerd/missing.toml: it is not there",
+        ),
+        ("imports = [\"[*\"]", "imports: [*: a malformed pattern"),
+        (
+            "imports = 1",
+            "imports: expected string or array of strings",
+        ),
+        (many.as_str(), "more than 64 files in all"),
+        ("plugins = 1", "plugins: expected table"),
+        ("hunter2", "not TOML at line 1"),
+        (
+            "[plugins.cri.registry]\nconfig_path = [\"hunter2\"]",
+            "config_path: expected string, found array",
+        ),
+    ] {
+        let written = imported(&[(MAIN, text)], &[]);
+        assert!(written.document.is_none(), "{text}");
+        assert!(
+            findings(&written).contains(expected),
+            "{}",
+            findings(&written)
+        );
+    }
+    // A pattern without a file is none.
+    let written = imported(
+        &[(MAIN, "imports = [\"conf.d/*.toml\", \"/x/*/y.toml\"]")],
+        &[],
+    );
+    assert_eq!(findings(&written), "");
+}
+
+/// containerd 1 takes the whole table of a plugin from the last file that has one.
+#[test]
+fn where_containerd_1_reads_otherwise_is_told() {
+    let main = "version = 2\nimports = [\"/x.toml\"]\n\
+        [plugins.\"io.containerd.grpc.v1.cri\".registry.configs.\"reg.corp\".auth]\n\
+        username = \"robot\"\npassword = \"hunter2\"\n";
+    let runtime = "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".containerd]\n";
+    let written = imported(&[(MAIN, main), ("/x.toml", runtime)], &[]);
+    assert!(document(&written).contains("robot"));
+    assert!(
+        findings(&written).contains("nothing of the one in /etc/containerd/config.toml"),
+        "{}",
+        findings(&written)
+    );
+}
+
+const DIRECTORIES: &str = r#"
+version = 2
+[plugins."io.containerd.grpc.v1.cri".registry]
+config_path = "/etc/containerd/certs.d:/etc/docker/certs.d"
+[plugins."io.containerd.grpc.v1.cri".registry.configs."m.corp".auth]
+username = "mirror"
+password = "hunter2"
+[plugins."io.containerd.grpc.v1.cri".registry.configs."own.corp".auth]
+username = "own"
+password = "hunter2"
+[plugins."io.containerd.grpc.v1.cri".registry.configs."head.corp".auth]
+username = "unused"
+password = "hunter2"
+"#;
+
+/// Mirrors come from the directories, passwords from the file: a password goes to the host that it
+/// is for, and to no other.
+#[test]
+fn credentials_stand_beside_directories() {
+    let header = "[header]\nAuthorization = \"Bearer hunter2\"\n";
+    let roots: [&[(&str, &str)]; 2] = [
+        &[
+            (
+                "reg.corp",
+                "[host.\"https://m.corp\"]\nca = \"/etc/ssl/k3s-ca.pem\"\n",
+            ),
+            ("head.corp", header),
+        ],
+        &[
+            ("reg.corp", "skip_verify = true\n"),
+            ("_default", "[host.\"https://all.corp\"]\n"),
+        ],
+    ];
+    super::assert_golden("config_path", &imported(&[(MAIN, DIRECTORIES)], &roots));
+}
+
+#[test]
+fn what_has_no_effect_beside_directories_is_told() {
+    let text = format!(
+        "{DIRECTORIES}[plugins.\"io.containerd.grpc.v1.cri\".registry.configs.\"own.corp\".tls]\n\
+         insecure_skip_verify = true\n\
+         [plugins.\"io.containerd.grpc.v1.cri\".registry.mirrors.\"a.corp\"]\n\
+         endpoint = [\"https://b.corp\"]\n"
+    );
+    let roots: [&[(&str, &str)]; 2] = [&[("_default", "")], &[("reg.corp", "")]];
+    let written = imported(&[(MAIN, &text)], &roots);
+    let told = findings(&written);
+    for expected in [
+        "mirrors.\"a.corp\": left out: containerd refuses it beside \"config_path\"",
+        "configs.\"own.corp\".tls: left out: containerd refuses it beside \"config_path\"",
+        "/etc/docker/certs.d/reg.corp: left out: containerd goes by /etc/containerd/certs.d/_default",
+    ] {
+        assert!(told.contains(expected), "{told}");
+    }
+    let text = document(&written);
+    assert!(
+        !text.contains("b.corp") && !text.contains("insecure"),
+        "{text}"
+    );
+}
+
+/// containerd 2.2 and later look into two directories where nothing is set.
+#[test]
+fn the_default_directories_are_told() {
+    for (text, expected) in [
+        ("version = 3\n", 2),
+        ("version = 2\n", 0),
+        (
+            "version = 3\n[plugins.\"io.containerd.cri.v1.images\".registry.mirrors.\"a.corp\"]\n",
+            0,
+        ),
+    ] {
+        let config = containerd_config::read(text.as_bytes(), "-", None, &mut Node(&[]));
+        assert_eq!(config.config_paths().len(), expected, "{text}");
+    }
+    let roots: [&[(&str, &str)]; 1] = [&[("reg.corp", "skip_verify = true\n")]];
+    let written = imported(&[(MAIN, "version = 3\n")], &roots);
+    assert!(document(&written).contains("insecure-skip-verify"));
+    assert!(findings(&written).contains("where containerd 2.2 and later look"));
+}
+
+#[test]
+fn containerd_2_reads_no_tls_table() {
+    let text = "version = 3\n[plugins.\"io.containerd.cri.v1.images\".registry.configs.\"r.corp\"]\n\
+        tls = {insecure_skip_verify = true}\nauth = {identitytoken = \"hunter2\"}\n";
+    let written = imported(&[(MAIN, text)], &[]);
+    assert!(!document(&written).contains("insecure"));
+    assert!(findings(&written).contains("tls: left out: containerd 2 has no such table"));
+}
+
+#[test]
+fn imports_of_a_pipe_are_left_out() {
+    let text = b"imports = [\"x.toml\"]";
+    let config = containerd_config::read(text, "standard input", None, &mut Node(&[]));
+    let written = config.import(Vec::new(), &mut read_file).write(None);
+    assert!(findings(&written).contains("imports: left out: of standard input"));
+}
