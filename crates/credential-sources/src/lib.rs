@@ -17,6 +17,8 @@
 //! - [`certs_d`], [`containerd_config`], [`registries_yaml`], [`registries_conf`]: the registry files
 //!   of container engines. [`registry_file`]: what those have in common, and how it becomes a
 //!   document.
+//! - [`proxy_environment`]: the proxies of a node's own programs. [`systemd_unit`]: the environment
+//!   that a unit gives its program.
 //! - [`node_files`]: files that name others.
 //! - [`mod@merge`]: offers put below what a document says, and who wins.
 
@@ -33,11 +35,13 @@ pub mod kubelet;
 pub mod merge;
 pub mod node_files;
 pub mod offer;
+pub mod proxy_environment;
 pub mod registries_conf;
 pub mod registries_yaml;
 pub mod registry_file;
 pub mod secret_manifest;
 pub mod secretgen;
+pub mod systemd_unit;
 
 use serde::{Deserialize, Deserializer};
 

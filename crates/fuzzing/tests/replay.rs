@@ -35,6 +35,7 @@ replay! {
     registries_conf: "../../credential-sources/fuzz/fuzz_targets/registries_conf.rs";
     registries_yaml: "../../credential-sources/fuzz/fuzz_targets/registries_yaml.rs";
     secret_manifest: "../../credential-sources/fuzz/fuzz_targets/secret_manifest.rs";
+    systemd_unit: "../../credential-sources/fuzz/fuzz_targets/systemd_unit.rs";
     credentials_for: "../../docker-config/fuzz/fuzz_targets/credentials_for.rs";
     json: "../../foreign-text/fuzz/fuzz_targets/json.rs";
     inflate: "../../inflate/fuzz/fuzz_targets/inflate.rs";

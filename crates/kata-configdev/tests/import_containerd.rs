@@ -78,3 +78,146 @@ fn containerds_configuration_becomes_a_document() {
         &["error: /etc/containerd/missing.toml: it is not there"],
     );
 }
+
+const UNIT: &str = "[Unit]\nAfter=network.target\n[Service]\nExecStart=/usr/bin/containerd\n\
+    Environment=HTTPS_PROXY=http://first.corp\n";
+
+#[test]
+fn a_units_proxies_become_a_document() {
+    let node = Folder::new();
+    node.file("usr/lib/systemd/system/containerd.service", UNIT);
+    // Of one name the first directory's counts, and names decide the order of all.
+    node.file(
+        "usr/lib/systemd/system/containerd.service.d/50-proxy.conf",
+        "[Service]\nEnvironment=HTTPS_PROXY=http://hidden.corp\n",
+    );
+    node.file(
+        "etc/systemd/system/containerd.service.d/50-proxy.conf",
+        "[Service]\nEnvironment=\"HTTPS_PROXY=http://robot:hunter2%%40@proxy.corp:3128\" \\\n  \
+         'no_proxy=.corp,10.0.0.0/8'\nEnvironmentFile=-/etc/default/%N\n",
+    );
+    node.file(
+        "etc/systemd/system/service.d/10-all.conf",
+        "[Service]\nEnvironment=HTTP_PROXY=http://all.corp\nUnsetEnvironment=http_proxy\n",
+    );
+    let import = |arguments: &[&str]| {
+        let unit = ["proxy-environment", "--unit", "containerd.service"];
+        import(&node, &[&unit[..], arguments].concat())
+    };
+    let run = import(&["--strict"]);
+    run.ends(0);
+    assert_eq!(
+        run.stdout,
+        "[extra-env]\nHTTP_PROXY = \"http://all.corp\"\n\
+         HTTPS_PROXY = \"http://robot:hunter2%40@proxy.corp:3128\"\n\
+         NO_PROXY = \".corp,10.0.0.0/8\"\n"
+    );
+    // A file of variables wins over the unit's own.
+    node.file(
+        "etc/default/containerd",
+        "# proxies\nHTTPS_PROXY='http://file.corp' \n",
+    );
+    assert!(
+        import(&[])
+            .stdout
+            .contains("HTTPS_PROXY = \"http://file.corp\"")
+    );
+    // What cannot be said, without its value.
+    node.file(
+        "etc/default/containerd",
+        "HTTPS_PROXY=http://127.0.0.1:3128\nHTTP_PROXY=ftp://robot:hunter2@x\n",
+    );
+    let run = import(&[]);
+    run.ends(0);
+    run.says(&[
+        "warning: containerd.service: HTTP_PROXY: left out",
+        "warning: containerd.service: HTTPS_PROXY: left out: the proxy listens on the node's loop",
+    ]);
+    import(&["--strict"]).fails(65, &["error: containerd.service: HTTP_PROXY"]);
+    // What systemd would not start.
+    node.file(
+        "etc/systemd/system/containerd.service.d/60.conf",
+        "[Service]\nEnvironmentFile=/etc/missing\n",
+    );
+    import(&[]).fails(
+        65,
+        &["error: /etc/missing: it is not there, and systemd would not start"],
+    );
+}
+
+#[test]
+fn units_that_are_masked_missing_or_k3s() {
+    let node = Folder::new();
+    node.file("usr/lib/systemd/system/k3s-agent.service", UNIT);
+    node.file(
+        "etc/systemd/system/k3s-.service.d/x.conf",
+        "[Service]\nEnvironment=CONTAINERD_HTTPS_PROXY=http://own.corp\n",
+    );
+    let unit = |name| import(&node, &["proxy-environment", "--unit", name]);
+    assert_eq!(
+        unit("k3s-agent").stdout,
+        "[extra-env]\nHTTPS_PROXY = \"http://own.corp\"\n"
+    );
+    unit("other").fails(65, &["error: other.service: no such unit"]);
+    std::os::unix::fs::symlink(
+        "/dev/null",
+        node.path("etc/systemd/system/k3s-agent.service"),
+    )
+    .unwrap();
+    node.file("etc/systemd/system/k3s-.service.d/x.conf", "");
+    let masked = unit("k3s-agent");
+    masked.fails(
+        65,
+        &[
+            "note: /etc/systemd/system/k3s-agent.service: is masked",
+            "nothing is in it",
+        ],
+    );
+    for wrong in ["../x", "a@b", ""] {
+        unit(wrong).ends(64);
+    }
+}
+
+#[test]
+fn the_own_environment_becomes_a_document() {
+    let program = env!("CARGO_BIN_EXE_kata-configdev");
+    for (variables, expected) in [
+        (
+            &[
+                ("HTTPS_PROXY", "proxy.corp:3128"),
+                ("https_proxy", "http://other.corp"),
+            ][..],
+            "[extra-env]\nHTTPS_PROXY = \"proxy.corp:3128\"\n",
+        ),
+        (
+            &[
+                ("HTTPS_PROXY", ""),
+                ("https_proxy", "http://a:hunter2@b.corp"),
+                ("NO_PROXY", "*"),
+            ],
+            "[extra-env]\nHTTPS_PROXY = \"http://a:hunter2@b.corp\"\nNO_PROXY = \"*\"\n",
+        ),
+    ] {
+        let mut command = std::process::Command::new(program);
+        command.env_clear().envs(variables.iter().copied());
+        let output = command
+            .args(["import", "proxy-environment", "--from-env"])
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
+        assert!(
+            !String::from_utf8(output.stderr)
+                .unwrap()
+                .contains("hunter2")
+        );
+        assert_eq!(output.status.code(), Some(0));
+    }
+    for arguments in [
+        &[][..],
+        &["--from-env", "--unit", "x"],
+        &["--from-env", "--root", "/"],
+    ] {
+        let arguments = [&["import", "proxy-environment"], arguments].concat();
+        importer(&SECRETS).run(&arguments).ends(64);
+    }
+}

@@ -7,6 +7,7 @@ mod decryption_secret;
 mod docker_config;
 mod node_root;
 mod outcome;
+mod proxy_environment;
 mod registries_conf;
 mod registries_yaml;
 mod registry_file;
@@ -38,6 +39,7 @@ enum Source {
     ContainerdConfig(containerd_config::Arguments),
     RegistriesYaml(registries_yaml::Arguments),
     RegistriesConf(registries_conf::Arguments),
+    ProxyEnvironment(proxy_environment::Arguments),
     Cdh(cdh::Arguments),
 }
 
@@ -50,6 +52,7 @@ pub fn run(arguments: &Import, out: &mut impl Write) -> Result<u8, CommandError>
         Source::ContainerdConfig(arguments) => containerd_config::run(arguments, out),
         Source::RegistriesYaml(arguments) => registries_yaml::run(arguments, out),
         Source::RegistriesConf(arguments) => registries_conf::run(arguments, out),
+        Source::ProxyEnvironment(arguments) => proxy_environment::run(arguments, out),
         Source::Cdh(arguments) => cdh::run(arguments, out),
     }
 }
