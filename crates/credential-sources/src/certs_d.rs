@@ -25,7 +25,8 @@ pub use hosts_toml::MAX_HOSTS_TOML_BYTES;
 /// The file that counts alone.
 pub const HOSTS_TOML: &str = "hosts.toml";
 
-/// What the names of client certificates and of their private keys end with.
+/// What the names of certificate authorities, client certificates and their private keys end with.
+const AUTHORITY: &str = ".crt";
 const CERTIFICATE: &str = ".cert";
 const PRIVATE_KEY: &str = ".key";
 
@@ -106,11 +107,9 @@ fn plan(directory: &Directory, reader: &mut Reader<'_, '_>) -> Option<Plan> {
     let links = match text.filter(|text| !text.0.is_empty()) {
         Some(text) => {
             reader.source = shown_path(&directory.path.join(HOSTS_TOML));
-            for file in directory.files.iter().filter(|file| file.ends_with(".crt")) {
-                let text = format!("{} has no effect beside this file", printable(file));
-                reader.note("", text);
-            }
-            hosts_toml::links(&text.0, directory, reader)?
+            let links = hosts_toml::links(&text.0, directory, reader)?;
+            tell_unnamed(directory, reader);
+            links
         }
         None => {
             reader.source = shown_path(&directory.path);
@@ -125,12 +124,26 @@ fn plan(directory: &Directory, reader: &mut Reader<'_, '_>) -> Option<Plan> {
     Some(reader.plan(registry_name(&directory.name), String::new(), links))
 }
 
+/// Tells of certificates and keys that would count without the `hosts.toml`, which names them not.
+fn tell_unnamed(directory: &Directory, reader: &mut Reader<'_, '_>) {
+    for name in &directory.files {
+        let is_kind = [AUTHORITY, CERTIFICATE, PRIVATE_KEY]
+            .iter()
+            .any(|suffix| name.ends_with(suffix));
+        if is_kind && !reader.has_read(&joined(&directory.path, Path::new(name))) {
+            let text = format!("{} has no effect beside this file", printable(name));
+            reader.note("", text);
+        }
+    }
+}
+
 /// What the files of a directory without `hosts.toml` say.
 fn certificate_files(directory: &Directory, reader: &mut Reader<'_, '_>) -> Settings {
     let mut names: Vec<_> = directory.files.iter().map(String::as_str).collect();
     names.sort_unstable();
-    let (authorities, others): (Vec<_>, Vec<_>) =
-        names.into_iter().partition(|name| name.ends_with(".crt"));
+    let (authorities, others): (Vec<_>, Vec<_>) = names
+        .into_iter()
+        .partition(|name| name.ends_with(AUTHORITY));
     let (clients, others): (Vec<_>, Vec<_>) = others
         .into_iter()
         .partition(|name| name.ends_with(CERTIFICATE));

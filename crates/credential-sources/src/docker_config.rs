@@ -34,8 +34,8 @@ fn findings(config: &DockerConfig, source: &str) -> Vec<Finding> {
         find("credsStore", Loss::Lost, text);
     }
     if config.has_headers {
-        let text = "the image puller sends no headers of others";
-        find("HttpHeaders", Loss::Note, text);
+        let text = "left out: the image puller sends no headers of others";
+        find("HttpHeaders", Loss::Lost, text);
     }
     for registry in &config.helpers {
         let key = format!("credHelpers {}", printable(registry));

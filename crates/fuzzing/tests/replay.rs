@@ -27,6 +27,7 @@ replay! {
     cdh: "../../cdh-config/fuzz/fuzz_targets/cdh.rs";
     image: "../../config-image/fuzz/fuzz_targets/image.rs";
     certs_d: "../../credential-sources/fuzz/fuzz_targets/certs_d.rs";
+    client_identity: "../../credential-sources/fuzz/fuzz_targets/client_identity.rs";
     containerd_config: "../../credential-sources/fuzz/fuzz_targets/containerd_config.rs";
     decryption_secret: "../../credential-sources/fuzz/fuzz_targets/decryption_secret.rs";
     docker_config: "../../credential-sources/fuzz/fuzz_targets/docker_config.rs";

@@ -322,6 +322,8 @@ fn what_is_beside_the_entries_is_reported_one_by_one() {
             "a.io"
         ]
     );
+    // A registry may ask for them, so --strict has to refuse.
+    assert_eq!(findings[1].loss, Loss::Lost);
     assert!(!format!("{findings:?}").contains("hunter2"));
 }
 

@@ -1,5 +1,6 @@
 //! A file or directory that is being read: where it is, and what is told about it.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,6 +35,8 @@ pub(crate) struct Reader<'r, 'f> {
     pub(crate) report: Report,
     read_file: &'r mut ReadFile<'f>,
     ca_files: usize,
+    /// Those of [`MAX_CA_FILES`] that were read, or tried.
+    paths: BTreeSet<PathBuf>,
     certificate_bytes: usize,
 }
 
@@ -44,6 +47,7 @@ impl<'r, 'f> Reader<'r, 'f> {
             report: Report::default(),
             read_file,
             ca_files: 0,
+            paths: BTreeSet::new(),
             certificate_bytes: 0,
         }
     }
@@ -141,6 +145,11 @@ impl<'r, 'f> Reader<'r, 'f> {
         client.ok().map(Arc::new)
     }
 
+    /// Whether a file that was read has named this one.
+    pub(crate) fn has_read(&self, path: &Path) -> bool {
+        self.paths.contains(path)
+    }
+
     fn client_of(&mut self, files: &ClientFiles) -> Result<Client, String> {
         let certificate = self.named_file(&files.certificate)?;
         let client = if files.private_key == files.certificate {
@@ -163,6 +172,7 @@ impl<'r, 'f> Reader<'r, 'f> {
             return Err(format!("more than {MAX_CA_FILES} files with certificates"));
         }
         let name = printable(&path.to_string_lossy());
+        self.paths.insert(path.to_owned());
         (self.read_file)(path).map_err(|why| format!("{name}: {why}"))
     }
 
@@ -177,6 +187,7 @@ impl<'r, 'f> Reader<'r, 'f> {
             return Err(format!("more than {MAX_CA_FILES} CA files in all"));
         }
         let before = certificates.bytes();
+        self.paths.insert(path.to_owned());
         let bytes = (self.read_file)(path)?;
         let added = certificates.add(&bytes);
         self.certificate_bytes += certificates.bytes() - before;

@@ -8,7 +8,7 @@ use credential_sources::{registries_conf, registries_yaml};
 use proptest::prelude::*;
 use puller_config::{Document, MAX_DOCUMENT_BYTES};
 
-use super::{assert_silent, read_file};
+use super::{assert_silent, findings, read_file};
 
 fn hosts(name: &str, text: &str) -> Import {
     let directory = Directory {
@@ -304,5 +304,100 @@ proptest! {
         let written = certs_d::read(directories.collect(), &mut read_file).write(None);
         prop_assert!(written.document.is_some(), "{:?}", written.report.faults);
         assert_sound(&written);
+    }
+}
+
+/// A directory of Docker's with these files, and perhaps a `hosts.toml`. They are those of the test
+/// data, by their endings.
+fn directory_with(files: &[&str], hosts_toml: Option<&str>) -> Import {
+    let directory = Directory {
+        name: "reg.corp".into(),
+        path: Path::new("/etc/certs.d/reg.corp").into(),
+        hosts_toml: hosts_toml.map(|text| HostsToml(text.as_bytes().to_vec().into())),
+        files: files.iter().map(|name| (*name).to_owned()).collect(),
+    };
+    certs_d::read(vec![directory], &mut |path: &Path| {
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        let name = match extension {
+            Some("key") if path.ends_with("other.key") => "other.key",
+            Some("key") => "client.key",
+            Some("cert") => "client.pem",
+            _ => "k3s-ca.pem",
+        };
+        read_file(Path::new(name))
+    })
+}
+
+/// containerd, Docker and K3s fail at each of them; so does the import, and names the key.
+#[test]
+fn client_certificates_without_their_keys_are_faults() {
+    let pair = |certificate: &str, key: &str| {
+        format!("configs:\n  reg.corp:\n    tls: {{{certificate}{key}}}\n")
+    };
+    let certificate = "cert_file: /etc/ssl/client.pem,";
+    for (certificate, key, expected) in [
+        (
+            certificate,
+            "",
+            "tls: cert_file and key_file must stand together",
+        ),
+        (
+            "",
+            "key_file: /etc/ssl/client.key",
+            "tls: cert_file and key_file must stand together",
+        ),
+        (
+            certificate,
+            "key_file: /etc/ssl/client.pem",
+            "tls.cert_file: the file has no private key",
+        ),
+        (
+            certificate,
+            "key_file: /etc/ssl/none.key",
+            "none.key: entity not found",
+        ),
+        (
+            "cert_file: /etc/ssl/client.key,",
+            "key_file: /etc/ssl/client.key",
+            "no certificate",
+        ),
+    ] {
+        assert_fault(yaml(&pair(certificate, key)), expected);
+    }
+    let mismatch = "\"client-key\" is not the key of \"client-cert\"";
+    let named = "client = [[\"x.cert\", \"other.key\"]]\n";
+    assert_fault(directory_with(&[], Some(named)), mismatch);
+    assert_fault(directory_with(&["other.cert", "other.key"], None), mismatch);
+    // Docker's directory with half a pair.
+    assert_fault(
+        directory_with(&["x.cert"], None),
+        "the file has no private key",
+    );
+    assert_fault(
+        directory_with(&[], Some("client = \"x.cert\"\n")),
+        "has no private key",
+    );
+    let alone = directory_with(&["x.key", "y.crt"], None).write(None);
+    assert!(alone.document.is_some());
+    assert!(findings(&alone).contains("x.key: left out: no certificate (*.cert)"));
+}
+
+/// They would count if there were no `hosts.toml`, so whoever put them there expects something.
+#[test]
+fn certificates_beside_hosts_toml_are_told_unless_it_names_them() {
+    let files = ["ca.crt", "client.cert", "client.key", "own.crt", "README"];
+    let hosts = "ca = \"own.crt\"\n[host.\"https://m.corp\"]\n\
+        client = [[\"named.cert\", \"client.key\"]]\n";
+    let written = directory_with(&files, Some(hosts)).write(None);
+    let told = findings(&written);
+    for (file, expected) in [
+        ("ca.crt", true),
+        ("client.cert", true),
+        ("client.key", false),
+        ("own.crt", false),
+        ("README", false),
+    ] {
+        let text = format!("hosts.toml: {file} has no effect beside this file");
+        assert_eq!(told.contains(&text), expected, "{told}");
     }
 }
