@@ -87,10 +87,7 @@ pub fn placeholder_namespaces(objects: &[Object]) -> BTreeSet<&str> {
 ///
 /// [`CombineError`]. One secret that cannot be read spoils all, as in the controller.
 pub fn combine(objects: &[Object], namespace: &str) -> Result<Combined, CombineError> {
-    let destination = objects.iter().rev().find_map(|object| match object {
-        Object::Namespace(metadata) if metadata.name == namespace => Some(metadata),
-        _ => None,
-    });
+    let destination = destination(objects, namespace);
     // As in a cluster, the last of two objects with one name is the object.
     let mut secrets: BTreeMap<String, &SecretManifest> = BTreeMap::new();
     for object in objects {
@@ -138,8 +135,16 @@ fn config(secret: &SecretManifest, name: &str) -> Result<BTreeMap<String, Entry>
     }
 }
 
+/// The object of a namespace, if it is among the others.
+pub(super) fn destination<'o>(objects: &'o [Object], namespace: &str) -> Option<&'o Metadata> {
+    objects.iter().rev().find_map(|object| match object {
+        Object::Namespace(metadata) if metadata.name == namespace => Some(metadata),
+        _ => None,
+    })
+}
+
 /// Whether an export is for a namespace.
-fn reaches(
+pub(super) fn reaches(
     export: &ExportManifest,
     namespace: &str,
     destination: Option<&Metadata>,

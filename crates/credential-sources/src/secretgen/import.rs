@@ -1,9 +1,23 @@
 //! Files with credentials for image pulls, of any of the kinds that there are, read as one.
 
-use super::Rank;
+use std::collections::BTreeSet;
+
+use super::combine::{destination, reaches};
+use super::{Rank, export_of};
 use crate::docker_config::{self, ConfigError, DockerConfig, Input, Shape, Widening};
-use crate::secret_manifest::{self, MAX_MANIFEST_BYTES, ManifestError, Object, Payload};
+use crate::secret_manifest::{
+    self, DOCKER_CONFIG_JSON, MAX_MANIFEST_BYTES, ManifestError, Object, Payload, SecretManifest,
+};
 use crate::{Finding, Loss, Offer, printable};
+
+/// What stands for every namespace in an export.
+const ALL: &str = "*";
+
+/// The most namespaces of one import. Free to change.
+const MAX_NAMESPACES: usize = 1024;
+
+/// The longest name of a namespace.
+const MAX_NAMESPACE_BYTES: usize = 63;
 
 /// A file that was read.
 #[derive(Clone, Copy)]
@@ -44,15 +58,77 @@ pub fn import(files: &[SourceFile<'_>], destination: Option<&str>, widening: Wid
     let mut reading = Reading::default();
     for file in files {
         if let Err(text) = reading.file(*file) {
-            let fault = Finding::new(file.name, "", Loss::Lost, text);
-            reading.imported.faults.push(fault);
+            reading.fault(file.name, "", &text);
         }
     }
-    reading.finish(destination, widening)
+    let configs = std::mem::take(&mut reading.configs);
+    let mut imported = reading.finish(configs, destination, widening, &|_| Ok(true));
+    reading.told(&mut imported);
+    imported
+}
+
+/// The manifests of several namespaces. Nothing of one is in what another gets, unless it is
+/// exported.
+#[derive(Debug)]
+pub struct ByNamespace {
+    reading: Reading,
+    names: BTreeSet<String>,
+}
+
+impl ByNamespace {
+    /// Reads files of manifests. A name that Kubernetes would refuse is a fault, so that the others
+    /// may become the names of files.
+    #[must_use]
+    pub fn read(files: &[SourceFile<'_>]) -> Self {
+        let mut reading = Reading::default();
+        for file in files {
+            if let Err(text) = reading.file(*file) {
+                reading.fault(file.name, "", &text);
+            }
+        }
+        for config in std::mem::take(&mut reading.configs) {
+            let text = "it is no manifest of a secret, and so in no namespace";
+            reading.fault(&config.source, "", text);
+        }
+        let (names, illegal): (BTreeSet<String>, BTreeSet<_>) = reading
+            .namespaces()
+            .into_iter()
+            .map(str::to_owned)
+            .partition(|name| is_namespace(name));
+        for name in illegal {
+            let text = "not the name of a namespace: at most 63 of a-z, 0-9 and \"-\", which is \
+                neither the first nor the last";
+            reading.fault("the manifests", &printable(&name), text);
+        }
+        if names.len() > MAX_NAMESPACES {
+            let text = format!("more than {MAX_NAMESPACES} namespaces");
+            reading.fault("the manifests", "", &text);
+        }
+        Self { reading, names }
+    }
+
+    /// The namespaces that secrets are in or exported to.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str).take(MAX_NAMESPACES)
+    }
+
+    /// What the secrets of a namespace, and those exported to it, offer.
+    #[must_use]
+    pub fn import(&self, namespace: &str, widening: Widening) -> Imported {
+        let wanted = |secret: &SecretManifest| self.reading.is_for(secret, namespace);
+        self.reading
+            .finish(Vec::new(), Some(namespace), widening, &wanted)
+    }
+
+    /// What there is to say about the files themselves, without an offer.
+    #[must_use]
+    pub fn told(&self) -> &Imported {
+        &self.reading.imported
+    }
 }
 
 /// What was read so far.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Reading {
     imported: Imported,
     configs: Vec<Input>,
@@ -63,6 +139,20 @@ struct Reading {
 }
 
 impl Reading {
+    fn fault(&mut self, source: &str, key: &str, text: &str) {
+        let fault = Finding::new(source, key, Loss::Lost, text);
+        self.imported.faults.push(fault);
+    }
+
+    /// Puts what there is to say about the files in front of what there is about their content.
+    fn told(self, imported: &mut Imported) {
+        let Imported {
+            findings, faults, ..
+        } = self.imported;
+        imported.findings.splice(0..0, findings);
+        imported.faults.splice(0..0, faults);
+    }
+
     fn file(&mut self, file: SourceFile<'_>) -> Result<(), String> {
         let SourceFile { name, text } = file;
         if text.len() > MAX_MANIFEST_BYTES {
@@ -110,8 +200,16 @@ impl Reading {
         Ok(())
     }
 
-    fn finish(mut self, destination: Option<&str>, widening: Widening) -> Imported {
-        let configs = std::mem::take(&mut self.configs).into_iter();
+    /// What the secrets that are `wanted` offer, with other configurations.
+    fn finish(
+        &self,
+        configs: Vec<Input>,
+        destination: Option<&str>,
+        widening: Widening,
+        wanted: &dyn Fn(&SecretManifest) -> Result<bool, &'static str>,
+    ) -> Imported {
+        let mut imported = Imported::default();
+        let configs = configs.into_iter();
         let mut ranked: Vec<(Rank, Input)> =
             configs.map(|input| (Rank::default(), input)).collect();
         for (object, origin) in self.objects.iter().zip(&self.origins) {
@@ -122,26 +220,61 @@ impl Reading {
                 "{origin}: secret {}",
                 printable(&secret.metadata.full_name())
             );
-            match secret.payload() {
+            let payload = match wanted(secret) {
+                Ok(true) => secret.payload().map_err(|error| error.to_string()),
+                Ok(false) => continue,
+                Err(rule) => Err(rule.to_owned()),
+            };
+            match payload {
                 Ok(Payload::Config(config)) => {
                     let rank = Rank::of(secret, &self.objects, destination);
                     ranked.push((rank, Input { source, config }));
                 }
                 Ok(Payload::Ignored { why, loss }) => {
                     let finding = Finding::new(&source, "", loss, why);
-                    self.imported.findings.push(finding);
+                    imported.findings.push(finding);
                 }
                 Err(error) => {
-                    let fault = Finding::new(&source, "", Loss::Lost, error.to_string());
-                    self.imported.faults.push(fault);
+                    let fault = Finding::new(&source, "", Loss::Lost, error);
+                    imported.faults.push(fault);
                 }
             }
         }
         ranked.sort_by(|(one, _), (other, _)| one.cmp(other));
         let inputs: Vec<Input> = ranked.into_iter().map(|(_, input)| input).collect();
         let (offers, findings) = docker_config::offers(&inputs, widening);
-        self.imported.offers = offers;
-        self.imported.findings.extend(findings);
-        self.imported
+        imported.offers = offers;
+        imported.findings.extend(findings);
+        imported
     }
+
+    /// The namespaces that secrets are in or exported to.
+    fn namespaces(&self) -> BTreeSet<&str> {
+        let names = self.objects.iter().flat_map(|object| match object {
+            Object::Secret(secret) => vec![secret.metadata.namespace.as_str()],
+            Object::Export(export) => export.to_namespaces.iter().map(String::as_str).collect(),
+            Object::Namespace(metadata) => vec![metadata.name.as_str()],
+            Object::Other(_) => Vec::new(),
+        });
+        names.filter(|name| *name != ALL).collect()
+    }
+
+    /// Whether a secret is in a namespace, or exported to it.
+    fn is_for(&self, secret: &SecretManifest, namespace: &str) -> Result<bool, &'static str> {
+        if secret.metadata.namespace == namespace {
+            return Ok(true);
+        }
+        let Some(export) = export_of(&secret.metadata, &self.objects) else {
+            return Ok(false);
+        };
+        let reaches = reaches(export, namespace, destination(&self.objects, namespace))?;
+        Ok(reaches && secret.kind == DOCKER_CONFIG_JSON)
+    }
+}
+
+/// Whether Kubernetes would let a namespace have this name (RFC 1123, a label).
+fn is_namespace(name: &str) -> bool {
+    let is_legal = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let is_edge = name.starts_with('-') || name.ends_with('-');
+    (1..=MAX_NAMESPACE_BYTES).contains(&name.len()) && name.bytes().all(is_legal) && !is_edge
 }

@@ -8,7 +8,7 @@ use puller_config::NodeError;
 
 use crate::choice::ChoiceError;
 use crate::further_disk::{FurtherDiskError, FurtherMagic};
-use crate::host_file::FileError;
+use crate::host_file::{FileError, FileFault};
 use crate::providers::ListingFault;
 use crate::sandbox_spec::SpecError;
 use crate::settings::SettingsError;
@@ -171,6 +171,14 @@ impl UsageError {
 }
 
 impl CommandError {
+    /// A file was not written.
+    pub(super) fn output(error: FileError) -> Self {
+        match error.fault {
+            FileFault::NotRegular => Self::OutputNotRegular(error.path),
+            _ => Self::Output(error),
+        }
+    }
+
     /// The exit code of the command.
     #[must_use]
     pub const fn exit_code(&self) -> u8 {

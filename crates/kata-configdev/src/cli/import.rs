@@ -1,5 +1,6 @@
 //! `kata-configdev import`: other people's files in, a document out.
 
+mod by_namespace;
 mod cdh;
 mod certs_d;
 mod containerd_config;

@@ -10,7 +10,6 @@ use super::finding::{self, Input};
 use crate::cli::{CommandError, UsageError};
 use crate::digest;
 use crate::further_disk::{self, FurtherMagic};
-use crate::host_file::FileFault;
 use crate::{SandboxError, exit, image_file};
 
 /// Packs the document `config`, or what `magic` is for, into the image `output`. A document that is not valid is refused as
@@ -34,10 +33,7 @@ pub fn run(
         }
         None => return Ok(exit::DATA),
     };
-    image_file::write(output, &image).map_err(|error| match error.fault {
-        FileFault::NotRegular => CommandError::OutputNotRegular(error.path),
-        _ => CommandError::Output(error),
-    })?;
+    image_file::write(output, &image).map_err(CommandError::output)?;
     let (path, bytes, sha256) = (
         output.to_string_lossy(),
         image.len(),

@@ -7,10 +7,11 @@ use clap::Args;
 use credential_sources::docker_config::Widening;
 use credential_sources::merge::{Decision, Merged, Winner, merge};
 use credential_sources::secret_manifest::MAX_MANIFEST_BYTES;
-use credential_sources::secretgen::{Imported, SourceFile, import};
+use credential_sources::secretgen::{ByNamespace, Imported, SourceFile, import};
 use credential_sources::{Finding, Loss};
 use serde_json::{Value, json};
 
+use super::by_namespace;
 use super::outcome::{self, Outcome, Printed, label};
 use crate::cli::CommandError;
 use crate::cli::finding::Input;
@@ -39,6 +40,8 @@ Examples:
   kata-configdev import docker-config ~/.docker/config.json > imagepuller.toml
   kubectl get secret regcred -o yaml | kata-configdev import docker-config - > imagepuller.toml
   kata-configdev import docker-config --into imagepuller.toml --strict pull-secret.yaml > new.toml
+  kubectl get secrets -A -o yaml |
+    kata-configdev import docker-config --by-namespace /etc/kata-configdev/tenants -
   kata-configdev import docker-config --json auth.json | jq .findings"
 )]
 pub struct Arguments {
@@ -51,6 +54,11 @@ pub struct Arguments {
     /// The namespace whose secrets come before those of others.
     #[arg(long, value_name = "NAMESPACE")]
     namespace: Option<String>,
+    /// Write a document for each namespace that secrets are in, or are exported to, into this
+    /// directory: NAMESPACE.toml, mode 0600. Only manifests are taken. Nothing is written where one
+    /// of the documents would not be; the files written are listed on standard output.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["into", "namespace"])]
+    by_namespace: Option<PathBuf>,
     /// Take entries for some repositories for the whole registry, and "*.corp" for every depth
     /// below corp.
     #[arg(long)]
@@ -75,6 +83,10 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
     } else {
         Widening::Refused
     };
+    if let Some(directory) = &arguments.by_namespace {
+        let namespaces = ByNamespace::read(&files);
+        return by_namespace::run(&namespaces, directory, widening, arguments.printed, out);
+    }
     let mut imported = import(&files, arguments.namespace.as_deref(), widening);
     let merged = match &arguments.into {
         Some(path) => merged(&Input::read(path)?.text, &label(path), &mut imported),
@@ -96,7 +108,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
 }
 
 /// Puts the offers below a document. What is lost by that becomes a finding, what is wrong a fault.
-fn merged(document: &[u8], name: &str, imported: &mut Imported) -> Option<Merged> {
+pub(super) fn merged(document: &[u8], name: &str, imported: &mut Imported) -> Option<Merged> {
     let merged = merge(document, &imported.offers);
     let merged = outcome::added(merged, name, &mut imported.faults)?;
     let findings = &mut imported.findings;

@@ -64,17 +64,22 @@ struct Item<'a> {
 }
 
 impl Outcome<'_> {
+    /// Whether the document may be used.
+    pub fn is_accepted(&self, printed: Printed) -> bool {
+        let is_lossy = self.unlisted > 0 || self.findings.iter().any(is_loss);
+        let is_enough = !self.is_empty || printed.allow_empty;
+        self.faults.is_empty() && is_enough && !(printed.strict && is_lossy)
+    }
+
     /// Prints the outcome, and says how the command ends.
     pub fn finish(self, printed: Printed, out: &mut impl Write) -> Result<u8, CommandError> {
-        let is_lossy = self.unlisted > 0 || self.findings.iter().any(is_loss);
+        let is_accepted = self.is_accepted(printed);
         let mut faults = self.faults.to_vec();
         if faults.is_empty() && self.is_empty && !printed.allow_empty {
             let text = "nothing is in it that a document can have; --allow-empty takes that too";
             faults.push(Finding::new("the import", "", Loss::Lost, text.to_owned()));
         }
-        let document = self
-            .document
-            .filter(|_| faults.is_empty() && !(printed.strict && is_lossy));
+        let document = self.document.filter(|_| is_accepted);
         if printed.json {
             let report = Report {
                 document,
