@@ -118,6 +118,7 @@ fn plan(directory: &Directory, reader: &mut Reader<'_, '_>) -> Option<Plan> {
                 target: Target::Registry,
                 settings: certificate_files(directory, reader),
                 rewrites: Vec::new(),
+                prefix: None,
             }]
         }
     };

@@ -68,6 +68,7 @@ pub(crate) fn plans(
             target: Target::Registry,
             settings: hosts.settings_of(&name),
             rewrites: Vec::new(),
+            prefix: None,
         });
         plan
     });
@@ -156,6 +157,7 @@ fn links(
             key,
             settings,
             rewrites: rewrites.clone().unwrap_or_default(),
+            prefix: None,
         });
     }
     links

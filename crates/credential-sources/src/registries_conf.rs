@@ -1,20 +1,23 @@
 //! `registries.conf` (version 2) of podman, CRI-O, skopeo and buildah: the part that the document
 //! can say.
 //!
-//! A `[[registry]]` is taken over where its prefix is a whole host (or `*.` and a domain), because
-//! a document's mirrors are those of a whole host. A path in the location of a mirror stands before
+//! A `[[registry]]` is taken over where its prefix is a whole host (or `*.` and a domain), and for
+//! some repositories where a mirror's `prefix` can say it, see `repositories`. A path in the location of a mirror stands before
 //! the repository's name there, which is a `rewrite` of the document. A registry that is asked only
 //! at places that cannot be said is forbidden.
 //!
 //! `insecure` becomes `insecure-skip-verify`, which includes plain HTTP, though without
 //! credentials.
 
+mod repositories;
+
 use std::path::Path;
 
 use cdh_config::registries_conf::{self, Mirror, Odd, Registry};
 use foreign_text::toml::{Field, Table};
-use puller_config::Rewrite;
+use puller_config::{RegistryHost, Rewrite};
 
+use self::repositories::{Group, Mirrors};
 use crate::printable;
 use crate::registry_file::assemble::assemble;
 use crate::registry_file::endpoint::{ApiPath, Endpoint};
@@ -65,18 +68,81 @@ fn plans(keys: Table<'_, '_>, reader: &mut Reader<'_, '_>) -> Vec<Plan> {
             None => reader.unknown(path),
         }
     }
-    let plans = conf.registries.iter();
+    let groups = repositories::groups(&conf.registries);
+    let groups: Vec<_> = groups
+        .into_iter()
+        .map(|group| {
+            let checked = group.check(&conf.registries);
+            (group, checked)
+        })
+        .collect();
+    let mut plans = Vec::new();
+    for registry in &conf.registries {
+        let part = groups.iter().find(|(group, _)| group.has(registry));
+        match part {
+            Some((_, Err(why))) => {
+                let key = format!("{} {}", registry.path, printable(prefix_of(registry)));
+                reader.left_out(&key, format!("it is for some repositories, and {why}"));
+            }
+            Some((_, Ok(()))) => {}
+            None => plans.extend(plan(registry, reader)),
+        }
+    }
+    for (group, checked) in &groups {
+        if checked.is_ok() {
+            add_mirrors(group, &conf.registries, &mut plans, reader);
+        }
+    }
     plans
-        .filter_map(|registry| plan(registry, reader))
-        .collect()
+}
+
+/// Puts the mirrors of some repositories of a host into its plan, which perhaps has to be made.
+fn add_mirrors(
+    group: &Group<'_, '_>,
+    registries: &[Registry<'_>],
+    plans: &mut Vec<Plan>,
+    reader: &mut Reader<'_, '_>,
+) {
+    let Mirrors {
+        mut links,
+        falls_back,
+        own,
+    } = group.mirrors(registries, reader);
+    let is_hosts =
+        |plan: &&mut Plan| RegistryHost::parse(&plan.name).is_ok_and(|host| host == group.host);
+    if let Some(plan) = plans.iter_mut().find(is_hosts) {
+        links.append(&mut plan.links);
+        plan.links = links;
+        plan.falls_back = falls_back;
+        return;
+    }
+    let key = links
+        .first()
+        .map_or_else(String::new, |link| link.key.clone());
+    links.push(Link {
+        key: key.clone(),
+        target: Target::Registry,
+        settings: own,
+        rewrites: Vec::new(),
+        prefix: None,
+    });
+    plans.push(Plan {
+        falls_back,
+        ..reader.plan(group.name(), key, links)
+    });
+}
+
+/// What a table is for.
+fn prefix_of<'t>(registry: &Registry<'t>) -> &'t str {
+    match registry.prefix {
+        "" => registry.location,
+        prefix => prefix,
+    }
 }
 
 fn plan(registry: &Registry<'_>, reader: &mut Reader<'_, '_>) -> Option<Plan> {
     let location = registry.location;
-    let prefix = match registry.prefix {
-        "" => location,
-        prefix => prefix,
-    };
+    let prefix = prefix_of(registry);
     let key = format!("{} {}", registry.path, printable(prefix));
     let Some(name) = name(prefix) else {
         reader.left_out(
@@ -95,6 +161,7 @@ fn plan(registry: &Registry<'_>, reader: &mut Reader<'_, '_>) -> Option<Plan> {
         target,
         settings: insecure(registry.insecure),
         rewrites,
+        prefix: None,
     });
     Some(Plan {
         is_blocked: registry.blocked,
@@ -146,6 +213,7 @@ fn mirror_link(mirror: &Mirror<'_>, by_digest: bool, reader: &mut Reader<'_, '_>
         key,
         settings: insecure(mirror.insecure),
         rewrites,
+        prefix: None,
     })
 }
 

@@ -73,6 +73,8 @@ pub struct MirrorAddress {
     pub url: String,
     /// The names that repositories have there.
     pub rewrites: Vec<Rewrite>,
+    /// The first segments of the names of the repositories that it has, if not all.
+    pub prefix: Option<String>,
 }
 
 /// How a host is reached.

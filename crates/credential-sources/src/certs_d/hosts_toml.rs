@@ -78,6 +78,7 @@ fn own_link(
             target: Target::Registry,
             settings: host.settings,
             rewrites: Vec::new(),
+            prefix: None,
         });
     }
     host.can_pull.then(|| link(server, key, host, reader))
@@ -93,6 +94,7 @@ fn link(address: &str, key: String, host: Host, reader: &mut Reader<'_, '_>) -> 
         key,
         settings: host.settings,
         rewrites: host.rewrites.unwrap_or_default(),
+        prefix: None,
     }
 }
 

@@ -94,6 +94,7 @@ fn plan_of(known: &Host, of_all: Option<&Plan>) -> Plan {
         target: Target::Registry,
         settings: Settings::default(),
         rewrites: Vec::new(),
+        prefix: None,
     });
     plan
 }

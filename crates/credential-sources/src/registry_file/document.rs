@@ -1,6 +1,6 @@
 //! Entries written as a document.
 
-use puller_config::{Document, MAX_CERTIFICATES, MAX_DOCUMENT_BYTES, Secret};
+use puller_config::{Document, MAX_CERTIFICATES, MAX_DOCUMENT_BYTES, Rewrite, Secret};
 use zeroize::Zeroizing;
 
 use super::{Certificates, Client, Entry, Import, MirrorAddress, Report, Roots};
@@ -156,7 +156,8 @@ fn secret_length(entry: &Entry) -> usize {
     let mirrors = entry.mirrors.iter().map(|mirror| {
         let rules = mirror.rewrites.iter();
         let rules = rules.map(|rule| rule.from().len() + rule.to().len() + MIRROR_BYTES);
-        mirror.url.len() + MIRROR_BYTES + rules.sum::<usize>()
+        let prefix = mirror.prefix.as_ref().map_or(0, String::len);
+        mirror.url.len() + prefix + MIRROR_BYTES + rules.sum::<usize>()
     });
     credentials + entry.name.len() + mirrors.sum::<usize>()
 }
@@ -195,34 +196,58 @@ fn push_entry(entry: &Entry, system_roots: Option<&Certificates>, out: &mut Stri
     }
 }
 
+impl MirrorAddress {
+    /// Whether its address says all.
+    fn is_plain(&self) -> bool {
+        self.rewrites.is_empty() && self.prefix.is_none()
+    }
+}
+
 /// One mirror as people write it, several or other names as a list.
 fn push_mirrors(mirrors: &[MirrorAddress], out: &mut String) {
-    if let [MirrorAddress { url, rewrites }] = mirrors
-        && rewrites.is_empty()
+    if let [mirror @ MirrorAddress { url, .. }] = mirrors
+        && mirror.is_plain()
     {
         return push_key("mirror", url, out);
     }
     out.push_str("mirrors = [");
-    for MirrorAddress { url, rewrites } in mirrors {
+    for mirror in mirrors {
+        let MirrorAddress {
+            url,
+            rewrites,
+            prefix,
+        } = mirror;
         out.push_str("\n  ");
-        if rewrites.is_empty() {
+        if mirror.is_plain() {
             push_literal(url, out);
         } else {
             out.push_str("{url = ");
             push_literal(url, out);
-            out.push_str(", rewrite = [");
-            for rule in rewrites {
-                out.push_str("{from = ");
-                push_literal(rule.from(), out);
-                out.push_str(", to = ");
-                push_literal(rule.to(), out);
-                out.push_str("},");
+            if let Some(prefix) = prefix {
+                out.push_str(", prefix = ");
+                push_literal(prefix, out);
             }
-            out.push_str("]}");
+            push_rewrites(rewrites, out);
+            out.push('}');
         }
         out.push(',');
     }
     out.push_str("\n]\n");
+}
+
+fn push_rewrites(rewrites: &[Rewrite], out: &mut String) {
+    if rewrites.is_empty() {
+        return;
+    }
+    out.push_str(", rewrite = [");
+    for rule in rewrites {
+        out.push_str("{from = ");
+        push_literal(rule.from(), out);
+        out.push_str(", to = ");
+        push_literal(rule.to(), out);
+        out.push_str("},");
+    }
+    out.push(']');
 }
 
 fn push_certificates(own: &Certificates, system_roots: Option<&Certificates>, out: &mut String) {
@@ -247,7 +272,7 @@ mod tests {
     use std::sync::Arc;
 
     use proptest::prelude::*;
-    use puller_config::{Credentials, Match, RegistryHost, Rewrite};
+    use puller_config::{Credentials, Match, RegistryHost};
 
     use super::*;
     use crate::registry_file::Settings;
@@ -293,8 +318,8 @@ mod tests {
             let mut entry = entry("reg.corp", Offered::RegistryToken(Secret::from(token)));
             let rewrites = vec![Rewrite::parse("^", "a/").unwrap()];
             entry.mirrors = vec![
-                MirrorAddress { url: mirror.clone(), rewrites: Vec::new() },
-                MirrorAddress { url: mirror, rewrites },
+                MirrorAddress { url: mirror.clone(), rewrites: Vec::new(), prefix: None },
+                MirrorAddress { url: mirror.clone(), rewrites, prefix: Some(mirror) },
             ];
             let text = text(&[entry], None);
             let capacity = text.capacity();

@@ -55,13 +55,13 @@ impl Draft {
         if plan.is_blocked {
             draft.entry.settings.roots = Some(Roots::Nobody(BLOCKED));
         } else {
-            draft.follow(plan.links, report);
+            draft.follow(plan.links, plan.falls_back, report);
         }
         Some(draft)
     }
 
     /// Takes the mirrors that are asked before the registry itself, and its own settings.
-    fn follow(&mut self, links: Vec<Link>, report: &mut Report) {
+    fn follow(&mut self, links: Vec<Link>, falls_back: bool, report: &mut Report) {
         let mut own: Option<Settings> = None;
         for mut link in links {
             let is_own = match &link.target {
@@ -97,7 +97,7 @@ impl Draft {
             };
             report.lost(&self.entry.source, &link.key, format!("left out: {why}"));
         }
-        self.entry.mirror_fallback = own.is_some() && !self.mirrors.is_empty();
+        self.entry.mirror_fallback = falls_back && own.is_some() && !self.mirrors.is_empty();
         match own {
             Some(settings) => self.entry.settings = settings,
             None if self.mirrors.is_empty() => self.forbid(report),
@@ -129,16 +129,22 @@ impl Draft {
 
     /// Removes the mirrors at these places. Without one there may be no host left to ask.
     pub(super) fn drop_mirrors(&mut self, places: &[usize], report: &mut Report) {
+        let mut has_part = false;
         for at in places.iter().rev() {
-            self.mirrors.remove(*at);
+            has_part |= self.mirrors.remove(*at).prefix.is_some();
         }
         self.write_mirrors();
-        if self.mirrors.is_empty()
-            && !places.is_empty()
-            && !std::mem::take(&mut self.entry.mirror_fallback)
-        {
+        // Without the mirror of some repositories, those would be asked for at the registry itself.
+        let is_needed = has_part || self.mirrors.is_empty();
+        if places.is_empty() || !is_needed {
+            return;
+        }
+        if !self.entry.mirror_fallback {
+            self.mirrors.clear();
+            self.write_mirrors();
             self.forbid(report);
         }
+        self.entry.mirror_fallback &= !self.mirrors.is_empty();
     }
 
     /// Whether both hold for the same hosts.
@@ -164,6 +170,7 @@ impl Link {
             Target::Address(endpoint) => Some(MirrorAddress {
                 url: endpoint.url(),
                 rewrites: self.rewrites.clone(),
+                prefix: self.prefix.clone(),
             }),
             Target::Registry | Target::Inexpressible => None,
         }

@@ -16,6 +16,9 @@ pub(crate) struct Plan {
     pub(crate) key: String,
     /// Who is asked, the first first.
     pub(crate) links: Vec<Link>,
+    /// Whether the registry itself is asked where the mirrors of a repository fail, if it is one of
+    /// the links.
+    pub(crate) falls_back: bool,
     /// Whether its images may not be pulled at all.
     pub(crate) is_blocked: bool,
 }
@@ -31,6 +34,9 @@ pub(crate) struct Link {
     pub(crate) settings: Settings,
     /// The names that repositories have there.
     pub(crate) rewrites: Vec<Rewrite>,
+    /// The first segments of the names of the repositories that it has; `None` where it may have
+    /// them all.
+    pub(crate) prefix: Option<String>,
 }
 
 /// Where a host is.

@@ -79,6 +79,7 @@ impl<'r, 'f> Reader<'r, 'f> {
             source: self.source.clone(),
             key,
             links,
+            falls_back: true,
             is_blocked: false,
         }
     }
