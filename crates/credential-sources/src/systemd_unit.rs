@@ -162,7 +162,7 @@ impl Service {
 }
 
 const UNKNOWN_SPECIFIER: &str = "left out: what a percent sign stands for there is known to \
-    systemd only; \"%%\" is a percent sign itself";
+    systemd only, if to anybody; a percent sign itself is written \"%%\"";
 
 impl EnvironmentFile {
     /// The files that the path stands for.

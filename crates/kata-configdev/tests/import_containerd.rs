@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-use command::{Folder, Run, importer};
+use command::{Folder, Run, importer, skip};
 use serde_json::Value;
 
 mod command;
@@ -219,5 +219,95 @@ fn the_own_environment_becomes_a_document() {
     ] {
         let arguments = [&["import", "proxy-environment"], arguments].concat();
         importer(&SECRETS).run(&arguments).ends(64);
+    }
+}
+
+/// What systemd itself makes of a unit's files, by its own dump of a unit that it verifies.
+fn systemds(root: &str) -> Option<Vec<String>> {
+    let mut command = std::process::Command::new("systemd-analyze");
+    command
+        .env("SYSTEMD_LOG_LEVEL", "debug")
+        .args(["--man=no", "--root", root]);
+    let output = command.args(["verify", "a-b.service"]).output().ok()?;
+    let told = [output.stdout, output.stderr].concat();
+    let told = String::from_utf8_lossy(&told).into_owned();
+    let lines = told
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("Environment: "));
+    Some(lines.map(str::to_owned).collect())
+}
+
+#[test]
+fn a_units_environment_is_what_systemd_says() {
+    for (unit, drop_ins) in [
+        (
+            r#"Environment="HTTP_PROXY=http://a b" HTTPS_PROXY=http://\x41%%40 'NO_PROXY=\"q'"#,
+            &[("etc/systemd/system/a-b.service.d/50-x.conf", "https_proxy=")][..],
+        ),
+        // Of one name the unit's own directory counts; names order what is left.
+        (
+            "Environment=HTTP_PROXY=http://unit HTTPS_PROXY=http://p%40ss@unit",
+            &[
+                (
+                    "usr/lib/systemd/system/a-b.service.d/50-x.conf",
+                    "NO_PROXY=a",
+                ),
+                ("etc/systemd/system/a-b.service.d/50-x.conf", "NO_PROXY=b"),
+                (
+                    "etc/systemd/system/a-.service.d/50-x.conf",
+                    "HTTP_PROXY=http://hidden",
+                ),
+                ("etc/systemd/system/a-.service.d/40-y.conf", "NO_PROXY=c"),
+                (
+                    "run/systemd/system/service.d/60-z.conf",
+                    "HTTP_PROXY=http://z \\\n NO_PROXY=%N",
+                ),
+            ],
+        ),
+        ("Environment=HTTP_PROXY=http://a 'NO_PROXY=b", &[]),
+        (
+            "Environment=HTTP_PROXY=http://a\n Environment = \n#\\\nEnvironment=NO_PROXY=\\\n;x\n b",
+            &[],
+        ),
+    ] {
+        let node = Folder::with(&["run", "tmp"]);
+        let unit = format!("[Service]\nType=oneshot\nExecStart=/bin/true\n{unit}\n");
+        node.file("usr/lib/systemd/system/a-b.service", &unit);
+        for (path, assignment) in drop_ins {
+            node.file(path, format!("[Service]\nEnvironment={assignment}\n"));
+        }
+        let Some(expected) = systemds(&node.text("")) else {
+            return skip("systemd-analyze is not there");
+        };
+        let arguments = [
+            "proxy-environment",
+            "--allow-empty",
+            "--json",
+            "--unit",
+            "a-b",
+        ];
+        let run = import(&node, &arguments);
+        let report: Value = run.json();
+        let document = report["document"].as_str().unwrap();
+        // What a document cannot hold is left out of it, and named.
+        let left_out = report["findings"].as_array().unwrap().iter();
+        let left_out: Vec<_> = left_out
+            .filter_map(|finding| finding["key"].as_str())
+            .collect();
+        for line in &expected {
+            let (name, value) = line.split_once('=').unwrap();
+            let is_said = document.contains(&format!("{} = {value:?}\n", name.to_uppercase()));
+            let is_absent = value.is_empty() || left_out.contains(&name);
+            assert!(is_said || is_absent, "{line} in {document} of {unit}");
+        }
+        for name in ["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"] {
+            let is_expected = expected
+                .iter()
+                .any(|line| line.starts_with(&format!("{name}=")));
+            assert!(
+                is_expected || !document.contains(&format!("{name} = ")),
+                "{document}"
+            );
+        }
     }
 }

@@ -79,7 +79,7 @@ pub(super) fn files(
     report: &mut Report,
 ) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let mut has = |directory: &Path| files.list(directory).iter().any(|name| *name == unit.0);
+    let mut has = |directory: &Path| files.list(directory).contains(&unit.0);
     match DIRECTORIES
         .iter()
         .map(Path::new)

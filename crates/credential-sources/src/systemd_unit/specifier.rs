@@ -4,11 +4,8 @@ use zeroize::Zeroizing;
 
 use super::UnitName;
 
-/// Letters that stand for something that only the running manager knows, and those of instances.
-const MANAGERS: &str = "aAbBcCdDEfgGhHIiJjlLmMoqrRsStTuUvVwWyY";
-
-/// The text with its specifiers resolved; `None` where only systemd can. An unknown letter stays as
-/// it is, as in systemd.
+/// The text with its specifiers resolved; `None` where only systemd can, or where there is no such
+/// one, and systemd ignores the whole text.
 pub(super) fn resolved(text: &str, unit: &UnitName) -> Option<Zeroizing<String>> {
     let longest = unit.full().len();
     let percents = text.bytes().filter(|byte| *byte == b'%').count();
@@ -26,7 +23,7 @@ pub(super) fn resolved(text: &str, unit: &UnitName) -> Option<Zeroizing<String>>
             Some('n') => resolved.push_str(unit.full()),
             Some('N') => resolved.push_str(unit.stem()),
             Some('p' | 'P') => resolved.push_str(unit.stem()),
-            Some(letter) if MANAGERS.contains(letter) => return None,
+            Some(letter) if letter.is_ascii_alphanumeric() => return None,
             Some(other) => resolved.extend(['%', other]),
         }
     }
@@ -44,8 +41,10 @@ mod tests {
             ("p%%40ss", Some("p%40ss")),
             ("/etc/%N.env", Some("/etc/k3s.env")),
             ("%n %p", Some("k3s.service k3s")),
-            ("%4 %", Some("%4 %")),
+            ("%- %", Some("%- %")),
             ("%H", None),
+            // A password whose percent sign is written once.
+            ("p%40ss", None),
         ] {
             let found = resolved(text, &unit);
             assert_eq!(found.as_ref().map(|text| text.as_str()), expected, "{text}");
