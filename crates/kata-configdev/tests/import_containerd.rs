@@ -279,6 +279,7 @@ fn a_units_environment_is_what_systemd_says() {
         let Some(expected) = systemds(&node.text("")) else {
             return skip("systemd-analyze is not there");
         };
+        assert!(!expected.is_empty(), "systemd read nothing of {unit}");
         let arguments = [
             "proxy-environment",
             "--allow-empty",
