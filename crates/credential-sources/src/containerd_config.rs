@@ -5,8 +5,8 @@
 //! table of a plugin from the last file that has one, and where that differs, it is told.
 //!
 //! With `config_path` (several directories joined by colons), the directories say how registries
-//! are reached, as in [`certs_d`](crate::certs_d), and of the file only the credentials of `configs` count beside
-//! them. Without it, `mirrors` and `configs` do, see [`cri_registries`](crate::cri_registries).
+//! are reached, as in [`certs_d`](crate::certs_d), and of the file only the credentials of `configs`
+//! count beside them. Without it, `mirrors` and `configs` do, see `cri_registries`.
 //!
 //! - `imports`: the files that belong together. `layer`: what one of them says. `config_path`:
 //!   directories, and credentials beside them.

@@ -14,8 +14,8 @@
 //!   in the document.
 //! - [`decryption_secret`]: keys of encrypted images, as secrets hold them.
 //! - [`kubelet`]: credential-provider plugins of a node.
-//! - [`certs_d`], [`containerd_config`], [`registries_yaml`], [`registries_conf`]: the registry files
-//!   of container engines. [`registry_file`]: what those have in common, and how it becomes a
+//! - [`certs_d`], [`containerd_config`], [`registries_yaml`], [`registries_conf`]: the registry
+//!   files of container engines. [`registry_file`]: what those have in common, and how it becomes a
 //!   document.
 //! - [`proxy_environment`]: the proxies of a node's own programs. [`systemd_unit`]: the environment
 //!   that a unit gives its program.

@@ -2,9 +2,9 @@
 //! can say.
 //!
 //! A `[[registry]]` is taken over where its prefix is a whole host (or `*.` and a domain), and for
-//! some repositories where a mirror's `prefix` can say it, see `repositories`. A path in the location of a mirror stands before
-//! the repository's name there, which is a `rewrite` of the document. A registry that is asked only
-//! at places that cannot be said is forbidden.
+//! some repositories where a mirror's `prefix` can say it, see `repositories`. A path in the
+//! location of a mirror stands before the repository's name there, which is a `rewrite` of the
+//! document. A registry that is asked only at places that cannot be said is forbidden.
 //!
 //! `insecure` becomes `insecure-skip-verify`, which includes plain HTTP, though without
 //! credentials.

@@ -1,6 +1,6 @@
 //! `registries.yaml` of K3s and RKE2.
 //!
-//! It has containerd's own words, see [`cri_registries`](crate::cri_registries). The registry
+//! It has containerd's own words, see `cri_registries`. The registry
 //! itself is always asked last (`--disable-default-registry-endpoint` is an option of K3s that the
 //! file does not show), and a registry that only `configs` has is asked without the mirrors of `*`.
 

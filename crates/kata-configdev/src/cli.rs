@@ -42,7 +42,8 @@ pub const NAME: &str = "kata-configdev";
 /// image puller inside a VM needs. The node puts it on a small read-only disk of the VM;
 /// kata-configdev-qemu does that for every sandbox that Kata starts.
 ///
-/// Passwords and tokens stand in documents only. No command takes one as an argument, and none
+/// Passwords and tokens stand in documents only. No command takes one as an argument. Only `import`
+/// and `credential-provider` print some: documents, and answers for the kubelet. No other command
 /// prints one.
 #[derive(Debug, Parser)]
 #[command(name = NAME, version, after_help = AFTER_HELP, verbatim_doc_comment)]

@@ -5,10 +5,10 @@
 
 #![expect(unsafe_code, reason = "functions of the C library")]
 
-/// The smallest piece that is a mapping of its own. Buffers of a layer's threads and small blobs that
-/// are read whole stay for a while, and within the heap they leave holes. The HTTP client's buffers
-/// (at most 408 KiB) are used once and would cost a mapping each, so they stay below. The C library
-/// would raise this with each mapping that becomes free.
+/// The smallest piece that is a mapping of its own. Buffers of a layer's threads and small blobs
+/// that are read whole stay for a while, and within the heap they leave holes. The HTTP client's
+/// buffers (at most 408 KiB) are used once and would cost a mapping each, so they stay below. The C
+/// library would raise this with each mapping that becomes free.
 #[cfg(target_env = "gnu")]
 const MAPPED_BYTES: libc::c_int = 448 << 10;
 

@@ -67,9 +67,9 @@ pub struct Options {
     /// of sandboxes below `/run`.
     #[serde(default)]
     pub sandboxes: bool,
-    /// Whether the kubelet's credential providers are asked here, so that no sandbox waits for them,
-    /// and again before their answers expire. Takes their programs, their configuration, and the
-    /// network.
+    /// Whether the kubelet's credential providers are asked here, so that no sandbox waits for
+    /// them, and again before their answers expire. Takes their programs, their configuration, and
+    /// the network.
     #[serde(default)]
     pub providers: bool,
     /// What is installed, by name. None at all: everything that was installed is removed.

@@ -13,8 +13,8 @@ use crate::cli::CommandError;
 /// Makes a document of the registries.conf (version 2) of podman, CRI-O, skopeo or buildah.
 ///
 /// Taken over are whole hosts with their mirrors, insecure and blocked ones, and tables for some
-/// repositories where mirrors with a prefix can say the same. Certificates are in another place: see
-/// import certs.d.
+/// repositories where mirrors with a prefix can say the same. Certificates are in another place:
+/// see import certs.d.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,
