@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout};
 use crate::body;
 use crate::error::Error;
 use crate::explain;
-use crate::failure::{Again, Failure};
+use crate::failure::Failure;
 use crate::parts::{self, Leave, Parts};
 use crate::range::{self, Contradiction, Part};
 use crate::retry::{Attempts, seconds};
@@ -74,7 +74,7 @@ impl<'a> Blob<'a> {
             waited: Duration::ZERO,
         };
         while blob.open.is_none() && blob.parts.is_none() {
-            if let Err(failure) = blob.begin(&mut leave).await {
+            if let Err(failure) = blob.begin(leave.take()).await {
                 session.reconnect();
                 blob.attempts.failed(failure).await?;
             }
@@ -108,6 +108,15 @@ impl<'a> Blob<'a> {
             }
             let read = timeout(left, self.read()).await;
             self.waited += started.elapsed();
+            if read.is_err() && self.parts.take().is_some() {
+                // On a slow line all of them together are late, where one stream is not.
+                tracing::info!(
+                    host = self.host,
+                    "too slow for parts, going on as one stream"
+                );
+                self.waited = Duration::ZERO;
+                continue;
+            }
             match read {
                 Ok(Ok(chunk)) => return Ok(chunk),
                 Ok(Err(failure)) => self.failed(failure).await?,
@@ -225,11 +234,11 @@ impl<'a> Blob<'a> {
         Err(Failure::passing(Error::transfer(&self.host, reason)))
     }
 
-    /// Asks for the first time. Parts are tried once; after an answer of no use neither they nor a
-    /// stream have begun.
-    async fn begin(&mut self, leave: &mut Option<Leave>) -> Result<(), Failure> {
+    /// Asks for the first time. Parts are tried once: whatever comes of that, nothing has begun
+    /// unless it is of use, and the next time it is asked as ever.
+    async fn begin(&mut self, leave: Option<Leave>) -> Result<(), Failure> {
         let first = parts::first(self.session, self.size);
-        let Some(first) = first.filter(|_| leave.is_some()) else {
+        let (Some(first), Some(leave)) = (first, leave) else {
             return self.connect().await;
         };
         let part = Part {
@@ -237,15 +246,11 @@ impl<'a> Blob<'a> {
             until: Some(first.end),
         };
         let answer = match self.ask(Some(part)).await {
-            // Perhaps it is the part that is not to be had.
-            Err(failure) if failure.again == Again::Never => {
-                *leave = None;
+            Ok(answer) => answer,
+            Err(Failure { error, .. }) => {
+                tracing::debug!(host = self.host, %error, "the first part is not to be had");
                 return Ok(());
             }
-            answer => answer?,
-        };
-        let Some(leave) = leave.take() else {
-            return Ok(());
         };
         if answer.response.status() == StatusCode::OK {
             return self.take(answer, 0);

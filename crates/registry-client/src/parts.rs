@@ -32,9 +32,9 @@ use crate::transport::Answer;
 /// has as it comes, is 100 MB/s then.
 const FAR: Duration = Duration::from_millis(30);
 
-/// What the first part has. The others are asked for when it was taken: until somebody unpacks the
-/// blob, no more is kept.
-const FIRST_BYTES: u64 = 256 << 10;
+/// What the first part has. The others are asked for when all of it was taken. It is more than the
+/// puller takes before it unpacks the blob, so until then no more is kept.
+const FIRST_BYTES: u64 = 512 << 10;
 
 /// What each of the others has.
 const PART_BYTES: u64 = 1 << 20;
@@ -60,7 +60,7 @@ pub(crate) struct Parts<'a> {
     under_way: FuturesOrdered<BoxFuture<'a, Result<Bytes, Failure>>>,
     /// Has come and is handed on.
     current: Bytes,
-    /// Whether bytes were asked for here before.
+    /// Whether a part was handed on.
     has_given: bool,
     /// The first byte that nobody was asked for.
     next: u64,
@@ -115,12 +115,12 @@ impl<'a> Parts<'a> {
     /// The next bytes; nothing when all have come. After a failure there is nothing more to ask
     /// for here.
     pub(crate) async fn next(&mut self) -> Option<Result<Bytes, Failure>> {
-        // Whoever comes back has taken the first bytes, so the blob is being unpacked.
-        if self.has_given {
-            self.ask();
-        }
-        self.has_given = true;
         if self.current.is_empty() {
+            // Not before somebody has taken all of the first part.
+            if self.has_given {
+                self.ask();
+            }
+            self.has_given = true;
             match self.under_way.next().await? {
                 Ok(part) => self.current = part,
                 Err(failure) => return Some(Err(failure)),

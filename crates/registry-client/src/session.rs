@@ -332,7 +332,8 @@ impl Session {
             what,
             meaning,
         };
-        if status == StatusCode::FORBIDDEN && !is_own && wanted.part.is_some() {
+        let is_rest = wanted.part.is_some_and(|part| part.from > 0);
+        if status == StatusCode::FORBIDDEN && !is_own && is_rest {
             // It was good for the first part: a signature that has expired, and the registry makes
             // a new one.
             return Err(Failure::passing(error));

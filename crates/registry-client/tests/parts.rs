@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
-use registry_client::Error;
+use registry_client::{Error, Patience};
 use support::{PASSWORD, USER, digest, entry, hasty, open, plain, run, text};
 use test_http::pki::Authority;
-use test_http::{Request, Server, head};
+use test_http::{Request, SILENCE, Server, head};
 use tokio::sync::Semaphore;
 
 /// The last one of its parts is a short one.
@@ -64,8 +64,12 @@ fn served(request: &Request) -> String {
 
 /// The blob from a registry that was asked for a manifest before, so that its distance is known.
 fn fetch(document: &str, port: u16) -> Result<String, Error> {
+    fetch_with(document, port, &hasty())
+}
+
+fn fetch_with(document: &str, port: u16, patience: &Patience) -> Result<String, Error> {
     run(async {
-        let registry = open(document, &format!("localhost:{port}"), &hasty())?;
+        let registry = open(document, &format!("localhost:{port}"), patience)?;
         registry.manifest(&digest()).await?;
         let leave = Arc::new(Semaphore::new(1));
         assert!(registry.is_far());
@@ -122,7 +126,7 @@ fn a_large_blob_that_is_far_away_comes_in_parts() {
     });
     assert!(fetch(&plain(server.port), server.port).unwrap() == content(0..SIZE));
     let mut ranges = ranges(&server);
-    assert_eq!(ranges[0], "bytes=0-262143", "nobody unpacks it yet");
+    assert_eq!(ranges[0], "bytes=0-524287", "nobody unpacks it yet");
     ranges.sort();
     ranges.dedup();
     assert_eq!(ranges.len(), 1 + 12, "{ranges:?}");
@@ -136,6 +140,8 @@ fn a_server_without_parts_is_asked_as_ever() {
         (None, 1),
         (Some(head("416 Range Not Satisfiable", "")), 2),
         (Some(head("400 Bad Request", "")), 2),
+        (Some(head("500 a", "")), 2),
+        (Some(String::new()), 2),
         (Some(part(&(1..300), 299)), 2),
     ] {
         let shown = format!("{refusal:?}");
@@ -154,7 +160,7 @@ fn a_server_without_parts_is_asked_as_ever() {
 /// The sixth part is odd, whatever comes before and after it.
 #[test]
 fn what_is_left_of_odd_parts_comes_as_one_stream() {
-    let sixth = (5 << 20) + (256 << 10)..(6 << 20) + (256 << 10);
+    let sixth = (4 << 20) + (512 << 10)..(5 << 20) + (512 << 10);
     let short = part(&sixth, sixth.len()) + &content(sixth.start..sixth.end - 1);
     for odd in [
         String::new(),
@@ -181,6 +187,27 @@ fn what_is_left_of_odd_parts_comes_as_one_stream() {
     }
 }
 
+/// A line on which eight parts together are too slow, and one stream is not: the parts are given up
+/// once, and a source with a fallback is not taken to be down.
+#[test]
+fn parts_that_are_too_slow_are_given_up() {
+    let server = far(|request| match range(request) {
+        Some(range) if range.start > 0 && range.end < SIZE => format!(
+            "{}{SILENCE}",
+            part(&range, range.len()) + &content(range.start..range.end - 1)
+        ),
+        _ => served(request),
+    });
+    let patience = Patience {
+        slow_start: Duration::from_secs(5),
+        slowest_rate: 4 << 20,
+        ..hasty()
+    };
+    let fetched = fetch_with(&plain(server.port), server.port, &patience).unwrap();
+    assert!(fetched == content(0..SIZE));
+    assert!(ranges(&server).contains(&"bytes=524288-".to_owned()));
+}
+
 /// A blob that the registry refuses is refused in its own words.
 #[test]
 fn a_refused_blob_is_refused_once() {
@@ -190,6 +217,7 @@ fn a_refused_blob_is_refused_once() {
         refused.contains("not there, or the account may not see"),
         "{refused}"
     );
+    assert_eq!(ranges(&server).len(), 2, "once in parts, once as ever");
 }
 
 /// The address that the registry gives is asked directly, and never with its credentials; when it
