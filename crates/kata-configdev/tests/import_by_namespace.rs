@@ -97,7 +97,7 @@ fn names_that_kubernetes_refuses_write_nothing() {
 }
 
 #[test]
-fn one_broken_secret_writes_nothing() {
+fn one_broken_secret_writes_nothing_if_strict() {
     let good = secret("team-a", "pull", "a.corp", "");
     let broken = secret("team-b", "pull", "b.corp", "").replace("{\"auths\"", "{auths");
     let helper = secret("team-b", "pull", "b.corp", "").replace(
@@ -105,7 +105,12 @@ fn one_broken_secret_writes_nothing() {
         "{\"HttpHeaders\":{\"X-Team\":\"hunter2\"},\"auths\"",
     );
     for (manifests, options, expected) in [
-        (good.clone() + &broken, &[][..], "error: for team-b: "),
+        (
+            good.clone() + &broken,
+            &["--strict"][..],
+            "error: for team-b: ",
+        ),
+        (broken.clone(), &[], "error: for team-b: "),
         (
             good + &helper,
             &["--strict"],
@@ -124,6 +129,24 @@ fn one_broken_secret_writes_nothing() {
     missing.fails(69, &["out/a.toml"]);
     let two = import(&folder, "", &["--into", "x"]);
     two.ends(64);
+}
+
+/// The mistake of one tenant does not stop the others, and does not take its own document away.
+#[test]
+fn one_broken_secret_drops_the_document_of_its_namespace_only() {
+    let good = secret("team-a", "pull", "a.corp", "") + &secret("team-c", "pull", "c.corp", "");
+    let broken = secret("team-b", "pull", "b.corp", "");
+    let (start, _) = broken.split_once('\'').unwrap();
+    let broken = format!("{start}'{{\"auths\":5}}'\n");
+    let folder = Folder::with(&["out"]);
+    let old = folder.file("out/team-b.toml", "# old\n");
+    let run = import(&folder, &(good + &broken), &[]);
+    run.ends(65);
+    run.says(&["error: for team-b: "]);
+    let listed = ["team-a", "team-c"].map(|name| folder.text(&format!("out/{name}.toml")));
+    assert_eq!(run.stdout, listed.join("\n") + "\n");
+    assert_eq!(std::fs::read_to_string(old).unwrap(), "# old\n");
+    assert_eq!(folder.count("out"), 3);
 }
 
 /// What their controllers leave in the cluster: labels, owners and annotations of theirs, and an

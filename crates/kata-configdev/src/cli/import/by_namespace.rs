@@ -14,8 +14,8 @@ use super::outcome::{Outcome, Printed};
 use crate::cli::CommandError;
 use crate::image_file;
 
-/// Writes a document for each namespace, or none. They are made twice, so that one at a time is in
-/// memory.
+/// Writes a document for each namespace, except those with a fault: the mistake of one tenant must
+/// not stop the others. They are made twice, so that one at a time is in memory.
 pub fn run(
     namespaces: &ByNamespace,
     directory: &Path,
@@ -25,15 +25,16 @@ pub fn run(
 ) -> Result<u8, CommandError> {
     let Imported {
         mut findings,
-        mut faults,
+        faults,
         ..
     } = namespaces.told().clone();
+    let mut dropped = Vec::new();
     let mut names = Vec::new();
     for name in namespaces.names() {
         let (imported, merged) = document(namespaces, name, widening);
         findings.extend(imported.findings.iter().map(|finding| of(name, finding)));
-        faults.extend(imported.faults.iter().map(|fault| of(name, fault)));
-        if merged.is_some() && !imported.offers.is_empty() {
+        dropped.extend(imported.faults.iter().map(|fault| of(name, fault)));
+        if merged.is_some() && imported.faults.is_empty() && !imported.offers.is_empty() {
             names.push(name);
         }
     }
@@ -53,14 +54,14 @@ pub fn run(
         is_empty: names.is_empty(),
         more: json!({"documents": documents.collect::<Vec<_>>()}),
     };
-    if outcome.is_accepted(printed) {
+    if outcome.is_accepted_without(&dropped, printed) {
         for (name, path) in names.iter().zip(&paths) {
             if let (_, Some(merged)) = document(namespaces, name, widening) {
                 image_file::write(path, &merged.text).map_err(CommandError::output)?;
             }
         }
     }
-    outcome.finish(printed, out)
+    outcome.finish_without(&dropped, printed, out)
 }
 
 /// What a namespace offers, and the document of that.

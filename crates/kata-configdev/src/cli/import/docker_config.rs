@@ -40,7 +40,7 @@ Examples:
   kata-configdev import docker-config ~/.docker/config.json > imagepuller.toml
   kubectl get secret regcred -o yaml | kata-configdev import docker-config - > imagepuller.toml
   kata-configdev import docker-config --into imagepuller.toml --strict pull-secret.yaml > new.toml
-  kubectl get secrets -A -o yaml |
+  kubectl get secrets -A --field-selector type=kubernetes.io/dockerconfigjson -o yaml |
     kata-configdev import docker-config --by-namespace /etc/kata-configdev/tenants -
   kata-configdev import docker-config --json auth.json | jq .findings"
 )]
@@ -55,8 +55,9 @@ pub struct Arguments {
     #[arg(long, value_name = "NAMESPACE")]
     namespace: Option<String>,
     /// Write a document for each namespace that secrets are in, or are exported to, into this
-    /// directory: NAMESPACE.toml, mode 0600. Only manifests are taken. Nothing is written where one
-    /// of the documents would not be; the files written are listed on standard output.
+    /// directory: NAMESPACE.toml, mode 0600. Only manifests are taken. A namespace with a secret
+    /// that cannot be read gets none, and keeps the file that it has (exit code 65); the others are
+    /// written, with --strict none. The files written are listed on standard output.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["into", "namespace"])]
     by_namespace: Option<PathBuf>,
     /// Take entries for some repositories for the whole registry, and "*.corp" for every depth

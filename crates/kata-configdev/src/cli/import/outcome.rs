@@ -71,10 +71,26 @@ impl Outcome<'_> {
         self.faults.is_empty() && is_enough && !(printed.strict && is_lossy)
     }
 
+    /// [`Self::is_accepted`] where parts are dropped for these faults, which is a loss.
+    pub fn is_accepted_without(&self, dropped: &[Finding], printed: Printed) -> bool {
+        (dropped.is_empty() || !printed.strict) && self.is_accepted(printed)
+    }
+
     /// Prints the outcome, and says how the command ends.
     pub fn finish(self, printed: Printed, out: &mut impl Write) -> Result<u8, CommandError> {
-        let is_accepted = self.is_accepted(printed);
-        let mut faults = self.faults.to_vec();
+        self.finish_without(&[], printed, out)
+    }
+
+    /// [`Self::finish`] where parts are dropped for these faults: the rest counts, and the command
+    /// fails all the same.
+    pub fn finish_without(
+        self,
+        dropped: &[Finding],
+        printed: Printed,
+        out: &mut impl Write,
+    ) -> Result<u8, CommandError> {
+        let is_accepted = self.is_accepted_without(dropped, printed);
+        let mut faults = [self.faults, dropped].concat();
         if faults.is_empty() && self.is_empty && !printed.allow_empty {
             let text = "nothing is in it that a document can have; --allow-empty takes that too";
             faults.push(Finding::new("the import", "", Loss::Lost, text.to_owned()));
@@ -92,7 +108,11 @@ impl Outcome<'_> {
             self.tell(&faults, printed.strict)?;
             out.write_all(document.unwrap_or_default().as_bytes())?;
         }
-        Ok(if document.is_some() { 0 } else { exit::DATA })
+        Ok(if document.is_some() && dropped.is_empty() {
+            0
+        } else {
+            exit::DATA
+        })
     }
 
     /// Writes a line for each finding and fault to standard error. Losses are errors if
