@@ -27,9 +27,10 @@ impl Promises {
         places
     }
 
-    /// Gives the promises that are still missing, and takes back those for plugins that fail here
-    /// in another way than by hanging: that costs a sandbox's start no time, and what fails in this
-    /// container may work on the node. So each set's plugins are tried before the first promise.
+    /// Gives the promises that are still missing, and takes back those for plugins that give no
+    /// answer here: that costs a sandbox's start at most the deadline, and what fails or hangs in
+    /// this container may answer on the node. So each set's plugins are tried before the first
+    /// promise.
     pub(super) fn keep(&mut self, options: &Options, rotation: &mut Rotation) {
         for (name, set) in options.sets.iter().filter(|_| may_promise(options)) {
             let document = options.document(name);

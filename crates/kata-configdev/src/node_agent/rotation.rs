@@ -1,6 +1,6 @@
 //! What the kubelet's plugins add to documents, asked again before their answers expire.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,9 @@ const AGAIN_AFTER: Duration = LEAST;
 /// The least time between two questions, however short-lived the answers are.
 const LEAST: Duration = Duration::from_secs(10);
 
+/// After how many passes in a row without an answer of a plugin the wrapper asks by itself.
+const FAILED_PASSES: u32 = 3;
+
 /// The plugins of each set, over the passes.
 #[derive(Debug, Default)]
 pub struct Rotation {
@@ -36,9 +39,10 @@ struct Asked {
     wanted: bool,
     /// Whether all of them answered the last time.
     whole: bool,
-    /// Whether they can be run here: none failed otherwise than by hanging, the last time that any
-    /// was run.
-    works_here: bool,
+    /// Whether any of them answered since this agent started.
+    answered: bool,
+    /// By plugin: in how many passes in a row it was run and did not answer.
+    failed_passes: BTreeMap<String, u32>,
     /// By plugin.
     numbers: BTreeMap<String, ProviderNumbers>,
     warnings: Vec<String>,
@@ -61,9 +65,13 @@ impl Rotation {
         self.sets.contains_key(set)
     }
 
-    /// Whether this agent can run the plugins of the set: they answer, or take too long.
+    /// Whether this agent can run the plugins of the set: one answered, and none has failed or hung
+    /// for long. What hangs here may answer on the node, and the other way around.
     pub(super) fn works_here(&self, set: &str) -> bool {
-        self.sets.get(set).is_some_and(|asked| asked.works_here)
+        self.sets.get(set).is_some_and(|asked| {
+            let mut passes = asked.failed_passes.values();
+            asked.answered && passes.all(|passes| *passes < FAILED_PASSES)
+        })
     }
 
     /// How long until a plugin has to be asked again for the sandboxes of the pass that just ended.
@@ -95,7 +103,8 @@ impl Rotation {
             next: Instant::now(),
             wanted: true,
             whole: false,
-            works_here: false,
+            answered: false,
+            failed_passes: BTreeMap::new(),
             numbers: BTreeMap::new(),
             warnings: Vec::new(),
         });
@@ -110,6 +119,7 @@ impl Rotation {
         let text = DocumentText::from(Zeroizing::new(document.to_vec()));
         let own = (&text, parsed);
         let (merged, contribution) = providers::add(&settings, own, kept);
+        asked.count(&contribution, kept == Kept::Ignored);
         asked.note(&contribution, began.elapsed());
         let (text, document) = merged.unwrap_or_else(|| (text, parsed.clone()));
         Ok(Completed {
@@ -144,15 +154,36 @@ impl Rotation {
 }
 
 impl Asked {
+    /// Counts the plugins' failures. Another question in the same pass (`is_due` is false) is no
+    /// further one.
+    fn count(&mut self, contribution: &Contribution, is_due: bool) {
+        let (mut answered, mut failed) = (BTreeSet::new(), BTreeSet::new());
+        for one in &contribution.asked {
+            let name = one.source.rsplit(' ').next().unwrap_or_default();
+            let failed_passes = self.failed_passes.get(name).copied().unwrap_or_default();
+            match one.outcome {
+                Outcome::Fresh { .. } => {
+                    answered.insert(name);
+                }
+                // The wrapper's answer does not show that the plugin answers here, too.
+                Outcome::Kept { .. } => self.answered |= failed_passes == 0,
+                Outcome::Failed | Outcome::Hung if is_due => {
+                    failed.insert(name);
+                }
+                _ => {}
+            }
+        }
+        self.answered |= !answered.is_empty();
+        for name in failed.difference(&answered) {
+            let passes = self.failed_passes.entry((*name).to_owned()).or_default();
+            *passes = passes.saturating_add(1);
+        }
+        self.failed_passes
+            .retain(|name, _| !answered.contains(name.as_str()));
+    }
+
     fn note(&mut self, contribution: &Contribution, took: Duration) {
         self.whole = true;
-        let asked = || contribution.asked.iter().map(|one| one.outcome);
-        let works = |outcome| matches!(outcome, Outcome::Fresh { .. } | Outcome::Hung);
-        if asked().any(|outcome| outcome == Outcome::Failed) {
-            self.works_here = false;
-        } else if asked().any(works) {
-            self.works_here = true;
-        }
         let mut next = RESCAN;
         for one in &contribution.asked {
             let name = one.source.rsplit(' ').next().unwrap_or_default();
@@ -212,4 +243,75 @@ fn settings(options: &Options, set: &str) -> Option<Settings> {
     }
     settings.run_root = seen(options, &settings.run_root);
     Some(settings)
+}
+
+#[cfg(test)]
+mod tests {
+    use puller_config::RegistryHost;
+
+    use super::*;
+    use crate::providers::{AskedPlugin, NotKept};
+
+    const FRESH: Outcome = Outcome::Fresh {
+        kept_for: Err(NotKept::NoTime),
+    };
+
+    /// Whether the wrapper may rely on the agent after these passes.
+    fn works_after(passes: &[&[(&str, Outcome)]]) -> bool {
+        let mut rotation = Rotation::default();
+        let mut asked = Asked {
+            next: Instant::now(),
+            wanted: true,
+            whole: false,
+            answered: false,
+            failed_passes: BTreeMap::new(),
+            numbers: BTreeMap::new(),
+            warnings: Vec::new(),
+        };
+        for pass in passes {
+            let of_plugin = |(name, outcome): &(&str, Outcome)| AskedPlugin {
+                source: format!("credential provider {name}"),
+                host: RegistryHost::parse("registry.corp").unwrap(),
+                outcome: *outcome,
+            };
+            let contribution = Contribution {
+                asked: pass.iter().map(of_plugin).collect(),
+                ..Contribution::default()
+            };
+            asked.count(&contribution, true);
+            // For another sandbox of the same pass.
+            asked.count(&contribution, false);
+        }
+        rotation.sets.insert("default".into(), asked);
+        rotation.works_here("default")
+    }
+
+    #[test]
+    fn a_plugin_works_once_it_answered_until_it_failed_for_long() {
+        let (answers, hangs, fails) = (
+            &[("one", FRESH)][..],
+            &[("one", Outcome::Hung)][..],
+            &[("one", Outcome::Failed)][..],
+        );
+        let kept = &[("one", Outcome::Kept { left: LEAST })][..];
+        for (passes, works) in [
+            (&[][..], false),
+            (&[hangs], false),
+            (&[fails, kept], false),
+            (&[kept], true),
+            (&[answers, hangs, fails], true),
+            (&[answers, hangs, fails, hangs], false),
+            (&[answers, hangs, fails, answers, hangs], true),
+            (&[answers, hangs, hangs, hangs, answers], true),
+        ] {
+            assert_eq!(works_after(passes), works, "{passes:?}");
+        }
+    }
+
+    #[test]
+    fn what_one_plugin_says_is_no_answer_of_another() {
+        let pass = &[("one", FRESH), ("two", Outcome::Hung)][..];
+        assert!(works_after(&[pass, pass]));
+        assert!(!works_after(&[pass, pass, pass]));
+    }
 }

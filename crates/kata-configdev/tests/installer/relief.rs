@@ -198,3 +198,21 @@ fn an_agent_whose_plugin_fails_leaves_it_to_the_wrapper() {
     let _sandbox = Sandbox::start(&node, "box");
     assert!(has(&node, "box", "host"), "{}", asked(&node));
 }
+
+/// The metadata service of a cloud may answer to the node's network alone.
+#[test]
+fn an_agent_whose_plugin_only_hangs_leaves_it_to_the_wrapper() {
+    let hangs = "[ -z \"$OF_AGENT\" ] || { echo agent >>HERE/asked\n\
+         while [ -d HERE ]; do sleep 0.02; done; }";
+    // On a disk, where no failure is remembered.
+    let mut node = node(&std::env::temp_dir(), &[("host", hangs)]);
+    node.settings += "deadline-secs = 1\n";
+    let agent = Agent::start(&node);
+    wait_until("the attempt", || asked(&node).contains("agent"));
+    let _one = Sandbox::start(&node, "one");
+    // It says so in the pass after the one in which it tried.
+    wait_until("the warning", || agent.log().contains("host"));
+    let _two = Sandbox::start(&node, "two");
+    assert!(has(&node, "two", "host"), "{}", asked(&node));
+    assert!(!promised(&node));
+}
