@@ -82,6 +82,34 @@ fn containerds_configuration_becomes_a_document() {
 const UNIT: &str = "[Unit]\nAfter=network.target\n[Service]\nExecStart=/usr/bin/containerd\n\
     Environment=HTTPS_PROXY=http://first.corp\n";
 
+/// A mirror over plain HTTP whose host has `insecure_skip_verify`, as many guides write it. It was
+/// left out once, and guests asked the registry itself.
+#[test]
+fn an_insecure_mirror_over_plain_http_is_kept() {
+    let node = Folder::new();
+    let with = |auth: &str| {
+        format!(
+            "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".registry]\n\
+             mirrors.\"docker.io\".endpoint = [\"http://m.corp:5000\"]\n\
+             configs.\"m.corp:5000\".tls.insecure_skip_verify = true\n{auth}"
+        )
+    };
+    node.file("etc/containerd/config.toml", with(""));
+    let run = import(&node, &["containerd-config", "--strict", CONFIG]);
+    run.ends(0);
+    run.prints(&[
+        "mirror = \"http://m.corp:5000\"\n",
+        "[registries.\"m.corp:5000\"]\ninsecure-skip-verify = true\n",
+    ]);
+    let document = node.file("document.toml", run.stdout);
+    importer(&SECRETS).run(&["check", &document]).ends(0);
+    // The guest would not tell a password to a host without TLS.
+    let auth = "configs.\"m.corp:5000\".auth = {username = \"a\", password = \"hunter2\"}\n";
+    node.file("etc/containerd/config.toml", with(auth));
+    let run = import(&node, &["containerd-config", CONFIG]);
+    run.says(&["left out: it is asked over plain HTTP"]);
+}
+
 #[test]
 fn a_units_proxies_become_a_document() {
     let node = Folder::new();

@@ -120,6 +120,10 @@ fn what_a_mirror_cannot_say_is_left_out_with_its_reason() {
             "blocks whole hosts",
         ),
         (
+            "prefix = \"reg.corp:443/b\"\nlocation = \"b.corp\"\n",
+            "engines take \":443\" for another name",
+        ),
+        (
             "prefix = \"reg.corp/b\"\nlocation = \"https://b.corp\"\n",
             "one of its places cannot be",
         ),

@@ -92,6 +92,15 @@ impl<'r, 't> Group<'r, 't> {
         if registries.iter().any(covers) {
             return Err("a table for a whole domain holds for the host's other repositories");
         }
+        let with_port = |(_, table): &(&str, &Registry<'_>)| {
+            let host = prefix_of(table).split('/').next();
+            host.is_some_and(|host| host.ends_with(":443"))
+        };
+        if self.tables.iter().any(with_port) {
+            return Err(
+                "engines take \":443\" for another name than none, and a document does not",
+            );
+        }
         let mut places = 0;
         for (at, (repositories, table)) in self.tables.iter().enumerate() {
             let others = self

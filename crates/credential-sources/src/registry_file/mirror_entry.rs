@@ -72,7 +72,10 @@ fn known_holder(
         lost(forbidden_by(known));
         return Holder::Refused;
     }
-    if endpoint.is_http && !known.entry.settings.plain_http {
+    let own = &known.entry.settings;
+    // The guest takes plain HTTP where certificates are not verified and there is no secret.
+    let may_be_plain = own.plain_http || own.skip_verify && own.credentials.is_none();
+    if endpoint.is_http && !may_be_plain {
         lost(format!(
             "left out: it is asked over plain HTTP, but {source} says that its host is not"
         ));
