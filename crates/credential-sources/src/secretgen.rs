@@ -20,7 +20,7 @@ mod tests;
 use crate::secret_manifest::{ExportManifest, Metadata, Object, SecretManifest};
 
 pub use combine::{CombineError, Combined, combine, placeholder_namespaces};
-pub use import::{ByNamespace, Imported, SourceFile, import};
+pub use import::{ByNamespace, Imported, MAX_NAMESPACE_BYTES, SourceFile, import, is_namespace};
 
 /// The annotation of a `SecretExport` that says how much its secret counts.
 const WEIGHT: &str = "secretgen.carvel.dev/weight";

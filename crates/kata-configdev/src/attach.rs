@@ -22,8 +22,8 @@ use crate::{SandboxError, sandbox_spec, shared_image};
 /// For which sandbox.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// The directory with the sandbox's OCI spec, `config.json`; its annotation may name a
-    /// document.
+    /// The directory with the sandbox's OCI spec, `config.json`: the pod's annotation may name a
+    /// document, and its namespace may decide.
     pub bundle: &'a Path,
     /// The sandbox's id.
     pub sandbox: &'a SandboxId,
@@ -102,8 +102,8 @@ pub fn attach(
     settings: &Settings,
     request: &Request<'_>,
 ) -> Result<Option<Attached>, SandboxError> {
-    let annotation = sandbox_spec::annotation(request.bundle)?;
-    let Some(chosen) = SandboxDocument::complete(settings, annotation.as_deref())? else {
+    let pod = sandbox_spec::pod(request.bundle)?;
+    let Some(chosen) = SandboxDocument::complete(settings, &pod)? else {
         return Ok(None);
     };
     let image = chosen.pack(settings)?;

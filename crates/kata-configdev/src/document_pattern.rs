@@ -1,10 +1,13 @@
-//! The path of the node's document, which may be a pattern.
+//! The path of the node's document, which may be a pattern. One with a name for each namespace is
+//! another thing: [`namespace_path`](crate::namespace_path).
 
 use std::path::{Path, PathBuf};
 
 use glob::{MatchOptions, Pattern, glob_with};
 use rustix::fs::{FileType, stat};
 use rustix::io::Errno;
+
+use crate::namespace_path::NamespacePath;
 
 /// A pattern's special characters. A path without them is itself, whatever is there.
 const SPECIAL: [char; 3] = ['*', '?', '['];
@@ -63,8 +66,14 @@ pub fn is_pattern(path: &Path) -> bool {
 ///
 /// [`PatternFault::Syntax`].
 pub fn check(path: &Path) -> Result<(), PatternFault> {
+    let by_namespace = NamespacePath::parse(path).map_err(PatternFault::Syntax)?;
     if !is_pattern(path) {
         return Ok(());
+    }
+    if by_namespace.is_some() {
+        return Err(PatternFault::Syntax(
+            "with {namespace} it can have no \"*\", \"?\" or \"[\"",
+        ));
     }
     let text = path.to_str().unwrap_or_default();
     if text.contains("**") {
@@ -82,10 +91,10 @@ pub fn check(path: &Path) -> Result<(), PatternFault> {
 ///
 /// [`PatternFault`].
 pub fn resolve(path: &Path) -> Result<PathBuf, PatternFault> {
+    check(path)?;
     if !is_pattern(path) {
         return Ok(path.into());
     }
-    check(path)?;
     let text = path.to_str().unwrap_or_default();
     let paths = glob_with(text, OPTIONS).map_err(|error| PatternFault::Syntax(error.msg))?;
     let mut matches = paths
@@ -144,6 +153,8 @@ mod tests {
             ("*/etc/a.toml", Err("more than one file matches")),
             ("two/etc/[ab].toml", Err("b.toml")),
             ("**/b.toml", Err("not supported")),
+            ("{namespace}/b.toml", Err("in its last part only")),
+            ("*/{namespace}.toml", Err("it can have no \"*\"")),
         ];
         for (pattern, expected) in cases {
             let found = resolve(&below(pattern)).map_err(|error| error.to_string());

@@ -16,8 +16,9 @@
 //! In the wrapper's order:
 //! - [`settings`]: the administrator's files, with [`document_pattern`]. [`invocation`] (with
 //!   [`option_list`]): what Kata's command line says. [`purpose`]: what the VM is for.
-//! - [`sandbox_spec`]: the pod's annotation. [`choice`]: which document it gets. [`host_file`]: how
-//!   a file is opened.
+//! - [`sandbox_spec`]: what a spec says about its pod. [`namespace`]: whose word that is.
+//!   [`namespace_path`]: what the settings have by namespace. [`choice`]: which document a pod
+//!   gets. [`host_file`]: how a file is opened.
 //! - [`providers`]: what the kubelet's credential providers add to it. [`sandbox_document`]:
 //!   the result, packed. [`disk`]: QEMU's arguments for it. [`further_disk`]: disks with other
 //!   magics. [`scratch_disk`]: a disk for the guest's own use. [`wrapper`]: all of it in sequence.
@@ -51,6 +52,8 @@ pub mod host_file;
 pub mod image_file;
 pub mod invocation;
 pub mod living;
+pub mod namespace;
+pub mod namespace_path;
 pub mod node_agent;
 pub mod obstacle;
 pub mod option_list;

@@ -7,8 +7,10 @@ use linux_sys::rooted::Root;
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
-use crate::choice::ChoiceError;
+use crate::choice::{self, ChoiceError};
+use crate::namespace_path::NamespacePaths;
 use crate::sandbox_document::SandboxDocument;
+use crate::sandbox_spec::Pod;
 use crate::settings::Settings;
 use crate::{SandboxError, further_disk, wrapper};
 
@@ -26,7 +28,7 @@ pub fn obstacles(settings: &Settings) -> Vec<SandboxError> {
         found.push(SandboxError::WrapperTransport(settings.transport.name()));
     }
     // Without the plugins, which fail no sandbox.
-    found.extend(SandboxDocument::choose(settings, None).err());
+    found.extend(documents(settings));
     found.extend(settings.disks.iter().filter_map(|(magic, disk)| {
         let content = disk.read(*magic);
         let packed = content
@@ -34,13 +36,41 @@ pub fn obstacles(settings: &Settings) -> Vec<SandboxError> {
             .and_then(|content| Ok(further_disk::pack(*magic, &disk.source, &content)?));
         packed.err()
     }));
-    let allowed = settings.annotation_allow.iter();
-    found.extend(allowed.filter_map(|directory| {
-        let source = Root::open(directory).err()?;
-        let directory = directory.clone();
+    let paths = NamespacePaths::of(settings);
+    found.extend(paths.allowed.iter().filter_map(|allowed| {
+        let source = Root::open(allowed.directory()).err()?;
+        let directory = allowed.directory().into();
         Some(ChoiceError::AnnotationDirectory { directory, source }.into())
     }));
+    if paths.key().is_some() {
+        let overlap = paths.overlap(|path| path.canonicalize().ok());
+        found.extend(overlap.map(|[one, other]| ChoiceError::Overlap(one, other).into()));
+    }
     found
+}
+
+/// What is wrong with the document of the settings, or with those of the namespaces and what the
+/// others get.
+fn documents(settings: &Settings) -> Vec<SandboxError> {
+    let Some(paths) = NamespacePaths::of(settings).document else {
+        let chosen = SandboxDocument::choose(settings, &Pod::default());
+        return chosen.err().into_iter().collect();
+    };
+    let namespaces = match choice::namespaces(&paths) {
+        Ok(namespaces) => namespaces,
+        // They get words instead.
+        Err(error) if error.is_absence() && settings.missing_document.is_some() => Vec::new(),
+        Err(error) => return vec![error.into()],
+    };
+    let own = namespaces
+        .iter()
+        .map(|namespace| choice::of_namespace(settings, &paths, namespace));
+    let files = own.chain([choice::fallback(settings)]);
+    let faults = files.filter_map(|file| match file {
+        Ok(file) => SandboxDocument::parse(file?).err(),
+        Err(error) => Some(error.into()),
+    });
+    faults.collect()
 }
 
 /// Whether `path` can be executed and is not the wrapper.

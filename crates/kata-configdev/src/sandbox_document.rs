@@ -10,7 +10,9 @@ use puller_config::Document;
 use zeroize::Zeroizing;
 
 use crate::choice::{DocumentFile, DocumentText};
+use crate::namespace::Namespace;
 use crate::providers::{Contribution, Kept};
+use crate::sandbox_spec::Pod;
 use crate::settings::Settings;
 use crate::shared_image::record::Record;
 use crate::transport::Transport;
@@ -28,6 +30,10 @@ pub struct SandboxDocument {
     pub text: DocumentText,
     /// What the bytes say.
     pub document: Document,
+    /// The pod's namespace, where the choice depends on it.
+    pub namespace: Option<Namespace>,
+    /// The document of the pod's namespace, which is not there, so that it is this one.
+    pub instead_of: Option<PathBuf>,
     /// What credential providers did to it. Empty before [`SandboxDocument::provide`].
     pub contribution: Contribution,
 }
@@ -39,18 +45,24 @@ pub enum ChosenBy {
     Pod,
     /// The node's settings.
     Node,
+    /// The node's settings, which name one for each namespace.
+    Namespace,
+    /// The node's settings, which name one for namespaces without their own.
+    Fallback,
     /// Neither: the document is empty but for what credential providers offer.
     Providers,
 }
 
 impl ChosenBy {
-    /// Who names the document of a sandbox with this `annotation`; `None` where it gets no disk.
+    /// Who names the document of a sandbox of `pod`, before a file was looked at; `None` where it
+    /// gets no disk.
     #[must_use]
-    pub fn of(settings: &Settings, annotation: Option<&str>) -> Option<Self> {
-        match annotation {
+    pub fn of(settings: &Settings, pod: &Pod) -> Option<Self> {
+        match pod.document.as_deref() {
             _ if !settings.enabled => None,
             Some("") => None,
             Some(_) => Some(Self::Pod),
+            None if settings.is_by_namespace() => Some(Self::Namespace),
             None if settings.document.is_some() => Some(Self::Node),
             None => {
                 let is_wanted = settings.credential_providers.is_wanted();
@@ -66,6 +78,7 @@ impl fmt::Display for ChosenBy {
         f.write_str(match self {
             Self::Pod => "the annotation names a document",
             Self::Node => "the settings name a document",
+            Self::Namespace | Self::Fallback => "the settings name a document by namespace",
             Self::Providers => "the settings ask credential providers",
         })
     }
@@ -77,16 +90,13 @@ impl SandboxDocument {
     /// # Errors
     ///
     /// Those of [`SandboxDocument::choose`].
-    pub fn complete(
-        settings: &Settings,
-        annotation: Option<&str>,
-    ) -> Result<Option<Self>, SandboxError> {
-        let chosen = Self::choose(settings, annotation)?;
+    pub fn complete(settings: &Settings, pod: &Pod) -> Result<Option<Self>, SandboxError> {
+        let chosen = Self::choose(settings, pod)?;
         Ok(chosen.map(|chosen| chosen.provide(settings)))
     }
 
-    /// Chooses the document by the pod's `annotation` and the node's settings, and requires that it
-    /// is valid. `None` where the sandbox gets no disk.
+    /// Chooses the document by what is known of the `pod` and the node's settings, and requires
+    /// that it is valid. `None` where the sandbox gets no disk.
     ///
     /// Where neither names a document, but the settings name registries for credential providers,
     /// the document is what those offer.
@@ -94,28 +104,43 @@ impl SandboxDocument {
     /// # Errors
     ///
     /// Every [`SandboxError`] of the choice and the document.
-    pub fn choose(
-        settings: &Settings,
-        annotation: Option<&str>,
-    ) -> Result<Option<Self>, SandboxError> {
-        let Some(chosen_by) = ChosenBy::of(settings, annotation) else {
+    pub fn choose(settings: &Settings, pod: &Pod) -> Result<Option<Self>, SandboxError> {
+        if ChosenBy::of(settings, pod).is_none() {
             return Ok(None);
-        };
-        let chosen = choice::choose(settings, annotation)?;
-        let DocumentFile { path, text } = chosen.unwrap_or_else(|| {
-            let sources = settings.credential_providers.sources(Path::new("/"));
-            let listing = sources.map(|found| found.config).unwrap_or_default();
-            DocumentFile::empty(&listing)
-        });
-        match Document::parse(&text) {
-            Ok(checked) => Ok(Some(Self {
-                path,
-                chosen_by,
-                text,
+        }
+        let providers = &settings.credential_providers;
+        match choice::choose(settings, pod)? {
+            Some(file) => Self::parse(file).map(Some),
+            // The pod's namespace may have no document, which is as if there were none at all.
+            None if !providers.is_wanted() => Ok(None),
+            None => {
+                let sources = providers.sources(Path::new("/"));
+                let listing = sources.map(|found| found.config).unwrap_or_default();
+                Self::parse(DocumentFile::empty(&listing)).map(Some)
+            }
+        }
+    }
+
+    /// The document in `file`, which must be valid.
+    ///
+    /// # Errors
+    ///
+    /// [`SandboxError::Document`].
+    pub fn parse(file: DocumentFile) -> Result<Self, SandboxError> {
+        match Document::parse(&file.text) {
+            Ok(checked) => Ok(Self {
+                path: file.path,
+                chosen_by: file.chosen_by,
+                text: file.text,
                 document: checked.document,
+                namespace: file.namespace,
+                instead_of: file.instead_of,
                 contribution: Contribution::default(),
-            })),
-            Err(problems) => Err(SandboxError::Document { path, problems }),
+            }),
+            Err(problems) => Err(SandboxError::Document {
+                path: file.path,
+                problems,
+            }),
         }
     }
 
@@ -135,7 +160,7 @@ impl SandboxDocument {
         let is_left = providers.is_wanted()
             && providers.leave_to_agent
             && settings.transport == Transport::File
-            && providers::agent::is_promised(&settings.run_root, &self.path);
+            && providers::agent::is_promised(&settings.run_root, self.promised(settings));
         match is_left {
             true => self.provide_by(settings, Kept::Only),
             false => self.provide(settings),
@@ -147,7 +172,15 @@ impl SandboxDocument {
     #[must_use]
     pub fn is_deserted(&self, settings: &Settings) -> bool {
         self.contribution.is_left_to_agent()
-            && !providers::agent::call(&settings.run_root, &self.path)
+            && !providers::agent::call(&settings.run_root, self.promised(settings))
+    }
+
+    /// For which document the node agent promises to ask: for all namespaces at once.
+    fn promised<'a>(&'a self, settings: &'a Settings) -> &'a Path {
+        match (self.chosen_by, &settings.document) {
+            (ChosenBy::Namespace | ChosenBy::Fallback, Some(pattern)) => pattern,
+            _ => &self.path,
+        }
     }
 
     /// [`SandboxDocument::provide`], with answers that are as good as `kept` says.
@@ -169,8 +202,12 @@ impl SandboxDocument {
     /// What the record beside the sandbox's image says, where a process holds it or nobody does.
     #[must_use]
     pub fn record(&self, settings: &Settings, held: bool) -> Record {
+        let own = self.instead_of.as_ref();
+        let is_file = self.chosen_by != ChosenBy::Providers;
         Record {
-            document: (self.chosen_by != ChosenBy::Providers).then(|| self.path.clone()),
+            document: is_file.then(|| own.unwrap_or(&self.path).clone()),
+            fallback: own.map(|_| self.path.clone()),
+            namespace: self.namespace.clone(),
             providers: settings.credential_providers.is_wanted(),
             held,
         }

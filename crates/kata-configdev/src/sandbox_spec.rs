@@ -1,4 +1,4 @@
-//! What the OCI spec of a sandbox says about its configuration document.
+//! What the OCI spec of a sandbox says about its pod.
 
 use std::io;
 use std::path::Path;
@@ -7,6 +7,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use crate::host_file::{FileError, HostFile};
+use crate::namespace::{Claims, Engine, Namespace, NamespaceFault};
 
 /// The annotation by which a pod names its own document: a path on the node; empty for no disk.
 ///
@@ -67,6 +68,36 @@ pub enum WithoutSpec {
     Fail,
 }
 
+/// What the spec of a sandbox says about its pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pod {
+    /// The value of [`ANNOTATION`], which the pod's author writes; `None` where the spec does not
+    /// have it.
+    pub document: Option<String>,
+    /// What of the pod's namespace is written, by whomever.
+    claims: Claims,
+}
+
+impl Pod {
+    /// A pod whose annotation is `document`, and of which nothing else is known.
+    #[must_use]
+    pub fn with_document(document: &str) -> Self {
+        Self {
+            document: Some(document.into()),
+            ..Self::default()
+        }
+    }
+
+    /// The pod's namespace, by the key that only `engine` can have written.
+    ///
+    /// # Errors
+    ///
+    /// [`NamespaceFault`].
+    pub fn namespace(&self, engine: Engine) -> Result<Namespace, NamespaceFault> {
+        self.claims.namespace(engine)
+    }
+}
+
 /// What of the spec matters here; the rest is skipped, not kept.
 #[derive(Deserialize)]
 struct Spec {
@@ -76,16 +107,31 @@ struct Spec {
 }
 
 impl Spec {
-    fn document(self) -> Option<String> {
-        self.annotations
-            .and_then(|annotations| annotations.document)
+    fn pod(self) -> Pod {
+        let annotations = self.annotations.unwrap_or_default();
+        Pod {
+            document: annotations.document,
+            claims: Claims {
+                namespaces: [annotations.cri_namespace, annotations.pod_namespace],
+                marks: [annotations.cri_type, annotations.container_name],
+            },
+        }
     }
 }
 
-#[derive(Deserialize)]
+/// A key that is there twice is refused: readers do not agree about which one counts.
+#[derive(Default, Deserialize)]
 struct Annotations {
     #[serde(rename = "io.katacontainers.config.runtime.imagepuller_config")]
     document: Option<String>,
+    #[serde(rename = "io.kubernetes.cri.sandbox-namespace")]
+    cri_namespace: Option<String>,
+    #[serde(rename = "io.kubernetes.cri.container-type")]
+    cri_type: Option<String>,
+    #[serde(rename = "io.kubernetes.pod.namespace")]
+    pod_namespace: Option<String>,
+    #[serde(rename = "io.kubernetes.container.name")]
+    container_name: Option<String>,
 }
 
 /// Whether there is a spec in `bundle`. One that cannot be looked at is there: reading it gives the
@@ -102,16 +148,24 @@ pub fn is_oci(bundle: &Path) -> bool {
     read(bundle).is_ok_and(|spec| spec.version.is_some())
 }
 
-/// Reads the value of [`ANNOTATION`] from the spec in `bundle`; `None` where the spec does not have
-/// it.
+/// Reads what the spec in `bundle` says about the pod.
 ///
-/// The spec is written by the container engine; the annotation in it by the pod's author.
+/// The spec is written by the container engine; what is in it, also by the pod's author.
 ///
 /// # Errors
 ///
 /// [`SpecError`], also where there is no spec.
-pub fn annotation(bundle: &Path) -> Result<Option<String>, SpecError> {
-    Ok(read(bundle)?.document())
+pub fn pod(bundle: &Path) -> Result<Pod, SpecError> {
+    Ok(read(bundle)?.pod())
+}
+
+/// [`pod`], of the text of a spec.
+///
+/// # Errors
+///
+/// [`SpecError::Text`].
+pub fn parse_pod(text: &[u8]) -> Result<Pod, SpecError> {
+    Ok(parse(text)?.pod())
 }
 
 fn read(bundle: &Path) -> Result<Spec, SpecError> {
@@ -157,15 +211,37 @@ mod tests {
         ];
         for (text, expected) in cases {
             assert_eq!(
-                parse(text.as_bytes())
-                    .ok()
-                    .and_then(Spec::document)
-                    .as_deref(),
+                parse_pod(text.as_bytes()).unwrap().document.as_deref(),
                 expected,
                 "{text}"
             );
         }
         assert!(cases[4].0.contains(ANNOTATION));
+    }
+
+    /// Go takes the last of several and others the first, so that none is taken.
+    #[test]
+    fn a_key_of_the_namespace_is_there_once() {
+        for engine in [Engine::Containerd, Engine::CriO] {
+            let (key, (mark, value)) = (engine.namespace_key(), engine.sandbox_mark());
+            let spec = |more: &str| {
+                format!(r#"{{"annotations":{{"{mark}":"{value}","{key}":"team-a"{more}}}}}"#)
+            };
+            let pod = parse_pod(spec("").as_bytes()).unwrap();
+            assert_eq!(pod.namespace(engine).unwrap().as_str(), "team-a");
+            let escaped = key.replace("io.", "\\u0069o.");
+            for twice in [
+                spec(&format!(r#","{key}":"team-b""#)),
+                spec(&format!(r#","{escaped}":"team-b""#)),
+                spec(&format!(r#","{mark}":"{value}""#)),
+                spec("").replacen('}', r#"},"annotations":{}"#, 1),
+            ] {
+                let error = parse_pod(twice.as_bytes()).unwrap_err();
+                assert!(matches!(error, SpecError::Text { .. }), "{twice}");
+            }
+            let number = spec("").replace("\"team-a\"", "7");
+            assert!(parse_pod(number.as_bytes()).is_err(), "{number}");
+        }
     }
 
     #[test]
@@ -192,7 +268,7 @@ mod tests {
     #[test]
     fn a_spec_is_there_absent_or_unusable() {
         let bundle = tempfile::tempdir().unwrap();
-        let fault = || match annotation(bundle.path()) {
+        let fault = || match pod(bundle.path()) {
             Err(SpecError::File(error)) => error.fault,
             other => panic!("{other:?}"),
         };

@@ -5,6 +5,7 @@ mod credential_providers;
 mod disks;
 mod effective;
 mod error;
+mod fallback;
 pub mod files;
 mod kubelet_files;
 mod node_path;
@@ -23,6 +24,7 @@ pub use credential_providers::{
 };
 pub use effective::{Effective, Origin, Origins};
 pub use error::SettingsError;
+pub use fallback::NamespaceFallback;
 pub use qemu::Qemu;
 pub use rules::RULES;
 pub use scratch::{Scratch, ScratchSize};
@@ -31,6 +33,8 @@ use puller_config::NodeError;
 
 use crate::capacity::Capacity;
 use crate::further_disk::{FurtherDisk, FurtherMagic};
+use crate::namespace::Engine;
+use crate::namespace_path::NamespacePaths;
 use crate::refusal::Refuse;
 use crate::sandbox_spec::WithoutSpec;
 use crate::transport::Transport;
@@ -57,13 +61,19 @@ pub struct Settings {
     pub enabled: bool,
     /// The real QEMU, per machine type.
     pub qemu: Qemu,
-    /// The document of sandboxes that name none, as a path or as a pattern that exactly one file
-    /// matches; `None` gives them no disk.
+    /// The document of sandboxes that name none, as a path, as a pattern that exactly one file
+    /// matches, or as a [path for each namespace](crate::namespace_path); `None` gives them no
+    /// disk.
     pub document: Option<PathBuf>,
     /// What the guest of a sandbox is told where the file of [`Settings::document`] is not there;
     /// `None` keeps such a sandbox from starting.
     pub missing_document: Option<NodeError>,
-    /// Directories whose documents a pod may name. Empty: pods may name none.
+    /// What writes the specs of sandboxes. Needed where something is by namespace.
+    pub engine: Option<Engine>,
+    /// What a namespace without a document gets.
+    pub namespace_fallback: NamespaceFallback,
+    /// Directories whose documents a pod may name, or [one for each
+    /// namespace](crate::namespace_path). Empty: pods may name none.
     pub annotation_allow: Vec<PathBuf>,
     /// What the wrapper makes of a sandbox without a spec; `None` leaves it to
     /// [`Settings::without_spec`].
@@ -95,6 +105,8 @@ impl Default for Settings {
             qemu: Qemu::default(),
             document: None,
             missing_document: None,
+            engine: None,
+            namespace_fallback: NamespaceFallback::default(),
             annotation_allow: Vec::new(),
             without_spec: None,
             transport: Transport::default(),
@@ -142,16 +154,21 @@ impl Settings {
             )
     }
 
+    /// Whether [`Settings::document`] is one for each namespace.
+    #[must_use]
+    pub fn is_by_namespace(&self) -> bool {
+        NamespacePaths::of(self).document.is_some()
+    }
+
     /// What the wrapper makes of a sandbox without a spec. By itself it fails one whose pod might
-    /// have chosen for itself.
+    /// have chosen for itself, or whose namespace decides.
     #[must_use]
     pub fn without_spec(&self) -> WithoutSpec {
-        self.without_spec
-            .unwrap_or(if self.annotation_allow.is_empty() {
-                WithoutSpec::Node
-            } else {
-                WithoutSpec::Fail
-            })
+        let is_for_all = self.annotation_allow.is_empty() && !self.is_by_namespace();
+        self.without_spec.unwrap_or(match is_for_all {
+            true => WithoutSpec::Node,
+            false => WithoutSpec::Fail,
+        })
     }
 
     /// Reads the settings file and its drop-ins. An empty file is valid; a missing one is not,

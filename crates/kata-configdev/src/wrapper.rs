@@ -18,7 +18,7 @@ use crate::purpose::Purpose;
 use crate::refusal::{Refusal, Refuse, monitor, tally};
 use crate::sandbox_document::{ChosenBy, SandboxDocument};
 use crate::sandbox_id::SandboxId;
-use crate::sandbox_spec::WithoutSpec;
+use crate::sandbox_spec::{Pod, WithoutSpec};
 use crate::scratch_disk::ScratchDisk;
 use crate::settings::files::Files;
 use crate::settings::{Effective, Settings};
@@ -279,9 +279,8 @@ fn further_disks(
     }
     let device = device(invocation)?;
     let nothing = || Record {
-        document: None,
-        providers: false,
         held: true,
+        ..Record::default()
     };
     let mut held = match is_held {
         true => None,
@@ -347,22 +346,16 @@ fn document(
     warn: &mut dyn FnMut(&dyn Display),
 ) -> Result<Option<SandboxDocument>, SandboxError> {
     let has_disks = !settings.disks.is_empty();
-    let offers = ChosenBy::of(settings, None).is_some()
+    let offers = ChosenBy::of(settings, &Pod::default()).is_some()
         || !settings.annotation_allow.is_empty()
         || has_disks;
     match Purpose::of(invocation, bundle) {
-        Purpose::Sandbox => {
-            let annotation = annotation(settings, bundle)?;
-            SandboxDocument::choose(settings, annotation.as_deref())
-        }
-        Purpose::Copy => {
-            let annotation = sandbox_spec::annotation(bundle)?;
-            match ChosenBy::of(settings, annotation.as_deref()) {
-                Some(by) => Err(SandboxError::Copy(by.to_string())),
-                None if has_disks => Err(SandboxError::Copy("the settings have [disks]".into())),
-                None => Ok(None),
-            }
-        }
+        Purpose::Sandbox => SandboxDocument::choose(settings, &pod(settings, bundle)?),
+        Purpose::Copy => match ChosenBy::of(settings, &sandbox_spec::pod(bundle)?) {
+            Some(by) => Err(SandboxError::Copy(by.to_string())),
+            None if has_disks => Err(SandboxError::Copy("the settings have [disks]".into())),
+            None => Ok(None),
+        },
         Purpose::Cache if offers => Err(SandboxError::Cache),
         Purpose::Template if offers => {
             warn(&TEMPLATE);
@@ -372,15 +365,15 @@ fn document(
     }
 }
 
-/// The annotation of the sandbox in `bundle`, or what the settings put in the place of a spec that
-/// is not there.
-fn annotation(settings: &Settings, bundle: &Path) -> Result<Option<String>, SandboxError> {
+/// The pod of the sandbox in `bundle`, or what the settings put in the place of a spec that is not
+/// there.
+fn pod(settings: &Settings, bundle: &Path) -> Result<Pod, SandboxError> {
     if sandbox_spec::exists(bundle) {
-        return Ok(sandbox_spec::annotation(bundle)?);
+        return Ok(sandbox_spec::pod(bundle)?);
     }
     match settings.without_spec() {
-        WithoutSpec::Node => Ok(None),
-        WithoutSpec::None => Ok(Some(String::new())),
+        WithoutSpec::Node => Ok(Pod::default()),
+        WithoutSpec::None => Ok(Pod::with_document("")),
         WithoutSpec::Fail => {
             let bundle = std::path::absolute(bundle).unwrap_or_else(|_| bundle.into());
             Err(SandboxError::NoSpec(bundle))

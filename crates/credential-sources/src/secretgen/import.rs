@@ -17,7 +17,7 @@ const ALL: &str = "*";
 const MAX_NAMESPACES: usize = 1024;
 
 /// The longest name of a namespace.
-const MAX_NAMESPACE_BYTES: usize = 63;
+pub const MAX_NAMESPACE_BYTES: usize = 63;
 
 /// A file that was read.
 #[derive(Clone, Copy)]
@@ -273,7 +273,8 @@ impl Reading {
 }
 
 /// Whether Kubernetes would let a namespace have this name (RFC 1123, a label).
-fn is_namespace(name: &str) -> bool {
+#[must_use]
+pub fn is_namespace(name: &str) -> bool {
     let is_legal = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let is_edge = name.starts_with('-') || name.ends_with('-');
     (1..=MAX_NAMESPACE_BYTES).contains(&name.len()) && name.bytes().all(is_legal) && !is_edge

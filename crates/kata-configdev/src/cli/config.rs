@@ -9,6 +9,8 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use crate::cli::CommandError;
+use crate::namespace::Namespace;
+use crate::namespace_path::NamespacePaths;
 use crate::obstacle::obstacles;
 use crate::providers::ListingFault;
 use crate::settings::{Effective, Origin, Origins, Qemu, Settings, Sources};
@@ -19,8 +21,8 @@ use crate::{choice, document_pattern, providers};
 /// Reads the settings file and the drop-ins config.d/*.toml beside it. The output is itself a
 /// settings file. The exit code is that of the wrapper where it would refuse sandboxes: QEMU and
 /// the document must be there and be usable, the transport must be one of the wrapper's, and so on.
-/// A document that is a pattern must match exactly one file now, and the kubelet's configuration of
-/// credential providers must be usable.
+/// A document that is a pattern must match exactly one file now, those of all namespaces must be
+/// valid, and the kubelet's configuration of credential providers must be usable.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,
@@ -74,7 +76,11 @@ impl Serialize for Origin {
 /// everything was printed.
 pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
     let effective = Effective::load(&arguments.settings.path())?;
+    let by_namespace = NamespacePaths::of(&effective.settings).document;
+    // What is wrong with those of the namespaces is an obstacle.
+    let namespaces = by_namespace.map(|paths| choice::namespaces(&paths).unwrap_or_default());
     let document = effective.settings.document.as_deref();
+    let document = document.filter(|_| namespaces.is_none());
     let found = match document.map(choice::resolve).transpose() {
         // Sandboxes start all the same.
         Err(error) if error.is_absence() && effective.settings.missing_document.is_some() => {
@@ -85,14 +91,18 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
     let listed = plugins(&effective.settings).transpose();
     let obstacles = obstacles(&effective.settings);
     let file = found.as_ref().map_or(None, Option::as_deref);
+    let found_now = FoundNow {
+        file,
+        namespaces: namespaces.as_deref(),
+    };
     let plugins = listed.as_ref().map_or(None, Option::as_deref);
     if arguments.json {
-        let mut report = report(&effective, file, plugins);
+        let mut report = report(&effective, found_now, plugins);
         let told = obstacles.iter().map(|error| format!("failed to {error}"));
         report["obstacles"] = told.collect();
         super::print_json(out, &report)?;
     } else {
-        print(&effective, file, plugins, out)?;
+        print(&effective, found_now, plugins, out)?;
     }
     found?;
     listed?;
@@ -100,6 +110,15 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         .into_iter()
         .next()
         .map_or(Ok(0), |error| Err(error.into()))
+}
+
+/// What the document of the settings leads to now.
+#[derive(Clone, Copy)]
+struct FoundNow<'a> {
+    /// The one file that is there for every sandbox.
+    file: Option<&'a Path>,
+    /// The namespaces that have a document; `None` where they are not what decides.
+    namespaces: Option<&'a [Namespace]>,
 }
 
 /// The names of the credential providers that a sandbox would find; `None` where none is asked.
@@ -123,7 +142,7 @@ fn found(settings: &Settings) -> Option<Sources> {
 }
 
 /// The settings, as `--json` prints them.
-fn report(effective: &Effective, file: Option<&Path>, plugins: Option<&[String]>) -> Value {
+fn report(effective: &Effective, found_now: FoundNow<'_>, plugins: Option<&[String]>) -> Value {
     let Effective {
         settings, origins, ..
     } = effective;
@@ -140,16 +159,22 @@ fn report(effective: &Effective, file: Option<&Path>, plugins: Option<&[String]>
         let found = value(&format!("disks.{magic}"), json!(disk));
         (magic.to_string(), found)
     });
+    let mut document = json!({
+        "value": settings.document,
+        "source": origins.of("document"),
+        // The file that a sandbox would get now, if there is exactly one.
+        "file": found_now.file,
+    });
+    if let Some(namespaces) = found_now.namespaces {
+        document["namespaces"] = json!(namespaces);
+    }
     json!({
         "files": effective.files,
         "enabled": value("enabled", json!(settings.enabled)),
         "qemu": qemu.collect::<Map<_, _>>(),
-        "document": {
-            "value": settings.document,
-            "source": origins.of("document"),
-            // The file that a sandbox would get now, if there is exactly one.
-            "file": file,
-        },
+        "document": document,
+        "engine": value("engine", json!(settings.engine)),
+        "namespace-fallback": value("namespace-fallback", json!(settings.namespace_fallback)),
         "missing-document": value("missing-document", json!(settings.missing_document)),
         "annotation-allow": value("annotation-allow", json!(settings.annotation_allow)),
         "without-spec": value("without-spec", json!(settings.without_spec())),
@@ -192,7 +217,7 @@ fn binaries(settings: &Settings) -> impl Iterator<Item = (&str, &PathBuf)> {
 /// Prints the settings as a settings file.
 fn print(
     effective: &Effective,
-    file: Option<&Path>,
+    found_now: FoundNow<'_>,
     plugins: Option<&[String]>,
     out: &mut impl Write,
 ) -> io::Result<()> {
@@ -216,7 +241,11 @@ fn print(
     match &settings.document {
         Some(document) => {
             text.line("document", document)?;
-            if document_pattern::is_pattern(document) {
+            if let Some(namespaces) = found_now.namespaces {
+                let names: Vec<_> = namespaces.iter().map(Namespace::as_str).collect();
+                text.comment(&format!("namespaces with a document: {}", names.join(", ")))?;
+            } else if document_pattern::is_pattern(document) {
+                let file = found_now.file;
                 let file = file.map_or("no single file".into(), |file| file.display().to_string());
                 text.comment(&format!("matches {file}"))?;
             }
@@ -226,6 +255,12 @@ fn print(
     match &settings.missing_document {
         Some(reason) => text.line("missing-document", reason)?,
         None => text.comment("missing-document: a sandbox does not start without its document")?,
+    }
+    if let Some(engine) = settings.engine {
+        text.line("engine", &engine)?;
+    }
+    if found_now.namespaces.is_some() {
+        text.line("namespace-fallback", &settings.namespace_fallback)?;
     }
     text.line("annotation-allow", &settings.annotation_allow)?;
     text.line("without-spec", &settings.without_spec())?;

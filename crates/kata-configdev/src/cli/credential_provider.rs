@@ -16,7 +16,8 @@ use zeroize::Zeroizing;
 use super::config::SettingsFile;
 use crate::SandboxError;
 use crate::choice::{self, DocumentFile};
-use crate::cli::CommandError;
+use crate::cli::{CommandError, UsageError};
+use crate::sandbox_spec::Pod;
 use crate::settings::Settings;
 
 /// Answers the kubelet as one of its credential-provider plugins, from the document of this node.
@@ -78,7 +79,16 @@ fn registries(arguments: &Arguments) -> Result<Registries, CommandError> {
         },
         None => Settings::load(&arguments.settings.path())?,
     };
-    let Some(DocumentFile { path, text }) = choice::choose(&settings, None)? else {
+    // The kubelet does not say whose pod it pulls for.
+    if let Some(path) = settings
+        .document
+        .as_ref()
+        .filter(|_| settings.is_by_namespace())
+    {
+        return Err(UsageError::WhoseDocument(path.clone()).into());
+    }
+    let chosen = choice::choose(&settings, &Pod::default())?;
+    let Some(DocumentFile { path, text, .. }) = chosen else {
         return Ok(Registries::default());
     };
     let document = match Document::parse(&text) {

@@ -144,6 +144,9 @@ pub enum UsageError {
     /// `check --ask` of what is no file, such as a pipe.
     #[error("ask by {}: it is no file, and imagepuller reads it again", .0.display())]
     AskedTwice(PathBuf),
+    /// The settings have a document for each namespace, and no namespace is known.
+    #[error("answer the kubelet: {} is a document for each namespace", .0.display())]
+    WhoseDocument(PathBuf),
     /// `--magic` with the transport vhost-user.
     #[error("attach a further disk by the transport \"vhost-user\": it serves documents only")]
     ServesOnlyDocuments,
@@ -165,6 +168,7 @@ impl UsageError {
             Self::ImageReference(_) => "write it as in registry.corp/team/app:tag",
             Self::NoSuchDisk(_) => "kata-configdev config shows those that it has",
             Self::AskedTwice(_) => "write it to a file in memory (/dev/shm) with mode 0600",
+            Self::WhoseDocument(_) => "name the document that the kubelet pulls with by --config",
             Self::ServesOnlyDocuments => "give another --transport",
         }
     }

@@ -15,6 +15,7 @@ use super::explain::{Row, print_rows};
 use crate::cli::CommandError;
 use crate::providers::{Kept, Line, Outcome};
 use crate::sandbox_document::{ChosenBy, SandboxDocument};
+use crate::sandbox_spec::Pod;
 use crate::settings::Settings;
 use crate::{exit, orphans};
 
@@ -25,7 +26,8 @@ use crate::{exit, orphans};
 /// registries of the settings, and what they offer is put below the node's document. Unlike for a
 /// sandbox, kept answers do not count, and a provider is asked again that failed a moment ago; what
 /// they answer now is kept for sandboxes. Registries for which the document has credentials are not
-/// asked about. The lines are those that a sandbox's start writes to Kata's log.
+/// asked about; where each namespace has a document, none counts. The lines are those that a
+/// sandbox's start writes to Kata's log.
 ///
 /// The exit code is 69 where a provider gave no answer, or none can be asked. No secret is shown,
 /// and not even the user name.
@@ -68,12 +70,15 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
     if !settings.credential_providers.is_wanted() {
         return Err(CommandError::NoProviders);
     }
+    let is_by_namespace = settings.is_by_namespace();
     let asked = Settings {
         // Whether sandboxes get anything is another question.
         enabled: true,
+        // As is, of whose.
+        document: settings.document.filter(|_| !is_by_namespace),
         ..settings
     };
-    let Some(chosen) = SandboxDocument::choose(&asked, None)? else {
+    let Some(chosen) = SandboxDocument::choose(&asked, &Pod::default())? else {
         return Err(CommandError::NoProviders);
     };
     let places = Places::of(&chosen.text);

@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 
 use node_installer::Options;
 use puller_config::Document;
+use zeroize::Zeroizing;
 
-use super::rotation::Rotation;
+use super::rotation::{self, Rotation};
 use super::sandboxes::{read, run_root, run_roots};
 use crate::providers::agent::{self, Asks};
+use crate::settings::Settings;
 
 /// The promises that this agent gives, by set.
 #[derive(Debug, Default)]
@@ -33,32 +35,61 @@ impl Promises {
     /// promise.
     pub(super) fn keep(&mut self, options: &Options, rotation: &mut Rotation) {
         for (name, set) in options.sets.iter().filter(|_| may_promise(options)) {
-            let document = options.document(name);
-            let document = Path::new(document.as_str());
+            let document = Promised::of(options, name);
             if !rotation.works_here(name) {
-                try_out(options, rotation, name, document);
+                document.try_out(options, rotation, name);
             }
             if !rotation.works_here(name) {
                 self.0.remove(name);
             } else if !self.0.contains_key(name) {
-                let asks = agent::promise(&run_root(options, set), document);
+                let asks = agent::promise(&run_root(options, set), document.path());
                 self.0.extend(asks.map(|asks| (name.clone(), asks)));
             }
         }
     }
 }
 
-/// Asks the plugins of a set that were not asked yet, where its document is there.
-fn try_out(options: &Options, rotation: &mut Rotation, set: &str, document: &Path) {
-    if rotation.was_asked(set) {
-        return;
+/// What a set's plugins are asked for.
+enum Promised {
+    /// Its one document.
+    Document(PathBuf),
+    /// The documents of all namespaces, by the path that the settings have for them.
+    Namespaces(PathBuf),
+}
+
+impl Promised {
+    fn of(options: &Options, set: &str) -> Self {
+        let settings = rotation::settings(options, set);
+        match settings.filter(Settings::is_by_namespace) {
+            Some(Settings {
+                document: Some(pattern),
+                ..
+            }) => Self::Namespaces(pattern),
+            _ => Self::Document(options.document(set).as_str().into()),
+        }
     }
-    let Ok(text) = read(options, document) else {
-        return;
-    };
-    let parsed = Document::parse(&text).map(|checked| checked.document);
-    if let Some(parsed) = parsed.ok().filter(|parsed| parsed.node_error.is_none()) {
-        let _ = rotation.complete(options, set, (&text, &parsed));
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Document(path) | Self::Namespaces(path) => path,
+        }
+    }
+
+    /// Asks the plugins of a set that were not asked yet, where its document is there.
+    fn try_out(&self, options: &Options, rotation: &mut Rotation, set: &str) {
+        if rotation.was_asked(set) {
+            return;
+        }
+        let text = match self {
+            Self::Document(path) => read(options, path).ok(),
+            // Whose it is does not matter for whether they answer.
+            Self::Namespaces(_) => Some(Zeroizing::default()),
+        };
+        let Some(text) = text else { return };
+        let parsed = Document::parse(&text).map(|checked| checked.document);
+        if let Some(parsed) = parsed.ok().filter(|parsed| parsed.node_error.is_none()) {
+            let _ = rotation.complete(options, set, (&text, &parsed));
+        }
     }
 }
 

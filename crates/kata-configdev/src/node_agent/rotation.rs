@@ -233,8 +233,8 @@ fn listed(options: &Options, set: &str) -> Option<Vec<String>> {
     Some(names.collect())
 }
 
-/// The settings of a set, with the paths as they are seen from here.
-fn settings(options: &Options, set: &str) -> Option<Settings> {
+/// The settings of a set, with the paths as they are seen from here, but for those of documents.
+pub(super) fn settings(options: &Options, set: &str) -> Option<Settings> {
     let file = &options.sets.get(set)?.settings_file;
     let mut settings = Settings::load(&seen(options, file.as_str().as_ref())).ok()?;
     let providers = &mut settings.credential_providers;

@@ -11,8 +11,9 @@ use node_installer::Options;
 use puller_config::{Document, MAX_DOCUMENT_BYTES};
 use zeroize::Zeroizing;
 
-use super::rotation::{Completed, Rotation};
+use super::rotation::{self, Completed, Rotation};
 use crate::host_file::{FileError, HostFile};
+use crate::namespace_path::{NamespacePath, NamespacePaths};
 use crate::providers;
 use crate::sandbox_id::SandboxId;
 use crate::settings::DEFAULT_RUN_ROOT;
@@ -72,6 +73,7 @@ fn look(options: &Options, rotation: &mut Rotation, is_removal: bool) -> Looked 
     let mut contents = Contents {
         options,
         rotation,
+        by_namespace: by_namespace(options),
         images: BTreeMap::new(),
         unknown: BTreeSet::new(),
     };
@@ -172,8 +174,10 @@ enum Brought {
 struct Contents<'a> {
     options: &'a Options,
     rotation: &'a mut Rotation,
-    /// By document, and whether plugins add to it.
-    images: BTreeMap<(PathBuf, bool), Made>,
+    /// The documents of the sets that have one for each namespace.
+    by_namespace: Vec<(&'a str, NamespacePath)>,
+    /// By document, its set, and whether plugins add to it.
+    images: BTreeMap<(PathBuf, Option<&'a str>, bool), Made>,
     /// Why disks are left as they are, a line for each document.
     unknown: BTreeSet<String>,
 }
@@ -214,7 +218,7 @@ impl<'a> Contents<'a> {
             Ok(Life::Held | Life::Unknown) => {}
             Err(error) => return Err(line(&error, error.remedy())),
         }
-        let Some(document) = &record.document else {
+        let Some(document) = self.document(record) else {
             return Ok(Brought::There {
                 state: UNSEEN,
                 changed: false,
@@ -224,7 +228,8 @@ impl<'a> Contents<'a> {
             true => UNSEEN,
             false => KEPT,
         };
-        let (image, state) = match self.image(document, record.providers)? {
+        let set = self.set_of(record);
+        let (image, state) = match self.image(document, set, record.providers)? {
             Content::Whole(image) => (Some(image), CURRENT),
             Content::Part {
                 image,
@@ -263,18 +268,27 @@ impl<'a> Contents<'a> {
         }
     }
 
-    /// The image for sandboxes with this document.
-    fn image(&mut self, document: &Path, providers: bool) -> Made {
-        let key = (document.to_owned(), providers);
+    /// The document that a sandbox with this record has now: that of its namespace as soon as it is
+    /// there.
+    fn document<'r>(&self, record: &'r Record) -> Option<&'r Path> {
+        let own = record.document.as_deref()?;
+        let fallback = record.fallback.as_deref();
+        let is_missing = || open(self.options, own).is_err_and(|error| error.fault.is_absent());
+        Some(fallback.filter(|_| is_missing()).unwrap_or(own))
+    }
+
+    /// The image for sandboxes with this document, of this set.
+    fn image(&mut self, document: &Path, set: Option<&'a str>, providers: bool) -> Made {
+        let key = (document.to_owned(), set, providers);
         if let Some(made) = self.images.get(&key) {
             return made.clone();
         }
-        let made = self.make(document, providers);
+        let made = self.make(document, set, providers);
         self.images.insert(key, made.clone());
         made
     }
 
-    fn make(&mut self, document: &Path, providers: bool) -> Made {
+    fn make(&mut self, document: &Path, set: Option<&str>, providers: bool) -> Made {
         let text = match read(self.options, document) {
             Ok(text) => text,
             Err(error) if error.fault.is_absent() => return Ok(Content::Unseen),
@@ -292,7 +306,6 @@ impl<'a> Contents<'a> {
         if !providers || refuses {
             return encode(&text).map(Content::Whole);
         }
-        let set = set_of(self.options, document);
         let completed = match set {
             Some(set) => {
                 let own = (text.as_slice(), &parsed.document);
@@ -333,25 +346,40 @@ impl<'a> Contents<'a> {
         })
     }
 
+    /// The set whose document a sandbox has.
     fn set_of(&self, record: &Record) -> Option<&'a str> {
-        set_of(self.options, record.document.as_deref()?)
+        let (options, document) = (self.options, record.document.as_deref()?);
+        let names = options.sets.keys().map(String::as_str);
+        let mut sets = names.filter(|name| Path::new(options.document(name).as_str()) == document);
+        let mut by_namespace = self.by_namespace.iter();
+        let of_namespace = || {
+            let found = by_namespace.find(|(_, paths)| paths.namespace_of(document).is_some());
+            found.map(|(set, _)| *set)
+        };
+        sets.next().or_else(of_namespace)
     }
 }
 
-/// The set whose document this is.
-fn set_of<'o>(options: &'o Options, document: &Path) -> Option<&'o str> {
+fn by_namespace(options: &Options) -> Vec<(&str, NamespacePath)> {
     let names = options.sets.keys().map(String::as_str);
-    let mut sets = names.filter(|name| Path::new(options.document(name).as_str()) == document);
-    sets.next()
+    let found = names.filter_map(|set| {
+        let settings = rotation::settings(options, set)?;
+        Some((set, NamespacePaths::of(&settings).document?))
+    });
+    found.collect()
 }
 
 /// Reads a document of the node, through no link.
 pub(super) fn read(options: &Options, path: &Path) -> Result<Zeroizing<Vec<u8>>, FileError> {
+    let read = open(options, path)?.read(MAX_DOCUMENT_BYTES);
+    read.map_err(|fault| fault.at(path))
+}
+
+fn open(options: &Options, path: &Path) -> Result<HostFile, FileError> {
     let beneath = path.strip_prefix("/").unwrap_or(path);
     let opened = Root::open(&options.host).map_err(Into::into);
     opened
         .and_then(|root| HostFile::open_beneath(&root, beneath))
         .and_then(HostFile::require_administered)
-        .and_then(|file| file.read(MAX_DOCUMENT_BYTES))
         .map_err(|fault| fault.at(path))
 }

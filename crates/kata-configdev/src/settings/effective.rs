@@ -10,6 +10,7 @@ use super::files::Files;
 use super::text::{Layer, QemuLayer};
 use super::{Qemu, Settings, SettingsError};
 use crate::further_disk::MAX_DISKS;
+use crate::namespace_path;
 
 /// The key whose registries need the other keys of its table.
 const REGISTRIES: &str = "credential-providers.registries";
@@ -129,6 +130,14 @@ impl Effective {
         values.put("document", document, &mut settings.document);
         let missing = layer.missing_document.map(AtLine::some);
         values.put("missing-document", missing, &mut settings.missing_document);
+        let engine = layer.engine.map(AtLine::some);
+        values.put("engine", engine, &mut settings.engine);
+        let fallback = layer.namespace_fallback;
+        values.put(
+            "namespace-fallback",
+            fallback,
+            &mut settings.namespace_fallback,
+        );
         let allowed = layer.annotation_allow;
         values.put("annotation-allow", allowed, &mut settings.annotation_allow);
         let without_spec = layer.without_spec.map(AtLine::some);
@@ -182,8 +191,8 @@ impl Effective {
     }
 
     /// Requires what the files have to say together: the credential providers to ask where they
-    /// name registries, room for one scratch disk at least, and few further disks, whose serials
-    /// differ.
+    /// name registries, room for one scratch disk at least, few further disks, whose serials
+    /// differ, and the engine where they have something by namespace, apart from the rest.
     fn check_together(&self) -> Result<(), SettingsError> {
         let missing = self.settings.credential_providers.missing();
         if let Some(missing) = missing {
@@ -191,6 +200,9 @@ impl Effective {
         }
         if let Some(rule) = self.settings.scratch.contradiction() {
             return Err(self.broken(MAX_TOTAL, rule.to_owned()));
+        }
+        if let Some((key, rule)) = namespace_path::contradiction(&self.settings) {
+            return Err(self.broken(key, rule));
         }
         let mut serials = BTreeSet::new();
         for (number, (magic, disk)) in self.settings.disks.iter().enumerate() {
@@ -267,8 +279,10 @@ mod tests {
 
     use super::*;
     use crate::further_disk::FurtherDisk;
+    use crate::namespace::Engine;
     use crate::refusal::Refuse;
     use crate::sandbox_spec::WithoutSpec;
+    use crate::settings::NamespaceFallback;
     use crate::transport::Transport;
 
     fn write(dir: &TempDir, name: &str, text: &str) {
@@ -308,7 +322,8 @@ mod tests {
                    annotation-allow = [\"/etc/a\", \"/etc/b/\"]\ntransport = \"file\"\n\
                    capacity = \"64K\"\nrun-root = \"/x\"\nwithout-spec = \"none\"\n\
                     refuse = \"disk\"\nguest-pull = true\nenabled = false\n\
-                    missing-document = \"late\"\n\
+                    missing-document = \"late\"\nengine = \"cri-o\"\n\
+                    namespace-fallback = \"/etc/o.toml\"\n\
                    [disks.timesync]\nsource = \"/etc/ntp.conf\"\n";
         let timesync = "timesync".parse().unwrap();
         let ntp = FurtherDisk::new(timesync, "/etc/ntp.conf".into(), None, None).unwrap();
@@ -319,6 +334,8 @@ mod tests {
                 qemu: qemu("/opt/kata/bin/qemu", &[]),
                 document: Some("/etc/d.toml".into()),
                 missing_document: Some(puller_config::NodeError::new("late")),
+                engine: Some(Engine::CriO),
+                namespace_fallback: NamespaceFallback::Document("/etc/o.toml".into()),
                 annotation_allow: vec!["/etc/a".into(), "/etc/b/".into()],
                 transport: Transport::File,
                 capacity: "65536".parse().ok(),

@@ -101,4 +101,81 @@ mod tests {
         let place = Some("/s/config.d/a.toml:1".to_owned());
         assert_eq!((off.off, off.qemu), (place, vec!["/q".into()]));
     }
+
+    /// What would let a pod choose another namespace's document is refused where it is written.
+    #[test]
+    fn what_is_by_namespace_is_apart_from_the_rest() {
+        const ENGINE: &str = "engine = \"containerd\"\n";
+        const BY_NAMESPACE: &str = "document = \"/d/{namespace}.toml\"\n";
+        let main = format!("{ENGINE}{BY_NAMESPACE}");
+        let load = |more: &str| read_texts(&[&main, more]).map(|_| ());
+        let allow = |paths: &[&str]| format!("\nannotation-allow = {paths:?}\n");
+        let fallback = |path: &str| format!("namespace-fallback = {path:?}\n");
+        for fine in [
+            String::new(),
+            allow(&["/d/{namespace}"]),
+            allow(&["/d/{namespace}", "/d/./{namespace}/"]),
+            allow(&["/e", "/e/f", "/d2", "/other/{namespace}"]),
+            fallback("refuse"),
+            fallback("none"),
+            fallback("/d/_other.toml"),
+            fallback("/d/.other.toml"),
+            fallback("/d/a.tom"),
+            fallback("/d/a/a.toml"),
+            "without-spec = \"none\"\n".into(),
+            "document = \"/x.toml\"\nwithout-spec = \"node\"\n".into(),
+        ] {
+            assert!(load(&fine).is_ok(), "{fine}: {:?}", load(&fine));
+        }
+        for (more, place, rule) in [
+            (allow(&["/d"]), "a.toml:2", "/d and /d must not contain"),
+            (allow(&["/e", "/d/"]), "a.toml:2", "must not contain"),
+            (
+                allow(&["/d/shared"]),
+                "a.toml:2",
+                "/d and /d/shared must not",
+            ),
+            (allow(&["/"]), "a.toml:2", "must not contain"),
+            (allow(&["//d/./x"]), "a.toml:2", "must not contain"),
+            (allow(&["/{namespace}"]), "a.toml:2", "/d and / must not"),
+            (allow(&["/d/x/{namespace}"]), "a.toml:2", "must not contain"),
+            (allow(&["/e/{namespace}", "/e"]), "a.toml:2", "/e and /e"),
+            (allow(&["/e/{namespace}", "/e/team"]), "a.toml:2", "/e/team"),
+            (
+                allow(&["/e/{namespace}", "/e/x-{namespace}"]),
+                "a.toml:2",
+                "/e and /e",
+            ),
+            (
+                fallback("/d/default.toml"),
+                "a.toml:1",
+                "/d/default.toml is the document of the namespace default",
+            ),
+            (
+                format!("{}{}", fallback("/e/b/x.toml"), allow(&["/e/{namespace}"])),
+                "a.toml:1",
+                "of the namespace b",
+            ),
+            (
+                "without-spec = \"node\"\n".into(),
+                "a.toml:1",
+                "without-spec: a sandbox without a spec has no namespace",
+            ),
+        ] {
+            let message = load(&more).unwrap_err();
+            assert!(message.contains(place), "{more}: {message}");
+            assert!(message.contains(rule), "{more}: {message}");
+        }
+        for (text, key) in [
+            (BY_NAMESPACE, "document"),
+            (
+                "annotation-allow = [\"/d/{namespace}\"]\n",
+                "annotation-allow",
+            ),
+        ] {
+            let message = read_texts(&[text]).unwrap_err();
+            let rule = format!("{key}: {{namespace}} needs engine = \"containerd\"");
+            assert!(message.contains(&rule), "{message}");
+        }
+    }
 }

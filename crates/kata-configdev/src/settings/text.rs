@@ -13,10 +13,13 @@ use toml::Spanned;
 use super::at_line::{AtLine, Broken, Lines};
 use super::credential_providers::{ProvidersLayer, RawProviders};
 use super::disks::{self, DisksLayer, RawDisks};
+use super::fallback::NamespaceFallback;
 use super::scratch::{RawScratch, ScratchLayer};
 use crate::capacity::Capacity;
 use crate::disk::Device;
 use crate::document_pattern;
+use crate::namespace::Engine;
+use crate::namespace_path::NamespacePath;
 use crate::refusal::Refuse;
 use crate::sandbox_spec::WithoutSpec;
 use crate::transport::Transport;
@@ -28,6 +31,8 @@ pub struct Layer {
     pub qemu: Option<QemuLayer>,
     pub document: Option<AtLine<PathBuf>>,
     pub missing_document: Option<AtLine<NodeError>>,
+    pub engine: Option<AtLine<Engine>>,
+    pub namespace_fallback: Option<AtLine<NamespaceFallback>>,
     pub annotation_allow: Option<AtLine<Vec<PathBuf>>>,
     pub without_spec: Option<AtLine<WithoutSpec>>,
     pub transport: Option<AtLine<Transport>>,
@@ -57,6 +62,8 @@ struct RawLayer {
     qemu: Option<Spanned<RawQemu>>,
     document: Option<Spanned<PathBuf>>,
     missing_document: Option<Spanned<String>>,
+    engine: Option<Spanned<Engine>>,
+    namespace_fallback: Option<Spanned<String>>,
     annotation_allow: Option<Spanned<Vec<Spanned<PathBuf>>>>,
     without_spec: Option<Spanned<WithoutSpec>>,
     transport: Option<Spanned<Transport>>,
@@ -141,19 +148,22 @@ impl Layer {
         let annotation_allow = raw.annotation_allow.map(|list| {
             let AtLine { line, value } = lines.at(list);
             let plain = |path| {
-                lines
-                    .at(path)
-                    .plain("annotation-allow")
-                    .map(|path| path.value)
+                let path = lines.at(path).plain("annotation-allow")?;
+                NamespacePath::parse(&path.value)
+                    .map_err(|rule| (path.line, format!("annotation-allow: {rule}")))?;
+                Ok(path.value)
             };
             let value = value.into_iter().map(plain).collect::<Result<_, _>>()?;
             Ok(AtLine { line, value })
         });
+        let fallback = raw.namespace_fallback.map(|text| lines.at(text));
         Ok(Self {
             enabled: raw.enabled.map(|enabled| lines.at(enabled)),
             qemu: qemu.transpose()?,
             document: document.transpose()?,
             missing_document: missing_document.transpose()?,
+            engine: raw.engine.map(|engine| lines.at(engine)),
+            namespace_fallback: fallback.map(NamespaceFallback::parse).transpose()?,
             annotation_allow: annotation_allow.transpose()?,
             without_spec: raw.without_spec.map(|meaning| lines.at(meaning)),
             transport: raw.transport.map(|transport| lines.at(transport)),
@@ -216,7 +226,7 @@ mod tests {
     #[test]
     fn mistakes_are_refused_with_their_line() {
         let long = format!("\nmissing-document = {:?}\n", "x".repeat(1025));
-        let cases: [(&[u8], usize, &str); 28] = [
+        let cases: [(&[u8], usize, &str); 38] = [
             (b"\ndocumnet = \"/x\"\n", 2, "unknown field `documnet`"),
             (b"annotation_allow = []\n", 1, "unknown field"),
             (b"# x\nqemu = 7\n", 2, "expected a path or a table of paths"),
@@ -247,6 +257,48 @@ mod tests {
             (b"document = \"\"\n", 1, "document: not an absolute path"),
             (b"\n\ndocument = \"/x/**/y\"\n", 3, "document: "),
             (b"document = \"/x/[a\"\n", 1, "document: "),
+            (
+                b"document = \"/{namespace}/x.toml\"\n",
+                1,
+                "document: not a pattern: {namespace} can stand in its last part only",
+            ),
+            (
+                b"document = \"/x/{namespace}-{namespace}\"\n",
+                1,
+                "{namespace} can stand there once only",
+            ),
+            (
+                b"document = \"/x/../{namespace}\"\n",
+                1,
+                "it must be absolute and without",
+            ),
+            (b"document = \"/x?/{namespace}\"\n", 1, "it can have no"),
+            (
+                b"annotation-allow = [\n\"/{namespace}/x\"]\n",
+                2,
+                "annotation-allow: {namespace} can stand in its last part only",
+            ),
+            (b"engine = \"docker\"\n", 1, "unknown variant `docker`"),
+            (
+                b"\nnamespace-fallback = \"any\"\n",
+                2,
+                "namespace-fallback: neither",
+            ),
+            (
+                b"namespace-fallback = \"/x/{namespace}\"\n",
+                1,
+                "not the path of one document",
+            ),
+            (
+                b"namespace-fallback = \"/x/*.toml\"\n",
+                1,
+                "not the path of one document",
+            ),
+            (
+                b"namespace-fallback = \"/x/../y\"\n",
+                1,
+                "namespace-fallback: a directory has",
+            ),
             (b"missing-document = ''\n", 1, "missing-document: empty"),
             (long.as_bytes(), 2, "longer than 1024 bytes"),
             (

@@ -22,19 +22,26 @@ use super::{
     parent,
 };
 use crate::image_file;
+use crate::namespace::Namespace;
 use crate::sandbox_id::SandboxId;
 
 /// The record's name in its sandbox's directory.
 pub const NAME: &str = "imagepuller.json";
 
-/// The longest record: a path, and what JSON makes of it.
-const MAX_RECORD_BYTES: usize = 16 << 10;
+/// The longest record: two paths, and what JSON makes of them.
+const MAX_RECORD_BYTES: usize = 32 << 10;
 
-/// What a sandbox's configuration is made of.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+/// What a sandbox's configuration is made of; by default of nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Record {
     /// The document's file on the node; `None` where there is none.
     pub document: Option<PathBuf>,
+    /// What the sandbox has as long as that file, of its namespace, is not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<PathBuf>,
+    /// The pod's namespace, where the choice of the document depends on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<Namespace>,
     /// Whether credentials of the kubelet's plugins are put below it.
     pub providers: bool,
     /// Whether a process holds the lock as long as the sandbox lives.
@@ -198,6 +205,7 @@ mod tests {
             document: Some("/etc/d.toml".into()),
             providers: true,
             held: true,
+            ..Record::default()
         };
         let hold = put(run.path(), &sandbox, &record).unwrap();
         assert_eq!(
@@ -231,9 +239,8 @@ mod tests {
         let run = tempfile::tempdir().unwrap();
         let sandbox = SandboxId::parse("box-1").unwrap();
         let record = Record {
-            document: None,
-            providers: false,
             held: true,
+            ..Record::default()
         };
         let old = put(run.path(), &sandbox, &record).unwrap();
         let (directory, _) = open_sandbox(run.path(), &sandbox).unwrap().unwrap();

@@ -10,7 +10,7 @@ use kata_configdev::sandbox_id::SandboxId;
 use kata_configdev::shared_image;
 use kata_configdev::shared_image::record::{self, Record};
 
-use crate::machine::{DOCUMENT, Machine, document, parse};
+use crate::machine::{DOCUMENT, Machine, SETTINGS, document, parse};
 
 /// In a container the node is below a directory, and of its processes nothing is seen. What the
 /// records name are the node's own paths.
@@ -26,8 +26,8 @@ fn in_a_container_the_nodes_paths_are_found_below_the_mounts() {
     let (run, id) = (machine.host("run"), SandboxId::parse("box").unwrap());
     let record = |document: &str| Record {
         document: Some(document.into()),
-        providers: false,
         held: true,
+        ..Record::default()
     };
     let keep = || sandboxes::keep(&options, &mut Rotation::default());
     let image = pad(
@@ -58,6 +58,66 @@ fn in_a_container_the_nodes_paths_are_found_below_the_mounts() {
     assert!(!path.exists());
 }
 
+/// Each running sandbox gets what is new for its own namespace, and one that has what the settings
+/// name instead gets its own document as soon as that is there.
+#[test]
+fn a_sandbox_gets_the_new_document_of_its_own_namespace() {
+    let machine = Machine::new();
+    fs::create_dir_all(machine.host("run")).unwrap();
+    fs::create_dir(machine.host("etc/teams")).unwrap();
+    let text = format!("sandboxes = true\n{}", machine.configuration());
+    let options = parse(&text).unwrap();
+    node_installer::install(&options).unwrap();
+    // As an administrator names them, whoever writes the documents.
+    let settings = "engine = \"cri-o\"\ndocument = \"/etc/teams/{namespace}.toml\"\n\
+        namespace-fallback = \"/etc/teams/_other.toml\"\n";
+    fs::write(machine.host(SETTINGS), settings).unwrap();
+    let write = |name: &str, content: &str| {
+        let path = machine.host(&format!("etc/teams/{name}.toml"));
+        fs::write(path, document(content)).unwrap();
+    };
+    write("team-a", "a-1");
+    write("team-b", "b-1");
+    write("_other", "other-1");
+    let run = machine.host("run");
+    let start = |namespace: &str, fallback: Option<&str>| {
+        let id = SandboxId::parse(namespace).unwrap();
+        let record = Record {
+            document: Some(format!("/etc/teams/{namespace}.toml").into()),
+            fallback: fallback.map(Into::into),
+            held: true,
+            ..Record::default()
+        };
+        let image = encode(Magic::IMAGEPULLER, b"").unwrap();
+        let image = pad(image, DEFAULT_CAPACITY_BYTES);
+        shared_image::put(&run, &id, Magic::IMAGEPULLER, &image).unwrap();
+        record::put(&run, &id, &record).unwrap()
+    };
+    let _a = start("team-a", None);
+    let _b = start("team-b", None);
+    let _c = start("team-c", Some("/etc/teams/_other.toml"));
+    let keep = || {
+        let looked = sandboxes::keep(&options, &mut Rotation::default());
+        assert_eq!(looked.warnings, [""; 0]);
+        let state = ("default".to_owned(), "current");
+        assert_eq!(looked.sandboxes.get(&state), Some(&3), "{looked:?}");
+        ["team-a", "team-b", "team-c"].map(|id| {
+            let id = SandboxId::parse(id).unwrap();
+            let path = shared_image::path(&run, &id, Magic::IMAGEPULLER);
+            let found = decode(fs::read(path).unwrap().as_slice(), Magic::IMAGEPULLER).unwrap();
+            String::from_utf8(found.document.to_vec()).unwrap()
+        })
+    };
+    assert_eq!(keep(), ["a-1", "b-1", "other-1"].map(document));
+    write("team-a", "a-2");
+    assert_eq!(keep(), ["a-2", "b-1", "other-1"].map(document));
+    write("_other", "other-2");
+    assert_eq!(keep(), ["a-2", "b-1", "other-2"].map(document));
+    write("team-c", "c-1");
+    write("team-b", "b-2");
+    assert_eq!(keep(), ["a-2", "b-2", "c-1"].map(document));
+}
+
 /// After a removal nobody came again, and what dead sandboxes had left stayed in /run.
 #[test]
 fn a_removal_sweeps_and_says_which_sandboxes_still_have_something() {
@@ -69,8 +129,8 @@ fn a_removal_sweeps_and_says_which_sandboxes_still_have_something() {
     let run = machine.host("run");
     let record = Record {
         document: Some(format!("/{DOCUMENT}").into()),
-        providers: false,
         held: true,
+        ..Record::default()
     };
     let put = |id: &str| {
         let id = SandboxId::parse(id).unwrap();

@@ -72,8 +72,8 @@ impl Living {
         let id = SandboxId::parse(id).unwrap();
         let record = Record {
             document: Some(document.into()),
-            providers: false,
             held: true,
+            ..Record::default()
         };
         let hold = record::put(run, &id, &record).unwrap();
         let image = pad(

@@ -54,8 +54,8 @@ fn a_sandbox_lives_as_long_as_its_hypervisor_and_no_longer() {
             record::read(&run, &id).unwrap(),
             Some(Record {
                 document: Some(node.path("document.toml")),
-                providers: false,
                 held: true,
+                ..Record::default()
             })
         );
         assert_eq!(record::life(&run, &id).unwrap(), Life::Held);

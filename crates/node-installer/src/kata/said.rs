@@ -6,11 +6,12 @@ use foreign_text::toml::{Field, NotToml, Table, Tree};
 
 /// The wrapper's settings whose names could be those of a key of Kata. The others have a hyphen,
 /// which no key of Kata has.
-const PLAIN_SETTINGS: [&str; 8] = [
+const PLAIN_SETTINGS: [&str; 9] = [
     "capacity",
     "disks",
     "document",
     "enabled",
+    "engine",
     "qemu",
     "refuse",
     "scratch",

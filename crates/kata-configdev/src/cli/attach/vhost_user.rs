@@ -29,8 +29,8 @@ pub fn run(
     out: &mut impl Write,
 ) -> Result<u8, CommandError> {
     let path = arguments.socket.as_ref().ok_or(UsageError::SocketNeeded)?;
-    let annotation = sandbox_spec::annotation(&arguments.bundle)?;
-    let chosen = SandboxDocument::complete(settings, annotation.as_deref())?;
+    let pod = sandbox_spec::pod(&arguments.bundle)?;
+    let chosen = SandboxDocument::complete(settings, &pod)?;
     let mut report = Report {
         sandbox_id: sandbox.as_str(),
         attached: chosen.is_some(),

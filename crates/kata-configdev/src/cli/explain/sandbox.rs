@@ -21,8 +21,10 @@ use self::place::Places;
 use self::registry::{Registries, Registry, row};
 use super::{Arguments, Image, Report, Row, print_rows};
 use crate::cli::CommandError;
+use crate::namespace::Namespace;
 use crate::providers::Line;
 use crate::sandbox_document::{ChosenBy, SandboxDocument};
+use crate::sandbox_spec::Pod;
 use crate::settings::{CredentialProviders, Settings};
 use crate::{orphans, sandbox_spec};
 
@@ -33,6 +35,8 @@ const ASKED: &str = "asked";
 #[derive(Serialize)]
 struct Answer<'a> {
     bundle: &'a Path,
+    /// The pod's, where the document depends on it.
+    namespace: Option<Namespace>,
     /// `None` where the sandbox gets no disk.
     document: Option<DocumentReport>,
     /// Why it is this document, or none.
@@ -84,11 +88,11 @@ pub fn run(
     image: Option<Image>,
     out: &mut impl Write,
 ) -> Result<u8, CommandError> {
-    let annotation = sandbox_spec::annotation(bundle)?;
+    let pod = sandbox_spec::pod(bundle)?;
     let (settings, providers) = settings(arguments)?;
-    let mut answer = match SandboxDocument::choose(&settings, annotation.as_deref())? {
+    let mut answer = match SandboxDocument::choose(&settings, &pod)? {
         Some(chosen) => Answer::of(&settings, bundle, chosen, image, providers),
-        None => Answer::without_disk(bundle, image, providers, no_disk(&settings, annotation)),
+        None => Answer::without_disk(bundle, image, providers, no_disk(&settings, &pod)),
     };
     let disks = settings.disks.iter().filter(|_| settings.enabled);
     answer.disks = disks
@@ -136,7 +140,7 @@ impl<'a> Answer<'a> {
         image: Option<Image>,
         providers: &'static str,
     ) -> Self {
-        let chosen_by = chosen.chosen_by;
+        let (chosen_by, namespace) = (chosen.chosen_by, chosen.namespace.clone());
         let places = Places::of(&chosen.text);
         let complete = orphans::end_after(&settings.credential_providers, || {
             chosen.provide_at_start(settings)
@@ -173,6 +177,7 @@ impl<'a> Answer<'a> {
         let (chosen_by, why) = reason(chosen_by);
         Self {
             bundle,
+            namespace,
             document: Some(DocumentReport { path, chosen_by }),
             why,
             providers,
@@ -196,6 +201,7 @@ impl<'a> Answer<'a> {
         let settings = pull_route::Settings::new(none.clone(), none);
         Self {
             bundle,
+            namespace: None,
             document: None,
             why,
             providers,
@@ -245,11 +251,11 @@ impl<'a> Answer<'a> {
                 format!("{}: {}", path.display(), self.why)
             }
         };
-        let mut rows = vec![
-            ("sandbox", self.bundle.display().to_string()),
-            ("document", document),
-            ("providers", self.providers.to_owned()),
-        ];
+        let mut rows = vec![("sandbox", self.bundle.display().to_string())];
+        let namespace = self.namespace.as_ref();
+        rows.extend(namespace.map(|name| ("namespace", name.to_string())));
+        rows.push(("document", document));
+        rows.push(("providers", self.providers.to_owned()));
         rows.extend(self.disks.iter().map(FurtherReport::row));
         rows.extend(self.scratch.iter().map(ScratchReport::row));
         rows.extend(self.lines.iter().map(row));
@@ -258,11 +264,14 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// Why a sandbox with this `annotation` gets no disk.
-fn no_disk(settings: &Settings, annotation: Option<String>) -> &'static str {
-    match annotation {
+/// Why a sandbox of this `pod` gets no disk.
+fn no_disk(settings: &Settings, pod: &Pod) -> &'static str {
+    match pod.document {
         _ if !settings.enabled => "the settings say enabled = false, so that the wrapper adds none",
         Some(_) => "the pod's annotation is empty, which asks for no disk",
+        None if settings.is_by_namespace() => {
+            "the pod's namespace has no document, and the settings name none instead"
+        }
         None => "neither the pod's annotation nor the settings name a document",
     }
 }
@@ -271,6 +280,11 @@ fn reason(chosen_by: ChosenBy) -> (&'static str, &'static str) {
     match chosen_by {
         ChosenBy::Pod => ("pod", "the pod's annotation names it"),
         ChosenBy::Node => ("node", "the settings name it, and the pod no other"),
+        ChosenBy::Namespace => ("namespace", "it is that of the pod's namespace"),
+        ChosenBy::Fallback => (
+            "fallback",
+            "the pod's namespace has none, and the settings name it instead",
+        ),
         ChosenBy::Providers => (
             "providers",
             "nobody names one, but the settings ask credential providers",

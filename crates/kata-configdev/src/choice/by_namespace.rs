@@ -1,0 +1,116 @@
+//! The document of a pod's namespace.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use linux_sys::rooted::Root;
+
+use super::{ChoiceError, DocumentFile, DocumentText, instead, of_node_or_instead, read_document};
+use crate::host_file::{FileFault, HostFile, require_administered};
+use crate::namespace::Namespace;
+use crate::namespace_path::NamespacePath;
+use crate::sandbox_document::ChosenBy;
+use crate::settings::{NamespaceFallback, Settings};
+
+/// The most files in the directory of the documents that are looked at. Free to change.
+const MAX_DOCUMENTS: usize = 20_000;
+
+/// Opens the document of `namespace`, or what the settings say where it has none; `None` where that
+/// is nothing.
+///
+/// Links on the way to the directory are followed, because that path is the administrator's; the
+/// document in it is no link, so that the name alone decides whose it is. A directory that is not
+/// there at all was not filled yet: no namespace falls back.
+///
+/// # Errors
+///
+/// [`ChoiceError`].
+pub fn of_namespace(
+    settings: &Settings,
+    paths: &NamespacePath,
+    namespace: &Namespace,
+) -> Result<Option<DocumentFile>, ChoiceError> {
+    let path = paths.path(namespace);
+    let own = |text| DocumentFile {
+        path: path.clone(),
+        text,
+        chosen_by: ChosenBy::Namespace,
+        namespace: Some(namespace.clone()),
+        instead_of: None,
+    };
+    let error = match read(paths, namespace) {
+        Ok(text) => return Ok(Some(own(text))),
+        Err(error) => error,
+    };
+    let ChoiceError::NoDocument { .. } = error else {
+        return Ok(Some(own(instead(settings, error)?)));
+    };
+    match &settings.namespace_fallback {
+        NamespaceFallback::Refuse => Ok(Some(own(instead(settings, error)?))),
+        NamespaceFallback::None => Ok(None),
+        NamespaceFallback::Document(other) => Ok(Some(DocumentFile {
+            chosen_by: ChosenBy::Fallback,
+            namespace: Some(namespace.clone()),
+            instead_of: Some(path),
+            ..of_node_or_instead(settings, other)?
+        })),
+    }
+}
+
+/// The document of namespaces that have none, where the settings name one.
+///
+/// # Errors
+///
+/// [`ChoiceError`].
+pub fn fallback(settings: &Settings) -> Result<Option<DocumentFile>, ChoiceError> {
+    match &settings.namespace_fallback {
+        NamespaceFallback::Refuse | NamespaceFallback::None => Ok(None),
+        NamespaceFallback::Document(other) => of_node_or_instead(settings, other).map(Some),
+    }
+}
+
+/// The namespaces that have a document, by name.
+///
+/// # Errors
+///
+/// [`ChoiceError::NamespaceDirectory`].
+pub fn namespaces(paths: &NamespacePath) -> Result<Vec<Namespace>, ChoiceError> {
+    let failed = |fault: FileFault| ChoiceError::NamespaceDirectory(fault.at(paths.directory()));
+    let entries = std::fs::read_dir(paths.directory()).map_err(|error| failed(error.into()))?;
+    let mut found = Vec::new();
+    for (index, entry) in entries.enumerate() {
+        if index >= MAX_DOCUMENTS {
+            return Err(failed(FileFault::TooManyEntries(MAX_DOCUMENTS)));
+        }
+        let name = entry.map_err(|error| failed(error.into()))?.file_name();
+        found.extend(name.to_str().and_then(|name| paths.namespace_of_name(name)));
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn read(paths: &NamespacePath, namespace: &Namespace) -> Result<DocumentText, ChoiceError> {
+    let directory = directory(paths.directory())
+        .map_err(|fault| ChoiceError::NamespaceDirectory(fault.at(paths.directory())))?;
+    let opened = HostFile::open_beneath(&directory, paths.name(namespace).as_ref());
+    opened.and_then(read_document).map_err(|fault| {
+        let path = paths.path(namespace);
+        match fault.is_absent() {
+            true => ChoiceError::NoDocument {
+                namespace: namespace.clone(),
+                path,
+            },
+            false => ChoiceError::NamespaceFile(fault.at(path)),
+        }
+    })
+}
+
+/// Opens the directory of the documents, in which nobody but the administrator may give a document
+/// another name.
+fn directory(path: &Path) -> Result<Root, FileFault> {
+    let root = Root::open(path)?;
+    let opened = File::from(root.as_fd().try_clone_to_owned()?);
+    require_administered(&opened.metadata()?)?;
+    Ok(root)
+}
