@@ -47,6 +47,7 @@ replay! {
     private_key: "../../jose/fuzz/fuzz_targets/private_key.rs";
     monitor: "../../kata-configdev/fuzz/fuzz_targets/monitor.rs";
     settings: "../../kata-configdev/fuzz/fuzz_targets/settings.rs";
+    spec: "../../kata-configdev/fuzz/fuzz_targets/spec.rs";
     hub_answer: "../../kbs-client/fuzz/fuzz_targets/hub_answer.rs";
     kbs_answer: "../../kbs-client/fuzz/fuzz_targets/kbs_answer.rs";
     offline: "../../kbs-client/fuzz/fuzz_targets/offline.rs";

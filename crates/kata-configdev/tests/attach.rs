@@ -167,6 +167,90 @@ fn the_annotation_chooses_as_for_the_wrapper() {
     refused.fails(65, &["imagepuller_config"]);
 }
 
+/// `attach` and `explain --sandbox` choose by namespace as the wrapper does, also with a document
+/// of their own arguments.
+#[test]
+fn the_namespace_chooses_as_for_the_wrapper() {
+    let folder = node("transport = \"file\"\nengine = \"containerd\"\n");
+    std::fs::create_dir(folder.path("teams")).unwrap();
+    let pattern = folder.text("teams/{namespace}.toml");
+    for team in ["team-a", "team-b"] {
+        let text = DOCUMENT.replace("a.corp", &format!("{team}.corp"));
+        folder.file(&format!("teams/{team}.toml"), text);
+    }
+    let spec = |namespace: &str, kind: &str| {
+        let annotations = json!({
+            "io.kubernetes.cri.sandbox-namespace": namespace,
+            "io.kubernetes.cri.container-type": kind,
+        });
+        let spec = json!({ "annotations": annotations });
+        folder.file("bundle/config.json", spec.to_string());
+    };
+    spec("team-b", "sandbox");
+    let report = attach(&folder, &["--config", &pattern]).json();
+    assert_eq!(report["document"], folder.text("teams/team-b.toml"));
+    let image = Path::new(report["path"].as_str().unwrap()).to_owned();
+    assert!(document_in(&image).contains("team-b.corp"));
+    let (settings, bundle) = (folder.text("settings.toml"), folder.text("bundle"));
+    let fixed = [
+        "explain",
+        "--settings",
+        &settings,
+        "--config",
+        &pattern,
+        "--sandbox",
+        &bundle,
+    ];
+    let explained = run(&[&fixed[..], &["--json"]].concat()).json();
+    assert_eq!(explained["namespace"], "team-b");
+    assert_eq!(explained["document"]["chosen_by"], "namespace");
+    let own = folder.text("teams/team-b.toml");
+    run(&fixed).prints(&[
+        "namespace   team-b\n",
+        &format!("{own}: it is that of the pod's"),
+    ]);
+
+    for (namespace, kind, rule) in [
+        ("team-c", "sandbox", "there is no "),
+        ("team-b", "container", "container-type is not \"sandbox\""),
+        ("../team-b", "sandbox", "is no name"),
+    ] {
+        spec(namespace, kind);
+        for refused in [attach(&folder, &["--config", &pattern]), run(&fixed)] {
+            refused.ends(65);
+            refused.says(&[rule]);
+        }
+    }
+    // Without the engine in the settings, no argument brings a document.
+    folder.file("settings.toml", "transport = \"file\"\n");
+    spec("team-b", "sandbox");
+    let refused = attach(&folder, &["--config", &pattern]);
+    refused.ends(65);
+    refused.says(&["do not name the container engine"]);
+    // Nor does the kubelet say whose pod it pulls for.
+    folder.file(
+        "settings.toml",
+        format!("document = {pattern:?}\nengine = \"cri-o\"\n"),
+    );
+    let question = r#"{"kind":"CredentialProviderRequest","image":"team-a.corp/x",
+        "apiVersion":"credentialprovider.kubelet.k8s.io/v1"}"#;
+    let question = folder.file("question.json", question);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kata-configdev"));
+    command.args(["credential-provider", "--settings", &settings]);
+    command.stdin(std::fs::File::open(question).unwrap());
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(
+        (output.status.code(), output.stdout.len()),
+        (Some(64), 0),
+        "{stderr}"
+    );
+    assert!(
+        stderr.contains("is a document for each namespace: name the"),
+        "{stderr}"
+    );
+}
+
 #[test]
 fn what_attach_refuses() {
     let folder = node("");

@@ -131,6 +131,82 @@ fn values_come_with_their_origin() {
     );
 }
 
+/// Each namespace's document is looked at, and what is wrong with one is told before its pods hear.
+#[test]
+fn documents_by_namespace_are_listed_and_looked_at() {
+    let folder = node();
+    std::fs::create_dir(folder.path("teams")).unwrap();
+    let (settings, pattern) = (
+        folder.text("config.toml"),
+        folder.text("teams/{namespace}.toml"),
+    );
+    let qemu = folder.path("qemu");
+    let text = format!("qemu = {qemu:?}\ndocument = {pattern:?}\nengine = \"cri-o\"\n");
+    folder.file("config.toml", &text);
+    for (name, text) in [
+        ("team-b", "extra-env = {}\n"),
+        ("team-a", ""),
+        ("_other", "x = 1\n"),
+        ("Team-C", "x = 1\n"),
+    ] {
+        folder.file(&format!("teams/{name}.toml"), text);
+    }
+    let shown = run(&["config", "--settings", &settings]);
+    shown.succeeds();
+    shown.prints(&[
+        &format!(
+            "document = \"{pattern}\" # {settings}:2\n\
+             # namespaces with a document: team-a, team-b\n"
+        ),
+        &format!("engine = \"cri-o\" # {settings}:3\nnamespace-fallback = \"refuse\" # built in\n"),
+        "without-spec = \"fail\" # built in\n",
+    ]);
+    // What is shown is a settings file that means the same.
+    let copy = Folder::new();
+    let copied = copy.file("config.toml", &shown.stdout);
+    let report = |path: &str| run(&["config", "--json", "--settings", path]).json();
+    for path in [&settings, &copied] {
+        let report = report(path);
+        assert_eq!(
+            report["document"]["namespaces"],
+            json!(["team-a", "team-b"])
+        );
+        assert_eq!(report["document"]["file"], json!(null));
+        assert_eq!(report["engine"]["value"], "cri-o");
+    }
+
+    let other = folder.text("teams/_other.toml");
+    for (more, file, content, rule) in [
+        ("", "team-b", "x = 1\n", "teams/team-b.toml: "),
+        (
+            &*format!("namespace-fallback = {other:?}\n"),
+            "",
+            "",
+            "_other.toml: ",
+        ),
+    ] {
+        folder.file("config.toml", format!("{text}{more}"));
+        let path = format!("teams/{file}.toml");
+        if !file.is_empty() {
+            folder.file(&path, content);
+        }
+        let shown = run(&["config", "--settings", &settings]);
+        shown.ends(65);
+        shown.says(&[rule]);
+        folder.file("teams/team-b.toml", "");
+    }
+    std::fs::remove_dir_all(folder.path("teams")).unwrap();
+    folder.file("config.toml", &text);
+    let shown = run(&["config", "--settings", &settings]);
+    shown.ends(65);
+    shown.says(&["/teams: No such file"]);
+    folder.file(
+        "config.toml",
+        format!("{text}missing-document = \"late\"\n"),
+    );
+    run(&["config", "--settings", &settings]).succeeds();
+}
+
 /// A drop-in may add the plugins of one distribution to the registries of the main file.
 #[test]
 fn credential_providers_are_merged_by_key_and_looked_at() {

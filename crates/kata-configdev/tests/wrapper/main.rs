@@ -18,4 +18,5 @@ mod qemu;
 mod refusal;
 mod runtimes;
 mod shims;
+mod tenants;
 mod vectors;
