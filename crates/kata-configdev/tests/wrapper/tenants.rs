@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use config_image::{Magic, decode};
+use kata_configdev::providers::agent;
 use kata_configdev::sandbox_id::SandboxId;
 use kata_configdev::shared_image::record;
 use serde_json::{Map, Value, json};
@@ -377,4 +378,36 @@ fn the_engine_must_be_named() {
     node.write("settings.toml", text.replace("engine = ", "# "));
     let rule = "settings.toml:5: document: {namespace} needs engine = \"containerd\" or";
     assert_refusal(&node, sandbox(&node), 65, &[rule]);
+}
+
+/// The node agent asks the kubelet's plugins for the documents of all namespaces at once.
+#[test]
+fn the_agents_promise_is_for_every_namespace() {
+    let node = node("containerd");
+    std::fs::create_dir(node.path("bin")).unwrap();
+    let script = format!("#!/bin/sh\ntouch {}\n", node.path("asked").display());
+    node.program("bin/plugin", "755", &script);
+    node.write(
+        "providers.yaml",
+        "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n\
+         - name: plugin\n  matchImages: [\"*.corp\"]\n  defaultCacheDuration: 10m\n  \
+         apiVersion: credentialprovider.kubelet.k8s.io/v1\n",
+    );
+    let providers = format!(
+        "[credential-providers]\nregistries = [\"slow.corp\"]\nconfig = {:?}\nbin-dir = {:?}\n",
+        node.path("providers.yaml"),
+        node.path("bin"),
+    );
+    settings(&node, "containerd", &providers);
+    spec(&node, &honest("containerd", "team-a"));
+    let stderr = || String::from_utf8(run(&node, &SANDBOX).stderr).unwrap();
+    let promise = |document: &str| agent::promise(&node.path("run"), &node.path(document)).unwrap();
+    let asks = promise("teams/{namespace}.toml");
+    assert!(stderr().contains("the node agent asks it"));
+    assert!(!node.path("asked").exists());
+    assert_eq!(given(&node), Some(document("team-a")));
+    drop(asks);
+    let _other = promise("teams/team-a.toml");
+    assert!(!stderr().contains("the node agent asks it"));
+    assert!(node.path("asked").exists());
 }
