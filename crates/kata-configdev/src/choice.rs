@@ -35,6 +35,8 @@ pub struct DocumentFile {
     pub namespace: Option<Namespace>,
     /// The document of the pod's namespace, which is not there, so that it is this one.
     pub instead_of: Option<PathBuf>,
+    /// What the pod's namespace has as long as its own document is not there.
+    pub fallback: Option<PathBuf>,
 }
 
 /// The bytes of a document. Holds secrets, so that its `Debug` says nothing of them.
@@ -199,6 +201,7 @@ impl DocumentFile {
             chosen_by: ChosenBy::Node,
             namespace: None,
             instead_of: None,
+            fallback: None,
         }
     }
 
@@ -243,7 +246,12 @@ pub fn choose(settings: &Settings, pod: &Pod) -> Result<Option<DocumentFile>, Ch
     }
 }
 
-fn namespace(settings: &Settings, pod: &Pod) -> Result<Namespace, ChoiceError> {
+/// The pod's namespace, by the word of the engine in the settings.
+///
+/// # Errors
+///
+/// [`ChoiceError::NoEngine`], [`ChoiceError::Namespace`].
+pub fn namespace(settings: &Settings, pod: &Pod) -> Result<Namespace, ChoiceError> {
     let engine = settings.engine.ok_or(ChoiceError::NoEngine)?;
     Ok(pod.namespace(engine)?)
 }

@@ -34,6 +34,8 @@ pub struct SandboxDocument {
     pub namespace: Option<Namespace>,
     /// The document of the pod's namespace, which is not there, so that it is this one.
     pub instead_of: Option<PathBuf>,
+    /// What the pod's namespace has as long as its own document is not there.
+    pub fallback: Option<PathBuf>,
     /// What credential providers did to it. Empty before [`SandboxDocument::provide`].
     pub contribution: Contribution,
 }
@@ -135,6 +137,7 @@ impl SandboxDocument {
                 document: checked.document,
                 namespace: file.namespace,
                 instead_of: file.instead_of,
+                fallback: file.fallback,
                 contribution: Contribution::default(),
             }),
             Err(problems) => Err(SandboxError::Document {
@@ -206,7 +209,7 @@ impl SandboxDocument {
         let is_file = self.chosen_by != ChosenBy::Providers;
         Record {
             document: is_file.then(|| own.unwrap_or(&self.path).clone()),
-            fallback: own.map(|_| self.path.clone()),
+            fallback: self.fallback.clone(),
             namespace: self.namespace.clone(),
             providers: settings.credential_providers.is_wanted(),
             held,

@@ -75,6 +75,7 @@ pub(super) fn open(
         chosen_by: ChosenBy::Pod,
         namespace,
         instead_of: None,
+        fallback: None,
     })
 }
 

@@ -32,29 +32,37 @@ pub fn of_namespace(
     namespace: &Namespace,
 ) -> Result<Option<DocumentFile>, ChoiceError> {
     let path = paths.path(namespace);
-    let own = |text| DocumentFile {
+    let own = |text, fallback| DocumentFile {
         path: path.clone(),
         text,
         chosen_by: ChosenBy::Namespace,
         namespace: Some(namespace.clone()),
         instead_of: None,
+        fallback,
     };
     let error = match read(paths, namespace) {
-        Ok(text) => return Ok(Some(own(text))),
+        Ok(text) => return Ok(Some(own(text, None))),
         Err(error) => error,
     };
-    let ChoiceError::NoDocument { .. } = error else {
-        return Ok(Some(own(instead(settings, error)?)));
-    };
-    match &settings.namespace_fallback {
-        NamespaceFallback::Refuse => Ok(Some(own(instead(settings, error)?))),
-        NamespaceFallback::None => Ok(None),
-        NamespaceFallback::Document(other) => Ok(Some(DocumentFile {
-            chosen_by: ChosenBy::Fallback,
-            namespace: Some(namespace.clone()),
-            instead_of: Some(path),
-            ..of_node_or_instead(settings, other)?
-        })),
+    match (&error, &settings.namespace_fallback) {
+        (ChoiceError::NoDocument { .. }, NamespaceFallback::None) => Ok(None),
+        (ChoiceError::NoDocument { .. }, NamespaceFallback::Document(other)) => {
+            Ok(Some(DocumentFile {
+                chosen_by: ChosenBy::Fallback,
+                namespace: Some(namespace.clone()),
+                instead_of: Some(path),
+                fallback: Some(other.clone()),
+                ..of_node_or_instead(settings, other)?
+            }))
+        }
+        (_, fallback) => {
+            // Whether this namespace needs it shows when the directory has come.
+            let later = match fallback {
+                NamespaceFallback::Document(other) => Some(other.clone()),
+                NamespaceFallback::Refuse | NamespaceFallback::None => None,
+            };
+            Ok(Some(own(instead(settings, error)?, later)))
+        }
     }
 }
 

@@ -27,7 +27,7 @@ use crate::transport::Transport;
 ///
 /// For runtimes that build the hypervisor's configuration themselves; kata-configdev-qemu does it
 /// for those that do not. The document is chosen as there: the annotation in the bundle's
-/// config.json, else the node's.
+/// config.json, else the document of its namespace or of the node.
 ///
 /// Transports:
 ///   file    a file below /run, mode 0600, until detach or sweep

@@ -36,9 +36,9 @@ const DEFAULTS: &str = "(defaults)";
 /// reason is printed and the exit code is 65.
 ///
 /// With --sandbox the document is chosen and completed as when a sandbox starts, by the same code:
-/// the annotation in the bundle's config.json, else the node's document; and below it what the
-/// credential providers of the settings offer. They are really run, with this command's user and
-/// environment, unless an earlier answer is kept, and answers are kept as for a
+/// the annotation in the bundle's config.json, else the document of its namespace or of the node;
+/// and below it what the credential providers of the settings offer. They are really run, with this
+/// command's user and environment, unless an earlier answer is kept, and answers are kept as for a
 /// sandbox; --no-providers leaves them out. Without IMAGE, every registry is shown. What else the
 /// settings give the sandbox is shown too: further disks, and the scratch disk, which is made and
 /// thrown away without a share of max-total. Where one of them cannot be made, no sandbox starts,

@@ -9,6 +9,7 @@ use config_image::Magic;
 use linux_sys::rooted::Root;
 use node_installer::Options;
 use puller_config::{Document, MAX_DOCUMENT_BYTES};
+use rustix::fs::OFlags;
 use zeroize::Zeroizing;
 
 use super::rotation::{self, Completed, Rotation};
@@ -269,11 +270,15 @@ impl<'a> Contents<'a> {
     }
 
     /// The document that a sandbox with this record has now: that of its namespace as soon as it is
-    /// there.
+    /// there, and nothing else before its directory is.
     fn document<'r>(&self, record: &'r Record) -> Option<&'r Path> {
         let own = record.document.as_deref()?;
         let fallback = record.fallback.as_deref();
-        let is_missing = || open(self.options, own).is_err_and(|error| error.fault.is_absent());
+        let is_missing = || {
+            let directory = own.parent().unwrap_or(own);
+            is_directory(self.options, directory)
+                && open(self.options, own).is_err_and(|error| error.fault.is_absent())
+        };
         Some(fallback.filter(|_| is_missing()).unwrap_or(own))
     }
 
@@ -373,6 +378,12 @@ fn by_namespace(options: &Options) -> Vec<(&str, NamespacePath)> {
 pub(super) fn read(options: &Options, path: &Path) -> Result<Zeroizing<Vec<u8>>, FileError> {
     let read = open(options, path)?.read(MAX_DOCUMENT_BYTES);
     read.map_err(|fault| fault.at(path))
+}
+
+fn is_directory(options: &Options, path: &Path) -> bool {
+    let beneath = path.strip_prefix("/").unwrap_or(path);
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+    Root::open(&options.host).is_ok_and(|root| root.open_file(beneath, flags).is_ok())
 }
 
 fn open(options: &Options, path: &Path) -> Result<HostFile, FileError> {

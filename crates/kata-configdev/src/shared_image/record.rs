@@ -36,7 +36,7 @@ const MAX_RECORD_BYTES: usize = 32 << 10;
 pub struct Record {
     /// The document's file on the node; `None` where there is none.
     pub document: Option<PathBuf>,
-    /// What the sandbox has as long as that file, of its namespace, is not there.
+    /// What the sandbox has as long as that file, of its namespace, is not in its directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<PathBuf>,
     /// The pod's namespace, where the choice of the document depends on it.

@@ -113,6 +113,12 @@ fn a_sandbox_gets_the_new_document_of_its_own_namespace() {
     assert_eq!(keep(), ["a-2", "b-1", "other-1"].map(document));
     write("_other", "other-2");
     assert_eq!(keep(), ["a-2", "b-1", "other-2"].map(document));
+    // Without the directory everything is late, and nobody falls back.
+    fs::rename(machine.host("etc/teams"), machine.host("etc/away")).unwrap();
+    let looked = sandboxes::keep(&options, &mut Rotation::default());
+    let state = ("default".to_owned(), "unseen");
+    assert_eq!(looked.sandboxes.get(&state), Some(&3), "{looked:?}");
+    fs::rename(machine.host("etc/away"), machine.host("etc/teams")).unwrap();
     write("team-c", "c-1");
     write("team-b", "b-2");
     assert_eq!(keep(), ["a-2", "b-2", "c-1"].map(document));
