@@ -6,7 +6,8 @@
 //!
 //! Begin at [`reference::ImageReference::parse`], and give its digest to [`search::Search`].
 //!
-//! - [`mod@reference`]: what is asked for; [`digest`]: content and its hash.
+//! - [`mod@reference`]: what is asked for; [`named`]: all that its name says; [`digest`]: content
+//!   and its hash.
 //! - [`search`]: from a digest to the image for a guest's platform, over as many documents as it
 //!   takes.
 //! - [`manifest`]: indexes and manifests; [`config`]: the configurations of images; [`platform`]:
@@ -23,6 +24,7 @@ mod json;
 pub mod manifest;
 mod media_type;
 mod name;
+pub mod named;
 pub mod platform;
 pub mod reference;
 pub mod search;

@@ -114,11 +114,16 @@ fn check_repository(repository: &str) -> Result<(), InvalidReference> {
     if repository.bytes().any(|byte| byte.is_ascii_uppercase()) {
         return Err(InvalidReference::Uppercase);
     }
-    if repository.split('/').all(is_component) {
+    if is_path(repository) {
         Ok(())
     } else {
         Err(InvalidReference::Repository)
     }
+}
+
+/// Whether a text is the path of a repository, or of a namespace above one.
+pub(crate) fn is_path(text: &str) -> bool {
+    text.split('/').all(is_component)
 }
 
 fn is_component(component: &str) -> bool {
@@ -134,7 +139,7 @@ fn is_component(component: &str) -> bool {
             })
 }
 
-fn check_tag(tag: &str) -> Result<&str, InvalidReference> {
+pub(crate) fn check_tag(tag: &str) -> Result<&str, InvalidReference> {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let is_tag = tag.len() <= MAX_TAG_BYTES
         && tag.bytes().next().is_some_and(is_word)

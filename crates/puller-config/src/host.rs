@@ -63,6 +63,14 @@ impl RegistryHost {
             && matches!(&self.name, HostName::Domain(domain) if domain == DOCKER_HUB)
     }
 
+    /// The host in the one spelling that equal hosts share: without the port of HTTPS.
+    pub fn canonical(&self) -> String {
+        match self.port {
+            None | Some(HTTPS_PORT) => self.name(),
+            Some(port) => format!("{}:{port}", self.name),
+        }
+    }
+
     /// The port of a connection over HTTPS.
     pub(crate) fn https_port(&self) -> u16 {
         self.port.unwrap_or(HTTPS_PORT)
@@ -166,6 +174,8 @@ mod tests {
         assert_ne!(host("registry.corp"), host("registry.corp:80"));
         assert_ne!(host("registry.corp"), host("other.corp"));
         assert_eq!(host("registry.corp").port(), None);
+        assert_eq!(host("Registry.corp.:443").canonical(), "registry.corp");
+        assert_eq!(host("registry.corp:80").canonical(), "registry.corp:80");
         assert_eq!(host("[::1]:80").name(), "[::1]");
     }
 
