@@ -1,0 +1,191 @@
+//! The grammar of containers-policy.json(5), read strictly.
+//!
+//! What containers/image refuses is refused here: unknown members, empty lists, also under a scope
+//! or transport that has nothing to do with any image. What it takes and never fulfils is taken
+//! too, and refuses the images that it is for.
+
+mod identity;
+mod requirement;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use foreign_text::json::{self, Duplicates, Limits, MAX_DEPTH};
+use foreign_text::position::Lines;
+
+use crate::json_node::{InvalidPolicy, Node};
+use crate::policy::{
+    Dialect, Entry, MAX_POLICY_BYTES, MAX_POLICY_VALUES, Policy, Requirement, Signed,
+};
+use crate::remark::Remark;
+use crate::scope::{self, Scope};
+
+/// The transport that images of registries have.
+const DOCKER: &str = "docker";
+
+pub(crate) fn read(text: &[u8], dialect: Dialect) -> Result<Policy, InvalidPolicy> {
+    let limits = Limits {
+        bytes: MAX_POLICY_BYTES,
+        values: MAX_POLICY_VALUES,
+        depth: MAX_DEPTH,
+    };
+    let value = json::read(text, limits, Duplicates::Refused)?;
+    let lines = Lines::of(text);
+    let mut reader = Reader {
+        dialect,
+        remarks: Vec::new(),
+        scopes: BTreeMap::new(),
+        open_tags: Vec::new(),
+        signed_tags: BTreeSet::new(),
+    };
+    let root = Node::root(&value, &lines);
+    let members = root.members(&["default", "transports"])?;
+    let default = members.need("default")?;
+    let requirements = reader.requirements(&default)?;
+    if requirements.iter().all(|one| *one == Requirement::Accept) {
+        reader.remark(
+            &default,
+            "lets every image run that no scope is for; write [{\"type\": \"reject\"}]",
+        );
+    }
+    if let Some(transports) = members.get("transports") {
+        for (name, transport) in transports.named()? {
+            reader.transport(name, &transport)?;
+        }
+    }
+    reader.remark_open_tags();
+    Ok(Policy::new(requirements, reader.scopes, reader.remarks))
+}
+
+struct Reader {
+    dialect: Dialect,
+    remarks: Vec<Remark>,
+    scopes: BTreeMap<String, Entry>,
+    /// The scopes of tags that demand nothing, by their repository, with a remark for each.
+    open_tags: Vec<(String, Remark)>,
+    /// The repositories with a tag whose scope demands a signature.
+    signed_tags: BTreeSet<String>,
+}
+
+impl Reader {
+    fn remark(&mut self, node: &Node<'_, '_>, words: impl Into<String>) {
+        self.remarks.push(Remark {
+            path: node.path().to_owned(),
+            line: node.line(),
+            words: words.into(),
+        });
+    }
+
+    fn transport(&mut self, name: &str, transport: &Node<'_, '_>) -> Result<(), InvalidPolicy> {
+        if name != DOCKER {
+            self.remark(
+                transport,
+                "is for no image of a registry, so nothing here asks it",
+            );
+            let remarks = self.remarks.len();
+            for (_, scope) in transport.named()? {
+                self.requirements(&scope)?;
+            }
+            self.remarks.truncate(remarks);
+            return Ok(());
+        }
+        for (text, node) in transport.named()? {
+            let requirements = self.requirements(&node)?;
+            match scope::read(text) {
+                Ok(scope) => self.scope(scope, text, requirements, &node)?,
+                Err(reason) => self.remark(&node, format!("is a scope of no image: it {reason}")),
+            }
+        }
+        Ok(())
+    }
+
+    fn scope(
+        &mut self,
+        scope: Scope,
+        written: &str,
+        requirements: Vec<Requirement>,
+        node: &Node<'_, '_>,
+    ) -> Result<(), InvalidPolicy> {
+        let is = |want: &Requirement| requirements.iter().all(|one| one == want);
+        match scope.tag_of {
+            Some(repository) if is(&Requirement::Accept) => {
+                let remark = Remark {
+                    path: node.path().to_owned(),
+                    line: node.line(),
+                    words: "lets any image of its repository run, for it is the host that writes \
+                            the tag, and other tags there need a signature"
+                        .to_owned(),
+                };
+                self.open_tags.push((repository, remark));
+            }
+            Some(repository) if !is(&Requirement::Reject) => {
+                self.signed_tags.insert(repository);
+            }
+            _ => {}
+        }
+        let written = written.to_owned();
+        let entry = Entry {
+            written,
+            requirements,
+        };
+        match self.scopes.insert(scope.spelling, entry) {
+            None => Ok(()),
+            Some(_) => Err(node.refuse("is there twice, in two spellings; keep one of them")),
+        }
+    }
+
+    fn remark_open_tags(&mut self) {
+        let signed = &self.signed_tags;
+        let open = std::mem::take(&mut self.open_tags).into_iter();
+        let open = open.filter(|(repository, _)| signed.contains(repository));
+        self.remarks.extend(open.map(|(_, remark)| remark));
+    }
+
+    /// A list that has at least one requirement.
+    fn requirements(&mut self, list: &Node<'_, '_>) -> Result<Vec<Requirement>, InvalidPolicy> {
+        let items = list.items()?;
+        if items.is_empty() {
+            return Err(list.refuse(
+                "has no requirement; write {\"type\": \"reject\"} or \
+                {\"type\": \"insecureAcceptAnything\"}, if that is meant",
+            ));
+        }
+        items.iter().map(|item| self.requirement(item)).collect()
+    }
+
+    fn requirement(&mut self, node: &Node<'_, '_>) -> Result<Requirement, InvalidPolicy> {
+        let requirement = requirement::read(node, self.dialect)?;
+        match &requirement {
+            Requirement::Unsupported(what) => {
+                let words = format!("refuses every image: {} {}", what.name(), what.reason());
+                self.remark(node, words);
+            }
+            Requirement::Signed(signed) => self.remark_identity(node, signed),
+            _ => {}
+        }
+        Ok(requirement)
+    }
+
+    fn remark_identity(&mut self, node: &Node<'_, '_>, signed: &Signed) {
+        if signed.is_default_identity {
+            let words = match self.dialect {
+                Dialect::Containers => {
+                    "has no signedIdentity, which means matchRepoDigestOrExact: that refuses what \
+                    `cosign sign` writes, a repository without tag; write matchRepository for such \
+                    signatures"
+                }
+                Dialect::Coco => {
+                    "has no signedIdentity, which means matchRepository here (image-rs compares \
+                    nothing then); write it down"
+                }
+            };
+            self.remark(node, words);
+        }
+        if signed.identity.takes_bundles() {
+            self.remark(
+                node,
+                "takes every image that the key has ever signed for any repository, for \
+                digestOnly compares no name",
+            );
+        }
+    }
+}

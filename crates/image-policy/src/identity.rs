@@ -1,0 +1,235 @@
+//! What a signature must name, and whether it does.
+//!
+//! The rules are those of containers/image: names are parsed, not compared as texts, and what a
+//! name does not say is not made up.
+
+use std::fmt;
+
+use oci_image::named::NamedReference;
+
+/// A kind of `signedIdentity`.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Identity {
+    /// `matchExact`: the image as it is asked for, with its tag, or its digest.
+    Exact,
+    /// `matchRepoDigestOrExact`: the same, but for an image by digest any tag or digest of its
+    /// repository.
+    RepoDigestOrExact,
+    /// `matchRepository`: the same repository.
+    Repository,
+    /// `exactReference`: this name.
+    ExactReference(NamedReference),
+    /// `exactRepository`: this repository, in its one spelling.
+    ExactRepository(String),
+    /// `remapIdentity`: as [`Identity::RepoDigestOrExact`], of the name with another beginning.
+    Remap {
+        /// The beginning, a host or whole segments behind it.
+        prefix: String,
+        /// What stands in its place in the signed name.
+        signed_prefix: String,
+    },
+    /// `digestOnly`, which is of this project: no name at all.
+    DigestOnly,
+}
+
+/// The image that is asked for, as a requirement sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    /// Registry and repository in their one spelling.
+    pub(crate) name: String,
+    pub(crate) tag: Option<String>,
+    /// The digest of the reference, if it has one.
+    pub(crate) digest: Option<String>,
+}
+
+impl Identity {
+    /// Whether a bundle, which names no image, can hold.
+    pub(crate) fn takes_bundles(&self) -> bool {
+        matches!(self, Self::DigestOnly)
+    }
+
+    /// Whether a signature for this name is one for the image that is asked for.
+    pub(crate) fn holds(&self, asked: &Asked, signed: &str) -> bool {
+        if matches!(self, Self::DigestOnly) {
+            return true;
+        }
+        let Some(signed) = read_signed(signed) else {
+            return false;
+        };
+        match self {
+            Self::Exact => is_exact(asked, &signed),
+            Self::RepoDigestOrExact => is_repo_digest_or_exact(asked, &signed),
+            Self::Repository => signed.name == asked.name,
+            Self::ExactReference(reference) => is_exact_text(&Asked::of(reference), &signed),
+            Self::ExactRepository(name) => signed.name == *name,
+            Self::Remap {
+                prefix,
+                signed_prefix,
+            } => match remapped(&asked.name, prefix, signed_prefix) {
+                Some(name) => {
+                    let asked = Asked {
+                        name,
+                        ..asked.clone()
+                    };
+                    is_repo_digest_or_exact(&asked, &signed)
+                }
+                None => false,
+            },
+            Self::DigestOnly => true,
+        }
+    }
+}
+
+impl Asked {
+    pub(crate) fn of(reference: &NamedReference) -> Self {
+        Self {
+            name: reference.name(),
+            tag: reference.tag().map(str::to_owned),
+            digest: reference.digest().map(ToString::to_string),
+        }
+    }
+}
+
+/// Reads the name in a signature; `None` if it is none, or its host has another spelling than the
+/// one that programs write.
+///
+/// What somebody signed is taken as it is: folding spellings here would make one signature hold for
+/// names that containers/image keeps apart.
+fn read_signed(text: &str) -> Option<Asked> {
+    let reference = NamedReference::parse(text).ok()?;
+    let registry = reference.registry();
+    let host = text.split_once('/').map(|(host, _)| host);
+    let is_host = |host: &&str| host.contains(['.', ':']) || *host == "localhost";
+    let is_plain = match host.filter(is_host) {
+        Some(host) if registry.is_docker_hub() => matches!(host, "docker.io" | "index.docker.io"),
+        Some(host) => host == registry.to_string(),
+        None => true,
+    };
+    is_plain.then(|| Asked::of(&reference))
+}
+
+/// The whole names are equal; two names without tag and digest are not.
+fn is_exact_text(asked: &Asked, signed: &Asked) -> bool {
+    let is_named_only = signed.tag.is_none() && signed.digest.is_none();
+    !is_named_only
+        && asked.name == signed.name
+        && asked.tag == signed.tag
+        && asked.digest == signed.digest
+}
+
+/// An image with a tag is asked for by its tag: the digest beside it is what the tag stood for.
+fn is_exact(asked: &Asked, signed: &Asked) -> bool {
+    match &asked.tag {
+        Some(_) => {
+            let asked = Asked {
+                digest: None,
+                ..asked.clone()
+            };
+            is_exact_text(&asked, signed)
+        }
+        None => is_exact_text(asked, signed),
+    }
+}
+
+fn is_repo_digest_or_exact(asked: &Asked, signed: &Asked) -> bool {
+    if asked.tag.is_some() {
+        return is_exact(asked, signed);
+    }
+    let is_named_only = signed.tag.is_none() && signed.digest.is_none();
+    !is_named_only && asked.digest.is_some() && asked.name == signed.name
+}
+
+/// The name with another beginning, or as it is where the beginning is another; `None` if that
+/// makes no repository.
+fn remapped(name: &str, prefix: &str, signed_prefix: &str) -> Option<String> {
+    let remapped = match name.strip_prefix(prefix) {
+        Some("") => signed_prefix.to_owned(),
+        Some(rest) if rest.starts_with('/') => format!("{signed_prefix}{rest}"),
+        _ => return Some(name.to_owned()),
+    };
+    let reference = NamedReference::parse(&remapped).ok()?;
+    // Docker Hub's short names would become others.
+    (reference.name() == remapped && reference.tag().is_none()).then_some(remapped)
+}
+
+impl PartialEq for Identity {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_string() == other.to_string()
+    }
+}
+
+impl Eq for Identity {}
+
+/// As a policy names it.
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact => f.write_str("matchExact"),
+            Self::RepoDigestOrExact => f.write_str("matchRepoDigestOrExact"),
+            Self::Repository => f.write_str("matchRepository"),
+            Self::ExactReference(reference) => write!(f, "exactReference {reference}"),
+            Self::ExactRepository(name) => write!(f, "exactRepository {name}"),
+            Self::Remap {
+                prefix,
+                signed_prefix,
+            } => write!(f, "remapIdentity {prefix} to {signed_prefix}"),
+            Self::DigestOnly => f.write_str("digestOnly"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(text: &str) -> Asked {
+        Asked::of(&NamedReference::parse(text).unwrap())
+    }
+
+    #[test]
+    fn a_name_is_compared_by_its_parts() {
+        let digest = format!("sha256:{}", "1".repeat(64));
+        let by_tag = asked(&format!("reg.test/team/app:1@{digest}"));
+        let by_digest = asked(&format!("reg.test/team/app@{digest}"));
+        let full = format!("reg.test/team/app@{digest}");
+        // Signed name; exact by tag and digest; default by tag and digest; repository.
+        for (signed, want) in [
+            ("reg.test/team/app:1", [true, false, true, true, true]),
+            ("reg.test/team/app:2", [false, false, false, true, true]),
+            (full.as_str(), [false, true, false, true, true]),
+            ("reg.test/team/app", [false, false, false, false, true]),
+            ("reg.test:443/team/app:1", [true, false, true, true, true]),
+            ("REG.test/team/app:1", [false; 5]),
+            ("reg.test/team/App:1", [false; 5]),
+            ("reg.test/team/other:1", [false; 5]),
+            ("team/app:1", [false; 5]),
+            ("docker://reg.test/team/app:1", [false; 5]),
+            ("reg.test/team/app:1 ", [false; 5]),
+            ("", [false; 5]),
+        ] {
+            let found = [
+                Identity::Exact.holds(&by_tag, signed),
+                Identity::Exact.holds(&by_digest, signed),
+                Identity::RepoDigestOrExact.holds(&by_tag, signed),
+                Identity::RepoDigestOrExact.holds(&by_digest, signed),
+                Identity::Repository.holds(&by_tag, signed),
+            ];
+            assert_eq!(found, want, "{signed}");
+            assert!(Identity::DigestOnly.holds(&by_tag, signed));
+        }
+    }
+
+    #[test]
+    fn a_prefix_ends_between_segments() {
+        let name = |prefix, signed| remapped("reg.test/team/app", prefix, signed);
+        let is = |name: &str| Some(name.to_owned());
+        assert_eq!(name("reg.test/team", "b.test/x"), is("b.test/x/app"));
+        assert_eq!(name("reg.test", "b.test"), is("b.test/team/app"));
+        assert_eq!(name("reg.test/team/app", "b.test/x"), is("b.test/x"));
+        assert_eq!(name("reg.test/tea", "b.test/x"), is("reg.test/team/app"));
+        assert_eq!(name("other.test", "b.test"), is("reg.test/team/app"));
+        assert_eq!(name("reg.test/team/app", "b.test"), None);
+        assert_eq!(name("reg.test/team", "docker.io"), None);
+    }
+}

@@ -1,0 +1,27 @@
+//! Which signatures an image must carry before it runs.
+//!
+//! A policy has the form of containers-policy.json(5). [`Policy::parse`] reads it strictly,
+//! [`Policy::ruling`] says which scope decides for an image and why, and [`ruling::Ruling::judge`]
+//! holds the signatures that were found against it.
+//!
+//! Not here: I/O. Who judges brings the text, the signatures, and a function that gives the bytes of
+//! a key by its path or URI. Keys that have to be fetched first are listed by
+//! [`ruling::Ruling::key_paths`].
+//!
+//! - [`policy`]: what a policy says; `grammar` reads it, [`remark`] warns of what is legal and
+//!   probably not meant.
+//! - [`mod@scope`]: which names a scope is for; [`ruling`]: which scope decides, and the verdict.
+//! - [`identity`]: what a signature must name; [`key`]: public keys, and what they verify.
+//! - [`signature`]: signatures as they were found; `payload` and `bundle` read them.
+//! - [`refusal`]: why an image may not run, in one sentence.
+
+mod base64;
+mod grammar;
+pub mod identity;
+mod json_node;
+pub mod policy;
+pub mod remark;
+pub mod scope;
+
+pub use json_node::InvalidPolicy;
+pub use policy::{Dialect, Policy};

@@ -1,0 +1,202 @@
+//! What a policy may say, and how its mistakes are told.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
+
+use image_policy::{Dialect, Policy};
+
+fn parse(text: &str) -> Result<Policy, String> {
+    Policy::parse(text.as_bytes(), Dialect::Containers).map_err(|error| error.to_string())
+}
+
+/// A policy with one requirement, of which the members are given.
+fn requirement(members: &str) -> String {
+    format!(r#"{{"default":[{{{members}}}]}}"#)
+}
+
+#[test]
+fn a_mistake_is_told_with_path_and_line_and_without_a_value() {
+    let policy = r#"{
+        "default": [{"type": "reject"}],
+        "transports": {"docker": {
+            "registry.corp": [{"type": "sigstoreSigned",
+                "keyPat": "hunter2"}]
+        }}
+    }"#;
+    let error = parse(policy).unwrap_err();
+    assert!(
+        error.starts_with(
+            "the policy is not valid: transports.docker.\"registry.corp\"[0].keyPat (line 5) is \
+            not known; known here: type, keyPath,"
+        ),
+        "{error}"
+    );
+    assert!(!error.contains("hunter2"));
+}
+
+#[test]
+fn exactly_one_source_of_keys_is_there() {
+    for (members, is_valid) in [
+        (r#""keyPath":"/k""#, true),
+        (r#""keyPath":"","keyPaths":["/k"]"#, true),
+        (r#""keyPath":null,"keyData":"""#, true),
+        (r#""keyData":null,"keyPath":"/k""#, true),
+        (r#""keyDatas":[""]"#, true),
+        (r#""keyPath":"/k","rekorPublicKeyPath":"/r""#, true),
+        (r#""keyPath":"""#, false),
+        (r#""keyPaths":[]"#, false),
+        (r#""keyPaths":null"#, false),
+        (r#""keyDatas":[]"#, false),
+        (r#""keyData":"!""#, false),
+        (r#""keyPath":"/k","keyData":"""#, false),
+        (r#""keyPath":["/k"]"#, false),
+        (r#""keyPath":"/k","fulcio":null"#, false),
+        (r#""keyPath":"/k","signedIdentity":null"#, false),
+        (r#""keyPath":"/k","rekorPublicKeyDatas":[]"#, false),
+        (
+            r#""keyPath":"/k","rekorPublicKeyPath":"/r","rekorPublicKeyData":"""#,
+            false,
+        ),
+        (
+            r#""fulcio":{"caPath":"/c","oidcIssuer":"i","subjectEmail":"s"},
+            "rekorPublicKeyPath":"/r""#,
+            true,
+        ),
+        (
+            r#""fulcio":{"caPath":"/c","oidcIssuer":"i","subjectEmail":"s"}"#,
+            false,
+        ),
+        (r#""pki":{"caRootsPath":"/c","subjectEmail":"s"}"#, true),
+        (r#""pki":{"caRootsPath":"/c"}"#, false),
+        (r#""pki":{"subjectEmail":"s"}"#, false),
+    ] {
+        let text = requirement(&format!(r#""type":"sigstoreSigned",{members}"#));
+        assert_eq!(parse(&text).is_ok(), is_valid, "{members}");
+    }
+}
+
+#[test]
+fn names_in_identities_are_names() {
+    for (identity, is_valid) in [
+        (r#"{"type":"matchExact"}"#, true),
+        (r#"{"type":"digestOnly"}"#, true),
+        (r#"{"type":"digestOnly","x":1}"#, false),
+        (r#"{"type":"MatchExact"}"#, false),
+        (r#""matchExact""#, false),
+        (
+            r#"{"type":"exactReference","dockerReference":"r.test/a:1"}"#,
+            true,
+        ),
+        (
+            r#"{"type":"exactReference","dockerReference":"r.test/a"}"#,
+            false,
+        ),
+        (r#"{"type":"exactReference"}"#, false),
+        (
+            r#"{"type":"exactRepository","dockerRepository":"r.test/a:1"}"#,
+            true,
+        ),
+        (
+            r#"{"type":"exactRepository","dockerRepository":"UPPER"}"#,
+            false,
+        ),
+        (
+            r#"{"type":"remapIdentity","prefix":"r.test","signedPrefix":"s.test:5000/a"}"#,
+            true,
+        ),
+        (
+            r#"{"type":"remapIdentity","prefix":"r.test/","signedPrefix":"s.test"}"#,
+            false,
+        ),
+        (
+            r#"{"type":"remapIdentity","prefix":"*.test","signedPrefix":"s.test"}"#,
+            false,
+        ),
+        (r#"{"type":"remapIdentity","prefix":"r.test"}"#, false),
+    ] {
+        let members =
+            format!(r#""type":"sigstoreSigned","keyPath":"/k","signedIdentity":{identity}"#);
+        assert_eq!(
+            parse(&requirement(&members)).is_ok(),
+            is_valid,
+            "{identity}"
+        );
+    }
+}
+
+#[test]
+fn what_is_not_verified_is_taken_and_said() {
+    for (members, name) in [
+        (
+            r#""type":"signedBy","keyType":"GPGKeys","keyPath":"/k""#,
+            "signedBy",
+        ),
+        (
+            r#""type":"signedBaseLayer","baseLayerIdentity":{"type":"matchExact"}"#,
+            "signedBaseLayer",
+        ),
+        (
+            r#""type":"sigstoreSigned","keyPath":"/k","rekorPublicKeyPath":"/r""#,
+            "rekorPublicKey",
+        ),
+    ] {
+        let policy = parse(&requirement(members)).unwrap();
+        let remarks: Vec<_> = policy.remarks().iter().map(ToString::to_string).collect();
+        let words = format!("default[0] (line 1) refuses every image: {name} ");
+        assert!(
+            remarks.iter().any(|remark| remark.starts_with(&words)),
+            "{remarks:?}"
+        );
+    }
+}
+
+#[test]
+fn scopes_of_no_image_and_open_doors_are_remarked() {
+    let signed =
+        r#"[{"type":"sigstoreSigned","keyPath":"/k","signedIdentity":{"type":"matchRepository"}}]"#;
+    let accept = r#"[{"type":"insecureAcceptAnything"}]"#;
+    let text = format!(
+        r#"{{"default":[{{"type":"reject"}}],"transports":{{"docker":{{
+            "team/app":{signed},"*":{signed},
+            "r.test/app:1":{signed},"r.test/app:dev":{accept},"r.test/other:dev":{accept}}},
+            "atomic":{{"":{accept}}}}}}}"#
+    );
+    let policy = parse(&text).unwrap();
+    let paths: Vec<_> = policy
+        .remarks()
+        .iter()
+        .map(|remark| &*remark.path)
+        .collect();
+    assert_eq!(
+        paths,
+        [
+            "transports.docker.\"team/app\"",
+            "transports.docker.\"*\"",
+            "transports.atomic",
+            "transports.docker.\"r.test/app:dev\"",
+        ]
+    );
+}
+
+#[test]
+fn two_spellings_of_one_scope_are_refused() {
+    let reject = r#"[{"type":"reject"}]"#;
+    let text = format!(
+        r#"{{"default":{reject},"transports":{{"docker":{{
+            "r.test/a":{reject},"R.test:443/a":{reject}}}}}}}"#
+    );
+    let error = parse(&text).unwrap_err();
+    assert!(
+        error.contains("\"R.test:443/a\" (line 2) is there twice"),
+        "{error}"
+    );
+}
+
+#[test]
+fn coco_writes_keys_as_pem_and_leaves_the_identity_out() {
+    let text = requirement(r#""type":"sigstoreSigned","keyData":"-----BEGIN PUBLIC KEY-----\n""#);
+    assert!(parse(&text).is_err());
+    let policy = Policy::parse(text.as_bytes(), Dialect::Coco).unwrap();
+    let [remark] = policy.remarks() else {
+        panic!("{:?}", policy.remarks());
+    };
+    assert!(remark.words.contains("matchRepository"), "{remark}");
+}
