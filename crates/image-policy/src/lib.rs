@@ -16,12 +16,17 @@
 //! - [`refusal`]: why an image may not run, in one sentence.
 
 mod base64;
+mod bundle;
 mod grammar;
 pub mod identity;
 mod json_node;
+pub mod key;
+mod payload;
 pub mod policy;
 pub mod remark;
 pub mod scope;
+pub mod signature;
 
 pub use json_node::InvalidPolicy;
 pub use policy::{Dialect, Policy};
+pub use signature::{Found, Signature};

@@ -1,0 +1,147 @@
+//! Sigstore bundles that a key signed: what cosign 3 writes.
+//!
+//! A bundle (version 0.3, JSON form of its protobuf) holds a DSSE envelope, which holds an in-toto
+//! statement. Its subject is a digest without a name. Log entries and timestamps are not looked at:
+//! it is the key that is trusted.
+
+use foreign_text::json::{self, Duplicates, Limits, MAX_DEPTH, Object, Value};
+use oci_image::digest::Digest;
+
+use crate::base64;
+
+/// The longest bundle, in bytes; entries of a log take some kilobytes.
+pub const MAX_BUNDLE_BYTES: usize = 4 << 20;
+
+/// The most values of its JSON, and of the statement's.
+const MAX_BUNDLE_VALUES: usize = 1 << 16;
+
+/// Both spellings of version 0.3.
+const MEDIA_TYPES: [&str; 2] = [
+    "application/vnd.dev.sigstore.bundle.v0.3+json",
+    "application/vnd.dev.sigstore.bundle+json;version=0.3",
+];
+
+const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
+const STATEMENT: &str = "https://in-toto.io/Statement/v1";
+
+/// What `cosign sign` says. Other predicates are attestations: that a scanner found a hole in an
+/// image is signed by the same keys, and is no leave to run it.
+const PREDICATE: &str = "https://sigstore.dev/cosign/sign/v1";
+
+/// A bundle of which nothing is believed yet.
+pub(crate) struct Bundle {
+    payload: Vec<u8>,
+    /// The signature over [`Bundle::message`].
+    pub(crate) signature: Vec<u8>,
+}
+
+impl Bundle {
+    /// Reads a bundle; `None` if it is none that a key signed.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+        let root = object(bytes)?;
+        let root = known(
+            &root,
+            &["mediaType", "verificationMaterial", "dsseEnvelope"],
+        )?;
+        if !MEDIA_TYPES.contains(&root.last("mediaType")?.text()?) {
+            return None;
+        }
+        check_material(root.last("verificationMaterial")?)?;
+        let envelope = root.last("dsseEnvelope")?.object()?;
+        let envelope = known(envelope, &["payload", "payloadType", "signatures"])?;
+        if envelope.last("payloadType")?.text()? != PAYLOAD_TYPE {
+            return None;
+        }
+        let [signature] = envelope.last("signatures")?.array()? else {
+            return None;
+        };
+        let signature = known(signature.object()?, &["sig", "keyid"])?;
+        if let Some(keyid) = signature.last("keyid")
+            && !keyid.text()?.is_empty()
+        {
+            return None;
+        }
+        Some(Self {
+            payload: base64::decode(envelope.last("payload")?.text()?)?,
+            signature: base64::decode(signature.last("sig")?.text()?)?,
+        })
+    }
+
+    /// What the signature is over: the pre-authentication encoding of DSSE.
+    pub(crate) fn message(&self) -> Vec<u8> {
+        let length = self.payload.len();
+        let kind = PAYLOAD_TYPE.len();
+        let mut message = format!("DSSEv1 {kind} {PAYLOAD_TYPE} {length} ").into_bytes();
+        message.extend_from_slice(&self.payload);
+        message
+    }
+
+    /// Whether the statement is a signature of this content; `None` if it is no signature's
+    /// statement at all. To be asked once the key has verified.
+    pub(crate) fn is_for(&self, digest: &Digest) -> Option<bool> {
+        let root = object(&self.payload)?;
+        let root = known(&root, &["_type", "subject", "predicateType", "predicate"])?;
+        let is = |name, want: &str| Some(root.last(name)?.text()? == want);
+        if !is("_type", STATEMENT)? || !is("predicateType", PREDICATE)? {
+            return None;
+        }
+        let digest = digest.to_string();
+        let (algorithm, hex) = digest.split_once(':')?;
+        let mut is_for = false;
+        for subject in root.last("subject")?.array()? {
+            let subject = known(
+                subject.object()?,
+                &["name", "uri", "digest", "annotations", "mediaType"],
+            )?;
+            let found = subject.last("digest")?.object()?.last(algorithm);
+            is_for |= found.and_then(Value::text) == Some(hex);
+        }
+        Some(is_for)
+    }
+}
+
+/// The signer is a key, and no certificate. Which key it is, is only a hint and not looked at.
+fn check_material(material: &Value<'_>) -> Option<()> {
+    let material = known(
+        material.object()?,
+        &["publicKey", "tlogEntries", "timestampVerificationData"],
+    )?;
+    let key = material.last("publicKey")?.object()?;
+    if let Some(hint) = known(key, &["hint"])?.last("hint") {
+        hint.text()?;
+    }
+    if let Some(entries) = material.last("tlogEntries") {
+        let mut entries = entries.array()?.iter();
+        entries.all(is_log_entry).then_some(())?;
+    }
+    if let Some(timestamps) = material.last("timestampVerificationData") {
+        timestamps.object()?;
+    }
+    Some(())
+}
+
+/// Whether a value has the members that every entry of a log has; their content is not believed.
+fn is_log_entry(entry: &Value<'_>) -> bool {
+    let Some(entry) = entry.object() else {
+        return false;
+    };
+    let mut needed = ["logIndex", "logId", "kindVersion", "canonicalizedBody"].iter();
+    needed.all(|name| entry.last(name).is_some())
+}
+
+fn object(bytes: &[u8]) -> Option<Object<'_>> {
+    let limits = Limits {
+        bytes: MAX_BUNDLE_BYTES,
+        values: MAX_BUNDLE_VALUES,
+        depth: MAX_DEPTH,
+    };
+    json::read_object(bytes, limits, Duplicates::Refused).ok()
+}
+
+/// The object, if it has no member but these.
+fn known<'v, 't>(object: &'v Object<'t>, names: &[&str]) -> Option<&'v Object<'t>> {
+    let mut members = object.members();
+    members
+        .all(|(name, _)| names.contains(&name))
+        .then_some(object)
+}

@@ -1,0 +1,168 @@
+//! The payload of simple signing, as cosign and skopeo sign it with a key.
+//!
+//! containers-signature(5) describes it. It is read as strictly as containers/image reads it: every
+//! member must be there, none may be unknown or there twice, in any case of letters.
+
+use foreign_text::json::{self, Duplicates, Kind, Limits, MAX_DEPTH, Object, Value};
+use oci_image::digest::Digest;
+
+/// The longest payload, in bytes; containers/image has the same limit.
+pub const MAX_PAYLOAD_BYTES: usize = 4 << 20;
+
+/// The most values of its JSON; a plain one has eight.
+const MAX_PAYLOAD_VALUES: usize = 1 << 16;
+
+/// What `critical.type` must be.
+const TYPE: &str = "cosign container image signature";
+
+/// What somebody signed.
+#[derive(Clone, Debug)]
+pub(crate) struct Payload {
+    /// The name of the image, as it was signed.
+    pub(crate) reference: String,
+    /// The manifest or index.
+    pub(crate) digest: Digest,
+    /// When, in seconds since 1970, if the signer says so.
+    pub(crate) timestamp: Option<i64>,
+}
+
+impl Payload {
+    /// Reads a payload; `None` if it is none.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+        let limits = Limits {
+            bytes: MAX_PAYLOAD_BYTES,
+            values: MAX_PAYLOAD_VALUES,
+            depth: MAX_DEPTH,
+        };
+        let root = json::read_object(bytes, limits, Duplicates::Refused).ok()?;
+        let [critical, optional] = exactly(&root, ["critical", "optional"])?;
+        let [kind, image, identity] = exactly(critical.object()?, ["type", "image", "identity"])?;
+        if kind.text()? != TYPE {
+            return None;
+        }
+        let [digest] = exactly(image.object()?, ["docker-manifest-digest"])?;
+        let [reference] = exactly(identity.object()?, ["docker-reference"])?;
+        Some(Self {
+            reference: reference.text()?.to_owned(),
+            digest: Digest::parse(digest.text()?).ok()?,
+            timestamp: timestamp(optional)?,
+        })
+    }
+}
+
+/// These members and no other.
+fn exactly<'v, 't, const N: usize>(
+    object: &'v Object<'t>,
+    names: [&str; N],
+) -> Option<[&'v Value<'t>; N]> {
+    if object.members().count() != N {
+        return None;
+    }
+    let values: Vec<_> = names.iter().map_while(|name| object.last(name)).collect();
+    values.try_into().ok()
+}
+
+/// The time in `optional`, which may be `null` and have any other members; `None` if it is not
+/// valid.
+#[expect(
+    clippy::option_option,
+    reason = "no time is as valid as a time, and neither is an invalid one"
+)]
+fn timestamp(optional: &Value<'_>) -> Option<Option<i64>> {
+    if optional.is_null() {
+        return Some(None);
+    }
+    let optional = optional.object()?;
+    if let Some(creator) = optional.last("creator")
+        && !creator.is_null()
+    {
+        creator.text()?;
+    }
+    match optional.last("timestamp").map(|value| &value.kind) {
+        None | Some(Kind::Null) => Some(None),
+        Some(Kind::Number(number)) => integer(number).map(Some),
+        Some(_) => None,
+    }
+}
+
+/// A number without a fraction; Go reads it as a float, so that `1e9` is one.
+fn integer(number: &str) -> Option<i64> {
+    if let Ok(number) = number.parse() {
+        return Some(number);
+    }
+    /// Up to here every integer is a float.
+    const MAX: f64 = 9_007_199_254_740_992.0;
+    let number: f64 = number.parse().ok()?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "it has no fraction and is in the range"
+    )]
+    (number.fract() == 0.0 && number.abs() <= MAX).then_some(number as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DIGEST: &str = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+    fn payload(optional: &str) -> String {
+        format!(
+            r#"{{"critical":{{"identity":{{"docker-reference":"r.test/app"}},"image":
+            {{"docker-manifest-digest":"{DIGEST}"}},"type":"{TYPE}"}},"optional":{optional}}}"#
+        )
+    }
+
+    #[test]
+    fn what_cosign_and_skopeo_write_is_read() {
+        for (optional, timestamp) in [
+            ("null", None),
+            ("{}", None),
+            (r#"{"env":["prod",{"a":1}]}"#, None),
+            (
+                r#"{"creator":"x","timestamp":1795345268}"#,
+                Some(1_795_345_268),
+            ),
+            (r#"{"timestamp":1e9}"#, Some(1_000_000_000)),
+            (r#"{"creator":null,"timestamp":null}"#, None),
+        ] {
+            let payload = Payload::parse(payload(optional).as_bytes()).unwrap();
+            assert_eq!(payload.reference, "r.test/app");
+            assert_eq!(payload.digest.to_string(), DIGEST);
+            assert_eq!(payload.timestamp, timestamp, "{optional}");
+        }
+    }
+
+    #[test]
+    fn nothing_else_is() {
+        for optional in [
+            "[]",
+            "\"\"",
+            r#"{"timestamp":1.5}"#,
+            r#"{"timestamp":"1"}"#,
+            r#"{"timestamp":1e300}"#,
+            r#"{"creator":1}"#,
+            r#"{"a":1,"a":1}"#,
+        ] {
+            assert!(
+                Payload::parse(payload(optional).as_bytes()).is_none(),
+                "{optional}"
+            );
+        }
+        let good = payload("null");
+        for (from, to) in [
+            ("\"critical\"", "\"Critical\""),
+            ("\"optional\":null", "\"optional\":null,\"more\":1"),
+            (",\"optional\":null", ""),
+            ("\"type\":", "\"type\":\"\",\"type\":"),
+            (TYPE, "atomic container signature"),
+            ("sha256:", ""),
+            ("\"r.test/app\"", "null"),
+            ("null}", "null}{}"),
+        ] {
+            let odd = good.replacen(from, to, 1);
+            assert_ne!(odd, good);
+            assert!(Payload::parse(odd.as_bytes()).is_none(), "{odd}");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Signatures as they were found, and what they say for a requirement.
+
+use std::fmt;
+
+use oci_image::digest::Digest;
+
+use crate::base64;
+use crate::bundle::Bundle;
+use crate::identity::{Asked, Identity};
+use crate::key::PublicKey;
+use crate::payload::Payload;
+
+pub use crate::bundle::MAX_BUNDLE_BYTES;
+pub use crate::payload::MAX_PAYLOAD_BYTES;
+
+/// The longest base64 of a signature: RSA with 8192 bits has 1368 characters.
+const MAX_SIGNATURE_CHARS: usize = 4096;
+
+/// A signature that somebody handed over; nothing of it is believed.
+#[derive(Clone)]
+#[non_exhaustive]
+pub enum Signature {
+    /// A layer of cosign's tag `sha256-….sig`: simple signing.
+    Simple {
+        /// The layer's content.
+        payload: Vec<u8>,
+        /// The layer's annotation `dev.cosignproject.cosign/signature`, in base64.
+        signature: String,
+    },
+    /// A sigstore bundle, in JSON.
+    Bundle(Vec<u8>),
+}
+
+/// What was found for one digest: that of the manifest, or of the index above it.
+#[derive(Clone, Copy, Debug)]
+pub struct Found<'a> {
+    /// The content that the signatures were found beside, hashed by whoever fetched it.
+    pub digest: &'a Digest,
+    /// The signatures; how many there may be is bounded by whoever fetched them.
+    pub signatures: &'a [Signature],
+}
+
+/// What one signature is to a requirement, from far off to fulfilling it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Match {
+    /// Not a signature in one of the known forms.
+    Unreadable,
+    /// By none of the keys.
+    OtherKey,
+    /// By a key, and what it signed is no signature of an image.
+    NoStatement,
+    /// By a key, for other content.
+    OtherDigest,
+    /// A bundle by a key for this content, where a name is asked for.
+    NoName,
+    /// By a key for this content under another name.
+    OtherIdentity(String),
+    /// The requirement is fulfilled; the signer's time.
+    Fulfilled(Option<i64>),
+}
+
+impl Signature {
+    /// Compares with what a requirement asks for.
+    pub(crate) fn compare(
+        &self,
+        keys: &[PublicKey],
+        identity: &Identity,
+        asked: &Asked,
+        digest: &Digest,
+    ) -> Match {
+        match self {
+            Self::Simple { payload, signature } => {
+                simple(payload, signature, keys, identity, asked, digest)
+            }
+            Self::Bundle(bundle) => by_bundle(bundle, keys, identity, digest),
+        }
+    }
+}
+
+fn simple(
+    payload: &[u8],
+    signature: &str,
+    keys: &[PublicKey],
+    identity: &Identity,
+    asked: &Asked,
+    digest: &Digest,
+) -> Match {
+    if payload.len() > MAX_PAYLOAD_BYTES || signature.len() > MAX_SIGNATURE_CHARS {
+        return Match::Unreadable;
+    }
+    let Some(signature) = base64::decode(signature) else {
+        return Match::Unreadable;
+    };
+    if !keys.iter().any(|key| key.verifies(payload, &signature)) {
+        return Match::OtherKey;
+    }
+    let Some(payload) = Payload::parse(payload) else {
+        return Match::NoStatement;
+    };
+    if payload.digest != *digest {
+        return Match::OtherDigest;
+    }
+    if !identity.holds(asked, &payload.reference) {
+        return Match::OtherIdentity(payload.reference);
+    }
+    Match::Fulfilled(payload.timestamp)
+}
+
+fn by_bundle(bundle: &[u8], keys: &[PublicKey], identity: &Identity, digest: &Digest) -> Match {
+    let Some(bundle) = Bundle::parse(bundle) else {
+        return Match::Unreadable;
+    };
+    let message = bundle.message();
+    let mut keys = keys.iter();
+    if !keys.any(|key| key.verifies_bundle(&message, &bundle.signature)) {
+        return Match::OtherKey;
+    }
+    match bundle.is_for(digest) {
+        None => Match::NoStatement,
+        Some(false) => Match::OtherDigest,
+        Some(true) if identity.takes_bundles() => Match::Fulfilled(None),
+        Some(true) => Match::NoName,
+    }
+}
+
+/// No foreign byte.
+impl fmt::Debug for Signature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Simple { payload, .. } => write!(f, "Simple({} bytes)", payload.len()),
+            Self::Bundle(bundle) => write!(f, "Bundle({} bytes)", bundle.len()),
+        }
+    }
+}
