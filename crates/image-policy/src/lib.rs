@@ -23,10 +23,13 @@ mod json_node;
 pub mod key;
 mod payload;
 pub mod policy;
+pub mod refusal;
 pub mod remark;
+pub mod ruling;
 pub mod scope;
 pub mod signature;
 
 pub use json_node::InvalidPolicy;
 pub use policy::{Dialect, Policy};
+pub use refusal::Refusal;
 pub use signature::{Found, Signature};

@@ -1,0 +1,162 @@
+//! Why an image may not run, in one sentence.
+
+use std::fmt;
+
+use foreign_text::shown;
+
+use crate::policy::{Signed, Unsupported};
+use crate::signature::Match;
+
+/// How much of a foreign name is shown, in characters.
+const MAX_NAME_CHARS: usize = 200;
+
+/// How many keys are named before "and … more".
+const MAX_KEYS: usize = 3;
+
+/// An image that the policy does not let run: image, scope, requirement, what was found, what to do
+/// about it. No key and no payload is shown.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the image policy refuses {image}: {scope} {reason}")]
+pub struct Refusal {
+    /// The image, in its one spelling.
+    pub image: String,
+    /// The scope in words, such as `scope "registry.corp/team"`.
+    pub scope: String,
+    /// What it asks for and what there is.
+    pub reason: Reason,
+}
+
+/// What a requirement asks for, and what there is instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// `reject`.
+    Rejected,
+    /// It cannot be verified here.
+    Unsupported(Unsupported),
+    /// A key could not be read; the key's place and why.
+    Key(String, String),
+    /// No signature that is good enough; the requirement in words, and what was found.
+    Signature(String, Shortcoming),
+    /// Who asks brings signatures of other content than the image's digest names.
+    OtherContent,
+}
+
+/// What the best of the signatures lacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Shortcoming {
+    /// There is none.
+    None,
+    /// None is in a form that is known.
+    Unreadable,
+    /// None is by one of the keys.
+    OtherKey,
+    /// By the key, but no signature of an image.
+    NoStatement,
+    /// For other content.
+    OtherDigest,
+    /// A bundle, which names no image.
+    NoName,
+    /// For another name.
+    OtherIdentity(String),
+}
+
+impl Shortcoming {
+    /// What the best match lacks; nothing if it fulfils.
+    pub(crate) fn of(best: Option<Match>) -> Option<Self> {
+        match best {
+            None => Some(Self::None),
+            Some(Match::Unreadable) => Some(Self::Unreadable),
+            Some(Match::OtherKey) => Some(Self::OtherKey),
+            Some(Match::NoStatement) => Some(Self::NoStatement),
+            Some(Match::OtherDigest) => Some(Self::OtherDigest),
+            Some(Match::NoName) => Some(Self::NoName),
+            Some(Match::OtherIdentity(name)) => Some(Self::OtherIdentity(name)),
+            Some(Match::Fulfilled(_)) => None,
+        }
+    }
+}
+
+/// A requirement in words: who must have signed, and what the signature must name.
+pub(crate) fn in_words(signed: &Signed) -> String {
+    let keys: Vec<_> = signed.keys.iter().take(MAX_KEYS).collect();
+    let mut words = "a signature (sigstoreSigned) by ".to_owned();
+    for (index, key) in keys.iter().enumerate() {
+        let or = if index == 0 { "" } else { " or " };
+        words.push_str(&format!("{or}{key}"));
+    }
+    if signed.keys.len() > MAX_KEYS {
+        words.push_str(&format!(" or {} more", signed.keys.len() - MAX_KEYS));
+    }
+    let by_default = if signed.is_default_identity {
+        ", the default"
+    } else {
+        ""
+    };
+    words.push_str(&format!(" with {}{by_default}", signed.identity));
+    words
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rejected => f.write_str("rejects it; run another image, or change the policy"),
+            Self::Unsupported(what) => {
+                write!(
+                    f,
+                    "has a requirement {}, which {}",
+                    what.name(),
+                    what.reason()
+                )
+            }
+            Self::Key(place, why) => {
+                write!(f, "cannot be judged, because its key {place} {why}")
+            }
+            Self::Signature(requirement, found) => write!(f, "asks for {requirement}, but {found}"),
+            Self::OtherContent => f.write_str(
+                "cannot be judged, because the signatures are not of the digest in its name; this \
+                is an error of the program",
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Shortcoming {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = match self {
+            Self::None => "no signature was found; sign the image (`cosign sign --key`)",
+            Self::Unreadable => {
+                "no signature that was found is in a known form; sign the image again (`cosign \
+                sign --key`)"
+            }
+            Self::OtherKey => {
+                "no signature that was found is by that key; sign the image with it, or name the \
+                signer's key in the policy"
+            }
+            Self::NoStatement => {
+                "what that key signed there is no valid statement about an image; sign the image \
+                again (`cosign sign --key`)"
+            }
+            Self::OtherDigest => {
+                "that key's signature is for other content; sign this image, or run the one that \
+                was signed"
+            }
+            Self::NoName => {
+                "that key's signature is a bundle, which names no image; sign with `cosign sign \
+                --new-bundle-format=false`, or write digestOnly and accept that any image of this \
+                key may stand in its place"
+            }
+            Self::OtherIdentity(name) => {
+                let name = shown(name).up_to(MAX_NAME_CHARS).quoted();
+                return write!(
+                    f,
+                    "that key's signature is for {name}; sign the image under its own name, or \
+                    write the signedIdentity that is meant (matchRepository for what `cosign \
+                    sign` writes)"
+                );
+            }
+        };
+        f.write_str(words)
+    }
+}

@@ -1,0 +1,315 @@
+//! Which scope of a policy decides for an image, and the verdict.
+
+use std::fmt;
+
+use foreign_text::shown;
+use oci_image::named::NamedReference;
+
+use crate::identity::Asked;
+use crate::key::PublicKey;
+use crate::policy::{Entry, KeyPlace, Policy, Requirement, Signed};
+use crate::refusal::{Reason, Refusal, Shortcoming, in_words};
+use crate::scope;
+use crate::signature::{Found, Match};
+
+/// The tag of a name that has neither tag nor digest.
+const DEFAULT_TAG: &str = "latest";
+
+/// How much of a scope a message shows, in characters.
+const MAX_SCOPE_CHARS: usize = 300;
+
+/// Gives the bytes of a key by its path or URI, or words for why it has none.
+pub type KeySource<'a> = dyn Fn(&str) -> Result<Vec<u8>, String> + 'a;
+
+/// What a policy asks of one image, and by which of its scopes.
+#[derive(Clone, Debug)]
+pub struct Ruling<'p> {
+    image: String,
+    digest: Option<String>,
+    quantity: Quantity,
+    clauses: Vec<Clause<'p>>,
+}
+
+/// How many of the clauses must hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quantity {
+    /// Each: the one scope that is for the image, or those of its tag and its digest.
+    Each,
+    /// One: the image's name lost its tag, and the scopes of tags that demand a signature decide.
+    One,
+}
+
+/// The requirements of one scope, and the name that the image has for them.
+#[derive(Clone, Debug)]
+pub struct Clause<'p> {
+    /// The scope as the policy writes it; none is the default.
+    scope: Option<&'p str>,
+    requirements: &'p [Requirement],
+    asked: Asked,
+}
+
+impl Policy {
+    /// Which scope decides for an image.
+    ///
+    /// The order is that of containers/image: the exact name, the repository, each namespace above
+    /// it, the host, wildcards, every image, the default. But a host may have dropped the tag, or
+    /// written another: see [`Quantity::One`] and `docs/image-policy.md`.
+    pub fn ruling(&self, reference: &NamedReference) -> Ruling<'_> {
+        let mut asked = Asked::of(reference);
+        if asked.tag.is_none() && asked.digest.is_none() {
+            asked.tag = Some(DEFAULT_TAG.to_owned());
+        }
+        let (quantity, clauses) = self.clauses(reference, &asked);
+        Ruling {
+            image: reference.to_string(),
+            digest: asked.digest,
+            quantity,
+            clauses,
+        }
+    }
+
+    fn clauses(&self, reference: &NamedReference, asked: &Asked) -> (Quantity, Vec<Clause<'_>>) {
+        let entry = |spelling: &str| {
+            let entry = self.scopes.get(spelling)?;
+            Some(Clause::of(entry, asked.clone()))
+        };
+        let name = &asked.name;
+        let by_tag = asked.tag.as_ref();
+        let by_tag = by_tag.and_then(|tag| entry(&format!("{name}:{tag}")));
+        let by_digest = asked.digest.as_ref();
+        let by_digest = by_digest.and_then(|digest| entry(&format!("{name}@{digest}")));
+        // A host writes the tag: it does not lead past what is said of the very content.
+        let exact: Vec<_> = by_tag.into_iter().chain(by_digest).collect();
+        if !exact.is_empty() {
+            return (Quantity::Each, exact);
+        }
+        if let Some(stripped) = self.of_stripped(asked) {
+            return stripped;
+        }
+        let above = scope::above(reference);
+        let clause = above.iter().find_map(|spelling| entry(spelling));
+        let clause = clause.unwrap_or_else(|| Clause {
+            scope: None,
+            requirements: &self.default,
+            asked: asked.clone(),
+        });
+        (Quantity::Each, vec![clause])
+    }
+
+    /// What decides for an image whose name has no scope of its own, in a repository that has
+    /// scopes of tags: the image may be one of those, and its name may have lost the tag.
+    ///
+    /// One scope that demands a signature must hold, as if the name had its tag. Where none
+    /// demands one, a scope that rejects, rejects. A tag that accepts anything never speaks for
+    /// another name.
+    fn of_stripped(&self, asked: &Asked) -> Option<(Quantity, Vec<Clause<'_>>)> {
+        let prefix = format!("{}:", asked.name);
+        let tags = self
+            .scopes
+            .range(prefix.clone()..)
+            .map_while(|(spelling, entry)| Some((spelling.strip_prefix(&prefix)?, entry)));
+        let mut demanding = Vec::new();
+        let mut rejecting = Vec::new();
+        for (tag, entry) in tags {
+            let tag = Some(tag.to_owned());
+            let asked = Asked {
+                tag,
+                ..asked.clone()
+            };
+            let clause = Clause::of(entry, asked);
+            if clause.rejects() {
+                rejecting.push(clause);
+            } else if clause.demands() {
+                demanding.push(clause);
+            }
+        }
+        if !demanding.is_empty() {
+            return Some((Quantity::One, demanding));
+        }
+        rejecting.truncate(1);
+        (!rejecting.is_empty()).then_some((Quantity::Each, rejecting))
+    }
+}
+
+impl<'p> Ruling<'p> {
+    /// The image, in its one spelling.
+    pub fn image(&self) -> &str {
+        &self.image
+    }
+
+    /// How many of the clauses must hold.
+    pub fn quantity(&self) -> Quantity {
+        self.quantity
+    }
+
+    /// The requirements that decide.
+    pub fn clauses(&self) -> &[Clause<'p>] {
+        &self.clauses
+    }
+
+    /// Whether any signature could make a difference; if not, none has to be fetched.
+    pub fn needs_signatures(&self) -> bool {
+        self.signed().next().is_some()
+    }
+
+    /// The paths and URIs of the keys that [`Ruling::judge`] will ask for.
+    pub fn key_paths(&self) -> impl Iterator<Item = &'p str> {
+        let keys = self.signed().flat_map(|signed| &signed.keys);
+        keys.filter_map(|key| match key {
+            KeyPlace::Path(path) => Some(path.as_str()),
+            KeyPlace::Inline(_) => None,
+        })
+    }
+
+    fn signed(&self) -> impl Iterator<Item = &'p Signed> {
+        let clauses = self.clauses.iter().filter(|clause| !clause.rejects());
+        let requirements = clauses.flat_map(|clause| clause.requirements);
+        requirements.filter_map(|requirement| match requirement {
+            Requirement::Signed(signed) => Some(signed),
+            _ => None,
+        })
+    }
+
+    /// Whether the image may run, by what was found for its manifest and, if it was chosen from an
+    /// index, for that: a signature of either fulfils a requirement, for the index binds the
+    /// manifest by its digest.
+    ///
+    /// The work grows with the number of signatures times keys, and with nothing else.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal`], of the first scope and requirement that do not hold.
+    pub fn judge(&self, found: &[Found<'_>], keys: &KeySource<'_>) -> Result<(), Refusal> {
+        let is_named = |digest: &String| found.iter().any(|one| one.digest.to_string() == *digest);
+        if let Some(clause) = self.clauses.first()
+            && self.needs_signatures()
+            && !self.digest.as_ref().is_none_or(is_named)
+        {
+            return Err(self.refuse(clause, Reason::OtherContent));
+        }
+        let mut first = None;
+        for clause in &self.clauses {
+            match (self.quantity, clause.judge(found, keys)) {
+                (Quantity::Each, Ok(())) => {}
+                (Quantity::One, Ok(())) => return Ok(()),
+                (Quantity::Each, Err(reason)) => return Err(self.refuse(clause, reason)),
+                (Quantity::One, Err(reason)) => {
+                    first = first.or_else(|| Some(self.refuse(clause, reason)));
+                }
+            }
+        }
+        first.map_or(Ok(()), Err)
+    }
+
+    fn refuse(&self, clause: &Clause<'_>, reason: Reason) -> Refusal {
+        let mut scope = clause.to_string();
+        if self.quantity == Quantity::One {
+            scope.push_str(
+                ", which holds for a name of this repository without a scope of its own,",
+            );
+        }
+        Refusal {
+            image: self.image.clone(),
+            scope,
+            reason,
+        }
+    }
+}
+
+impl<'p> Clause<'p> {
+    fn of(entry: &'p Entry, asked: Asked) -> Self {
+        Self {
+            scope: Some(&entry.written),
+            requirements: &entry.requirements,
+            asked,
+        }
+    }
+
+    /// What the scope asks for; all of it must hold.
+    pub fn requirements(&self) -> &'p [Requirement] {
+        self.requirements
+    }
+
+    fn rejects(&self) -> bool {
+        self.requirements.contains(&Requirement::Reject)
+    }
+
+    fn demands(&self) -> bool {
+        let accepts = |one: &Requirement| *one == Requirement::Accept;
+        !self.requirements.iter().all(accepts)
+    }
+
+    fn judge(&self, found: &[Found<'_>], keys: &KeySource<'_>) -> Result<(), Reason> {
+        for requirement in self.requirements {
+            match requirement {
+                Requirement::Accept => {}
+                Requirement::Reject => return Err(Reason::Rejected),
+                Requirement::Unsupported(what) => return Err(Reason::Unsupported(*what)),
+                Requirement::Signed(signed) => self.judge_signed(signed, found, keys)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn judge_signed(
+        &self,
+        signed: &Signed,
+        found: &[Found<'_>],
+        source: &KeySource<'_>,
+    ) -> Result<(), Reason> {
+        let keys: Result<Vec<_>, _> = signed.keys.iter().map(|key| read(key, source)).collect();
+        let keys = keys?;
+        let mut best: Option<Match> = None;
+        for one in found {
+            for signature in one.signatures {
+                let match_ = signature.compare(&keys, &signed.identity, &self.asked, one.digest);
+                if matches!(match_, Match::Fulfilled(_)) {
+                    return Ok(());
+                }
+                best = best.max(Some(match_));
+            }
+        }
+        let shortcoming = Shortcoming::of(best).unwrap_or(Shortcoming::None);
+        Err(Reason::Signature(in_words(signed), shortcoming))
+    }
+}
+
+/// Reads a key; one that cannot be read refuses the image, whatever others there are.
+fn read(key: &KeyPlace, source: &KeySource<'_>) -> Result<PublicKey, Reason> {
+    let refuse = |why: String| Reason::Key(key.to_string(), why);
+    let parsed = match key {
+        KeyPlace::Inline(bytes) => PublicKey::parse(bytes),
+        KeyPlace::Path(path) => PublicKey::parse(&source(path).map_err(refuse)?),
+    };
+    parsed.map_err(|why| refuse(why.to_string()))
+}
+
+/// The scope in words.
+impl fmt::Display for Clause<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.scope {
+            None => f.write_str("the default"),
+            Some("") => f.write_str("scope \"\" (every image)"),
+            Some(scope) => write!(f, "scope {}", shown(scope).up_to(MAX_SCOPE_CHARS).quoted()),
+        }
+    }
+}
+
+/// A requirement in words, as `explain` prints it.
+impl fmt::Display for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Accept => f.write_str("nothing (insecureAcceptAnything)"),
+            Self::Reject => f.write_str("what no image has (reject)"),
+            Self::Signed(signed) => f.write_str(&in_words(signed)),
+            Self::Unsupported(what) => {
+                write!(
+                    f,
+                    "what no image has here: {} {}",
+                    what.name(),
+                    what.reason()
+                )
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Which scope decides, and what a host can do about it by writing a name in another way.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
+
+use image_policy::ruling::Quantity;
+use image_policy::{Dialect, Policy};
+use oci_image::named::NamedReference;
+
+const SIGNED: &str = r#"[{"type":"sigstoreSigned","keyPath":"/k"}]"#;
+const ACCEPT: &str = r#"[{"type":"insecureAcceptAnything"}]"#;
+const REJECT: &str = r#"[{"type":"reject"}]"#;
+const DIGEST: &str = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+fn policy(default: &str, scopes: &[(&str, &str)]) -> Policy {
+    let scopes: Vec<_> = scopes
+        .iter()
+        .map(|(scope, requirements)| format!("\"{scope}\":{requirements}"))
+        .collect();
+    let text = format!(
+        r#"{{"default":{default},"transports":{{"docker":{{{}}}}}}}"#,
+        scopes.join(",")
+    );
+    Policy::parse(text.as_bytes(), Dialect::Containers).unwrap()
+}
+
+fn deciding(policy: &Policy, image: &str) -> (Quantity, Vec<String>) {
+    let ruling = policy.ruling(&NamedReference::parse(image).unwrap());
+    let clauses = ruling.clauses().iter().map(ToString::to_string).collect();
+    (ruling.quantity(), clauses)
+}
+
+/// No signature is there.
+fn runs_unsigned(policy: &Policy, image: &str) -> bool {
+    let reference = NamedReference::parse(image).unwrap();
+    let digest = reference.digest().cloned().unwrap();
+    let found = image_policy::Found {
+        digest: &digest,
+        signatures: &[],
+    };
+    let key = |_: &str| Err("is not there".to_owned());
+    policy.ruling(&reference).judge(&[found], &key).is_ok()
+}
+
+#[test]
+fn another_spelling_leads_past_no_scope() {
+    let policy = policy(
+        ACCEPT,
+        &[("registry.test/team", REJECT), ("docker.io", REJECT)],
+    );
+    for name in [
+        "registry.test/team/app",
+        "Registry.TEST/team/app",
+        "registry.test:443/team/app",
+        "registry.test:0443/team/app",
+        "busybox",
+        "docker.io/busybox",
+        "index.docker.io/library/busybox",
+        "registry-1.docker.io/library/busybox",
+        "docker.io:443/library/busybox",
+    ] {
+        let image = format!("{name}@{DIGEST}");
+        assert!(!runs_unsigned(&policy, &image), "{name}");
+    }
+    // Other registries.
+    for name in [
+        "registry.test:80/team/app",
+        "registry.test/tea/app",
+        "a.registry.test/team/app",
+    ] {
+        assert!(
+            runs_unsigned(&policy, &format!("{name}@{DIGEST}")),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn a_tag_that_is_stripped_or_changed_leads_past_no_scope() {
+    let tags = policy(
+        ACCEPT,
+        &[
+            ("r.test/app:1.0", SIGNED),
+            ("r.test/app:1.1", SIGNED),
+            ("r.test/app:dev", ACCEPT),
+            ("r.test/app", ACCEPT),
+            ("r.test/apple:1.0", REJECT),
+        ],
+    );
+    let both = vec![
+        "scope \"r.test/app:1.0\"".to_owned(),
+        "scope \"r.test/app:1.1\"".to_owned(),
+    ];
+    for image in ["r.test/app@", "r.test/app:2.0@", "R.test:443/app:latest@"] {
+        let image = format!("{image}{DIGEST}");
+        assert_eq!(deciding(&tags, &image), (Quantity::One, both.clone()));
+        assert!(!runs_unsigned(&tags, &image));
+    }
+    let one = (Quantity::Each, vec![both[0].clone()]);
+    assert_eq!(deciding(&tags, &format!("r.test/app:1.0@{DIGEST}")), one);
+    assert!(runs_unsigned(&tags, &format!("r.test/app:dev@{DIGEST}")));
+    assert!(runs_unsigned(&tags, &format!("r.test/ap@{DIGEST}")));
+}
+
+#[test]
+fn tags_that_demand_nothing_reject_or_say_nothing() {
+    let by_digest = format!("r.test/app@{DIGEST}");
+    let rejects = policy(
+        ACCEPT,
+        &[("r.test/app:old", REJECT), ("r.test/app:dev", ACCEPT)],
+    );
+    assert!(!runs_unsigned(&rejects, &by_digest));
+    let accepts = policy(REJECT, &[("r.test/app:dev", ACCEPT)]);
+    assert!(!runs_unsigned(&accepts, &by_digest));
+    assert!(runs_unsigned(&accepts, &format!("r.test/app:dev@{DIGEST}")));
+}
+
+#[test]
+fn what_is_said_of_the_content_holds_whatever_tag_is_written() {
+    let scope = format!("r.test/app@{DIGEST}");
+    let by_digest = format!("r.test/app@{DIGEST}");
+    let by_tag = format!("r.test/app:dev@{DIGEST}");
+    let refused = policy(ACCEPT, &[(&scope, REJECT), ("r.test/app:dev", ACCEPT)]);
+    assert!(!runs_unsigned(&refused, &by_digest));
+    assert!(!runs_unsigned(&refused, &by_tag));
+    let allowed = policy(REJECT, &[(&scope, ACCEPT), ("r.test/app:1.0", SIGNED)]);
+    assert!(runs_unsigned(&allowed, &by_digest));
+    assert!(runs_unsigned(&allowed, &by_tag));
+    assert!(!runs_unsigned(
+        &allowed,
+        &format!("r.test/app:1.0@{DIGEST}")
+    ));
+}
+
+#[test]
+fn signatures_of_other_content_are_no_answer() {
+    let policy = policy(SIGNED, &[]);
+    let reference = NamedReference::parse(&format!("r.test/app@{DIGEST}")).unwrap();
+    let other = oci_image::digest::Digest::parse(&DIGEST.replace('b', "c")).unwrap();
+    let found = image_policy::Found {
+        digest: &other,
+        signatures: &[],
+    };
+    let key = |_: &str| Err("is not there".to_owned());
+    let ruling = policy.ruling(&reference);
+    assert!(ruling.needs_signatures());
+    assert_eq!(ruling.key_paths().collect::<Vec<_>>(), ["/k"]);
+    let refusal = ruling.judge(&[found], &key).unwrap_err();
+    assert!(
+        refusal.to_string().contains("not of the digest"),
+        "{refusal}"
+    );
+}

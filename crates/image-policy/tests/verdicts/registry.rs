@@ -1,0 +1,176 @@
+//! A registry in memory: the recorded repositories, and what a client finds there.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use image_policy::{Found, Signature};
+use oci_image::digest::Digest;
+use oci_image::named::NamedReference;
+use serde_json::Value;
+
+const SIMPLE_SIGNING: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
+const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
+const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+
+pub(crate) fn data(name: &str) -> PathBuf {
+    PathBuf::from(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/data/signatures"
+    ))
+    .join(name)
+}
+
+pub(crate) fn rows(name: &str) -> Vec<Value> {
+    let text = fs::read_to_string(data(name)).unwrap();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+/// Where signatures of a digest are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// The tag `sha256-….sig`.
+    Tag,
+    /// The fallback index of referrers, bundles of it.
+    Bundles,
+    /// The fallback index of referrers, simple signing of it.
+    SimpleReferrers,
+}
+
+pub(crate) struct Registry {
+    repositories: BTreeMap<String, BTreeMap<String, String>>,
+    blobs: BTreeMap<String, Vec<u8>>,
+}
+
+/// What was found for one digest.
+pub(crate) struct Signatures(pub(crate) Digest, pub(crate) Vec<Signature>);
+
+impl Signatures {
+    pub(crate) fn found(&self) -> Found<'_> {
+        Found {
+            digest: &self.0,
+            signatures: &self.1,
+        }
+    }
+}
+
+impl Registry {
+    pub(crate) fn recorded() -> Self {
+        let mut repositories = BTreeMap::new();
+        for row in rows("repositories.jsonl") {
+            let row: BTreeMap<_, _> = serde_json::from_value(row).unwrap();
+            repositories.extend(row);
+        }
+        let blob = |row: Value| {
+            let content = match row["text"].as_str() {
+                Some(text) => text.as_bytes().to_vec(),
+                None => base64(row["base64"].as_str().unwrap()),
+            };
+            (row["digest"].as_str().unwrap().to_owned(), content)
+        };
+        Self {
+            repositories,
+            blobs: rows("blobs.jsonl").into_iter().map(blob).collect(),
+        }
+    }
+
+    /// The repository that serves a name; `registry.test:5000/hub` is Docker Hub's mirror.
+    pub(crate) fn path(reference: &NamedReference) -> String {
+        if reference.registry().is_docker_hub() {
+            return format!("hub/{}", reference.repository());
+        }
+        reference.repository().to_owned()
+    }
+
+    /// What a reference names, by digest.
+    pub(crate) fn resolve(&self, reference: &NamedReference) -> Option<Digest> {
+        if let Some(digest) = reference.digest() {
+            return self.blobs.get(&digest.to_string()).map(|_| digest.clone());
+        }
+        let tags = self.repositories.get(&Self::path(reference))?;
+        let digest = tags.get(reference.tag().unwrap_or("latest"))?;
+        Some(Digest::parse(digest).unwrap())
+    }
+
+    /// The instances of an index, with their architectures; none for a manifest.
+    pub(crate) fn instances(&self, digest: &Digest) -> Vec<(String, Digest)> {
+        let index = self.json(&digest.to_string());
+        let manifests = index["manifests"].as_array().cloned().unwrap_or_default();
+        let instance = |manifest: &Value| {
+            let architecture = manifest["platform"]["architecture"].as_str();
+            let digest = Digest::parse(manifest["digest"].as_str().unwrap()).unwrap();
+            (architecture.unwrap_or_default().to_owned(), digest)
+        };
+        manifests.iter().map(instance).collect()
+    }
+
+    /// The signatures of a digest; an error where a client reads what is no signature manifest.
+    pub(crate) fn signatures(
+        &self,
+        repository: &str,
+        digest: &Digest,
+        places: &[Place],
+    ) -> Result<Signatures, String> {
+        let name = digest.to_string().replace(':', "-");
+        let tags = &self.repositories[repository];
+        let mut signatures = Vec::new();
+        for place in places {
+            match place {
+                Place::Tag => {
+                    let Some(manifest) = tags.get(&format!("{name}.sig")) else {
+                        continue;
+                    };
+                    let manifest = self.json(manifest);
+                    if manifest["mediaType"] != OCI_MANIFEST {
+                        return Err("no OCI manifest".to_owned());
+                    }
+                    self.layers(&manifest, SIMPLE_SIGNING, &mut signatures);
+                }
+                Place::Bundles => self.referrers(tags.get(&name), BUNDLE, &mut signatures),
+                Place::SimpleReferrers => {
+                    self.referrers(tags.get(&name), SIMPLE_SIGNING, &mut signatures);
+                }
+            }
+        }
+        Ok(Signatures(digest.clone(), signatures))
+    }
+
+    fn referrers(&self, index: Option<&String>, kind: &str, signatures: &mut Vec<Signature>) {
+        let Some(index) = index else { return };
+        for entry in self.json(index)["manifests"].as_array().unwrap() {
+            let manifest = self.json(entry["digest"].as_str().unwrap());
+            self.layers(&manifest, kind, signatures);
+        }
+    }
+
+    fn layers(&self, manifest: &Value, kind: &str, signatures: &mut Vec<Signature>) {
+        for layer in manifest["layers"].as_array().unwrap() {
+            if layer["mediaType"] != kind {
+                continue;
+            }
+            let content = self.blobs[layer["digest"].as_str().unwrap()].clone();
+            let annotation = &layer["annotations"]["dev.cosignproject.cosign/signature"];
+            signatures.push(if kind == BUNDLE {
+                Signature::Bundle(content)
+            } else {
+                Signature::Simple {
+                    payload: content,
+                    signature: annotation.as_str().unwrap_or_default().to_owned(),
+                }
+            });
+        }
+    }
+
+    fn json(&self, digest: &str) -> Value {
+        serde_json::from_slice(&self.blobs[digest]).unwrap()
+    }
+}
+
+fn base64(text: &str) -> Vec<u8> {
+    use base64::Engine;
+    base64::engine::general_purpose::STANDARD
+        .decode(text)
+        .unwrap()
+}
