@@ -13,8 +13,9 @@ use foreign_text::json::{self, Duplicates, Limits, MAX_DEPTH};
 use foreign_text::position::Lines;
 
 use crate::json_node::{InvalidPolicy, Node};
+use crate::key::PublicKey;
 use crate::policy::{
-    Dialect, Entry, MAX_POLICY_BYTES, MAX_POLICY_VALUES, Policy, Requirement, Signed,
+    Dialect, Entry, KeyPlace, MAX_POLICY_BYTES, MAX_POLICY_VALUES, Policy, Requirement, Signed,
 };
 use crate::remark::Remark;
 use crate::scope::{self, Scope};
@@ -159,10 +160,26 @@ impl Reader {
                 let words = format!("refuses every image: {} {}", what.name(), what.reason());
                 self.remark(node, words);
             }
-            Requirement::Signed(signed) => self.remark_identity(node, signed),
+            Requirement::Signed(signed) => {
+                self.remark_keys(node, signed);
+                self.remark_identity(node, signed);
+            }
             _ => {}
         }
         Ok(requirement)
+    }
+
+    fn remark_keys(&mut self, node: &Node<'_, '_>, signed: &Signed) {
+        let unusable = signed.keys.iter().find_map(|key| match key {
+            KeyPlace::Inline(bytes) => PublicKey::parse(bytes).err(),
+            KeyPlace::Path(_) => None,
+        });
+        if let Some(why) = unusable {
+            self.remark(
+                node,
+                format!("refuses every image: a key of its data {why}"),
+            );
+        }
     }
 
     fn remark_identity(&mut self, node: &Node<'_, '_>, signed: &Signed) {

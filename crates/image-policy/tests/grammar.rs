@@ -195,8 +195,9 @@ fn coco_writes_keys_as_pem_and_leaves_the_identity_out() {
     let text = requirement(r#""type":"sigstoreSigned","keyData":"-----BEGIN PUBLIC KEY-----\n""#);
     assert!(parse(&text).is_err());
     let policy = Policy::parse(text.as_bytes(), Dialect::Coco).unwrap();
-    let [remark] = policy.remarks() else {
+    let [key, remark] = policy.remarks() else {
         panic!("{:?}", policy.remarks());
     };
+    assert!(key.words.contains("is no PEM"), "{key}");
     assert!(remark.words.contains("matchRepository"), "{remark}");
 }

@@ -13,6 +13,7 @@ mod inspect;
 mod install;
 mod node_agent;
 mod pack;
+mod policy;
 mod providers;
 mod root_dates;
 mod secrets;
@@ -80,6 +81,7 @@ enum Command {
     Config(config::Arguments),
     CredentialProvider(credential_provider::Arguments),
     Providers(providers::Arguments),
+    Policy(policy::Arguments),
     Attach(attach::Arguments),
     Update(update::Arguments),
     Detach(detach::Arguments),
@@ -224,6 +226,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Config(arguments) => config::run(&arguments, &mut stdout),
         Command::CredentialProvider(arguments) => credential_provider::run(&arguments, &mut stdout),
         Command::Providers(arguments) => providers::run(&arguments, &mut stdout),
+        Command::Policy(arguments) => policy::run(&arguments, &mut stdout),
         Command::Attach(arguments) => attach::run(&arguments, &mut stdout),
         Command::Update(arguments) => update::run(&arguments, &mut stdout),
         Command::Detach(arguments) => detach::run(&arguments, &mut stdout),

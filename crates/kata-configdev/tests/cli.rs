@@ -367,6 +367,8 @@ fn help_teaches_and_wrong_arguments_are_told() {
         &["attach", "--help"],
         &["detach", "--help"],
         &["sweep", "--help"],
+        &["policy", "check", "--help"],
+        &["policy", "explain", "--help"],
     ] {
         let help = run(arguments);
         help.succeeds();

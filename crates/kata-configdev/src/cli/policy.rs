@@ -1,0 +1,135 @@
+//! `kata-configdev policy`: image policies, checked and explained.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use image_policy::policy::MAX_POLICY_BYTES;
+use image_policy::ruling::Quantity;
+use image_policy::{Dialect, InvalidPolicy, Policy};
+use oci_image::named::NamedReference;
+
+use super::{CommandError, UsageError};
+use crate::exit;
+use crate::host_file::read_any;
+
+/// Checks image policies, and says what they ask of an image.
+///
+/// An image policy says which signatures an image must carry before it runs, in the form of
+/// containers-policy.json(5). These commands read a file and nothing else: no key, no registry.
+/// Guests do not ask for image policies yet.
+#[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Check(Check),
+    Explain(Explain),
+}
+
+/// Shows what is wrong with a policy, and what it probably does not mean.
+///
+/// A policy that is not valid gives exit code 65. Warnings are about what is legal: scopes that are
+/// for no image, requirements that no image fulfils, identities that are left to the default.
+#[derive(Args, Debug)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
+Examples:
+  kata-configdev policy check /etc/containers/policy.json
+  kata-configdev policy check --coco security-policy.json"
+)]
+struct Check {
+    /// The policy.
+    file: PathBuf,
+    /// It is written for Confidential Containers: keyData is PEM, and no signedIdentity means
+    /// matchRepository.
+    #[arg(long)]
+    coco: bool,
+}
+
+/// Says which scope of a policy decides for an image, and what it asks for.
+#[derive(Args, Debug)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
+Examples:
+  kata-configdev policy explain policy.json registry.corp/team/app:1.2@sha256:..."
+)]
+struct Explain {
+    /// The policy.
+    file: PathBuf,
+    /// The image, with a tag, a digest or both.
+    image: String,
+    /// It is written for Confidential Containers: keyData is PEM, and no signedIdentity means
+    /// matchRepository.
+    #[arg(long)]
+    coco: bool,
+}
+
+pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
+    match &arguments.command {
+        Command::Check(arguments) => check(arguments, out),
+        Command::Explain(arguments) => explain(arguments, out),
+    }
+}
+
+fn check(arguments: &Check, out: &mut impl Write) -> Result<u8, CommandError> {
+    let path = arguments.file.display();
+    match read(&arguments.file, arguments.coco)? {
+        Ok(policy) => {
+            for remark in policy.remarks() {
+                writeln!(out, "warning: {remark}")?;
+            }
+            let scopes = policy.scope_count();
+            let s = if scopes == 1 { "" } else { "s" };
+            writeln!(out, "{path}: valid, {scopes} scope{s} and the default")?;
+            Ok(0)
+        }
+        Err(error) => refuse(&error, out),
+    }
+}
+
+fn explain(arguments: &Explain, out: &mut impl Write) -> Result<u8, CommandError> {
+    let image = NamedReference::parse(&arguments.image)
+        .map_err(|error| UsageError::ImageReference(error.to_string()))?;
+    let policy = match read(&arguments.file, arguments.coco)? {
+        Ok(policy) => policy,
+        Err(error) => return refuse(&error, out),
+    };
+    let ruling = policy.ruling(&image);
+    writeln!(out, "image: {}", ruling.image())?;
+    if ruling.quantity() == Quantity::One {
+        writeln!(
+            out,
+            "No scope has this name, and its tag may have been dropped or changed on the way. So \
+            one of\nthe scopes of the repository's tags must hold, as if the image had that tag:"
+        )?;
+    }
+    for clause in ruling.clauses() {
+        writeln!(out, "{clause} asks for")?;
+        for requirement in clause.requirements() {
+            writeln!(out, "  - {requirement}")?;
+        }
+    }
+    Ok(0)
+}
+
+fn refuse(error: &InvalidPolicy, out: &mut impl Write) -> Result<u8, CommandError> {
+    writeln!(out, "problem: {error}")?;
+    Ok(exit::DATA)
+}
+
+fn read(path: &Path, is_coco: bool) -> Result<Result<Policy, InvalidPolicy>, CommandError> {
+    let (text, _) = read_any(path, MAX_POLICY_BYTES)?;
+    let dialect = if is_coco {
+        Dialect::Coco
+    } else {
+        Dialect::Containers
+    };
+    Ok(Policy::parse(&text, dialect))
+}
