@@ -39,6 +39,9 @@ replay! {
     systemd_unit: "../../credential-sources/fuzz/fuzz_targets/systemd_unit.rs";
     credentials_for: "../../docker-config/fuzz/fuzz_targets/credentials_for.rs";
     json: "../../foreign-text/fuzz/fuzz_targets/json.rs";
+    bundle: "../../image-policy/fuzz/fuzz_targets/bundle.rs";
+    payload: "../../image-policy/fuzz/fuzz_targets/payload.rs";
+    policy: "../../image-policy/fuzz/fuzz_targets/policy.rs";
     inflate: "../../inflate/fuzz/fuzz_targets/inflate.rs";
     initdata: "../../initdata/fuzz/fuzz_targets/initdata.rs";
     evidence: "../../initdata-processor/fuzz/fuzz_targets/evidence.rs";

@@ -29,15 +29,22 @@ const STATEMENT: &str = "https://in-toto.io/Statement/v1";
 const PREDICATE: &str = "https://sigstore.dev/cosign/sign/v1";
 
 /// A bundle of which nothing is believed yet.
-pub(crate) struct Bundle {
+pub struct Bundle {
     payload: Vec<u8>,
     /// The signature over [`Bundle::message`].
-    pub(crate) signature: Vec<u8>,
+    pub signature: Vec<u8>,
+}
+
+/// No foreign byte.
+impl std::fmt::Debug for Bundle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Bundle({} bytes)", self.payload.len())
+    }
 }
 
 impl Bundle {
     /// Reads a bundle; `None` if it is none that a key signed.
-    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
         let root = object(bytes)?;
         let root = known(
             &root,
@@ -68,7 +75,7 @@ impl Bundle {
     }
 
     /// What the signature is over: the pre-authentication encoding of DSSE.
-    pub(crate) fn message(&self) -> Vec<u8> {
+    pub fn message(&self) -> Vec<u8> {
         let length = self.payload.len();
         let kind = PAYLOAD_TYPE.len();
         let mut message = format!("DSSEv1 {kind} {PAYLOAD_TYPE} {length} ").into_bytes();
@@ -78,7 +85,7 @@ impl Bundle {
 
     /// Whether the statement is a signature of this content; `None` if it is no signature's
     /// statement at all. To be asked once the key has verified.
-    pub(crate) fn is_for(&self, digest: &Digest) -> Option<bool> {
+    pub fn is_for(&self, digest: &Digest) -> Option<bool> {
         let root = object(&self.payload)?;
         let root = known(&root, &["_type", "subject", "predicateType", "predicate"])?;
         let is = |name, want: &str| Some(root.last(name)?.text()? == want);

@@ -10,23 +10,23 @@
 //!
 //! - [`policy`]: what a policy says; `grammar` reads it, [`remark`] warns of what is legal and
 //!   probably not meant.
-//! - [`mod@scope`]: which names a scope is for; [`ruling`]: which scope decides, and the verdict.
+//! - `scope`: which names a scope is for; [`ruling`]: which scope decides, and the verdict.
 //! - [`identity`]: what a signature must name; [`key`]: public keys, and what they verify.
-//! - [`signature`]: signatures as they were found; `payload` and `bundle` read them.
+//! - [`signature`]: signatures as they were found; [`payload`] and [`bundle`] read them.
 //! - [`refusal`]: why an image may not run, in one sentence.
 
 mod base64;
-mod bundle;
+pub mod bundle;
 mod grammar;
 pub mod identity;
 mod json_node;
 pub mod key;
-mod payload;
+pub mod payload;
 pub mod policy;
 pub mod refusal;
 pub mod remark;
 pub mod ruling;
-pub mod scope;
+mod scope;
 pub mod signature;
 
 pub use json_node::InvalidPolicy;

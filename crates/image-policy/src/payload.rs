@@ -15,20 +15,20 @@ const MAX_PAYLOAD_VALUES: usize = 1 << 16;
 /// What `critical.type` must be.
 const TYPE: &str = "cosign container image signature";
 
-/// What somebody signed.
+/// What somebody signed; only what a trusted key signed is worth reading.
 #[derive(Clone, Debug)]
-pub(crate) struct Payload {
+pub struct Payload {
     /// The name of the image, as it was signed.
-    pub(crate) reference: String,
+    pub reference: String,
     /// The manifest or index.
-    pub(crate) digest: Digest,
+    pub digest: Digest,
     /// When, in seconds since 1970, if the signer says so.
-    pub(crate) timestamp: Option<i64>,
+    pub timestamp: Option<i64>,
 }
 
 impl Payload {
     /// Reads a payload; `None` if it is none.
-    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
         let limits = Limits {
             bytes: MAX_PAYLOAD_BYTES,
             values: MAX_PAYLOAD_VALUES,

@@ -201,3 +201,17 @@ fn coco_writes_keys_as_pem_and_leaves_the_identity_out() {
     assert!(key.words.contains("is no PEM"), "{key}");
     assert!(remark.words.contains("matchRepository"), "{remark}");
 }
+
+#[test]
+fn the_examples_of_the_page_are_policies_without_remarks() {
+    let page = include_str!("../../../docs/image-policy.md");
+    let examples = page.split("```json\n").skip(1);
+    let examples: Vec<_> = examples
+        .filter_map(|rest| rest.split("```").next())
+        .collect();
+    assert_eq!(examples.len(), 3);
+    for example in examples {
+        let policy = parse(example).unwrap();
+        assert_eq!(policy.remarks(), [], "{example}");
+    }
+}
