@@ -73,7 +73,7 @@ impl Shortcoming {
             Some(Match::OtherDigest) => Some(Self::OtherDigest),
             Some(Match::NoName) => Some(Self::NoName),
             Some(Match::OtherIdentity(name)) => Some(Self::OtherIdentity(name)),
-            Some(Match::Fulfilled(_)) => None,
+            Some(Match::Fulfilled) => None,
         }
     }
 }

@@ -263,7 +263,7 @@ impl<'p> Clause<'p> {
         for one in found {
             for signature in one.signatures {
                 let match_ = signature.compare(&keys, &signed.identity, &self.asked, one.digest);
-                if matches!(match_, Match::Fulfilled(_)) {
+                if match_ == Match::Fulfilled {
                     return Ok(());
                 }
                 best = best.max(Some(match_));

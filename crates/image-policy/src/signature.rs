@@ -8,10 +8,7 @@ use crate::base64;
 use crate::bundle::Bundle;
 use crate::identity::{Asked, Identity};
 use crate::key::PublicKey;
-use crate::payload::Payload;
-
-pub use crate::bundle::MAX_BUNDLE_BYTES;
-pub use crate::payload::MAX_PAYLOAD_BYTES;
+use crate::payload::{MAX_PAYLOAD_BYTES, Payload};
 
 /// The longest base64 of a signature: RSA with 8192 bits has 1368 characters.
 const MAX_SIGNATURE_CHARS: usize = 4096;
@@ -55,8 +52,8 @@ pub(crate) enum Match {
     NoName,
     /// By a key for this content under another name.
     OtherIdentity(String),
-    /// The requirement is fulfilled; the signer's time.
-    Fulfilled(Option<i64>),
+    /// The requirement is fulfilled.
+    Fulfilled,
 }
 
 impl Signature {
@@ -103,7 +100,7 @@ fn simple(
     if !identity.holds(asked, &payload.reference) {
         return Match::OtherIdentity(payload.reference);
     }
-    Match::Fulfilled(payload.timestamp)
+    Match::Fulfilled
 }
 
 fn by_bundle(bundle: &[u8], keys: &[PublicKey], identity: &Identity, digest: &Digest) -> Match {
@@ -118,7 +115,7 @@ fn by_bundle(bundle: &[u8], keys: &[PublicKey], identity: &Identity, digest: &Di
     match bundle.is_for(digest) {
         None => Match::NoStatement,
         Some(false) => Match::OtherDigest,
-        Some(true) if identity.takes_bundles() => Match::Fulfilled(None),
+        Some(true) if identity.takes_bundles() => Match::Fulfilled,
         Some(true) => Match::NoName,
     }
 }

@@ -9,6 +9,7 @@
     reason = "test code"
 )]
 
+mod attacks;
 mod cosign;
 mod registry;
 mod skopeo;

@@ -10,7 +10,7 @@ use crate::registry::{Place, Registry, Signatures, data, rows};
 use crate::{Difference, Tally};
 
 /// The folder that stands for `{DIR}`; no path of this machine.
-const DIR: &str = "/recorded";
+pub(crate) const DIR: &str = "/recorded";
 
 const DIFFERENCES: &[Difference] = &[
     Difference {
@@ -150,7 +150,7 @@ fn judge(
     Ok(())
 }
 
-fn ask(
+pub(crate) fn ask(
     policy: &Policy,
     reference: &NamedReference,
     signatures: &[Signatures],

@@ -1,0 +1,168 @@
+//! What an attacker can make of real signatures, and the sentence that answers it.
+
+use image_policy::{Dialect, Policy};
+use oci_image::named::NamedReference;
+use serde_json::{Value, json};
+
+use crate::registry::{Place, Registry};
+use crate::skopeo::{DIR, ask};
+
+const ONE: &str = "sha256:f7ff70f91006e54ed820c234f5392b780d2cbbde0ef52c7dba4fb49c79fcb71a";
+
+fn signed(key: &str, identity: Option<&str>) -> Value {
+    let mut requirement = json!({
+        "type": "sigstoreSigned",
+        "keyPath": format!("{DIR}/keys/{key}.pub"),
+    });
+    if let Some(identity) = identity {
+        requirement["signedIdentity"] = json!({"type": identity});
+    }
+    json!([requirement])
+}
+
+/// The verdict about an image of the recorded registry by all that is found for it.
+fn judge(registry: &Registry, policy: &Value, image: &str) -> Result<(), String> {
+    let policy = Policy::parse(policy.to_string().as_bytes(), Dialect::Containers).unwrap();
+    let reference = NamedReference::parse(&format!("registry.test:5000/{image}")).unwrap();
+    let digest = registry.resolve(&reference).expect("a recorded image");
+    let places = [Place::Tag, Place::Bundles];
+    let signatures = registry.signatures(&Registry::path(&reference), &digest, &places)?;
+    ask(&policy, &reference.with_digest(digest), &[signatures])
+}
+
+#[test]
+fn each_attack_has_its_sentence() {
+    let registry = Registry::recorded();
+    for (image, key, identity, sentence) in [
+        (
+            "team/unsigned:1.0",
+            "skopeo-s",
+            None,
+            "no signature was found",
+        ),
+        ("team/skopeo-p256:1.0", "cosign-a", None, "is by that key"),
+        (
+            "team/skopeo-other-image:1.0",
+            "skopeo-s",
+            None,
+            "is for other content",
+        ),
+        (
+            "team/skopeo-moved:1.0",
+            "skopeo-s",
+            None,
+            "is for \"registry.test:5000/team/skopeo-p256:1.0\"",
+        ),
+        (
+            "team/skopeo-identity-tag:1.0",
+            "skopeo-s",
+            Some("matchExact"),
+            "is for \"registry.test:5000/team/skopeo-identity-tag:other\"",
+        ),
+        (
+            "team/cosign2-p256:1.0",
+            "cosign-a",
+            None,
+            "with matchRepoDigestOrExact, the default, but that key's signature is for",
+        ),
+        (
+            "team/cosign3-bundle:1.0",
+            "cosign-a",
+            Some("matchRepository"),
+            "is a bundle, which names no image",
+        ),
+        (
+            "team/cosign3-bundle-moved:1.0",
+            "cosign-a",
+            Some("matchExact"),
+            "is a bundle, which names no image",
+        ),
+        (
+            "team/cosign3-bundle-b:1.0",
+            "cosign-a",
+            Some("digestOnly"),
+            "is by that key",
+        ),
+        (
+            "made/dup-critical:1.0",
+            "hand-p256",
+            Some("matchRepository"),
+            "no valid statement",
+        ),
+        (
+            "made/case-critical:1.0",
+            "hand-p256",
+            Some("matchRepository"),
+            "no valid statement",
+        ),
+        (
+            "made/type-atomic:1.0",
+            "hand-p256",
+            Some("matchRepository"),
+            "no valid statement",
+        ),
+        (
+            "made/digest-sha512:1.0",
+            "hand-p256",
+            Some("matchRepository"),
+            "is for other content",
+        ),
+        (
+            "made/sig-nopad:1.0",
+            "hand-p256",
+            Some("matchRepository"),
+            "is in a known form",
+        ),
+        (
+            "made/key-k256:1.0",
+            "k256",
+            Some("matchRepository"),
+            "kind that is not supported",
+        ),
+        (
+            "made/ok:1.0",
+            "never-there",
+            None,
+            "key /recorded/keys/never-there.pub is not there",
+        ),
+    ] {
+        let policy = json!({"default": signed(key, identity)});
+        let refusal = judge(&registry, &policy, image).unwrap_err();
+        assert!(refusal.contains(sentence), "{image}: {refusal}");
+        let image = format!("refuses registry.test:5000/{image}@sha256:");
+        assert!(refusal.contains(&image), "{image}: {refusal}");
+    }
+}
+
+/// What the page tells of bundles: whoever writes to the registry can give one another name.
+#[test]
+fn a_moved_bundle_holds_where_no_name_is_asked_for() {
+    let registry = Registry::recorded();
+    let policy = json!({"default": signed("cosign-a", Some("digestOnly"))});
+    judge(&registry, &policy, "team/cosign3-bundle:1.0").unwrap();
+    judge(&registry, &policy, "team/cosign3-bundle-moved:1.0").unwrap();
+}
+
+/// The tag's requirement is met as if the name had the tag, so that the exact identity stays exact.
+#[test]
+fn a_name_without_its_tag_must_fulfil_a_tag_of_its_repository() {
+    let registry = Registry::recorded();
+    let policy = |tag: &str, identity| {
+        let scope = format!("registry.test:5000/team/skopeo-p256:{tag}");
+        let scopes = json!({scope: signed("skopeo-s", identity)});
+        json!({
+            "default": [{"type": "insecureAcceptAnything"}],
+            "transports": {"docker": scopes},
+        })
+    };
+    let by_digest = format!("team/skopeo-p256@{ONE}");
+    for identity in [None, Some("matchExact")] {
+        judge(&registry, &policy("1.0", identity), &by_digest).unwrap();
+        judge(&registry, &policy("1.0", identity), "team/skopeo-p256:1.0").unwrap();
+        let refusal = judge(&registry, &policy("3.0", identity), &by_digest).unwrap_err();
+        assert!(refusal.contains("without a scope of its own"), "{refusal}");
+        // 2.0 is signed as 2.0.
+        let renamed = judge(&registry, &policy("1.0", identity), "team/skopeo-p256:2.0");
+        assert!(renamed.unwrap_err().contains("team/skopeo-p256:2.0\""));
+    }
+}
