@@ -82,12 +82,13 @@ impl PublicKey {
         if text.len() > MAX_KEY_BYTES {
             return Err(UnusableKey::TooLong);
         }
-        let (label, der) = pem(text).ok_or(UnusableKey::NotPem)?;
-        match label {
-            "PUBLIC KEY" => Self::from_spki(&der),
-            "RSA PUBLIC KEY" => Self::from_rsa(&der),
-            _ => Err(UnusableKey::Label),
-        }
+        let (label, body) = pem(text).ok_or(UnusableKey::NotPem)?;
+        let read = match label {
+            "PUBLIC KEY" => Self::from_spki,
+            "RSA PUBLIC KEY" => Self::from_rsa,
+            _ => return Err(UnusableKey::Label),
+        };
+        read(&base64::decode(&body).ok_or(UnusableKey::NotPem)?)
     }
 
     fn from_spki(der: &[u8]) -> Result<Self, UnusableKey> {
@@ -212,15 +213,15 @@ fn modulus_bits(der: &[u8]) -> Option<usize> {
     Some(bytes.len() * 8 - first.leading_zeros() as usize)
 }
 
-/// The label and the content of the first PEM block (RFC 7468).
-fn pem(text: &[u8]) -> Option<(&str, Vec<u8>)> {
+/// The label and the base64 of the first PEM block (RFC 7468).
+fn pem(text: &[u8]) -> Option<(&str, String)> {
     let text = str::from_utf8(text).ok()?;
     let mut lines = text.lines();
     let label = lines.find_map(|line| boundary(line, "BEGIN "))?;
     let mut body = String::new();
     for line in lines {
         match boundary(line, "END ") {
-            Some(end) if end == label => return Some((label, base64::decode(&body)?)),
+            Some(end) if end == label => return Some((label, body)),
             Some(_) => return None,
             None => body.push_str(line.trim()),
         }
@@ -232,4 +233,75 @@ fn pem(text: &[u8]) -> Option<(&str, Vec<u8>)> {
 fn boundary<'a>(line: &'a str, kind: &str) -> Option<&'a str> {
     let line = line.trim_end().strip_prefix("-----")?;
     line.strip_suffix("-----")?.strip_prefix(kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use ::base64::Engine;
+    use ::base64::engine::general_purpose::STANDARD;
+
+    use super::*;
+
+    macro_rules! recorded {
+        ($name:literal) => {
+            include_str!(concat!("../tests/data/signatures/keys/", $name))
+        };
+    }
+
+    fn kind(text: &str) -> Result<String, UnusableKey> {
+        PublicKey::parse(text.as_bytes()).map(|key| key.to_string())
+    }
+
+    #[test]
+    fn keys_are_known_by_what_they_are() {
+        for (text, want) in [
+            (recorded!("skopeo-s.pub"), Ok("P-256")),
+            (recorded!("p384.pub"), Ok("P-384")),
+            (recorded!("p521.pub"), Ok("P-521")),
+            (recorded!("ed25519.pub"), Ok("Ed25519")),
+            (recorded!("rsa2048.pub"), Ok("RSA")),
+            (recorded!("rsa4096.pub"), Ok("RSA")),
+            (recorded!("rsa1024.pub"), Err(UnusableKey::RsaSize)),
+            (recorded!("k256.pub"), Err(UnusableKey::Kind)),
+            (recorded!("hand-p256.pem"), Err(UnusableKey::Label)),
+            (recorded!("gpg/a.asc"), Err(UnusableKey::Label)),
+            ("", Err(UnusableKey::NotPem)),
+        ] {
+            let found = kind(text);
+            assert_eq!(found.as_deref().map_err(|error| *error), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_first_block_counts_and_nothing_around_it() {
+        let (one, other) = (recorded!("p384.pub"), recorded!("skopeo-s.pub"));
+        let lines = one.replace('\n', "\r\n");
+        for text in [format!("a key\n{one}{other}"), format!("{one}junk"), lines] {
+            assert_eq!(kind(&text).unwrap(), "P-384");
+        }
+        for text in [
+            one.replace("-----END", "-----BEGIN"),
+            one.replace("END PUBLIC", "END RSA PUBLIC"),
+            one.replacen('M', "!", 1),
+            one.lines().take(2).collect(),
+        ] {
+            assert_eq!(kind(&text), Err(UnusableKey::NotPem), "{text}");
+        }
+        let cut = "-----BEGIN PUBLIC KEY-----\nMFkw\n-----END PUBLIC KEY-----\n";
+        assert_eq!(kind(cut), Err(UnusableKey::Damaged));
+        assert_eq!(
+            kind(&"x".repeat(MAX_KEY_BYTES + 1)),
+            Err(UnusableKey::TooLong)
+        );
+    }
+
+    #[test]
+    fn rsa_has_a_form_of_its_own_too() {
+        let (_, body) = pem(recorded!("rsa2048.pub").as_bytes()).unwrap();
+        let der = STANDARD.decode(body).unwrap();
+        let info = SubjectPublicKeyInfoRef::from_der(&der).unwrap();
+        let key = STANDARD.encode(info.subject_public_key.as_bytes().unwrap());
+        let text = format!("-----BEGIN RSA PUBLIC KEY-----\n{key}\n-----END RSA PUBLIC KEY-----\n");
+        assert_eq!(kind(&text).unwrap(), "RSA");
+    }
 }

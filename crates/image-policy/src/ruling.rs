@@ -174,6 +174,9 @@ impl<'p> Ruling<'p> {
     /// index, for that: a signature of either fulfils a requirement, for the index binds the
     /// manifest by its digest.
     ///
+    /// A name without digest says nothing of the content: who asks has resolved it, and found the
+    /// signatures of what it was resolved to.
+    ///
     /// The work grows with the number of signatures times keys, and with nothing else.
     ///
     /// # Errors
