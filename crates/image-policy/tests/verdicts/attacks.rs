@@ -4,7 +4,7 @@ use image_policy::{Dialect, Policy};
 use oci_image::named::NamedReference;
 use serde_json::{Value, json};
 
-use crate::registry::{Place, Registry};
+use crate::registry::{Place, Registry, Signatures};
 use crate::skopeo::{DIR, ask};
 
 const ONE: &str = "sha256:f7ff70f91006e54ed820c234f5392b780d2cbbde0ef52c7dba4fb49c79fcb71a";
@@ -164,5 +164,61 @@ fn a_name_without_its_tag_must_fulfil_a_tag_of_its_repository() {
         // 2.0 is signed as 2.0.
         let renamed = judge(&registry, &policy("1.0", identity), "team/skopeo-p256:2.0");
         assert!(renamed.unwrap_err().contains("team/skopeo-p256:2.0\""));
+    }
+}
+
+/// Ten thousand signatures by another key before the good one: work, and no other verdict.
+#[test]
+fn one_good_signature_is_enough_behind_many() {
+    let registry = Registry::recorded();
+    let reference = NamedReference::parse("registry.test:5000/team/cosign2-two:1.0").unwrap();
+    let digest = registry.resolve(&reference).expect("a recorded image");
+    let path = Registry::path(&reference);
+    let mut signatures = registry.signatures(&path, &digest, &[Place::Tag]).unwrap();
+    let [by_a, by_b] = &signatures.1[..] else {
+        panic!("two signatures");
+    };
+    let mut many = vec![by_a.clone(); 10_000];
+    many.push(by_b.clone());
+    signatures.1 = many;
+    let policy = json!({"default": signed("cosign-b", Some("matchRepository"))}).to_string();
+    let policy = Policy::parse(policy.as_bytes(), Dialect::Containers).unwrap();
+    let reference = reference.with_digest(digest);
+    ask(
+        &policy,
+        &reference,
+        &[Signatures(signatures.0.clone(), signatures.1.clone())],
+    )
+    .unwrap();
+    signatures.1.pop();
+    let refusal = ask(&policy, &reference, &[signatures]).unwrap_err();
+    assert!(refusal.contains("is by that key"), "{refusal}");
+}
+
+/// A policy of Confidential Containers compares the repository where it says nothing, and has its
+/// keys as they are.
+#[test]
+fn a_coco_policy_compares_the_repository() {
+    let registry = Registry::recorded();
+    let key = std::fs::read_to_string(crate::registry::data("keys/cosign-a.pub")).unwrap();
+    let requirement = json!([{"type": "sigstoreSigned", "keyData": key}]);
+    let policy = json!({"default": requirement, "transports": {}}).to_string();
+    let policy = Policy::parse(policy.as_bytes(), Dialect::Coco).unwrap();
+    for (image, runs) in [
+        ("team/cosign2-p256:1.0", true),
+        ("team/cosign2-b:1.0", false),
+        ("team/cosign3-bundle:1.0", false),
+        ("team/unsigned:1.0", false),
+    ] {
+        let reference = NamedReference::parse(&format!("registry.test:5000/{image}")).unwrap();
+        let digest = registry.resolve(&reference).expect("a recorded image");
+        let places = [Place::Tag, Place::Bundles];
+        let signatures = registry.signatures(&Registry::path(&reference), &digest, &places);
+        let verdict = ask(
+            &policy,
+            &reference.with_digest(digest),
+            &[signatures.unwrap()],
+        );
+        assert_eq!(verdict.is_ok(), runs, "{image}: {verdict:?}");
     }
 }
