@@ -91,7 +91,7 @@ impl Reader {
         }
         for (text, node) in transport.named()? {
             let requirements = self.requirements(&node)?;
-            match scope::read(text) {
+            match scope::read(text, self.dialect) {
                 Ok(scope) => self.scope(scope, text, requirements, &node)?,
                 Err(reason) => self.remark(&node, format!("is a scope of no image: it {reason}")),
             }
