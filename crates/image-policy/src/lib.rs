@@ -4,8 +4,8 @@
 //! [`Policy::ruling`] says which scope decides for an image and why, and [`ruling::Ruling::judge`]
 //! holds the signatures that were found against it.
 //!
-//! Not here: I/O. Who judges brings the text, the signatures, and a function that gives the bytes of
-//! a key by its path or URI. Keys that have to be fetched first are listed by
+//! Not here: I/O. Who judges brings the text, the signatures, and a function that gives the bytes
+//! of a key by its path or URI. Keys that have to be fetched first are listed by
 //! [`ruling::Ruling::key_paths`].
 //!
 //! - [`policy`]: what a policy says; `grammar` reads it, [`remark`] warns of what is legal and

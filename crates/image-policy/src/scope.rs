@@ -1,8 +1,9 @@
 //! Which names a scope is for.
 //!
 //! A scope and the name of an image are compared in the one spelling of [`RegistryHost`]: a host
-//! with capitals, with `:443`, with a dot at its end or by another of Docker Hub's names is the same
-//! host. containers/image compares texts, so there a name in another spelling walks past its scope.
+//! with capitals, with `:443`, with a dot at its end or by another of Docker Hub's names is the
+//! same host. containers/image compares texts, so there a name in another spelling walks past its
+//! scope.
 
 use oci_image::digest::Digest;
 use oci_image::named::{NamedReference, is_repository_path, is_tag};

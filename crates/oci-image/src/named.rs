@@ -1,8 +1,8 @@
 //! An image's name with all that was written: what a policy is asked about, and what a signature
 //! names.
 //!
-//! [`ImageReference`] is what a pull follows, and drops the tag. A policy has scopes for tags, so it
-//! needs this type.
+//! [`ImageReference`] is what a pull follows, and drops the tag. A policy has scopes for tags, so
+//! it needs this type.
 
 use std::fmt;
 

@@ -11,7 +11,7 @@ use crate::{Difference, Tally};
 
 const DIFFERENCES: &[Difference] = &[
     Difference {
-        why: "cosign 3.1 cannot verify what it signs itself with these keys: the hash goes by the key",
+        why: "cosign 3.1 cannot verify what it signs with these keys: the hash goes by the key",
         rows: &[
             &["cosign 3.1.1 cosign3-bundle-p384 ", "[]"],
             &[
@@ -40,7 +40,7 @@ const DIFFERENCES: &[Difference] = &[
         rows: &[&["cosign 3.1.1 statement-other:"]],
     },
     Difference {
-        why: "payloads are read as skopeo reads them: containers-signature(5) asks for these members",
+        why: "payloads are read as skopeo reads them, by containers-signature(5)",
         rows: &[
             &["cosign 3.1.1 opt-missing:"],
             &["cosign 3.1.1 opt-creator-number:"],

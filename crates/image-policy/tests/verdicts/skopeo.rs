@@ -34,7 +34,7 @@ const DIFFERENCES: &[Difference] = &[
         rows: &[&["585 made | bad-utf8:"], &["586 made | surrogate:"]],
     },
     Difference {
-        why: "an index binds its manifests by digest, so that its signature is enough; cosign signs it by default",
+        why: "an index binds its manifests by digest: its signature is enough",
         rows: &[
             &["933 index | "],
             &["936 index | "],
@@ -47,7 +47,7 @@ const DIFFERENCES: &[Difference] = &[
         ],
     },
     Difference {
-        why: "a host has one name: capitals lead past no scope, and to the identity that was signed",
+        why: "a host has one name, in capitals too: its scope and its identity",
         rows: &[&["1160 names | "]],
     },
     Difference {
