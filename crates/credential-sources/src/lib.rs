@@ -20,7 +20,8 @@
 //! - [`proxy_environment`]: the proxies of a node's own programs. [`systemd_unit`]: the environment
 //!   that a unit gives its program.
 //! - [`node_files`]: files that name others.
-//! - [`mod@merge`]: offers put below what a document says, and who wins.
+//! - [`mod@merge`]: offers put below what a document says, and who wins. [`mod@narrow`]: what of it
+//!   only others need, left out.
 
 pub mod certs_d;
 pub mod client_identity;
@@ -33,6 +34,7 @@ pub mod finding;
 mod glob;
 pub mod kubelet;
 pub mod merge;
+pub mod narrow;
 pub mod node_files;
 pub mod offer;
 pub mod proxy_environment;
@@ -47,6 +49,7 @@ use serde::{Deserialize, Deserializer};
 
 pub use finding::{Finding, Loss, printable};
 pub use merge::merge;
+pub use narrow::{NarrowError, Narrowed, narrow};
 pub use offer::{Offer, Offered};
 
 /// Reads a value that may be null, as in a file whose author has not filled it in yet.

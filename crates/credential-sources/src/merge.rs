@@ -36,7 +36,7 @@ use std::fmt;
 
 use puller_config::{
     Checked, Document, MAX_DOCUMENT_BYTES, Problems, Registries, RegistryHost, RegistryName,
-    Warning,
+    Warning, is_below,
 };
 use thiserror::Error;
 use zeroize::Zeroizing;
@@ -179,6 +179,24 @@ pub fn is_taken(registries: &Registries, host: &RegistryHost) -> bool {
     let on_its_port = entry_name(registries, name.clone());
     let is_taken = |name| Holder::of(registries, name).is_taken();
     let is_open = registries.iter().any(|entry| is_open_below(entry, host));
+    is_taken(&name) && is_taken(&on_its_port) && !is_open
+}
+
+/// Whether a document has credentials for the repositories of `host` below `repositories`, so that
+/// no offer for some of them would be taken.
+#[must_use]
+pub fn is_taken_below(registries: &Registries, host: &RegistryHost, repositories: &str) -> bool {
+    let Ok(name) = RegistryName::parse(&format!("{host}/{repositories}")) else {
+        return false;
+    };
+    let on_its_port = entry_name(registries, name.clone());
+    let is_taken = |name| Holder::of(registries, name).is_taken();
+    let is_within = |(name, _): &(&RegistryName, _)| {
+        let below = name.repositories();
+        below.is_some_and(|below| is_below(below, repositories))
+    };
+    let mut within = registries.iter().filter(is_within);
+    let is_open = within.any(|entry| is_open_below(entry, host));
     is_taken(&name) && is_taken(&on_its_port) && !is_open
 }
 

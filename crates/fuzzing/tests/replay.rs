@@ -33,6 +33,7 @@ replay! {
     docker_config: "../../credential-sources/fuzz/fuzz_targets/docker_config.rs";
     kubelet: "../../credential-sources/fuzz/fuzz_targets/kubelet.rs";
     merge: "../../credential-sources/fuzz/fuzz_targets/merge.rs";
+    narrow: "../../credential-sources/fuzz/fuzz_targets/narrow.rs";
     registries_conf: "../../credential-sources/fuzz/fuzz_targets/registries_conf.rs";
     registries_yaml: "../../credential-sources/fuzz/fuzz_targets/registries_yaml.rs";
     secret_manifest: "../../credential-sources/fuzz/fuzz_targets/secret_manifest.rs";
@@ -64,6 +65,7 @@ replay! {
     options: "../../ocicrypt/fuzz/fuzz_targets/options.rs";
     packet: "../../ocicrypt/fuzz/fuzz_targets/packet.rs";
     document: "../../puller-config/fuzz/fuzz_targets/document.rs";
+    only_registries: "../../puller-config/fuzz/fuzz_targets/only_registries.rs";
     resource_uri: "../../puller-config/fuzz/fuzz_targets/resource_uri.rs";
     challenge: "../../registry-client/fuzz/fuzz_targets/challenge.rs";
 }

@@ -27,6 +27,12 @@ pub struct ExtraEnv {
 }
 
 impl ExtraEnv {
+    /// Whether a variable of this name has an effect.
+    #[must_use]
+    pub fn knows(name: &str) -> bool {
+        VARIABLES.iter().flatten().any(|known| *known == name)
+    }
+
     /// Reads the table to its end.
     pub(crate) fn read(mut section: Section<'_, '_>, findings: &mut Findings) -> Self {
         if section.len() > MAX_VARIABLES {

@@ -20,6 +20,7 @@
 //!   where the guest asks for them, and the keys of encrypted images;
 //! - `moment`: [`Moment`], the least time that the guest believes;
 //! - `node_error`: [`NodeError`], what a node says that has no document to give;
+//! - `only_registries`: [`OnlyRegistries`], a list beyond which nothing is given away;
 //! - `pull_limits`: [`PullLimits`], how long a guest tries;
 //! - `limits`: how large each part may be;
 //! - `problem`, `rule`: [`Problems`], everything that is wrong, and [`Warning`], what is legal but
@@ -61,6 +62,7 @@ mod mirror_keys;
 mod moment;
 mod name;
 mod node_error;
+mod only_registries;
 mod problem;
 mod proxy_url;
 mod pull_limits;
@@ -100,6 +102,7 @@ pub use mirror::Mirror;
 pub use moment::Moment;
 pub use name::RegistryName;
 pub use node_error::NodeError;
+pub use only_registries::{InvalidItem, InvalidList, MAX_LIST_BYTES, MAX_LISTED, OnlyRegistries};
 pub use problem::{Origin, Problem, Problems, Warning};
 pub use proxy_url::ProxyUrl;
 pub use pull_limits::PullLimits;
