@@ -18,7 +18,7 @@
 //!   [`option_list`]): what Kata's command line says. [`purpose`]: what the VM is for.
 //! - [`sandbox_spec`]: what a spec says about its pod. [`namespace`]: whose word that is.
 //!   [`namespace_path`]: what the settings have by namespace. [`choice`]: which document a pod
-//!   gets. [`host_file`]: how a file is opened.
+//!   gets. [`only`]: which registries that is for. [`host_file`]: how a file is opened.
 //! - [`providers`]: what the kubelet's credential providers add to it. [`sandbox_document`]:
 //!   the result, packed. [`disk`]: QEMU's arguments for it. [`further_disk`]: disks with other
 //!   magics. [`scratch_disk`]: a disk for the guest's own use. [`wrapper`]: all of it in sequence.
@@ -56,6 +56,7 @@ pub mod namespace;
 pub mod namespace_path;
 pub mod node_agent;
 pub mod obstacle;
+pub mod only;
 pub mod option_list;
 mod orphans;
 pub mod panic_message;

@@ -9,8 +9,8 @@ use rustix::io::Errno;
 
 use crate::choice::{self, ChoiceError};
 use crate::namespace_path::NamespacePaths;
+use crate::only::Only;
 use crate::sandbox_document::SandboxDocument;
-use crate::sandbox_spec::Pod;
 use crate::settings::Settings;
 use crate::{SandboxError, further_disk, wrapper};
 
@@ -53,8 +53,10 @@ pub fn obstacles(settings: &Settings) -> Vec<SandboxError> {
 /// others get.
 fn documents(settings: &Settings) -> Vec<SandboxError> {
     let Some(paths) = NamespacePaths::of(settings).document else {
-        let chosen = SandboxDocument::choose(settings, &Pod::default());
-        return chosen.err().into_iter().collect();
+        return SandboxDocument::of_node(settings)
+            .err()
+            .into_iter()
+            .collect();
     };
     let namespaces = match choice::namespaces(&paths) {
         Ok(namespaces) => namespaces,
@@ -67,7 +69,14 @@ fn documents(settings: &Settings) -> Vec<SandboxError> {
         .map(|namespace| choice::of_namespace(settings, &paths, namespace));
     let files = own.chain([choice::fallback(settings)]);
     let faults = files.filter_map(|file| match file {
-        Ok(file) => SandboxDocument::parse(file?).err(),
+        Ok(file) => {
+            let file = file?;
+            let only = file.namespace.as_ref().map_or_else(
+                || Only::of_node(settings),
+                |namespace| Only::of_namespace(settings, namespace),
+            );
+            SandboxDocument::parse(file, only).err()
+        }
         Err(error) => Some(error.into()),
     });
     faults.collect()

@@ -20,11 +20,12 @@ use std::path::Path;
 use std::time::Instant;
 
 use credential_sources::kubelet::answer::{offers, offers_below};
-use credential_sources::{Finding, Loss, Offer, merge};
-use puller_config::{Document, Registries, RegistryHost};
+use credential_sources::merge::Merged;
+use credential_sources::{Finding, Loss, Offer, merge, narrow};
+use puller_config::{Document, OnlyRegistries, Registries, RegistryHost};
 
 use self::cache::Cache;
-use self::questions::Inquiry;
+use self::questions::{Inquiry, Wanted};
 use crate::choice::DocumentText;
 use crate::settings::Settings;
 
@@ -47,6 +48,8 @@ pub struct Provided {
     pub offers: Vec<Offer>,
     /// Who was asked.
     pub asked: Vec<AskedPlugin>,
+    /// Whether somebody was to be asked and nobody can be.
+    pub cannot_ask: bool,
     /// What did not work, and what no document can express.
     pub findings: Vec<Finding>,
 }
@@ -59,34 +62,37 @@ impl Provided {
 }
 
 /// The document `text`, which says `document`, with what the node's plugins offer below it, where
-/// they offer anything, and what they did.
+/// they offer anything, and what they did. Where it is for some registries `only`, they are asked
+/// about these and no others.
 #[must_use]
 pub fn add(
     settings: &Settings,
     (text, document): (&DocumentText, &Document),
+    only: Option<&OnlyRegistries>,
     kept: Kept,
 ) -> (Option<(DocumentText, Document)>, Contribution) {
     let Some(Provided {
         hosts,
         offers,
         asked,
+        cannot_ask,
         mut findings,
-    }) = provided(settings, &document.registries, kept)
+    }) = provided(settings, &document.registries, only, kept)
     else {
         return (None, Contribution::default());
     };
     let mut merged = None;
     let (mut exposed, mut decisions) = (Vec::new(), Vec::new());
     if !offers.is_empty() {
-        match merge(text, &offers) {
-            Ok(result) => {
+        match with_offers(text, &offers, only) {
+            Some((result, text, document)) => {
                 exposed = contribution::exposed(&result);
                 decisions = result.decisions;
-                merged = Some((result.text.into(), result.document));
+                merged = Some((text, document));
             }
             // The document was valid before; its problems may name lines of what was added, so they
             // are not repeated.
-            Err(_) => findings.push(Finding::new(
+            None => findings.push(Finding::new(
                 ALL,
                 "",
                 Loss::Lost,
@@ -98,11 +104,31 @@ pub fn add(
         by_agent: kept == Kept::Only,
         hosts,
         asked,
+        cannot_ask,
         decisions,
         findings,
         exposed,
     };
     (merged, contribution)
+}
+
+/// The document with what is offered below it. Plugins were asked about `only` some registries; that
+/// nothing is there for others holds whatever they answered.
+fn with_offers(
+    text: &[u8],
+    offers: &[Offer],
+    only: Option<&OnlyRegistries>,
+) -> Option<(Merged, DocumentText, Document)> {
+    let mut result = merge(text, offers).ok()?;
+    let merged = std::mem::take(&mut result.text);
+    let document = result.document.clone();
+    Some(match only {
+        None => (result, merged.into(), document),
+        Some(only) => {
+            let narrowed = narrow(&merged, only).ok()?;
+            (result, narrowed.text.into(), narrowed.document)
+        }
+    })
 }
 
 /// Forgets the kept answers that have expired; nothing where none are kept.
@@ -130,10 +156,15 @@ pub enum Kept {
     Only,
 }
 
-/// What the node's plugins offer now for a sandbox whose document has `registries`; `None` where
-/// `settings` ask none.
+/// What the node's plugins offer now for a sandbox whose document has `registries` and is for `only`
+/// some of all there are, if not for all; `None` where `settings` ask none.
 #[must_use]
-pub fn provided(settings: &Settings, registries: &Registries, kept: Kept) -> Option<Provided> {
+pub fn provided(
+    settings: &Settings,
+    registries: &Registries,
+    only: Option<&OnlyRegistries>,
+    kept: Kept,
+) -> Option<Provided> {
     let asked = &settings.credential_providers;
     let deadline = Instant::now() + asked.deadline;
     if !asked.is_wanted() {
@@ -141,6 +172,7 @@ pub fn provided(settings: &Settings, registries: &Registries, kept: Kept) -> Opt
     }
     let mut provided = Provided {
         hosts: asked.registries.named.clone(),
+        cannot_ask: true,
         ..Provided::default()
     };
     let Some(sources) = asked.sources(Path::new("/")) else {
@@ -155,9 +187,16 @@ pub fn provided(settings: &Settings, registries: &Registries, kept: Kept) -> Opt
         }
     };
     let of_kubelet = asked.registries.match_images.then_some(listed.list());
-    let hosts = questions::hosts(&asked.registries.named, of_kubelet, &mut provided);
+    let mut hosts = questions::hosts(&asked.registries.named, of_kubelet, &mut provided);
+    hosts.retain(|host| only.is_none_or(|only| !only.of_host(host).is_empty()));
     let plugins = questions::usable(listed.list(), &sources, &mut provided);
-    let mut questions = questions::questions(&plugins, &hosts, registries, &mut provided);
+    provided.cannot_ask = plugins.is_empty() && !hosts.is_empty();
+    let wanted = Wanted {
+        hosts: &hosts,
+        only,
+        document: registries,
+    };
+    let mut questions = questions::questions(&plugins, wanted, &mut provided);
     if !questions.is_empty() {
         let cache = (Cache::open(&settings.run_root), kept);
         asking::answer(&mut questions, &sources, deadline, cache, &mut provided);

@@ -15,6 +15,10 @@ use crate::namespace::{Claims, Engine, Namespace, NamespaceFault};
 /// keys that its configuration does not enable.
 pub const ANNOTATION: &str = "io.katacontainers.config.runtime.imagepuller_config";
 
+/// The annotation by which a pod says which registries its images are of, so that it gets no secret
+/// of others.
+pub const REGISTRIES_ANNOTATION: &str = "io.katacontainers.config.runtime.imagepuller_registries";
+
 /// The spec's file name in a bundle. Kata's shims run in the bundle, and QEMU inherits that
 /// directory.
 pub const FILE_NAME: &str = "config.json";
@@ -74,6 +78,8 @@ pub struct Pod {
     /// The value of [`ANNOTATION`], which the pod's author writes; `None` where the spec does not
     /// have it.
     pub document: Option<String>,
+    /// The value of [`REGISTRIES_ANNOTATION`], likewise.
+    pub registries: Option<String>,
     /// What of the pod's namespace is written, by whomever.
     claims: Claims,
 }
@@ -115,6 +121,7 @@ impl Spec {
                 namespaces: [annotations.cri_namespace, annotations.pod_namespace],
                 marks: [annotations.cri_type, annotations.container_name],
             },
+            registries: annotations.registries,
         }
     }
 }
@@ -132,6 +139,8 @@ struct Annotations {
     pod_namespace: Option<String>,
     #[serde(rename = "io.kubernetes.container.name")]
     container_name: Option<String>,
+    #[serde(rename = "io.katacontainers.config.runtime.imagepuller_registries")]
+    registries: Option<String>,
 }
 
 /// Whether there is a spec in `bundle`. One that cannot be looked at is there: reading it gives the
@@ -217,6 +226,12 @@ mod tests {
             );
         }
         assert!(cases[4].0.contains(ANNOTATION));
+        let text = format!(r#"{{"annotations":{{"{REGISTRIES_ANNOTATION}":"r.corp"}}}}"#);
+        let pod = parse(text.as_bytes()).unwrap().pod();
+        assert_eq!(
+            (pod.document, pod.registries.as_deref()),
+            (None, Some("r.corp"))
+        );
     }
 
     /// Go takes the last of several and others the first, so that none is taken.
@@ -248,6 +263,9 @@ mod tests {
     fn a_spec_that_is_none_is_refused_without_quoting_it() {
         let twice =
             format!(r#"{{"annotations":{{"{ANNOTATION}":"/x","{ANNOTATION}":"hunter2"}}}}"#);
+        let list = format!(
+            r#"{{"annotations":{{"{REGISTRIES_ANNOTATION}":"a","{REGISTRIES_ANNOTATION}":"b"}}}}"#
+        );
         let number = format!(r#"{{"annotations":{{"{ANNOTATION}":7}}}}"#);
         let deep = format!(r#"{{"annotations":{}"#, "[".repeat(100_000));
         for text in [
@@ -255,6 +273,7 @@ mod tests {
             "hunter2",
             r#"{"annotations":"hunter2"}"#,
             &twice,
+            &list,
             &number,
             &deep,
             "{}x",

@@ -9,6 +9,7 @@ mod fallback;
 pub mod files;
 mod kubelet_files;
 mod node_path;
+mod only;
 mod qemu;
 mod rules;
 mod salvage;
@@ -25,15 +26,16 @@ pub use credential_providers::{
 pub use effective::{Effective, Origin, Origins};
 pub use error::SettingsError;
 pub use fallback::NamespaceFallback;
+pub use only::{MAX_ONLY, NamespaceSettings};
 pub use qemu::Qemu;
 pub use rules::RULES;
 pub use scratch::{Scratch, ScratchSize};
 
-use puller_config::NodeError;
+use puller_config::{NodeError, OnlyRegistries};
 
 use crate::capacity::Capacity;
 use crate::further_disk::{FurtherDisk, FurtherMagic};
-use crate::namespace::Engine;
+use crate::namespace::{Engine, Namespace};
 use crate::namespace_path::NamespacePaths;
 use crate::refusal::Refuse;
 use crate::sandbox_spec::WithoutSpec;
@@ -72,6 +74,10 @@ pub struct Settings {
     pub engine: Option<Engine>,
     /// What a namespace without a document gets.
     pub namespace_fallback: NamespaceFallback,
+    /// The registries that every sandbox's document is for; `None` where it is for all.
+    pub only_registries: Option<OnlyRegistries>,
+    /// What holds for the pods of single namespaces besides.
+    pub namespaces: BTreeMap<Namespace, NamespaceSettings>,
     /// Directories whose documents a pod may name, or [one for each
     /// namespace](crate::namespace_path). Empty: pods may name none.
     pub annotation_allow: Vec<PathBuf>,
@@ -107,6 +113,8 @@ impl Default for Settings {
             missing_document: None,
             engine: None,
             namespace_fallback: NamespaceFallback::default(),
+            only_registries: None,
+            namespaces: BTreeMap::new(),
             annotation_allow: Vec::new(),
             without_spec: None,
             transport: Transport::default(),

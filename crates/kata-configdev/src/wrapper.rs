@@ -215,7 +215,7 @@ pub fn disk(
     let device = device(invocation)?;
     let (mut before, mut deserted) = (None, false);
     for reads in 1.. {
-        let own = chosen.text.clone();
+        let own = chosen.file.clone();
         let provided = orphans::end_after(&settings.credential_providers, || {
             chosen.provide_at_start(settings)
         });
@@ -240,7 +240,7 @@ pub fn disk(
         // it starts again.
         deserted = provided.is_deserted(settings);
         match again.flatten() {
-            Some(again) if deserted || *again.text != *own => {
+            Some(again) if deserted || *again.file != *own => {
                 chosen = again;
                 before = Some(disk);
             }

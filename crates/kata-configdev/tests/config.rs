@@ -53,6 +53,7 @@ fn values_come_with_their_origin() {
              enabled = true # built in\n\
              document = \"{pattern}\" # {settings}:2\n# matches {document}\n\
              # missing-document: a sandbox does not start without its document\n\
+             # only-registries: what documents have for any registry\n\
              annotation-allow = [] # built in\n\
              without-spec = \"node\" # built in\n\
              transport = \"file\" # {settings}:3\n\
@@ -205,6 +206,34 @@ fn documents_by_namespace_are_listed_and_looked_at() {
         format!("{text}missing-document = \"late\"\n"),
     );
     run(&["config", "--settings", &settings]).succeeds();
+}
+
+#[test]
+fn lists_of_registries_are_shown_with_their_origin() {
+    let folder = node();
+    let settings = folder.text("config.toml");
+    let lists = folder.file(
+        "config.d/60-lists.toml",
+        "engine = \"cri-o\"\nonly-registries = [\"reg.corp\"]\n[namespaces.team-a]\n\
+        only-registries = [\"reg.corp/team-a\"]\n",
+    );
+    let shown = run(&["config", "--settings", &settings]);
+    shown.prints(&[
+        &format!(
+            "\nonly-registries = [\"reg.corp\"] # {lists}:2\n# leaves out credentials of \"a.corp\"\n"
+        ),
+        &format!("\n[namespaces.team-a]\nonly-registries = [\"reg.corp/team-a\"] # {lists}:4\n"),
+    ]);
+    let copy = Folder::new();
+    let copied = copy.file("config.toml", &shown.stdout);
+    for path in [&copied, &settings] {
+        let report = run(&["config", "--json", "--settings", path]).json();
+        assert_eq!(report["only-registries"]["value"], json!(["reg.corp"]));
+        let removed = &report["only-registries"]["removed"];
+        assert_eq!(*removed, json!(["credentials of \"a.corp\""]));
+        let team = &report["namespaces"]["team-a"]["only-registries"];
+        assert_eq!(team["value"], json!(["reg.corp/team-a"]));
+    }
 }
 
 /// A drop-in may add the plugins of one distribution to the registries of the main file.

@@ -803,3 +803,40 @@ fn providers_are_asked_without_a_sandbox() {
     none.ends(65);
     none.says(&["registries = \"matchImages\""]);
 }
+
+#[test]
+fn what_is_left_out_for_a_list_is_shown() {
+    let node = Node::full();
+    let key = "io.katacontainers.config.runtime.imagepuller_registries";
+    node.spec(&json!({ key: "own.corp, reg.example/app" }).to_string());
+    let report = node.json(&[]);
+    let only = &report["only"];
+    assert_eq!(only["registries"], json!(["own.corp", "reg.example/app"]));
+    assert_eq!(only["by"], json!([key]));
+    let why = "no pull of the listed registries uses them";
+    assert_eq!(
+        only["removed"],
+        json!([{"name": ".Team.corp.", "what": "credentials", "why": why}])
+    );
+    assert_eq!(of(&report, "own.corp")["credentials"]["username"], "robot");
+    assert_eq!(of(&report, ".Team.corp.")["source"], Value::Null);
+    let asked = &of(&report, "reg.example")["asked"];
+    assert_eq!(asked[0]["repositories"], "app", "{asked}");
+    let head = node.text("");
+    for line in [
+        format!("only        own.corp, reg.example/app: by the pod's annotation {key}"),
+        format!("left out    credentials of \".Team.corp.\": {why}"),
+    ] {
+        assert!(head.lines().any(|one| one == line), "{line}: {head}");
+    }
+    let team = node.text(".Team.corp.");
+    assert!(
+        team.contains("because     its credentials are left out"),
+        "{team}"
+    );
+
+    // Without a list there is nothing to say.
+    node.spec("{}");
+    assert_eq!(node.json(&[])["only"], Value::Null);
+    assert!(!node.text("").contains("left out"));
+}

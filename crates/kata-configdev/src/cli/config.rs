@@ -13,6 +13,7 @@ use crate::namespace::Namespace;
 use crate::namespace_path::NamespacePaths;
 use crate::obstacle::obstacles;
 use crate::providers::ListingFault;
+use crate::sandbox_document::SandboxDocument;
 use crate::settings::{Effective, Origin, Origins, Qemu, Settings, Sources};
 use crate::{choice, document_pattern, providers};
 
@@ -90,6 +91,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
     };
     let listed = plugins(&effective.settings).transpose();
     let obstacles = obstacles(&effective.settings);
+    let removed = removed(&effective.settings);
     let file = found.as_ref().map_or(None, Option::as_deref);
     let found_now = FoundNow {
         file,
@@ -100,9 +102,10 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         let mut report = report(&effective, found_now, plugins);
         let told = obstacles.iter().map(|error| format!("failed to {error}"));
         report["obstacles"] = told.collect();
+        report["only-registries"]["removed"] = json!(removed);
         super::print_json(out, &report)?;
     } else {
-        print(&effective, found_now, plugins, out)?;
+        print(&effective, found_now, (plugins, &removed), out)?;
     }
     found?;
     listed?;
@@ -134,6 +137,14 @@ fn plugins(settings: &Settings) -> Option<Result<Vec<String>, ListingFault>> {
         names.collect()
     });
     Some(names)
+}
+
+/// What of the node's document no sandbox gets, because the list of the settings does not need it.
+fn removed(settings: &Settings) -> Vec<String> {
+    let document = SandboxDocument::of_node(settings).ok().flatten();
+    let removed = document.map(|document| document.removed);
+    let removed = removed.iter().flatten();
+    removed.map(ToString::to_string).collect()
 }
 
 /// Where the kubelet's files are, whether the settings say so or not.
@@ -168,6 +179,11 @@ fn report(effective: &Effective, found_now: FoundNow<'_>, plugins: Option<&[Stri
     if let Some(namespaces) = found_now.namespaces {
         document["namespaces"] = json!(namespaces);
     }
+    let namespaces = settings.namespaces.iter().map(|(name, namespace)| {
+        let key = format!("namespaces.{name}.only-registries");
+        let only = value(&key, json!(namespace.only_registries));
+        (name.to_string(), json!({"only-registries": only}))
+    });
     json!({
         "files": effective.files,
         "enabled": value("enabled", json!(settings.enabled)),
@@ -176,6 +192,8 @@ fn report(effective: &Effective, found_now: FoundNow<'_>, plugins: Option<&[Stri
         "engine": value("engine", json!(settings.engine)),
         "namespace-fallback": value("namespace-fallback", json!(settings.namespace_fallback)),
         "missing-document": value("missing-document", json!(settings.missing_document)),
+        "only-registries": value("only-registries", json!(settings.only_registries)),
+        "namespaces": namespaces.collect::<Map<_, _>>(),
         "annotation-allow": value("annotation-allow", json!(settings.annotation_allow)),
         "without-spec": value("without-spec", json!(settings.without_spec())),
         "transport": value("transport", json!(settings.transport)),
@@ -218,7 +236,7 @@ fn binaries(settings: &Settings) -> impl Iterator<Item = (&str, &PathBuf)> {
 fn print(
     effective: &Effective,
     found_now: FoundNow<'_>,
-    plugins: Option<&[String]>,
+    (plugins, removed): (Option<&[String]>, &[String]),
     out: &mut impl Write,
 ) -> io::Result<()> {
     let Effective {
@@ -262,6 +280,13 @@ fn print(
     if found_now.namespaces.is_some() {
         text.line("namespace-fallback", &settings.namespace_fallback)?;
     }
+    match &settings.only_registries {
+        Some(only) => text.line("only-registries", only)?,
+        None => text.comment("only-registries: what documents have for any registry")?,
+    }
+    for what in removed {
+        text.comment(&format!("leaves out {what}"))?;
+    }
     text.line("annotation-allow", &settings.annotation_allow)?;
     text.line("without-spec", &settings.without_spec())?;
     text.line("transport", &settings.transport)?;
@@ -272,6 +297,12 @@ fn print(
     text.line("run-root", &settings.run_root)?;
     text.line("refuse", &settings.refuse)?;
     text.line("guest-pull", &settings.guest_pull)?;
+    for (name, namespace) in &settings.namespaces {
+        text.begin(&format!("namespaces.{name}"))?;
+        if let Some(only) = &namespace.only_registries {
+            text.line("only-registries", only)?;
+        }
+    }
     text.begin("qemu")?;
     for (machine, path) in binaries(settings) {
         text.line(machine, path)?;

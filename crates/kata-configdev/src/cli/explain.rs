@@ -44,6 +44,9 @@ const DEFAULTS: &str = "(defaults)";
 /// thrown away without a share of max-total. Where one of them cannot be made, no sandbox starts,
 /// and the exit code is 65.
 ///
+/// Where the settings or the pod list the registries that the sandbox is for, the list is shown, who
+/// wrote it, and what of the document is left out because of it.
+///
 /// No secret is shown, and of what providers offer not even the user name.
 #[derive(Args, Debug)]
 #[command(
@@ -83,8 +86,8 @@ pub struct Arguments {
     #[arg(required_unless_present = "sandbox")]
     image: Option<String>,
     /// Print one JSON object. Of an image: key, rule, image, also_matching, credentials, roots and
-    /// so on. Of a sandbox: bundle, document, providers, disks, scratch, findings, registries,
-    /// refused, and of an image explanation.
+    /// so on. Of a sandbox: bundle, document, providers, only, disks, scratch, findings,
+    /// registries, refused, and of an image explanation.
     #[arg(long)]
     json: bool,
 }

@@ -15,7 +15,6 @@ use super::explain::{Row, print_rows};
 use crate::cli::CommandError;
 use crate::providers::{Kept, Line, Outcome};
 use crate::sandbox_document::{ChosenBy, SandboxDocument};
-use crate::sandbox_spec::Pod;
 use crate::settings::Settings;
 use crate::{exit, orphans};
 
@@ -78,10 +77,10 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         document: settings.document.filter(|_| !is_by_namespace),
         ..settings
     };
-    let Some(chosen) = SandboxDocument::choose(&asked, &Pod::default())? else {
+    let Some(chosen) = SandboxDocument::of_node(&asked)? else {
         return Err(CommandError::NoProviders);
     };
-    let places = Places::of(&chosen.text);
+    let places = Places::of(&chosen.file);
     let complete = orphans::end_after(&asked.credential_providers, || {
         chosen.provide_by(&asked, Kept::Ignored)
     });
@@ -92,6 +91,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         file: document.clone().unwrap_or_default(),
         places,
         contribution,
+        removed: &complete.removed,
         asked: &contribution.hosts,
     };
     let sources = asked.credential_providers.sources(Path::new("/"));

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use node_health::metrics::ProviderNumbers;
 use node_installer::Options;
 use node_installer::watch::RESCAN;
-use puller_config::Document;
+use puller_config::{Document, OnlyRegistries};
 use zeroize::Zeroizing;
 
 use super::sandboxes::seen;
@@ -24,6 +24,9 @@ const LEAST: Duration = Duration::from_secs(10);
 /// After how many passes in a row without an answer of a plugin the wrapper asks by itself.
 const FAILED_PASSES: u32 = 3;
 
+/// The most lines of the log about plugins in one pass: each sandbox may be for other registries.
+const MAX_WARNINGS: usize = 32;
+
 /// The plugins of each set, over the passes.
 #[derive(Debug, Default)]
 pub struct Rotation {
@@ -31,20 +34,30 @@ pub struct Rotation {
 }
 
 /// What is known of the plugins of a set.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Asked {
-    /// When they are asked anew.
-    next: Instant,
-    /// Whether a sandbox has their answers; where none has, nobody has to be asked again.
-    wanted: bool,
-    /// Whether all of them answered the last time.
-    whole: bool,
+    /// By the registries that sandboxes are for, if not for all.
+    rounds: BTreeMap<Option<OnlyRegistries>, Round>,
     /// Whether any of them answered since this agent started.
     answered: bool,
     /// By plugin: in how many passes in a row it was run and did not answer.
     failed_passes: BTreeMap<String, u32>,
+    /// The plugins whose failure was counted in this pass.
+    counted: BTreeSet<String>,
+    /// Whether one of them hung in this pass: further ones would take the same time again.
+    hangs: bool,
     /// By plugin.
     numbers: BTreeMap<String, ProviderNumbers>,
+}
+
+/// What is known of the answers about some registries.
+#[derive(Debug)]
+struct Round {
+    /// When the plugins are asked anew.
+    next: Instant,
+    /// Whether a sandbox has their answers; where none has, nobody has to be asked again.
+    wanted: bool,
+    /// What did not work the last time, a line each.
     warnings: Vec<String>,
 }
 
@@ -77,14 +90,26 @@ impl Rotation {
     /// How long until a plugin has to be asked again for the sandboxes of the pass that just ended.
     pub fn due(&mut self) -> Duration {
         let now = Instant::now();
-        let wanted = self.sets.values_mut();
-        let wanted = wanted.filter_map(|asked| take(&mut asked.wanted).then_some(asked.next));
-        wanted.min().map_or(RESCAN, |next| {
+        let mut next: Option<Instant> = None;
+        for asked in self.sets.values_mut() {
+            asked.counted.clear();
+            asked.hangs = false;
+            asked
+                .rounds
+                .retain(|only, round| only.is_none() || round.wanted);
+            for round in asked.rounds.values_mut() {
+                if take(&mut round.wanted) {
+                    next = Some(next.map_or(round.next, |next| next.min(round.next)));
+                }
+            }
+        }
+        next.map_or(RESCAN, |next| {
             next.saturating_duration_since(now).max(LEAST)
         })
     }
 
-    /// The document of the set, as text and as it was understood, with what its plugins offer now.
+    /// The document of the set, as text and as it was understood, with what its plugins offer now;
+    /// for sandboxes that are for `only` some registries, what they offer for these.
     ///
     /// # Errors
     ///
@@ -94,44 +119,46 @@ impl Rotation {
         options: &Options,
         set: &str,
         (document, parsed): (&[u8], &Document),
+        only: Option<&OnlyRegistries>,
     ) -> Result<Completed, &'static str> {
         if !options.providers {
             return Err("this agent asks no credential providers (\"providers\")");
         }
         let settings = settings(options, set).ok_or("the wrapper's settings cannot be read")?;
-        let asked = self.sets.entry(set.to_owned()).or_insert_with(|| Asked {
-            next: Instant::now(),
-            wanted: true,
-            whole: false,
-            answered: false,
-            failed_passes: BTreeMap::new(),
-            numbers: BTreeMap::new(),
-            warnings: Vec::new(),
-        });
+        let asked = self.sets.entry(set.to_owned()).or_default();
         // An answer that another sandbox's start has kept does, unless it is time for a new one.
-        asked.wanted = true;
         let began = Instant::now();
-        // The first time shows whether they can be run here at all.
-        let kept = match asked.next <= began {
-            true => Kept::Ignored,
-            false => Kept::Used,
+        let next = asked.rounds.get(&only.cloned()).map(|round| round.next);
+        let kept = match next {
+            _ if asked.hangs => Kept::Only,
+            Some(next) if next > began => Kept::Used,
+            // The first time shows whether they can be run here at all. What a sandbox has just got
+            // for its own registries does.
+            None if only.is_some() => Kept::Used,
+            _ => Kept::Ignored,
         };
         let text = DocumentText::from(Zeroizing::new(document.to_vec()));
         let own = (&text, parsed);
-        let (merged, contribution) = providers::add(&settings, own, kept);
+        let (merged, contribution) = providers::add(&settings, own, only, kept);
         asked.count(&contribution, kept == Kept::Ignored);
-        asked.note(&contribution, began.elapsed());
+        let whole = asked.note(only, &contribution, began.elapsed());
         let (text, document) = merged.unwrap_or_else(|| (text, parsed.clone()));
         Ok(Completed {
             text: Zeroizing::new(text.to_vec()),
             document,
-            missing: (!asked.whole).then_some("a credential provider gives no answer"),
+            missing: (!whole).then_some("a credential provider gives no answer"),
         })
     }
 
     /// What did not work the last time, a line each.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
-        self.sets.values().flat_map(|asked| asked.warnings.clone())
+        let rounds = self.sets.values().flat_map(|asked| asked.rounds.values());
+        let lines: BTreeSet<&String> = rounds.flat_map(|round| &round.warnings).collect();
+        let more = lines.len().saturating_sub(MAX_WARNINGS);
+        let more =
+            (more > 0).then(|| format!("credential providers: {more} more lines like these"));
+        let lines: Vec<_> = lines.into_iter().take(MAX_WARNINGS).cloned().collect();
+        lines.into_iter().chain(more)
     }
 
     /// What each plugin did: nothing yet for those that were not asked, because a collector sees no
@@ -175,6 +202,9 @@ impl Asked {
         }
         self.answered |= !answered.is_empty();
         for name in failed.difference(&answered) {
+            if !self.counted.insert((*name).to_owned()) {
+                continue;
+            }
             let passes = self.failed_passes.entry((*name).to_owned()).or_default();
             *passes = passes.saturating_add(1);
         }
@@ -182,8 +212,14 @@ impl Asked {
             .retain(|name, _| !answered.contains(name.as_str()));
     }
 
-    fn note(&mut self, contribution: &Contribution, took: Duration) {
-        self.whole = true;
+    /// Whether all of them answered.
+    fn note(
+        &mut self,
+        only: Option<&OnlyRegistries>,
+        contribution: &Contribution,
+        took: Duration,
+    ) -> bool {
+        let mut whole = true;
         let mut next = RESCAN;
         for one in &contribution.asked {
             let name = one.source.rsplit(' ').next().unwrap_or_default();
@@ -195,26 +231,40 @@ impl Asked {
                     next = next.min(kept_for.map_or(RESCAN, early));
                 }
                 Outcome::Kept { left } => next = next.min(early(left)),
-                // It asks itself, and leaves nothing.
-                Outcome::Unneeded | Outcome::LeftToAgent => {}
+                Outcome::Unneeded => {}
+                // It hung in this pass already, where it was asked about something else.
+                Outcome::LeftToAgent => {
+                    whole = false;
+                    next = next.min(AGAIN_AFTER);
+                }
                 // It was asked for a sandbox that has just started.
                 Outcome::FailedBefore { left } => {
-                    self.whole = false;
+                    whole = false;
                     next = next.min(left.max(AGAIN_AFTER));
                 }
                 Outcome::Failed | Outcome::Hung => {
                     numbers.failures += 1;
                     numbers.took = took;
-                    self.whole = false;
+                    self.hangs |= one.outcome == Outcome::Hung;
+                    whole = false;
                     next = next.min(AGAIN_AFTER);
                 }
             }
         }
-        // Where the plugins' own configuration cannot be read, none is asked.
-        self.whole &= !contribution.asked.is_empty();
-        self.next = Instant::now() + next.max(LEAST);
+        // Where the plugins' own configuration cannot be read, none is asked. Of a list they may be
+        // for nothing.
+        whole &= match only {
+            None => !contribution.asked.is_empty(),
+            Some(_) => !contribution.cannot_ask,
+        };
         let warnings = contribution.warnings();
-        self.warnings = warnings.iter().map(ToString::to_string).collect();
+        let round = Round {
+            next: Instant::now() + next.max(LEAST),
+            wanted: true,
+            warnings: warnings.iter().map(ToString::to_string).collect(),
+        };
+        self.rounds.insert(only.cloned(), round);
+        whole
     }
 }
 
@@ -259,19 +309,13 @@ mod tests {
     /// Whether the wrapper may rely on the agent after these passes.
     fn works_after(passes: &[&[(&str, Outcome)]]) -> bool {
         let mut rotation = Rotation::default();
-        let mut asked = Asked {
-            next: Instant::now(),
-            wanted: true,
-            whole: false,
-            answered: false,
-            failed_passes: BTreeMap::new(),
-            numbers: BTreeMap::new(),
-            warnings: Vec::new(),
-        };
+        let mut asked = Asked::default();
         for pass in passes {
+            asked.counted.clear();
             let of_plugin = |(name, outcome): &(&str, Outcome)| AskedPlugin {
                 source: format!("credential provider {name}"),
                 host: RegistryHost::parse("registry.corp").unwrap(),
+                repositories: None,
                 outcome: *outcome,
             };
             let contribution = Contribution {

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use config_image::Magic;
+use credential_sources::narrow;
 use linux_sys::rooted::Root;
 use node_installer::Options;
-use puller_config::{Document, MAX_DOCUMENT_BYTES};
+use puller_config::{Document, MAX_DOCUMENT_BYTES, OnlyRegistries};
 use rustix::fs::OFlags;
 use zeroize::Zeroizing;
 
@@ -177,10 +178,22 @@ struct Contents<'a> {
     rotation: &'a mut Rotation,
     /// The documents of the sets that have one for each namespace.
     by_namespace: Vec<(&'a str, NamespacePath)>,
-    /// By document, its set, and whether plugins add to it.
-    images: BTreeMap<(PathBuf, Option<&'a str>, bool), Made>,
+    /// By what they are made of.
+    images: BTreeMap<MadeOf<'a>, Made>,
     /// Why disks are left as they are, a line for each document.
     unknown: BTreeSet<String>,
+}
+
+/// What a disk is made of.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct MadeOf<'a> {
+    document: PathBuf,
+    /// The set whose plugins are asked.
+    set: Option<&'a str>,
+    /// The registries that it is for, if not for all.
+    only: Option<OnlyRegistries>,
+    /// Whether plugins add to it.
+    providers: bool,
 }
 
 /// What a disk should hold, or the error as a line.
@@ -229,8 +242,13 @@ impl<'a> Contents<'a> {
             true => UNSEEN,
             false => KEPT,
         };
-        let set = self.set_of(record);
-        let (image, state) = match self.image(document, set, record.providers)? {
+        let made_of = MadeOf {
+            document: document.to_owned(),
+            set: self.set_of(record),
+            only: record.only().cloned(),
+            providers: record.providers,
+        };
+        let (image, state) = match self.image(made_of)? {
             Content::Whole(image) => (Some(image), CURRENT),
             Content::Part {
                 image,
@@ -272,7 +290,7 @@ impl<'a> Contents<'a> {
     /// The document that a sandbox with this record has now: that of its namespace as soon as it is
     /// there, and nothing else before its directory is.
     fn document<'r>(&self, record: &'r Record) -> Option<&'r Path> {
-        let own = record.document.as_deref()?;
+        let own = record.document()?;
         let fallback = record.fallback.as_deref();
         let is_missing = || {
             let directory = own.parent().unwrap_or(own);
@@ -282,18 +300,18 @@ impl<'a> Contents<'a> {
         Some(fallback.filter(|_| is_missing()).unwrap_or(own))
     }
 
-    /// The image for sandboxes with this document, of this set.
-    fn image(&mut self, document: &Path, set: Option<&'a str>, providers: bool) -> Made {
-        let key = (document.to_owned(), set, providers);
-        if let Some(made) = self.images.get(&key) {
+    /// The image for sandboxes whose disk is made of this.
+    fn image(&mut self, made_of: MadeOf<'a>) -> Made {
+        if let Some(made) = self.images.get(&made_of) {
             return made.clone();
         }
-        let made = self.make(document, set, providers);
-        self.images.insert(key, made.clone());
+        let made = self.make(&made_of);
+        self.images.insert(made_of, made.clone());
         made
     }
 
-    fn make(&mut self, document: &Path, set: Option<&str>, providers: bool) -> Made {
+    fn make(&mut self, made_of: &MadeOf<'_>) -> Made {
+        let (document, set) = (made_of.document.as_path(), made_of.set);
         let text = match read(self.options, document) {
             Ok(text) => text,
             Err(error) if error.fault.is_absent() => return Ok(Content::Unseen),
@@ -303,18 +321,29 @@ impl<'a> Contents<'a> {
         let Ok(parsed) = Document::parse(&text) else {
             return Ok(Content::Unseen);
         };
-        let refuses = parsed.document.node_error.is_some();
+        let (text, own) = match &made_of.only {
+            None => (text, parsed.document),
+            Some(only) => {
+                let narrowed = narrow(&text, only).map_err(|error| {
+                    let document = document.display();
+                    format!("failed to leave out of {document} what it has for others: {error}")
+                })?;
+                (narrowed.text, narrowed.document)
+            }
+        };
+        let refuses = own.node_error.is_some();
         let encode = |text: &[u8]| {
             config_image::encode(Magic::IMAGEPULLER, text)
                 .map_err(|error| format!("failed to {error}"))
         };
-        if !providers || refuses {
+        if !made_of.providers || refuses {
             return encode(&text).map(Content::Whole);
         }
         let completed = match set {
             Some(set) => {
-                let own = (text.as_slice(), &parsed.document);
-                self.rotation.complete(self.options, set, own)
+                let own = (text.as_slice(), &own);
+                let only = made_of.only.as_ref();
+                self.rotation.complete(self.options, set, own, only)
             }
             None => Err("it is not the document of a set"),
         };
@@ -353,7 +382,7 @@ impl<'a> Contents<'a> {
 
     /// The set whose document a sandbox has.
     fn set_of(&self, record: &Record) -> Option<&'a str> {
-        let (options, document) = (self.options, record.document.as_deref()?);
+        let (options, document) = (self.options, record.document()?);
         let names = options.sets.keys().map(String::as_str);
         let mut sets = names.filter(|name| Path::new(options.document(name).as_str()) == document);
         let mut by_namespace = self.by_namespace.iter();

@@ -10,13 +10,21 @@ use sha2::{Digest, Sha256};
 
 /// A hash of all that makes a plugin, and of the repositories that it is asked about.
 #[derive(Clone)]
-pub struct Fingerprint(Sha256);
+pub struct Fingerprint {
+    hash: Sha256,
+    /// Whether it is asked about a repository that a pod may have, which its answer is then for
+    /// alone.
+    pub is_of_repository: bool,
+}
 
 impl Fingerprint {
     /// Of `provider`, whose program has this `metadata`. Where the program is does not count: the
     /// node agent sees the node's directories below another one than the wrapper.
     pub fn of(provider: &Provider, metadata: &Metadata) -> Self {
-        let mut hash = Self(Sha256::new());
+        let mut hash = Self {
+            hash: Sha256::new(),
+            is_of_repository: false,
+        };
         hash.put(provider.name.as_bytes());
         hash.put(provider.version.api_version().as_bytes());
         hash.put(&provider.default_cache.as_nanos().to_le_bytes());
@@ -50,16 +58,24 @@ impl Fingerprint {
         self
     }
 
+    /// Of the plugin where it is asked about this very repository.
+    pub fn about_repository(mut self, repository: &str) -> Self {
+        self.put(b"repository");
+        self.put(repository.as_bytes());
+        self.is_of_repository = true;
+        self
+    }
+
     /// The name of what is kept of this plugin under `key`.
     pub fn name(&self, key: &str) -> String {
         let mut hash = self.clone();
         hash.put(key.as_bytes());
-        hex::encode(&hash.0.finalize())
+        hex::encode(&hash.hash.finalize())
     }
 
     /// Adds a part with its length before it, so that no two lists of parts are one.
     fn put(&mut self, part: &[u8]) {
-        self.0.update((part.len() as u64).to_le_bytes());
-        self.0.update(part);
+        self.hash.update((part.len() as u64).to_le_bytes());
+        self.hash.update(part);
     }
 }

@@ -2,6 +2,7 @@
 //! QEMU from starting.
 
 mod leavings;
+mod needed;
 mod scopes;
 
 use std::fs::File;
@@ -27,6 +28,8 @@ struct Plugins {
     deadline: u32,
     document: Option<PathBuf>,
     run_root: PathBuf,
+    /// More settings.
+    more: String,
 }
 
 impl Plugins {
@@ -43,6 +46,7 @@ impl Plugins {
             node,
             config: config.into(),
             deadline: 50,
+            more: String::new(),
         }
     }
 
@@ -65,13 +69,14 @@ impl Plugins {
             .as_ref()
             .map(|path| format!("document = {path:?}\n"));
         let settings = format!(
-            "qemu = {:?}\n{}run-root = {:?}\n[credential-providers]\nconfig = {:?}\nbin-dir = \
+            "qemu = {:?}\n{}run-root = {:?}\n{}[credential-providers]\nconfig = {:?}\nbin-dir = \
             {:?}\n\
              registries = [\"reg.corp\", \"reg.corp:5000\", \"registry.corp\"]\ndeadline-secs = \
              {}\n",
             self.node.path("qemu"),
             document.unwrap_or_default(),
             self.run_root,
+            self.more,
             self.node.path("providers.yaml"),
             self.node.path("bin"),
             self.deadline,

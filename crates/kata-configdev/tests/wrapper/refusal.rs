@@ -115,6 +115,31 @@ fn annotations_off_the_allow_list() {
 }
 
 #[test]
+fn a_list_of_registries_that_is_none() {
+    let node = node();
+    let key = "io.katacontainers.config.runtime.imagepuller_registries";
+    for (value, rule) in [
+        ("", "names no registry"),
+        ("registry.corp, .corp", "name 2 of it: names no single host"),
+        ("robot:hunter2-node@registry.corp", "name 1 of it: "),
+    ] {
+        let spec = serde_json::json!({"annotations": {key: value}});
+        node.write("bundle/config.json", spec.to_string());
+        assert_refused(&node, &SANDBOX, 65, &[key, rule]);
+    }
+    // Whose namespace has a list is not known.
+    node.write("bundle/config.json", "{}");
+    let lists = "[namespaces.team-a]\nonly-registries = []\n";
+    node.add_settings(&format!("engine = \"containerd\"\n{lists}"));
+    assert_refused(
+        &node,
+        &SANDBOX,
+        65,
+        &["has no io.kubernetes.cri.sandbox-namespace"],
+    );
+}
+
+#[test]
 fn documents_that_are_not_valid() {
     let node = node();
     node.write(

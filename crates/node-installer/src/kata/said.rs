@@ -6,12 +6,13 @@ use foreign_text::toml::{Field, NotToml, Table, Tree};
 
 /// The wrapper's settings whose names could be those of a key of Kata. The others have a hyphen,
 /// which no key of Kata has.
-const PLAIN_SETTINGS: [&str; 9] = [
+const PLAIN_SETTINGS: [&str; 10] = [
     "capacity",
     "disks",
     "document",
     "enabled",
     "engine",
+    "namespaces",
     "qemu",
     "refuse",
     "scratch",

@@ -4,6 +4,7 @@
 //! made.
 
 mod disks;
+mod only;
 pub(in crate::cli) mod place;
 pub(in crate::cli) mod registry;
 mod source;
@@ -17,6 +18,7 @@ use pull_route::PlacedDocument;
 use serde::Serialize;
 
 use self::disks::{FurtherReport, ScratchReport};
+use self::only::OnlyReport;
 use self::place::Places;
 use self::registry::{Registries, Registry, row};
 use super::{Arguments, Image, Report, Row, print_rows};
@@ -42,6 +44,8 @@ struct Answer<'a> {
     /// Why it is this document, or none.
     why: &'static str,
     providers: &'static str,
+    /// Beyond which registries the sandbox has no secret; `None` where it may have all.
+    only: Option<OnlyReport>,
     /// What else the node gives the sandbox.
     disks: Vec<FurtherReport>,
     /// `None` where the settings ask for none.
@@ -141,7 +145,7 @@ impl<'a> Answer<'a> {
         providers: &'static str,
     ) -> Self {
         let (chosen_by, namespace) = (chosen.chosen_by, chosen.namespace.clone());
-        let places = Places::of(&chosen.text);
+        let places = Places::of(&chosen.file);
         let complete = orphans::end_after(&settings.credential_providers, || {
             chosen.provide_at_start(settings)
         });
@@ -151,8 +155,10 @@ impl<'a> Answer<'a> {
             file: path.clone().unwrap_or_default(),
             places,
             contribution: &complete.contribution,
+            removed: &complete.removed,
             asked: &complete.contribution.hosts,
         };
+        let only = OnlyReport::of(&complete);
         let lines = complete.contribution.lines().into_iter();
         let lines: Vec<_> = lines.filter(|line| line.registry.is_empty()).collect();
         let refused = complete.document.node_error.clone();
@@ -181,6 +187,7 @@ impl<'a> Answer<'a> {
             document: Some(DocumentReport { path, chosen_by }),
             why,
             providers,
+            only,
             disks: Vec::new(),
             scratch: None,
             findings: lines.iter().map(Item::from).collect(),
@@ -205,6 +212,7 @@ impl<'a> Answer<'a> {
             document: None,
             why,
             providers,
+            only: None,
             disks: Vec::new(),
             scratch: None,
             findings: Vec::new(),
@@ -256,6 +264,7 @@ impl<'a> Answer<'a> {
         rows.extend(namespace.map(|name| ("namespace", name.to_string())));
         rows.push(("document", document));
         rows.push(("providers", self.providers.to_owned()));
+        rows.extend(self.only.iter().flat_map(OnlyReport::rows));
         rows.extend(self.disks.iter().map(FurtherReport::row));
         rows.extend(self.scratch.iter().map(ScratchReport::row));
         rows.extend(self.lines.iter().map(row));

@@ -72,7 +72,8 @@ impl Cache {
             (true, Some((written, until))) => (2 * (until - written)).clamp(FIRST, MOST),
         };
         let end = why.floor_char_boundary(MAX_WHY_BYTES);
-        self.put(&name, MAGIC, lasts, &why.as_bytes()[..end]);
+        let room = fingerprint.room();
+        self.put(&name, room, (MAGIC, lasts), &why.as_bytes()[..end]);
     }
 
     /// Forgets that the plugin ever failed for `host`.

@@ -30,6 +30,9 @@ pub enum Source {
 #[derive(Serialize)]
 pub struct AskedPlugin {
     pub source: String,
+    /// The repositories of the registry that it was asked about, if not all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repositories: Option<String>,
     #[serde(flatten)]
     pub answer: Answer,
 }
@@ -62,7 +65,9 @@ impl Source {
 
 impl AskedPlugin {
     pub fn text(&self) -> String {
-        format!("{}: {}", self.source, self.answer.text())
+        let about = self.repositories.as_ref();
+        let about = about.map_or(String::new(), |about| format!(", about {about}"));
+        format!("{}{about}: {}", self.source, self.answer.text())
     }
 }
 
@@ -70,6 +75,7 @@ impl From<&providers::AskedPlugin> for AskedPlugin {
     fn from(asked: &providers::AskedPlugin) -> Self {
         Self {
             source: asked.source.clone(),
+            repositories: asked.repositories.clone(),
             answer: asked.outcome.into(),
         }
     }
