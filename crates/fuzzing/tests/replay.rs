@@ -59,6 +59,7 @@ replay! {
     archive: "../../layer-unpack/fuzz/fuzz_targets/archive.rs";
     layer: "../../layer-unpack/fuzz/fuzz_targets/layer.rs";
     request: "../../memory-disk/fuzz/fuzz_targets/request.rs";
+    mounts: "../../node-installer/fuzz/fuzz_targets/mounts.rs";
     manifest: "../../oci-image/fuzz/fuzz_targets/manifest.rs";
     reference: "../../oci-image/fuzz/fuzz_targets/reference.rs";
     annotations: "../../ocicrypt/fuzz/fuzz_targets/annotations.rs";

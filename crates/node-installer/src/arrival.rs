@@ -2,14 +2,12 @@
 //!
 //! A set names its document in the wrapper's settings from the first moment on, so that each
 //! sandbox has a disk that an update can fill. Before the secret comes, the document says nothing,
-//! or for a [required](Set::required) set why each pull fails.
-
-use std::path::{Path, PathBuf};
+//! or for a [required](crate::Set::required) set why each pull fails.
 
 use puller_config::{Document, NodeError};
 use zeroize::Zeroizing;
 
-use crate::Set;
+use crate::source::Source;
 
 /// What a set that is not required has before its first secret comes.
 const NOTHING_YET: &str = "# No secret has come yet.\n";
@@ -55,9 +53,9 @@ pub(crate) fn is_stand_in(document: &[u8]) -> bool {
 
 /// What sandboxes of the set are told while there is not even a document: after a restart of the
 /// node that keeps documents in memory.
-pub(crate) fn before_the_first_pass(set: &Set) -> String {
-    if set.required {
-        let names: Vec<String> = set.needed().map(|path| set.name_of(path)).collect();
+pub(crate) fn before_the_first_pass(source: &Source) -> String {
+    if source.required {
+        let names: Vec<String> = source.needed().map(|path| source.name_of(path)).collect();
         sentence(&names)
     } else {
         NOT_INSTALLED.into()
@@ -80,23 +78,5 @@ pub(crate) fn sentence(names: &[String]) -> String {
             "the secrets {} have not arrived on this node",
             names.join(", ")
         ),
-    }
-}
-
-impl Set {
-    /// The secrets that a required set waits for: all that are listed for it, and the document's
-    /// own where nothing else can make a document.
-    pub(crate) fn needed(&self) -> impl Iterator<Item = &PathBuf> {
-        let others = self.docker_configs.iter().chain(&self.decryption_keys);
-        let alone = self.docker_configs.is_empty() && self.decryption_keys.is_empty();
-        alone.then_some(&self.secret).into_iter().chain(others)
-    }
-
-    /// How messages call the secret that is mounted at `path`.
-    pub(crate) fn name_of(&self, path: &Path) -> String {
-        self.secret_names
-            .get(path)
-            .cloned()
-            .unwrap_or_else(|| path.display().to_string())
     }
 }

@@ -22,7 +22,7 @@ pub(crate) fn disks<'s>(
             Ok(Secret::Present(content)) => disks.push((&**magic, SecretFile::Made(content))),
             // Not even the secret is there.
             Ok(Secret::Absent { others }) if others.is_empty() && kept(magic) == Kept::Earlier => {
-                let what = arrival::sentence(&[set.name_of(&set.secret)]);
+                let what = arrival::sentence(&[set.source().name_of(&set.secret)]);
                 warnings.push(arrival::awaited(&format!("disk {magic:?}"), name, &what));
                 disks.push((magic, SecretFile::Awaited));
             }

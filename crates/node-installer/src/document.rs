@@ -1,5 +1,5 @@
-//! The document that the secrets of a set make together: the administrator's own, with the
-//! credentials of docker configurations below what it says, and with decryption keys.
+//! The document that secrets make together: the administrator's own, with the credentials of
+//! docker configurations below what it says, and with decryption keys.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -15,7 +15,8 @@ use crate::decryption_keys;
 use crate::docker_config::{self, Fault, SecretContent};
 use crate::plan::SecretFile;
 use crate::secret::Secret;
-use crate::{Error, Set, arrival};
+use crate::source::Source;
+use crate::{Error, arrival};
 
 /// How many warnings and how many notes about docker configurations and keys are logged: a hostile
 /// one can have thousands.
@@ -41,11 +42,12 @@ pub(crate) enum Kept {
     Earlier,
 }
 
-/// Makes the document of the set `name`, where `kept` is there already.
-pub(crate) fn make(name: &str, set: &Set, kept: Kept) -> MadeDocument {
+/// Makes the document of the set `name` from `source`, where `kept` is there already. That of a
+/// namespace is called `SET/namespaces/NAMESPACE`.
+pub(crate) fn make(name: &str, source: &Source, kept: Kept) -> MadeDocument {
     let mut making = DocumentMaker {
         name,
-        set,
+        source,
         kept,
         problems: Vec::new(),
         warnings: Vec::new(),
@@ -62,7 +64,7 @@ pub(crate) fn make(name: &str, set: &Set, kept: Kept) -> MadeDocument {
         return making.finish(own);
     }
     let document = match (own, inputs) {
-        (own, _) if set.docker_configs.is_empty() => own,
+        (own, _) if source.docker_configs.is_empty() => own,
         (Made::Unusable, _) | (_, None) => Made::Unusable,
         (own, Some(inputs)) => making.put_below(own, &inputs, &warnings),
     };
@@ -82,7 +84,7 @@ enum Made {
 
 struct DocumentMaker<'s> {
     name: &'s str,
-    set: &'s Set,
+    source: &'s Source,
     kept: Kept,
     problems: Vec<Error>,
     warnings: Vec<String>,
@@ -94,7 +96,10 @@ struct DocumentMaker<'s> {
 impl<'s> DocumentMaker<'s> {
     /// The document of the administrator, with what its author may not have meant.
     fn own(&mut self) -> (Made, Vec<Warning>) {
-        let Set { secret, key, .. } = self.set;
+        let key = self.source.key();
+        let Some(secret) = &self.source.secret else {
+            return (Made::Nothing, Vec::new());
+        };
         let text = match Secret::read(secret, key, MAX_DOCUMENT_BYTES) {
             Ok(Secret::Present(text)) => text,
             Ok(Secret::Absent { others }) => {
@@ -134,7 +139,8 @@ impl<'s> DocumentMaker<'s> {
         if others.is_empty() {
             return;
         }
-        let effect = if self.set.docker_configs.is_empty() && self.set.decryption_keys.is_empty() {
+        let source = self.source;
+        let effect = if source.docker_configs.is_empty() && source.decryption_keys.is_empty() {
             "its sandboxes get no document"
         } else {
             "nothing of it is used"
@@ -142,7 +148,7 @@ impl<'s> DocumentMaker<'s> {
         self.warnings.push(format!(
             "the secret of the set {} has no key {:?}, but {}; {effect}",
             self.name,
-            self.set.key,
+            source.key(),
             others.join(", ")
         ));
     }
@@ -152,7 +158,7 @@ impl<'s> DocumentMaker<'s> {
     fn inputs(&mut self) -> Option<Vec<Input>> {
         let mut inputs = Vec::new();
         let mut usable = true;
-        for place in &self.set.docker_configs {
+        for place in &self.source.docker_configs {
             match docker_config::read(place) {
                 Ok(SecretContent::Config(input)) => {
                     // A placeholder that nobody has filled.
@@ -199,7 +205,7 @@ impl<'s> DocumentMaker<'s> {
     /// Puts what the docker configurations offer below the administrator's own document, whose
     /// warnings were told already.
     fn put_below(&mut self, own: Made, inputs: &[Input], told: &[Warning]) -> Made {
-        let widening = if self.set.allow_widening {
+        let widening = if self.source.allow_widening {
             Widening::Allowed
         } else {
             Widening::Refused
@@ -235,7 +241,7 @@ impl<'s> DocumentMaker<'s> {
     /// are as good without it; a secret that cannot be read makes the document unusable, since what
     /// it has installed is better than a part.
     fn with_keys(&mut self, document: Made) -> Made {
-        if self.set.decryption_keys.is_empty() {
+        if self.source.decryption_keys.is_empty() {
             return document;
         }
         let Some(imported) = self.keys() else {
@@ -268,7 +274,7 @@ impl<'s> DocumentMaker<'s> {
     fn keys(&mut self) -> Option<Imported> {
         let mut secrets = Vec::new();
         let mut usable = true;
-        for place in &self.set.decryption_keys {
+        for place in &self.source.decryption_keys {
             match decryption_keys::read(place) {
                 Ok(Some(content)) => secrets.push((place.display().to_string(), content)),
                 Ok(None) => {
@@ -292,12 +298,12 @@ impl<'s> DocumentMaker<'s> {
 
     /// The names of the secrets that the set requires and that have not come.
     fn required_and_missing(&self) -> Vec<String> {
-        if !self.set.required {
+        if !self.source.required {
             return Vec::new();
         }
-        let needed = self.set.needed();
+        let needed = self.source.needed();
         let missing = needed.filter(|path| self.missing.contains(&path.as_path()));
-        missing.map(|path| self.set.name_of(path)).collect()
+        missing.map(|path| self.source.name_of(path)).collect()
     }
 
     fn tell_merged(&mut self, merged: &Merged, told: &[Warning]) {
@@ -365,7 +371,7 @@ impl<'s> DocumentMaker<'s> {
                 }
             }
             Made::Nothing if awaits => {
-                let missing = self.missing.iter().map(|path| self.set.name_of(path));
+                let missing = self.missing.iter().map(|path| self.source.name_of(path));
                 let what = arrival::sentence(&missing.collect::<Vec<_>>());
                 let line = arrival::awaited("document", self.name, &what);
                 self.warnings.push(line);

@@ -8,8 +8,9 @@ use crate::kind::WRAPPER;
 
 /// The settings that no document needs: how QEMU starts, and what pods may name. Everything else
 /// goes, so that no key names what is removed or says what a missing document means.
-const KEPT_SETTINGS: [&str; 8] = [
+const KEPT_SETTINGS: [&str; 9] = [
     "enabled",
+    "engine",
     "qemu",
     "annotation-allow",
     "without-spec",

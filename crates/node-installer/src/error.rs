@@ -221,6 +221,17 @@ pub enum Error {
         /// What the wrapper would say, with file and line.
         rule: String,
     },
+    /// Documents are by namespace, and nobody knows which engine says the namespace of a pod.
+    #[error(
+        "tell which container engine runs the pods of this node, which the documents by namespace \
+        of the set {set} need: this program's own mounts do not show it; say engine = \
+        \"containerd\" or engine = \"cri-o\" in the configuration of the installer (the chart's \
+        value engine). Until then the settings of the set stay as they are"
+    )]
+    Engine {
+        /// The set.
+        set: String,
+    },
     /// The QEMU that the wrapper would become cannot be started.
     #[error(
         "find the QEMU of the set {set}: {path} ({place}): {rule}; every sandbox would fail. \
@@ -333,6 +344,7 @@ impl Error {
             | Self::NotTaken { .. }
             | Self::KataConfig(_)
             | Self::Settings { .. }
+            | Self::Engine { .. }
             | Self::Document { .. }
             | Self::DockerConfig { .. }
             | Self::Merge { .. }
@@ -385,6 +397,7 @@ impl Error {
             | Self::NotMounted { .. }
             | Self::KataConfig(_)
             | Self::Settings { .. }
+            | Self::Engine { .. }
             | Self::Qemu { .. }
             | Self::Secret { .. }
             | Self::Missing { .. }

@@ -4,12 +4,13 @@ use std::fs::Metadata;
 
 use zeroize::Zeroizing;
 
+use crate::engine::Engine;
 use crate::kata::{DropInFate, Survey};
 use crate::limits::MAX_EDITED_BYTES;
 use crate::node::{Node, Program};
 use crate::plan::View;
 use crate::rules::{Meaning, SettingsFile};
-use crate::{Error, HostPath, Options, Set, edit, plan};
+use crate::{Error, HostPath, Options, Set, edit, wrapper_settings};
 
 /// The longest settings file of the wrapper that is read, as the wrapper has it.
 const MAX_SETTINGS_BYTES: usize = 64 << 10;
@@ -39,6 +40,7 @@ impl Fitness {
         let mut fitness = Self {
             view: View {
                 qemu: survey.qemu.as_ref().map(|(path, _)| path.clone()),
+                engine: options.engine.or_else(Engine::of_this_pod),
                 guest_pulls: survey.guest_pulls,
                 turned_off: None,
                 fates: survey.fates,
@@ -71,6 +73,10 @@ impl Fitness {
                 ),
             });
         }
+        if !fitness.view.is_engine_known(set) {
+            let set = name.to_owned();
+            fitness.refuse(Error::Engine { set });
+        }
         if is_known {
             let place = survey.qemu.map(|(_, place)| place);
             fitness.settings(node, options, name, set, place.as_deref());
@@ -87,7 +93,7 @@ impl Fitness {
         place: Option<&str>,
     ) {
         let disks: Vec<&str> = set.disks.keys().map(String::as_str).collect();
-        let text = plan::settings_text(options, name, set, true, &disks, &self.view);
+        let text = wrapper_settings::settings_text(options, name, set, true, &disks, &self.view);
         match read(node, options, set, &text) {
             Ok(meaning) => {
                 for path in meaning.qemu {

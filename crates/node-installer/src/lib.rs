@@ -15,12 +15,14 @@
 //! - [`options`]: the installer's configuration. `host_path`: a path on the node. `owner`: whose an
 //!   installation is. `kind`: what a file is for. [`limits`]: how much of anything is read.
 //! - `secret`: a secret as the kubelet mounts it. `docker_config`: one with docker's credentials.
-//!   `decryption_keys`: one with keys of encrypted images. `document`: the document that the
-//!   secrets of a set make together. `disk`: the further disks in one. `arrival`: what takes its
-//!   place until they come.
+//!   `decryption_keys`: one with keys of encrypted images. `source`: what one document is made of.
+//!   `group`: the documents of namespaces, and those for the annotation. `document`: the document
+//!   that secrets make together. `disk`: the further disks in one. `arrival`: what takes its place
+//!   until they come.
+//! - [`engine`]: which container engine runs the node's pods.
 //! - [`kata`]: what Kata's own configuration of a handler says, and what is wrong with it.
 //! - [`rules`]: what the wrapper makes of its settings. `fitness`: whether a sandbox of a set would
-//!   start. `plan`: the files that should be on the node.
+//!   start. `plan`: the files that should be on the node. `wrapper_settings`: the text of one.
 //! - `node`: directories and files of the node, none reached through a link. `manifest`: the list
 //!   of those that the installer made.
 //! - `pass`: writes and removes what the plan asks for. `edit`: what is taken out of files that
@@ -33,8 +35,10 @@ mod disk;
 mod docker_config;
 mod document;
 mod edit;
+pub mod engine;
 mod error;
 mod fitness;
+mod group;
 mod host_path;
 pub mod kata;
 mod kind;
@@ -48,11 +52,14 @@ mod pass;
 mod plan;
 pub mod rules;
 mod secret;
+mod source;
 pub mod watch;
+mod wrapper_settings;
 
 pub use error::{Error, exit};
 pub use host_path::HostPath;
-pub use options::{Options, Set};
+pub use options::{NamespaceFallback, Options, Set};
 pub use owner::Owner;
 pub use pass::{Outcome, check, install, uninstall};
+pub use source::Source;
 pub use watch::watch;

@@ -15,6 +15,14 @@ pub const MAX_DOCKER_CONFIGS: usize = 16;
 /// The most secrets with decryption keys of one set: what one pass has in memory.
 pub const MAX_DECRYPTION_SECRETS: usize = 16;
 
+/// The most documents of one set for namespaces, and the most for the annotation: one at a time is
+/// in memory.
+pub const MAX_DOCUMENTS: usize = 256;
+
+/// The most registries that the pods of a set or a namespace are limited to; the wrapper has its
+/// own limit.
+pub const MAX_REGISTRIES: usize = 256;
+
 /// The most further disks of one set: as many as the wrapper takes.
 pub const MAX_DISKS: usize = 8;
 

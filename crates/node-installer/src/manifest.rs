@@ -19,8 +19,9 @@ pub(crate) const NAME: &str = "installed.json";
 /// The prefix that the chart gave every release before lists had owners.
 pub(crate) const FORMER_PREFIX: &str = "/opt/kata-configdev";
 
-/// The longest list; the most sets with the most handlers have less. Free to change.
-const MAX_MANIFEST_BYTES: usize = 8 << 20;
+/// The longest list; the most sets with the most handlers and documents have less, unless their
+/// paths are longer than any real ones. Free to change.
+const MAX_MANIFEST_BYTES: usize = 32 << 20;
 
 /// The form of the list. The first had neither a number, nor an owner, nor kinds and sets.
 const FORMAT: u32 = 2;

@@ -1,5 +1,8 @@
 //! What the administrator wants on the node: the installer's configuration file.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -8,16 +11,12 @@ use foreign_text::bounded::{ReadError, read_path};
 use foreign_text::position::line_of;
 use serde::Deserialize;
 
-use crate::limits::{
-    MAX_DECRYPTION_SECRETS, MAX_DISKS, MAX_DOCKER_CONFIGS, MAX_HANDLERS, MAX_OPTIONS_BYTES,
-    MAX_SETS,
-};
+use crate::engine::Engine;
+use crate::limits::{MAX_DISKS, MAX_HANDLERS, MAX_OPTIONS_BYTES, MAX_SETS};
 use crate::plan::View;
 use crate::rules::Rules;
-use crate::{Error, HostPath, Owner, plan};
-
-/// The longest name of a set and of a secret's key: Kubernetes' own limit for keys.
-const MAX_NAME_BYTES: usize = 253;
+use crate::source::{Source, is_name, is_secret_name};
+use crate::{Error, HostPath, Owner, plan, wrapper_settings};
 
 /// The value of the setting `qemu` that stands for the path in Kata's configuration.
 pub(crate) const QEMU_OF_KATA: &str = "kata";
@@ -43,6 +42,9 @@ pub struct Options {
     pub document_dir: Option<HostPath>,
     /// The wrapper in the container.
     pub wrapper: PathBuf,
+    /// The container engine of the node, where documents are by namespace; `None`: the one that
+    /// runs this pod.
+    pub engine: Option<Engine>,
     /// Directories of the node in which QEMU is looked for, each mounted at its own path. Elsewhere
     /// it is not seen.
     #[serde(default)]
@@ -112,6 +114,26 @@ pub struct Set {
     /// What messages call the secrets: by the path that each is mounted at, `NAMESPACE/NAME`.
     #[serde(default)]
     pub secret_names: BTreeMap<PathBuf, String>,
+    /// The documents of namespaces, by name. Where there are any, or a secret of them, a sandbox
+    /// gets that of its pod's namespace.
+    #[serde(default)]
+    pub namespaces: BTreeMap<String, Source>,
+    /// The directory of the container that a secret with more of them is mounted at: each key
+    /// `NAMESPACE.toml` is a document, each `NAMESPACE.dockerconfigjson` a docker configuration.
+    pub namespaces_secret: Option<PathBuf>,
+    /// What pods get whose namespace has no document.
+    #[serde(default)]
+    pub namespace_fallback: NamespaceFallback,
+    /// The documents that the annotation of a pod can name, by name.
+    #[serde(default)]
+    pub documents: BTreeMap<String, Source>,
+    /// The directory of the container that a secret with more of them is mounted at: each key
+    /// `NAME.toml` is a document, each `NAME.dockerconfigjson` a docker configuration.
+    pub documents_secret: Option<PathBuf>,
+    /// The only registries, or repositories below a registry, whose entries sandboxes get; none:
+    /// all.
+    #[serde(default)]
+    pub only_registries: Vec<String>,
     /// Kata's configuration directories on the node, those that hold a `configuration-*.toml`, one
     /// per handler.
     pub handlers: Vec<HostPath>,
@@ -126,6 +148,29 @@ pub struct Set {
     #[serde(default)]
     pub settings: toml::Table,
 }
+
+/// What pods get whose namespace has no document.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NamespaceFallback {
+    /// Nothing: they do not start.
+    #[default]
+    Refuse,
+    /// No document: their pulls are anonymous.
+    None,
+    /// The set's own document.
+    Document,
+}
+
+/// The settings that are not the administrator's, and whose they are.
+const NOT_SETTINGS: [(&str, &str); 6] = [
+    ("document", "the installer's"),
+    ("enabled", "the set's"),
+    ("engine", "the installer's"),
+    ("namespace-fallback", "the set's"),
+    ("namespaces", "the set's"),
+    ("only-registries", "the set's"),
+];
 
 const fn default_enabled() -> bool {
     true
@@ -258,7 +303,7 @@ impl Options {
             // A switch that turns the wrapper off works whatever the rest says.
             if set.enabled {
                 let view = View::default();
-                let text = plan::settings_text(self, name, set, true, &disks, &view);
+                let text = wrapper_settings::settings_text(self, name, set, true, &disks, &view);
                 (self.rules.check_text)(&text)
                     .map_err(|rule| format!("sets.{name:?}.settings: {rule}"))?;
             }
@@ -278,12 +323,44 @@ impl Set {
         }
     }
 
+    /// Whether sandboxes get a document by the namespace of their pod.
+    #[must_use]
+    pub fn is_by_namespace(&self) -> bool {
+        self.namespace_group().is_used()
+    }
+
+    /// Whether any sandbox gets the set's own document.
+    #[must_use]
+    pub fn has_own_document(&self) -> bool {
+        !self.is_by_namespace() || self.namespace_fallback == NamespaceFallback::Document
+    }
+
+    /// What the set's own document is made of.
+    pub(crate) fn source(&self) -> Source {
+        Source {
+            secret: Some(self.secret.clone()),
+            key: Some(self.key.clone()),
+            docker_configs: self.docker_configs.clone(),
+            allow_widening: self.allow_widening,
+            decryption_keys: self.decryption_keys.clone(),
+            required: self.required,
+            only_registries: self.only_registries.clone(),
+            names: self.secret_names.clone(),
+        }
+    }
+
+    /// Where every secret of the set is mounted.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = PathBuf> {
+        let own: Vec<PathBuf> = self.source().secrets().cloned().collect();
+        let groups = self.groups();
+        let more = groups.iter().flat_map(|group| group.secrets());
+        let more: Vec<PathBuf> = more.map(Path::to_owned).collect();
+        own.into_iter().chain(more)
+    }
+
     fn require_consistent(&self, name: &str) -> Result<(), String> {
         if !is_name(name) {
             return Err("the name is not of letters, digits, \"-\", \"_\" and \".\"".into());
-        }
-        if !is_name(&self.key) {
-            return Err("key: not the key of a secret".into());
         }
         if self.disks.len() > MAX_DISKS {
             return Err(format!("disks: more than {MAX_DISKS}"));
@@ -291,29 +368,21 @@ impl Set {
         if !self.disks.values().all(|key| is_name(key)) {
             return Err("disks: not the key of a secret".into());
         }
-        if !self.secret.is_absolute() {
-            return Err("secret: not an absolute path".into());
+        self.source().require_consistent()?;
+        for group in self.groups() {
+            group.require_consistent()?;
         }
-        if self.docker_configs.len() > MAX_DOCKER_CONFIGS {
-            return Err(format!("docker-configs: more than {MAX_DOCKER_CONFIGS}"));
-        }
-        if !self.docker_configs.iter().all(|path| path.is_absolute()) {
-            return Err("docker-configs: not an absolute path".into());
-        }
-        if self.decryption_keys.len() > MAX_DECRYPTION_SECRETS {
+        if let Some(name) = self
+            .documents
+            .iter()
+            .find_map(|(name, source)| (!source.only_registries.is_empty()).then_some(name))
+        {
             return Err(format!(
-                "decryption-keys: more than {MAX_DECRYPTION_SECRETS}"
+                "documents.{name:?}.only-registries: a pod limits itself by an annotation"
             ));
         }
-        if !self.decryption_keys.iter().all(|path| path.is_absolute()) {
-            return Err("decryption-keys: not an absolute path".into());
-        }
-        let secrets = || {
-            let more = self.docker_configs.iter().chain(&self.decryption_keys);
-            [&self.secret].into_iter().chain(more)
-        };
         for (path, name) in &self.secret_names {
-            if !secrets().any(|secret| secret == path) {
+            if !self.secrets().any(|secret| secret == *path) {
                 return Err("secret-names: a path that no secret of the set has".into());
             }
             if !is_secret_name(name) {
@@ -327,197 +396,11 @@ impl Set {
             let rule = "settings: qemu is \"kata\", but there are no handlers to take it from";
             return Err(rule.into());
         }
-        for (key, place) in [("document", "the installer's"), ("enabled", "the set's")] {
+        for (key, place) in NOT_SETTINGS {
             if self.settings.contains_key(key) {
                 return Err(format!("settings: {key:?} is {place} to set"));
             }
         }
         Ok(())
-    }
-}
-
-/// Whether `text` is a single component of a path, of the characters that Kubernetes allows in a
-/// secret's key.
-fn is_name(text: &str) -> bool {
-    let known = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    !text.is_empty()
-        && text.len() <= MAX_NAME_BYTES
-        && !text.starts_with('.')
-        && text.bytes().all(known)
-}
-
-/// Whether `text` is a namespace and a name, of the characters that Kubernetes allows in them.
-fn is_secret_name(text: &str) -> bool {
-    let is_part = |part: &str| {
-        let known =
-            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
-        (1..=MAX_NAME_BYTES).contains(&part.len()) && part.bytes().all(known)
-    };
-    text.split_once('/')
-        .is_some_and(|(namespace, name)| is_part(namespace) && is_part(name))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const ONE: &str = "host = \"/host\"\nprefix = \"/opt/kata-configdev\"\nwrapper = \"/w\"\n\
-        [sets.default]\nsecret = \"/secrets/default\"\nhandlers = \
-        [\"/opt/kata/a\", \"/opt/kata/b\"]\n";
-
-    fn refusal(text: &str) -> String {
-        Options::parse(text.as_bytes(), Rules::NONE)
-            .unwrap_err()
-            .to_string()
-    }
-
-    #[test]
-    fn defaults_are_those_of_the_wrapper() {
-        let options = Options::parse(ONE.as_bytes(), Rules::NONE).unwrap();
-        let set = &options.sets["default"];
-        assert_eq!(set.key, "imagepuller.toml");
-        assert_eq!(
-            set.settings_file.as_str(),
-            "/etc/kata-configdev/config.toml"
-        );
-        assert_eq!(options.listen, None);
-        assert!(!options.sandboxes && !options.providers && !options.is_on_host_network());
-    }
-
-    #[test]
-    fn contradictions_and_mistakes_are_refused() {
-        let second = |rest: &str| format!("{ONE}[sets.second]\nsecret = \"/s\"\n{rest}");
-        let set_key =
-            |line: &str| ONE.replace("[sets.default]", &format!("[sets.default]\n{line}"));
-        let cases = [
-            (
-                format!("metrics-address = \"::1\"\n{ONE}"),
-                "metrics-address: without metrics-port",
-            ),
-            (
-                format!("providers = true\n{ONE}"),
-                "providers: without sandboxes",
-            ),
-            (
-                format!("program = \"x\"\n{ONE}"),
-                "program: not an absolute path",
-            ),
-            (
-                ONE.replace("[sets.default]", "[set.default]"),
-                "at line 4: unknown field `set`",
-            ),
-            (
-                "host = \"/h\"\nprefix = \"/p\"\nwrapper = \"/w\"\n".into(),
-                "missing field `sets`",
-            ),
-            (
-                ONE.replace("\"/host\"", "\"host\""),
-                "host: not an absolute",
-            ),
-            (
-                ONE.replace("/opt/kata-configdev", "/opt/../x"),
-                "at line 2: has \".\"",
-            ),
-            (
-                ONE.replace("/opt/kata/b", "/opt/kata/a/"),
-                "/opt/kata/a/config.d/zz-kata-configdev.toml would be written twice",
-            ),
-            (
-                second("handlers = []\n"),
-                "/etc/kata-configdev/config.toml would be written twice",
-            ),
-            (
-                second(
-                    "handlers = [\"/opt/kata/b\"]\nsettings-file \
-                    = \"/opt/kata-configdev/second/etc/kata-configdev/config.toml\"\n",
-                ),
-                "/opt/kata/b/config.d/zz-kata-configdev.toml would be",
-            ),
-            (
-                second("handlers = []\nsettings-file = \"/etc/kata-configdev-b/config.toml\"\n"),
-                "sets.\"second\".settings-file: the wrapper would not look there; it must be \
-                 /opt/kata-configdev/second/etc/kata-configdev/config.toml, or for one set \
-                 /etc/kata-configdev/config.toml",
-            ),
-            (
-                second(
-                    "handlers = []\nsettings-file \
-                    = \"/opt/kata-configdev/default/etc/kata-configdev/config.toml\"\n",
-                ),
-                "must be /opt/kata-configdev/second/etc/",
-            ),
-            (set_key("key = \"../x\""), "key: not the key"),
-            (
-                set_key("secret-names = { \"/secrets/other\" = \"kata/registries\" }"),
-                "secret-names: a path that no secret of the set has",
-            ),
-            (
-                set_key("secret-names = { \"/secrets/default\" = \"registries\" }"),
-                "secret-names: not of the form NAMESPACE/NAME",
-            ),
-            (
-                set_key("docker-configs = [\"/a\", \"b\"]"),
-                "docker-configs: not an absolute path",
-            ),
-            (
-                set_key(&format!("docker-configs = {:?}", ["/a"; 17])),
-                "docker-configs: more than 16",
-            ),
-            (
-                set_key("decryption-keys = [\"/a\", \"b\"]"),
-                "decryption-keys: not an absolute path",
-            ),
-            (
-                set_key(&format!("decryption-keys = {:?}", ["/a"; 17])),
-                "decryption-keys: more than 16",
-            ),
-            (set_key("allow-widening = 1"), "at line 5: invalid type"),
-            (set_key("key = \"..data\""), "key: not the key"),
-            (
-                ONE.replace("sets.default", "sets.\"a/b\""),
-                "the name is not of letters",
-            ),
-            (
-                format!("{ONE}[sets.default.settings]\ndocument = \"/x\"\n"),
-                "\"document\" is the installer's",
-            ),
-            (
-                ONE.replace("\"/secrets", "\"secrets"),
-                "secret: not an absolute path",
-            ),
-        ];
-        for (text, rule) in cases {
-            assert!(refusal(&text).contains(rule), "{}", refusal(&text));
-        }
-    }
-
-    #[test]
-    fn settings_are_shown_to_whoever_understands_them() {
-        let text = format!("{ONE}[sets.default.settings]\nqemu = \"/opt/kata/bin/qemu\"\n");
-        let said = |check_text| {
-            let rules = Rules {
-                check_text,
-                ..Rules::NONE
-            };
-            Options::parse(text.as_bytes(), rules)
-        };
-        said(|settings| {
-            assert!(
-                settings.contains("qemu = \"/opt/kata/bin/qemu\"\n"),
-                "{settings}"
-            );
-            assert!(settings.contains(
-                "document = \"/opt/kata-configdev/default/etc/host-config/imagepuller.toml\"\n"
-            ));
-            Ok(())
-        })
-        .unwrap();
-        let error = said(|_| Err("unknown key".into())).unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .ends_with("sets.\"default\".settings: unknown key"),
-            "{error}"
-        );
     }
 }

@@ -1,9 +1,10 @@
 //! From the plan to the node: one pass that changes what is not as it should be, and nothing else.
 //!
-//! `opening`: the prefix, its owner and its list. `carrying`: what moves as it is. `putting`: what
-//! should be there. `removal`: what should not.
+//! `opening`: the prefix, its owner and its list. `carrying`: what moves as it is. `documents`:
+//! those besides a set's own. `putting`: what should be there. `removal`: what should not.
 
 mod carrying;
+mod documents;
 mod opening;
 mod putting;
 mod removal;
@@ -21,7 +22,7 @@ use crate::kind::Kind;
 use crate::limits::MAX_WRAPPER_BYTES;
 use crate::manifest::{self, Manifest};
 use crate::node::Node;
-use crate::plan::{self, Programs};
+use crate::plan::{self, Programs, SecretFile};
 use crate::{Error, HostPath, Options, Set, disk, document};
 
 /// What a pass did, and what it could not do.
@@ -204,19 +205,20 @@ impl Pass {
         self.outcome.problems.extend(fitness.problems);
         self.outcome.warnings.extend(fitness.warnings);
         self.outcome.is_partial |= fitness.is_partial;
-        let standing = self.standing(Kind::Document, name, &plan::document_path(options, name));
-        let mut made = document::make(name, set, standing.kept);
+        let mut paths = self.install_documents(options, name, set);
+        let document = set
+            .has_own_document()
+            .then(|| self.own_document(options, name, set));
         let kept = |magic: &str| {
             let place = plan::disk_path(options, name, magic);
             self.standing(Kind::Disk, name, &place).kept
         };
-        let (problems, warnings) = (&mut made.problems, &mut made.warnings);
-        let disks = disk::disks(name, set, kept, problems, warnings);
-        self.outcome.problems.extend(made.problems);
-        self.outcome.warnings.extend(made.warnings);
-        self.outcome.notes.extend(made.notes);
+        let (mut problems, mut warnings) = (Vec::new(), Vec::new());
+        let disks = disk::disks(name, set, kept, &mut problems, &mut warnings);
+        self.outcome.problems.extend(problems);
+        self.outcome.warnings.extend(warnings);
         let view = fitness.view;
-        let mut files = plan::files(options, name, set, programs, made.document, disks, &view);
+        let mut files = plan::files(options, name, set, programs, document, disks, &view);
         let (mut is_complete, mut has_settings) = (true, false);
         for file in &mut files {
             self.carry(name, file);
@@ -237,7 +239,7 @@ impl Pass {
         // As the wrapper reads them from now on.
         let warning = thrown_by_hand(&self.node, options, name, set);
         self.outcome.warnings.extend(warning);
-        let mut paths: Vec<HostPath> = files.into_iter().map(|file| file.path).collect();
+        paths.extend(files.into_iter().map(|file| file.path));
         if !has_settings {
             paths.extend(self.named_meanwhile(name));
         }
@@ -245,6 +247,17 @@ impl Pass {
             paths.extend(self.needed_meanwhile());
         }
         paths
+    }
+
+    /// Makes the set's own document.
+    fn own_document(&mut self, options: &Options, name: &str, set: &Set) -> SecretFile {
+        let place = plan::document_path(options, name);
+        let kept = self.standing(Kind::Document, name, &place).kept;
+        let made = document::make(name, &set.source(), kept);
+        self.outcome.problems.extend(made.problems);
+        self.outcome.warnings.extend(made.warnings);
+        self.outcome.notes.extend(made.notes);
+        made.document
     }
 
     /// Whether a file is on the node and can be seen.

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use foreign_text::hex;
 use zeroize::Zeroizing;
 
+use crate::engine::Engine;
+use crate::group::Group;
 use crate::kata::DropInFate;
 use crate::kind::{DISK, DOCUMENT, DROP_IN, Kind, PROGRAM, WRAPPER};
-use crate::options::QEMU_OF_KATA;
-use crate::{HostPath, Options, Set, arrival};
+use crate::wrapper_settings::settings_text;
+use crate::{HostPath, Options, Set};
 
 /// What a set gives to guests is here, below the set's directory, unless it has a place in memory.
 const HOST_CONFIG: &str = "etc/host-config";
@@ -16,12 +18,6 @@ const HOST_CONFIG: &str = "etc/host-config";
 /// The settings' path below that of its set; once its directory is there, the set's wrapper looks
 /// nowhere else.
 const OWN_SETTINGS: &str = "etc/kata-configdev/config.toml";
-
-/// A path in the place of one that is not known, where only the form counts.
-const UNKNOWN_QEMU: &str = "/usr/bin/qemu-system-x86_64";
-
-/// The setting that says that guests pull, so that a refusal which a guest's puller tells is read.
-const GUEST_PULL: &str = "guest-pull";
 
 /// The programs of a set.
 pub(crate) struct Programs {
@@ -47,6 +43,8 @@ pub(crate) struct PlannedFile {
 pub(crate) struct View {
     /// The QEMU of Kata's configuration, where it is needed and known.
     pub(crate) qemu: Option<HostPath>,
+    /// The container engine of the node, where it is needed and known.
+    pub(crate) engine: Option<Engine>,
     /// Whether guests pull.
     pub(crate) guest_pulls: bool,
     /// For a set that is turned off while its QEMU is not known: the settings that are on the
@@ -57,7 +55,18 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// Whether the settings of `set` can be written.
+    /// Whether the settings of `set` can be written. Without the engine a sandbox would be given
+    /// a document by what its pod's author says; a set that is turned off gives nothing.
+    pub(crate) fn is_settled(&self, set: &Set) -> bool {
+        self.is_qemu_known(set) && self.is_engine_known(set)
+    }
+
+    /// Whether the container engine is known, where the set needs it.
+    pub(crate) fn is_engine_known(&self, set: &Set) -> bool {
+        self.engine.is_some() || !set.is_by_namespace() || !set.enabled
+    }
+
+    /// Whether QEMU is known.
     pub(crate) fn is_qemu_known(&self, set: &Set) -> bool {
         self.qemu.is_some() || !set.needs_qemu_of_kata()
     }
@@ -73,9 +82,6 @@ pub(crate) enum SecretFile {
     Awaited,
 }
 
-/// How images get to the hypervisor.
-const TRANSPORT: &str = "transport";
-
 /// A further disk of a set: the magic, and the file.
 pub(crate) type Disk<'a> = (&'a str, SecretFile);
 
@@ -87,6 +93,9 @@ pub(crate) fn paths(options: &Options, name: &str, set: &Set) -> Vec<HostPath> {
         document_path(options, name),
         set.settings_file.clone(),
     ];
+    let used = set.groups().into_iter().filter(|group| group.is_used());
+    // One file for each document, whose names nobody knows yet; what counts is the directory.
+    paths.extend(used.map(|group| group_directory(options, name, &group).join("any")));
     let magics = set.disks.keys();
     paths.extend(magics.map(|magic| disk_path(options, name, magic)));
     paths.extend(set.handlers.iter().map(drop_in_path));
@@ -99,7 +108,7 @@ pub(crate) fn files(
     name: &str,
     set: &Set,
     programs: &Programs,
-    document: SecretFile,
+    document: Option<SecretFile>,
     disks: Vec<Disk<'_>>,
     view: &View,
 ) -> Vec<PlannedFile> {
@@ -110,16 +119,7 @@ pub(crate) fn files(
         mode,
         content,
     };
-    let secret = |kind, path, file| {
-        let (is_ours, content) = match file {
-            SecretFile::Made(content) => (true, Some(content)),
-            SecretFile::Unusable => (true, None),
-            SecretFile::Awaited => (false, None),
-        };
-        let planned = wanted(kind, path, 0o600, content);
-        let set = planned.set.filter(|_| is_ours);
-        PlannedFile { set, ..planned }
-    };
+    let secret = |kind, path, file| secret_file(kind, name, path, file);
     let text = |text: String| Some(Zeroizing::new(text.into_bytes()));
     let mut files = vec![wanted(
         Kind::Wrapper,
@@ -132,14 +132,14 @@ pub(crate) fn files(
         files.push(wanted(Kind::Program, path, 0o755, Some(program.clone())));
     }
     let path = document_path(options, name);
-    files.push(secret(Kind::Document, path, document));
+    files.extend(document.map(|document| secret(Kind::Document, path, document)));
     let magics: Vec<&str> = disks.iter().map(|(magic, _)| *magic).collect();
     let settings = settings_text(options, name, set, true, &magics, view);
     files.extend(disks.into_iter().map(|(magic, file)| {
         let path = disk_path(options, name, magic);
         secret(Kind::Disk, path, file)
     }));
-    let settings = match view.is_qemu_known(set) {
+    let settings = match view.is_settled(set) {
         true => text(settings),
         false => view.turned_off.clone(),
     };
@@ -157,77 +157,19 @@ pub(crate) fn files(
     files
 }
 
-/// The text of a set's settings file. What the administrator says of `guest-pull` wins over
-/// what Kata's configuration says.
-pub(crate) fn settings_text(
-    options: &Options,
-    name: &str,
-    set: &Set,
-    with_document: bool,
-    disks: &[&str],
-    view: &View,
-) -> String {
-    let mut settings = set.settings.clone();
-    if !set.enabled {
-        settings.insert("enabled".into(), false.into());
-    }
-    put_qemu(&mut settings, set, view);
-    if view.guest_pulls {
-        settings.entry(GUEST_PULL).or_insert(true.into());
-    }
-    if options.sandboxes {
-        // The only one of the wrapper's that an update reaches.
-        settings.entry(TRANSPORT).or_insert("file".into());
-    }
-    let said = settings.remove("disks");
-    match said.unwrap_or_else(|| toml::Table::new().into()) {
-        // Those of the secret; what the administrator says of one is kept.
-        toml::Value::Table(mut table) => {
-            table.retain(|magic, _| disks.contains(&magic) || !set.disks.contains_key(magic));
-            for magic in disks {
-                let path = disk_path(options, name, magic).as_str().to_owned();
-                let disk = table.entry(*magic).or_insert(toml::Table::new().into());
-                if let Some(disk) = disk.as_table_mut() {
-                    disk.insert("source".into(), path.into());
-                }
-            }
-            if !table.is_empty() {
-                settings.insert("disks".into(), table.into());
-            }
-        }
-        // The rules of the settings refuse it.
-        other => {
-            settings.insert("disks".into(), other);
-        }
-    }
-    if with_document {
-        let path = document_path(options, name).as_str().to_owned();
-        settings.insert("document".into(), path.into());
-        let told = || arrival::before_the_first_pass(set).into();
-        let missing = settings.entry(arrival::MISSING_DOCUMENT);
-        missing.or_insert_with(told);
-    }
-    format!(
-        "# Written by the node installer of kata-configdev; change its configuration \
-        instead.\n{settings}"
-    )
-}
-
-/// Puts the path that Kata's configuration has in the place of `qemu = "kata"`.
-fn put_qemu(settings: &mut toml::Table, set: &Set, view: &View) {
-    // Nobody has a configuration to take it from; the wrapper has a default.
-    if set.handlers.is_empty() && !set.settings.contains_key("qemu") {
-        return;
-    }
-    let path = view.qemu.as_ref().map_or(UNKNOWN_QEMU, HostPath::as_str);
-    let put = |value: &mut toml::Value| {
-        if value.as_str() == Some(QEMU_OF_KATA) {
-            *value = path.into();
-        }
+/// A file that is made of secrets; `unit` is what it is listed under.
+pub(crate) fn secret_file(kind: Kind, unit: &str, path: HostPath, file: SecretFile) -> PlannedFile {
+    let (is_ours, content) = match file {
+        SecretFile::Made(content) => (true, Some(content)),
+        SecretFile::Unusable => (true, None),
+        SecretFile::Awaited => (false, None),
     };
-    match settings.entry("qemu").or_insert(QEMU_OF_KATA.into()) {
-        toml::Value::Table(machines) => machines.iter_mut().for_each(|(_, path)| put(path)),
-        path => put(path),
+    PlannedFile {
+        kind,
+        set: is_ours.then(|| unit.to_owned()),
+        path,
+        mode: 0o600,
+        content,
     }
 }
 
@@ -253,6 +195,11 @@ pub(crate) fn document_path(options: &Options, name: &str) -> HostPath {
     secret_directory(options, name).join(DOCUMENT)
 }
 
+/// Where the documents of a group go.
+pub(crate) fn group_directory(options: &Options, name: &str, group: &Group<'_>) -> HostPath {
+    secret_directory(options, name).join(group.directory)
+}
+
 /// Where the file of a further disk goes: in hexadecimal, because a magic may hold a slash.
 pub(crate) fn disk_path(options: &Options, name: &str, magic: &str) -> HostPath {
     let file = format!("{DISK}{}", hex::encode(magic.as_bytes()));
@@ -265,7 +212,7 @@ pub(crate) fn own_settings_path(options: &Options, name: &str) -> HostPath {
 }
 
 /// Where what the set `name` gives to guests goes; closed to everybody else.
-fn secret_directory(options: &Options, name: &str) -> HostPath {
+pub(crate) fn secret_directory(options: &Options, name: &str) -> HostPath {
     match &options.document_dir {
         Some(directory) => directory.join(name),
         None => options.prefix.join(name).join(HOST_CONFIG),

@@ -180,11 +180,7 @@ fn watched(options: &Options) -> BTreeSet<PathBuf> {
         directories.extend(above.map(|path| on_node(&path)));
     }
     for (name, set) in &options.sets {
-        let secrets = [&set.secret].into_iter();
-        let secrets = secrets
-            .chain(&set.docker_configs)
-            .chain(&set.decryption_keys);
-        directories.extend(secrets.cloned());
+        directories.extend(set.secrets());
         // Kata's main file is in the directory of the handler itself.
         directories.extend(set.handlers.iter().map(on_node));
         let mut installed = plan::paths(options, name, set);

@@ -24,6 +24,7 @@ pub(super) fn node(options: &Options, numbers: &mut Numbers) {
         let document = text.ok().and_then(|text| Document::parse(&text).ok());
         let document = document.map(|checked| checked.document);
         let kind = match &document {
+            None if !set.has_own_document() => "by-namespace",
             None => "absent",
             Some(document) if document.node_error.is_some() => "node-error",
             Some(document) if is_empty(document) => "nothing",

@@ -17,6 +17,7 @@ mod kata;
 mod leavings;
 mod machine;
 mod moving;
+mod namespaces;
 mod ownership;
 mod pod;
 mod process;
