@@ -14,26 +14,32 @@ def write_atomically(directory, files, mode):
     """A new directory, the exchange of `..data`, then the links of the keys. Nothing happens where
     nothing changed."""
     data = directory / "..data"
-    if data.is_symlink() and {
-        entry.name: entry.read_bytes() for entry in data.resolve().iterdir()
-    } == files:
+    if data.is_symlink() and files_below(data.resolve()) == files:
         return
     payload = directory / f"..2026_01_01_00_00_00.{next(GENERATION)}"
     payload.mkdir(parents=True)
     for name, content in files.items():
+        (payload / name).parent.mkdir(parents=True, exist_ok=True)
         (payload / name).write_bytes(content)
         (payload / name).chmod(mode)
     old = data.resolve() if data.is_symlink() else None
     (directory / "..data_tmp").symlink_to(payload.name)
     os.replace(directory / "..data_tmp", data)
-    for name in files:
+    names = {name.split("/")[0] for name in files}
+    for name in names:
         if not (directory / name).is_symlink():
             (directory / name).symlink_to(f"..data/{name}")
     for entry in directory.iterdir():
-        if not entry.name.startswith("..") and entry.name not in files:
+        if not entry.name.startswith("..") and entry.name not in names:
             entry.unlink()
     if old:
         shutil.rmtree(old)
+
+
+def files_below(directory):
+    """The files below a directory, by relative path."""
+    return {str(path.relative_to(directory)): path.read_bytes()
+            for path in directory.rglob("*") if path.is_file()}
 
 
 class Volumes:
@@ -71,10 +77,27 @@ class Volumes:
                     continue
                 files = {name: text.encode() for name, text in files.items()}
                 write_atomically(directory, files, 0o644)
+            elif "projected" in volume and "secret" in volume["projected"]["sources"][0]:
+                wanted = volume["projected"]
+                files = self._projected(wanted["sources"])
+                write_atomically(directory, files, wanted.get("defaultMode", 0o644))
             elif "projected" in volume and not directory.exists():
                 write_atomically(directory, self._account(volume["projected"]["sources"]), 0o644)
             elif "projected" not in volume and "hostPath" not in volume:
                 raise ValueError(f"a volume that the stand-in does not know: {volume}")
+
+    def _projected(self, sources):
+        """What secrets give to one volume, each key at a path of its own."""
+        files = {}
+        for source in sources:
+            wanted = source["secret"]
+            found = self._data("secrets", wanted["name"], wanted.get("optional"))
+            for item in wanted["items"]:
+                if item["key"] in found:
+                    files[item["path"]] = base64.b64decode(found[item["key"]])
+                elif not wanted.get("optional"):
+                    raise OSError(f"references non-existent secret key: {item['key']}")
+        return files
 
     def _data(self, kind, name, optional):
         try:

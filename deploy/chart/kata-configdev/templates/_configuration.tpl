@@ -9,13 +9,16 @@
 {{- $_ := set $one "settings-file" (include "kata-configdev.settingsFile" $given) -}}
 {{- $_ := set $one "enabled" (ne $set.enabled false) -}}
 {{- $_ := set $one "required" (ne $set.required false) -}}
-{{- $names := dict $one.secret (printf "%s/%s" $.Release.Namespace $set.existingSecret) -}}
+{{- $names := dict -}}
+{{- with $set.existingSecret -}}
+{{- $_ := set $names $one.secret (printf "%s/%s" $.Release.Namespace .) -}}
+{{- end -}}
 {{- $_ := set $one "settings" ($set.settings | default dict) -}}
 {{- if $set.disks -}}
 {{- $_ := set $one "disks" $set.disks -}}
 {{- end -}}
 {{- $configs := list -}}
-{{- $given := dict "set" $set "placeholder" $.Values.placeholderSecret -}}
+{{- $given := dict "name" $name "set" $set "placeholder" $.Values.placeholderSecret -}}
 {{- range $index, $secret := (include "kata-configdev.dockerConfigs" $given | fromJson).names -}}
 {{- $path := printf "/docker-configs/%s/%d" $name $index -}}
 {{- $configs = append $configs $path -}}
@@ -33,6 +36,24 @@
 {{- end -}}
 {{- if $keys -}}
 {{- $_ := set $one "decryption-keys" $keys -}}
+{{- end -}}
+{{- range $group := (include "kata-configdev.groups" $given | fromJson).groups -}}
+{{- if $group.options -}}
+{{- $_ := set $one $group.directory $group.options -}}
+{{- end -}}
+{{- if $group.whole -}}
+{{- $path := printf "/%s-secret/%s" $group.directory $name -}}
+{{- $_ := set $one (printf "%s-secret" $group.directory) $path -}}
+{{- end -}}
+{{- range $path, $secret := $group.names -}}
+{{- $_ := set $names $path (printf "%s/%s" $.Release.Namespace $secret) -}}
+{{- end -}}
+{{- end -}}
+{{- if or $set.namespaces $set.namespacesSecret -}}
+{{- $_ := set $one "namespace-fallback" ($set.namespaceFallback | default "refuse") -}}
+{{- end -}}
+{{- if $set.onlyRegistries -}}
+{{- $_ := set $one "only-registries" $set.onlyRegistries -}}
 {{- end -}}
 {{- $_ := set $one "secret-names" $names -}}
 {{- $_ := set $sets $name $one -}}
@@ -55,6 +76,9 @@
 {{- end -}}
 {{- end -}}
 {{- $_ := set $installer "document-dir" (include "kata-configdev.documentDir" .) -}}
+{{- if .Values.engine -}}
+{{- $_ := set $installer "engine" .Values.engine -}}
+{{- end -}}
 {{- $_ := set $installer "binaries" (.Values.binaries | default list) -}}
 {{- $_ := set $installer "owner" (printf "%s/%s" .Release.Namespace .Release.Name) -}}
 {{- $_ := set $installer "wrapper" "/usr/local/bin/kata-configdev-qemu" -}}
