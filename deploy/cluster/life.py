@@ -17,6 +17,7 @@ from pathlib import Path
 import yaml
 
 import image
+import policies
 from api_server import ApiServer, Refused, free_port
 from node import Node
 
@@ -403,6 +404,7 @@ def main():
         api = ApiServer(program, folder)
         try:
             make_monitoring(api)
+            policies.check(api, os.environ["HELM4"])
             for name in ("HELM3", "HELM4"):
                 life = Life(os.environ[name], api, Path(folder) / name,
                             HERE.parent / "Containerfile", programs)

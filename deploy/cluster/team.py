@@ -85,7 +85,7 @@ class Fleet:
         return {(one["kind"], one["metadata"]["name"]): one for one in documents}
 
     def roll(self, objects):
-        """The pod of the DaemonSet, anew: one pass of the installer. Gives its exit code and log."""
+        """The pod of the DaemonSet, anew: one pass of the installer. Gives exit code and log."""
         for (kind, name), one in objects.items():
             if kind == "ConfigMap":
                 self.secrets[f"configmaps/{name}"] = one["data"]

@@ -48,7 +48,8 @@ pub struct Numbers {
 /// The numbers of a set.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SetNumbers {
-    /// What its document is: `document`, `nothing`, `node-error`, `absent`.
+    /// What its document is: `document`, `nothing`, `node-error`, `absent`, and
+    /// `by-namespace` where no sandbox gets one of the set's own.
     pub document: &'static str,
     /// When it last changed, in seconds since 1970.
     pub changed: Option<f64>,

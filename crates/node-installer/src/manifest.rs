@@ -240,9 +240,13 @@ impl Manifest {
         self.listed.files.iter().rev().cloned().collect()
     }
 
-    /// Removes the directories that are empty; those that stay in use stay listed, except at an
-    /// uninstallation.
-    pub(crate) fn remove_directories(&mut self, node: &Node) -> Result<(), Error> {
+    /// Removes the directories that are empty and not in `kept`; those that stay in use stay listed,
+    /// except at an uninstallation.
+    pub(crate) fn remove_directories(
+        &mut self,
+        node: &Node,
+        kept: &[HostPath],
+    ) -> Result<(), Error> {
         // Those below come later in the list than those above. The prefix holds the list itself.
         for index in (0..self.listed.directories.len()).rev() {
             let path = &self.listed.directories[index];
@@ -250,7 +254,8 @@ impl Manifest {
             // A directory that is not mounted looks as if it were gone.
             let is_above = |entry: &Entry| entry.path.chain().contains(path);
             let holds_file = self.listed.files.iter().any(is_above);
-            if !holds_list && !holds_file && node.remove_directory(path)? {
+            let stays = holds_list || holds_file || kept.contains(path);
+            if !stays && node.remove_directory(path)? {
                 self.listed.directories.remove(index);
             }
         }

@@ -135,7 +135,8 @@ pub fn install(options: &Options) -> Result<Outcome, Error> {
         wanted.extend(pass.install_set(options, name, set, &programs));
     }
     pass.remove_all_but(&wanted);
-    pass.manifest.remove_directories(&pass.node)?;
+    let directories = plan::document_directories(options);
+    pass.manifest.remove_directories(&pass.node, &directories)?;
     pass.manifest.store(&pass.node)?;
     Ok(pass.outcome)
 }
@@ -166,7 +167,7 @@ pub fn uninstall(options: &Options) -> Result<Outcome, Error> {
     pass.remove_unfinished();
     pass.remove_all_but(&[]);
     // Those below the prefix first.
-    pass.manifest.remove_directories(&pass.node)?;
+    pass.manifest.remove_directories(&pass.node, &[])?;
     if pass.manifest.is_empty() {
         pass.manifest.end(&pass.node)?;
     } else {

@@ -200,6 +200,17 @@ pub(crate) fn group_directory(options: &Options, name: &str, group: &Group<'_>) 
     secret_directory(options, name).join(group.directory)
 }
 
+/// The directories of documents that are there even where no document is: an empty one says that
+/// every document which there is has come.
+pub(crate) fn document_directories(options: &Options) -> Vec<HostPath> {
+    let of_set = |(name, set): (&String, &Set)| {
+        let groups = set.groups().into_iter().filter(|group| group.is_used());
+        let directories = groups.map(|group| group_directory(options, name, &group));
+        directories.collect::<Vec<_>>()
+    };
+    options.sets.iter().flat_map(of_set).collect()
+}
+
 /// Where the file of a further disk goes: in hexadecimal, because a magic may hold a slash.
 pub(crate) fn disk_path(options: &Options, name: &str, magic: &str) -> HostPath {
     let file = format!("{DISK}{}", hex::encode(magic.as_bytes()));

@@ -12,6 +12,9 @@
 {{- end -}}
 {{- $_ := set $taken $path $name -}}
 {{- end -}}
+{{- if and (not $set.existingSecret) (or (eq $set.namespaceFallback "document") $set.disks) -}}
+{{- printf "sets.%s: namespaceFallback document and disks need an existingSecret" $name | fail -}}
+{{- end -}}
 {{- range $set.handlers -}}
 {{- $path := printf "%s/" (trimSuffix "/" .) -}}
 {{- if or (hasPrefix $prefix $path) (hasPrefix $path $prefix) -}}

@@ -20,7 +20,8 @@ keys nobody knows ("volumes"). Everything is optional: a secret can come at any 
 {{- $_ := set $said "key" $key -}}
 {{- $_ := set $names $path . -}}
 {{- $item := dict "key" $key "path" (printf "%s/document/%s" $one $key) -}}
-{{- $sources = append $sources (dict "secret" (dict "name" . "optional" true "items" (list $item))) -}}
+{{- $source := dict "name" . "optional" true "items" (list $item) -}}
+{{- $sources = append $sources (dict "secret" $source) -}}
 {{- end -}}
 {{- $configs := list -}}
 {{- range $index, $secret := $given.dockerConfigSecrets -}}
@@ -31,7 +32,8 @@ keys nobody knows ("volumes"). Everything is optional: a secret can come at any 
 {{- range $key := list ".dockerconfigjson" ".dockercfg" -}}
 {{- $items = append $items (dict "key" $key "path" (printf "%s/docker-%d/%s" $one $index $key)) -}}
 {{- end -}}
-{{- $sources = append $sources (dict "secret" (dict "name" $secret "optional" true "items" $items)) -}}
+{{- $source := dict "name" $secret "optional" true "items" $items -}}
+{{- $sources = append $sources (dict "secret" $source) -}}
 {{- end -}}
 {{- if $configs -}}
 {{- $_ := set $said "docker-configs" $configs -}}

@@ -1,0 +1,152 @@
+"""The chart's admission policies on a real API server: which pods may name which document, and
+which list of registries a pod gets."""
+import subprocess
+import time
+from pathlib import Path
+
+import yaml
+
+from api_server import Refused
+
+HERE = Path(__file__).parent
+CHART, VALUES = HERE.parent / "chart/kata-configdev", HERE.parent / "chart/cases/teams.yaml"
+GROUP = "/apis/admissionregistration.k8s.io/v1"
+PLURALS = {
+    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+    "MutatingAdmissionPolicy": "mutatingadmissionpolicies",
+    "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
+}
+ANNOTATION = "io.katacontainers.config.runtime.imagepuller_"
+SHARED, OWN = "/etc/kata-configdev/documents", "/run/kata-configdev/policy.kata/default/documents"
+TENANTS = "/etc/kata-configdev/tenants"
+SECONDS = 60
+
+# Of a pod in the namespace "team": the value, and whether it is allowed.
+DOCUMENTS = [
+    (None, True), ("", True), (f"{SHARED}/team.toml", True), (f"{SHARED}/team.ci.toml", True),
+    (f"{OWN}/team.toml", True), (f"{TENANTS}/team/any/name", True),
+    (f"{SHARED}/team-a.toml", False), (f"{SHARED}/team-a.ci.toml", False),
+    (f"{SHARED}/team", False), (f"{SHARED}/team.", False), (f"{SHARED}/steam.toml", False),
+    (f"{SHARED}/team.toml/../team-a.toml", False), (f"{SHARED}/../documents/team.toml", False),
+    (f"{SHARED}/team./team-a.toml", False), (f"{SHARED}//team.toml", False), (SHARED, False),
+    ("team.toml", False), ("/etc/shadow", False), (f"{SHARED}x/team.toml", False), (" ", False),
+    (f"{TENANTS}/team-a/x", False), (f"{TENANTS}/team/../team-a/x", False),
+    (f"{TENANTS}/{{namespace}}/x", False), (f"{TENANTS}/team", False),
+]
+
+DIGEST = "@sha256:" + "a" * 64
+MANY = [f"a.corp/{number}" for number in range(33)]
+# The images of a pod, its list before, and after.
+LISTS = [
+    (["registry.corp/team/app:1" + DIGEST], None, "registry.corp/team/app"),
+    (["registry.corp:5000/app" + DIGEST], None, "registry.corp:5000/app"),
+    (["registry.corp:5000/app:1"], None, "registry.corp:5000/app"),
+    (["nginx"], None, "docker.io/library/nginx"), (["nginx:1"], None, "docker.io/library/nginx"),
+    (["team/app"], None, "docker.io/team/app"), (["localhost/app"], None, "localhost/app"),
+    (["docker.io/nginx:1"], None, "docker.io/library/nginx"),
+    (["docker.io/team/app"], None, "docker.io/team/app"),
+    (["a.corp/x", "b.corp/y:1"], None, "a.corp/x,b.corp/y"),
+    (["a.corp/x"], "b.corp", "b.corp,a.corp/x"), (["a.corp/x:2"], "a.corp/x", "a.corp/x"),
+    (["a.corp/x"], "", "a.corp/x"),
+    (MANY, None, None), (MANY[:32], None, ",".join(MANY[:32])),
+    (["[::1]:5000/app"], None, None), (["a.corp/x", "A.corp/Y!"], None, None),
+]
+
+
+def pod(name, images, annotations, runtime_class=None):
+    """A pod with a container for each image; the last one is an init container."""
+    containers = [{"name": f"c{at}", "image": image} for at, image in enumerate(images)]
+    spec = {"containers": containers[:-1] or containers}
+    if len(containers) > 1:
+        spec["initContainers"] = containers[-1:]
+    if runtime_class:
+        spec["runtimeClassName"] = runtime_class
+    return {"metadata": {"name": name, "annotations": annotations}, "spec": spec}
+
+
+class Policies:
+    """The API server, and what went wrong."""
+
+    def __init__(self, api):
+        self.api, self.wrong = api, []
+
+    def install(self, helm):
+        """Makes the policies as the chart has them, and waits until they work."""
+        values = [f"--values={VALUES}", "--set-json",
+                  f'sets.default.settings.annotation-allow=["{SHARED}","{TENANTS}/{{namespace}}"]']
+        told = subprocess.run([helm, "template", "kata", CHART, "-n", "policy", *values],
+                              check=True, text=True, stdout=subprocess.PIPE).stdout
+        for one in yaml.safe_load_all(told):
+            if one and one["kind"] in PLURALS:
+                self.api.call("POST", f"{GROUP}/{PLURALS[one['kind']]}", one)
+        for name in ("kata-qemu-snp", "other"):
+            self.api.call("POST", "/apis/node.k8s.io/v1/runtimeclasses",
+                          {"metadata": {"name": name}, "handler": name})
+        self.api.make_namespace("team")
+        end = time.monotonic() + SECONDS
+        while not (self.refusal({f"{ANNOTATION}config": "/x"})
+                   and self.listed(["a.corp/x"], None, "kata-qemu-snp")):
+            if time.monotonic() > end:
+                raise SystemExit("the policies do nothing")
+            time.sleep(0.2)
+
+    def make(self, *wanted, dry="?dryRun=All"):
+        return self.api.call("POST", f"/api/v1/namespaces/team/pods{dry}", pod(*wanted))
+
+    def refusal(self, annotations):
+        """Why a pod is refused; None where it is not."""
+        try:
+            self.make("one", ["a.corp/x"], annotations)
+            return None
+        except Refused as error:
+            return str(error)
+
+    def listed(self, images, before, runtime_class):
+        annotations = {} if before is None else {f"{ANNOTATION}registries": before}
+        made = self.make("one", images, annotations, runtime_class)
+        return made["metadata"].get("annotations", {}).get(f"{ANNOTATION}registries")
+
+    def expect(self, found, wanted, what):
+        if found != wanted:
+            self.wrong.append(f"{what}: {found}")
+
+    def documents(self):
+        """The annotation with a document."""
+        for value, allowed in DOCUMENTS:
+            refusal = self.refusal({} if value is None else {f"{ANNOTATION}config": value})
+            self.expect(refusal is None, allowed, f"document {value!r} ({refusal})")
+        words = self.refusal({f"{ANNOTATION}config": "/x"})
+        self.expect(f"{SHARED}/team.toml" in words and f"{TENANTS}/team/NAME" in words, True, words)
+        # A later change is one, too; what was there before stays.
+        self.make("late", ["a.corp/x"], {f"{ANNOTATION}config": f"{SHARED}/team.toml"}, dry="")
+        path = "/api/v1/namespaces/team/pods/late"
+        for value, allowed in [("/x", False), ("", True), (None, True), ("/y", False)]:
+            body = {"metadata": {"annotations": {f"{ANNOTATION}config": value}}}
+            for at in (path, f"{path}/status"):
+                try:
+                    self.api.call("PATCH", at, body, "application/merge-patch+json")
+                    self.expect(True, allowed, f"{at} to {value!r}")
+                except Refused as error:
+                    self.expect(False, allowed, f"{at} to {value!r}: {error}")
+
+    def lists(self):
+        """The annotation with the registries."""
+        for images, before, wanted in LISTS:
+            found = self.listed(images, before, "kata-qemu-snp")
+            self.expect(found, wanted, f"list of {images[:3]} and {before!r}")
+        for runtime_class in (None, "other"):
+            self.expect(self.listed(["a.corp/x"], None, runtime_class), None, str(runtime_class))
+        self.expect(self.make("one", ["a.corp/x"], None, "kata-qemu-snp")["metadata"]["annotations"],
+                    {f"{ANNOTATION}registries": "a.corp/x"}, "a pod without annotations")
+
+
+def check(api, helm):
+    """Ends the program where a policy does something else."""
+    policies = Policies(api)
+    policies.install(helm)
+    policies.documents()
+    policies.lists()
+    if policies.wrong:
+        raise SystemExit("\n".join(["", "the policies are wrong about", *policies.wrong]))
+    print(f"policies: {len(DOCUMENTS)} documents, {len(LISTS)} lists", flush=True)
