@@ -42,6 +42,7 @@ LISTS = [
     (["registry.corp/team/app:1" + DIGEST], None, "registry.corp/team/app"),
     (["registry.corp:5000/app" + DIGEST], None, "registry.corp:5000/app"),
     (["registry.corp:5000/app:1"], None, "registry.corp:5000/app"),
+    (["registry:5000/app"], None, "registry:5000/app"),
     (["nginx"], None, "docker.io/library/nginx"), (["nginx:1"], None, "docker.io/library/nginx"),
     (["team/app"], None, "docker.io/team/app"), (["localhost/app"], None, "localhost/app"),
     (["docker.io/nginx:1"], None, "docker.io/library/nginx"),
@@ -72,7 +73,9 @@ class Policies:
         self.api, self.wrong = api, []
 
     def install(self, helm):
-        """Makes the policies as the chart has them, and waits until they work."""
+        """Makes the policies as the chart has them, and waits until they work. A pod is older."""
+        self.api.make_namespace("team")
+        self.make("early", ["a.corp/x"], {f"{ANNOTATION}config": "/x"}, dry="")
         values = [f"--values={VALUES}", "--set-json",
                   f'sets.default.settings.annotation-allow=["{SHARED}","{TENANTS}/{{namespace}}"]']
         told = subprocess.run([helm, "template", "kata", CHART, "-n", "policy", *values],
@@ -83,7 +86,6 @@ class Policies:
         for name in ("kata-qemu-snp", "other"):
             self.api.call("POST", "/apis/node.k8s.io/v1/runtimeclasses",
                           {"metadata": {"name": name}, "handler": name})
-        self.api.make_namespace("team")
         end = time.monotonic() + SECONDS
         while not (self.refusal({f"{ANNOTATION}config": "/x"})
                    and self.listed(["a.corp/x"], None, "kata-qemu-snp")):
@@ -118,17 +120,21 @@ class Policies:
             self.expect(refusal is None, allowed, f"document {value!r} ({refusal})")
         words = self.refusal({f"{ANNOTATION}config": "/x"})
         self.expect(f"{SHARED}/team.toml" in words and f"{TENANTS}/team/NAME" in words, True, words)
-        # A later change is one, too; what was there before stays.
-        self.make("late", ["a.corp/x"], {f"{ANNOTATION}config": f"{SHARED}/team.toml"}, dry="")
-        path = "/api/v1/namespaces/team/pods/late"
-        for value, allowed in [("/x", False), ("", True), (None, True), ("/y", False)]:
-            body = {"metadata": {"annotations": {f"{ANNOTATION}config": value}}}
+        # What was there before stays. A later change is one.
+        path = "/api/v1/namespaces/team/pods/early"
+        for key, value, allowed in [
+            ("other", "x", True), (f"{ANNOTATION}config", "/y", False),
+            (f"{ANNOTATION}config", f"{SHARED}/team.toml", True),
+            (f"{ANNOTATION}config", "/x", False), (f"{ANNOTATION}config", "", True),
+            (f"{ANNOTATION}config", None, True), (f"{ANNOTATION}config", "/y", False),
+        ]:
             for at in (path, f"{path}/status"):
                 try:
-                    self.api.call("PATCH", at, body, "application/merge-patch+json")
-                    self.expect(True, allowed, f"{at} to {value!r}")
+                    self.api.call("PATCH", at, {"metadata": {"annotations": {key: value}}},
+                                  "application/merge-patch+json")
+                    self.expect(True, allowed, f"{at}: {key} to {value!r}")
                 except Refused as error:
-                    self.expect(False, allowed, f"{at} to {value!r}: {error}")
+                    self.expect(False, allowed, f"{at}: {key} to {value!r}: {error}")
 
     def lists(self):
         """The annotation with the registries."""
