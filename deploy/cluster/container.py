@@ -19,8 +19,9 @@ def _mount(source, target, flags):
     _check(LIBC.mount(os.fsencode(source), os.fsencode(target), None, flags, None), str(target))
 
 
-def start(root, command, pod, container, mounts, environment, log):
-    """Starts `command`. `mounts` are (source, path in the container, whether read-only).
+def start(root, command, pod, container, mounts, environment, log, directory="/"):
+    """Starts `command` in `directory`. `mounts` are (source, path in the container, whether
+    read-only).
 
     Of the security context it does the users, "capabilities: drop: [ALL]" and no new privileges,
     and a root that is read-only; seccomp and SELinux it leaves to the real runtime."""
@@ -44,7 +45,7 @@ def start(root, command, pod, container, mounts, environment, log):
         if own.get("readOnlyRootFilesystem"):
             _mount("none", root, MS_REMOUNT | MS_BIND | MS_RDONLY)
         os.chroot(root)
-        os.chdir("/")
+        os.chdir(directory)
         if own.get("capabilities", {}).get("drop") == ["ALL"]:
             for capability in range(64):
                 LIBC.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)

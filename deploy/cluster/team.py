@@ -8,7 +8,6 @@ Needs root, for mounts in namespaces of its own.
 import base64
 import gzip
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -122,21 +121,20 @@ class Fleet:
                 "io.kubernetes.cri.sandbox-id": identity,
                 "io.kubernetes.cri.sandbox-namespace": namespace}}))
 
-        def enter():
-            os.chroot(self.node)
-            os.chdir(Path("/") / bundle)
-
         drop_in = (self.node / HANDLER / "config.d/zz-kata-configdev.toml").read_text()
         wrapper = drop_in.split('path = "')[1].split('"')[0]
-        said = subprocess.run([wrapper, "-name", f"sandbox-{identity},debug-threads=on"],
-                              preexec_fn=enter, stdin=subprocess.DEVNULL, check=False, timeout=60,
-                              text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        command = [wrapper, "-name", f"sandbox-{identity},debug-threads=on", "-machine", "q35",
+                   "-pidfile", f"/run/{identity}.pid"]
+        with open(self.folder / "log", "wb") as log:
+            container.start(self.node, command, {}, {}, [("/proc", "/proc", False)], {}, log,
+                            Path("/") / bundle).wait(60)
+        said = (self.folder / "log").read_text()
         disk = self.node / IMAGES / identity / "imagepuller.img"
         if not disk.exists():
-            return said.stdout, None
+            return said, None
         content = disk.read_bytes()
         length = int.from_bytes(content[8:16], "little")
-        return said.stdout, gzip.decompress(content[16:16 + length]).decode()
+        return said, gzip.decompress(content[16:16 + length]).decode()
 
 
 def installs_and_adds(fleet):
@@ -179,9 +177,14 @@ def gives_each_its_own(fleet):
     said, found = fleet.sandbox("default", 9)
     require(found is None or "node-error" in found, "a pod of another namespace", said, found)
     require("of-" not in said, "no password in what the wrapper says", said)
+    # As it is while the documents are written for the first time.
+    (fleet.node / DOCUMENTS).chmod(0o720)
+    said, found = fleet.sandbox("default", 10)
+    require(found is None and DOCUMENTS in said, "nobody falls back yet", said, found)
 
 
 def loses_one(fleet):
+    """The installer again."""
     code, log = fleet.roll(fleet.render(team("team-b")))
     require(code == 0 and set(fleet.documents()) == {"team-b.toml", "team-c.toml"},
             "the document of a team that is gone is gone", log, fleet.documents())

@@ -7,7 +7,7 @@
 use puller_config::{Document, NodeError};
 use zeroize::Zeroizing;
 
-use crate::source::Source;
+use crate::Set;
 
 /// What a set that is not required has before its first secret comes.
 const NOTHING_YET: &str = "# No secret has come yet.\n";
@@ -18,6 +18,10 @@ pub(crate) const MISSING_DOCUMENT: &str = "missing-document";
 /// What they are told where no secret is required: the file is there in any case, once the
 /// installer has run.
 const NOT_INSTALLED: &str = "the registry configuration of this node has not been installed yet";
+
+/// What they are told whose namespace has no document, where others have one.
+const NOT_FOR_NAMESPACE: &str = "this node has no registry configuration for the namespace of \
+    this pod, or has not got it yet";
 
 /// What sandboxes are told where a secret is there and no document can be made of it.
 const UNUSABLE: &str = "the registry configuration of this node cannot be used; the log of its \
@@ -53,7 +57,11 @@ pub(crate) fn is_stand_in(document: &[u8]) -> bool {
 
 /// What sandboxes of the set are told while there is not even a document: after a restart of the
 /// node that keeps documents in memory.
-pub(crate) fn before_the_first_pass(source: &Source) -> String {
+pub(crate) fn before_the_first_pass(set: &Set) -> String {
+    if !set.has_own_document() {
+        return NOT_FOR_NAMESPACE.into();
+    }
+    let source = set.source();
     if source.required {
         let names: Vec<String> = source.needed().map(|path| source.name_of(path)).collect();
         sentence(&names)

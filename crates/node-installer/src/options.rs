@@ -153,7 +153,7 @@ pub struct Set {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NamespaceFallback {
-    /// Nothing: they do not start.
+    /// Nothing: each pull fails, with a sentence that says why.
     #[default]
     Refuse,
     /// No document: their pulls are anonymous.

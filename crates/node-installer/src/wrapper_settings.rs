@@ -68,7 +68,7 @@ pub(crate) fn settings_text(
     }
     if with_document {
         put_documents(&mut settings, options, name, set, view);
-        let told = || arrival::before_the_first_pass(&set.source()).into();
+        let told = || arrival::before_the_first_pass(set).into();
         let missing = settings.entry(arrival::MISSING_DOCUMENT);
         missing.or_insert_with(told);
     }

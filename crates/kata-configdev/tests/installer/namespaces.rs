@@ -72,6 +72,8 @@ fn each_namespace_has_its_document_and_loses_it_with_its_line() {
         &*format!("document = \"/{NAMESPACES}/{{namespace}}.toml\""),
         "engine = \"cri-o\"",
         "namespace-fallback = \"refuse\"",
+        "missing-document = \"this node has no registry configuration for the namespace of this \
+         pod, or has not got it yet\"",
     ] {
         assert!(settings.lines().any(|one| one == line), "{settings}");
     }
