@@ -143,8 +143,8 @@ class Policies:
             self.expect(found, wanted, f"list of {images[:3]} and {before!r}")
         for runtime_class in (None, "other"):
             self.expect(self.listed(["a.corp/x"], None, runtime_class), None, str(runtime_class))
-        self.expect(self.make("one", ["a.corp/x"], None, "kata-qemu-snp")["metadata"]["annotations"],
-                    {f"{ANNOTATION}registries": "a.corp/x"}, "a pod without annotations")
+        made = self.make("one", ["a.corp/x"], None, "kata-qemu-snp")["metadata"]
+        self.expect(made["annotations"], {f"{ANNOTATION}registries": "a.corp/x"}, "no annotations")
 
 
 def check(api, helm):

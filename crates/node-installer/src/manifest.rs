@@ -240,8 +240,8 @@ impl Manifest {
         self.listed.files.iter().rev().cloned().collect()
     }
 
-    /// Removes the directories that are empty and not in `kept`; those that stay in use stay listed,
-    /// except at an uninstallation.
+    /// Removes the directories that are empty and not in `kept`; those that stay in use stay
+    /// listed, except at an uninstallation.
     pub(crate) fn remove_directories(
         &mut self,
         node: &Node,

@@ -158,7 +158,7 @@ fn a_key_of_one_secret_is_a_namespace() {
     assert_eq!(read(&machine, "team-a"), document("a"));
 }
 
-/// The wrapper believes no directory that a group can write to, so that nobody falls back meanwhile.
+/// The wrapper believes no directory that a group can write to: nobody falls back meanwhile.
 #[test]
 fn a_directory_that_was_not_filled_is_closed_once_it_is() {
     let mut machine = machine(&["team-a"]);
