@@ -1,6 +1,6 @@
 //! A node's directories, a container's, and the kubelet's work between them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -164,7 +164,8 @@ pub fn mode(path: &Path) -> u32 {
     path.metadata().unwrap().permissions().mode() & 0o7777
 }
 
-/// The steps of the kubelet: a new directory, the links of the keys, and the exchange of `..data`.
+/// The steps of the kubelet: a new directory, the links of the keys, and the exchange of `..data`. A
+/// key of a projected volume is a path.
 pub fn mount(directory: &Path, generation: &mut u32, keys: &[(&str, &str)]) {
     fs::create_dir_all(directory).unwrap();
     *generation += 1;
@@ -172,19 +173,22 @@ pub fn mount(directory: &Path, generation: &mut u32, keys: &[(&str, &str)]) {
     fs::create_dir(directory.join(&payload)).unwrap();
     for (key, text) in keys {
         let path = directory.join(&payload).join(key);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, text).unwrap();
         fs::set_permissions(&path, PermissionsExt::from_mode(0o400)).unwrap();
     }
+    let first = |key: &str| key.split('/').next().unwrap().to_owned();
+    let names: BTreeSet<String> = keys.iter().map(|(key, _)| first(key)).collect();
     let old = fs::read_link(directory.join("..data"));
     symlink(&payload, directory.join("..data_tmp")).unwrap();
     fs::rename(directory.join("..data_tmp"), directory.join("..data")).unwrap();
-    for (key, _) in keys {
+    for name in &names {
         // A key that was there before keeps its link.
-        let _ = symlink(Path::new("..data").join(key), directory.join(key));
+        let _ = symlink(Path::new("..data").join(name), directory.join(name));
     }
     for entry in fs::read_dir(directory).unwrap().flatten() {
         let name = entry.file_name().into_string().unwrap();
-        if !name.starts_with("..") && !keys.iter().any(|(key, _)| *key == name) {
+        if !name.starts_with("..") && !names.contains(&name) {
             fs::remove_file(entry.path()).unwrap();
         }
     }

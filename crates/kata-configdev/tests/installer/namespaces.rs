@@ -1,11 +1,17 @@
 //! Documents by namespace, and documents for the annotation.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::thread;
 
 use node_installer::engine::Engine;
 use node_installer::rules::Rules;
+use node_installer::watch::{RESCAN, watch};
 use node_installer::{Options, Outcome, install, uninstall};
+use test_command::wait_until;
 
 use crate::machine::{DOCUMENT, DROP_INS, Machine, NOTHING_YET, SETTINGS, document, mode};
 
@@ -209,6 +215,51 @@ fn documents_for_the_annotation_are_where_pods_may_name_them() {
     let place = "run/documents/default/documents/team-a.ci.toml";
     assert_eq!(machine.read(place), document("ci"));
     assert!(!machine.host(&ci).exists());
+}
+
+#[test]
+fn a_projected_volume_and_a_whole_secret_are_watched() {
+    let mut machine = Machine::new();
+    let (volume, whole) = (machine.path("volume"), machine.path("whole"));
+    machine.more = format!("namespaces-secret = {whole:?}\n");
+    for team in ["team-a", "team-b"] {
+        let place = volume.join(team).join("document");
+        let line = format!("namespaces.{team} = {{ secret = {place:?}, key = \"x\" }}\n");
+        machine.more.push_str(&line);
+    }
+    let (a, b) = ("team-a/document/x", "team-b/document/x");
+    machine.mount_other("volume", &[(a, &document("a"))]);
+    machine.mount_other("whole", &[]);
+    let options = options(&machine, "engine = \"containerd\"\n");
+    let (mut stop, stopped) = UnixStream::pair().unwrap();
+    let has = |machine: &Machine, team: &str, text: &str| {
+        let path = machine.host(&format!("{NAMESPACES}/{team}.toml"));
+        wait_until(team, || {
+            fs::read_to_string(&path).is_ok_and(|found| found == text)
+        });
+    };
+    thread::scope(|scope| {
+        let watching = scope.spawn(|| {
+            watch(&options, &BTreeSet::new(), stopped, |_: &mut Outcome| {
+                RESCAN
+            })
+        });
+        has(&machine, "team-a", &document("a"));
+        has(&machine, "team-b", NOTHING_YET);
+        machine.mount_other("volume", &[(a, &document("a")), (b, &document("b"))]);
+        has(&machine, "team-b", &document("b"));
+        machine.mount_other("volume", &[(a, &document("a2")), (b, &document("b"))]);
+        has(&machine, "team-a", &document("a2"));
+        machine.mount_other("whole", &[("team-c.toml", &document("c"))]);
+        has(&machine, "team-c", &document("c"));
+        machine.mount_other("volume", &[(a, &document("a2"))]);
+        has(&machine, "team-b", NOTHING_YET);
+        machine.mount_other("whole", &[]);
+        let path = machine.host(&format!("{NAMESPACES}/team-c.toml"));
+        wait_until("its end", || !path.exists());
+        stop.write_all(b"x").unwrap();
+        watching.join().unwrap().unwrap();
+    });
 }
 
 #[test]
