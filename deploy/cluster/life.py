@@ -18,6 +18,7 @@ import yaml
 
 import image
 import policies
+import teams
 from api_server import ApiServer, Refused, free_port
 from node import Node
 
@@ -248,6 +249,9 @@ class Life:
         secret = self.objects("secrets")["kata-configdev-imagepuller"]
         require(PASSWORD not in json.dumps(secret["metadata"]), "no copy in an annotation")
 
+    def has_teams(self):
+        teams.chapter(self, require, document)
+
     def has_a_neighbour(self):
         """A second release on the node: with the first one's prefix it is refused, with its own
         each has its own document."""
@@ -374,8 +378,8 @@ class Life:
         self.api.make_namespace(namespace, {"pod-security.kubernetes.io/enforce": "privileged"})
         for chapter in [
             self.installs_the_chart_before, self.upgrades_it, self.refuses_what_cannot_work,
-            self.turns_a_set_off_and_on, self.is_watched, self.rotates, self.has_a_neighbour,
-            self.rights_of_the_removal, self.says_what_would_stay,
+            self.turns_a_set_off_and_on, self.is_watched, self.rotates, self.has_teams,
+            self.has_a_neighbour, self.rights_of_the_removal, self.says_what_would_stay,
             self.fails_while_a_node_is_down, self.fails_without_nodes,
             self.removes_everything, self.is_forbidden_by_pod_security,
         ]:
