@@ -7,8 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::thread;
 
+use kata_configdev::settings::RULES;
 use node_installer::engine::Engine;
-use node_installer::rules::Rules;
 use node_installer::watch::{RESCAN, watch};
 use node_installer::{Options, Outcome, install, uninstall};
 use test_command::wait_until;
@@ -21,7 +21,7 @@ const DOCUMENTS: &str = "opt/kata-configdev/default/etc/host-config/documents";
 /// The options of a machine. What the wrapper makes of the settings is not asked here.
 fn options(machine: &Machine, head: &str) -> Options {
     let text = format!("{head}{}", machine.configuration());
-    Options::parse(text.as_bytes(), Rules::NONE).unwrap()
+    Options::parse(text.as_bytes(), RULES).unwrap()
 }
 
 fn pass(machine: &Machine) -> Outcome {
@@ -320,7 +320,7 @@ fn mistakes_are_refused_with_their_place() {
     ] {
         let text = machine.configuration();
         let text = text.replace("[sets.default]\n", &format!("[sets.default]\n{line}\n"));
-        let error = Options::parse(text.as_bytes(), Rules::NONE).unwrap_err();
+        let error = Options::parse(text.as_bytes(), RULES).unwrap_err();
         assert!(error.to_string().contains(rule), "{line}: {error}");
     }
 }
