@@ -8,22 +8,26 @@
 
 mod handler;
 mod said;
+pub mod standing;
 mod start;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::kind::DROP_IN;
 use crate::node::Node;
 use crate::{Error, HostPath, Options, Set, manifest, plan};
 use handler::Handler;
 pub(crate) use said::Said;
-pub use said::is_wrapper_setting;
+pub use said::{Value, is_wrapper_setting};
 use start::Start;
 
 /// Something in Kata's configuration that the administrator should know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
+    /// What kind of finding it is, which stays the same when its words change.
+    pub id: &'static str,
     /// The file or directory on the node, safe to show.
     pub path: String,
     /// The line, from 1; 0 where the file as a whole is meant.
@@ -121,7 +125,10 @@ impl Survey {
                     survey.guest_pulls &= handler.forces_guest_pull();
                     let fate = survey.start(&handler, set.needs_qemu_of_kata());
                     survey.fates.insert(path.clone(), fate);
-                    survey.seen.findings.extend(handler.findings(&wrapper));
+                    survey
+                        .seen
+                        .findings
+                        .extend(handler.findings(DROP_IN, &wrapper));
                     continue;
                 }
                 Ok(None) => survey.seen.unseen.push(path.clone()),
@@ -157,7 +164,7 @@ impl Survey {
                         QEMU; give each handler a set of its own, or name one as qemu in the \
                         settings of the set"
                     );
-                    let finding = handler::finding(place, 0, true, message);
+                    let finding = handler::finding("qemu-several", place, 0, true, message);
                     self.seen.findings.push(finding);
                     DropInFate::Left
                 }

@@ -23,6 +23,7 @@
 //! - [`kata`]: what Kata's own configuration of a handler says, and what is wrong with it.
 //! - [`rules`]: what the wrapper makes of its settings. `fitness`: whether a sandbox of a set would
 //!   start. `plan`: the files that should be on the node. `wrapper_settings`: the text of one.
+//! - [`installation`]: what an installer left, as it stands.
 //! - `node`: directories and files of the node, none reached through a link. `manifest`: the list
 //!   of those that the installer made.
 //! - `pass`: writes and removes what the plan asks for. `edit`: what is taken out of files that
@@ -58,6 +59,8 @@ mod wrapper_settings;
 
 pub use error::{Error, exit};
 pub use host_path::HostPath;
+pub use manifest::standing as installation;
+pub use node::{Program, program};
 pub use options::{NamespaceFallback, Options, Set};
 pub use owner::Owner;
 pub use pass::{Outcome, check, install, uninstall};

@@ -2,6 +2,7 @@
 //! removed, and only by its owner.
 
 mod form;
+pub mod standing;
 
 use serde::{Deserialize, Serialize};
 

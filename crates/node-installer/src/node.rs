@@ -44,10 +44,12 @@ pub(crate) enum DirectoryEntry {
 
 /// What stands where a program should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Program {
+pub enum Program {
+    /// Something that can be executed.
     There,
     /// A link to something that is not seen from here, or nowhere.
     Link,
+    /// Nothing.
     Absent,
     /// Something that cannot be executed.
     NotExecutable,
@@ -341,8 +343,18 @@ impl Directory {
     }
 }
 
+/// Looks at the program at `path` of the node below `host`, as the node would find it.
+///
+/// # Errors
+///
+/// [`Error::Host`], [`Error::Node`].
+pub fn program(host: &Path, path: &HostPath) -> Result<Program, Error> {
+    let found = Node::open(host)?.program(path);
+    found.map_err(|source| failed("look at", path, source))
+}
+
 /// The name of a file that is not finished.
-fn unfinished_name(name: &str) -> String {
+pub(crate) fn unfinished_name(name: &str) -> String {
     format!(".{name}.unfinished")
 }
 

@@ -5,7 +5,6 @@ use rustix::fs::FileType;
 
 use super::Finding;
 use super::said::{Said, Switch, is_wrapper_setting};
-use crate::kind::DROP_IN;
 use crate::limits::MAX_KATA_FILE_BYTES;
 use crate::node::{Directory, Node};
 use crate::{Error, HostPath};
@@ -86,24 +85,33 @@ impl Handler {
 
     /// Whether Kata has all images pulled in the guest, whichever main file is used.
     pub(super) fn forces_guest_pull(&self) -> bool {
-        let forces = |main: &File| {
-            let switch = match self.runtime_of(main) {
-                Runtime::Rust => Switch::RustGuestPull,
-                Runtime::Go | Runtime::Unknown => Switch::GoGuestPull,
-            };
-            self.on(main, switch).is_some()
-        };
+        let forces = |main: &File| self.guest_pull_of(main).is_some();
         self.is_whole && !self.mains.is_empty() && self.mains.iter().all(forces)
     }
 
-    /// What the administrator should know where Kata is pointed to `wrapper`.
-    pub(super) fn findings(mut self, wrapper: &HostPath) -> Vec<Finding> {
+    /// Where Kata is told to have all images pulled in the guest, if it is.
+    pub(super) fn guest_pull_of<'a>(&'a self, main: &'a File) -> Option<(&'a File, usize)> {
+        let switch = match self.runtime_of(main) {
+            Runtime::Rust => Switch::RustGuestPull,
+            Runtime::Go | Runtime::Unknown => Switch::GoGuestPull,
+        };
+        self.on(main, switch)
+    }
+
+    /// What is known of files that cannot be read.
+    pub(super) fn unread_files(self) -> Vec<Finding> {
+        self.findings
+    }
+
+    /// What the administrator should know where Kata is pointed to `wrapper` by the drop-in `ours`;
+    /// `""` stands for the main file.
+    pub(super) fn findings(mut self, ours: &str, wrapper: &HostPath) -> Vec<Finding> {
         let mut findings = std::mem::take(&mut self.findings);
         let runtime = self.runtime();
         for file in &self.drop_ins {
             findings.extend(file.foreign(runtime));
             findings.extend(self.unknown(file));
-            findings.extend(file.later_path(wrapper));
+            findings.extend(file.later_path(ours, wrapper));
         }
         for main in &self.mains {
             for finding in self.factories(main) {
@@ -130,18 +138,18 @@ impl Handler {
                 let message = "a symbolic link: the Go runtime reads what is behind it, runtime-rs \
                     fails every sandbox; put a regular file there";
                 let is_fault = self.runtime() == Runtime::Rust;
-                return self.unread(path(), 0, is_fault, message.to_owned());
+                return self.unread("drop-in-link", path(), 0, is_fault, message.to_owned());
             }
             _ => {
                 let message = format!("not a regular file: {FAILS}; move it elsewhere");
-                return self.unread(path(), 0, true, message);
+                return self.unread("drop-in-no-file", path(), 0, true, message);
             }
         }
         if name.starts_with('.') || !name.ends_with(".toml") {
             let message = "Kata reads every file of config.d whatever its name is; move it \
                 elsewhere unless it is meant";
-            self.findings
-                .push(finding(path(), 0, true, message.to_owned()));
+            let finding = finding("drop-in-name", path(), 0, true, message.to_owned());
+            self.findings.push(finding);
         }
         self.file(directory, above, name)
     }
@@ -155,7 +163,7 @@ impl Handler {
             Ok(None) => return None,
             Err(error) => {
                 let message = format!("it is not looked at: {error}");
-                return self.unread(path, 0, false, message);
+                return self.unread("kata-file-unread", path, 0, false, message);
             }
         };
         match Said::parse(&text) {
@@ -167,20 +175,22 @@ impl Handler {
             }),
             Err(error) => {
                 let message = format!("no TOML ({}): {FAILS}; correct or remove it", error.message);
-                self.unread(path, error.line, true, message)
+                self.unread("kata-file-no-toml", path, error.line, true, message)
             }
         }
     }
 
     fn unread<T>(
         &mut self,
+        id: &'static str,
         path: String,
         line: usize,
         is_fault: bool,
         message: String,
     ) -> Option<T> {
         self.is_whole = false;
-        self.findings.push(finding(path, line, is_fault, message));
+        self.findings
+            .push(finding(id, path, line, is_fault, message));
         None
     }
 
@@ -232,7 +242,8 @@ impl Handler {
                 key that it does not know; see that its documentation has this one",
                 key.path
             );
-            finding(file.path.clone(), key.line, false, message)
+            let id = "drop-in-unknown-key";
+            finding(id, file.path.clone(), key.line, false, message)
         })
     }
 
@@ -250,13 +261,19 @@ impl Handler {
                 "{what} on: such VMs get no document, and the wrapper refuses those for sandboxes \
                 that should have one; turn it off for this handler"
             );
-            Some(finding(file.path.clone(), line, true, message))
+            let id = "vm-factory";
+            Some(finding(id, file.path.clone(), line, true, message))
         };
         switches.iter().filter_map(on).collect()
     }
 }
 
 impl File {
+    /// Its name in its directory, as it is.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The tables below `[hypervisor]`, but for what the installer wrote.
     pub(super) fn hypervisors(&self) -> impl Iterator<Item = &(usize, String)> {
         let tables = self.said.hypervisors.iter();
@@ -284,27 +301,43 @@ impl File {
                 the wrapper's settings",
                 key.path
             );
-            finding(self.path.clone(), key.line, runtime == Runtime::Go, message)
+            let is_fault = runtime == Runtime::Go;
+            let id = "drop-in-wrapper-setting";
+            finding(id, self.path.clone(), key.line, is_fault, message)
         })
     }
 
-    /// A `path` that wins over the one to the wrapper.
-    fn later_path(&self, wrapper: &HostPath) -> Option<Finding> {
+    /// A `path` that wins over the one to the wrapper, which stands in the drop-in `ours`.
+    fn later_path(&self, ours: &str, wrapper: &HostPath) -> Option<Finding> {
         let (line, path) = self.said.qemu_path.as_ref()?;
-        let wins = self.name.as_str() > DROP_IN && path != wrapper.as_str();
+        let wins = self.name.as_str() > ours && path != wrapper.as_str();
         let message = || {
+            let ours = match ours {
+                "" => "the main file".into(),
+                name => shown(name).to_string(),
+            };
             format!(
-                "hypervisor.qemu.path is read after {DROP_IN} and wins, so that sandboxes start \
+                "hypervisor.qemu.path is read after {ours} and wins, so that sandboxes start \
                 without the wrapper; remove it, and name that QEMU as qemu in the wrapper's \
                 settings"
             )
         };
-        wins.then(|| finding(self.path.clone(), *line, true, message()))
+        wins.then(|| {
+            let id = "drop-in-overrides";
+            finding(id, self.path.clone(), *line, true, message())
+        })
     }
 }
 
-pub(super) fn finding(path: String, line: usize, is_fault: bool, message: String) -> Finding {
+pub(super) fn finding(
+    id: &'static str,
+    path: String,
+    line: usize,
+    is_fault: bool,
+    message: String,
+) -> Finding {
     Finding {
+        id,
         path,
         line,
         is_fault,

@@ -40,6 +40,37 @@ pub(crate) enum Switch {
     RustTemplate,
 }
 
+/// The keys whose values are handed on: the kind of their table, which has a table for each name
+/// below it unless it is `runtime`, and the key.
+const TOLD: [(&str, &str); 7] = [
+    ("hypervisor", "kernel_params"),
+    ("agent", "create_container_timeout"),
+    ("agent", "dial_timeout"),
+    ("agent", "dial_timeout_ms"),
+    ("agent", "reconnect_timeout_ms"),
+    ("agent", "request_timeout_ms"),
+    ("runtime", "create_container_timeout"),
+];
+
+/// A value that is handed on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Value {
+    /// An integer.
+    Number(i64),
+    /// A string.
+    Text(String),
+}
+
+/// A key of [`TOLD`] with its value.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) kind: &'static str,
+    pub(crate) key: &'static str,
+    pub(crate) line: usize,
+    pub(crate) value: Value,
+}
+
 /// A key below `[hypervisor.NAME]` or `[agent.NAME]`, where the Go runtime knows every key or
 /// fails.
 #[derive(Debug)]
@@ -62,6 +93,8 @@ pub(crate) struct Said {
     pub(crate) switches: Vec<(Switch, usize, bool)>,
     /// `[hypervisor.qemu] path`, with its line.
     pub(crate) qemu_path: Option<(usize, String)>,
+    /// The values that are handed on.
+    pub(crate) told: Vec<Told>,
     /// The keys that nothing else here is about.
     pub(crate) keys: Vec<Key>,
     /// The names of all keys that have a value, also those that are commented out, as Kata's main
@@ -84,6 +117,9 @@ impl Said {
             let go = runtime.take("experimental_force_guest_pull");
             said.switch(Switch::GoGuestPull, go, flag);
             said.switch(Switch::RustGuestPull, runtime.take("experimental"), forces);
+            for field in runtime.rest() {
+                said.tell("runtime", &field);
+            }
         }
         if let Some(mut factory) = table(&mut root, "factory") {
             said.switch(Switch::GoTemplate, factory.take("enable_template"), flag);
@@ -114,11 +150,31 @@ impl Said {
                 self.switch(Switch::RustTemplate, factory.take("enable_template"), flag);
             }
         }
-        self.keys.extend(keys.rest().map(|field| Key {
-            line: field.line,
-            name: field.key.to_owned(),
-            path: field.path,
-        }));
+        for field in keys.rest() {
+            // Kata starts nothing but QEMU here.
+            if (kind, name) == ("hypervisor", "qemu") || kind == "agent" {
+                self.tell(kind, &field);
+            }
+            self.keys.push(Key {
+                line: field.line,
+                name: field.key.to_owned(),
+                path: field.path,
+            });
+        }
+    }
+
+    fn tell(&mut self, kind: &str, field: &Field<'_, '_>) {
+        let told = TOLD.iter().find(|told| **told == (kind, field.key));
+        let text = || field.text().ok().map(|text| Value::Text(text.to_owned()));
+        let value = field.integer().ok().map(Value::Number).or_else(text);
+        if let (Some((kind, key)), Some(value)) = (told, value) {
+            self.told.push(Told {
+                kind,
+                key,
+                line: field.line,
+                value,
+            });
+        }
     }
 
     fn switch(

@@ -42,7 +42,13 @@ impl Handler {
                 "no configuration*.toml in it can be read, so that its QEMU is not known; correct \
                 that, or name that QEMU as qemu in the set's settings"
             };
-            let finding = finding(self.path.to_string(), 0, true, message.into());
+            let finding = finding(
+                "handler-empty",
+                self.path.to_string(),
+                0,
+                true,
+                message.into(),
+            );
             if !self.is_whole {
                 return (Start::Unnamed(finding), findings);
             }
@@ -78,13 +84,14 @@ impl Handler {
                 first, or take the handler off this set",
                 shown(path)
             );
-            is_wrapper(path).then(|| finding(file.path.clone(), *line, true, message))
+            is_wrapper(path)
+                .then(|| finding("wrapper-other", file.path.clone(), *line, true, message))
         });
         others.collect()
     }
 
     /// Why sandboxes of `main` start no QEMU, if so.
-    fn other_hypervisor(&self, main: &File) -> Option<Finding> {
+    pub(super) fn other_hypervisor(&self, main: &File) -> Option<Finding> {
         const REMEDY: &str = "so that its sandboxes start no QEMU; take the handler off the set";
         let names = self.in_order(main).filter_map(|file| {
             let (line, name) = file.said.hypervisor_name.as_ref()?;
@@ -94,18 +101,30 @@ impl Handler {
             && name != "qemu"
         {
             let message = format!("runtime.hypervisor_name is {}, {REMEDY}", shown(name));
-            return Some(finding(file.path.clone(), line, true, message));
+            return Some(finding(
+                "hypervisor-other",
+                file.path.clone(),
+                line,
+                true,
+                message,
+            ));
         }
         let mut tables = self.in_order(main).flat_map(File::hypervisors);
         if tables.any(|(_, name)| name == "qemu") {
             return None;
         }
         let message = format!("[hypervisor.qemu] is neither here nor in config.d, {REMEDY}");
-        Some(finding(main.path.clone(), 0, true, message))
+        Some(finding(
+            "hypervisor-none",
+            main.path.clone(),
+            0,
+            true,
+            message,
+        ))
     }
 
     /// A further hypervisor of `main`: the Go runtime walks the tables in a random order.
-    fn second_hypervisor(&self, main: &File) -> Option<Finding> {
+    pub(super) fn second_hypervisor(&self, main: &File) -> Option<Finding> {
         if self.runtime_of(main) == Runtime::Rust {
             return None;
         }
@@ -117,7 +136,8 @@ impl Handler {
                 by chance; leave one",
                 shown(name)
             );
-            Some(finding(file.path.clone(), *line, true, message))
+            let id = "hypervisor-second";
+            Some(finding(id, file.path.clone(), *line, true, message))
         })
     }
 
@@ -129,6 +149,7 @@ impl Handler {
         });
         let Some((file, line, path)) = said.last() else {
             return Start::Unnamed(finding(
+                "qemu-unnamed",
                 main.path.clone(),
                 0,
                 true,
@@ -142,7 +163,8 @@ impl Handler {
             Ok(path) => Start::Qemu(path, place),
             Err(rule) => {
                 let message = format!("hypervisor.qemu.path: {rule}");
-                Start::Unnamed(finding(file.path.clone(), line, true, message))
+                let id = "qemu-unnamed";
+                Start::Unnamed(finding(id, file.path.clone(), line, true, message))
             }
         }
     }
@@ -161,7 +183,8 @@ fn one_of(starts: Vec<Start>) -> Start {
                     "hypervisor.qemu.path is {other}, and {path} at {place}: nobody knows which \
                     of the main files is used; name one as qemu in the set's settings"
                 );
-                return Start::Unnamed(finding(other_place.clone(), 0, true, message));
+                let finding = finding("qemu-several", other_place.clone(), 0, true, message);
+                return Start::Unnamed(finding);
             }
             (Start::Qemu(..), _) => {}
             _ => one = next,
