@@ -9,7 +9,7 @@
 //! count beside them. Without it, `mirrors` and `configs` do, see `cri_registries`.
 //!
 //! - `imports`: the files that belong together. `layer`: what one of them says. `config_path`:
-//!   directories, and credentials beside them.
+//!   directories, and credentials beside them. `runtimes`: what handlers are told.
 //!
 //! From containerd's source: `cmd/containerd/server/config/config.go`,
 //! `internal/cri/config/config.go`, `internal/cri/server/images/image_pull.go`.
@@ -17,10 +17,12 @@
 mod config_path;
 mod imports;
 mod layer;
+mod runtimes;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::Finding;
 use crate::certs_d::Directory;
 use crate::cri_registries::{Config, Engine, Mirror, Placed, Registries, plans};
 use crate::node_files::NodeFiles;
@@ -28,6 +30,9 @@ use crate::registry_file::assemble::assemble;
 use crate::registry_file::{Import, ReadFile, Reader, Report};
 
 use self::layer::{ConfigKeys, Layer};
+use self::runtimes::Runtimes;
+
+pub use self::runtimes::Runtime;
 
 /// The longest file, imported ones included; containerd's own defaults are 10 KiB.
 pub const MAX_CONTAINERD_CONFIG_BYTES: usize = 128 << 10;
@@ -50,6 +55,7 @@ const CONTAINERD: Engine = Engine {
 pub struct ContainerdConfig {
     report: Report,
     registry: Registry,
+    runtimes: Runtimes,
 }
 
 /// The tables of all files, merged.
@@ -81,16 +87,31 @@ pub fn read(
     let mut no_file = |_: &Path| Err("not read at this point".to_owned());
     let mut reader = Reader::new(source, &mut no_file);
     let mut registry = Registry::default();
-    imports::follow(text, path, files, &mut reader, &mut |layer, reader| {
+    let mut runtimes = Runtimes::default();
+    imports::follow(text, path, files, &mut reader, &mut |mut layer, reader| {
+        runtimes.add(std::mem::take(&mut layer.runtimes));
         registry.add(layer, reader);
     });
     ContainerdConfig {
         report: reader.report,
         registry,
+        runtimes,
     }
 }
 
 impl ContainerdConfig {
+    /// The runtimes by name.
+    #[must_use]
+    pub fn runtimes(&self) -> &BTreeMap<String, Runtime> {
+        &self.runtimes.0
+    }
+
+    /// What makes the files unusable, or one that is imported.
+    #[must_use]
+    pub fn faults(&self) -> &[Finding] {
+        &self.report.faults
+    }
+
     /// The directories with a directory for each registry, in containerd's order. Those that are
     /// not there have nothing to say.
     #[must_use]
@@ -103,7 +124,9 @@ impl ContainerdConfig {
     /// Makes entries of the file, and of what is in the directories of
     /// [`config_paths`](Self::config_paths), in their order.
     pub fn import(self, roots: Vec<Vec<Directory>>, read_file: &mut ReadFile<'_>) -> Import {
-        let Self { report, registry } = self;
+        let Self {
+            report, registry, ..
+        } = self;
         let mut reader = Reader::new("", read_file);
         reader.report = report;
         let plans = if registry.directories().is_some() {

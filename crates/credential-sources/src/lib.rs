@@ -16,7 +16,7 @@
 //! - [`kubelet`]: credential-provider plugins of a node.
 //! - [`certs_d`], [`containerd_config`], [`registries_yaml`], [`registries_conf`]: the registry
 //!   files of container engines. [`registry_file`]: what those have in common, and how it becomes a
-//!   document.
+//!   document. [`crio_config`]: what CRI-O tells Kata's handlers.
 //! - [`proxy_environment`]: the proxies of a node's own programs. [`systemd_unit`]: the environment
 //!   that a unit gives its program.
 //! - [`node_files`]: files that name others.
@@ -27,6 +27,7 @@ pub mod certs_d;
 pub mod client_identity;
 pub mod containerd_config;
 mod cri_registries;
+pub mod crio_config;
 pub mod decryption_secret;
 pub mod docker_config;
 mod entry_keys;

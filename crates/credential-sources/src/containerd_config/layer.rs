@@ -6,6 +6,7 @@ use foreign_text::toml::{Table, join};
 use zeroize::Zeroizing;
 
 use super::MAX_CONTAINERD_CONFIG_BYTES;
+use super::runtimes::Runtimes;
 use crate::cri_registries::{Auth, Config, Placed, Tls};
 use crate::registry_file::Reader;
 
@@ -13,6 +14,9 @@ use crate::registry_file::Reader;
 const CRI: &str = "cri";
 const GRPC_CRI: &str = "io.containerd.grpc.v1.cri";
 const IMAGES: &str = "io.containerd.cri.v1.images";
+
+/// The plugin that has the runtimes since version 3.
+const RUNTIME: &str = "io.containerd.cri.v1.runtime";
 
 /// The last version of the file.
 const MAX_VERSION: i64 = 4;
@@ -38,6 +42,8 @@ pub(super) struct Layer {
     pub(super) mirrors: BTreeMap<String, Placed<Option<Vec<String>>>>,
     /// Credentials and TLS by host.
     pub(super) configs: BTreeMap<String, Placed<ConfigKeys>>,
+    /// What handlers are told.
+    pub(super) runtimes: Runtimes,
     /// The key of the table that containerd 1 takes as a whole, where it reads one.
     pub(super) whole: Option<String>,
     /// Whether only containerd 2 reads the file.
@@ -138,6 +144,9 @@ impl Layer {
             2 => &[GRPC_CRI, IMAGES],
             _ => &[IMAGES],
         };
+        if let Some(mut plugin) = plugins.take(RUNTIME).and_then(|field| field.table().ok()) {
+            self.runtimes.take(&mut plugin, &reader.source);
+        }
         let mut is_read = false;
         for name in [CRI, GRPC_CRI, IMAGES] {
             let Some(mut plugin) = reader.table(&mut plugins, name) else {
@@ -145,6 +154,9 @@ impl Layer {
             };
             if name != IMAGES && readable.contains(&name) {
                 self.whole = Some(plugin.path.clone());
+            }
+            if readable.contains(&name) {
+                self.runtimes.take(&mut plugin, &reader.source);
             }
             let Some(registry) = reader.table(&mut plugin, "registry") else {
                 continue;

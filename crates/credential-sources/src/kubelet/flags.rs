@@ -26,26 +26,45 @@ impl PluginFlags {
     /// Takes what `text` says; of two the later one counts, as for the kubelet. A value that is no
     /// absolute path without `..` says nothing.
     pub fn read(&mut self, text: &str) {
-        let lines = text.lines().map(str::trim_start);
-        for line in lines.filter(|line| !line.starts_with('#')) {
-            let is_between = |letter: char| letter.is_whitespace() || "\"'\\".contains(letter);
-            let mut words = line.split(is_between).filter(|word| !word.is_empty());
-            while let Some(word) = words.next() {
-                for (flag, path) in [(CONFIG, &mut self.config), (BIN_DIR, &mut self.bin_dir)] {
-                    // `NAME=--flag=value` is one word.
-                    let Some((_, rest)) = word.split_once(flag) else {
-                        continue;
-                    };
-                    let value = match rest.strip_prefix('=') {
-                        Some(value) => value,
-                        None if rest.is_empty() => words.next().unwrap_or_default(),
-                        None => continue,
-                    };
-                    if is_path(value) {
-                        *path = Some(value.to_owned());
-                    }
-                    break;
-                }
+        each(text, &[CONFIG, BIN_DIR], |flag, value| {
+            let path = match flag {
+                CONFIG => &mut self.config,
+                _ => &mut self.bin_dir,
+            };
+            if is_path(value) {
+                *path = Some(value.to_owned());
+            }
+        });
+    }
+}
+
+/// The value of any `flag` in `text`; of two the later one.
+#[must_use]
+pub fn value(text: &str, flag: &str) -> Option<String> {
+    let mut found = None;
+    each(text, &[flag], |_, value| found = Some(value.to_owned()));
+    found
+}
+
+/// Tells each of `flags` in `text` with its value.
+fn each<'f>(text: &str, flags: &[&'f str], mut tell: impl FnMut(&'f str, &str)) {
+    let lines = text.lines().map(str::trim_start);
+    for line in lines.filter(|line| !line.starts_with('#')) {
+        let is_between = |letter: char| letter.is_whitespace() || "\"'\\".contains(letter);
+        let mut words = line.split(is_between).filter(|word| !word.is_empty());
+        while let Some(word) = words.next() {
+            for flag in flags {
+                // `NAME=--flag=value` is one word.
+                let Some((_, rest)) = word.split_once(flag) else {
+                    continue;
+                };
+                let value = match rest.strip_prefix('=') {
+                    Some(value) => value,
+                    None if rest.is_empty() => words.next().unwrap_or_default(),
+                    None => continue,
+                };
+                tell(flag, value);
+                break;
             }
         }
     }
