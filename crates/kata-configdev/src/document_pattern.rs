@@ -8,12 +8,16 @@ use rustix::fs::{FileType, stat};
 use rustix::io::Errno;
 
 use crate::namespace_path::NamespacePath;
+use crate::node_root::NodeRoot;
 
 /// A pattern's special characters. A path without them is itself, whatever is there.
 const SPECIAL: [char; 3] = ['*', '?', '['];
 
 /// How many matches an error line names.
 const MAX_NAMED: usize = 3;
+
+/// The most paths that are followed for one part of a pattern. Free to change.
+const MAX_FOUND: usize = 4096;
 
 /// `*` stays within one directory and leaves hidden files alone: editors and installers put
 /// half-written copies there.
@@ -105,6 +109,39 @@ pub fn resolve(path: &Path) -> Result<PathBuf, PatternFault> {
         0 => Err(PatternFault::NoMatch),
         1 => Ok(matches.remove(0)),
         _ => Err(PatternFault::Several(matches)),
+    }
+}
+
+/// [`resolve`] on a node that may be below a directory. What of it cannot be looked at matches
+/// nothing.
+///
+/// # Errors
+///
+/// [`PatternFault`].
+pub fn resolve_on(node: &NodeRoot, path: &Path) -> Result<PathBuf, PatternFault> {
+    if !is_pattern(path) {
+        return Ok(path.into());
+    }
+    check(path)?;
+    let mut found = vec![PathBuf::from("/")];
+    for part in path.iter().skip(1) {
+        let pattern = Pattern::new(&part.to_string_lossy());
+        let pattern = pattern.map_err(|error| PatternFault::Syntax(error.msg))?;
+        let below = |directory: &PathBuf| {
+            let names = node.list_all(directory).unwrap_or_default();
+            let names = names.into_iter().map(|entry| entry.name);
+            let matching = names.filter(|name| pattern.matches_with(name, OPTIONS));
+            let paths = matching.map(|name| directory.join(name));
+            paths.collect::<Vec<_>>()
+        };
+        found = found.iter().flat_map(below).take(MAX_FOUND).collect();
+    }
+    found.retain(|path| node.metadata(path).is_ok_and(|found| found.is_file()));
+    found.truncate(MAX_NAMED + 1);
+    match found.len() {
+        0 => Err(PatternFault::NoMatch),
+        1 => Ok(found.remove(0)),
+        _ => Err(PatternFault::Several(found)),
     }
 }
 

@@ -70,6 +70,12 @@ impl HostFile {
         Ok(self)
     }
 
+    /// What it is.
+    #[must_use]
+    pub const fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
     /// Reads all of the file, which may have at most `limit` bytes; the copy is zeroed when
     /// dropped.
     ///

@@ -32,6 +32,7 @@
 //!   and the installer, for as long as the node runs.
 //!
 //! For people:
+//! - [`node_root`]: a node below a directory.
 //! - [`cli`] with one module per command. [`image_file`]: an image on disk, opened without hanging
 //!   and replaced as a whole.
 //!
@@ -55,6 +56,7 @@ pub mod living;
 pub mod namespace;
 pub mod namespace_path;
 pub mod node_agent;
+pub mod node_root;
 pub mod obstacle;
 pub mod only;
 pub mod option_list;

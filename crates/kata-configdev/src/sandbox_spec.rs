@@ -25,7 +25,7 @@ pub const FILE_NAME: &str = "config.json";
 
 /// The longest spec that is read. Kubernetes limits all annotations of a pod to 256 KiB; the rest
 /// of a sandbox's spec is some ten KiB. Free to change.
-const MAX_SPEC_BYTES: usize = 8 << 20;
+pub const MAX_SPEC_BYTES: usize = 8 << 20;
 
 /// Why the spec of a sandbox cannot be used, as a fragment that fits after "failed to".
 #[derive(Debug, thiserror::Error)]
@@ -175,6 +175,15 @@ pub fn pod(bundle: &Path) -> Result<Pod, SpecError> {
 /// [`SpecError::Text`].
 pub fn parse_pod(text: &[u8]) -> Result<Pod, SpecError> {
     Ok(parse(text)?.pod())
+}
+
+/// The same, of a spec that somebody else has read.
+///
+/// # Errors
+///
+/// [`SpecError::Text`].
+pub fn annotation_in(spec: &[u8]) -> Result<Option<String>, SpecError> {
+    Ok(parse(spec)?.document())
 }
 
 fn read(bundle: &Path) -> Result<Spec, SpecError> {

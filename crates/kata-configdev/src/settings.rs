@@ -26,6 +26,7 @@ pub use credential_providers::{
 pub use effective::{Effective, Origin, Origins};
 pub use error::SettingsError;
 pub use fallback::NamespaceFallback;
+pub(crate) use kubelet_files::{FLAG_FILES as KUBELET_FLAG_FILES, find as kubelet_sources};
 pub use only::{MAX_ONLY, NamespaceSettings};
 pub use qemu::Qemu;
 pub use rules::RULES;
@@ -152,10 +153,16 @@ impl Settings {
         if let Some(path) = variable.filter(|value| !value.is_empty()) {
             return path.into();
         }
+        Self::path_of(program, |directory| directory.is_dir())
+    }
+
+    /// The path of the settings file of a `program`, where nothing but its place says so;
+    /// `is_directory` looks at the node.
+    pub(crate) fn path_of(program: Option<&Path>, is_directory: impl Fn(&Path) -> bool) -> PathBuf {
         program
             .and_then(|program| program.parent()?.parent())
             .map(|set| set.join("etc/kata-configdev"))
-            .filter(|directory| directory.is_dir())
+            .filter(|directory| is_directory(directory))
             .map_or_else(
                 || DEFAULT_PATH.into(),
                 |directory| directory.join("config.toml"),

@@ -78,7 +78,7 @@ fn is_further(name: &str) -> bool {
     name.starts_with(FURTHER[0]) && name.ends_with(FURTHER[1])
 }
 
-fn directory(run_root: &Path, sandbox: &SandboxId) -> PathBuf {
+pub(crate) fn directory(run_root: &Path, sandbox: &SandboxId) -> PathBuf {
     parent(run_root).join(sandbox.as_str())
 }
 

@@ -73,11 +73,66 @@ impl SweepError {
 pub fn sweep(run_root: &Path, min_age: Duration) -> Result<Swept, SweepError> {
     let mut swept = Swept::default();
     providers::forget_expired(run_root);
+    each(run_root, min_age, &mut swept, |sandbox, fate| match fate {
+        Fate::Lives => Ok(false),
+        Fate::Released => shared_image::remove_released(run_root, sandbox),
+        Fate::Dead => shared_image::remove_all(run_root, sandbox).map(|_| true),
+    })?;
+    Ok(swept)
+}
+
+/// What [`sweep`] would do; nothing is removed.
+///
+/// # Errors
+///
+/// [`SweepError`].
+pub fn survey(run_root: &Path, min_age: Duration) -> Result<Swept, SweepError> {
+    let mut swept = Swept::default();
+    each(run_root, min_age, &mut swept, |_, fate| {
+        Ok(fate != Fate::Lives)
+    })?;
+    Ok(swept)
+}
+
+/// What [`sweep_released`] would remove of sandboxes that let go of their record; nothing is
+/// removed.
+///
+/// # Errors
+///
+/// [`SharedImageError`].
+pub fn survey_released(run_root: &Path) -> Result<Swept, SharedImageError> {
+    let mut swept = Swept::default();
+    for Kept { sandbox, age } in shared_image::all(run_root)? {
+        let is_released = age
+            .and_then(|_| record::life(run_root, &sandbox))
+            .map(|life| life == Life::Released);
+        swept.add(sandbox, is_released);
+    }
+    Ok(swept)
+}
+
+/// What is known of a sandbox that has images.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Lives,
+    /// Its process let go of its record.
+    Released,
+    /// Nothing suggests that it exists.
+    Dead,
+}
+
+/// Adds every sandbox to `swept`: whether `remove` removed its images, and what Kata left.
+fn each(
+    run_root: &Path,
+    min_age: Duration,
+    swept: &mut Swept,
+    mut remove: impl FnMut(&SandboxId, Fate) -> Result<bool, SharedImageError>,
+) -> Result<(), SweepError> {
     // First what sandboxes have, then the living: one that starts in between is not in the lists.
     let images = shared_image::all(run_root)?;
     let with_directories = living::with_directories(run_root).map_err(SweepError::Living)?;
     if images.is_empty() && with_directories.is_empty() {
-        return Ok(swept);
+        return Ok(());
     }
     let living = Living::look(run_root).map_err(SweepError::Living)?;
     let is_old = |age: Option<Duration>| age.is_some_and(|age| age >= min_age);
@@ -88,28 +143,30 @@ pub fn sweep(run_root: &Path, min_age: Duration) -> Result<Swept, SweepError> {
             swept.remains.push((sandbox, paths));
         }
     }
+    let fate = |sandbox: &SandboxId, age| {
+        // A sandbox that holds its record needs no other sign.
+        match record::life(run_root, sandbox)? {
+            Life::Held => return Ok(Fate::Lives),
+            Life::Released => return Ok(Fate::Released),
+            Life::Unknown => {}
+        }
+        let is_gone = match living.signs(sandbox) {
+            Signs::Life => false,
+            Signs::Remains(paths) => is_old(living::age(&paths)),
+            Signs::None => true,
+        };
+        Ok(match is_gone && is_old(age) {
+            true => Fate::Dead,
+            false => Fate::Lives,
+        })
+    };
     for Kept { sandbox, age } in images {
-        let removed = age.and_then(|age| {
-            // A sandbox that holds its record needs no other sign.
-            match record::life(run_root, &sandbox)? {
-                Life::Held => return Ok(false),
-                Life::Released => return shared_image::remove_released(run_root, &sandbox),
-                Life::Unknown => {}
-            }
-            let is_gone = match living.signs(&sandbox) {
-                Signs::Life => false,
-                Signs::Remains(paths) => is_old(living::age(&paths)),
-                Signs::None => true,
-            };
-            let is_dead = is_gone && is_old(age);
-            if is_dead {
-                shared_image::remove_all(run_root, &sandbox)?;
-            }
-            Ok(is_dead)
-        });
+        let removed = age
+            .and_then(|age| fate(&sandbox, age))
+            .and_then(|fate| remove(&sandbox, fate));
         swept.add(sandbox, removed);
     }
-    Ok(swept)
+    Ok(())
 }
 
 /// Removes what the sandboxes below `run_root` left whose process let go of their record, and what

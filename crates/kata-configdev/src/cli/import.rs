@@ -6,7 +6,6 @@ mod certs_d;
 mod containerd_config;
 mod decryption_secret;
 mod docker_config;
-mod node_root;
 mod outcome;
 mod proxy_environment;
 mod registries_conf;

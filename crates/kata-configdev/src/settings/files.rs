@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 use crate::host_file::{FileError, FileFault, HostFile, require_administered};
 
 /// The longest settings file; far more than the keys need. Free to change.
-const MAX_SETTINGS_BYTES: usize = 64 << 10;
+pub const MAX_SETTINGS_BYTES: usize = 64 << 10;
 
 /// The name of the directory of drop-ins.
 pub const DROP_INS: &str = "config.d";

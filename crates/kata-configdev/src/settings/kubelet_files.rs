@@ -11,7 +11,7 @@ use crate::host_file::HostFile;
 
 /// Files with the kubelet's flags, the later ones later in its arguments: kubeadm's own, then those
 /// of the node's administrator for Debian's and for Red Hat's kin. GKE has its flags there, too.
-const FLAG_FILES: [&str; 3] = [
+pub const FLAG_FILES: [&str; 3] = [
     "/var/lib/kubelet/kubeadm-flags.env",
     "/etc/default/kubelet",
     "/etc/sysconfig/kubelet",
@@ -50,7 +50,7 @@ const PLACES: [(&str, &str); 5] = [
 ];
 
 /// The kubelet's files of the node whose root is `root`, as they are seen from here.
-pub(super) fn find(root: &Path) -> Option<Sources> {
+pub fn find(root: &Path) -> Option<Sources> {
     let seen = |path: &str| node_path::seen(root, path.as_ref());
     let pair = |config: &str, bin_dir: &str| {
         Some(Sources {

@@ -7,10 +7,10 @@ use clap::Args;
 use credential_sources::certs_d::{self, Directory, HOSTS_TOML, HostsToml, MAX_HOSTS_TOML_BYTES};
 use puller_config::MAX_REGISTRIES;
 
-use super::node_root::NodeRoot;
 use super::registry_file::{self, Options};
 use crate::cli::CommandError;
 use crate::host_file::FileFault;
+use crate::node_root::NodeRoot;
 
 /// Makes a document of the directories that containerd, Docker and podman have for registries.
 ///

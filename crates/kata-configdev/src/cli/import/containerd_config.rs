@@ -7,11 +7,11 @@ use clap::Args;
 use credential_sources::containerd_config::{self, MAX_CONTAINERD_CONFIG_BYTES};
 
 use super::certs_d;
-use super::node_root::NodeRoot;
 use super::outcome::label;
 use super::registry_file::{self, Options};
 use crate::cli::CommandError;
 use crate::host_file::FileFault;
+use crate::node_root::NodeRoot;
 
 /// Makes a document of containerd's config.toml, of version 1, 2, 3 or 4: the registries of its CRI
 /// plugin.

@@ -9,10 +9,10 @@ use credential_sources::registry_file::Report;
 use credential_sources::systemd_unit::{self, UnitName, Variables};
 use zeroize::Zeroizing;
 
-use super::node_root::NodeRoot;
 use super::outcome::Printed;
 use super::registry_file;
 use crate::cli::CommandError;
+use crate::node_root::NodeRoot;
 
 /// Makes a document of the node's own proxies: HTTP_PROXY, HTTPS_PROXY and NO_PROXY, as containerd
 /// reads them.

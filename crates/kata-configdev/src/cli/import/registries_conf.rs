@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use clap::Args;
 use credential_sources::registries_conf::{self, MAX_REGISTRIES_CONF_BYTES};
 
-use super::node_root::NodeRoot;
 use super::registry_file::{self, Options};
 use crate::cli::CommandError;
+use crate::node_root::NodeRoot;
 
 /// Makes a document of the registries.conf (version 2) of podman, CRI-O, skopeo or buildah.
 ///

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use clap::Args;
 use credential_sources::registries_yaml::{self, MAX_REGISTRIES_YAML_BYTES};
 
-use super::node_root::NodeRoot;
 use super::registry_file::{self, Options};
 use crate::cli::CommandError;
+use crate::node_root::NodeRoot;
 
 /// Makes a document of the registries.yaml of K3s or RKE2.
 ///

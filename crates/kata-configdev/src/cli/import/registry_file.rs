@@ -12,10 +12,10 @@ use foreign_text::bounded::read_stream;
 use serde_json::json;
 use zeroize::Zeroizing;
 
-use super::node_root::NodeRoot;
 use super::outcome::{self, Outcome, Printed};
 use crate::cli::CommandError;
 use crate::host_file::FileFault;
+use crate::node_root::NodeRoot;
 
 /// The options of every import of registry files.
 #[derive(Args, Debug)]

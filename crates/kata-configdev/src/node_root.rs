@@ -1,8 +1,8 @@
 //! The file system of a node, which may be below a directory: files are read and directories listed
 //! as if that were `/`.
 
-use std::fs::File;
-use std::os::fd::OwnedFd;
+use std::fs::{File, Metadata};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use credential_sources::node_files::{NodeFiles, Unread};
@@ -11,8 +11,7 @@ use linux_sys::rooted::open_scoped;
 use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, open};
 use zeroize::Zeroizing;
 
-use crate::cli::CommandError;
-use crate::host_file::FileFault;
+use crate::host_file::{FileError, FileFault};
 
 /// The most entries of a directory that are looked at: four times as many registries as a document
 /// has.
@@ -29,6 +28,7 @@ pub struct NodeRoot {
 /// An entry of a directory.
 #[derive(Debug)]
 pub struct Listed {
+    /// Its name; what is not UTF-8 in it is replaced.
     pub name: String,
     /// Whether it is a directory, or a link to one.
     pub is_directory: bool,
@@ -36,7 +36,11 @@ pub struct Listed {
 
 impl NodeRoot {
     /// Opens `root`, or the file system as it is.
-    pub fn open(root: Option<&Path>) -> Result<Self, CommandError> {
+    ///
+    /// # Errors
+    ///
+    /// [`FileError`].
+    pub fn open(root: Option<&Path>) -> Result<Self, FileError> {
         let path = root.unwrap_or(Path::new("/"));
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory =
@@ -48,14 +52,62 @@ impl NodeRoot {
     }
 
     /// Reads a regular file of at most `limit` bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`FileFault`], as for all that follow.
     pub fn read(&self, path: &Path, limit: usize) -> Result<Zeroizing<Vec<u8>>, FileFault> {
+        self.read_file(path, limit).map(|(text, _)| text)
+    }
+
+    /// Reads a regular file of at most `limit` bytes, and who may write it.
+    ///
+    /// # Errors
+    ///
+    /// [`FileFault`].
+    pub fn read_file(
+        &self,
+        path: &Path,
+        limit: usize,
+    ) -> Result<(Zeroizing<Vec<u8>>, Metadata), FileFault> {
         // A FIFO without a writer must not hang the caller.
         let file = File::from(self.resolve(path, OFlags::RDONLY | OFlags::NONBLOCK)?);
-        Ok(read_file(file, limit)?)
+        let metadata = file.metadata()?;
+        Ok((read_file(file, limit)?, metadata))
+    }
+
+    /// What is at a path, which is not opened for reading.
+    ///
+    /// # Errors
+    ///
+    /// [`FileFault`].
+    pub fn metadata(&self, path: &Path) -> Result<Metadata, FileFault> {
+        let file = File::from(self.resolve(path, OFlags::PATH)?);
+        Ok(file.metadata()?)
+    }
+
+    /// The path of the same file or directory without a link in it, as the node has it.
+    ///
+    /// # Errors
+    ///
+    /// [`FileFault`].
+    pub fn real(&self, path: &Path) -> Result<PathBuf, FileFault> {
+        let name =
+            |file: &OwnedFd| std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        let (root, found) = (
+            name(&self.directory)?,
+            name(&self.resolve(path, OFlags::PATH)?)?,
+        );
+        let relative = found.strip_prefix(&root).map_err(std::io::Error::other)?;
+        Ok(Path::new("/").join(relative))
     }
 
     /// The entries of a directory by name. Hidden ones are left out: a Kubernetes volume keeps its
     /// data in such.
+    ///
+    /// # Errors
+    ///
+    /// [`FileFault`].
     pub fn list(&self, path: &Path) -> Result<Vec<Listed>, FileFault> {
         let mut entries = self.list_all(path)?;
         entries.retain(|entry| !entry.name.starts_with('.'));
@@ -63,6 +115,10 @@ impl NodeRoot {
     }
 
     /// The entries of a directory by name, but for itself and its parent.
+    ///
+    /// # Errors
+    ///
+    /// [`FileFault`].
     pub fn list_all(&self, path: &Path) -> Result<Vec<Listed>, FileFault> {
         let directory = self.resolve(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
         let mut entries = Vec::new();
@@ -90,12 +146,17 @@ impl NodeRoot {
     }
 
     /// Whether nothing is at a path.
+    #[must_use]
     pub fn is_missing(&self, path: &Path) -> bool {
         let found = self.resolve(path, OFlags::PATH);
         found.is_err_and(|fault| fault.is_absent())
     }
 
     /// A path as the node has it: absolute.
+    ///
+    /// # Errors
+    ///
+    /// Those of finding the working directory.
     pub fn absolute(&self, path: &Path) -> std::io::Result<PathBuf> {
         if self.is_own {
             return std::path::absolute(path);
