@@ -5,9 +5,10 @@ mod check;
 mod config;
 mod credential_provider;
 mod detach;
+mod doctor;
 mod error;
 mod explain;
-mod finding;
+pub(crate) mod finding;
 mod import;
 mod inspect;
 mod install;
@@ -57,7 +58,8 @@ const AFTER_HELP: &str = "\
 Exit codes:
   0   done
   64  wrong arguments
-  65  a document, an image, the settings or a sandbox's spec is not valid, or cannot be read
+  65  a document, an image, the settings or a sandbox's spec is not valid, or cannot be read;
+      doctor: there is a fault
   69  an output cannot be written, an image not be put in its place,
       changed or removed, no loop device be had; check --ask: a registry
       is not reached or denies access, or imagepuller is not there
@@ -79,6 +81,7 @@ enum Command {
     Import(import::Import),
     Secrets(secrets::Secrets),
     Config(config::Arguments),
+    Doctor(doctor::Arguments),
     CredentialProvider(credential_provider::Arguments),
     Providers(providers::Arguments),
     Policy(policy::Arguments),
@@ -224,6 +227,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Secrets(arguments) => secrets::run(&arguments, &mut stdout),
         Command::Explain(arguments) => explain::run(&arguments, &mut stdout),
         Command::Config(arguments) => config::run(&arguments, &mut stdout),
+        Command::Doctor(arguments) => doctor::run(&arguments, &mut stdout),
         Command::CredentialProvider(arguments) => credential_provider::run(&arguments, &mut stdout),
         Command::Providers(arguments) => providers::run(&arguments, &mut stdout),
         Command::Policy(arguments) => policy::run(&arguments, &mut stdout),

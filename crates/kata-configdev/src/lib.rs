@@ -32,7 +32,7 @@
 //!   and the installer, for as long as the node runs.
 //!
 //! For people:
-//! - [`node_root`]: a node below a directory.
+//! - [`doctor`]: what is wrong on a node. [`node_root`]: a node below a directory.
 //! - [`cli`] with one module per command. [`image_file`]: an image on disk, opened without hanging
 //!   and replaced as a whole.
 //!
@@ -45,6 +45,7 @@ pub mod choice;
 pub mod cli;
 mod digest;
 pub mod disk;
+pub mod doctor;
 pub mod document_pattern;
 mod error;
 pub mod exit;

@@ -24,6 +24,8 @@ use crate::{choice, document_pattern, providers};
 /// the document must be there and be usable, the transport must be one of the wrapper's, and so on.
 /// A document that is a pattern must match exactly one file now, those of all namespaces must be
 /// valid, and the kubelet's configuration of credential providers must be usable.
+///
+/// kata-configdev doctor looks at the whole node: at Kata's handlers and the engine's, too.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,

@@ -44,6 +44,11 @@ impl Input {
         Ok(Self { text, metadata })
     }
 
+    /// A document that somebody else has read.
+    pub fn of(text: DocumentText, metadata: Metadata) -> Self {
+        Self { text, metadata }
+    }
+
     /// Whether it is a file that can be read again.
     pub fn is_file(&self) -> bool {
         self.metadata.is_file()

@@ -1,0 +1,94 @@
+//! What is wrong on a node, found without starting a sandbox.
+//!
+//! Everything is read below one directory that stands for the node's `/`; no link leads out of it,
+//! nothing is written, and nothing but `journalctl` is started. Foreign text is shown safely, and
+//! no secret at all.
+//!
+//! Not here: what is wrong with Kata's own files (`node_installer::kata`, by which the installer is
+//! ready or not), with the settings ([`crate::settings`]) and with a document (`puller-config`, as
+//! `check` shows it). Each check is a file with one function that says its findings:
+//!
+//! - [`handlers`]: Kata's configurations. [`set`]: a wrapper, its settings, its handlers.
+//! - [`wrapper`], [`settings`], [`qemu`], [`document`]: in the order in which a sandbox needs them.
+//! - [`engine`]: what containerd and CRI-O tell the handlers. [`annotations`]: whether a pod's
+//!   reach Kata. [`guest_pull`]: whether anybody reads the disk. [`timeouts`]: what ends a pull.
+//! - [`plugins`]: the kubelet's. [`leftovers`]: of dead sandboxes. [`installation`]: whose the node
+//!   is. [`sandbox`]: what was said of one.
+//! - [`finding`]: what they say. [`node`]: what they look at.
+
+pub mod annotations;
+pub mod document;
+pub mod engine;
+pub mod finding;
+pub mod guest_pull;
+pub mod handlers;
+pub mod installation;
+pub mod leftovers;
+pub mod node;
+pub mod plugins;
+pub mod qemu;
+pub mod sandbox;
+pub mod set;
+pub mod settings;
+pub mod timeouts;
+pub mod wrapper;
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::sandbox_id::SandboxId;
+
+use engine::Engine;
+pub use finding::{Finding, Severity};
+pub use node::Node;
+use sandbox::Joined;
+pub use timeouts::Timeout;
+
+/// What was found on a node.
+#[derive(Debug, Default, Serialize)]
+pub struct Report {
+    /// The worst first, and among equals in the order in which a sandbox would meet them.
+    pub findings: Vec<Finding>,
+    /// All limits.
+    pub timeouts: Vec<Timeout>,
+    /// What is known of the sandbox that was asked about.
+    pub sandbox: Option<Joined>,
+}
+
+/// Looks at the node, and at one sandbox of it; `settings` names another settings file than each
+/// wrapper's own.
+#[must_use]
+pub fn examine(node: &Node, settings: Option<&Path>, sandbox: Option<&SandboxId>) -> Report {
+    let mut report = Report::default();
+    let findings = &mut report.findings;
+    let engine = Engine::read(node, findings);
+    let handlers = handlers::find(node, &engine.directories(), findings);
+    let mut sets = set::sets(node, &handlers, settings);
+    for set in &mut sets {
+        wrapper::check(node, set, findings);
+        settings::check(node, set, findings);
+        qemu::check(node, set, findings);
+        document::check(node, set, findings);
+        annotations::check(&engine, set, findings);
+        guest_pull::check(&engine, set, findings);
+        plugins::check(node, set, findings);
+    }
+    leftovers::check(node, &sets, findings);
+    installation::check(node, &sets, findings);
+    report.timeouts = timeouts::check(node, &engine, &sets, findings);
+    report.sandbox = sandbox.map(|id| sandbox::join(node, &sets, id));
+    findings.sort_by_key(|finding| finding.severity);
+    report
+}
+
+impl Report {
+    /// How many findings are that severe.
+    #[must_use]
+    pub fn count(&self, severity: Severity) -> usize {
+        let findings = self.findings.iter();
+        findings
+            .filter(|finding| finding.severity == severity)
+            .count()
+    }
+}

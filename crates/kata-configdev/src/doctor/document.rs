@@ -1,0 +1,138 @@
+//! The document that sandboxes get whose pods name none.
+
+use std::path::{Path, PathBuf};
+
+use puller_config::{Document, MAX_DOCUMENT_BYTES};
+
+use super::finding::{Finding, Severity};
+use super::node::Node;
+use super::set::Set;
+use super::settings::{of_sandboxes, place};
+use crate::choice::ChoiceError;
+use crate::cli::finding::{self, Input};
+use crate::document_pattern;
+use crate::host_file::{FileFault, require_administered};
+use crate::settings::{Effective, Settings};
+
+/// The most problems or warnings of a document that are told; `check` shows all.
+const MAX_TOLD: usize = 10;
+
+/// Finds and reads the document of `set`, and says what `kata-configdev check` says of it.
+pub fn check(node: &Node, set: &mut Set<'_>, findings: &mut Vec<Finding>) {
+    let Some(effective) = &set.effective else {
+        return;
+    };
+    if !effective.settings.enabled {
+        return;
+    }
+    let Some(path) = effective.settings.document.clone() else {
+        findings.extend(nobody_names_one(set, &effective.settings));
+        return;
+    };
+    // A document of each namespace is not one file: whoever adds such patterns checks them here.
+    if path.as_os_str().as_encoded_bytes().contains(&b'{') {
+        return;
+    }
+    match read(node, &path) {
+        Ok((path, input)) => set.document = told(&path, &input, findings),
+        Err((id, error)) => findings.push(unusable(set, effective, id, error)),
+    }
+}
+
+/// The document's file, read.
+fn read(node: &Node, path: &Path) -> Result<(PathBuf, Input), (&'static str, ChoiceError)> {
+    let path = document_pattern::resolve_on(node, path).map_err(|fault| {
+        let pattern = path.to_owned();
+        let error = ChoiceError::NodePattern { pattern, fault };
+        ("document-pattern", error)
+    })?;
+    let read = node.read_file(&path, MAX_DOCUMENT_BYTES);
+    let (text, metadata) = read
+        .and_then(|(text, metadata)| {
+            require_administered(&metadata)?;
+            Ok((text, metadata))
+        })
+        .map_err(|fault| {
+            let id = match &fault {
+                fault if fault.is_absent() => "document-missing",
+                FileFault::Owner(_) | FileFault::Writable(_) => "document-access",
+                _ => "document-unread",
+            };
+            (id, ChoiceError::NodeFile(fault.at(&path)))
+        })?;
+    Ok((path, Input::of(text.into(), metadata)))
+}
+
+/// What is wrong with the document; what it says, where it is valid.
+fn told(path: &Path, input: &Input, findings: &mut Vec<Finding>) -> Option<Document> {
+    let (id, severity, told, document) = match input.parse() {
+        Ok((document, warnings)) => {
+            let id = "document-warning";
+            (id, Severity::Warning, warnings, Some(document))
+        }
+        Err(problems) => {
+            let problems = finding::of_problems(&problems);
+            ("document-invalid", Severity::Fault, problems, None)
+        }
+    };
+    let end = match severity {
+        Severity::Fault => "; no sandbox starts until it is corrected",
+        _ => "",
+    };
+    findings.extend(told.into_iter().take(MAX_TOLD).map(|one| {
+        let key = match one.key.as_str() {
+            "" => String::new(),
+            key => format!("{key}: "),
+        };
+        let message = format!("{key}{}{end}", one.message);
+        Finding::new(id, severity, path, message).at_line(one.line.unwrap_or(0))
+    }));
+    if let Some(reason) = document
+        .as_ref()
+        .and_then(|known| known.node_error.as_ref())
+    {
+        let message = format!(
+            "it has no registries but a reason, which every pull of a guest fails with: {reason}; \
+            put a document in its place"
+        );
+        findings.push(Finding::new(
+            "document-node-error",
+            Severity::Fault,
+            path,
+            message,
+        ));
+    }
+    document
+}
+
+fn unusable(set: &Set<'_>, effective: &Effective, id: &'static str, error: ChoiceError) -> Finding {
+    let (path, line) = match &error {
+        ChoiceError::NodeFile(error) if !error.fault.is_absent() => (error.path.clone(), 0),
+        _ => place(set, effective.origins.of("document")),
+    };
+    let has_words = error.is_absence() && effective.settings.missing_document.is_some();
+    if has_words {
+        let message = "the document is not there, so that guests get the words of \
+            missing-document and their pulls fail with them; install the document";
+        return Finding::new(id, Severity::Warning, path, message).at_line(line);
+    }
+    of_sandboxes(id, Severity::Fault, path, &error.into()).at_line(line)
+}
+
+/// Nobody names a document, as when the drop-in with it is forgotten.
+fn nobody_names_one(set: &Set<'_>, settings: &Settings) -> Option<Finding> {
+    let is_left_to_pods = !settings.annotation_allow.is_empty();
+    if is_left_to_pods || settings.credential_providers.is_wanted() {
+        return None;
+    }
+    let message = "neither a document, nor directories for pods' own, nor credential providers are \
+        named, so that no sandbox gets a disk and guests pull anonymously; write document = \
+        \"/etc/kata-configdev/imagepuller.toml\"";
+    let path = &set.settings_file;
+    Some(Finding::new(
+        "document-none",
+        Severity::Warning,
+        path,
+        message,
+    ))
+}

@@ -1,0 +1,124 @@
+//! Kata's handlers: where their configurations are, and what is wrong there.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use node_installer::HostPath;
+use node_installer::kata::standing::{self, Standing};
+
+use super::finding::{Finding, Severity};
+use super::node::Node;
+
+/// Where Kata's packages and `kata-deploy` put configurations, in directories of any depth.
+const PLACES: [&str; 5] = [
+    "/opt/kata/share/defaults/kata-containers",
+    "/usr/share/defaults/kata-containers",
+    "/usr/local/share/defaults/kata-containers",
+    "/usr/share/kata-containers/defaults",
+    "/etc/kata-containers",
+];
+
+/// How deep directories are looked into: `kata-deploy` has two below the first.
+const MAX_DEPTH: usize = 4;
+
+/// The most directories that are looked into. Free to change; Kata has some thirty.
+const MAX_DIRECTORIES: usize = 512;
+
+/// The directory of drop-ins, which is no handler's.
+const DROP_INS: &str = "config.d";
+
+/// A handler.
+#[derive(Debug)]
+pub struct Handler {
+    /// Its directory on the node, without a link in it.
+    pub directory: PathBuf,
+    /// What its files say.
+    pub standing: Standing,
+}
+
+/// Every handler of the node: those at the usual places, and those in `further` directories.
+pub fn find(node: &Node, further: &[PathBuf], findings: &mut Vec<Finding>) -> Vec<Handler> {
+    let mut directories = Directories::default();
+    for place in PLACES {
+        directories.search(node, Path::new(place), MAX_DEPTH);
+    }
+    for place in further {
+        directories.search(node, place, 0);
+    }
+    let handlers = directories.found.into_iter();
+    let handlers: Vec<Handler> = handlers
+        .filter_map(|directory| look_at(node, directory, findings))
+        .collect();
+    if handlers.is_empty() {
+        findings.push(Finding::new(
+            "handler-none",
+            Severity::Warning,
+            PLACES[0],
+            "no configuration*.toml of Kata is here, at its other usual places, or where the \
+            container engine says; see that Kata is installed and --host-root is the node's /",
+        ));
+    }
+    handlers
+}
+
+/// What is wrong with a handler's files, and whether it starts the wrapper.
+fn look_at(node: &Node, directory: PathBuf, findings: &mut Vec<Finding>) -> Option<Handler> {
+    let path = HostPath::parse(directory.to_str().unwrap_or_default()).ok()?;
+    let mut standing = match standing::look_at(&node.host, &path) {
+        Ok(standing) => standing?,
+        Err(error) => {
+            let message = format!("this handler is not looked at: {error}");
+            findings.push(Finding::new(
+                "handler-unread",
+                Severity::Warning,
+                &directory,
+                message,
+            ));
+            return None;
+        }
+    };
+    let said = std::mem::take(&mut standing.findings);
+    findings.extend(said.into_iter().map(Finding::from));
+    if standing.wrapper.is_none() && standing.mains.iter().any(|main| main.starts_qemu) {
+        findings.push(Finding::new(
+            "handler-without-wrapper",
+            Severity::Note,
+            &directory,
+            "no file here or in config.d points hypervisor.qemu.path to kata-configdev-qemu, so \
+            that its sandboxes get no configuration; install a drop-in if they should",
+        ));
+    }
+    Some(Handler {
+        directory,
+        standing,
+    })
+}
+
+#[derive(Default)]
+struct Directories {
+    looked_into: BTreeSet<PathBuf>,
+    found: BTreeSet<PathBuf>,
+}
+
+impl Directories {
+    /// Finds the directories with a main file, at most `depth` below `path`.
+    fn search(&mut self, node: &Node, path: &Path, depth: usize) {
+        let Ok(path) = node.real(path) else {
+            return;
+        };
+        let is_enough = self.looked_into.len() == MAX_DIRECTORIES;
+        if is_enough || !self.looked_into.insert(path.clone()) {
+            return;
+        }
+        for entry in node.list_all(&path).unwrap_or_default() {
+            let name = entry.name;
+            if !entry.is_directory {
+                if name.starts_with("configuration") && name.ends_with(".toml") {
+                    self.found.insert(path.clone());
+                }
+            } else if depth > 0 && name != DROP_INS {
+                self.search(node, &path.join(name), depth - 1);
+            }
+        }
+    }
+}

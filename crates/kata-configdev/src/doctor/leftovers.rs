@@ -1,0 +1,60 @@
+//! What dead sandboxes and killed programs left.
+
+use std::path::Path;
+
+use super::finding::{Finding, Severity};
+use super::node::Node;
+use super::set::Set;
+use crate::sandbox_id::SandboxId;
+use crate::sweep::{self, DEFAULT_MIN_AGE, Swept};
+
+/// The most sandboxes that are told. Free to change; the sweep removes all.
+const MAX_TOLD: usize = 20;
+
+/// What of dead sandboxes is below the `run-root` of each set, each place once. On another machine
+/// than the node, nobody sees which sandboxes live but by their locks.
+pub fn check(node: &Node, sets: &[Set<'_>], findings: &mut Vec<Finding>) {
+    let mut run_roots: Vec<&Path> = Vec::new();
+    for settings in sets.iter().filter_map(Set::settings) {
+        if !run_roots.contains(&settings.run_root.as_path()) {
+            run_roots.push(&settings.run_root);
+        }
+    }
+    for run_root in run_roots {
+        let Ok(real) = node.real(run_root) else {
+            continue;
+        };
+        let here = node.host.join(real.strip_prefix("/").unwrap_or(&real));
+        let seen = match node.is_here() {
+            true => sweep::survey(&here, DEFAULT_MIN_AGE).map_err(|error| error.to_string()),
+            false => sweep::survey_released(&here).map_err(|error| error.to_string()),
+        };
+        match seen {
+            Ok(swept) => findings.extend(told(run_root, swept)),
+            Err(why) => {
+                let message = format!("what sandboxes left here is not looked at: {why}");
+                let id = "leftovers-unread";
+                findings.push(Finding::new(id, Severity::Warning, run_root, message));
+            }
+        }
+    }
+}
+
+fn told(run_root: &Path, swept: Swept) -> Vec<Finding> {
+    let images = swept.removed.iter().map(|sandbox: &SandboxId| {
+        let path = crate::shared_image::directory(run_root, sandbox);
+        let message = "the sandbox is gone, and what it was configured with is still here; \
+            kata-configdev sweep removes it, and the node agent does so by itself";
+        Finding::new("leftover-image", Severity::Warning, path, message)
+    });
+    let remains = swept
+        .remains
+        .iter()
+        .flat_map(|(_, paths)| paths)
+        .map(|path| {
+            let message = "Kata left this of a sandbox that is gone; remove it by hand";
+            Finding::new("leftover-of-kata", Severity::Note, path, message)
+        });
+    let images = images.take(MAX_TOLD);
+    images.chain(remains.take(MAX_TOLD)).collect()
+}

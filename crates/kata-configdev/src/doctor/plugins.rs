@@ -1,0 +1,82 @@
+//! The kubelet's credential providers, as the wrapper would find them.
+
+use std::path::Path;
+
+use super::finding::{Finding, Severity};
+use super::node::Node;
+use super::set::Set;
+use crate::providers::{ListingFault, read_listing};
+use crate::settings::{Sources, kubelet_sources};
+
+/// Whether the providers that the settings of `set` ask are there, and which of them only the
+/// kubelet can ask.
+pub fn check(node: &Node, set: &Set<'_>, findings: &mut Vec<Finding>) {
+    let Some(settings) = set.settings().filter(|settings| settings.enabled) else {
+        return;
+    };
+    let path = &set.settings_file;
+    let asked = &settings.credential_providers;
+    if !asked.is_wanted() {
+        if let Some(found) = kubelet_sources(&node.host) {
+            let message = "the kubelet has credential providers, and [credential-providers] of the \
+                wrapper's settings asks none, so that guests do not get what they say; add \
+                registries there if they should";
+            let config = of_node(node, &found.config);
+            findings.push(Finding::new(
+                "providers-not-asked",
+                Severity::Note,
+                config,
+                message,
+            ));
+        }
+        return;
+    }
+    let warning =
+        |id, path: &Path, message: String| Finding::new(id, Severity::Warning, path, message);
+    let Some(Sources { config, bin_dir }) = asked.sources(&node.host) else {
+        let message = format!("{}, so that no provider is asked", ListingFault::NotFound);
+        findings.push(warning("providers-not-found", path, message));
+        return;
+    };
+    let config_on_node = of_node(node, &config);
+    let listed = match read_listing(&config) {
+        Ok(listed) => listed,
+        Err(error) => {
+            let message = format!(
+                "the kubelet's configuration of its credential providers cannot be used ({error}), \
+                so that none is asked; correct it"
+            );
+            findings.push(warning("providers-invalid", &config_on_node, message));
+            return;
+        }
+    };
+    let bin_dir = of_node(node, &bin_dir);
+    for provider in listed.list() {
+        let program = bin_dir.join(&provider.name);
+        let is_there = node.metadata(&program).is_ok_and(|found| found.is_file());
+        if !is_there {
+            let message = "a credential provider whose program is not there, so that it is not \
+                asked; install it, or take it out of the kubelet's configuration";
+            findings.push(warning("provider-missing", &program, message.into()));
+        }
+        if provider.wants_token {
+            let message = format!(
+                "{} wants a service account's token (tokenAttributes), which only the kubelet \
+                has, so that no guest gets what it says; the kubelet itself needs for it the \
+                verb request-serviceaccounts-token-audience on the resource that is named like \
+                serviceAccountTokenAudience, for the group system:nodes",
+                foreign_text::shown(&provider.name)
+            );
+            let id = "provider-wants-token";
+            findings.push(Finding::new(id, Severity::Note, &config_on_node, message));
+        }
+    }
+}
+
+/// A path as the node has it.
+fn of_node(node: &Node, path: &Path) -> std::path::PathBuf {
+    match path.strip_prefix(&node.host) {
+        Ok(relative) => Path::new("/").join(relative),
+        Err(_) => path.to_owned(),
+    }
+}

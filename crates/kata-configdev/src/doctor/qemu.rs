@@ -1,0 +1,56 @@
+//! The QEMU that the wrapper becomes.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use node_installer::{HostPath, Program};
+use rustix::io::Errno;
+
+use super::finding::{Finding, Severity};
+use super::node::Node;
+use super::set::Set;
+use super::settings::{of_sandboxes, place};
+use crate::{SandboxError, wrapper};
+
+/// Whether every QEMU of the settings is there, can be executed, and is not the wrapper.
+pub fn check(node: &Node, set: &Set<'_>, findings: &mut Vec<Finding>) {
+    let Some(effective) = &set.effective else {
+        return;
+    };
+    let qemu = &effective.settings.qemu;
+    let by_machine = qemu.by_machine.iter();
+    let binaries = by_machine.map(|(machine, path)| (machine.as_str(), path.as_path()));
+    for (machine, path) in [("default", qemu.default.as_path())]
+        .into_iter()
+        .chain(binaries)
+    {
+        if let Err((id, error)) = program(node, path) {
+            let (file, line) = place(set, effective.origins.of(&format!("qemu.{machine}")));
+            findings.push(of_sandboxes(id, Severity::Fault, file, &error).at_line(line));
+        }
+    }
+}
+
+/// As the installer looks at it before it says that a node is ready.
+fn program(node: &Node, path: &Path) -> Result<(), (&'static str, SandboxError)> {
+    let failed = |id, source| {
+        let path = path.to_owned();
+        Err((id, SandboxError::Exec { path, source }))
+    };
+    let real = node.real(path);
+    let is_wrapper = |real: &PathBuf| real.file_name().is_some_and(|name| name == wrapper::NAME);
+    if real.is_ok_and(|real| is_wrapper(&real)) {
+        return Err(("qemu-is-wrapper", SandboxError::QemuIsWrapper(path.into())));
+    }
+    let named = HostPath::parse(&path.to_string_lossy()).map_err(io::Error::other);
+    let found = named.and_then(|named| {
+        node_installer::program(&node.host, &named)
+            .map_err(|error| io::Error::other(error.to_string()))
+    });
+    match found {
+        Ok(Program::There) => Ok(()),
+        Ok(Program::Absent | Program::Link) => failed("qemu-missing", Errno::NOENT.into()),
+        Ok(Program::NotExecutable) => failed("qemu-not-executable", Errno::ACCESS.into()),
+        Err(error) => failed("qemu-missing", error),
+    }
+}

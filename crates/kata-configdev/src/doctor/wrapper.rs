@@ -1,0 +1,56 @@
+//! The wrapper that Kata is pointed to.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use node_installer::limits::MAX_WRAPPER_BYTES;
+
+use super::finding::{Finding, Severity};
+use super::node::Node;
+use super::set::Set;
+use crate::host_file::HostFile;
+use crate::wrapper::NAME;
+
+/// Whether the wrapper of `set` is there, can be executed, and is of this program's build.
+pub fn check(node: &Node, set: &Set<'_>, findings: &mut Vec<Finding>) {
+    let Some(wrapper) = set.wrapper else {
+        return;
+    };
+    let path = Path::new(&wrapper.value);
+    let mut fault = |id, what: &str| {
+        let message = format!(
+            "hypervisor.qemu.path is {}, which {what}, so that no sandbox of the handler starts; \
+            put the wrapper there, or remove this drop-in",
+            wrapper.shown()
+        );
+        let finding = Finding::new(id, Severity::Fault, &wrapper.path, message);
+        findings.push(finding.at_line(wrapper.line));
+    };
+    match node.metadata(path) {
+        Err(error) if error.is_absent() => fault("wrapper-missing", "is not there"),
+        Err(error) => fault("wrapper-missing", &format!("cannot be looked at: {error}")),
+        Ok(found) if !found.is_file() || found.permissions().mode() & 0o111 == 0 => {
+            fault("wrapper-not-executable", "cannot be executed");
+        }
+        Ok(_) => findings.extend(version(node, path)),
+    }
+}
+
+/// Whether it is another build than the one beside this program. The wrapper itself cannot be
+/// asked: what it is called with is QEMU's.
+fn version(node: &Node, path: &Path) -> Option<Finding> {
+    let own = HostFile::open(&beside_this_program()?).ok()?;
+    let is_same = own.metadata().len() == node.metadata(path).ok()?.len()
+        && own.read(MAX_WRAPPER_BYTES).ok()? == node.read(path, MAX_WRAPPER_BYTES).ok()?;
+    let message = format!(
+        "it is another build than the one beside this program, which is version {}; update one of \
+        them, or use the kata-configdev that lies beside this wrapper",
+        env!("CARGO_PKG_VERSION")
+    );
+    (!is_same).then(|| Finding::new("wrapper-version", Severity::Note, path, message))
+}
+
+fn beside_this_program() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok()?;
+    Some(program.parent()?.join(NAME))
+}

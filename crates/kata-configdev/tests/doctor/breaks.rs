@@ -1,0 +1,229 @@
+//! The ways in which a node is broken, by the id of what doctor says of it.
+
+use std::fs;
+use std::os::unix::fs::{chown, symlink};
+
+use crate::node::{
+    ALLOWED, CONTAINERD, DOCUMENT, DROP_IN, HANDLER, KUBELET, MAIN, Node, QEMU, SETTINGS, WRAPPER,
+};
+
+type Break = fn(&Node);
+
+pub const BREAKS: &[(&str, Break)] = &[
+    ("settings-missing", |node| node.remove(SETTINGS)),
+    ("settings-invalid", |node| {
+        node.append(SETTINGS, "documnet = \"/x\"\n");
+    }),
+    ("settings-access", |node| node.set_mode(SETTINGS, 0o664)),
+    ("settings-not-read", |node| {
+        node.put("etc/kata-configdev/config.d/10-own.toml~", "");
+    }),
+    ("set-off", |node| {
+        node.put(
+            "etc/kata-configdev/config.d/99-off.toml",
+            "enabled = false\n",
+        );
+    }),
+    ("set-unused", |node| node.remove(DROP_IN)),
+    ("transport-refused", |node| {
+        node.append(SETTINGS, "transport = \"vhost-user\"\n");
+    }),
+    ("annotation-directory", |node| {
+        fs::remove_dir(node.path(ALLOWED)).unwrap();
+    }),
+    ("document-missing", |node| node.remove(DOCUMENT)),
+    ("document-pattern", |node| {
+        node.edit(SETTINGS, "imagepuller.toml", "no*.toml");
+    }),
+    ("document-access", |node| {
+        chown(node.path(DOCUMENT), Some(1000), None).unwrap();
+    }),
+    ("document-invalid", |node| {
+        node.append(DOCUMENT, "pasword = \"hunter2-token\"\n");
+    }),
+    ("document-warning", |node| node.set_mode(DOCUMENT, 0o644)),
+    ("document-node-error", |node| {
+        node.put(DOCUMENT, "node-error = \"the secret is late\"\n");
+    }),
+    ("document-none", |node| {
+        node.put(SETTINGS, "qemu = \"/opt/kata/bin/qemu-system-x86_64\"\n");
+    }),
+    ("qemu-missing", |node| node.remove(QEMU)),
+    ("qemu-not-executable", |node| node.set_mode(QEMU, 0o644)),
+    ("qemu-is-wrapper", |node| {
+        let wrapper = "/usr/local/bin/kata-configdev-qemu";
+        node.edit(SETTINGS, "/opt/kata/bin/qemu-system-x86_64", wrapper);
+    }),
+    ("wrapper-missing", |node| node.remove(WRAPPER)),
+    ("wrapper-not-executable", |node| {
+        node.set_mode(WRAPPER, 0o644)
+    }),
+    ("wrapper-version", |_| {}),
+    ("handler-none", |node| node.remove(MAIN)),
+    ("handler-without-wrapper", |node| node.remove(DROP_IN)),
+    ("drop-in-overrides", |node| {
+        let text = "[hypervisor.qemu]\npath = \"/opt/kata/bin/qemu-system-x86_64\"\n";
+        node.drop_in("zz-own.toml", text);
+    }),
+    ("drop-in-wrapper-setting", |node| {
+        node.append(DROP_IN, "document = \"/etc/x.toml\"\n");
+    }),
+    ("drop-in-unknown-key", |node| {
+        node.drop_in("60-own.toml", "[hypervisor.qemu]\ndefault_memroy = 4096\n");
+    }),
+    ("drop-in-no-file", |node| {
+        fs::create_dir(node.path(HANDLER).join("config.d/old")).unwrap();
+    }),
+    ("drop-in-link", |node| {
+        symlink(
+            "/etc/own.toml",
+            node.path(HANDLER).join("config.d/60-own.toml"),
+        )
+        .unwrap();
+    }),
+    ("drop-in-name", |node| node.drop_in("60-own.toml~", "")),
+    ("kata-file-no-toml", |node| {
+        node.drop_in("60-own.toml", "path = \n")
+    }),
+    ("hypervisor-second", |node| {
+        node.append(MAIN, "[hypervisor.clh]\npath = \"/opt/kata/bin/clh\"\n");
+    }),
+    ("hypervisor-other", |node| {
+        node.append(MAIN, "hypervisor_name = \"cloud-hypervisor\"\n");
+    }),
+    ("hypervisor-none", |node| {
+        node.edit(MAIN, "[hypervisor.qemu]", "[hypervisor.clh]");
+    }),
+    ("vm-factory", |node| {
+        node.append(MAIN, "[factory]\nenable_template = true\n");
+    }),
+    ("annotations-not-passed", |node| {
+        node.edit(CONTAINERD, "io.katacontainers.*", "io.kata-other.*");
+    }),
+    ("handler-unused", |node| {
+        fs::create_dir(node.path(HANDLER).join("other")).unwrap();
+        node.put(&format!("{HANDLER}/other/configuration-other.toml"), "");
+        node.edit(
+            CONTAINERD,
+            "qemu-snp/configuration-qemu-snp",
+            "qemu-snp/other/configuration-other",
+        );
+    }),
+    ("engine-unread", |node| {
+        node.append(CONTAINERD, "[plugins\n")
+    }),
+    ("guest-pull-nowhere", |node| {
+        node.edit(MAIN, "experimental_force_guest_pull = true\n", "");
+        node.edit(SETTINGS, "guest-pull = true\n", "");
+    }),
+    ("guest-pull-differs", |node| {
+        node.edit(MAIN, "experimental_force_guest_pull = true\n", "");
+    }),
+    ("guest-pull-unset", |node| {
+        let rust = "hypervisor_name = \"qemu\"\nexperimental = [\"force_guest_pull\"]\n";
+        node.edit(MAIN, "experimental_force_guest_pull = true\n", rust);
+        node.edit(MAIN, "[runtime]\ncreate", "create");
+        node.edit(MAIN, "hypervisor_name", "[runtime]\nhypervisor_name");
+        node.edit(MAIN, "dial_timeout = 90", "reconnect_timeout_ms = 45000");
+        node.edit(SETTINGS, "guest-pull = true\n", "");
+    }),
+    ("guest-pull-encrypted", |node| {
+        let keys = "[decryption-keys]\nkeys = [\"kbs:///default/image-key/1\"]\n";
+        node.append(DOCUMENT, keys);
+    }),
+    ("guest-components", |node| {
+        node.edit(MAIN, "agent.guest_components_procs=none", "quiet");
+    }),
+    ("timeout-create-short", |node| {
+        node.edit(MAIN, "create_container_timeout = 600\n", "");
+    }),
+    ("timeout-kubelet-first", |node| node.remove(KUBELET)),
+    ("timeout-pull-first", |node| {
+        node.edit(
+            MAIN,
+            "procs=none",
+            "procs=none agent.image_pull_timeout=300",
+        );
+    }),
+    ("timeout-providers-first", |node| {
+        let rust = "hypervisor_name = \"qemu\"\n";
+        node.edit(MAIN, "[runtime]\n", &format!("[runtime]\n{rust}"));
+        node.append(
+            SETTINGS,
+            "[credential-providers]\nregistries = [\"a.corp\"]\ndeadline-secs = 60\n",
+        );
+    }),
+    ("kubelet-unread", |node| {
+        node.put(KUBELET, "runtimeRequestTimeout: soon\n");
+    }),
+    ("document-unread", |node| {
+        node.remove(DOCUMENT);
+        fs::create_dir(node.path(DOCUMENT)).unwrap();
+    }),
+    ("settings-unread", |node| {
+        node.append(SETTINGS, &"#".repeat(70_000))
+    }),
+    ("providers-not-asked", |node| {
+        node.put(PROVIDERS, &listing(""))
+    }),
+    ("providers-not-found", |node| node.append(SETTINGS, ASKING)),
+    ("providers-invalid", |node| {
+        node.append(SETTINGS, ASKING);
+        node.put(PROVIDERS, "{");
+    }),
+    ("provider-missing", |node| {
+        node.append(SETTINGS, ASKING);
+        node.put(PROVIDERS, &listing(""));
+    }),
+    ("provider-wants-token", |node| {
+        node.append(SETTINGS, ASKING);
+        node.put(PROVIDERS, &listing(TOKEN));
+    }),
+    ("leftover-image", |node| {
+        let record = r#"{"document":null,"providers":false,"held":true}"#;
+        let sandbox = "run/kata-containers/shared/initdata/3f1c0d9a5b7e";
+        node.put(&format!("{sandbox}/imagepuller.json"), record);
+        node.put(&format!("{sandbox}/imagepuller.img"), "");
+    }),
+    ("installation", |node| installed(node, &[])),
+    ("installation-missing", |node| {
+        installed(node, &["kata-configdev-qemu"])
+    }),
+    ("installation-unfinished", |node| {
+        installed(node, &[]);
+        node.put(&format!("{INSTALLED}/.kata-configdev-qemu.unfinished"), "");
+    }),
+    ("installation-unread", |node| {
+        node.put("opt/kata-configdev/installed.json", "[]");
+    }),
+];
+
+const PROVIDERS: &str = "etc/eks/image-credential-provider/config.json";
+const ASKING: &str = "[credential-providers]\nregistries = [\"a.corp\"]\n";
+const TOKEN: &str = r#","tokenAttributes":{"serviceAccountTokenAudience":"ecr",
+    "cacheType":"ServiceAccount","requireServiceAccount":true}"#;
+
+/// The kubelet's list of one provider.
+fn listing(more: &str) -> String {
+    format!(
+        r#"{{"apiVersion":"kubelet.config.k8s.io/v1","kind":"CredentialProviderConfig","providers":[
+        {{"name":"ecr","matchImages":["a.corp"],"defaultCacheDuration":"1h",
+        "apiVersion":"credentialprovider.kubelet.k8s.io/v1"{more}}}]}}"#
+    )
+}
+
+const INSTALLED: &str = "opt/kata-configdev/default/bin";
+
+/// What an installer left, but for the files `missing`.
+fn installed(node: &Node, missing: &[&str]) {
+    let wrapper = format!("/{INSTALLED}/kata-configdev-qemu");
+    let list = format!(
+        r#"{{"format":2,"owner":"team/agent","directories":[],
+        "files":[{{"path":"{wrapper}","sha256":["00"],"kind":"wrapper","set":"default"}}]}}"#
+    );
+    node.put("opt/kata-configdev/installed.json", &list);
+    node.put(&format!("{INSTALLED}/kata-configdev-qemu"), "");
+    for name in missing {
+        node.remove(&format!("{INSTALLED}/{name}"));
+    }
+}
