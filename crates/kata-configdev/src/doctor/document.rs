@@ -7,7 +7,7 @@ use puller_config::{Document, MAX_DOCUMENT_BYTES};
 use super::finding::{Finding, Severity};
 use super::node::Node;
 use super::set::Set;
-use super::settings::{of_sandboxes, place};
+use super::settings::{is_of_namespaces, of_sandboxes, place};
 use crate::choice::ChoiceError;
 use crate::cli::finding::{self, Input};
 use crate::document_pattern;
@@ -29,8 +29,7 @@ pub fn check(node: &Node, set: &mut Set<'_>, findings: &mut Vec<Finding>) {
         findings.extend(nobody_names_one(set, &effective.settings));
         return;
     };
-    // A document of each namespace is not one file: whoever adds such patterns checks them here.
-    if path.as_os_str().as_encoded_bytes().contains(&b'{') {
+    if is_of_namespaces(&path) {
         return;
     }
     match read(node, &path) {

@@ -25,7 +25,8 @@ const CRIO: (&str, &str) = ("/etc/crio/crio.conf", "/etc/crio/crio.conf.d");
 /// The most files of that directory. Free to change.
 const MAX_CRIO_FILES: usize = 64;
 
-/// The snapshotter that leaves images to the guest.
+/// What the name of the snapshotter begins with that leaves images to the guest; `kata-deploy` has
+/// one with more behind it.
 const NYDUS: &str = "nydus";
 
 /// A runtime of an engine.
@@ -101,7 +102,10 @@ impl Engine {
                 source: runtime.source.clone(),
                 directory: directory(node, runtime.config_path.as_deref()),
                 passes_annotations: runtime.passes(ANNOTATION),
-                pulls_in_guest: runtime.snapshotter.as_deref() == Some(NYDUS),
+                pulls_in_guest: runtime
+                    .snapshotter
+                    .as_ref()
+                    .is_some_and(|name| name.starts_with(NYDUS)),
                 create_timeout_secs: None,
             });
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use foreign_text::shown;
 use node_installer::HostPath;
 use node_installer::kata::standing::{self, Standing};
 
@@ -49,6 +50,7 @@ pub fn find(node: &Node, further: &[PathBuf], findings: &mut Vec<Finding>) -> Ve
     let handlers: Vec<Handler> = handlers
         .filter_map(|directory| look_at(node, directory, findings))
         .collect();
+    findings.extend(without_wrapper(&handlers));
     if handlers.is_empty() {
         findings.push(Finding::new(
             "handler-none",
@@ -79,19 +81,36 @@ fn look_at(node: &Node, directory: PathBuf, findings: &mut Vec<Finding>) -> Opti
     };
     let said = std::mem::take(&mut standing.findings);
     findings.extend(said.into_iter().map(Finding::from));
-    if standing.wrapper.is_none() && standing.mains.iter().any(|main| main.starts_qemu) {
-        findings.push(Finding::new(
-            "handler-without-wrapper",
-            Severity::Note,
-            &directory,
-            "no file here or in config.d points hypervisor.qemu.path to kata-configdev-qemu, so \
-            that its sandboxes get no configuration; install a drop-in if they should",
-        ));
-    }
     Some(Handler {
         directory,
         standing,
     })
+}
+
+/// The handlers that start QEMU by themselves, in one finding: a node has some twenty, most of which
+/// nobody uses.
+fn without_wrapper(handlers: &[Handler]) -> Option<Finding> {
+    let starts_qemu = |handler: &&Handler| {
+        let standing = &handler.standing;
+        standing.wrapper.is_none() && standing.mains.iter().any(|main| main.starts_qemu)
+    };
+    let mut directories = handlers
+        .iter()
+        .filter(starts_qemu)
+        .map(|one| &one.directory);
+    let first = directories.next()?;
+    let names = directories.filter_map(|path| Some(shown(path.file_name()?.as_encoded_bytes())));
+    let names: Vec<String> = names.map(|name| name.to_string()).collect();
+    let others = match names.is_empty() {
+        true => String::new(),
+        false => format!("; the same holds for {}", names.join(", ")),
+    };
+    let message = format!(
+        "no file here or in config.d points hypervisor.qemu.path to kata-configdev-qemu, so that \
+        its sandboxes get no configuration; install a drop-in if they should{others}"
+    );
+    let id = "handler-without-wrapper";
+    Some(Finding::new(id, Severity::Note, first, message))
 }
 
 #[derive(Default)]

@@ -24,10 +24,10 @@ const CRIO_BUNDLES: [&str; 2] = [
 ];
 
 /// The most lines of each part that are told, the last ones.
-const MAX_LINES: usize = 10;
+pub const MAX_LINES: usize = 10;
 
 /// The longest line that is told. Free to change; an error of runtime-rs has a stack backtrace.
-const MAX_LINE_CHARS: usize = 1500;
+pub const MAX_LINE_CHARS: usize = 1500;
 
 /// What the wrapper's lines have in them.
 const WRAPPER: &str = "kata-configdev-qemu:";
@@ -74,7 +74,7 @@ pub fn join(node: &Node, sets: &[Set<'_>], id: &SandboxId) -> Joined {
         ..Joined::default()
     };
     match Journal::of(node).read() {
-        Ok(entries) => joined.sort(entries, id),
+        Ok(entries) => joined.add_log(&entries, id),
         Err(why) => joined.no_log = Some(why),
     }
     joined
@@ -82,7 +82,7 @@ pub fn join(node: &Node, sets: &[Set<'_>], id: &SandboxId) -> Joined {
 
 impl Joined {
     /// Takes the lines about the sandbox, of which the newest comes first.
-    fn sort(&mut self, entries: Vec<Entry>, id: &SandboxId) {
+    pub fn add_log(&mut self, entries: &[Entry], id: &SandboxId) {
         for entry in entries
             .iter()
             .filter(|entry| entry.text.contains(id.as_str()))

@@ -1,7 +1,7 @@
 //! The settings of a set, as its wrapper reads them.
 
 use std::fs::Metadata;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use node_installer::rules::SettingsFile;
 use zeroize::Zeroizing;
@@ -147,7 +147,9 @@ fn transport(set: &Set<'_>, effective: &Effective) -> Option<Finding> {
 /// The directories of the allow-list that are not there.
 fn allowed(node: &Node, set: &Set<'_>, settings: &Settings) -> Vec<Finding> {
     let allowed = settings.annotation_allow.iter();
-    let missing = allowed.filter(|directory| !node.has_directory(directory));
+    // One for each namespace is not one directory, as with the document.
+    let single = allowed.filter(|directory| !is_of_namespaces(directory));
+    let missing = single.filter(|directory| !node.has_directory(directory));
     let finding = |directory: &PathBuf| {
         let error = SandboxError::from(ChoiceError::AnnotationDirectory {
             directory: directory.clone(),
@@ -161,6 +163,12 @@ fn allowed(node: &Node, set: &Set<'_>, settings: &Settings) -> Vec<Finding> {
         Finding::new("annotation-directory", Severity::Warning, path, message)
     };
     missing.map(finding).collect()
+}
+
+/// Whether a path of the settings stands for one in each namespace. Who adds such paths to the
+/// settings adds their check where this is asked.
+pub(super) fn is_of_namespaces(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().contains(&b'{')
 }
 
 /// The file and line of a value; the settings file, where no file has it.
