@@ -29,6 +29,7 @@ replay! {
     certs_d: "../../credential-sources/fuzz/fuzz_targets/certs_d.rs";
     client_identity: "../../credential-sources/fuzz/fuzz_targets/client_identity.rs";
     containerd_config: "../../credential-sources/fuzz/fuzz_targets/containerd_config.rs";
+    crio_config: "../../credential-sources/fuzz/fuzz_targets/crio_config.rs";
     decryption_secret: "../../credential-sources/fuzz/fuzz_targets/decryption_secret.rs";
     docker_config: "../../credential-sources/fuzz/fuzz_targets/docker_config.rs";
     kubelet: "../../credential-sources/fuzz/fuzz_targets/kubelet.rs";
@@ -49,6 +50,7 @@ replay! {
     jwe: "../../jose/fuzz/fuzz_targets/jwe.rs";
     jws: "../../jose/fuzz/fuzz_targets/jws.rs";
     private_key: "../../jose/fuzz/fuzz_targets/private_key.rs";
+    journal: "../../kata-configdev/fuzz/fuzz_targets/journal.rs";
     monitor: "../../kata-configdev/fuzz/fuzz_targets/monitor.rs";
     settings: "../../kata-configdev/fuzz/fuzz_targets/settings.rs";
     spec: "../../kata-configdev/fuzz/fuzz_targets/spec.rs";
