@@ -82,8 +82,8 @@ mod tests {
     #[test]
     fn later_files_win_key_by_key() {
         let mut config = CrioConfig::default();
-        let first = "[crio.runtime.runtimes.kata]\nruntime_path = \"/a\"\nruntime_pull_image = true\n\
-            runtime_config_path = \"/c.toml\"\n[crio.image]\npause_image = \"x\"\n";
+        let first = "[crio.runtime.runtimes.kata]\nruntime_path = \"/a\"\n\
+            runtime_pull_image = true\nruntime_config_path = \"/c.toml\"\n[crio.image]\npause_image = \"x\"\n";
         config.add(first.as_bytes()).unwrap();
         let later = "[crio.runtime.runtimes.kata]\nruntime_path = \"/b\"\nruntime_pull_image = 1\n\
             container_create_timeout = 600\n";

@@ -16,6 +16,7 @@ use std::path::Path;
 
 use breaks::BREAKS;
 use command::run;
+use kata_configdev::settings::RULES;
 use node::Node;
 use test_command::{Run, skipped_without_root};
 
@@ -193,6 +194,90 @@ fn all_time_outs_are_in_one_table() {
     ]);
 }
 
+/// The kubelet's time-out stands where the node's installer put it.
+#[test]
+fn the_kubelets_time_out_is_found_by_every_way_in() {
+    let flag = "[Service]\nExecStart=/usr/bin/kubelet --config=/etc/own.yaml \\\n";
+    for (files, secs) in [
+        (&[][..], 120.0),
+        (
+            &[("var/lib/kubelet/config.yaml", "runtimeRequestTimeout: 3m\n")],
+            180.0,
+        ),
+        (
+            &[
+                ("var/lib/kubelet/config.yaml", "runtimeRequestTimeout: 3m\n"),
+                ("usr/lib/systemd/system/kubelet.service", flag),
+                ("etc/own.yaml", "runtimeRequestTimeout: 4m\n"),
+            ],
+            240.0,
+        ),
+        (
+            &[
+                ("var/lib/kubelet/config.yaml", "runtimeRequestTimeout: 3m\n"),
+                (
+                    "etc/systemd/system/kubelet.service.d/20-own.conf",
+                    "[Service]\nEnvironment=\"X=--runtime-request-timeout=5m\"\n",
+                ),
+            ],
+            300.0,
+        ),
+        (
+            &[(
+                "etc/rancher/k3s/config.yaml",
+                "kubelet-arg:\n- \"runtime-request-timeout=6m\"\n",
+            )],
+            360.0,
+        ),
+    ] {
+        let node = Node::new();
+        node.remove(node::KUBELET);
+        for (name, text) in files {
+            node.put(name, text);
+        }
+        let json = doctor(&node, &["--json"]).json();
+        assert_eq!(json["timeouts"][0]["seconds"], secs, "{files:?}");
+    }
+}
+
+/// Whether the installer is ready, and what doctor says, is one thing.
+#[test]
+fn doctor_says_of_katas_files_what_the_installer_says() {
+    let wrapper = "/opt/kata-configdev/default/bin/kata-configdev-qemu";
+    let mut told = 0;
+    for (id, break_it) in BREAKS {
+        if !["drop-in", "hypervisor", "kata-file", "vm-"]
+            .iter()
+            .any(|kind| id.starts_with(kind))
+        {
+            continue;
+        }
+        let node = Node::new();
+        node.edit(node::DROP_IN, "/usr/local/bin/kata-configdev-qemu", wrapper);
+        break_it(&node);
+        let text = format!(
+            "host = {:?}\nprefix = \"/opt/kata-configdev\"\nwrapper = \"/wrapper\"\n\
+             [sets.default]\nsecret = \"/secret\"\nhandlers = [\"/{}\"]\n",
+            node.root(),
+            node::HANDLER
+        );
+        let options = node_installer::Options::parse(text.as_bytes(), RULES).unwrap();
+        let seen = node_installer::kata::look(&options).unwrap();
+        let printed = doctor(&node, &[]).stdout;
+        for finding in seen.findings {
+            let place = format!("{}:{}", finding.path, finding.line);
+            let place = place.trim_end_matches(":0");
+            let line = printed.lines().find(|line| {
+                line.starts_with(place)
+                    && line.contains(&format!(" {}: {}", finding.id, finding.message))
+            });
+            assert!(line.is_some(), "{finding}:\n{printed}");
+            told += 1;
+        }
+    }
+    assert!(told >= 11, "only {told}");
+}
+
 /// What wrapper, shim and guest said of a sandbox stands in one log among everything else.
 #[test]
 fn what_was_said_of_a_sandbox_is_joined() {
@@ -221,6 +306,7 @@ fn what_was_said_of_a_sandbox_is_joined() {
     ];
     let lines = said
         .map(|(priority, text)| format!("{{\"PRIORITY\":\"{priority}\",\"MESSAGE\":\"{text}\"}}"));
+    node.put("var/log/journal/one.journal", "");
     let programs = test_command::Folder::new();
     programs.file("lines", lines.join("\n"));
     let script = format!("#!/bin/sh\ncat {}\n", programs.text("lines"));

@@ -17,8 +17,11 @@ const MAX_NODES: usize = 16 << 10;
 /// How long the kubelet waits for the container engine where nothing says so.
 pub const DEFAULT_RUNTIME_REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The flag that says the same, and wins.
-pub const RUNTIME_REQUEST_TIMEOUT_FLAG: &str = "--runtime-request-timeout";
+/// The flag that says the same, and wins; without its hyphens, as k3s and RKE2 have it.
+pub const RUNTIME_REQUEST_TIMEOUT_FLAG: &str = "runtime-request-timeout";
+
+/// The flag that names the file.
+pub const CONFIG_FLAG: &str = "--config";
 
 /// Everything else is the kubelet's own affair.
 #[derive(Deserialize)]

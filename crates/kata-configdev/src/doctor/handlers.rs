@@ -87,8 +87,8 @@ fn look_at(node: &Node, directory: PathBuf, findings: &mut Vec<Finding>) -> Opti
     })
 }
 
-/// The handlers that start QEMU by themselves, in one finding: a node has some twenty, most of which
-/// nobody uses.
+/// The handlers that start QEMU by themselves, in one finding: a node has some twenty, most of
+/// which nobody uses.
 fn without_wrapper(handlers: &[Handler]) -> Option<Finding> {
     let starts_qemu = |handler: &&Handler| {
         let standing = &handler.standing;

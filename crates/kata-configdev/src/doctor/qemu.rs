@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use foreign_text::shown;
 use node_installer::{HostPath, Program};
 use rustix::io::Errno;
 
@@ -10,6 +11,7 @@ use super::finding::{Finding, Severity};
 use super::node::Node;
 use super::set::Set;
 use super::settings::{of_sandboxes, place};
+use crate::settings::Effective;
 use crate::{SandboxError, wrapper};
 
 /// Whether every QEMU of the settings is there, can be executed, and is not the wrapper.
@@ -29,6 +31,37 @@ pub fn check(node: &Node, set: &Set<'_>, findings: &mut Vec<Finding>) {
             findings.push(of_sandboxes(id, Severity::Fault, file, &error).at_line(line));
         }
     }
+    findings.extend(differs(node, set, effective));
+}
+
+/// Where the settings name another QEMU than Kata's own configuration, which knows the one for the
+/// handler.
+fn differs(node: &Node, set: &Set<'_>, effective: &Effective) -> Option<Finding> {
+    let qemu = &effective.settings.qemu;
+    let mut mains = set
+        .handlers
+        .iter()
+        .flat_map(|handler| &handler.standing.mains);
+    let real = |path: &Path| node.real(path).unwrap_or_else(|_| path.to_owned());
+    let named: Vec<PathBuf> = [&qemu.default]
+        .into_iter()
+        .chain(qemu.by_machine.values())
+        .map(|path| real(path))
+        .collect();
+    let own = mains.find_map(|main| {
+        let own = main.qemu.as_ref().filter(|_| main.starts_qemu)?;
+        (!named.contains(&real(Path::new(&own.value)))).then_some(own)
+    })?;
+    let message = format!(
+        "qemu is {}, but Kata's own configuration has {} for the handler ({}:{}), perhaps of \
+        another build or for another TEE; name that one, unless it is meant",
+        shown(qemu.default.as_os_str().as_encoded_bytes()),
+        own.shown(),
+        own.path,
+        own.line
+    );
+    let (path, line) = place(set, effective.origins.of("qemu.default"));
+    Some(Finding::new("qemu-differs", Severity::Warning, path, message).at_line(line))
 }
 
 /// As the installer looks at it before it says that a node is ready.

@@ -73,7 +73,7 @@ pub fn join(node: &Node, sets: &[Set<'_>], id: &SandboxId) -> Joined {
         bundle: bundle.map(|path| shown(path.as_os_str().as_encoded_bytes()).to_string()),
         ..Joined::default()
     };
-    match Journal::of(node).read() {
+    match Journal::of(node).and_then(Journal::read) {
         Ok(entries) => joined.add_log(&entries, id),
         Err(why) => joined.no_log = Some(why),
     }

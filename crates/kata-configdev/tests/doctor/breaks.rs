@@ -49,6 +49,10 @@ pub const BREAKS: &[(&str, Break)] = &[
         node.put(SETTINGS, "qemu = \"/opt/kata/bin/qemu-system-x86_64\"\n");
     }),
     ("qemu-missing", |node| node.remove(QEMU)),
+    ("qemu-differs", |node| {
+        let snp = "/opt/kata/bin/qemu-system-x86_64-snp-experimental";
+        node.edit(MAIN, "/opt/kata/bin/qemu-system-x86_64", snp);
+    }),
     ("qemu-not-executable", |node| node.set_mode(QEMU, 0o644)),
     ("qemu-is-wrapper", |node| {
         let wrapper = "/usr/local/bin/kata-configdev-qemu";

@@ -45,6 +45,8 @@ pub struct Main {
     pub is_rust: bool,
     /// Whether its sandboxes start QEMU.
     pub starts_qemu: bool,
+    /// The QEMU that its sandboxes would start without the wrapper.
+    pub qemu: Option<Place>,
     /// Where Kata is told to have all images pulled in the guest.
     pub guest_pull: Option<Place<()>>,
     values: Vec<(&'static str, &'static str, Place<Value>)>,
@@ -138,7 +140,17 @@ impl Handler {
                 (told.kind, told.key, place)
             })
         });
+        let qemu = self.in_order(main).filter_map(|file| {
+            let (line, path) = file.said.qemu_path.as_ref()?;
+            let place = Place {
+                value: path.clone(),
+                path: file.path.clone(),
+                line: *line,
+            };
+            (!is_wrapper(path)).then_some(place)
+        });
         Main {
+            qemu: qemu.last(),
             path: main.path.clone(),
             is_rust: self.runtime_of(main) == Runtime::Rust,
             starts_qemu: self.other_hypervisor(main).is_none(),

@@ -1,6 +1,7 @@
 //! The node's journal, read by `journalctl` where there is one.
 
 use std::io::Read;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -12,6 +13,9 @@ use crate::doctor::node::Node;
 
 /// The program.
 const PROGRAM: &str = "journalctl";
+
+/// Where it keeps its files.
+const KEPT: [&str; 2] = ["/var/log/journal", "/run/log/journal"];
 
 /// The most entries that are asked for, the newest first.
 const MAX_ENTRIES: &str = "20000";
@@ -68,28 +72,27 @@ struct Raw {
 }
 
 impl Journal {
-    /// That of `node`.
-    #[must_use]
-    pub fn of(node: &Node) -> Self {
+    /// That of `node`. Of another machine than this, it is what is on its disk.
+    ///
+    /// # Errors
+    ///
+    /// Why there is none, as a sentence's beginning.
+    pub fn of(node: &Node) -> Result<Self, String> {
         let mut command = Command::new(PROGRAM);
-        command.args([
-            "--output=json",
-            "--no-pager",
-            "--quiet",
-            "--reverse",
-            "--lines",
-            MAX_ENTRIES,
-        ]);
+        command.args(["--output=json", "--no-pager", "--quiet", "--reverse"]);
+        command.args(["--lines", MAX_ENTRIES]);
         if !node.is_here() {
-            let log = node.host.join("var/log/journal");
-            command.arg("--directory").arg(log);
+            let mut kept = KEPT
+                .iter()
+                .filter_map(|path| node.real(Path::new(path)).ok());
+            let kept = kept.next().ok_or("the node keeps no journal on its disk")?;
+            let here = node.host.join(kept.strip_prefix("/").unwrap_or(&kept));
+            command.arg("--directory").arg(here);
         }
         command.args(IDENTIFIERS.map(|identifier| format!("SYSLOG_IDENTIFIER={identifier}")));
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null());
-        Self(command)
+        command.stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        Ok(Self(command))
     }
 
     /// Its entries, the newest first.
