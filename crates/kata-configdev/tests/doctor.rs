@@ -8,6 +8,8 @@
 #[path = "doctor/breaks.rs"]
 mod breaks;
 mod command;
+#[path = "doctor/journal.rs"]
+mod journal;
 #[path = "doctor/node.rs"]
 mod node;
 
@@ -276,71 +278,4 @@ fn doctor_says_of_katas_files_what_the_installer_says() {
         }
     }
     assert!(told >= 11, "only {told}");
-}
-
-/// What wrapper, shim and guest said of a sandbox stands in one log among everything else.
-#[test]
-fn what_was_said_of_a_sandbox_is_joined() {
-    let id = "3f1c0d9a5b7e";
-    let node = Node::new();
-    let bundle = format!("run/containerd/io.containerd.runtime.v2.task/k8s.io/{id}");
-    let spec = r#"{"annotations":{"io.katacontainers.config.runtime.imagepuller_config":
-        "/etc/kata-configdev/documents/team-a.toml"}}"#;
-    node.put(&format!("{bundle}/config.json"), spec);
-    let said = [
-        ("6", format!("level=info msg=started sandbox={id}")),
-        (
-            "3",
-            format!("kata-configdev-qemu: sandbox {id}: failed to x: y\u{202e}"),
-        ),
-        (
-            "3",
-            "kata-configdev-qemu: sandbox 0000: failed to x: y".to_owned(),
-        ),
-        (
-            "6",
-            format!("level=error msg=\\\"failed to pull a.corp/x: refused\\\" sandbox={id}"),
-        ),
-        ("6", format!("level=error msg=\\\"stopped\\\" sandbox={id}")),
-        ("6", format!("level=error msg=\\\"stopped\\\" sandbox={id}")),
-    ];
-    let lines = said
-        .map(|(priority, text)| format!("{{\"PRIORITY\":\"{priority}\",\"MESSAGE\":\"{text}\"}}"));
-    node.put("var/log/journal/one.journal", "");
-    let programs = test_command::Folder::new();
-    programs.file("lines", lines.join("\n"));
-    let script = format!("#!/bin/sh\ncat {}\n", programs.text("lines"));
-    programs.program("journalctl", "755", &script);
-    let path = format!("{}:/usr/bin:/bin", programs.text(""));
-    let root = node.root();
-    let arguments = ["doctor", "--host-root", &root, "--sandbox", id, "--json"];
-    let json = command::PROGRAM
-        .finish(command::PROGRAM.command(&arguments).env("PATH", &path))
-        .json();
-    let sandbox = &json["sandbox"];
-    let lines = |who: &str| sandbox[who].as_array().unwrap().clone();
-    assert_eq!(
-        lines("wrapper"),
-        [format!(
-            "kata-configdev-qemu: sandbox {id}: failed to x: y\\u{{202e}}"
-        )]
-    );
-    assert_eq!(lines("guest").len(), 1);
-    assert_eq!(
-        lines("shim"),
-        [format!("level=error msg=\"stopped\" sandbox={id}")]
-    );
-    let document = "/etc/kata-configdev/documents/team-a.toml, by the pod's annotation";
-    assert_eq!(sandbox["document"], document);
-    assert_eq!(sandbox["bundle"], format!("/{bundle}"));
-
-    let nothing = command::PROGRAM
-        .command(&arguments[..5])
-        .env("PATH", "/nowhere")
-        .output();
-    let said = String::from_utf8(nothing.unwrap().stdout).unwrap();
-    assert!(
-        said.contains("log       none: journalctl cannot be started"),
-        "{said}"
-    );
 }
