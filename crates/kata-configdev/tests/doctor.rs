@@ -121,15 +121,30 @@ fn no_link_leads_out_and_no_fifo_hangs() {
     use std::os::unix::fs::symlink;
 
     let node = Node::new();
-    node.remove(node::DOCUMENT);
-    mknodat(
-        CWD,
-        node.path(node::DOCUMENT),
-        FileType::Fifo,
-        Mode::RUSR,
-        0,
-    )
-    .unwrap();
+    let fifo = |name: &str| {
+        let path = node.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let _ = std::fs::remove_file(&path);
+        mknodat(CWD, path, FileType::Fifo, Mode::RUSR, 0).unwrap();
+    };
+    let foreign = [
+        node::CONTAINERD,
+        node::KUBELET,
+        "etc/crio/crio.conf",
+        "etc/default/kubelet",
+        "opt/kata-configdev/installed.json",
+        "etc/kata-containers/configuration.toml",
+    ];
+    foreign.into_iter().for_each(fifo);
+    symlink("..", node.path("etc/kata-containers/loop")).unwrap();
+    symlink("/", node.path("etc/kata-containers/root")).unwrap();
+    doctor(&node, &[]).ends(0).prints(&[
+        "/etc/containerd/config.toml: warning engine-unread: ",
+        "/etc/crio/crio.conf: warning engine-unread: ",
+        "/var/lib/kubelet/config.yaml: warning kubelet-unread: it is not a regular file, ",
+        "/opt/kata-configdev: warning installation-unread: ",
+    ]);
+    fifo(node::DOCUMENT);
     node.remove(node::SETTINGS);
     symlink("/etc/passwd", node.path(node::SETTINGS)).unwrap();
     let run = doctor(&node, &[]);

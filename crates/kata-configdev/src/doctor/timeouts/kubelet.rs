@@ -48,7 +48,7 @@ pub(super) fn limit(node: &Node, findings: &mut Vec<Finding>) -> Timeout {
         line: 0,
         then: "the pod shows DeadlineExceeded, and the next request joins the pull",
     };
-    let mut put = |path: &Path, found: Result<Option<Duration>, &'static str>| match found {
+    let mut put = |path: &Path, found: Result<Option<Duration>, String>| match found {
         Ok(None) => {}
         Ok(Some(limit)) => {
             timeout.limit = limit;
@@ -74,12 +74,20 @@ pub(super) fn limit(node: &Node, findings: &mut Vec<Finding>) -> Timeout {
         .into_iter()
         .map(PathBuf::from)
         .chain(CONFIGS.map(PathBuf::from));
-    if let Some((text, path)) = configs.filter_map(|path| Some((read(&path)?, path))).next() {
-        put(&path, node_config::runtime_request_timeout(&text));
+    for path in configs {
+        match node.read(&path, MAX_NODE_CONFIG_BYTES) {
+            Err(fault) if fault.is_absent() => continue,
+            Err(fault) => put(&path, Err(fault.to_string())),
+            Ok(text) => {
+                let found = node_config::runtime_request_timeout(&text);
+                put(&path, found.map_err(str::to_owned));
+            }
+        }
+        break;
     }
     for (path, text) in with_flags {
         if let Some(value) = flags::value(&text, RUNTIME_REQUEST_TIMEOUT_FLAG) {
-            put(&path, node_config::time(&value));
+            put(&path, node_config::time(&value).map_err(str::to_owned));
         }
     }
     timeout
