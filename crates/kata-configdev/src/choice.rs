@@ -156,7 +156,12 @@ impl ChoiceError {
 
     /// What the reader can do about it.
     #[must_use]
-    pub const fn remedy(&self) -> &'static str {
+    pub fn remedy(&self) -> &'static str {
+        if let Self::NodeFile(error) = self
+            && error.fault.is_absent()
+        {
+            return "put it there, or take document out of the wrapper's settings";
+        }
         match self {
             Self::AnnotationPath(_) => {
                 "name a file below a directory that annotation-allow in the wrapper's settings \
