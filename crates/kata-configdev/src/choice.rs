@@ -20,7 +20,7 @@ use crate::sandbox_spec::{ANNOTATION, Pod};
 use crate::settings::Settings;
 
 pub use self::annotation::PathFault;
-pub use self::by_namespace::{fallback, namespaces, of_namespace};
+pub use self::by_namespace::{document_in, fallback, namespaces, namespaces_in, of_namespace};
 
 /// The file chosen for a sandbox: where it stands on the node and what it says, not yet parsed.
 #[derive(Debug)]

@@ -9,7 +9,8 @@
 //! `check` shows it). Each check is a file with one function that says its findings:
 //!
 //! - [`handlers`]: Kata's configurations. [`set`]: a wrapper, its settings, its handlers.
-//! - [`wrapper`], [`settings`], [`qemu`], [`document`]: in the order in which a sandbox needs them.
+//! - [`wrapper`], [`settings`], [`qemu`], [`document`], [`namespaces`]: in the order in which a
+//!   sandbox needs them.
 //! - [`engine`]: what containerd and CRI-O tell the handlers. [`annotations`]: whether a pod's
 //!   reach Kata. [`guest_pull`]: whether anybody reads the disk. [`timeouts`]: what ends a pull.
 //! - [`plugins`]: the kubelet's. [`leftovers`]: of dead sandboxes. [`installation`]: whose the node
@@ -24,6 +25,7 @@ pub mod guest_pull;
 pub mod handlers;
 pub mod installation;
 pub mod leftovers;
+pub mod namespaces;
 pub mod node;
 pub mod plugins;
 pub mod qemu;
@@ -70,6 +72,7 @@ pub fn examine(node: &Node, settings: Option<&Path>, sandbox: Option<&SandboxId>
         settings::check(node, set, findings);
         qemu::check(node, set, findings);
         document::check(node, set, findings);
+        namespaces::check_engine(&engine, set, findings);
         annotations::check(&engine, set, findings);
         guest_pull::check(&engine, set, findings);
         plugins::check(node, set, findings);

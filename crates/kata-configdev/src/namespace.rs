@@ -7,46 +7,28 @@
 use std::fmt;
 
 use credential_sources::secretgen::{MAX_NAMESPACE_BYTES, is_namespace};
+pub use node_installer::engine::Engine;
 use serde::{Deserialize, Serialize};
 
-/// What writes the specs of a node's sandboxes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Engine {
-    /// It writes its own keys over whatever the pod has.
-    Containerd,
-    /// It copies the pod's annotations and then its labels over its own keys; the kubelet writes
-    /// its labels over those of the pod.
-    CriO,
-}
-
-impl Engine {
-    /// The key of the namespace that nobody but the engine, or the kubelet, can have written.
-    #[must_use]
-    pub const fn namespace_key(self) -> &'static str {
-        match self {
-            Self::Containerd => "io.kubernetes.cri.sandbox-namespace",
-            Self::CriO => "io.kubernetes.pod.namespace",
-        }
-    }
-
-    /// A key and its value that the engine writes into specs of sandboxes and of nothing else.
-    #[must_use]
-    pub const fn sandbox_mark(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Containerd => ("io.kubernetes.cri.container-type", "sandbox"),
-            // No container of a pod can have this name: it has capitals.
-            Self::CriO => ("io.kubernetes.container.name", "POD"),
-        }
+/// The key of the namespace that nobody but `engine`, or the kubelet, can have written.
+///
+/// containerd writes its own keys over whatever the pod has. CRI-O copies the pod's annotations and
+/// then its labels over its own keys; the kubelet writes its labels over those of the pod.
+#[must_use]
+pub const fn namespace_key(engine: Engine) -> &'static str {
+    match engine {
+        Engine::Containerd => "io.kubernetes.cri.sandbox-namespace",
+        Engine::CriO => "io.kubernetes.pod.namespace",
     }
 }
 
-impl fmt::Display for Engine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Containerd => "containerd",
-            Self::CriO => "CRI-O",
-        })
+/// A key and its value that `engine` writes into specs of sandboxes and of nothing else.
+#[must_use]
+pub const fn sandbox_mark(engine: Engine) -> (&'static str, &'static str) {
+    match engine {
+        Engine::Containerd => ("io.kubernetes.cri.container-type", "sandbox"),
+        // No container of a pod can have this name: it has capitals.
+        Engine::CriO => ("io.kubernetes.container.name", "POD"),
     }
 }
 
@@ -166,11 +148,11 @@ impl Claims {
             Engine::Containerd => (0, Engine::CriO),
             Engine::CriO => (1, Engine::Containerd),
         };
-        let (key, other_key) = (engine.namespace_key(), other.namespace_key());
+        let (key, other_key) = (namespace_key(engine), namespace_key(other));
         let said = self.namespaces[own]
             .as_deref()
             .ok_or(NamespaceFault::Missing(key))?;
-        let (mark, value) = engine.sandbox_mark();
+        let (mark, value) = sandbox_mark(engine);
         if self.marks[own].as_deref() != Some(value) {
             return Err(NamespaceFault::NotSandbox { key: mark, value });
         }
@@ -262,7 +244,7 @@ mod tests {
                 ["a", "a"],
                 ["container", "app"],
                 [Engine::Containerd, Engine::CriO].map(|engine| {
-                    let (key, value) = engine.sandbox_mark();
+                    let (key, value) = sandbox_mark(engine);
                     Err(NamespaceFault::NotSandbox { key, value })
                 }),
             ),

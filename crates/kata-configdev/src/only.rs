@@ -68,7 +68,7 @@ pub enum OnlyError {
 impl OnlyError {
     /// What the reader can do about it.
     #[must_use]
-    pub const fn remedy(&self) -> &'static str {
+    pub fn remedy(&self) -> &'static str {
         match self {
             Self::Annotation(_) => {
                 "write HOST or HOST/PREFIX, with commas or spaces between several, at most 32; \

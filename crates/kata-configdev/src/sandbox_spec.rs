@@ -177,15 +177,6 @@ pub fn parse_pod(text: &[u8]) -> Result<Pod, SpecError> {
     Ok(parse(text)?.pod())
 }
 
-/// The same, of a spec that somebody else has read.
-///
-/// # Errors
-///
-/// [`SpecError::Text`].
-pub fn annotation_in(spec: &[u8]) -> Result<Option<String>, SpecError> {
-    Ok(parse(spec)?.document())
-}
-
 fn read(bundle: &Path) -> Result<Spec, SpecError> {
     let path = bundle.join(FILE_NAME);
     let text = HostFile::open(&path)
@@ -246,8 +237,9 @@ mod tests {
     /// Go takes the last of several and others the first, so that none is taken.
     #[test]
     fn a_key_of_the_namespace_is_there_once() {
+        use crate::namespace::{namespace_key, sandbox_mark};
         for engine in [Engine::Containerd, Engine::CriO] {
-            let (key, (mark, value)) = (engine.namespace_key(), engine.sandbox_mark());
+            let (key, (mark, value)) = (namespace_key(engine), sandbox_mark(engine));
             let spec = |more: &str| {
                 format!(r#"{{"annotations":{{"{mark}":"{value}","{key}":"team-a"{more}}}}}"#)
             };

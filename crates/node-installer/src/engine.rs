@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::Path;
 
 use foreign_text::bounded::read_path;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// The longest list of mounts; a container has some tens, of a few hundred bytes each. Free to
 /// change.
@@ -20,26 +20,40 @@ const MOUNTS: &str = "/proc/self/mountinfo";
 const OWN_MOUNTS: [&str; 2] = ["/etc/hostname", "/etc/resolv.conf"];
 
 /// A container engine, as the wrapper's settings call it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Engine {
     /// containerd, on its own or as a part of k3s and others.
     Containerd,
     /// CRI-O.
-    #[serde(rename = "cri-o")]
     CriO,
 }
 
 impl fmt::Display for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Containerd => "containerd",
-            Self::CriO => "cri-o",
-        })
+        f.write_str(self.title())
     }
 }
 
 impl Engine {
+    /// Its name in settings.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Containerd => "containerd",
+            Self::CriO => "cri-o",
+        }
+    }
+
+    /// Its name as people write it.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Containerd => "containerd",
+            Self::CriO => "CRI-O",
+        }
+    }
+
     /// The engine that runs this process; `None` where it runs in no pod, or nobody can tell.
     #[must_use]
     pub fn of_this_pod() -> Option<Self> {

@@ -93,7 +93,7 @@ fn put_documents(
         let directory = group_directory(options, name, &group);
         put("document", format!("{directory}/{NAMESPACE}.toml").into());
         let engine = view.engine.unwrap_or(UNKNOWN_ENGINE);
-        put("engine", engine.to_string().into());
+        put("engine", engine.name().into());
         let fallback = match set.namespace_fallback {
             NamespaceFallback::Refuse => "refuse".into(),
             NamespaceFallback::None => "none".into(),

@@ -40,7 +40,7 @@ pub fn of_namespace(
         instead_of: None,
         fallback,
     };
-    let error = match read(paths, namespace) {
+    let error = match document_in(paths.directory(), paths, namespace) {
         Ok(text) => return Ok(Some(own(text, None))),
         Err(error) => error,
     };
@@ -84,8 +84,20 @@ pub fn fallback(settings: &Settings) -> Result<Option<DocumentFile>, ChoiceError
 ///
 /// [`ChoiceError::NamespaceDirectory`].
 pub fn namespaces(paths: &NamespacePath) -> Result<Vec<Namespace>, ChoiceError> {
+    namespaces_in(paths.directory(), paths)
+}
+
+/// [`namespaces`], where the directory of `paths` is seen at `directory`.
+///
+/// # Errors
+///
+/// [`ChoiceError::NamespaceDirectory`].
+pub fn namespaces_in(
+    directory: &Path,
+    paths: &NamespacePath,
+) -> Result<Vec<Namespace>, ChoiceError> {
     let failed = |fault: FileFault| ChoiceError::NamespaceDirectory(fault.at(paths.directory()));
-    let entries = std::fs::read_dir(paths.directory()).map_err(|error| failed(error.into()))?;
+    let entries = std::fs::read_dir(directory).map_err(|error| failed(error.into()))?;
     let mut found = Vec::new();
     for (index, entry) in entries.enumerate() {
         if index >= MAX_DOCUMENTS {
@@ -98,8 +110,18 @@ pub fn namespaces(paths: &NamespacePath) -> Result<Vec<Namespace>, ChoiceError> 
     Ok(found)
 }
 
-fn read(paths: &NamespacePath, namespace: &Namespace) -> Result<DocumentText, ChoiceError> {
-    let directory = directory(paths.directory())
+/// The document of `namespace` itself, where the directory of `paths` is seen at `directory`.
+///
+/// # Errors
+///
+/// [`ChoiceError::NamespaceDirectory`], [`ChoiceError::NoDocument`],
+/// [`ChoiceError::NamespaceFile`].
+pub fn document_in(
+    directory: &Path,
+    paths: &NamespacePath,
+    namespace: &Namespace,
+) -> Result<DocumentText, ChoiceError> {
+    let directory = open_directory(directory)
         .map_err(|fault| ChoiceError::NamespaceDirectory(fault.at(paths.directory())))?;
     let opened = HostFile::open_beneath(&directory, paths.name(namespace).as_ref());
     opened.and_then(read_document).map_err(|fault| {
@@ -116,7 +138,7 @@ fn read(paths: &NamespacePath, namespace: &Namespace) -> Result<DocumentText, Ch
 
 /// Opens the directory of the documents, in which nobody but the administrator may give a document
 /// another name.
-fn directory(path: &Path) -> Result<Root, FileFault> {
+fn open_directory(path: &Path) -> Result<Root, FileFault> {
     let root = Root::open(path)?;
     let opened = File::from(root.as_fd().try_clone_to_owned()?);
     require_administered(&opened.metadata()?)?;

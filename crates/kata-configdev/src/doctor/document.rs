@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 use puller_config::{Document, MAX_DOCUMENT_BYTES};
 
 use super::finding::{Finding, Severity};
+use super::namespaces;
 use super::node::Node;
 use super::set::Set;
-use super::settings::{is_of_namespaces, of_sandboxes, place};
+use super::settings::{of_sandboxes, place};
 use crate::choice::ChoiceError;
 use crate::cli::finding::{self, Input};
 use crate::document_pattern;
 use crate::host_file::{FileFault, require_administered};
+use crate::namespace_path::NamespacePaths;
 use crate::settings::{Effective, Settings};
 
 /// The most problems or warnings of a document that are told; `check` shows all.
@@ -29,12 +31,26 @@ pub fn check(node: &Node, set: &mut Set<'_>, findings: &mut Vec<Finding>) {
         findings.extend(nobody_names_one(set, &effective.settings));
         return;
     };
-    if is_of_namespaces(&path) {
-        return;
+    match NamespacePaths::of(&effective.settings).document {
+        Some(paths) => namespaces::check(node, set, effective, &paths, findings),
+        None => set.document = check_one(node, set, effective, &path, findings),
     }
-    match read(node, &path) {
-        Ok((path, input)) => set.document = told(&path, &input, findings),
-        Err((id, error)) => findings.push(unusable(set, effective, id, error)),
+}
+
+/// The document at `path`, where it can be used.
+pub(super) fn check_one(
+    node: &Node,
+    set: &Set<'_>,
+    effective: &Effective,
+    path: &Path,
+    findings: &mut Vec<Finding>,
+) -> Option<Document> {
+    match read(node, path) {
+        Ok((path, input)) => told(&path, &input, findings),
+        Err((id, error)) => {
+            findings.push(unusable(set, effective, id, error));
+            None
+        }
     }
 }
 
@@ -63,7 +79,7 @@ fn read(node: &Node, path: &Path) -> Result<(PathBuf, Input), (&'static str, Cho
 }
 
 /// What is wrong with the document; what it says, where it is valid.
-fn told(path: &Path, input: &Input, findings: &mut Vec<Finding>) -> Option<Document> {
+pub(super) fn told(path: &Path, input: &Input, findings: &mut Vec<Finding>) -> Option<Document> {
     let (id, severity, told, document) = match input.parse() {
         Ok((document, warnings)) => {
             let id = "document-warning";
@@ -104,9 +120,20 @@ fn told(path: &Path, input: &Input, findings: &mut Vec<Finding>) -> Option<Docum
     document
 }
 
-fn unusable(set: &Set<'_>, effective: &Effective, id: &'static str, error: ChoiceError) -> Finding {
+pub(super) fn unusable(
+    set: &Set<'_>,
+    effective: &Effective,
+    id: &'static str,
+    error: ChoiceError,
+) -> Finding {
     let (path, line) = match &error {
-        ChoiceError::NodeFile(error) if !error.fault.is_absent() => (error.path.clone(), 0),
+        ChoiceError::NodeFile(error)
+        | ChoiceError::NamespaceDirectory(error)
+        | ChoiceError::NamespaceFile(error)
+            if !error.fault.is_absent() =>
+        {
+            (error.path.clone(), 0)
+        }
         _ => place(set, effective.origins.of("document")),
     };
     let has_words = error.is_absence() && effective.settings.missing_document.is_some();

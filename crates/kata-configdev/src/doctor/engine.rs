@@ -8,6 +8,7 @@ use credential_sources::crio_config::{CrioConfig, MAX_CRIO_CONFIG_BYTES};
 use super::finding::{Finding, Severity};
 use super::handlers::Handler;
 use super::node::Node;
+use crate::namespace;
 use crate::sandbox_spec::ANNOTATION;
 
 /// Where containerd's configuration is: its own, that of k3s and RKE2, of k0s and MicroK8s.
@@ -32,8 +33,8 @@ const NYDUS: &str = "nydus";
 /// A runtime of an engine.
 #[derive(Debug)]
 pub struct Runtime {
-    /// `containerd` or `CRI-O`.
-    pub engine: &'static str,
+    /// Whose runtime it is.
+    pub engine: namespace::Engine,
     /// Its name, as it is.
     pub name: String,
     /// The file that has it, safe to show.
@@ -97,7 +98,7 @@ impl Engine {
         }
         for (name, runtime) in config.runtimes() {
             self.runtimes.push(Runtime {
-                engine: "containerd",
+                engine: namespace::Engine::Containerd,
                 name: name.clone(),
                 source: runtime.source.clone(),
                 directory: directory(node, runtime.config_path.as_deref()),
@@ -135,7 +136,7 @@ impl Engine {
         }
         for (name, runtime) in config.runtimes {
             self.runtimes.push(Runtime {
-                engine: "CRI-O",
+                engine: namespace::Engine::CriO,
                 name,
                 source: CRIO.0.to_owned(),
                 directory: directory(node, runtime.config_path.as_deref()),

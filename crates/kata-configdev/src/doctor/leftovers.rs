@@ -21,10 +21,9 @@ pub fn check(node: &Node, sets: &[Set<'_>], findings: &mut Vec<Finding>) {
         }
     }
     for run_root in run_roots {
-        let Ok(real) = node.real(run_root) else {
+        let Ok(here) = node.seen(run_root) else {
             continue;
         };
-        let here = node.host.join(real.strip_prefix("/").unwrap_or(&real));
         let seen = match node.is_here() {
             true => sweep::survey(&here, DEFAULT_MIN_AGE).map_err(|error| error.to_string()),
             false => sweep::survey_released(&here).map_err(|error| error.to_string()),

@@ -9,9 +9,11 @@ use serde::Serialize;
 
 use super::node::Node;
 use super::set::Set;
+use crate::choice;
+use crate::namespace_path::NamespacePaths;
 use crate::sandbox_id::SandboxId;
-use crate::sandbox_spec;
-use crate::shared_image::record::{self, Life};
+use crate::sandbox_spec::{self, Pod};
+use crate::shared_image::record::{self, Life, Record};
 use journal::{Entry, Journal};
 
 /// Where containerd has bundles, a directory for each of its namespaces.
@@ -68,7 +70,8 @@ pub fn join(node: &Node, sets: &[Set<'_>], id: &SandboxId) -> Joined {
     let bundle = bundle(node, id);
     let mut joined = Joined {
         id: id.to_string(),
-        document: document(node, sets, bundle.as_deref()),
+        document: document(node, sets, id, bundle.as_deref())
+            .unwrap_or_else(|why| format!("not known: {}", one_line(&why))),
         life: life(node, sets, id),
         bundle: bundle.map(|path| shown(path.as_os_str().as_encoded_bytes()).to_string()),
         ..Joined::default()
@@ -121,32 +124,64 @@ fn bundle(node: &Node, id: &SandboxId) -> Option<PathBuf> {
     all.find(|bundle| node.has_directory(bundle))
 }
 
-/// Which document a sandbox with this bundle gets.
-fn document(node: &Node, sets: &[Set<'_>], bundle: Option<&Path>) -> String {
-    let Some(bundle) = bundle else {
-        return "not known: the sandbox has no bundle on this node any more".into();
-    };
-    let spec = node.read(
-        &bundle.join(sandbox_spec::FILE_NAME),
-        sandbox_spec::MAX_SPEC_BYTES,
-    );
-    let annotation = spec
-        .map_err(|fault| fault.to_string())
-        .and_then(|spec| sandbox_spec::annotation_in(&spec).map_err(|error| error.to_string()));
-    match annotation {
-        Err(why) => format!("not known: the spec cannot be read: {}", one_line(&why)),
-        Ok(Some(value)) if value.is_empty() => "none: the pod's annotation is empty".into(),
-        Ok(Some(value)) => format!("{}, by the pod's annotation", shown(&value)),
-        Ok(None) => of_node(sets),
+/// Which document the sandbox has, by its record, or gets by its bundle.
+fn document(
+    node: &Node,
+    sets: &[Set<'_>],
+    id: &SandboxId,
+    bundle: Option<&Path>,
+) -> Result<String, String> {
+    let mut records =
+        run_roots(node, sets).filter_map(|run_root| record::read(&run_root, id).ok()?);
+    if let Some(found) = records.next() {
+        return Ok(of_record(&found));
     }
+    let bundle = bundle.ok_or("the sandbox has no bundle on this node any more")?;
+    let path = bundle.join(sandbox_spec::FILE_NAME);
+    let spec = node
+        .read(&path, sandbox_spec::MAX_SPEC_BYTES)
+        .map_err(|fault| format!("the spec cannot be read: {fault}"))?;
+    let pod = sandbox_spec::parse_pod(&spec)
+        .map_err(|error| format!("the spec cannot be read: {error}"))?;
+    Ok(match &pod.document {
+        Some(value) if value.is_empty() => "none: the pod's annotation is empty".into(),
+        Some(value) => format!("{}, by the pod's annotation", shown(value)),
+        None => of_node(sets, &pod),
+    })
 }
 
-fn of_node(sets: &[Set<'_>]) -> String {
+/// What the wrapper wrote down when the sandbox started.
+fn of_record(record: &Record) -> String {
+    let path = |path: &Path| shown(path.as_os_str().as_encoded_bytes()).to_string();
+    let mut text = match record.document() {
+        Some(document) => path(document),
+        None => "none".into(),
+    };
+    if let Some(fallback) = &record.fallback {
+        text = format!("{}, until {text} is there", path(fallback));
+    }
+    if let Some(namespace) = &record.namespace {
+        text.push_str(&format!(", of the namespace {namespace}"));
+    }
+    if record.only().is_some() {
+        text.push_str(", without what its registries do not need");
+    }
+    format!("{text}, by the record beside its image")
+}
+
+/// What the settings have for `pod`.
+fn of_node(sets: &[Set<'_>], pod: &Pod) -> String {
     let named = sets.iter().filter_map(|set| {
-        let document = set.settings()?.document.as_ref()?;
-        let place = set.settings_file.as_os_str().as_encoded_bytes();
-        let document = document.as_os_str().as_encoded_bytes();
-        Some(format!("{}, by {}", shown(document), shown(place)))
+        let settings = set.settings()?;
+        let path = |path: &Path| shown(path.as_os_str().as_encoded_bytes()).to_string();
+        let by = path(&set.settings_file);
+        let Some(paths) = NamespacePaths::of(settings).document else {
+            return Some(format!("{}, by {by}", path(settings.document.as_ref()?)));
+        };
+        Some(match choice::namespace(settings, pod) {
+            Ok(namespace) => format!("{}, by {by}", path(&paths.path(&namespace))),
+            Err(error) => format!("none, by {by}: the wrapper fails to {error}"),
+        })
     });
     let named: Vec<String> = named.collect();
     match named.is_empty() {
@@ -155,16 +190,14 @@ fn of_node(sets: &[Set<'_>]) -> String {
     }
 }
 
+/// Where the sets have their sandboxes, as seen from here.
+fn run_roots<'a>(node: &'a Node, sets: &'a [Set<'_>]) -> impl Iterator<Item = PathBuf> + 'a {
+    let settings = sets.iter().filter_map(Set::settings);
+    settings.filter_map(|settings| node.seen(&settings.run_root).ok())
+}
+
 fn life(node: &Node, sets: &[Set<'_>], id: &SandboxId) -> &'static str {
-    let run_roots = sets
-        .iter()
-        .filter_map(Set::settings)
-        .map(|settings| &settings.run_root);
-    let lives = run_roots.filter_map(|run_root| {
-        let real = node.real(run_root).ok()?;
-        let here = node.host.join(real.strip_prefix("/").ok()?);
-        record::life(&here, id).ok()
-    });
+    let lives = run_roots(node, sets).filter_map(|run_root| record::life(&run_root, id).ok());
     for life in lives {
         match life {
             Life::Held => return "it runs",

@@ -12,6 +12,7 @@ use super::set::Set;
 use crate::SandboxError;
 use crate::choice::ChoiceError;
 use crate::host_file::{FileError, FileFault, require_administered};
+use crate::namespace_path::{Allowed, NamespacePaths};
 use crate::settings::files::{DROP_INS, Files, MAX_SETTINGS_BYTES, is_drop_in};
 use crate::settings::{Effective, Origin, Settings, SettingsError};
 
@@ -146,13 +147,12 @@ fn transport(set: &Set<'_>, effective: &Effective) -> Option<Finding> {
 
 /// The directories of the allow-list that are not there.
 fn allowed(node: &Node, set: &Set<'_>, settings: &Settings) -> Vec<Finding> {
-    let allowed = settings.annotation_allow.iter();
-    // One for each namespace is not one directory, as with the document.
-    let single = allowed.filter(|directory| !is_of_namespaces(directory));
-    let missing = single.filter(|directory| !node.has_directory(directory));
-    let finding = |directory: &PathBuf| {
+    let allowed = NamespacePaths::of(settings).allowed;
+    let directories = allowed.iter().map(Allowed::directory);
+    let missing = directories.filter(|directory| !node.has_directory(directory));
+    let finding = |directory: &Path| {
         let error = SandboxError::from(ChoiceError::AnnotationDirectory {
-            directory: directory.clone(),
+            directory: directory.to_owned(),
             source: std::io::ErrorKind::NotFound.into(),
         });
         let message = format!(
@@ -163,12 +163,6 @@ fn allowed(node: &Node, set: &Set<'_>, settings: &Settings) -> Vec<Finding> {
         Finding::new("annotation-directory", Severity::Warning, path, message)
     };
     missing.map(finding).collect()
-}
-
-/// Whether a path of the settings stands for one in each namespace. Who adds such paths to the
-/// settings adds their check where this is asked.
-pub(super) fn is_of_namespaces(path: &Path) -> bool {
-    path.as_os_str().as_encoded_bytes().contains(&b'{')
 }
 
 /// The file and line of a value; the settings file, where no file has it.

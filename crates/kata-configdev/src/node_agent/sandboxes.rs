@@ -14,7 +14,7 @@ use rustix::fs::OFlags;
 use zeroize::Zeroizing;
 
 use super::rotation::{self, Completed, Rotation};
-use crate::host_file::{FileError, HostFile};
+use crate::host_file::{FileError, HostFile, require_administered};
 use crate::namespace_path::{NamespacePath, NamespacePaths};
 use crate::providers;
 use crate::sandbox_id::SandboxId;
@@ -409,10 +409,14 @@ pub(super) fn read(options: &Options, path: &Path) -> Result<Zeroizing<Vec<u8>>,
     read.map_err(|fault| fault.at(path))
 }
 
+/// Whether there is a directory that the wrapper would look into: one that others can write says
+/// nothing about which documents are missing.
 fn is_directory(options: &Options, path: &Path) -> bool {
     let beneath = path.strip_prefix("/").unwrap_or(path);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-    Root::open(&options.host).is_ok_and(|root| root.open_file(beneath, flags).is_ok())
+    let opened = Root::open(&options.host).and_then(|root| root.open_file(beneath, flags));
+    let metadata = opened.and_then(|directory| directory.metadata());
+    metadata.is_ok_and(|metadata| require_administered(&metadata).is_ok())
 }
 
 fn open(options: &Options, path: &Path) -> Result<HostFile, FileError> {

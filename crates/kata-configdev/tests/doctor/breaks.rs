@@ -9,6 +9,23 @@ use crate::node::{
 
 type Break = fn(&Node);
 
+const TENANTS: &str = "etc/kata-configdev/tenants";
+
+/// Turns the node into one with a document for each of these namespaces.
+fn by_namespace(node: &Node, engine: &str, namespaces: &[&str]) {
+    let text = format!(
+        "qemu = \"/opt/kata/bin/qemu-system-x86_64\"\n\
+         document = \"/{TENANTS}/{{namespace}}.toml\"\nengine = {engine:?}\nguest-pull = true\n"
+    );
+    node.put(SETTINGS, &text);
+    fs::create_dir(node.path(TENANTS)).unwrap();
+    for namespace in namespaces {
+        let document = format!("{TENANTS}/{namespace}.toml");
+        node.put(&document, "[registries.\"a.corp\"]\n");
+        node.set_mode(&document, 0o600);
+    }
+}
+
 pub const BREAKS: &[(&str, Break)] = &[
     ("settings-missing", |node| node.remove(SETTINGS)),
     ("settings-invalid", |node| {
@@ -30,6 +47,20 @@ pub const BREAKS: &[(&str, Break)] = &[
     }),
     ("annotation-directory", |node| {
         fs::remove_dir(node.path(ALLOWED)).unwrap();
+    }),
+    ("namespaces-directory", |node| {
+        by_namespace(node, "containerd", &["team-a"]);
+        node.set_mode(TENANTS, 0o720);
+    }),
+    ("namespaces-none", |node| {
+        by_namespace(node, "containerd", &[])
+    }),
+    ("namespace-document", |node| {
+        by_namespace(node, "containerd", &["team-a"]);
+        symlink("team-a.toml", node.path(&format!("{TENANTS}/team-b.toml"))).unwrap();
+    }),
+    ("engine-differs", |node| {
+        by_namespace(node, "cri-o", &["team-a"])
     }),
     ("document-missing", |node| node.remove(DOCUMENT)),
     ("document-pattern", |node| {

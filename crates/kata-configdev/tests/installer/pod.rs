@@ -1,6 +1,7 @@
 //! The agent in a container: paths of the node below a mount point.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use config_image::{Magic, decode, encode};
 use kata_configdev::capacity::{DEFAULT_CAPACITY_BYTES, pad};
@@ -114,6 +115,21 @@ fn a_sandbox_gets_the_new_document_of_its_own_namespace() {
     assert_eq!(keep(), ["a-2", "b-1", "other-1"].map(document));
     write("_other", "other-2");
     assert_eq!(keep(), ["a-2", "b-1", "other-2"].map(document));
+    // The wrapper would look into no directory that others can write: nobody falls back either.
+    let set_mode = |mode| {
+        let permissions = fs::Permissions::from_mode(mode);
+        fs::set_permissions(machine.host("etc/teams"), permissions).unwrap();
+    };
+    write("_other", "other-3");
+    set_mode(0o720);
+    let looked = sandboxes::keep(&options, &mut Rotation::default());
+    let counted = ["current", "unseen"].map(|state| {
+        let of_state = looked.sandboxes.get(&("default".to_owned(), state));
+        of_state.copied()
+    });
+    assert_eq!((counted, looked.updated), ([Some(2), Some(1)], 0));
+    set_mode(0o755);
+    assert_eq!(keep(), ["a-2", "b-1", "other-3"].map(document));
     // Without the directory everything is late, and nobody falls back.
     fs::rename(machine.host("etc/teams"), machine.host("etc/away")).unwrap();
     let looked = sandboxes::keep(&options, &mut Rotation::default());

@@ -92,7 +92,7 @@ pub(super) fn limits(engine: &Engine, handler: &Handler) -> Vec<Timeout> {
         if let Some(secs) = runtime.create_timeout_secs {
             put(Timeout {
                 handler: Some(name.clone()),
-                who: runtime.engine,
+                who: runtime.engine.title(),
                 key: "container_create_timeout",
                 limit: Duration::from_secs(secs),
                 ends: Ends::Pull,

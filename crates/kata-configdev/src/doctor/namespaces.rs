@@ -1,0 +1,97 @@
+//! The documents of the pods' namespaces.
+
+use super::document::{check_one, told, unusable};
+use super::engine::Engine;
+use super::finding::{Finding, Severity};
+use super::node::Node;
+use super::set::Set;
+use super::settings::place;
+use crate::choice::{ChoiceError, document_in, namespaces_in};
+use crate::cli::finding::Input;
+use crate::namespace_path::NamespacePath;
+use crate::settings::{Effective, NamespaceFallback};
+
+/// Reads the document of each namespace, and the one of those that have none.
+pub fn check(
+    node: &Node,
+    set: &Set<'_>,
+    effective: &Effective,
+    paths: &NamespacePath,
+    findings: &mut Vec<Finding>,
+) {
+    let fallback = &effective.settings.namespace_fallback;
+    if let NamespaceFallback::Document(other) = fallback {
+        check_one(node, set, effective, other, findings);
+    }
+    let failed = |fault| ChoiceError::NamespaceDirectory(fault);
+    let seen = node
+        .seen(paths.directory())
+        .map_err(|fault| failed(fault.at(paths.directory())));
+    let listed = seen.and_then(|seen| Ok((namespaces_in(&seen, paths)?, seen)));
+    let (names, seen) = match listed {
+        Ok(listed) => listed,
+        Err(error) => {
+            let id = "namespaces-directory";
+            findings.push(unusable(set, effective, id, error));
+            return;
+        }
+    };
+    if names.is_empty() && *fallback == NamespaceFallback::Refuse {
+        let message = format!(
+            "no namespace has a document in {}, and without one a pod is refused: put one there \
+            for each namespace that may run pods, or set namespace-fallback",
+            paths.directory().display()
+        );
+        let (path, line) = place(set, effective.origins.of("document"));
+        let finding = Finding::new("namespaces-none", Severity::Warning, path, message);
+        findings.push(finding.at_line(line));
+    }
+    for name in names {
+        let path = paths.path(&name);
+        let text = match document_in(&seen, paths, &name) {
+            Ok(text) => text,
+            Err(error) => {
+                let is_of_all = matches!(error, ChoiceError::NamespaceDirectory(_));
+                let id = match is_of_all {
+                    true => "namespaces-directory",
+                    false => "namespace-document",
+                };
+                findings.push(unusable(set, effective, id, error));
+                if is_of_all {
+                    return;
+                }
+                continue;
+            }
+        };
+        // It may be gone by now.
+        if let Ok(metadata) = node.metadata(&path) {
+            told(&path, &Input::of(text, metadata), findings);
+        }
+    }
+}
+
+/// Whether the settings name the engine by which the handlers of the set are started.
+pub fn check_engine(engine: &Engine, set: &Set<'_>, findings: &mut Vec<Finding>) {
+    let Some(effective) = &set.effective else {
+        return;
+    };
+    let Some(named) = effective.settings.engine else {
+        return;
+    };
+    let runtimes = || set.handlers.iter().flat_map(|handler| engine.of(handler));
+    let Some(other) = runtimes().find(|runtime| runtime.engine != named) else {
+        return;
+    };
+    if runtimes().any(|runtime| runtime.engine == named) {
+        return;
+    }
+    let message = format!(
+        "engine is {named}, but {} starts the handlers of this set ({}), so that the namespaces \
+        of pods are not known and sandboxes fail; write engine = \"{}\"",
+        other.engine,
+        other.source,
+        other.engine.name()
+    );
+    let (path, line) = place(set, effective.origins.of("engine"));
+    findings.push(Finding::new("engine-differs", Severity::Fault, path, message).at_line(line));
+}
