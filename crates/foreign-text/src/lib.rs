@@ -5,6 +5,7 @@
 //! - [`bounded`]: a file or a stream read up to a limit, into memory that is zeroed.
 //! - `hex`: bytes as hexadecimal digits.
 //! - [`json`]: JSON that no two readers read differently.
+//! - [`nearest()`]: the known word that an unknown one was probably meant to be.
 //! - [`position`]: the line and column of a byte.
 //! - [`shown()`]: foreign words in a message, without control characters and not endless.
 //! - `toml` (feature `toml`): a TOML file taken key by key; what is left over has a line.
@@ -14,9 +15,11 @@
 pub mod bounded;
 pub mod hex;
 pub mod json;
+pub mod nearest;
 pub mod position;
 pub mod shown;
 #[cfg(feature = "toml")]
 pub mod toml;
 
+pub use nearest::{corrected, nearest, same_letters};
 pub use shown::{one_line, shown};

@@ -8,6 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use foreign_text::bounded::{ReadError, read_path};
+use foreign_text::corrected;
 use foreign_text::position::line_of;
 use serde::Deserialize;
 
@@ -221,7 +222,7 @@ impl Options {
             line: error
                 .span()
                 .map_or(0, |span| line_of(text.as_bytes(), span.start)),
-            rule: error.message().to_owned(),
+            rule: corrected(error.message()).into_owned(),
         })?;
         options.rules = rules;
         options

@@ -6,7 +6,7 @@ use toml_parser::lexer::{Token, TokenKind};
 
 use crate::limits::{MAX_DOCUMENT_BYTES, MAX_ELEMENTS};
 use crate::problem::{Findings, Origin, Place};
-use crate::section::{Field, Lines, Section, Tree};
+use crate::section::{Field, Lines, Section, Tree, join};
 use crate::{
     DecryptionKeys, Effect, EventLog, ExtraEnv, Moment, NodeError, Problems, PullLimits,
     Registries, Resources, Rule, Warning, decryption_keys, entry, event_log, node_error,
@@ -124,7 +124,7 @@ fn read(text: &[u8], origin: Origin, findings: &mut Findings) -> Option<Document
         return None;
     }
     let root = DeTable::parse(text)
-        .map_err(|error| report_syntax(&error, &lines, findings))
+        .map_err(|error| report_syntax(text, &error, &lines, findings))
         .ok()?;
     let mut tree = Tree {
         root: root.into_inner(),
@@ -210,10 +210,17 @@ fn first_element_over_limit(text: &str) -> Option<usize> {
 }
 
 /// Reports the parser's message, which consists of its own words; its `Display` would quote the
-/// line.
-fn report_syntax(error: &toml::de::Error, lines: &Lines, findings: &mut Findings) {
+/// line. Of a key that is there twice it points at the second: that one is named.
+fn report_syntax(text: &str, error: &toml::de::Error, lines: &Lines, findings: &mut Findings) {
     let place = error
         .span()
         .map_or(Place::document(), |span| Place::line(lines.at(span.start)));
-    findings.problem(&place, Rule::Syntax(error.message().to_owned()));
+    let key = error.span().and_then(|span| text.get(span));
+    let said = match (error.message(), key) {
+        (said @ "duplicate key", Some(key)) => {
+            format!("{said} {}", join("", key.trim_matches(['"', '\''])))
+        }
+        (said, _) => said.to_owned(),
+    };
+    findings.problem(&place, Rule::Syntax(said));
 }

@@ -51,7 +51,8 @@ impl Roots {
         self.certificates.is_empty()
     }
 
-    /// Takes a key that holds them; what is broken is reported.
+    /// Takes a key that holds them; what is broken is reported, and so is the path of a file, which
+    /// was never meant to trust nobody.
     pub(crate) fn take(
         key: &str,
         section: &mut Section<'_, '_>,
@@ -59,6 +60,10 @@ impl Roots {
     ) -> Option<Field<Option<Self>>> {
         let Field { place, value } = section.take_string(key, findings)?;
         let value = value.and_then(|text| match Self::parse(&text) {
+            Ok(roots) if roots.trusts_nobody() && is_path(&text) => {
+                findings.problem(&place, Rule::RootsByPath);
+                None
+            }
             Ok(roots) => Some(roots),
             Err(rules) => {
                 for rule in rules {
@@ -101,6 +106,18 @@ impl Roots {
             Err(broken)
         }
     }
+}
+
+/// Whether a text names a file: by where its path begins, or by how the name of a file with
+/// certificates ends. Never true of words such as "none".
+fn is_path(text: &str) -> bool {
+    const BEGINNINGS: [&str; 5] = ["/", "./", "../", "~/", "file:"];
+    const ENDS: [&str; 5] = [".pem", ".crt", ".cer", ".cert", ".der"];
+    let text = text.trim().to_ascii_lowercase();
+    let is_line = !text.contains(['\n', '\r']);
+    let begins = BEGINNINGS.iter().any(|begin| text.starts_with(begin));
+    let ends = ENDS.iter().any(|end| text.ends_with(end));
+    is_line && (begins || ends && !text.contains(' '))
 }
 
 /// A PEM block with its boundary lines, not yet decoded.
@@ -221,13 +238,14 @@ mod tests {
 
     #[test]
     fn text_without_any_block_trusts_nobody() {
-        for text in ["", "none", "/etc/ssl/ca.pem", "--- BEGUN ---"] {
+        for text in ["", "none", "none of /etc/ssl/ca.pem", "--- BEGUN ---"] {
             let roots = Roots::parse(text);
             assert_eq!(
                 roots.as_ref().map(Roots::trusts_nobody),
                 Ok(true),
                 "{text:?}"
             );
+            assert!(!is_path(text), "{text:?}");
         }
     }
 

@@ -32,7 +32,7 @@ pub enum Rule {
     /// A key that means nothing here.
     #[error("unknown key{}", did_you_mean(*suggestion))]
     UnknownKey {
-        /// A key of the same letters.
+        /// The key that was probably meant.
         suggestion: Option<&'static str>,
     },
     /// A table where an entry has none.
@@ -156,6 +156,13 @@ pub enum Rule {
         which is for tests"
     )]
     Attester,
+    /// Roots that are somewhere else.
+    #[error(
+        "is a path, but the guest has no files of the node: paste the certificates of that file \
+        here, from \"-----BEGIN CERTIFICATE-----\" on; `kata-configdev new --ca FILE` does it; \
+        \"none\" trusts nobody"
+    )]
+    RootsByPath,
     /// Roots of a key broker without a certificate.
     #[error("has no PEM certificate, so that no key broker would be trusted")]
     NoCertificate,

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use foreign_text::{nearest, same_letters};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use zeroize::{Zeroize, Zeroizing};
@@ -338,8 +339,8 @@ impl<'t, 'i> Section<'t, 'i> {
         })
     }
 
-    /// Reports every key that is left as unknown; tables that resemble no known key by a rule of
-    /// their own.
+    /// Reports every key that is left as unknown, with the known one that was probably meant; tables
+    /// by a rule of their own, unless a known key has their letters.
     pub(crate) fn refuse_rest(
         self,
         known: &[&'static str],
@@ -347,26 +348,16 @@ impl<'t, 'i> Section<'t, 'i> {
         findings: &mut Findings,
     ) {
         for (key, Field { place, value }) in self.into_fields() {
-            let suggestion = known
-                .iter()
-                .copied()
-                .find(|known| letters(known).eq(letters(key)));
-            let is_strange_table = suggestion.is_none() && value.is_table();
-            let rule = if is_strange_table {
-                table_rule.clone()
-            } else {
-                Rule::UnknownKey { suggestion }
+            let is_table = value.is_table() && !matches!(table_rule, Rule::UnknownKey { .. });
+            let rule = match same_letters(key, known) {
+                None if is_table => table_rule.clone(),
+                same => Rule::UnknownKey {
+                    suggestion: same.or_else(|| nearest(key, known)),
+                },
             };
             findings.problem(&place, rule);
         }
     }
-}
-
-/// What is left of a key when its spelling is forgotten.
-fn letters(key: &str) -> impl Iterator<Item = char> {
-    key.chars()
-        .filter(char::is_ascii_alphabetic)
-        .map(|letter| letter.to_ascii_lowercase())
 }
 
 /// Moves a string out of the document; if the value is none, that is reported.
@@ -393,7 +384,7 @@ pub(crate) fn wrong_type(expected: &'static str, found: &DeValue<'_>) -> Rule {
 
 /// Appends a key to a dotted path, as TOML writes it: bare where it can be, quoted and escaped
 /// where not.
-fn join(path: &str, key: &str) -> String {
+pub(crate) fn join(path: &str, key: &str) -> String {
     let mut joined = path.to_owned();
     if !joined.is_empty() {
         joined.push('.');

@@ -41,11 +41,15 @@ fn text_that_is_no_toml_is_reported_by_its_first_error() {
         ),
         (
             b"[registries.r]\n[registries.r]\n",
-            "line 2: not TOML: duplicate key",
+            "line 2: not TOML: duplicate key r",
         ),
         (
             b"[registries.r]\nusername = \"hunter2\"\nusername = \"hunter2\"\n",
-            "line 3: not TOML: duplicate key",
+            "line 3: not TOML: duplicate key username",
+        ),
+        (
+            b"[registries.'robot:hunter2@r.corp']\n\n[registries.\"robot:hunter2@r.corp\"]\n",
+            "line 3: not TOML: duplicate key \"[redacted]@r.corp\"",
         ),
         (
             b"[registries.r]\n\nauth = \"\xff\"",
@@ -99,7 +103,10 @@ fn nesting_is_bounded() {
 fn structure_is_checked_by_key() {
     for (text, expected) in [
         ("version = 1", "line 1: version: unknown key"),
-        ("[registry.\"r.corp\"]", "line 1: registry: unknown key"),
+        (
+            "[registry.\"r.corp\"]",
+            "line 1: registry: unknown key; did you mean \"registries\"?",
+        ),
         (
             "[extra_env]",
             "line 1: extra_env: unknown key; did you mean \"extra-env\"?",
@@ -128,6 +135,18 @@ fn structure_is_checked_by_key() {
         (
             "[registries.r]\nUserName = \"a\"",
             "line 2: registries.r.UserName: unknown key; did you mean \"username\"?",
+        ),
+        (
+            "[registries.r]\npasword = \"hunter2\"",
+            "line 2: registries.r.pasword: unknown key; did you mean \"password\"?",
+        ),
+        (
+            "[registries.r]\ninsecure = true",
+            "line 2: registries.r.insecure: unknown key; did you mean \"insecure-skip-verify\"?",
+        ),
+        (
+            "[registries.r]\ntoken = 'hunter2'",
+            "line 2: registries.r.token: unknown key",
         ),
         (
             "[registries.r]\nca_certs = \"a\"",
@@ -176,6 +195,29 @@ fn structure_is_checked_by_key() {
         ),
     ] {
         assert_eq!(problems(text.as_bytes()), expected, "{text}");
+    }
+}
+
+/// A path was taken for commentary, so that the registry was forbidden, with a warning.
+#[test]
+fn a_path_is_no_root() {
+    let expected = "line 2: registries.r.ca-certs: is a path, but the guest has no files of the \
+        node: paste the certificates of that file here, from \"-----BEGIN CERTIFICATE-----\" on; \
+        `kata-configdev new --ca FILE` does it; \"none\" trusts nobody";
+    for path in [
+        "/etc/ssl/corp.pem",
+        "/etc/ssl/certs",
+        "./Corp CA",
+        "~/ca",
+        " ../ca.crt ",
+        "corp.PEM",
+        "file:///etc/ssl/ca",
+    ] {
+        assert_eq!(entry(&format!("ca-certs = '{path}'")), expected, "{path}");
+    }
+    for words in ["none", "", "see /etc/ssl/ca.pem", "forbidden: not here"] {
+        let text = format!("[registries.r]\nca-certs = '{words}'");
+        assert!(Document::parse(text.as_bytes()).is_ok(), "{words}");
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use foreign_text::position::line_of;
+use foreign_text::{corrected, one_line};
 use puller_config::{MAX_NODE_ERROR_BYTES, NodeError, OnlyRegistries};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -124,7 +125,7 @@ impl Layer {
             .map_err(|error| (line_of(text, error.valid_up_to()), "not UTF-8".into()))?;
         let raw: RawLayer = toml::from_str(utf8).map_err(|error| {
             let start = error.span().map_or(0, |span| span.start);
-            (line_of(text, start), error.message().to_owned())
+            (line_of(text, start), said(&error, utf8))
         })?;
         Self::check(raw, Lines(text))
     }
@@ -219,6 +220,15 @@ impl QemuLayer {
     }
 }
 
+/// The parser's words, with the key that was probably meant or that is there twice.
+fn said(error: &toml::de::Error, text: &str) -> String {
+    let said = corrected(error.message());
+    match error.span().and_then(|span| text.get(span)) {
+        Some(key) if said == "duplicate key" => format!("{said} {}", one_line(key)),
+        _ => said.into_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -238,16 +248,28 @@ mod tests {
     fn mistakes_are_refused_with_their_line() {
         let long = format!("\nmissing-document = {:?}\n", "x".repeat(1025));
         let cases: [(&[u8], usize, &str); 38] = [
-            (b"\ndocumnet = \"/x\"\n", 2, "unknown field `documnet`"),
-            (b"annotation_allow = []\n", 1, "unknown field"),
+            (
+                b"\ndocumnet = \"/x\"\n",
+                2,
+                "unknown field `documnet`; did you mean `document`?",
+            ),
+            (
+                b"annotation_allow = []\n",
+                1,
+                "; did you mean `annotation-allow`?",
+            ),
             (b"# x\nqemu = 7\n", 2, "expected a path or a table of paths"),
             (
                 b"qemu = [\"/a\"]\n",
                 1,
                 "expected a path or a table of paths",
             ),
-            (b"qemu = \"/a\"\nqemu = \"/b\"\n", 2, "duplicate key"),
-            (b"qemu = \"/a\"\n[qemu]\nq35 = \"/b\"\n", 2, "duplicate key"),
+            (b"qemu = \"/a\"\nqemu = \"/b\"\n", 2, "duplicate key qemu"),
+            (
+                b"qemu = \"/a\"\n[qemu]\nq35 = \"/b\"\n",
+                2,
+                "duplicate key qemu",
+            ),
             (b"\nqemu = \"qemu-kvm\"\n", 2, "qemu: not an absolute path"),
             (
                 b"[qemu]\n\nq35 = \"qemu\"\n",

@@ -42,7 +42,7 @@ fn contradictions_and_mistakes_are_refused() {
         ),
         (
             ONE.replace("[sets.default]", "[set.default]"),
-            "at line 4: unknown field `set`",
+            "at line 4: unknown field `set`; did you mean `sets`?",
         ),
         (
             "host = \"/h\"\nprefix = \"/p\"\nwrapper = \"/w\"\n".into(),

@@ -150,7 +150,7 @@ fn decryption_keys_are_checked_by_item() {
     for (text, expected) in [
         (
             "[decryption-keys]\nKey = 1",
-            "line 2: decryption-keys.Key: unknown key",
+            "line 2: decryption-keys.Key: unknown key; did you mean \"keys\"?",
         ),
         (
             "[decryption-keys.keys]",
