@@ -58,6 +58,19 @@ impl Program {
             .any(|known| *known == bare)
     }
 
+    /// What is said where there are none.
+    fn none(self) -> &'static str {
+        match self {
+            Self::Engine => {
+                "sets none of HTTP_PROXY, HTTPS_PROXY and NO_PROXY, in upper or lower case"
+            }
+            Self::K3s => {
+                "sets none of HTTP_PROXY, HTTPS_PROXY and NO_PROXY, in upper or lower case, with \
+                CONTAINERD_ in front or without"
+            }
+        }
+    }
+
     /// The variables as the engine has them.
     fn engines(self, variables: &Variables) -> Variables {
         let mut engines = variables.clone();
@@ -109,6 +122,10 @@ pub fn document(
         if variables.get(name).is_some_and(|value| !value.is_empty()) {
             report.note(source, name, "has no part: programs in Go do not read it");
         }
+    }
+    let is_there = |name: &&str| variables.contains_key(*name);
+    if report.faults.is_empty() && !VARIABLES.iter().flatten().any(is_there) {
+        report.note(source, "", program.none());
     }
     let is_usable = report.faults.is_empty();
     Written {

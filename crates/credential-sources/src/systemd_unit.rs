@@ -59,7 +59,13 @@ pub fn environment(
                 continue;
             }
         };
-        service.read(&String::from_utf8_lossy(&text), unit, &source, report);
+        service.read(
+            &String::from_utf8_lossy(&text),
+            unit,
+            wanted,
+            &source,
+            report,
+        );
     }
     service.resolve(wanted, files, report)
 }
@@ -80,10 +86,21 @@ struct EnvironmentFile {
 }
 
 impl Service {
-    fn read(&mut self, text: &str, unit: &UnitName, source: &str, report: &mut Report) {
+    fn read(
+        &mut self,
+        text: &str,
+        unit: &UnitName,
+        wanted: &dyn Fn(&str) -> bool,
+        source: &str,
+        report: &mut Report,
+    ) {
+        let add = |list: &mut Vec<_>, key: &str, value: &str, report: &mut Report| {
+            let source = Source { key, source };
+            add_words(list, value, unit, wanted, source, report);
+        };
         syntax::assignments(text, "Service", &mut |key, value| match key {
-            "Environment" => add_words(&mut self.assignments, key, value, unit, source, report),
-            "UnsetEnvironment" => add_words(&mut self.unset, key, value, unit, source, report),
+            "Environment" => add(&mut self.assignments, key, value, report),
+            "UnsetEnvironment" => add(&mut self.unset, key, value, report),
             "EnvironmentFile" if value.is_empty() => self.files.clear(),
             "EnvironmentFile" => self.add_file(value, unit, source, report),
             "PassEnvironment" if !value.is_empty() => {
@@ -215,10 +232,10 @@ impl EnvironmentFile {
 /// syntax error is not read.
 fn add_words(
     list: &mut Vec<Zeroizing<String>>,
-    key: &str,
     value: &str,
     unit: &UnitName,
-    source: &str,
+    wanted: &dyn Fn(&str) -> bool,
+    Source { key, source }: Source<'_>,
     report: &mut Report,
 ) {
     if value.is_empty() {
@@ -234,7 +251,18 @@ fn add_words(
         };
         match specifier::resolved(&word, unit) {
             Some(word) => list.push(word),
-            None => report.lost(source, key, UNKNOWN_SPECIFIER),
+            None => match word.split('=').next().filter(|name| wanted(name)) {
+                // The name of a known variable is no secret.
+                Some(name) => report.lost(source, key, format!("{name}: {UNKNOWN_SPECIFIER}")),
+                // Whose value it is a part of is not known; it may be a password's.
+                None => report.lost(source, key, UNKNOWN_SPECIFIER),
+            },
         }
     }
+}
+
+/// Which key of which file says something.
+struct Source<'s> {
+    key: &'s str,
+    source: &'s str,
 }

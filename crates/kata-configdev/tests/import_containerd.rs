@@ -95,7 +95,7 @@ fn an_insecure_mirror_over_plain_http_is_kept() {
         )
     };
     node.file("etc/containerd/config.toml", with(""));
-    let run = import(&node, &["containerd-config", CONFIG]);
+    let run = import(&node, &["containerd-config", "--strict", CONFIG]);
     run.ends(0);
     run.prints(&[
         "mirror = \"http://m.corp:5000\"\n",
@@ -186,7 +186,12 @@ fn units_that_are_masked_missing_or_k3s() {
         unit("k3s-agent").stdout,
         "[extra-env]\nHTTPS_PROXY = \"http://own.corp\"\n"
     );
-    unit("other").fails(65, &["error: other.service: no such unit"]);
+    let other = unit("other");
+    other.fails(
+        65,
+        &["error: other.service: no such unit in /etc/systemd/system, "],
+    );
+    other.says(&["--root names the place"]);
     std::os::unix::fs::symlink(
         "/dev/null",
         node.path("etc/systemd/system/k3s-agent.service"),
@@ -198,9 +203,16 @@ fn units_that_are_masked_missing_or_k3s() {
         65,
         &[
             "note: /etc/systemd/system/k3s-agent.service: is masked",
+            "note: k3s-agent.service: sets none of HTTP_PROXY, HTTPS_PROXY and NO_PROXY, in upper \
+             or lower case, with CONTAINERD_ in front or without",
             "nothing is in it",
         ],
     );
+    // A percent sign that is not written twice; of a variable that nobody asked for nothing is said.
+    let environment = "[Service]\nEnvironment=FOO=x HTTP_PROXY=http://robot:hunter2%40@p.corp\n";
+    node.file("etc/systemd/system/k3s-.service.d/x.conf", environment);
+    let masked = unit("k3s-agent");
+    masked.says(&["x.conf: Environment: HTTP_PROXY: left out: what a percent sign stands for"]);
     for wrong in ["../x", "a@b", ""] {
         unit(wrong).ends(64);
     }

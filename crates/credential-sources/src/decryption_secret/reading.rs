@@ -119,7 +119,8 @@ impl<'i> Reading<'i> {
     ) {
         let is_key = |key: &&str| !CERTIFICATES.contains(key) && !key.ends_with(PASSWORD);
         if !values.keys().any(is_key) {
-            let text = "it has no key in it, and adds none";
+            let text = "it has no key in it, and adds none: a key is a value with a private key \
+                in PEM, DER or as JWK, or with a list base64(key)[:password]";
             self.find(source, "", Loss::Lost, text);
         }
         for (key, value) in values {

@@ -81,7 +81,12 @@ fn known_holder(
         ));
         return Holder::Refused;
     }
-    if known.entry.settings != *settings {
+    let mut wanted = settings.clone();
+    if may_be_plain {
+        // One of the two ways to say that plain HTTP is taken.
+        wanted.plain_http = own.plain_http;
+    }
+    if *own != wanted {
         lost(format!(
             "its settings are those of {source}: a host has one entry"
         ));

@@ -189,7 +189,8 @@ impl<'r, 'f> Reader<'r, 'f> {
         }
         let before = certificates.bytes();
         self.paths.insert(path.to_owned());
-        let bytes = (self.read_file)(path)?;
+        let name = printable(&path.to_string_lossy());
+        let bytes = (self.read_file)(path).map_err(|why| format!("{name}: {why}"))?;
         let added = certificates.add(&bytes);
         self.certificate_bytes += certificates.bytes() - before;
         let Skipped(skipped) = added?;

@@ -87,7 +87,9 @@ pub(super) fn files(
     {
         Some(directory) => found.push(directory.join(&unit.0)),
         None => {
-            let text = "no such unit where systemd looks for them";
+            let text = "no such unit in /etc/systemd/system, /run/systemd/system, \
+                /usr/lib/systemd/system or the others of systemd's directories; of a node whose \
+                files are elsewhere, --root names the place";
             report.fault(unit.full(), "", text);
             return found;
         }

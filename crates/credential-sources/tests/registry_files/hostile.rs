@@ -89,7 +89,7 @@ fn broken_files_are_faults() {
         ),
         (
             "configs: {a: {tls: {ca_file: /missing}}}",
-            "ca_file: entity not found",
+            "ca_file: /missing: entity not found",
         ),
         ("\"hunter2", "not YAML of the form"),
     ] {

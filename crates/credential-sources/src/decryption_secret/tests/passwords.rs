@@ -61,7 +61,8 @@ fn a_password_that_is_not_needed_is_left_out() {
 
 #[test]
 fn a_secret_without_keys_adds_nothing_and_says_so() {
-    let none = "it has no key in it, and adds none";
+    let none = "it has no key in it, and adds none: a key is a value with a private key in PEM, \
+        DER or as JWK, or with a list base64(key)[:password]";
     for data in [&[][..], &[("tls.crt", PUBLIC)]] {
         let imported = file(manifest("Opaque", data).as_bytes());
         assert!(imported.keys.is_empty() && imported.faults.is_empty());
