@@ -9,6 +9,7 @@ mod doctor;
 mod error;
 mod explain;
 pub(crate) mod finding;
+mod foreign_kind;
 mod import;
 mod inspect;
 mod install;
@@ -67,14 +68,14 @@ Exit codes:
 
 Examples:
   kata-configdev import docker-config ~/.docker/config.json > imagepuller.toml
-  kata-configdev check imagepuller.toml
+  kata-configdev check --strict imagepuller.toml
   kata-configdev explain --config imagepuller.toml registry.corp/team/app
   kata-configdev pack --config imagepuller.toml --output imagepuller.img
   kata-configdev inspect imagepuller.img";
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Check(Check),
+    Check(check::Arguments),
     Explain(explain::Arguments),
     Pack(Pack),
     Inspect(Inspect),
@@ -92,45 +93,6 @@ enum Command {
     Install(install::Install),
     NodeAgent(node_agent::Arguments),
     Uninstall(install::Uninstall),
-}
-
-/// Shows every problem of a document at once, with line and key.
-///
-/// Problems make the document unusable: exit code 65. Warnings are about what is legal but probably
-/// not meant, and about who else can read the file: exit code 0.
-///
-/// With --ask a valid document is tried: is each registry reached, its certificate trusted, the
-/// account let in. The host asks by its own network, which a guest's may differ from. Then the exit
-/// code is 0 only if all would work; else 65, or 69 where a host is not reached or denies access.
-#[derive(Args, Debug)]
-#[command(
-    verbatim_doc_comment,
-    after_help = "\
-Examples:
-  kata-configdev check /etc/kata-configdev/imagepuller.toml
-  kata-configdev check --json imagepuller.toml | jq '.problems[].key'
-  kata-configdev check --measured initdata/imagepuller.toml
-  kata-configdev check --ask imagepuller.toml registry.corp/team/app:1.2
-  decrypt-my-secret | kata-configdev check /dev/stdin"
-)]
-struct Check {
-    /// The document.
-    file: PathBuf,
-    /// It is the measured document, imagepuller.toml of the initdata, which may have [resources]
-    /// too.
-    #[arg(long)]
-    measured: bool,
-    /// Ask the registries too: for each IMAGE, else for each entry, the way of a pull up to the
-    /// manifest, by the program imagepuller (`imagepuller probe`), from this host.
-    #[arg(long)]
-    ask: bool,
-    /// What --ask asks for, such as registry.corp/team/app@sha256:...
-    #[arg(value_name = "IMAGE", requires = "ask")]
-    images: Vec<String>,
-    /// Print one JSON object: path, valid, registries, problem_count, problems, warnings; with
-    /// --ask also asked, the object that imagepuller probe prints.
-    #[arg(long)]
-    json: bool,
 }
 
 /// Packs a valid document into a disk image; or, with --magic, any file.
@@ -244,6 +206,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     code.unwrap_or_else(|error| report(&error)).into()
 }
 
+/// Says on standard error why a command fails, and gives its exit code.
 fn report(error: &CommandError) -> u8 {
     // A reader that closed the pipe (`| head`) has what it wanted.
     let closed =

@@ -187,9 +187,9 @@ fn check_accepts_and_warns() {
 
 #[test]
 fn check_reads_pipes_but_not_for_ever() {
-    let pipe = |content: &str| {
+    let pipe = |name: &str, content: &str| {
         let mut child = Command::new(env!("CARGO_BIN_EXE_kata-configdev"))
-            .args(["check", "/dev/stdin"])
+            .args(["check", name])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -199,14 +199,15 @@ fn check_reads_pipes_but_not_for_ever() {
         let _ = std::io::Write::write_all(&mut child.stdin.take().unwrap(), content.as_bytes());
         child.wait_with_output().unwrap()
     };
-    assert_eq!(pipe(VALID).status.code(), Some(0));
-    let long = pipe(&"#\n".repeat(1 << 20));
-    assert_eq!(long.status.code(), Some(65));
-    assert!(
-        String::from_utf8(long.stderr)
-            .unwrap()
-            .contains("more than 1048576 bytes")
-    );
+    for name in ["/dev/stdin", "-"] {
+        assert_eq!(pipe(name, VALID).status.code(), Some(0));
+        let long = pipe(name, &"#\n".repeat(1 << 20));
+        assert_eq!(long.status.code(), Some(65));
+        let said = String::from_utf8(long.stderr).unwrap();
+        assert!(said.contains("more than 1048576 bytes"), "{said}");
+    }
+    let said = String::from_utf8(pipe("-", INVALID).stdout).unwrap();
+    assert!(said.starts_with("standard input:2: "), "{said}");
     run(&["check", "/dev/zero"]).ends(65);
     run(&["check", "/"]).ends(65);
 }
@@ -450,5 +451,93 @@ fn check_asks_by_the_puller_that_is_there() {
             .contains("asked from")
     );
     run(&["check", "--ask", "/dev/null"]).fails(64, &["it is no file"]);
-    run(&["check", &path, "r.corp/a:1"]).fails(64, &["--ask"]);
+    // A second document is no image, and an image without --ask no document.
+    let two = run(&["check", "--ask", &path, &path]);
+    two.fails(64, &["is a file, not an image", "give --ask one document"]);
+    run(&["check", &path, "r.corp/a:1"]).ends(65);
+    // A program reads what is wrong where it reads the rest.
+    let json = asked(&["check", "--json", "--strict", &path]);
+    assert_eq!(json.status.code(), Some(65));
+    std::fs::remove_file(folder.path("imagepuller")).unwrap();
+    let json = asked(&["check", "--ask", "--json", &path]);
+    assert_eq!((json.status.code(), json.stderr.len()), (Some(69), 0));
+    let report: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(report["valid"], true);
+    let error = report["error"].as_str().unwrap();
+    assert!(error.starts_with("ask the registries by"), "{error}");
+}
+
+/// Each of several documents is checked, also behind one that cannot be read.
+#[test]
+fn check_takes_several_documents() {
+    let folder = Folder::new();
+    let good = folder.file("good.toml", "[registries.\"a.corp\"]\n");
+    let warned = folder.file(
+        "warned.toml",
+        "[registries.\"docker.io\"]\nca-certs = \"none\"\n",
+    );
+    let broken = folder.file("broken.toml", INVALID);
+    let absent = folder.text("absent.toml");
+
+    run(&["check", &good, &warned]).ends(0);
+    let text = run(&["check", &good, &absent, &broken]);
+    text.ends(65);
+    text.prints(&["good.toml: valid, 1 registry\n", "not valid, 4 problems\n"]);
+    text.says(&[
+        "absent.toml: No such file",
+        ": create it, or correct the path",
+    ]);
+
+    // Warnings are errors.
+    let strict = run(&["check", "--strict", &good, &warned]);
+    strict.ends(65);
+    strict.prints(&[
+        "warned.toml:2: error: ",
+        "valid, 1 registry, 1 warning, refused because of --strict\n",
+    ]);
+    run(&["check", "--strict", &good]).succeeds();
+
+    // One object for each line; a filter for one does for all.
+    let json = run(&["check", "--json", &good, &absent, &broken]);
+    json.ends(65);
+    assert_eq!(json.stderr, "");
+    let objects = json.stdout.lines().map(serde_json::from_str);
+    let objects: Vec<serde_json::Value> = objects.collect::<Result<_, _>>().unwrap();
+    let valid: Vec<_> = objects.iter().map(|object| &object["valid"]).collect();
+    assert_eq!(valid, [true, false, false]);
+    let error = objects[1]["error"].as_str().unwrap();
+    assert!(error.contains("absent.toml: No such file"), "{error}");
+    assert_eq!(objects[1]["remedy"], "create it, or correct the path");
+    assert_eq!(objects[2]["problem_count"], 4);
+    // Of one document it is laid out as ever.
+    let alone = run(&["check", "--json", &absent]);
+    alone.ends(65);
+    assert_eq!(alone.json()["path"], absent);
+    assert!(alone.stdout.starts_with("{\n"), "{}", alone.stdout);
+    run(&["check", "-", "-"]).fails(64, &["standard input twice"]);
+}
+
+/// Whoever gives another program's file is told which import reads it.
+#[test]
+fn check_knows_files_that_are_no_documents() {
+    let folder = Folder::new();
+    let auths = "{\"auths\": {\"r.corp\": {\"auth\": \"cHVsbGVyOmh1bnRlcjItYXV0aA==\"}}}";
+    for (name, content, import) in [
+        ("config.json", auths, "docker-config"),
+        (
+            "registries.yaml",
+            "mirrors:\n  docker.io:\n",
+            "registries-yaml",
+        ),
+        ("hosts.toml", "server = \"https://r.corp\"\n", "certs.d"),
+    ] {
+        let path = folder.file(name, content);
+        let check = run(&["check", &path]);
+        check.ends(65);
+        check.prints(&[&format!("`kata-configdev import {import}` makes one of it")]);
+        let image = folder.text("image");
+        let packed = run(&["pack", "--config", &path, "--output", &image]);
+        packed.ends(65);
+        packed.says(&[&format!("import {import}`")]);
+    }
 }

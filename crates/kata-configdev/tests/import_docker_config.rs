@@ -278,6 +278,16 @@ fn exported_secrets_are_combined_byte_for_byte() {
          \"z.io\":{\"username\":\"u\",\"password\":\"hunter2-password\",\"auth\":\"\"}}}"
     );
     assert_eq!(combined.stderr, "note: combined for kata: secret ns/a\n");
+    // As files, and as kubectl prints them.
+    let [one, two] = ["a.yaml", "b.yml"].map(|name| folder.text(name));
+    let files = importer(&SECRETS).run(&["secrets", "combine", &one, &two]);
+    assert_eq!(files.stdout, combined.stdout);
+    let all = format!("{EXPORTED}---\n{PLACEHOLDER}");
+    let piped = importer(&SECRETS).run_with(&["secrets", "combine", "-"], all);
+    assert_eq!(piped.stdout, combined.stdout);
+    let wrong = importer(&SECRETS).run_with(&["secrets", "combine", "-"], "hunter2: [");
+    wrong.fails(65, &["read standard input: "]);
+
     let other = combine(&["--namespace", "other"]);
     assert_eq!(other.stdout, "{\"auths\":{}}");
 

@@ -147,6 +147,12 @@ pub enum UsageError {
     /// The settings have a document for each namespace, and no namespace is known.
     #[error("answer the kubelet: {} is a document for each namespace", .0.display())]
     WhoseDocument(PathBuf),
+    /// `check --ask` with more than one document; the second.
+    #[error("ask by several documents: {} is a file, not an image", .0.display())]
+    AskBySeveral(PathBuf),
+    /// Standard input is named twice.
+    #[error("read standard input twice: \"-\" stands there more than once")]
+    StandardInputTwice,
     /// `--magic` with the transport vhost-user.
     #[error("attach a further disk by the transport \"vhost-user\": it serves documents only")]
     ServesOnlyDocuments,
@@ -169,6 +175,8 @@ impl UsageError {
             Self::NoSuchDisk(_) => "kata-configdev config shows those that it has",
             Self::AskedTwice(_) => "write it to a file in memory (/dev/shm) with mode 0600",
             Self::WhoseDocument(_) => "name the document that the kubelet pulls with by --config",
+            Self::AskBySeveral(_) => "give --ask one document, and images behind it",
+            Self::StandardInputTwice => "give it once",
             Self::ServesOnlyDocuments => "give another --transport",
         }
     }

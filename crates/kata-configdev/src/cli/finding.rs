@@ -14,8 +14,9 @@ use puller_config::{
 use serde::Serialize;
 
 use crate::choice::DocumentText;
+use crate::cli::foreign_kind::ForeignKind;
 use crate::cli::{CommandError, root_dates};
-use crate::host_file::read_any;
+use crate::host_file::{read_any, read_named};
 
 /// One thing to say about a document. Never holds a value of it.
 #[derive(Debug, Serialize)]
@@ -32,39 +33,51 @@ pub struct Finding {
 #[derive(Debug)]
 pub struct Input {
     pub text: DocumentText,
-    metadata: Metadata,
+    /// `None` of what is nobody's file.
+    metadata: Option<Metadata>,
 }
 
 impl Input {
-    /// Reads the document `path`, whatever kind of file it is: the person at the terminal chose it,
-    /// and a pipe keeps a decrypted document off the disk.
+    /// Reads the document `path`, whatever kind of file it is, or standard input for "-": the person
+    /// at the terminal chose it, and a pipe keeps a decrypted document off the disk.
     pub fn read(path: &Path) -> Result<Self, CommandError> {
-        let (text, metadata) = read_any(path, MAX_DOCUMENT_BYTES)?;
+        let (text, metadata) = if path == Path::new("-") {
+            (read_named(path, MAX_DOCUMENT_BYTES)?, None)
+        } else {
+            let (text, metadata) = read_any(path, MAX_DOCUMENT_BYTES)?;
+            (text, Some(metadata))
+        };
         let text = text.into();
         Ok(Self { text, metadata })
     }
 
-    /// A document that somebody else has read.
-    pub fn of(text: DocumentText, metadata: Metadata) -> Self {
+    /// A document that somebody else has read, and the `metadata` of its file, if it is in one.
+    pub fn of(text: DocumentText, metadata: Option<Metadata>) -> Self {
         Self { text, metadata }
+    }
+
+    /// What it was read from, where that is a file that can be read again.
+    fn file(&self) -> Option<&Metadata> {
+        self.metadata.as_ref().filter(|file| file.is_file())
     }
 
     /// Whether it is a file that can be read again.
     pub fn is_file(&self) -> bool {
-        self.metadata.is_file()
+        self.file().is_some()
     }
 
     /// Whether `other` describes the very file that was read.
     pub fn is(&self, other: &Metadata) -> bool {
-        (self.metadata.dev(), self.metadata.ino()) == (other.dev(), other.ino())
+        let own = self.metadata.as_ref();
+        own.is_some_and(|own| (own.dev(), own.ino()) == (other.dev(), other.ino()))
     }
 
     /// What the node would hold against the file, and who else can read the secrets in it.
     fn warnings(&self, document: &Document) -> Vec<Finding> {
         let mut warnings = Vec::new();
-        if !self.metadata.is_file() {
+        let Some(file) = self.file() else {
             return warnings;
-        }
+        };
         let mut warn = |message: String| {
             warnings.push(Finding {
                 line: None,
@@ -72,8 +85,8 @@ impl Input {
                 message,
             });
         };
-        let mode = self.metadata.permissions().mode() & 0o7777;
-        let uid = self.metadata.uid();
+        let mode = file.permissions().mode() & 0o7777;
+        let uid = file.uid();
         if mode & 0o044 != 0 && holds_secrets(document) {
             warn(format!(
                 "its mode {mode:04o} lets others read the secrets in it; use 0600"
@@ -103,6 +116,16 @@ impl Input {
         findings.extend(unusable_clients(&document));
         findings.extend(root_dates::warnings(&document, SystemTime::now()));
         Ok((document, findings))
+    }
+
+    /// The problems of the document as findings; first what it is, where it is none.
+    pub fn findings(&self, problems: &Problems) -> Vec<Finding> {
+        let foreign = ForeignKind::of(&self.text).map(|kind| Finding {
+            line: None,
+            key: String::new(),
+            message: kind.told(),
+        });
+        foreign.into_iter().chain(of_problems(problems)).collect()
     }
 
     /// Parses the document as the measured one, which no node has as a file of its own.
@@ -231,7 +254,7 @@ pub fn is_valid(input: &Input, path: &Path, outcome: &str) -> io::Result<bool> {
     match input.parse() {
         Ok((_, warnings)) => print(&mut err, path, "warning: ", &warnings).map(|()| true),
         Err(problems) => {
-            print(&mut err, path, "", &of_problems(&problems))?;
+            print(&mut err, path, "", &input.findings(&problems))?;
             writeln!(err, "{}: not valid, {outcome}", path.display())?;
             Ok(false)
         }

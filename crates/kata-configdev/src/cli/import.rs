@@ -6,7 +6,7 @@ mod certs_d;
 mod containerd_config;
 mod decryption_secret;
 mod docker_config;
-mod outcome;
+pub(super) mod outcome;
 mod proxy_environment;
 mod registries_conf;
 mod registries_yaml;

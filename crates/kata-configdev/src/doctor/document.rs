@@ -75,7 +75,7 @@ fn read(node: &Node, path: &Path) -> Result<(PathBuf, Input), (&'static str, Cho
             };
             (id, ChoiceError::NodeFile(fault.at(&path)))
         })?;
-    Ok((path, Input::of(text.into(), metadata)))
+    Ok((path, Input::of(text.into(), Some(metadata))))
 }
 
 /// What is wrong with the document; what it says, where it is valid.

@@ -65,7 +65,7 @@ pub fn check(
         };
         // It may be gone by now.
         if let Ok(metadata) = node.metadata(&path) {
-            told(&path, &Input::of(text, metadata), findings);
+            told(&path, &Input::of(text, Some(metadata)), findings);
         }
     }
 }

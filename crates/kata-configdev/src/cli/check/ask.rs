@@ -27,7 +27,7 @@ pub struct Question<'q> {
     /// Whether it is the measured one.
     pub measured: bool,
     /// The images; none for each entry of the document.
-    pub images: &'q [String],
+    pub images: &'q [PathBuf],
     /// Whether the answer is to be an object.
     pub json: bool,
 }
@@ -41,7 +41,17 @@ pub struct Answer {
     pub code: u8,
 }
 
-impl Question<'_> {
+impl<'q> Question<'q> {
+    /// What `arguments` ask of the document `path`.
+    pub fn of(path: &'q Path, arguments: &super::Arguments, images: &'q [PathBuf]) -> Self {
+        Self {
+            path,
+            measured: arguments.measured,
+            images,
+            json: arguments.json,
+        }
+    }
+
     /// Asks. What goes wrong at all stands on standard error.
     pub fn ask(&self) -> Result<Answer, CommandError> {
         let program = program();

@@ -69,6 +69,7 @@ enum Content {
 
 /// Imports `arguments.files`.
 pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
+    outcome::require_one_stdin(&arguments.files, arguments.into.as_ref())?;
     let contents: Vec<_> = arguments
         .files
         .iter()

@@ -70,6 +70,7 @@ pub struct Arguments {
 
 /// Imports `arguments.files`.
 pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
+    outcome::require_one_stdin(&arguments.files, arguments.into.as_ref())?;
     let files: Vec<_> = arguments
         .files
         .iter()

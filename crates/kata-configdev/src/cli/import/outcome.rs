@@ -1,7 +1,7 @@
 //! How every import ends: the document, what was lost on the way to it, and what is wrong.
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use credential_sources::merge::MergeError;
@@ -11,7 +11,7 @@ use puller_config::Warning;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::cli::CommandError;
+use crate::cli::{CommandError, UsageError};
 use crate::exit;
 
 /// What an import made of its files.
@@ -159,6 +159,16 @@ fn item(finding: &Finding) -> Item<'_> {
 pub fn says_nothing(document: &str) -> bool {
     let mut lines = document.lines().map(str::trim);
     lines.all(|line| line.is_empty() || line.starts_with('#'))
+}
+
+/// Requires that standard input is named once, among the files and as the document that they are
+/// added to.
+pub fn require_one_stdin(files: &[PathBuf], into: Option<&PathBuf>) -> Result<(), UsageError> {
+    let all = files.iter().chain(into);
+    match all.filter(|path| path.as_path() == Path::new("-")).count() {
+        0 | 1 => Ok(()),
+        _ => Err(UsageError::StandardInputTwice),
+    }
 }
 
 /// How messages call the file that an argument names.

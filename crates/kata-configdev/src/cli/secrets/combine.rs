@@ -8,8 +8,9 @@ use credential_sources::secret_manifest::{self, MAX_MANIFEST_BYTES, Object};
 use credential_sources::secretgen::{combine, placeholder_namespaces};
 use foreign_text::one_line;
 
+use crate::cli::import::outcome::{self, label};
 use crate::cli::{CommandError, UsageError};
-use crate::host_file::{FileFault, HostFile};
+use crate::host_file::{FileFault, HostFile, read_named};
 
 /// The most bytes of all files together. Free to change.
 const MAX_BYTES: usize = 8 * MAX_MANIFEST_BYTES;
@@ -20,7 +21,8 @@ const MAX_FILES: usize = 1024;
 /// Combines the secrets that are exported to a namespace, as secretgen-controller does for a
 /// placeholder.
 ///
-/// DIR holds manifests (*.yaml, *.yml, *.json): the secrets of type kubernetes.io/dockerconfigjson,
+/// MANIFESTS are directories with manifests (*.yaml, *.yml, *.json), files, or "-" for standard input,
+/// as `kubectl get -o yaml` prints them: the secrets of type kubernetes.io/dockerconfigjson,
 /// a SecretExport (secretgen.carvel.dev/v1alpha1) for each that others get, and where "*" or a
 /// selector is used the Namespace. The result is the value of .dockerconfigjson, in the bytes that
 /// the controller writes and without a line end. It is JSON already, so there is no --json; the
@@ -34,33 +36,40 @@ const MAX_FILES: usize = 1024;
     after_help = "\
 Examples:
   kata-configdev secrets combine --namespace kata manifests/ > dockerconfig.json
+  kubectl get secrets,secretexports -A -o yaml |
+    kata-configdev secrets combine --namespace kata - > dockerconfig.json
   kubectl -n kata create secret generic pull --type kubernetes.io/dockerconfigjson \\
     --from-file .dockerconfigjson=dockerconfig.json"
 )]
 pub struct Arguments {
-    /// The directory with the manifests.
-    #[arg(value_name = "DIR")]
-    directory: PathBuf,
+    /// The directories and files with the manifests, or "-".
+    #[arg(required = true, value_name = "MANIFESTS")]
+    sources: Vec<PathBuf>,
     /// The namespace to combine for [default: that of the placeholder, a secret with the annotation
     /// secretgen.carvel.dev/image-pull-secret].
     #[arg(long, value_name = "NAMESPACE")]
     namespace: Option<String>,
 }
 
-/// Combines the secrets in `arguments.directory`.
+/// Combines the secrets in `arguments.sources`.
 pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
+    outcome::require_one_stdin(&arguments.sources, None)?;
     let mut objects: Vec<Object> = Vec::new();
     let mut room = MAX_BYTES;
-    for path in manifests(&arguments.directory)? {
-        let text = HostFile::open(&path)
-            .and_then(|file| file.read(MAX_MANIFEST_BYTES.min(room)))
-            .map_err(|fault| fault.at(&path))?;
-        room -= text.len();
-        let read = secret_manifest::parse(&text).map_err(|error| CommandError::Manifest {
-            path: path.clone(),
-            reason: error.to_string(),
-        })?;
-        objects.extend(read);
+    for source in &arguments.sources {
+        if !source.is_dir() {
+            let text = read_named(source, MAX_MANIFEST_BYTES.min(room))?;
+            room -= text.len();
+            objects.extend(parsed(source, &text)?);
+            continue;
+        }
+        for path in manifests(source)? {
+            let text = HostFile::open(&path)
+                .and_then(|file| file.read(MAX_MANIFEST_BYTES.min(room)))
+                .map_err(|fault| fault.at(&path))?;
+            room -= text.len();
+            objects.extend(parsed(&path, &text)?);
+        }
     }
     let namespace = match &arguments.namespace {
         Some(namespace) => namespace.as_str(),
@@ -74,6 +83,14 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
     }
     out.write_all(&combined.json)?;
     Ok(0)
+}
+
+/// The objects of one file.
+fn parsed(path: &Path, text: &[u8]) -> Result<Vec<Object>, CommandError> {
+    secret_manifest::parse(text).map_err(|error| CommandError::Manifest {
+        path: label(path).into(),
+        reason: error.to_string(),
+    })
 }
 
 /// The namespace of the only placeholder.
