@@ -13,6 +13,7 @@ mod foreign_kind;
 mod import;
 mod inspect;
 mod install;
+mod new;
 mod node_agent;
 mod pack;
 mod policy;
@@ -45,9 +46,9 @@ pub const NAME: &str = "kata-configdev";
 /// image puller inside a VM needs. The node puts it on a small read-only disk of the VM;
 /// kata-configdev-qemu does that for every sandbox that Kata starts.
 ///
-/// Passwords and tokens stand in documents only. No command takes one as an argument. Only `import`
-/// and `credential-provider` print some: documents, and answers for the kubelet. No other command
-/// prints one.
+/// Passwords and tokens stand in documents only. No command takes one as an argument. Only `new`,
+/// `import` and `credential-provider` print some: documents, and answers for the kubelet. No other
+/// command prints one.
 #[derive(Debug, Parser)]
 #[command(name = NAME, version, after_help = AFTER_HELP, verbatim_doc_comment)]
 struct Cli {
@@ -67,6 +68,7 @@ Exit codes:
   70  internal error
 
 Examples:
+  kata-configdev new --registry registry.corp --ca corp.pem > imagepuller.toml
   kata-configdev import docker-config ~/.docker/config.json > imagepuller.toml
   kata-configdev check --strict imagepuller.toml
   kata-configdev explain --config imagepuller.toml registry.corp/team/app
@@ -75,6 +77,7 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    New(new::Arguments),
     Check(check::Arguments),
     Explain(explain::Arguments),
     Pack(Pack),
@@ -172,6 +175,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let mut stdout = io::stdout().lock();
     let result = match cli.command {
+        Command::New(arguments) => new::run(&arguments, &mut stdout),
         Command::Check(arguments) => check::run(&arguments, &mut stdout),
         Command::Pack(Pack {
             config,

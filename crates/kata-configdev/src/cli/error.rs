@@ -94,6 +94,20 @@ pub enum CommandError {
         /// What stands at offset 0, where that is a magic at all.
         found: Option<config_image::Magic>,
     },
+    /// `new` finds no certificates in a file.
+    #[error("read the certificates {}: {reason}", path.display())]
+    Certificates {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// The password on standard input is none.
+    #[error("read the password from standard input: it {0}")]
+    Password(&'static str),
+    /// The registry cannot be added to a document.
+    #[error("add the registry to the document: {0}")]
+    NewEntry(String),
     /// The output exists and must not be replaced.
     #[error("write {}: it exists and is not a regular file", .0.display())]
     OutputNotRegular(PathBuf),
@@ -153,6 +167,16 @@ pub enum UsageError {
     /// Standard input is named twice.
     #[error("read standard input twice: \"-\" stands there more than once")]
     StandardInputTwice,
+    /// `--registry` is no name of one; with the broken rule, not the argument, which may be a URL
+    /// with a password.
+    #[error("read the registry's name: {0}")]
+    RegistryName(String),
+    /// What `detach --socket` names is something else.
+    #[error("remove {}: it is no socket", .0.display())]
+    NoSocket(PathBuf),
+    /// The output of `new` is there.
+    #[error("write {}: it exists already", .0.display())]
+    OutputExists(PathBuf),
     /// `--magic` with the transport vhost-user.
     #[error("attach a further disk by the transport \"vhost-user\": it serves documents only")]
     ServesOnlyDocuments,
@@ -176,6 +200,9 @@ impl UsageError {
             Self::AskedTwice(_) => "write it to a file in memory (/dev/shm) with mode 0600",
             Self::WhoseDocument(_) => "name the document that the kubelet pulls with by --config",
             Self::AskBySeveral(_) => "give --ask one document, and images behind it",
+            Self::RegistryName(_) => "write it as in registry.corp:5000 or quay.io/team",
+            Self::NoSocket(_) => "give the path that attach --socket was given",
+            Self::OutputExists(_) => "give another path, or --force to replace it",
             Self::StandardInputTwice => "give it once",
             Self::ServesOnlyDocuments => "give another --transport",
         }
@@ -209,6 +236,9 @@ impl CommandError {
             | Self::Combine(_)
             | Self::Image { .. }
             | Self::UnknownMagic { .. }
+            | Self::Certificates { .. }
+            | Self::Password(_)
+            | Self::NewEntry(_)
             | Self::OutputNotRegular(_) => exit::DATA,
             Self::Socket { .. }
             | Self::Serve(_)
@@ -248,6 +278,12 @@ impl CommandError {
             Self::Image { .. } | Self::UnknownMagic { .. } => {
                 "give a file that kata-configdev pack wrote, or one with Kata's initdata"
             }
+            Self::Certificates { .. } => {
+                "give a file with PEM certificates; `openssl x509 -inform der -in FILE` makes one \
+                of a binary one"
+            }
+            Self::Password(_) => "write it to standard input, as in `pass show NAME | ...`",
+            Self::NewEntry(_) => "change that entry with an editor, or leave --into out",
             Self::OutputNotRegular(_) => "give the path of a regular file or of none",
             Self::Puller { .. } => {
                 "put it beside this program or into PATH, or run imagepuller probe where it is; \
