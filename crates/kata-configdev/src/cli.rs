@@ -16,6 +16,7 @@ mod install;
 mod new;
 mod node_agent;
 mod pack;
+pub mod pages;
 mod policy;
 mod providers;
 mod root_dates;
@@ -28,7 +29,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use foreign_text::one_line;
 
 pub use self::error::{CommandError, UsageError};
@@ -96,6 +97,8 @@ enum Command {
     Install(install::Install),
     NodeAgent(node_agent::Arguments),
     Uninstall(install::Uninstall),
+    Completions(pages::Completions),
+    Man(pages::Pages),
 }
 
 /// Packs a valid document into a disk image; or, with --magic, any file.
@@ -160,6 +163,12 @@ struct Inspect {
     json: bool,
 }
 
+/// The whole command line, for what is made of it.
+#[must_use]
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
 /// Runs the program with `arguments`, its own name first, and says how it ends.
 #[must_use]
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -205,6 +214,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Install(arguments) => Ok(arguments.run()),
         Command::NodeAgent(arguments) => arguments.run(&mut stdout),
         Command::Uninstall(arguments) => Ok(arguments.run()),
+        Command::Completions(arguments) => pages::complete(&arguments, &mut stdout),
+        Command::Man(arguments) => pages::pages(&arguments),
     };
     let code = result.and_then(|code| Ok(stdout.flush().map(|()| code)?));
     code.unwrap_or_else(|error| report(&error)).into()
@@ -246,8 +257,6 @@ fn print_object<const N: usize>(
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

@@ -1,8 +1,10 @@
-//! The built command `kata-configdev new`.
+//! The built command `kata-configdev new`, and what is made of the command line itself.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-use command::{Folder, Run, importer, run};
+use std::process::Command;
+
+use command::{Folder, Run, importer, run, skip};
 
 mod command;
 
@@ -152,4 +154,53 @@ fn no_password_comes_by_an_argument_and_none_is_guessed() {
     let lost = new(&[&account[..], &["--output", &absent]].concat(), "hunter2");
     lost.ends(69);
     lost.says(&["nowhere: No such file or directory", "create it"]);
+}
+
+#[test]
+fn completions_are_scripts() {
+    let folder = Folder::new();
+    for (shell, word) in [
+        ("bash", "complete -F"),
+        ("zsh", "#compdef"),
+        ("fish", "complete -c"),
+    ] {
+        let script = run(&["completions", shell]);
+        script.succeeds();
+        script.prints(&[word, "docker-config"]);
+        if shell == "bash" {
+            let path = folder.file("completion", &script.stdout);
+            let bash = Command::new("bash").args(["-n", &path]).status().unwrap();
+            assert!(bash.success());
+        }
+    }
+    run(&["completions", "command.com"]).ends(64);
+}
+
+#[test]
+fn man_reads_the_pages_without_a_warning() {
+    let folder = Folder::new();
+    let output = folder.text("man1");
+    run(&["man", "--output", &output]).succeeds();
+    let page = folder.path("man1/kata-configdev-check.1");
+    let man = Command::new("man")
+        .args(["--warnings=w", "-l"])
+        .arg(&page)
+        .env("MANWIDTH", "100")
+        .env("LC_ALL", "C.UTF-8")
+        .output();
+    let Ok(man) = man else {
+        return skip("man is not there");
+    };
+    let told = String::from_utf8_lossy(&man.stderr);
+    assert!(man.status.success() && told.is_empty(), "{told}");
+    let text = String::from_utf8_lossy(&man.stdout);
+    // Examples can be copied.
+    let example = "kata-configdev check --strict tenants/*.toml\n";
+    assert!(
+        text.contains(example) && text.contains("--ask FILE [IMAGE]..."),
+        "{text}"
+    );
+    // A file in the way.
+    let file = folder.file("file", "");
+    run(&["man", "--output", &file]).fails(69, &["failed to write"]);
 }
