@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 mod command;
+mod explain {
+    mod keys;
+}
 
 use command::{Folder, run};
 use serde_json::{Value, json};

@@ -2,6 +2,7 @@
 
 mod consequence;
 mod image;
+mod keys;
 mod reason;
 pub(super) mod sandbox;
 
@@ -85,9 +86,9 @@ pub struct Arguments {
     /// The image's reference, as a pod has it. A name without a registry is Docker Hub's.
     #[arg(required_unless_present = "sandbox")]
     image: Option<String>,
-    /// Print one JSON object. Of an image: key, rule, image, also_matching, credentials, roots and
-    /// so on. Of a sandbox: bundle, document, providers, only, disks, scratch, findings,
-    /// registries, refused, and of an image explanation.
+    /// Print one JSON object. Of an image: key, rule, image, also_matching, credentials, roots,
+    /// decryption_keys and so on. Of a sandbox: bundle, document, providers, only, disks, scratch,
+    /// findings, registries, refused, and of an image explanation.
     #[arg(long)]
     json: bool,
 }
@@ -111,6 +112,8 @@ struct Report {
     also_matching: Vec<Loser>,
     #[serde(flatten)]
     consequences: Option<Consequences>,
+    /// The tables whose keys are tried on encrypted layers, in this order.
+    decryption_keys: Vec<keys::Table>,
     /// Whether the pull has to be in the guest's event log; only where there is a measured
     /// document.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -218,6 +221,7 @@ impl Report {
             refused: plan.as_ref().err().map(ToString::to_string),
             consequences: plan.ok().map(|plan| Consequences::of(&plan, is_offered)),
             event_log: None,
+            decryption_keys: keys::Table::all(settings, &image),
             image,
         }
     }
@@ -244,6 +248,7 @@ impl Report {
             rows.push(("loses", format!("\"{}\": {}", loser.key, loser.reason)));
         }
         rows.extend(self.consequences.iter().flat_map(Consequences::rows));
+        rows.extend(keys::told(&self.decryption_keys).map(|told| ("keys", told)));
         rows.extend(self.event_log.map(|log| ("event-log", log.to_string())));
         rows.extend(self.refused.iter().map(|rule| ("refused", rule.clone())));
         rows
