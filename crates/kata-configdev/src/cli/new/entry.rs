@@ -1,7 +1,7 @@
 //! What a document becomes when a registry is added to it.
 
 use credential_sources::Offer;
-use credential_sources::merge::{Winner, merge};
+use credential_sources::merge::{Decision, Winner, merge};
 use credential_sources::registry_file::Certificates;
 use puller_config::{Document, RegistryName};
 use zeroize::Zeroizing;
@@ -53,9 +53,9 @@ pub fn with_roots(
 pub fn with_account(document: &DocumentText, offer: &Offer) -> Result<DocumentText, CommandError> {
     let merged = merge(document, std::slice::from_ref(offer));
     let merged = merged.map_err(|error| refused(error.to_string()))?;
-    let taken = merged.decisions.iter();
-    let lost = taken.filter(|decision| !matches!(decision.winner, Winner::Offer(_)));
-    if let Some(decision) = lost.last() {
+    let mut decisions = merged.decisions.iter();
+    let is_lost = |decision: &&Decision| !matches!(decision.winner, Winner::Offer(_));
+    if let Some(decision) = decisions.find(is_lost) {
         let why = decision
             .losers
             .last()
