@@ -35,8 +35,8 @@ mod tests;
 use std::fmt;
 
 use puller_config::{
-    Checked, Document, MAX_DOCUMENT_BYTES, Problems, Registries, RegistryHost, RegistryName,
-    Warning, is_below,
+    Checked, Document, MAX_DOCUMENT_BYTES, MAX_REGISTRIES, Problems, Registries, RegistryHost,
+    RegistryName, Warning, is_below,
 };
 use thiserror::Error;
 use zeroize::Zeroizing;
@@ -112,6 +112,22 @@ pub struct Loser {
     pub why: String,
     /// Whether something is missing from the document now: not where another source won.
     pub lost: bool,
+}
+
+impl Loser {
+    /// Whether it is left out only because the document is full.
+    #[must_use]
+    pub fn has_no_room(&self) -> bool {
+        self.why == NO_ROOM || self.why == no_entries()
+    }
+}
+
+/// What is said of an offer for which a document has no room.
+const NO_ROOM: &str = "it would make the document too long";
+
+/// [`NO_ROOM`] of an offer that needs an entry of its own.
+fn no_entries() -> String {
+    format!("a document has at most {MAX_REGISTRIES} entries")
 }
 
 /// Why nothing could be merged.

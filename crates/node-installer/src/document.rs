@@ -307,6 +307,12 @@ impl<'s> DocumentMaker<'s> {
     }
 
     fn tell_merged(&mut self, merged: &Merged, told: &[Warning]) {
+        let losers = merged.decisions.iter().flat_map(|one| &one.losers);
+        let count = losers.filter(|loser| loser.has_no_room()).count();
+        if count > 0 {
+            let set = self.name.into();
+            self.problems.push(Error::NoRoom { set, count });
+        }
         for decision in &merged.decisions {
             for loser in &decision.losers {
                 let loss = if loser.lost { Loss::Lost } else { Loss::Note };

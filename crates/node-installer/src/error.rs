@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use credential_sources::merge::MergeError;
-use puller_config::Problems;
+use puller_config::{MAX_DOCUMENT_BYTES, MAX_REGISTRIES, Problems};
 
 use crate::kata::Finding;
 use crate::limits::{MAX_OPTIONS_BYTES, MAX_WRAPPER_BYTES};
@@ -149,6 +149,18 @@ pub enum Error {
         what: &'static str,
         /// The file.
         path: HostPath,
+    },
+    /// Credentials are missing from a document that is full.
+    #[error(
+        "put all credentials into the document of the set {set}: {count} of them are left out, for \
+        it has at most {MAX_REGISTRIES} entries and {MAX_DOCUMENT_BYTES} bytes; give the set fewer \
+        docker configurations"
+    )]
+    NoRoom {
+        /// The set.
+        set: String,
+        /// How many are left out.
+        count: usize,
     },
     /// A file that should go was changed by somebody else.
     #[error("remove {path}: somebody else changed it, so that it is left as it is{}", after(*told))]
@@ -348,6 +360,7 @@ impl Error {
             | Self::Document { .. }
             | Self::DockerConfig { .. }
             | Self::Merge { .. }
+            | Self::NoRoom { .. }
             | Self::Keys { .. } => exit::DATA,
             Self::Host { .. }
             | Self::Wrapper { .. }
@@ -402,6 +415,7 @@ impl Error {
             | Self::Secret { .. }
             | Self::Missing { .. }
             | Self::DockerConfig { .. }
+            | Self::NoRoom { .. }
             | Self::DockerConfigPath { .. }
             | Self::Watch(_) => return lines,
         };

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use puller_config::{MAX_ALSO, MAX_REGISTRIES, Registries, RegistryName, is_below};
 
 use super::holder::{Holder, entry_name, with_https_port};
-use super::{Decision, Further, Loser, Winner};
+use super::{Decision, Further, Loser, NO_ROOM, Winner, no_entries};
 use crate::Offer;
 use crate::entry_keys::{self, Keys};
 use crate::printable;
@@ -157,8 +157,7 @@ impl<'d> Plan<'d> {
         let base = holder.base();
         if base != Some(&name) {
             let Some(left) = self.free_entries.checked_sub(1) else {
-                let why = format!("a document has at most {MAX_REGISTRIES} entries");
-                return decision.lose(offer, &why, true);
+                return decision.lose(offer, &no_entries(), true);
             };
             self.free_entries = left;
             decision.change = holder.change(&name);
@@ -264,7 +263,7 @@ impl Decision {
 
     /// Takes back what there is no room for: all but the first `count` accounts.
     pub(super) fn keep(&mut self, count: usize) {
-        let why = "it would make the document too long";
+        let why = NO_ROOM;
         let mut gone = Vec::new();
         if count == 0
             && let Winner::Offer(source) = std::mem::replace(&mut self.winner, Winner::Nobody)

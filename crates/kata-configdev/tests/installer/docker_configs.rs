@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use puller_config::{Credentials, Document, RegistryHost};
+use puller_config::{Credentials, Document, MAX_REGISTRIES, RegistryHost};
 use test_command::wait_until;
 
 use crate::machine::{DOCUMENT, Machine, NOTHING_YET, PASSWORD, SETTINGS, broken, document, mode};
@@ -345,6 +345,30 @@ fn a_flood_of_findings_fills_no_log() {
     assert_eq!(code, Some(0), "{log}");
     assert!(log.contains(": 936 more like these"), "{log}");
     assert!(log.lines().count() < 80, "{log}");
+}
+
+/// Credentials that a full document has no room for were left out, and the node was ready.
+#[test]
+fn a_document_that_is_full_is_a_problem() {
+    let mut machine = machine(&["docker", "more"]);
+    let hosts: Vec<String> = (0..MAX_REGISTRIES)
+        .map(|number| format!("r{number}.corp"))
+        .collect();
+    let all: Vec<(&str, &str)> = hosts.iter().map(|host| (host.as_str(), "1")).collect();
+    machine.mount_other("docker", &[(KEY, &config(&all))]);
+    machine.mount_other("more", &[(KEY, &config(&[("more.corp", "2")]))]);
+    let (code, log) = installed(&machine);
+    assert_eq!(code, Some(65), "{log}");
+    assert!(
+        log.contains(": 1 of them are left out, for it has at most"),
+        "{log}"
+    );
+    assert!(!log.contains("everything is as it should be"), "{log}");
+    // The others are there.
+    assert_eq!(password(&machine, "more.corp").unwrap(), "-2");
+    machine.mount_other("docker", &[(KEY, &config(&all[1..]))]);
+    let (code, log) = installed(&machine);
+    assert_eq!(code, Some(0), "{log}");
 }
 
 #[test]
