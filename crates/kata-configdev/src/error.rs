@@ -9,6 +9,7 @@ use puller_config::Problems;
 use crate::choice::ChoiceError;
 use crate::exit;
 use crate::further_disk::FurtherDiskError;
+use crate::host_file::{MORE_FILES, is_out_of_files};
 use crate::only::OnlyError;
 use crate::sandbox_id::InvalidSandboxId;
 use crate::sandbox_spec::SpecError;
@@ -194,6 +195,7 @@ impl SandboxError {
             Self::SandboxId(_) => "start the sandbox with an id of that form",
             Self::SharedImage(error) => error.remedy(),
             Self::Scratch(error) => error.remedy(),
+            Self::Memory(error) if is_out_of_files(error) => MORE_FILES,
             Self::Memory(_) => "look at the node's free memory and its log",
             Self::LoopDevice(_) => {
                 "load the kernel module loop and let this process open /dev/loop-control"

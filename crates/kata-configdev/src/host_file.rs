@@ -12,7 +12,7 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::process::geteuid;
 use zeroize::Zeroizing;
 
-pub use self::fault::{FileError, FileFault};
+pub use self::fault::{FileError, FileFault, MORE_FILES, is_out_of_files};
 
 /// A regular file held open, not yet read.
 #[derive(Debug)]
@@ -179,6 +179,18 @@ mod tests {
         std::fs::write(&path, "0123456789a").unwrap();
         assert_eq!(fault(&path), "it has more than 10 bytes");
         assert!(fault(&dir.path().join("absent")).contains("No such file"));
+    }
+
+    /// The remedy was the node's memory.
+    #[test]
+    fn too_many_open_files_are_no_lack_of_memory() {
+        for errno in [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE] {
+            assert_eq!(FileFault::from(errno).remedy(), MORE_FILES);
+            let memory = crate::SandboxError::Memory(errno.into());
+            assert_eq!(memory.remedy(), MORE_FILES);
+        }
+        let memory = crate::SandboxError::Memory(rustix::io::Errno::NOMEM.into());
+        assert!(memory.remedy().contains("free memory"));
     }
 
     #[test]

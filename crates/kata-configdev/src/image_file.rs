@@ -64,10 +64,9 @@ pub fn write(path: &Path, content: &[u8]) -> Result<(), FileError> {
         _ => Path::new("."),
     };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    openat(CWD, parent, flags, Mode::empty())
-        .map_err(FileFault::from)
-        .and_then(|directory| replace(&directory, name, content, Keep::AcrossCrash))
-        .map_err(|fault| fault.at(path))
+    let directory = openat(CWD, parent, flags, Mode::empty())
+        .map_err(|errno| FileFault::from(errno).at(parent))?;
+    replace(&directory, name, content, Keep::AcrossCrash).map_err(|fault| fault.at(path))
 }
 
 /// What a file is written for.

@@ -643,4 +643,16 @@ fn a_vhost_user_device_is_served_to_one_vmm() {
     // The path is taken now.
     let again = attach(&folder, &["--socket", &socket]);
     again.fails(69, &["listen at"]);
+    // Until it is taken away; what is no socket stays.
+    let run_root = folder.text("run");
+    let detach = |socket: &str| {
+        let named = ["detach", "--sandbox-id", "box-1", "--run-root", &run_root];
+        run(&[&named[..], &["--socket", socket]].concat())
+    };
+    let other = folder.file("other", "");
+    detach(&other).fails(64, &["it is no socket"]);
+    assert!(folder.path("other").exists());
+    detach(&socket).prints(&[&format!("{socket}: removed\n")]);
+    assert!(!Path::new(&socket).exists());
+    detach(&socket).prints(&[&format!("{socket}: nothing to remove\n")]);
 }

@@ -427,6 +427,25 @@ fn broken_settings_are_told_with_file_and_line() {
     absent.ends(65);
 }
 
+/// Whoever can write to their directory can replace them.
+#[test]
+fn settings_in_a_directory_of_everybody_are_refused() {
+    let folder = node();
+    let settings = folder.text("config.toml");
+    let config = || run(&["config", "--settings", &settings]);
+    folder.set_mode("", 0o777);
+    let refused = config();
+    refused.fails(
+        65,
+        &["its mode 0777 lets others than its owner write to it"],
+    );
+    refused.says(&["read the settings ", "chmod go-w"]);
+    for mode in [0o755, 0o1777] {
+        folder.set_mode("", mode);
+        config().ends(0);
+    }
+}
+
 /// The command said what the wrapper would do, and ended with 0 where that was to refuse every
 /// sandbox.
 #[test]

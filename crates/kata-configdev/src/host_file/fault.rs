@@ -100,10 +100,23 @@ impl FileFault {
                 ErrorKind::NotFound => "create it, or correct the path",
                 ErrorKind::PermissionDenied => "run this as a user that may use it, such as root",
                 _ if is_link(error) => "use a path without symbolic links",
+                _ if is_out_of_files(error) => MORE_FILES,
+                ErrorKind::StorageFull => "free some of that file system, or name a path elsewhere",
                 _ => "look at the file system and at the kernel's log",
             },
         }
     }
+}
+
+/// What to do about [`is_out_of_files`].
+pub const MORE_FILES: &str = "raise the limit of open files (ulimit -n, LimitNOFILE of the service \
+    that starts this)";
+
+/// Whether the process or the system has as many files open as it may.
+#[must_use]
+pub fn is_out_of_files(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    matches!(errno, Some(Errno::MFILE | Errno::NFILE))
 }
 
 fn is_link(error: &io::Error) -> bool {

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use linux_sys::rooted::Root;
@@ -33,11 +34,21 @@ impl Files {
     /// Reads the settings file `path` and every `*.toml` of the directory `config.d` beside it,
     /// sorted by name as bytes. No directory is as good as an empty one. Hidden files and other
     /// endings are left alone: editors and package managers put copies there.
+    ///
+    /// Whoever can write to the directory of the settings could replace them, so that such a one is
+    /// refused, as `config.d` is.
     #[must_use]
     pub fn read(path: &Path) -> Self {
         let main = HostFile::open(path).and_then(read);
         let mut files = vec![at(path.to_owned(), main)];
-        let directory = path.parent().unwrap_or(Path::new("/")).join(DROP_INS);
+        let parent = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        if let Err(fault) = require_kept(parent) {
+            files.push(at(parent.to_owned(), Err(fault)));
+        }
+        let directory = parent.join(DROP_INS);
         match names(&directory) {
             Ok((root, names)) => files.extend(names.into_iter().map(|name| {
                 let file = HostFile::open_beneath(&root, name.as_ref()).and_then(read);
@@ -83,6 +94,19 @@ impl IntoIterator for Files {
 pub fn is_drop_in(name: &[u8]) -> bool {
     name.ends_with(b".toml") && !name.starts_with(b".")
 }
+
+/// Requires that nobody else can replace the files in a directory. Where it is sticky, as `/tmp` is,
+/// nobody can. That it is missing is told of the file.
+fn require_kept(directory: &Path) -> Result<(), FileFault> {
+    match directory.metadata() {
+        Ok(metadata) if metadata.permissions().mode() & STICKY != 0 => Ok(()),
+        Ok(metadata) => require_administered(&metadata),
+        Err(_) => Ok(()),
+    }
+}
+
+/// The bit of a directory's mode that keeps others' files from being replaced.
+const STICKY: u32 = 0o1000;
 
 fn at(path: PathBuf, text: Result<Text, FileFault>) -> (PathBuf, Result<Text, FileError>) {
     let text = text.map_err(|fault| fault.at(&path));
