@@ -69,18 +69,20 @@ pub fn write(command: Command, directory: &Path) -> Result<(), FileError> {
     std::fs::create_dir_all(directory).map_err(|error| FileFault::from(error).at(directory))?;
     let mut command = command.disable_help_subcommand(true);
     command.build();
-    write_all(&command, directory)
+    let version = command.get_version().unwrap_or_default();
+    let source = format!("{} {version}", command.get_name());
+    write_all(&command, &source, directory)
 }
 
 /// Commands have few levels, which are the program's own.
-fn write_all(command: &Command, directory: &Path) -> Result<(), FileError> {
+fn write_all(command: &Command, source: &str, directory: &Path) -> Result<(), FileError> {
     for inner in command
         .get_subcommands()
         .filter(|inner| !inner.is_hide_set())
     {
-        write_all(inner, directory)?;
+        write_all(inner, source, directory)?;
     }
-    let man = Man::new(command.clone());
+    let man = Man::new(command.clone()).source(source);
     let path = directory.join(man.get_filename());
     let page = page(command, &man).map_err(FileFault::from);
     page.and_then(|page| Ok(std::fs::write(&path, page)?))
@@ -165,6 +167,7 @@ mod tests {
             let is_raw = |character: char| character.is_control() && character != '\n';
             assert!(!page.contains(is_raw), "{}", path.display());
             assert!(page.contains(".SH NAME"), "{}", path.display());
+            assert!(page.contains("\"kata-configdev 0"), "{}", path.display());
             found.insert(path.file_name().unwrap().to_str().unwrap().to_owned());
         }
         assert_eq!(found, expected);
