@@ -21,8 +21,8 @@ const MAX_ENTRIES: usize = 4096;
 #[derive(Debug)]
 pub struct NodeRoot {
     directory: OwnedFd,
-    /// Whether relative paths are the caller's own, not the node's.
-    is_own: bool,
+    /// Where it is; `None` for the file system as it is, whose relative paths are the caller's own.
+    root: Option<PathBuf>,
 }
 
 /// An entry of a directory.
@@ -47,7 +47,7 @@ impl NodeRoot {
             open(path, flags, Mode::empty()).map_err(|errno| FileFault::from(errno).at(path))?;
         Ok(Self {
             directory,
-            is_own: root.is_none(),
+            root: root.map(Path::to_owned),
         })
     }
 
@@ -145,6 +145,15 @@ impl NodeRoot {
         Ok(entries)
     }
 
+    /// The fault of a file or directory, with the path at which it was looked for.
+    pub fn at(&self, path: &Path, fault: FileFault) -> FileError {
+        let below = path.strip_prefix("/").unwrap_or(path);
+        match &self.root {
+            Some(root) => fault.at(root.join(below)),
+            None => fault.at(path),
+        }
+    }
+
     /// Whether nothing is at a path.
     #[must_use]
     pub fn is_missing(&self, path: &Path) -> bool {
@@ -158,7 +167,7 @@ impl NodeRoot {
     ///
     /// Those of finding the working directory.
     pub fn absolute(&self, path: &Path) -> std::io::Result<PathBuf> {
-        if self.is_own {
+        if self.root.is_none() {
             return std::path::absolute(path);
         }
         Ok(Path::new("/").join(path))
@@ -166,7 +175,7 @@ impl NodeRoot {
 
     fn resolve(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, FileFault> {
         let absolute;
-        let path = if self.is_own && path.is_relative() {
+        let path = if self.root.is_none() && path.is_relative() {
             absolute = std::path::absolute(path)?;
             &absolute
         } else {

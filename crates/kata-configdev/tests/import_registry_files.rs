@@ -151,7 +151,10 @@ fn what_would_break_containerd_is_refused() {
     let node = Node::new();
     let run = node.import(&["certs.d", CERTS_D]);
     run.ends(65);
-    run.says(&["failed to read /etc/containerd/certs.d: No such file"]);
+    // The path at which it was looked for, below --root.
+    let place = node.path("etc/containerd/certs.d");
+    let place = place.display();
+    run.says(&[&format!("failed to read {place}: No such file")]);
 }
 
 #[test]

@@ -52,17 +52,19 @@ pub fn directories(root: &NodeRoot, directory: &Path) -> Result<Vec<Directory>, 
 
 /// The directories in a directory; no more than a document has registries.
 fn list(root: &NodeRoot, path: &Path) -> Result<Vec<String>, CommandError> {
-    let entries = root.list(path).map_err(|fault| fault.at(path))?;
+    let entries = root.list(path).map_err(|fault| root.at(path, fault))?;
     let directories = entries.into_iter().filter(|entry| entry.is_directory);
     let names: Vec<_> = directories.map(|entry| entry.name).collect();
     if names.len() > MAX_REGISTRIES {
-        return Err(FileFault::TooManyEntries(MAX_REGISTRIES).at(path).into());
+        return Err(root
+            .at(path, FileFault::TooManyEntries(MAX_REGISTRIES))
+            .into());
     }
     Ok(names)
 }
 
 fn registry(root: &NodeRoot, path: PathBuf, name: String) -> Result<Directory, CommandError> {
-    let entries = root.list(&path).map_err(|fault| fault.at(&path))?;
+    let entries = root.list(&path).map_err(|fault| root.at(&path, fault))?;
     let mut files = entries
         .into_iter()
         .filter(|entry| !entry.is_directory)
@@ -72,7 +74,7 @@ fn registry(root: &NodeRoot, path: PathBuf, name: String) -> Result<Directory, C
         Some(index) => {
             let file = path.join(files.swap_remove(index));
             let content = root.read(&file, MAX_HOSTS_TOML_BYTES);
-            Some(HostsToml(content.map_err(|fault| fault.at(&file))?))
+            Some(HostsToml(content.map_err(|fault| root.at(&file, fault))?))
         }
         None => None,
     };

@@ -45,12 +45,12 @@ pub fn input(
     root: &NodeRoot,
     limit: usize,
 ) -> Result<Zeroizing<Vec<u8>>, CommandError> {
-    let content = if path == Path::new("-") {
-        read_stream(io::stdin().lock(), limit).map_err(FileFault::from)
-    } else {
-        root.read(path, limit)
-    };
-    Ok(content.map_err(|fault| fault.at(path))?)
+    if path == Path::new("-") {
+        let content = read_stream(io::stdin().lock(), limit);
+        return Ok(content.map_err(|error| FileFault::from(error).at(outcome::label(path)))?);
+    }
+    let content = root.read(path, limit);
+    Ok(content.map_err(|fault| root.at(path, fault))?)
 }
 
 /// Reads files that other files name.
@@ -108,7 +108,7 @@ fn system_roots(
 ) -> Result<Certificates, CommandError> {
     let bytes = root
         .read(path, MAX_CA_FILE_BYTES)
-        .map_err(|fault| fault.at(path))?;
+        .map_err(|fault| root.at(path, fault))?;
     let source = path.to_string_lossy();
     match Certificates::of_file(&bytes) {
         Ok((certificates, Skipped(0))) => Ok(certificates),
