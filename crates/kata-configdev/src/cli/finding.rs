@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use crate::choice::DocumentText;
 use crate::cli::foreign_kind::ForeignKind;
+use crate::cli::import::outcome;
 use crate::cli::{CommandError, root_dates};
 use crate::host_file::{read_any, read_named};
 
@@ -70,6 +71,16 @@ impl Input {
     pub fn is(&self, other: &Metadata) -> bool {
         let own = self.metadata.as_ref();
         own.is_some_and(|own| (own.dev(), own.ino()) == (other.dev(), other.ino()))
+    }
+
+    /// A warning where there is nothing in it, as where a template had no values.
+    pub fn says_nothing(&self) -> Option<Finding> {
+        let text = str::from_utf8(&self.text).ok()?;
+        outcome::says_nothing(text).then(|| Finding {
+            line: None,
+            key: String::new(),
+            message: "says nothing: guests pull as without a document, anonymously".into(),
+        })
     }
 
     /// What the node would hold against the file, and who else can read the secrets in it.

@@ -66,6 +66,7 @@ impl Report {
                 report.registries = Some(document.registries.len());
                 report.record = (!measured).then(|| document.record());
                 report.warnings = warnings;
+                report.warnings.extend(input.says_nothing());
             }
             Err(problems) => {
                 report.problem_count = finding::problem_count(&problems);
