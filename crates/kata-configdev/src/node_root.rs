@@ -146,6 +146,7 @@ impl NodeRoot {
     }
 
     /// The fault of a file or directory, with the path at which it was looked for.
+    #[must_use]
     pub fn at(&self, path: &Path, fault: FileFault) -> FileError {
         let below = path.strip_prefix("/").unwrap_or(path);
         match &self.root {

@@ -95,7 +95,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         };
         text = entry::with_account(&text, &offer)?;
     }
-    let input = Input::of(text);
+    let input = Input::of(text, None);
     let target = arguments.output.as_deref();
     let told = target.unwrap_or(Path::new("the new document"));
     if !finding::is_valid(&input, told, "nothing was written")? {

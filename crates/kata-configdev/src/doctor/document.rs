@@ -10,7 +10,7 @@ use super::node::Node;
 use super::set::Set;
 use super::settings::{of_sandboxes, place};
 use crate::choice::ChoiceError;
-use crate::cli::finding::{self, Input};
+use crate::cli::finding::Input;
 use crate::document_pattern;
 use crate::host_file::{FileFault, require_administered};
 use crate::namespace_path::NamespacePaths;
@@ -86,7 +86,7 @@ pub(super) fn told(path: &Path, input: &Input, findings: &mut Vec<Finding>) -> O
             (id, Severity::Warning, warnings, Some(document))
         }
         Err(problems) => {
-            let problems = finding::of_problems(&problems);
+            let problems = input.findings(&problems);
             ("document-invalid", Severity::Fault, problems, None)
         }
     };
