@@ -8,13 +8,13 @@ use crate::limits::{MAX_DOCUMENT_BYTES, MAX_ELEMENTS};
 use crate::problem::{Findings, Origin, Place};
 use crate::section::{Field, Lines, Section, Tree, join};
 use crate::{
-    DecryptionKeys, Effect, EventLog, ExtraEnv, Moment, NodeError, Problems, PullLimits,
-    Registries, Resources, Rule, Warning, decryption_keys, entry, event_log, node_error,
+    DecryptionKeys, Effect, EventLog, ExtraEnv, Moment, NodeError, Pins, Problems, PullLimits,
+    Registries, Resources, Rule, Warning, decryption_keys, entry, event_log, node_error, pins,
     pull_limits,
 };
 
 /// The keys at the top of a document, for suggestions.
-pub(crate) const KEYS: [&str; 8] = [
+pub(crate) const KEYS: [&str; 10] = [
     CLOCK_NOT_BEFORE,
     "extra-env",
     "registries",
@@ -22,6 +22,8 @@ pub(crate) const KEYS: [&str; 8] = [
     "resources",
     event_log::KEY,
     pull_limits::KEY,
+    pins::KEY,
+    pins::ONLY,
     node_error::KEY,
 ];
 
@@ -51,6 +53,9 @@ pub struct Document {
     pub clock_not_before: Option<Moment>,
     /// How patient and how busy pulls are, where it is said; never there in a document of the host.
     pub limits: Option<PullLimits>,
+    /// Which content images have by their names; never there in a document of the host. What they
+    /// mean, and whether they mean anything, `oci_image::pins` says.
+    pub pins: Pins,
     /// Why the node has no document. Then all else is the default and counts for nothing: every
     /// pull is refused, and nothing is added. Only ever there in a document of the host.
     pub node_error: Option<NodeError>,
@@ -89,8 +94,8 @@ impl Document {
 
     /// Reads the measured document, the word of the guest's owner. It has the same keys less
     /// `node-error`, and what is not the host's to say: `[resources]`, whom the guest asks for
-    /// secrets, `event-log`, what is recorded of it, `clock-not-before`, and `[limits]`, how long it
-    /// tries. Otherwise as [`Document::parse`].
+    /// secrets, `event-log`, what is recorded of it, `clock-not-before`, `[limits]`, how long it
+    /// tries, and `[pins]` and `only-pins`, which content it runs. Otherwise as [`Document::parse`].
     ///
     /// # Errors
     ///
@@ -156,6 +161,12 @@ fn read(text: &[u8], origin: Origin, findings: &mut Findings) -> Option<Document
     let limits = section
         .take_table(pull_limits::KEY, findings)
         .filter(|section| is_owners(section.place(), Rule::LimitsOfHost, origin, findings));
+    let pins = section
+        .take_table(pins::KEY, findings)
+        .filter(|section| is_owners(section.place(), Rule::PinsOfHost, origin, findings));
+    let only_pins = section
+        .take_bool(pins::ONLY, findings)
+        .filter(|field| is_owners(&field.place, Rule::PinsOfHost, origin, findings));
     section.refuse_rest(&KEYS, &Rule::UnknownKey { suggestion: None }, findings);
     Some(Document {
         has_extra_env: extra_env.is_some(),
@@ -175,6 +186,7 @@ fn read(text: &[u8], origin: Origin, findings: &mut Findings) -> Option<Document
         }),
         clock_not_before,
         limits: limits.map(|section| PullLimits::read(section, findings)),
+        pins: Pins::read(pins, only_pins, findings),
         node_error: None,
     })
 }

@@ -22,6 +22,7 @@
 //! - `node_error`: [`NodeError`], what a node says that has no document to give;
 //! - `only_registries`: [`OnlyRegistries`], a list beyond which nothing is given away;
 //! - `pull_limits`: [`PullLimits`], how long a guest tries;
+//! - `pins`: [`Pins`], which content images have, as it was written;
 //! - `limits`: how large each part may be;
 //! - `problem`, `rule`: [`Problems`], everything that is wrong, and [`Warning`], what is legal but
 //!   perhaps not meant.
@@ -63,6 +64,7 @@ mod moment;
 mod name;
 mod node_error;
 mod only_registries;
+mod pins;
 mod problem;
 mod proxy_url;
 mod pull_limits;
@@ -94,15 +96,17 @@ pub use limits::{
     MAX_ALSO, MAX_ATTEMPTS, MAX_CERTIFICATES, MAX_CREDENTIAL_BYTES, MAX_DECRYPTION_KEY_BYTES,
     MAX_DECRYPTION_KEYS, MAX_DECRYPTION_TABLES, MAX_DOCUMENT_BYTES, MAX_ELEMENTS, MAX_HOST_BYTES,
     MAX_KEY_PASSWORD_BYTES, MAX_LAYERS_AT_ONCE, MAX_MIRROR_BYTES, MAX_MIRRORS, MAX_NO_PROXY_BYTES,
-    MAX_NODE_ERROR_BYTES, MAX_PROBLEMS, MAX_REGISTRIES, MAX_REPOSITORY_BYTES,
-    MAX_RESOURCE_SOURCE_BYTES, MAX_RESOURCE_SOURCES, MAX_RESOURCE_URI_BYTES, MAX_RESOURCES_FROM,
-    MAX_REWRITE_BYTES, MAX_REWRITES, MAX_SEALED_BYTES, MAX_STALL_SECS, MAX_VARIABLES,
+    MAX_NODE_ERROR_BYTES, MAX_PIN_DIGESTS, MAX_PINS, MAX_PROBLEMS, MAX_REGISTRIES,
+    MAX_REPOSITORY_BYTES, MAX_RESOURCE_SOURCE_BYTES, MAX_RESOURCE_SOURCES, MAX_RESOURCE_URI_BYTES,
+    MAX_RESOURCES_FROM, MAX_REWRITE_BYTES, MAX_REWRITES, MAX_SEALED_BYTES, MAX_STALL_SECS,
+    MAX_VARIABLES,
 };
 pub use mirror::Mirror;
 pub use moment::Moment;
 pub use name::RegistryName;
 pub use node_error::NodeError;
 pub use only_registries::{InvalidItem, InvalidList, MAX_LIST_BYTES, MAX_LISTED, OnlyRegistries};
+pub use pins::{Pin, Pins};
 pub use problem::{Origin, Problem, Problems, Warning};
 pub use proxy_url::ProxyUrl;
 pub use pull_limits::PullLimits;

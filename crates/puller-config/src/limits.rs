@@ -95,5 +95,11 @@ pub const MAX_LAYERS_AT_ONCE: u32 = 16;
 /// The longest silence of a registry that may be waited for, a day.
 pub const MAX_STALL_SECS: u32 = 86_400;
 
+/// The most pins; each is a digest of 71 bytes and a name.
+pub const MAX_PINS: usize = 4096;
+
+/// The most digests of one pin: versions of one image that are in use at a time.
+pub const MAX_PIN_DIGESTS: usize = 64;
+
 /// The longest sealed secret. Part of the format.
 pub const MAX_SEALED_BYTES: usize = 64 << 10;

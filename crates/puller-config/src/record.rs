@@ -81,6 +81,8 @@ mod tests {
             Fail,
         ),
         ("limits", ["{}", "{attempts=1}"], "", Fail),
+        ("pins", ["{}", "{a='sha256:a'}"], "", Fail),
+        ("only-pins", TRUTH, "", Fail),
         ("node-error", TEXTS, "", Show),
     ];
     const ENTRY: &[Row] = &[

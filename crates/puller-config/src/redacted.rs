@@ -12,7 +12,7 @@ use crate::record::fingerprint;
 use crate::secret::REDACTED;
 use crate::{
     AttesterKind, ClientIdentity, Credentials, DecryptionKey, DecryptionKeys, Document, EventLog,
-    Mirror, Moment, NodeError, ProxyUrl, PullLimits, Registry, RegistryName, ResourceSource,
+    Mirror, Moment, NodeError, Pins, ProxyUrl, PullLimits, Registry, RegistryName, ResourceSource,
     Resources, Rewrite, Secret, SecretReference,
 };
 
@@ -36,6 +36,10 @@ pub(crate) struct ShownDocument<'a> {
     clock_not_before: Option<&'a Moment>,
     #[serde(skip_serializing_if = "Option::is_none")]
     limits: Option<PullLimits>,
+    #[serde(skip_serializing_if = "Not::not")]
+    only_pins: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pins: Option<&'a Pins>,
     extra_env: ShownEnv<'a>,
     registries: BTreeMap<String, ShownRegistry<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -181,6 +185,8 @@ impl<'a> ShownDocument<'a> {
             event_log: document.event_log,
             clock_not_before: document.clock_not_before.as_ref(),
             limits: document.limits,
+            only_pins: document.pins.is_only,
+            pins: Some(&document.pins).filter(|pins| !pins.all.is_empty()),
             extra_env: ShownEnv {
                 http_proxy: document.extra_env.http_proxy.as_ref(),
                 https_proxy: document.extra_env.https_proxy.as_ref(),

@@ -7,8 +7,8 @@ use crate::limits::{
     MAX_ALSO, MAX_CERTIFICATES, MAX_CREDENTIAL_BYTES, MAX_DECRYPTION_KEY_BYTES,
     MAX_DECRYPTION_KEYS, MAX_DECRYPTION_TABLES, MAX_DOCUMENT_BYTES, MAX_ELEMENTS,
     MAX_KEY_PASSWORD_BYTES, MAX_MIRROR_BYTES, MAX_MIRRORS, MAX_NO_PROXY_BYTES,
-    MAX_NODE_ERROR_BYTES, MAX_REGISTRIES, MAX_RESOURCE_SOURCES, MAX_RESOURCES_FROM,
-    MAX_REWRITE_BYTES, MAX_REWRITES, MAX_VARIABLES,
+    MAX_NODE_ERROR_BYTES, MAX_PIN_DIGESTS, MAX_PINS, MAX_REGISTRIES, MAX_RESOURCE_SOURCES,
+    MAX_RESOURCES_FROM, MAX_REWRITE_BYTES, MAX_REWRITES, MAX_VARIABLES,
 };
 use crate::{InvalidName, InvalidResourceSource, InvalidSecretReference};
 
@@ -100,6 +100,24 @@ pub enum Rule {
         how long the guest tries"
     )]
     LimitsOfHost,
+    /// Which image a name means, in a document of the host, which hands the names on.
+    #[error(
+        "belongs in the measured document, imagepuller.toml in the initdata: the host does not say \
+        which images run"
+    )]
+    PinsOfHost,
+    /// `only-pins` in the table of pins.
+    #[error("stands at the top of the document, before [pins] and every other table")]
+    OnlyPinsInside,
+    /// More pins than [`MAX_PINS`].
+    #[error("there are at most {MAX_PINS} pins")]
+    TooManyPins,
+    /// No digest, or more than [`MAX_PIN_DIGESTS`].
+    #[error("a list has 1 to {MAX_PIN_DIGESTS} digests")]
+    PinDigests,
+    /// A pin without a meaning; what the grammar of images says.
+    #[error("{0}")]
+    Pin(String),
     /// That nobody's credentials are wanted, in a document of the host, which has them.
     #[error(
         "belongs in the measured document, imagepuller.toml in the initdata: the host that wants \
@@ -471,6 +489,9 @@ pub enum Effect {
     /// Credentials of the entry for every host.
     #[error("sends the credentials to every registry without an entry of its own")]
     CredentialsEverywhere,
+    /// Only pinned images may run, and there are none.
+    #[error("makes the guest refuse every image, because [pins] has none")]
+    NothingPinned,
     /// A list of decryption keys without one.
     #[error("has no key, so that it opens no image; leave it out, or give it one")]
     NoDecryptionKeys,

@@ -479,6 +479,7 @@ fn fuzz_seeds_are_what_their_names_say() {
         .document;
     assert_eq!(measured.decryption_keys.all.len(), 3);
     assert_eq!(measured.resources.unwrap().sources.len(), 3);
+    assert_eq!((measured.pins.all.len(), measured.pins.is_only), (2, true));
     let reason = checked(include_str!("../fuzz/seeds/document/node-error.toml"));
     assert!(reason.document.node_error.is_some());
     let beside = include_str!("../fuzz/seeds/document/node-error-beside.toml");
@@ -508,11 +509,12 @@ fn examples_of_the_reference_are_documents() {
     let parsed = examples.map(|example| {
         let key = example.replace("...(base64)", "LS0t");
         let example = key.replace("(base64)", &root);
-        if example.contains("[resources]") || example.contains("event-log") {
+        let of_owner = ["[resources]", "event-log", "[pins]"];
+        if of_owner.iter().any(|key| example.contains(key)) {
             let checked = Document::parse_measured(example.as_bytes());
             return checked.unwrap_or_else(|problems| panic!("{example}\n{problems}"));
         }
         checked(&example)
     });
-    assert_eq!(parsed.count(), 15);
+    assert_eq!(parsed.count(), 16);
 }

@@ -464,6 +464,68 @@ fn the_least_time_is_a_moment_and_the_owners_to_say() {
 }
 
 #[test]
+fn pins_are_the_owners_to_say_and_bounded() {
+    let found = |text: &str| match Document::parse_measured(text.as_bytes()) {
+        Ok(checked) => checked.warnings.iter().map(ToString::to_string).collect(),
+        Err(problems) => problems.to_string(),
+    };
+    let many = |count: usize| (0..count).map(|number| format!("a{number} = 'b'\n"));
+    let many = |count: usize| format!("[pins]\n{}", many(count).collect::<String>());
+    let list = |count: usize| format!("pins.a = [{}]", "'b',".repeat(count));
+    let range = "line 1: pins.a: a list has 1 to 64 digests";
+    for (text, expected) in [
+        ("pins = {}\nonly-pins = false", ""),
+        ("pins.a = 'b'\nonly-pins = true", ""),
+        ("pins.a = ['b', 'c']", ""),
+        (
+            "only-pins = true\n[pins]",
+            "line 1: only-pins: makes the guest refuse every image, because [pins] has none",
+        ),
+        (
+            "[pins]\na = 'b'\nonly-pins = true",
+            "line 3: pins.only-pins: stands at the top of the document, before [pins] and every \
+            other table",
+        ),
+        ("pins = 'a'", "line 1: pins: expected table, found string"),
+        (
+            "only-pins = 'true'",
+            "line 1: only-pins: expected boolean, found string",
+        ),
+        (
+            "[pins.registry.corp]",
+            "line 1: pins.registry: expected string or array, found table",
+        ),
+        (
+            "pins.a = ['b', 1]",
+            "line 1: pins.a: expected string, found integer",
+        ),
+        (&list(0), range),
+        (&list(64), ""),
+        (&list(65), range),
+        (&many(4096), ""),
+        (&many(4097), "line 1: pins: there are at most 4096 pins"),
+        ("only-pin = true", "line 1: only-pin: unknown key"),
+        (
+            "onlypins = true",
+            "line 1: onlypins: unknown key; did you mean \"only-pins\"?",
+        ),
+    ] {
+        assert_eq!(found(text), expected, "{text}");
+    }
+    let of_host = "belongs in the measured document, imagepuller.toml in the initdata: the host \
+        does not say which images run";
+    for (text, key) in [
+        ("[pins]", "pins"),
+        ("pins.a = 'b'", "pins"),
+        ("only-pins = true", "only-pins"),
+        ("only-pins = false", "only-pins"),
+    ] {
+        let expected = format!("line 1: {key}: {of_host}");
+        assert_eq!(problems(text.as_bytes()), expected);
+    }
+}
+
+#[test]
 fn limits_of_pulls_are_the_owners_to_say_and_bounded() {
     let found = |text: &str| {
         let error = Document::parse_measured(format!("[limits]\n{text}").as_bytes()).unwrap_err();
