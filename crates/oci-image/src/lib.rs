@@ -10,6 +10,7 @@
 //!   and its hash.
 //! - [`search`]: from a digest to the image for a guest's platform, over as many documents as it
 //!   takes.
+//! - [`pins`]: which content a name means to the guest's owner.
 //! - [`manifest`]: indexes and manifests; [`config`]: the configurations of images; [`platform`]:
 //!   what runs where, and how well.
 
@@ -25,6 +26,7 @@ pub mod manifest;
 mod media_type;
 mod name;
 pub mod named;
+pub mod pins;
 pub mod platform;
 pub mod reference;
 pub mod search;

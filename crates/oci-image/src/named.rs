@@ -10,7 +10,7 @@ use puller_config::RegistryHost;
 
 use crate::digest::Digest;
 use crate::name::{self, Name};
-use crate::reference::{ImageReference, InvalidReference};
+use crate::reference::{ImageReference, InvalidReference, TaggedReference};
 
 /// Registry and repository, and the tag and the digest that were written behind them.
 ///
@@ -64,12 +64,47 @@ impl NamedReference {
         format!("{}/{}", self.registry.canonical(), self.repository)
     }
 
+    /// The image, by its digest alone.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidReference::NoDigest`].
+    pub fn into_pinned(self) -> Result<ImageReference, InvalidReference> {
+        ImageReference::of(self.into())
+    }
+
+    /// The image that is to be looked up by its tag, or by `latest`.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidReference::HasDigest`].
+    pub fn into_tagged(self) -> Result<TaggedReference, InvalidReference> {
+        TaggedReference::of(self.into())
+    }
+
     /// The same image, pinned by what its tag was resolved to.
     #[must_use]
     pub fn with_digest(self, digest: Digest) -> Self {
         Self {
             digest: Some(digest),
             ..self
+        }
+    }
+}
+
+impl From<NamedReference> for Name {
+    fn from(reference: NamedReference) -> Self {
+        let NamedReference {
+            registry,
+            repository,
+            tag,
+            digest,
+        } = reference;
+        Self {
+            registry,
+            repository,
+            tag,
+            digest,
         }
     }
 }

@@ -9,7 +9,7 @@ pub use crate::name::MAX_REFERENCE_BYTES;
 use crate::name::Name;
 
 /// The tag of a name that has neither tag nor digest.
-const DEFAULT_TAG: &str = "latest";
+pub(crate) const DEFAULT_TAG: &str = "latest";
 
 /// Why a text is no reference to an image. No message quotes the text, which may hold a password by
 /// mistake.
@@ -84,7 +84,8 @@ pub enum InvalidReference {
         "the image reference has no digest, so nothing would say which content is right: write \
         {name}@sha256:…, with what `skopeo inspect --format '{{{{.Digest}}}}' \
         docker://{name}:{tag}` prints; if the pod does have one, containerd 1.7 put this tag in its \
-        place: use containerd 2.0, or `ctr -n k8s.io images rm {name}:{tag}` on the node"
+        place: use containerd 2.0, or `ctr -n k8s.io images rm {name}:{tag}` on the node, or \
+        pin the tag in the measured document: [pins] \"{name}:{tag}\" = \"sha256:…\""
     )]
     NoDigest {
         /// Registry and repository.
@@ -113,7 +114,11 @@ impl ImageReference {
     /// [`InvalidReference::NoDigest`] for a name that pins nothing, the others for what is no
     /// reference.
     pub fn parse(text: &str) -> Result<Self, InvalidReference> {
-        let name = Name::parse(text)?;
+        Self::of(Name::parse(text)?)
+    }
+
+    /// The image of a name that has a digest.
+    pub(crate) fn of(name: Name) -> Result<Self, InvalidReference> {
         let Some(digest) = name.digest else {
             return Err(InvalidReference::NoDigest {
                 name: format!("{}/{}", name.registry, name.repository),
@@ -169,7 +174,11 @@ impl TaggedReference {
     /// [`InvalidReference::HasDigest`] for a reference with a digest, which no tag may take the
     /// place of; the others for what is no reference.
     pub fn parse(text: &str) -> Result<Self, InvalidReference> {
-        let name = Name::parse(text)?;
+        Self::of(Name::parse(text)?)
+    }
+
+    /// The image of a name that has no digest.
+    pub(crate) fn of(name: Name) -> Result<Self, InvalidReference> {
         if name.digest.is_some() {
             return Err(InvalidReference::HasDigest);
         }
