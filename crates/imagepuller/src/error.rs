@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use layer_unpack::LayerError;
 use oci_image::digest::{Digest, Mismatch};
+use oci_image::pins::Refused;
 use oci_image::reference::InvalidReference;
 use oci_image::search::Unusable;
 
@@ -18,6 +19,9 @@ pub enum Error {
     /// The image's name cannot be read or pins nothing.
     #[error(transparent)]
     Reference(#[from] InvalidReference),
+    /// The owner's pins are against it.
+    #[error(transparent)]
+    Pin(Refused),
     /// The configuration is not used, or a source gave nothing.
     #[error(transparent)]
     Registry(#[from] registry_client::Error),
@@ -198,7 +202,9 @@ impl Error {
     /// Which kind of failure this is; for several sources that of the last one.
     pub fn kind(&self) -> Kind {
         match self {
-            Self::Reference(_) | Self::Bundle { .. } | Self::Output { .. } => Kind::Request,
+            Self::Reference(_) | Self::Pin(_) | Self::Bundle { .. } | Self::Output { .. } => {
+                Kind::Request
+            }
             Self::Registry(error) => match error.kind() {
                 registry_client::Kind::Data => Kind::Data,
                 registry_client::Kind::Denied => Kind::Denied,
@@ -353,6 +359,15 @@ pub fn chain(error: &Error) -> String {
         source = error.source();
     }
     text.replace(['\n', '\r'], " ")
+}
+
+impl From<Refused> for Error {
+    fn from(error: Refused) -> Self {
+        match error {
+            Refused::Reference(error) => Self::Reference(error),
+            error => Self::Pin(error),
+        }
+    }
 }
 
 impl From<pull_route::Error> for Error {

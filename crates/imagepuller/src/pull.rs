@@ -24,6 +24,7 @@ use layer_store::mount;
 use layer_store::store::Store;
 use layer_unpack::caller::CallerGuard;
 use oci_image::digest::Digest;
+use oci_image::named::NamedReference;
 use oci_image::platform::Platform;
 use oci_image::reference::ImageReference;
 use oci_image::search::Image;
@@ -223,8 +224,9 @@ impl Puller {
         progress: Progress,
     ) -> Result<Fetched, Error> {
         let started = Instant::now();
-        let image = ImageReference::parse(&name)?;
+        let named = NamedReference::parse(&name)?;
         let settings = self.settings().await?;
+        let image = registry_client::pins(&settings)?.find(named)?.image;
         let patience = Patience {
             budget: time,
             ..self.options.patience
@@ -379,16 +381,6 @@ impl Puller {
     }
 
     /// The hosts that one pull asks, with everything that is given by reference.
-    async fn route(
-        &self,
-        secrets: &Secrets<'_>,
-        registry: &RegistryHost,
-        repository: &str,
-    ) -> Result<Route, Error> {
-        let settings = self.settings().await?;
-        self.settle(settings, secrets, registry, repository).await
-    }
-
     async fn settle(
         &self,
         settings: Settings,

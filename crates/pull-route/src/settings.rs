@@ -7,12 +7,12 @@
 //! the host may say, where the measured document says nothing of that.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use puller_config::{
-    DecryptionKey, Document, EventLog, ExtraEnv, Match, Moment, NodeError, Origin, PullLimits,
-    Registry, RegistryHost, RegistryName, Resources, Roots,
+    DecryptionKey, Document, EventLog, ExtraEnv, Match, Moment, NodeError, Origin, Pins,
+    PullLimits, Registry, RegistryHost, RegistryName, Resources, Roots,
 };
 
 mod authority;
@@ -316,6 +316,12 @@ impl Settings {
     /// How patient and how busy pulls are, which the owner alone says.
     pub fn limits(&self) -> PullLimits {
         self.measured.document.limits.unwrap_or_default()
+    }
+
+    /// Which content images have by their names, which the owner alone says; and the document that
+    /// says it.
+    pub fn pins(&self) -> (&Pins, &Path) {
+        (&self.measured.document.pins, &self.measured.path)
     }
 
     /// Where references are resolved, which the owner alone says.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use foreign_text::bounded::{ReadError, if_there, read_path};
 use foreign_text::shown;
+use oci_image::pins::Pins;
 use pull_route::{PlacedDocument, Settings};
 use puller_config::{Document, MAX_DOCUMENT_BYTES, Origin};
 
@@ -67,11 +68,24 @@ impl Documents {
             Some(hub) => hub.complete(measured)?,
             None => measured,
         };
-        Ok(Settings::new(
-            measured,
-            load(&self.configuration, Origin::Host)?,
-        ))
+        let settings = Settings::new(measured, load(&self.configuration, Origin::Host)?);
+        // A document whose pins mean nothing is not used for anything else either.
+        pins(&settings)?;
+        Ok(settings)
     }
+}
+
+/// What the owner pinned.
+///
+/// # Errors
+///
+/// A pin without a meaning; never of settings that [`Documents::load`] gave.
+pub fn pins(settings: &Settings) -> Result<Pins, Error> {
+    let (pins, path) = settings.pins();
+    Pins::read(pins).map_err(|problems| Error::ConfigurationInvalid {
+        path: path.to_owned(),
+        problems,
+    })
 }
 
 /// Reads a document; no file means the defaults. Blocks.

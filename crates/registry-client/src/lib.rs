@@ -43,7 +43,7 @@ mod transport;
 
 pub use attempt::Attempt;
 pub use blob::Blob;
-pub use documents::Documents;
+pub use documents::{Documents, pins};
 pub use error::{Error, Kind};
 pub use hub_configuration::HubConfiguration;
 pub use parts::Leave;

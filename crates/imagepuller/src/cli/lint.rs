@@ -11,6 +11,7 @@ use foreign_text::bounded::read_path;
 use foreign_text::shown;
 use layer_unpack::lint::{Remark, lint};
 use oci_image::digest::{Digest, Unverified};
+use oci_image::named::NamedReference;
 use oci_image::platform::Platform;
 use oci_image::search::{Image, Search};
 use serde_json::{Value, json};
@@ -21,7 +22,6 @@ use super::{EX_DATAERR, fail, print};
 use crate::blocking::blocking;
 use crate::error::{Error, chain};
 use crate::pull::examine::{Examined, examine};
-use crate::pull::output::ImageName;
 use crate::pull::visit::Visit;
 
 /// The longest document of an image.
@@ -104,7 +104,7 @@ pub async fn run(arguments: Lint) -> ExitCode {
 impl Lint {
     /// Whether the argument is an image, and not a path.
     fn is_image(&self) -> bool {
-        let is_pinned = |text: &str| text.contains(':') && ImageName::parse(text).is_ok();
+        let is_pinned = |text: &str| text.contains(':') && NamedReference::parse(text).is_ok();
         let text = self.target.to_str();
         self.documents.is_any() || !self.target.exists() && text.is_some_and(is_pinned)
     }
@@ -132,7 +132,7 @@ async fn of_registry(
     let options = &arguments.documents;
     options.check().map_err(|reason| (reason, EX_DATAERR))?;
     let text = arguments.target.to_string_lossy();
-    let image = ImageName::parse(&text).map_err(|error| (error.to_string(), EX_DATAERR))?;
+    let image = NamedReference::parse(&text).map_err(|error| (error.to_string(), EX_DATAERR))?;
     let (documents, resources) = (options.documents(), options.resources());
     let visit = Visit::load(documents, resources, options.initdata.clone(), platform);
     let visit = visit.await.map_err(of_error)?;

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use clap::Args;
 use futures_util::stream::{self, StreamExt as _};
+use oci_image::named::NamedReference;
 use oci_image::platform::Platform;
 
 use super::documents::DocumentOptions;
 use super::{EX_DATAERR, EX_USAGE, exit_code, fail, print};
 use crate::error::chain;
-use crate::pull::output::ImageName;
 use crate::pull::probe::{MAX_TARGETS, Prober, Target};
 use crate::pull::visit::Visit;
 
@@ -130,6 +130,6 @@ fn entries(prober: &Prober) -> Result<(Vec<Named>, usize), (String, u8)> {
 }
 
 fn image(text: String) -> Named {
-    let target = ImageName::parse(&text).map(Target::Image);
+    let target = NamedReference::parse(&text).map(Target::Image);
     (text, target.map_err(|error| error.to_string()))
 }

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use foreign_text::shown;
+use oci_image::named::NamedReference;
 use oci_image::platform::Platform;
-use oci_image::reference::ImageReference;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::documents::DocumentOptions;
@@ -15,7 +15,7 @@ use super::limits::Limits;
 use super::{EX_DATAERR, exit_code, fail, print};
 use crate::error::{Error, chain};
 use crate::progress::Progress;
-use crate::pull::output::{ImageName, pull_to};
+use crate::pull::output::{Wanted, pull_to};
 use crate::pull::{LAYERS_AT_ONCE, Options};
 use crate::reasons::{self, Reasons};
 
@@ -53,7 +53,7 @@ pub struct Pull {
     /// machine's]
     #[arg(long, value_name = "PLATFORM")]
     platform: Option<String>,
-    /// Take whatever image the registry has under a tag. Nothing vouches for that image; its digest
+    /// Take whatever image the registry has under a tag that --measured does not pin. Nothing vouches for that image; its digest
     /// is printed
     #[arg(long)]
     insecure_no_digest: bool,
@@ -65,7 +65,8 @@ pub struct Pull {
     /// Print events as JSON objects, one per line, and nothing else on standard output
     #[arg(long)]
     json: bool,
-    /// The image by digest, such as registry.corp:5000/team/app@sha256:...
+    /// The image by digest, such as registry.corp:5000/team/app@sha256:..., or by a tag that
+    /// [pins] of --measured has
     image: String,
 }
 
@@ -80,12 +81,12 @@ impl Pull {
         self.json || self.has_meter()
     }
 
-    fn wanted(&self) -> Result<ImageName, String> {
-        let wanted = match self.insecure_no_digest {
-            true => ImageName::parse(&self.image),
-            false => ImageReference::parse(&self.image).map(ImageName::Pinned),
-        };
-        wanted.map_err(|error| error.to_string())
+    fn wanted(&self) -> Result<Wanted, String> {
+        let name = NamedReference::parse(&self.image).map_err(|error| error.to_string())?;
+        Ok(Wanted {
+            name,
+            may_be_unpinned: self.insecure_no_digest,
+        })
     }
 }
 

@@ -3,10 +3,10 @@
 use layer_unpack::lint::{Remark, lint};
 use oci_image::digest::{Digest, Mismatch};
 use oci_image::manifest::Descriptor;
+use oci_image::named::NamedReference;
 use registry_client::registry::Registry;
 use registry_client::{Blob, Patience};
 
-use super::output::ImageName;
 use super::resolve;
 use super::sources::Sources;
 use super::visit::{self, Visit};
@@ -32,15 +32,16 @@ pub struct Examined {
 /// Any [`Error`] of a pull up to here; also where a layer is not what its digest names.
 pub async fn examine(
     visit: &Visit,
-    image: &ImageName,
+    image: &NamedReference,
     patience: Patience,
     mut tell: impl FnMut(Examined),
 ) -> Result<(), Error> {
     let repository = image.repository();
+    let meant = visit.image(image)?;
     let route = visit.route(image.registry(), repository).await?;
     let patience = Sources::patience_by(&route.settings, patience);
     let sources = visit::sources(&route, repository, patience);
-    let digest = visit::digest(&sources, image).await?;
+    let digest = visit::digest(&sources, &meant).await?;
     let resolved = resolve::resolve(&sources, &digest, &visit.platform, None).await?;
     for (blob, _) in &resolved.image.layers {
         let found = match blob.encryption() {

@@ -9,8 +9,10 @@ use std::time::Duration;
 use layer_store::flatten;
 use layer_store::store::Store;
 use oci_image::digest::Digest;
+use oci_image::named::NamedReference;
+use oci_image::pins::Refused;
 use oci_image::reference::{ImageReference, InvalidReference, TaggedReference};
-use puller_config::RegistryHost;
+use pull_route::Settings;
 use registry_client::Documents;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -22,7 +24,7 @@ use crate::blocking::blocking;
 use crate::bundle;
 use crate::error::Error;
 
-/// What is asked for.
+/// What is asked for, as far as a name and the owner's pins say it.
 #[derive(Clone, Debug)]
 pub enum ImageName {
     /// An image whose content its digest names.
@@ -32,36 +34,30 @@ pub enum ImageName {
 }
 
 impl ImageName {
-    /// Reads a name, with a digest or without.
+    /// What a name means by the documents, whether it has a digest or not.
     ///
     /// # Errors
     ///
-    /// What is no reference, whatever it is taken for.
-    pub fn parse(text: &str) -> Result<Self, InvalidReference> {
-        match ImageReference::parse(text) {
-            Ok(image) => Ok(Self::Pinned(image)),
-            Err(InvalidReference::NoDigest { .. }) => {
-                TaggedReference::parse(text).map(Self::Tagged)
+    /// What the pins of the owner forbid.
+    pub(super) fn of(named: &NamedReference, settings: &Settings) -> Result<Self, Error> {
+        match registry_client::pins(settings)?.find(named.clone()) {
+            Ok(meant) => Ok(Self::Pinned(meant.image)),
+            Err(Refused::Reference(InvalidReference::NoDigest { .. })) => {
+                Ok(Self::Tagged(named.clone().into_tagged()?))
             }
-            Err(error) => Err(error),
+            Err(error) => Err(error.into()),
         }
     }
+}
 
-    /// The registry that the name carries.
-    pub fn registry(&self) -> &RegistryHost {
-        match self {
-            Self::Pinned(image) => image.registry(),
-            Self::Tagged(image) => image.registry(),
-        }
-    }
-
-    /// The repository.
-    pub fn repository(&self) -> &str {
-        match self {
-            Self::Pinned(image) => image.repository(),
-            Self::Tagged(image) => image.repository(),
-        }
-    }
+/// What is wanted at a terminal.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// The image's name.
+    pub name: NamedReference,
+    /// Whether what the registry has under its tag will do, where neither the name nor a pin has a
+    /// digest.
+    pub may_be_unpinned: bool,
 }
 
 /// Pulls an image into a directory that is empty or not there, as `DIR/rootfs` and
@@ -72,7 +68,7 @@ impl ImageName {
 /// Any [`Error`]. Nothing is left then; nor, but for a hidden directory that the next attempt
 /// removes, when the future is dropped.
 pub async fn pull_to(
-    wanted: &ImageName,
+    wanted: &Wanted,
     output: &Path,
     documents: Documents,
     options: Options,
@@ -82,14 +78,21 @@ pub async fn pull_to(
     let store = prepared.stage.path().join("store");
     let store = blocking(move || Ok(Arc::new(Store::open(&store)?))).await?;
     let puller = Puller::new(store.clone(), documents, options);
-    let (registry, repository) = (wanted.registry(), wanted.repository());
+    let settings = puller.settings().await?;
+    let named = &wanted.name;
+    let image = match wanted.may_be_unpinned {
+        true => ImageName::of(named, &settings)?,
+        false => ImageName::Pinned(registry_client::pins(&settings)?.find(named.clone())?.image),
+    };
+    let (registry, repository) = (named.registry(), named.repository());
     let secrets = puller.broker.secrets();
-    let route = puller.route(&secrets, registry, repository).await?;
+    let route = puller.settle(settings, &secrets, registry, repository);
+    let route = route.await?;
     let Options {
         patience, progress, ..
     } = &puller.options;
     let sources = puller.sources(&route, repository, *patience, progress);
-    let digest = match wanted {
+    let digest = match &image {
         ImageName::Pinned(image) => image.digest().clone(),
         ImageName::Tagged(image) => {
             let received = sources
@@ -106,19 +109,24 @@ pub async fn pull_to(
         repository,
     };
     let fetched = puller.fetch(&sources, &digest, name, &route.settings, &secrets, progress);
-    let (Resolved { image, .. }, layers) = fetched.await?;
-    let name = match wanted {
+    let (
+        Resolved {
+            image: resolved, ..
+        },
+        layers,
+    ) = fetched.await?;
+    let name = match image {
         ImageName::Pinned(image) => image.to_string(),
         ImageName::Tagged(image) => image.to_string(),
     };
     let log = &puller.event_log;
-    log.pull(&name, &image.manifest, &route.settings).await?;
+    log.pull(&name, &resolved.manifest, &route.settings).await?;
     blocking(move || {
         let rootfs = prepared.stage.path().join("rootfs");
         flatten::flatten(&layers, &rootfs)?;
-        bundle::write_configuration(prepared.stage.path(), &image.configuration)?;
+        bundle::write_configuration(prepared.stage.path(), &resolved.configuration)?;
         prepared.publish()?;
-        Ok(image.manifest)
+        Ok(resolved.manifest)
     })
     .await
 }

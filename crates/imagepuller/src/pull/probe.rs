@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use oci_image::digest::Digest;
+use oci_image::named::NamedReference;
 use oci_image::search::{Kind, Search};
 use pull_route::Route;
 use puller_config::RegistryHost;
@@ -48,6 +49,9 @@ pub enum End {
     /// A pull would get its manifest, which is the one of this digest; or, where there is no image,
     /// a registry let the puller in.
     Works(Option<Digest>),
+    /// A person would get what the registry has under the tag just now; a guest pulls nothing
+    /// without a digest.
+    WorksByTag(Digest),
     /// A pull would fail.
     Fails(Error),
     /// What is given by reference cannot be had here.
@@ -108,11 +112,16 @@ impl Prober {
     }
 
     /// Asks for a manifest, and where that is an index, for the manifest of the platform too.
-    async fn ask_for(&self, image: &ImageName, asked: &Mutex<Vec<Asked>>) -> Result<End, Error> {
+    async fn ask_for(
+        &self,
+        image: &NamedReference,
+        asked: &Mutex<Vec<Asked>>,
+    ) -> Result<End, Error> {
+        let meant = self.visit.image(image)?;
         let (host, repository) = (image.registry(), image.repository());
         let route = self.route(host, repository).await?;
         let sources = visit::sources(&route, repository, self.patience());
-        let digest = match image {
+        let digest = match &meant {
             ImageName::Pinned(image) => image.digest().clone(),
             ImageName::Tagged(image) => {
                 let found = sources
@@ -124,7 +133,10 @@ impl Prober {
         loop {
             let wanted = search.wanted();
             if wanted.kind == Kind::Config {
-                return Ok(End::Works(Some(digest)));
+                return Ok(match meant {
+                    ImageName::Pinned(_) => End::Works(Some(digest)),
+                    ImageName::Tagged(_) => End::WorksByTag(digest),
+                });
             }
             let document = sources
                 .first(|registry| noted(asked, registry, resolve::fetch(registry, wanted.clone())));

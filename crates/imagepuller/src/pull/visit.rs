@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use oci_image::digest::{Digest, Unverified};
+use oci_image::named::NamedReference;
 use oci_image::platform::Platform;
 use pull_route::{Route, Settings};
 use puller_config::{RegistryHost, Resources};
@@ -49,6 +50,15 @@ impl Visit {
             broker: Broker::new(resources, initdata, Reasons::Told),
             platform,
         })
+    }
+
+    /// What a name means by the documents.
+    ///
+    /// # Errors
+    ///
+    /// What the pins of the owner forbid.
+    pub(super) fn image(&self, named: &NamedReference) -> Result<ImageName, Error> {
+        ImageName::of(named, &self.settings)
     }
 
     /// The hosts that a pull asks, with everything that is given by reference.

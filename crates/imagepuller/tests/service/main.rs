@@ -20,6 +20,7 @@ mod late_network;
 mod linger;
 mod mounted_over;
 mod overlapping;
+mod pins;
 mod proxy;
 mod pull;
 mod read_ahead;

@@ -8,6 +8,7 @@ use std::time::SystemTime;
 
 use credential_sources::{client_identity, decryption_secret};
 use foreign_text::one_line;
+use oci_image::pins::Pins;
 use puller_config::{
     Checked, DecryptionKey, Document, MAX_DOCUMENT_BYTES, Problems, RegistryName, Warning,
 };
@@ -144,6 +145,8 @@ impl Input {
         let Checked {
             document, warnings, ..
         } = Document::parse_measured(&self.text)?;
+        // The guest reads them by the same function.
+        Pins::read(&document.pins)?;
         let mut findings: Vec<Finding> = warnings.iter().map(of_warning).collect();
         findings.extend(unusable_keys(&document));
         findings.extend(unusable_clients(&document));

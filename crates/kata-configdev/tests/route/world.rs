@@ -10,8 +10,8 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use imagepuller::error::chain;
 use imagepuller::pull::Options;
-use imagepuller::pull::output::{ImageName, pull_to};
-use oci_image::reference::ImageReference;
+use imagepuller::pull::output::{Wanted, pull_to};
+use oci_image::named::NamedReference;
 use puller_config::{ResourceSource, Resources};
 use registry_client::{Documents, Patience};
 use tempfile::TempDir;
@@ -194,7 +194,10 @@ impl World {
             },
             ..Options::default()
         };
-        let wanted = ImageName::Pinned(ImageReference::parse(image).unwrap());
+        let wanted = Wanted {
+            name: NamedReference::parse(image).unwrap(),
+            may_be_unpinned: false,
+        };
         let output = self.folder.path().join("output");
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use super::super::{EX_DATAERR, EX_UNAVAILABLE, exit_code, print};
 use crate::error::chain;
-use crate::pull::output::ImageName;
 use crate::pull::probe::{Asked, End, Found, Target};
 
 /// Of all targets.
@@ -90,16 +89,16 @@ impl Row {
         let mut digest = None;
         let (verdict, text, code) = match found.end {
             End::Works(seen) => {
-                let text = match (target, &seen) {
-                    (Target::Image(ImageName::Tagged(_)), Some(digest)) => {
-                        format!("; a guest pulls it only by its digest, which is {digest} now")
-                    }
-                    (Target::Entry(_), _) => {
-                        "; only /v2/ was tried, because no image was named".to_owned()
-                    }
-                    _ => String::new(),
+                let text = match target {
+                    Target::Entry(_) => "; only /v2/ was tried, because no image was named",
+                    Target::Image(_) => "",
                 };
                 digest = seen;
+                (Verdict::Works, text.to_owned(), 0)
+            }
+            End::WorksByTag(seen) => {
+                let text = format!("; a guest pulls it only by its digest, which is {seen} now");
+                digest = Some(seen);
                 (Verdict::Works, text, 0)
             }
             End::Fails(error) => {

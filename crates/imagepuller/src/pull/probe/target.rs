@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use oci_image::named::NamedReference;
 use pull_route::{EntryName, Settings};
 use puller_config::{Origin, RegistryName};
-
-use crate::pull::output::ImageName;
 
 /// How many targets are probed at once at most: more than a node's document has, and each of them
 /// is a request to somebody else's server.
@@ -16,7 +15,7 @@ pub const MAX_TARGETS: usize = 64;
 #[derive(Clone, Debug)]
 pub enum Target {
     /// An image, up to the answer with its manifest.
-    Image(ImageName),
+    Image(NamedReference),
     /// An entry of a document without an image, as far as its host allows.
     Entry(Entry),
 }
@@ -36,8 +35,7 @@ pub struct Entry {
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Image(ImageName::Pinned(image)) => image.fmt(f),
-            Self::Image(ImageName::Tagged(image)) => image.fmt(f),
+            Self::Image(image) => image.fmt(f),
             Self::Entry(entry) => {
                 let name = EntryName::Entry(entry.name.clone(), entry.origin);
                 name.fmt(f)?;
