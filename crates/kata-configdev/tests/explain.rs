@@ -466,3 +466,55 @@ plain-http = true
     assert_eq!(json["mirror"], Value::Null);
     assert!(!text.contains("aHVudGVyMi10b2tlbg"));
 }
+
+#[test]
+fn the_owners_pins_say_what_runs() {
+    let folder = Folder::new();
+    let config = folder.file("host.toml", "");
+    let digest = |letter: &str| format!("sha256:{}", letter.repeat(64));
+    let (a, b) = (digest("a"), digest("b"));
+    for only in ["", "only-pins = true\n"] {
+        let text = format!("{only}[pins]\n\"r.corp/app:1\" = \"{a}\"\n");
+        let measured = folder.file("measured.toml", text);
+        let explain = |image: &str| {
+            let arguments = ["--config", &config, "--measured", &measured, image];
+            let text = run(&[&["explain"], &arguments[..]].concat());
+            let json = run(&[&["explain", "--json"], &arguments[..]].concat());
+            assert_eq!(text.code, json.code);
+            (text.code, text.stdout, json.json())
+        };
+        for image in ["R.corp:443/app:1", &format!("r.corp/app@{a}")] {
+            let (code, text, json) = explain(image);
+            let shown = format!("pinned to {a}, as [pins] has r.corp/app:1\n");
+            assert!(text.contains(&shown), "{text}");
+            assert_eq!(code, 0);
+            assert_eq!(json["image"]["pin"], "r.corp/app:1");
+            assert_eq!(json["image"]["digest"], *a);
+        }
+        let (code, text, json) = explain(&format!("r.corp/app:1@{b}"));
+        assert_eq!(code, 65, "{text}");
+        let against = format!("pins r.corp/app:1 to {a}, and the image reference names {b}");
+        assert!(text.contains(&against), "{text}");
+        assert!(json["refused"].as_str().unwrap().contains(&against));
+        let (code, text, _) = explain(&format!("r.corp/app@{b}"));
+        assert_eq!(code, if only.is_empty() { 0 } else { 65 }, "{text}");
+        assert_eq!(text.contains("does not have r.corp/app with"), code == 65);
+    }
+    // What the guest would not use.
+    let measured = folder.file("measured.toml", "\n[pins]\n\"r.corp/App\" = \"sha256:1\"\n");
+    let explained = run(&[
+        "explain",
+        "--config",
+        &config,
+        "--measured",
+        &measured,
+        "r.corp/a",
+    ]);
+    assert_eq!(explained.code, 65);
+    let rule = "measured.toml:3: pins.\"r.corp/App\": the repository of the image reference has \
+        upper-case";
+    assert!(explained.stderr.contains(rule), "{}", explained.stderr);
+    let checked = run(&["check", "--measured", &measured]);
+    assert_eq!(checked.code, 65);
+    assert!(checked.stdout.contains(rule), "{}", checked.stdout);
+}

@@ -73,8 +73,8 @@ pub enum Refused {
     },
     /// Only what is pinned may run.
     #[error(
-        "the measured document says only-pins = true, and [pins] has neither {name} nor its \
-        repository{}", with(digest.as_ref())
+        "the measured document says only-pins = true, and [pins] does not have {name}{}",
+        with(digest.as_ref())
     )]
     Unpinned {
         /// The image, with its tag if it has one.
@@ -172,41 +172,48 @@ impl Pins {
                 digest: digest.clone(),
             })
         };
-        let repository = self.repositories.get(&name);
-        if let (Some(tag), Some(repository)) = (named.tag(), repository) {
-            if let Some(pinned) = repository.tags.get(tag) {
-                let pin = format!("{name}:{tag}");
-                return match pinned == digest {
-                    true => Ok(Some(pin)),
-                    false => other(pin, std::slice::from_ref(pinned)),
-                };
-            }
+        let Some(repository) = self.repositories.get(&name) else {
+            return self.without_pin(named, digest);
+        };
+        let of_tag = named
+            .tag()
+            .and_then(|tag| Some((tag, repository.tags.get(tag)?)));
+        if let Some((tag, pinned)) = of_tag {
+            let pin = format!("{name}:{tag}");
+            return match pinned == digest {
+                true => Ok(Some(pin)),
+                false => other(pin, std::slice::from_ref(pinned)),
+            };
         }
-        if let Some(repository) = repository {
-            if repository.any.contains(digest) {
-                return Ok(Some(name));
-            }
+        if repository.any.contains(digest) {
+            return Ok(Some(name));
+        }
+        if named.tag().is_none() {
             // The image of a pinned tag, named without it.
-            let of_tag = |(_, pinned): &(&String, &Digest)| *pinned == digest;
-            let tag = repository.tags.iter().find(of_tag);
-            if let (Some((tag, _)), None) = (tag, named.tag()) {
+            let mut tags = repository.tags.iter();
+            if let Some((tag, _)) = tags.find(|(_, pinned)| *pinned == digest) {
                 return Ok(Some(format!("{name}:{tag}")));
             }
-            if !repository.any.is_empty() {
-                return other(name, &repository.any);
-            }
-            if self.is_only && named.tag().is_none() {
-                let pinned: Vec<_> = repository.tags.values().cloned().collect();
-                return other(name, &pinned);
-            }
         }
-        if self.is_only {
-            return Err(Refused::Unpinned {
-                name: tagged_name(&name, named.tag()),
+        if !repository.any.is_empty() {
+            return other(name, &repository.any);
+        }
+        self.without_pin(named, digest)
+    }
+
+    /// An image of this digest that no pin allows, and none of its repository or tag refuses.
+    fn without_pin(
+        &self,
+        named: &NamedReference,
+        digest: &Digest,
+    ) -> Result<Option<String>, Refused> {
+        match self.is_only {
+            false => Ok(None),
+            true => Err(Refused::Unpinned {
+                name: tagged_name(&named.name(), named.tag()),
                 digest: Some(digest.clone()),
-            });
+            }),
         }
-        Ok(None)
     }
 
     /// The image that is pinned under a tag.
@@ -259,7 +266,7 @@ fn some(digests: &[Digest]) -> String {
 /// What to do about an image that is not pinned.
 fn with(digest: Option<&Digest>) -> String {
     match digest {
-        Some(digest) => format!(": pin it to {digest}, if that is what shall run"),
+        Some(digest) => format!(" with {digest}: pin it to that, if it shall run"),
         None => ": pin it to what shall run".to_owned(),
     }
 }

@@ -215,18 +215,18 @@ fn a_refusal_says_what_is_pinned_and_what_to_do() {
         (
             true,
             "registry.corp/other",
-            "only-pins = true, and [pins] has neither registry.corp/other:latest nor its \
-            repository: pin it to what shall run",
+            "only-pins = true, and [pins] does not have registry.corp/other:latest: pin it to \
+            what shall run",
         ),
         (
             true,
             "registry.corp/team/app:1.4@a",
-            "has neither registry.corp/team/app:1.4 nor its repository: pin it to @a, if",
+            "does not have registry.corp/team/app:1.4 with @a: pin it to that, if it shall run",
         ),
         (
             true,
             "registry.corp/team/app@0",
-            "pins registry.corp/team/app to @a and 1 more, and the image reference names @0",
+            "does not have registry.corp/team/app with @0: pin it to that",
         ),
     ] {
         let error = find(&pins(is_only, PINS), image).unwrap_err().to_string();

@@ -76,7 +76,7 @@ fn privileged_a_tag_is_what_the_owner_pinned_whatever_the_registry_has_under_it(
     assert_eq!(pull(&tag, "only"), pinned);
     puller.pull(&of_pinned, "only-digest");
     // It is in the store by now, which is no way around.
-    puller.refuse(&of_other, 65, &["pins", &pinned, &other.manifest]);
+    puller.refuse(&of_other, 65, &["only-pins = true", &other.manifest]);
     for image in [
         format!("{name}:2"),
         format!("{name}:2@{}", other.manifest),

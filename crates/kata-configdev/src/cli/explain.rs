@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use foreign_text::one_line;
+use oci_image::pins::Pins;
 use pull_route::{EntryName, PlacedDocument, Reason, Settings};
 use puller_config::{Document, EventLog, Origin, Problems, RegistryName};
 use serde::Serialize;
@@ -139,7 +140,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
 fn of_files(
     arguments: &Arguments,
     config: &Path,
-    image: Image,
+    mut image: Image,
     out: &mut impl Write,
 ) -> Result<u8, CommandError> {
     let input = Input::read(config)?;
@@ -154,7 +155,17 @@ fn of_files(
         return Ok(exit::DATA);
     };
     let settings = Settings::new(measured, configuration);
+    let (pins, path) = settings.pins();
+    let pins = match Pins::read(pins) {
+        Ok(pins) => pins,
+        Err(problems) => {
+            return placed(path, Err(problems)).map(|_| exit::DATA);
+        }
+    };
+    let against = image.pin(&pins);
     let mut report = Report::of(&settings, image, &|_| false);
+    let against = against.map(|refused| refused.to_string());
+    report.refused = report.refused.or(against);
     report.event_log = arguments.measured.is_some().then(|| settings.event_log());
     if arguments.json {
         super::print_json(out, &report)?;

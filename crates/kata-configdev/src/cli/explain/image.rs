@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use oci_image::named::NamedReference;
+use oci_image::pins::{Pins, Refused};
 use oci_image::reference::{ImageReference, InvalidReference, TaggedReference};
 use puller_config::RegistryHost;
 use serde::Serialize;
@@ -15,6 +17,11 @@ pub struct Image {
     /// `None` beside a digest, where it has no meaning.
     tag: Option<String>,
     digest: Option<String>,
+    /// The pin of the measured document that the digest has, or that gives it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pin: Option<String>,
+    #[serde(skip)]
+    named: NamedReference,
 }
 
 fn shown<S: serde::Serializer>(host: &RegistryHost, serializer: S) -> Result<S::Ok, S::Error> {
@@ -25,8 +32,11 @@ impl Image {
     /// Reads `registry.corp:5000/team/app:tag@sha256:...`; the error is the broken rule, and does
     /// not repeat the text.
     pub fn parse(text: &str) -> Result<Self, String> {
+        let named = NamedReference::parse(text).map_err(|rule| rule.to_string())?;
         match ImageReference::parse(text) {
             Ok(image) => Ok(Self {
+                named,
+                pin: None,
                 host: image.registry().clone(),
                 repository: image.repository().to_owned(),
                 tag: None,
@@ -35,6 +45,8 @@ impl Image {
             Err(InvalidReference::NoDigest { .. }) => {
                 let image = TaggedReference::parse(text).map_err(|rule| rule.to_string())?;
                 Ok(Self {
+                    named,
+                    pin: None,
                     host: image.registry().clone(),
                     repository: image.repository().to_owned(),
                     tag: Some(image.tag().to_owned()),
@@ -44,13 +56,31 @@ impl Image {
             Err(rule) => Err(rule.to_string()),
         }
     }
+
+    /// Goes by the owner's pins, as the guest does; gives why they are against the image.
+    pub fn pin(&mut self, pins: &Pins) -> Option<Refused> {
+        match pins.find(self.named.clone()) {
+            Ok(meant) => {
+                self.digest = Some(meant.image.digest().to_string());
+                self.pin = meant.pin;
+                None
+            }
+            // Without a pin it is as without pins.
+            Err(Refused::Reference(_)) => None,
+            Err(refused) => Some(refused),
+        }
+    }
 }
 
 impl fmt::Display for Image {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of the registry {}", self.repository, self.host)?;
         match (&self.digest, &self.tag) {
-            (Some(digest), _) => write!(f, ", pinned to {digest}"),
+            (Some(digest), _) => {
+                write!(f, ", pinned to {digest}")?;
+                let pin = self.pin.as_ref();
+                pin.map_or(Ok(()), |pin| write!(f, ", as [pins] has {pin}"))
+            }
             (None, tag) => write!(
                 f,
                 ", tag {:?} without a digest: the guest pulls by digest only",
