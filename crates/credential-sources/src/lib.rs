@@ -19,6 +19,7 @@
 //!   document. [`crio_config`]: what CRI-O tells Kata's handlers.
 //! - [`proxy_environment`]: the proxies of a node's own programs. [`systemd_unit`]: the environment
 //!   that a unit gives its program.
+//! - [`pod_manifest`]: which images pods name.
 //! - [`node_files`]: files that name others.
 //! - [`mod@merge`]: offers put below what a document says, and who wins. [`mod@narrow`]: what of it
 //!   only others need, left out.
@@ -38,6 +39,7 @@ pub mod merge;
 pub mod narrow;
 pub mod node_files;
 pub mod offer;
+pub mod pod_manifest;
 pub mod proxy_environment;
 pub mod registries_conf;
 pub mod registries_yaml;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use foreign_text::json::{self, Duplicates, JsonRule, Limits};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_saphyr::DuplicateKeyPolicy;
 use zeroize::Zeroizing;
 
@@ -79,19 +80,27 @@ struct RawSpec {
 ///
 /// [`ManifestError`].
 pub fn parse(text: &[u8]) -> Result<Vec<Object>, ManifestError> {
-    if text.len() > MAX_MANIFEST_BYTES {
-        return Err(ManifestError::TooLong);
-    }
-    let text = std::str::from_utf8(text).map_err(|_| ManifestError::NotUtf8)?;
     let mut objects = Vec::new();
-    for raw in read(text)?.into_iter().flatten() {
+    for raw in documents(text)? {
         collect(raw, &mut objects)?;
     }
     Ok(objects)
 }
 
-/// The documents of a text; empty ones are nothing.
-fn read(text: &str) -> Result<Vec<Option<Raw>>, ManifestError> {
+/// The documents of a text, YAML or JSON, by the limits of [`parse`]; empty ones are nothing.
+///
+/// # Errors
+///
+/// [`ManifestError`].
+pub(crate) fn documents<T: DeserializeOwned>(text: &[u8]) -> Result<Vec<T>, ManifestError> {
+    if text.len() > MAX_MANIFEST_BYTES {
+        return Err(ManifestError::TooLong);
+    }
+    let text = std::str::from_utf8(text).map_err(|_| ManifestError::NotUtf8)?;
+    Ok(read(text)?.into_iter().flatten().collect())
+}
+
+fn read<T: DeserializeOwned>(text: &str) -> Result<Vec<Option<T>>, ManifestError> {
     if !text.trim_start().starts_with('{') {
         return read_yaml(text);
     }
@@ -112,7 +121,7 @@ fn read(text: &str) -> Result<Vec<Option<Raw>>, ManifestError> {
     }
 }
 
-fn read_yaml(text: &str) -> Result<Vec<Option<Raw>>, ManifestError> {
+fn read_yaml<T: DeserializeOwned>(text: &str) -> Result<Vec<Option<T>>, ManifestError> {
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_aliases: 0,
