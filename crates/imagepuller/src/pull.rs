@@ -381,6 +381,16 @@ impl Puller {
     }
 
     /// The hosts that one pull asks, with everything that is given by reference.
+    async fn route(
+        &self,
+        secrets: &Secrets<'_>,
+        registry: &RegistryHost,
+        repository: &str,
+    ) -> Result<Route, Error> {
+        let settings = self.settings().await?;
+        self.settle(settings, secrets, registry, repository).await
+    }
+
     async fn settle(
         &self,
         settings: Settings,

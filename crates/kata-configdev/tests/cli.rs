@@ -200,6 +200,7 @@ fn help_teaches_and_wrong_arguments_are_told() {
         &["sweep", "--help"],
         &["policy", "check", "--help"],
         &["policy", "explain", "--help"],
+        &["pins", "--help"],
     ] {
         let help = run(arguments);
         help.succeeds();

@@ -1,8 +1,11 @@
-//! `kata-configdev policy`: image policies checked and explained.
+//! `kata-configdev policy`: image policies checked and explained. `kata-configdev pins`: the simplest
+//! of them written from manifests.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 mod command;
+
+use std::process::Command;
 
 use command::{Folder, run};
 
@@ -55,4 +58,149 @@ fn the_scope_that_decides_is_explained() {
     ]);
     explain("busybox").prints(&["the default asks for\n", "what no image has (reject)\n"]);
     explain("https://busybox").ends(64);
+}
+
+fn digest(letter: &str) -> String {
+    format!("sha256:{}", letter.repeat(64))
+}
+
+/// Manifests of pods with these images.
+fn pods(images: &[&str]) -> String {
+    let pod = |image: &&str| {
+        let container = format!("spec: {{containers: [{{name: app, image: \"{image}\"}}]}}");
+        format!("kind: Pod\nmetadata: {{name: web}}\n{container}\n")
+    };
+    images.iter().map(pod).collect::<Vec<_>>().join("---\n")
+}
+
+#[test]
+fn pins_are_written_from_manifests_and_references() {
+    let folder = Folder::new();
+    let (a, b, c) = (digest("a"), digest("b"), digest("c"));
+    let images = [
+        format!("Registry.corp:443/app:1.2@{a}"),
+        format!("registry.corp/tool@{c}"),
+        format!("registry.corp/tool@{b}"),
+    ];
+    let images: Vec<_> = images.iter().map(String::as_str).collect();
+    let path = folder.file("pod.yaml", pods(&images));
+    let hub = format!("busybox:1@{b}");
+    let pins = run(&["pins", &path, "--image", &hub]);
+    pins.succeeds();
+    let expected = format!(
+        "[pins]\n# --image\n\"docker.io/library/busybox:1\" = \"{b}\"\n# {path}: Pod web, \
+        container app\n\"registry.corp/app:1.2\" = \"{a}\"\n# {path}: Pod web, container app\n\
+        \"registry.corp/tool\" = [\n  \"{b}\",\n  \"{c}\",\n]\n"
+    );
+    assert_eq!(pins.stdout, expected);
+    // What is written is what guests take.
+    let measured = folder.file("measured.toml", format!("only-pins = true\n{expected}"));
+    run(&["check", "--measured", &measured]).succeeds();
+    let json = format!(
+        "{{\"kind\": \"List\", \"items\": [{}]}}",
+        r#"{"kind": "Pod"}"#
+    );
+    let empty = folder.file("list.json", json);
+    run(&["pins", &empty]).fails(65, &["no image was found"]);
+
+    for (images, words) in [
+        (
+            vec!["registry.corp/app:1.2".to_owned()],
+            "container app: registry.corp/app:1.2 has no digest",
+        ),
+        (
+            vec!["registry.corp/App".to_owned()],
+            "container app: the repository of the image",
+        ),
+        (
+            vec![format!("r.corp/a:1@{a}"), format!("r.corp/a:1@{b}")],
+            "has another digest than in",
+        ),
+    ] {
+        let images: Vec<_> = images.iter().map(String::as_str).collect();
+        let path = folder.file("wrong.yaml", pods(&images));
+        let refused = run(&["pins", &path]);
+        refused.fails(65, &[words]);
+        assert_eq!(refused.stdout, "");
+    }
+    let path = folder.file("broken.yaml", "kind: Pod\nspec: hunter2-password\n");
+    run(&["pins", &path]).fails(65, &["whose containers are not"]);
+    run(&["pins"]).ends(64);
+    run(&["pins", "--config", &path, &path]).fails(64, &["--ask"]);
+}
+
+/// The registries are asked by the guest's puller; here a script in its place.
+#[test]
+fn tags_are_asked_for_only_where_that_is_wanted() {
+    let folder = Folder::new();
+    let own = folder.text("kata-configdev");
+    // Another process writes it: a child of a neighbouring test would keep it open.
+    let copy = Command::new("cp")
+        .args([env!("CARGO_BIN_EXE_kata-configdev"), &own])
+        .status();
+    assert!(copy.unwrap().success());
+    let answer = |targets: &str| {
+        let script = format!(
+            "#!/bin/sh\necho \"$*\" >> {}\necho '{{\"targets\": [{targets}]}}'",
+            folder.text("asked")
+        );
+        folder.program("imagepuller", "755", &script);
+    };
+    let a = digest("a");
+    let works =
+        |image: &str| format!("{{\"image\": \"{image}\", \"works\": true, \"digest\": \"{a}\"}}");
+    let path = folder.file(
+        "pod.yaml",
+        pods(&["busybox", "r.corp/app:1", "r.corp/app:1"]),
+    );
+    let document = folder.file("imagepuller.toml", "");
+    let pins = |arguments: &[&str]| {
+        let mut command = Command::new(&own);
+        command.args(["pins", &path]).args(arguments);
+        let output = command.env("PATH", "/usr/bin:/bin").output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (
+            output.status.code(),
+            text(output.stdout),
+            text(output.stderr),
+        )
+    };
+    let (hub, app) = ("docker.io/library/busybox:latest", "r.corp/app:1");
+    answer(&format!("{}, {}", works(hub), works(app)));
+    assert_eq!(pins(&[]).0, Some(65));
+    let asked = || std::fs::read_to_string(folder.text("asked")).unwrap_or_default();
+    assert_eq!(asked(), "", "nobody was to be asked");
+    let (code, text, error) = pins(&["--ask", "--config", &document]);
+    assert_eq!(code, Some(0), "{error}");
+    assert_eq!(
+        asked(),
+        format!("probe --config {document} --json -- {hub} {app}\n")
+    );
+    let place = format!("# {path}: Pod web, container app, as its registry said\n");
+    let expected = format!("[pins]\n{place}\"{hub}\" = \"{a}\"\n{place}\"{app}\" = \"{a}\"\n");
+    assert_eq!(text, expected);
+
+    // Nothing is written of what is not known, or is about another image.
+    let fails = format!("{{\"image\": \"{app}\", \"works\": false, \"error\": \"no such tag\"}}");
+    for (targets, words) in [
+        (
+            format!("{}, {fails}", works(hub)),
+            "r.corp/app:1: no such tag",
+        ),
+        (
+            format!("{}, {}", works(app), works(hub)),
+            "did not say what it is",
+        ),
+        (works(hub), "did not say what it is"),
+        (String::new(), "did not say what it is"),
+        (
+            format!("{}, {}", works(hub), works(app).replace(&a, "sha256:1")),
+            "hexadecimal digits",
+        ),
+    ] {
+        answer(&targets);
+        let (code, text, error) = pins(&["--ask"]);
+        assert_eq!((code, text.as_str()), (Some(65), ""), "{error}");
+        assert!(error.contains(words), "{error}");
+    }
 }

@@ -60,6 +60,19 @@ pub struct Wanted {
     pub may_be_unpinned: bool,
 }
 
+impl Wanted {
+    /// What the name means by the documents.
+    async fn meant(&self, documents: &Documents) -> Result<ImageName, Error> {
+        let documents = documents.clone();
+        let settings = blocking(move || Ok(documents.load()?)).await?;
+        if self.may_be_unpinned {
+            return ImageName::of(&self.name, &settings);
+        }
+        let meant = registry_client::pins(&settings)?.find(self.name.clone())?;
+        Ok(ImageName::Pinned(meant.image))
+    }
+}
+
 /// Pulls an image into a directory that is empty or not there, as `DIR/rootfs` and
 /// `DIR/image-config.json`. Gives the digest of its manifest.
 ///
@@ -73,21 +86,16 @@ pub async fn pull_to(
     documents: Documents,
     options: Options,
 ) -> Result<Digest, Error> {
+    // Before anything is made or asked for.
+    let image = wanted.meant(&documents).await?;
     let directory = output.to_owned();
     let prepared = blocking(move || Output::prepare(&directory)).await?;
     let store = prepared.stage.path().join("store");
     let store = blocking(move || Ok(Arc::new(Store::open(&store)?))).await?;
     let puller = Puller::new(store.clone(), documents, options);
-    let settings = puller.settings().await?;
-    let named = &wanted.name;
-    let image = match wanted.may_be_unpinned {
-        true => ImageName::of(named, &settings)?,
-        false => ImageName::Pinned(registry_client::pins(&settings)?.find(named.clone())?.image),
-    };
-    let (registry, repository) = (named.registry(), named.repository());
+    let (registry, repository) = (wanted.name.registry(), wanted.name.repository());
     let secrets = puller.broker.secrets();
-    let route = puller.settle(settings, &secrets, registry, repository);
-    let route = route.await?;
+    let route = puller.route(&secrets, registry, repository).await?;
     let Options {
         patience, progress, ..
     } = &puller.options;

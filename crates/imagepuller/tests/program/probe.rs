@@ -64,6 +64,26 @@ fn a_real_registry_is_asked_as_a_pull_asks_it() {
     let by_tag = probe(scratch, &good, &[&tag]);
     assert_says(&by_tag, 0, &[": works: ", "only by its digest", &digest]);
 
+    // Where the owner pinned the tag, a guest pulls it.
+    let measured = scratch.path().join("measured.toml");
+    let by_pin = |pinned: &str| {
+        let text = format!("only-pins = true\n[pins]\n\"{tag}\" = \"{pinned}\"\n");
+        fs::write(&measured, text).unwrap();
+        let measured = measured.to_str().unwrap();
+        let by_tag = probe(scratch, &good, &["--measured", measured, &tag]);
+        assert!(!by_tag.1.contains("only by its digest"), "{}", by_tag.1);
+        (
+            by_tag,
+            probe(scratch, &good, &["--measured", measured, &image]),
+        )
+    };
+    let (by_tag, by_digest) = by_pin(&digest);
+    assert_says(&by_tag, 0, &[": works: "]);
+    assert_says(&by_digest, 0, &[": works: "]);
+    let (by_tag, by_digest) = by_pin(&format!("sha256:{}", "0".repeat(64)));
+    assert_says(&by_tag, 69, &[": fails: ", "404 Not Found"]);
+    assert_says(&by_digest, 65, &[": fails: ", "only-pins = true"]);
+
     // Without an image each entry is tried as far as its host allows.
     let entries = good.replace("\"localhost\"", &format!("\"localhost:{port}\""));
     let words = [

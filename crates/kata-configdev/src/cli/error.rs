@@ -287,7 +287,7 @@ impl CommandError {
             Self::OutputNotRegular(_) => "give the path of a regular file or of none",
             Self::Puller { .. } => {
                 "put it beside this program or into PATH, or run imagepuller probe where it is; \
-                without --ask, check needs no network"
+                without --ask, nothing needs a network"
             }
             Self::Print(_) => "give a standard output that can be written to",
         }

@@ -1,5 +1,6 @@
 //! Asks the registries of a document, by the guest's own puller.
 
+use std::ffi::OsStr;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -22,14 +23,21 @@ pub const FROM: &str =
 /// What is asked.
 #[derive(Debug)]
 pub struct Question<'q> {
-    /// The document.
-    pub path: &'q Path,
-    /// Whether it is the measured one.
-    pub measured: bool,
+    /// The document; none asks without one.
+    pub document: Option<Document<'q>>,
     /// The images; none for each entry of the document.
-    pub images: &'q [PathBuf],
+    pub images: Vec<&'q OsStr>,
     /// Whether the answer is to be an object.
     pub json: bool,
+}
+
+/// The document to ask by.
+#[derive(Clone, Copy, Debug)]
+pub struct Document<'q> {
+    /// Where it is.
+    pub path: &'q Path,
+    /// Whether it is the measured one.
+    pub is_measured: bool,
 }
 
 /// What came of it.
@@ -45,9 +53,11 @@ impl<'q> Question<'q> {
     /// What `arguments` ask of the document `path`.
     pub fn of(path: &'q Path, arguments: &super::Arguments, images: &'q [PathBuf]) -> Self {
         Self {
-            path,
-            measured: arguments.measured,
-            images,
+            document: Some(Document {
+                path,
+                is_measured: arguments.measured,
+            }),
+            images: images.iter().map(|image| image.as_os_str()).collect(),
             json: arguments.json,
         }
     }
@@ -57,18 +67,19 @@ impl<'q> Question<'q> {
         let program = program();
         let failed = |source: io::Error| CommandError::Puller { source };
         let mut command = Command::new(&program);
-        command
-            .arg("probe")
-            .arg(if self.measured {
+        command.arg("probe");
+        if let Some(Document { path, is_measured }) = self.document {
+            let option = if is_measured {
                 "--measured"
             } else {
                 "--config"
-            })
-            .arg(self.path);
+            };
+            command.arg(option).arg(path);
+        }
         if self.json {
             command.arg("--json");
         }
-        command.arg("--").args(self.images);
+        command.arg("--").args(&self.images);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(failed)?;
         let mut said = Vec::new();
