@@ -18,7 +18,7 @@ use serde_json::Value;
 use self::section::Section;
 use super::check::ask::{Document, Question};
 use super::CommandError;
-use super::import::outcome::require_one_stdin;
+use super::import::outcome::{label, require_one_stdin};
 use crate::exit;
 use crate::host_file::read_named;
 
@@ -122,10 +122,7 @@ fn of_file(
     faults: &mut Vec<String>,
 ) -> Result<(), CommandError> {
     let text = read_named(path, MAX_MANIFEST_BYTES)?;
-    let name = match path == Path::new("-") {
-        true => "standard input".to_owned(),
-        false => path.display().to_string(),
-    };
+    let name = label(path);
     let manifests = pod_manifest::parse(&text).map_err(|error| CommandError::Manifest {
         path: name.clone().into(),
         reason: error.to_string(),
