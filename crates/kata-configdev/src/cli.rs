@@ -65,8 +65,8 @@ Exit codes:
   65  a document, an image, the settings or a sandbox's spec is not valid, or cannot be read;
       doctor: there is a fault
   69  an output cannot be written, an image not be put in its place,
-      changed or removed, no loop device be had; check --ask: a registry
-      is not reached or denies access, or imagepuller is not there
+      changed or removed, no loop device be had; check and pins --ask: a
+      registry is not reached or denies access, or imagepuller is not there
   70  internal error
 
 Examples:

@@ -139,9 +139,9 @@ fn tags_are_asked_for_only_where_that_is_wanted() {
         .args([env!("CARGO_BIN_EXE_kata-configdev"), &own])
         .status();
     assert!(copy.unwrap().success());
-    let answer = |targets: &str| {
+    let answer = |code: i32, targets: &str| {
         let script = format!(
-            "#!/bin/sh\necho \"$*\" >> {}\necho '{{\"targets\": [{targets}]}}'",
+            "#!/bin/sh\necho \"$*\" >> {}\necho '{{\"targets\": [{targets}]}}'; exit {code}",
             folder.text("asked")
         );
         folder.program("imagepuller", "755", &script);
@@ -166,7 +166,7 @@ fn tags_are_asked_for_only_where_that_is_wanted() {
         )
     };
     let (hub, app) = ("docker.io/library/busybox:latest", "r.corp/app:1");
-    answer(&format!("{}, {}", works(hub), works(app)));
+    answer(0, &format!("{}, {}", works(hub), works(app)));
     assert_eq!(pins(&[]).0, Some(65));
     let asked = || std::fs::read_to_string(folder.text("asked")).unwrap_or_default();
     assert_eq!(asked(), "", "nobody was to be asked");
@@ -198,9 +198,11 @@ fn tags_are_asked_for_only_where_that_is_wanted() {
             "hexadecimal digits",
         ),
     ] {
-        answer(&targets);
-        let (code, text, error) = pins(&["--ask"]);
-        assert_eq!((code, text.as_str()), (Some(65), ""), "{error}");
-        assert!(error.contains(words), "{error}");
+        for (theirs, ours) in [(0, 65), (65, 65), (69, 69)] {
+            answer(theirs, &targets);
+            let (code, text, error) = pins(&["--ask"]);
+            assert_eq!((code, text.as_str()), (Some(ours), ""), "{error}");
+            assert!(error.contains(words), "{error}");
+        }
     }
 }

@@ -16,8 +16,8 @@ use oci_image::named::NamedReference;
 use serde_json::Value;
 
 use self::section::Section;
-use super::check::ask::{Document, Question};
 use super::CommandError;
+use super::check::ask::{Document, Question};
 use super::import::outcome::{label, require_one_stdin};
 use crate::exit;
 use crate::host_file::read_named;
@@ -34,7 +34,8 @@ const ASKED_AT_ONCE: usize = 64;
 /// from then on it is the owner's word.
 ///
 /// The section goes to standard output, sorted, with a comment above each pin that says where it
-/// came from. Nothing but pinned images runs if "only-pins = true" stands at the top of the
+/// came from. Where an image cannot be pinned nothing is printed, and the exit code is 65, or 69
+/// where a registry is not reached or denies access. Nothing but pinned images runs if "only-pins = true" stands at the top of the
 /// document, before its tables.
 #[derive(Args, Debug)]
 #[command(
@@ -72,6 +73,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
     require_one_stdin(&arguments.files, None)?;
     let mut faults = Vec::new();
     let mut found = Vec::new();
+    let mut code = exit::DATA;
     for image in &arguments.images {
         add("--image".to_owned(), image, &mut found, &mut faults);
     }
@@ -83,7 +85,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
     }
     if faults.is_empty() {
         if arguments.ask {
-            ask(arguments, &mut found, &mut faults)?;
+            code = ask(arguments, &mut found, &mut faults)?;
         } else {
             let unpinned = found.iter().filter(|found| found.named.digest().is_none());
             let fault = |Found { place, named }: &Found| {
@@ -112,7 +114,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
     for fault in &faults {
         writeln!(err, "{}", one_line(fault))?;
     }
-    Ok(exit::DATA)
+    Ok(code)
 }
 
 /// The images of a file.
@@ -142,16 +144,18 @@ fn add(place: String, image: &str, found: &mut Vec<Found>, faults: &mut Vec<Stri
     }
 }
 
-/// Asks which digests the tags have that are named without one, each once.
+/// Asks which digests the tags have that are named without one, each once. Gives the exit code for
+/// faults, which is 69 where a registry was not reached or denies access.
 fn ask(
     arguments: &Arguments,
     found: &mut [Found],
     faults: &mut Vec<String>,
-) -> Result<(), CommandError> {
+) -> Result<u8, CommandError> {
     let unpinned = found.iter().filter(|found| found.named.digest().is_none());
     let images: BTreeSet<_> = unpinned.filter_map(Found::tagged).collect();
     let images: Vec<_> = images.into_iter().collect();
     let mut answers = BTreeMap::new();
+    let mut code = exit::DATA;
     for images in images.chunks(ASKED_AT_ONCE) {
         let document = arguments.config.as_deref().map(|path| Document {
             path,
@@ -162,7 +166,9 @@ fn ask(
             images: images.iter().map(OsStr::new).collect(),
             json: true,
         };
-        let answer = question.ask()?.object();
+        let answer = question.ask()?;
+        code = code.max(answer.code);
+        let answer = answer.object();
         for (index, image) in images.iter().enumerate() {
             let target = answer["targets"].get(index);
             answers.insert(image, pinned(target, image));
@@ -179,7 +185,7 @@ fn ask(
             Some(Err(why)) => faults.push(format!("{}: {}: {why}", found.place, found.named)),
         }
     }
-    Ok(())
+    Ok(code)
 }
 
 impl Found {

@@ -3,10 +3,14 @@
 //! node has no document, which a node says in exactly these words again.
 #![cfg_attr(fuzzing, no_main)]
 
+use oci_image::pins::Pins;
 use puller_config::{Checked, Document, Match, Problems, RegistryName};
 
 fuzzing::target!(|bytes: &[u8]| {
     let measured = check(bytes, Document::parse_measured(bytes));
+    if let Some(Err(problems)) = measured.as_ref().map(|owners| Pins::read(&owners.pins)) {
+        refused(bytes, &problems);
+    }
     let Some(unmeasured) = check(bytes, Document::parse(bytes)) else {
         return;
     };
@@ -18,17 +22,22 @@ fuzzing::target!(|bytes: &[u8]| {
     }
 });
 
+/// Why bytes are no document.
+fn refused(bytes: &[u8], problems: &Problems) {
+    let lines = bytes.split(|byte| *byte == b'\n').count();
+    assert!(problems.iter().count() > 0);
+    for problem in problems.iter() {
+        assert!(problem.line <= lines);
+        assert!(!problem.to_string().contains(char::is_control));
+    }
+}
+
 /// The document, if the bytes are one.
 fn check(bytes: &[u8], parsed: Result<Checked, Problems>) -> Option<Document> {
     let checked = match parsed {
         Ok(checked) => checked,
         Err(problems) => {
-            let lines = bytes.split(|byte| *byte == b'\n').count();
-            assert!(problems.iter().count() > 0);
-            for problem in problems.iter() {
-                assert!(problem.line <= lines);
-                assert!(!problem.to_string().contains(char::is_control));
-            }
+            refused(bytes, &problems);
             return None;
         }
     };
