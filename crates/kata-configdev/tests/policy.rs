@@ -96,6 +96,12 @@ fn pins_are_written_from_manifests_and_references() {
     // What is written is what guests take.
     let measured = folder.file("measured.toml", format!("only-pins = true\n{expected}"));
     run(&["check", "--measured", &measured]).succeeds();
+    // What else has images is for its author to know.
+    let others = "---\nkind: Widget\n---\nkind: ConfigMap\n---\nkind: Widget\n";
+    let path = folder.file("more.yaml", pods(&images) + others);
+    let noted = run(&["pins", &path]);
+    noted.ends(0);
+    noted.says(&["more.yaml: objects of other kinds are left out: ConfigMap, Widget\n"]);
     let json = format!(
         "{{\"kind\": \"List\", \"items\": [{}]}}",
         r#"{"kind": "Pod"}"#

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use credential_sources::pod_manifest;
 use credential_sources::secret_manifest::MAX_MANIFEST_BYTES;
-use foreign_text::one_line;
+use foreign_text::{one_line, shown};
 use oci_image::digest::Digest;
 use oci_image::named::NamedReference;
 use serde_json::Value;
@@ -25,13 +25,16 @@ use crate::host_file::read_named;
 /// How many images imagepuller is asked for at once, which has the same limit.
 const ASKED_AT_ONCE: usize = 64;
 
+/// How many kinds of objects without pods are named.
+const MAX_KINDS: usize = 16;
+
 /// Writes [pins] of the measured document for the images of pods.
 ///
 /// FILE is a manifest, YAML or JSON: pods, and the pod templates of deployments, daemon sets,
-/// stateful sets, replica sets, jobs and cron jobs; objects of other kinds are left out. An image
-/// with a digest is pinned to it, under its tag if it has one, else under its repository. One
-/// without a digest is an error, unless --ask says what its tag is now: look at the result, since
-/// from then on it is the owner's word.
+/// stateful sets, replica sets, jobs and cron jobs; objects of other kinds are left out, with a
+/// note. An image with a digest is pinned to it, under its tag if it has one, else under its
+/// repository. One without a digest is an error, unless --ask says what its tag is now: look at the
+/// result, since from then on it is the owner's word.
 ///
 /// The section goes to standard output, sorted, with a comment above each pin that says where it
 /// came from. Where an image cannot be pinned nothing is printed, and the exit code is 65, or 69
@@ -129,6 +132,15 @@ fn of_file(
         path: name.clone().into(),
         reason: error.to_string(),
     })?;
+    let kinds: BTreeSet<_> = manifests.other_kinds.iter().collect();
+    if !kinds.is_empty() {
+        let some = kinds.iter().take(MAX_KINDS);
+        let some: Vec<_> = some.map(|kind| shown(kind).to_string()).collect();
+        let more = if kinds.len() > MAX_KINDS { ", ..." } else { "" };
+        let kinds = some.join(", ");
+        let note = format!("note: {name}: objects of other kinds are left out: {kinds}{more}");
+        writeln!(io::stderr(), "{}", one_line(&note))?;
+    }
     for found_image in manifests.images {
         let place = format!("{name}: {}", found_image.place);
         add(place, &found_image.image, found, faults);
