@@ -504,7 +504,10 @@ fn pins_are_the_owners_to_say_and_bounded() {
         (&list(65), range),
         (&many(4096), ""),
         (&many(4097), "line 1: pins: there are at most 4096 pins"),
-        ("only-pin = true", "line 1: only-pin: unknown key"),
+        (
+            "only-pin = true",
+            "line 1: only-pin: unknown key; did you mean \"only-pins\"?",
+        ),
         (
             "onlypins = true",
             "line 1: onlypins: unknown key; did you mean \"only-pins\"?",
