@@ -108,6 +108,16 @@ impl Only {
         Self::and(None, settings.only_registries.clone(), ListedBy::Settings)
     }
 
+    /// Whether the administrator wrote `registries`, for every sandbox or for those of a namespace;
+    /// else a pod's author had a part in it.
+    #[must_use]
+    pub fn is_of_settings(settings: &Settings, registries: &OnlyRegistries) -> bool {
+        let of_namespaces = settings.namespaces.keys();
+        let of_namespaces = of_namespaces.map(|namespace| Self::of_namespace(settings, namespace));
+        let mut all = of_namespaces.chain([Self::of_node(settings)]).flatten();
+        all.any(|only| only.registries == *registries)
+    }
+
     /// The list of the pod itself.
     ///
     /// # Errors

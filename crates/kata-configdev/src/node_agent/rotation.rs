@@ -12,11 +12,15 @@ use zeroize::Zeroizing;
 
 use super::sandboxes::seen;
 use crate::choice::DocumentText;
+use crate::only::Only;
 use crate::providers::{self, Contribution, Kept, Outcome};
 use crate::settings::Settings;
 
 /// How soon a plugin is asked again that gave no answer.
 const AGAIN_AFTER: Duration = LEAST;
+
+/// How soon one is asked again about what only a pod has listed.
+const SPARED: Duration = Duration::from_secs(60);
 
 /// The least time between two questions, however short-lived the answers are.
 const LEAST: Duration = Duration::from_secs(10);
@@ -46,6 +50,8 @@ struct Asked {
     counted: BTreeSet<String>,
     /// Whether one of them hung in this pass: further ones would take the same time again.
     hangs: bool,
+    /// The same, where it was asked about what only pods have listed.
+    hangs_for_pods: bool,
     /// By plugin.
     numbers: BTreeMap<String, ProviderNumbers>,
 }
@@ -57,6 +63,8 @@ struct Round {
     next: Instant,
     /// Whether a sandbox has their answers; where none has, nobody has to be asked again.
     wanted: bool,
+    /// Whether one of them gave no answer.
+    failed: bool,
     /// What did not work the last time, a line each.
     warnings: Vec<String>,
 }
@@ -94,6 +102,7 @@ impl Rotation {
         for asked in self.sets.values_mut() {
             asked.counted.clear();
             asked.hangs = false;
+            asked.hangs_for_pods = false;
             asked
                 .rounds
                 .retain(|only, round| only.is_none() || round.wanted);
@@ -126,12 +135,16 @@ impl Rotation {
         }
         let settings = settings(options, set).ok_or("the wrapper's settings cannot be read")?;
         let asked = self.sets.entry(set.to_owned()).or_default();
+        // A pod's author may list what no plugin has an answer for. That neither shows that they
+        // do not work nor costs other sandboxes anything.
+        let is_of_pod = only.is_some_and(|only| !Only::is_of_settings(&settings, only));
         // An answer that another sandbox's start has kept does, unless it is time for a new one.
         let began = Instant::now();
-        let next = asked.rounds.get(&only.cloned()).map(|round| round.next);
-        let kept = match next {
-            _ if asked.hangs => Kept::Only,
-            Some(next) if next > began => Kept::Used,
+        let kept = match asked.rounds.get(&only.cloned()) {
+            _ if asked.hangs || (is_of_pod && asked.hangs_for_pods) => Kept::Only,
+            Some(round) if round.next > began => Kept::Used,
+            // What failed is remembered, each time for longer.
+            Some(round) if is_of_pod && round.failed => Kept::Used,
             // The first time shows whether they can be run here at all. What a sandbox has just got
             // for its own registries does.
             None if only.is_some() => Kept::Used,
@@ -140,8 +153,19 @@ impl Rotation {
         let text = DocumentText::from(Zeroizing::new(document.to_vec()));
         let own = (&text, parsed);
         let (merged, contribution) = providers::add(&settings, own, only, kept);
-        asked.count(&contribution, kept == Kept::Ignored);
+        asked.count(&contribution, kept == Kept::Ignored && !is_of_pod);
+        let hung = contribution
+            .asked
+            .iter()
+            .any(|one| one.outcome == Outcome::Hung);
+        match is_of_pod {
+            true => asked.hangs_for_pods |= hung,
+            false => asked.hangs |= hung,
+        }
         let whole = asked.note(only, &contribution, began.elapsed());
+        if is_of_pod && !whole {
+            asked.spare(only);
+        }
         let (text, document) = merged.unwrap_or_else(|| (text, parsed.clone()));
         Ok(Completed {
             text: Zeroizing::new(text.to_vec()),
@@ -212,6 +236,13 @@ impl Asked {
             .retain(|name, _| !answered.contains(name.as_str()));
     }
 
+    /// Asks less often about a list that none but a pod's author wrote.
+    fn spare(&mut self, only: Option<&OnlyRegistries>) {
+        if let Some(round) = self.rounds.get_mut(&only.cloned()) {
+            round.next = Instant::now() + SPARED;
+        }
+    }
+
     /// Whether all of them answered.
     fn note(
         &mut self,
@@ -245,7 +276,6 @@ impl Asked {
                 Outcome::Failed | Outcome::Hung => {
                     numbers.failures += 1;
                     numbers.took = took;
-                    self.hangs |= one.outcome == Outcome::Hung;
                     whole = false;
                     next = next.min(AGAIN_AFTER);
                 }
@@ -261,6 +291,7 @@ impl Asked {
         let round = Round {
             next: Instant::now() + next.max(LEAST),
             wanted: true,
+            failed: !whole,
             warnings: warnings.iter().map(ToString::to_string).collect(),
         };
         self.rounds.insert(only.cloned(), round);
@@ -350,6 +381,74 @@ mod tests {
         ] {
             assert_eq!(works_after(passes), works, "{passes:?}");
         }
+    }
+
+    /// A node whose one plugin has no answer about `ecr.corp/odd`.
+    fn node(at: &std::path::Path) -> Options {
+        let script = "#!/bin/sh\nread question\n\
+            case $question in *ecr.corp/odd*) exit 1;; esac\n\
+            echo '{\"kind\":\"CredentialProviderResponse\",\
+            \"apiVersion\":\"credentialprovider.kubelet.k8s.io/v1\",\
+            \"cacheKeyType\":\"Registry\",\"cacheDuration\":\"0s\",\
+            \"auth\":{\"ecr.corp\":{\"username\":\"a\",\"password\":\"b\"}}}'\n";
+        let list = r#"{"kind":"CredentialProviderConfig",
+            "apiVersion":"kubelet.config.k8s.io/v1","providers":[{"name":"ecr",
+            "matchImages":["*.corp"],"defaultCacheDuration":"0s",
+            "apiVersion":"credentialprovider.kubelet.k8s.io/v1"}]}"#;
+        let settings = format!(
+            "run-root = {:?}\n[credential-providers]\nconfig = {:?}\nbin-dir = {:?}\n\
+             registries = [\"ecr.corp\"]\n",
+            at.join("run"),
+            at.join("list.json"),
+            at
+        );
+        for (name, text) in [
+            ("ecr", script),
+            ("list.json", list),
+            ("settings", &settings),
+        ] {
+            // By another process: of a file that this one writes, a child of a neighbour may still
+            // have the descriptor, and then nobody can execute it.
+            let command = "printf %s \"$1\" >\"$0\" && chmod 700 \"$0\"";
+            let mut shell = std::process::Command::new("/bin/sh");
+            let written = shell.args(["-c", command]).arg(at.join(name)).arg(text);
+            assert!(written.status().unwrap().success());
+        }
+        let settings = at.join("settings");
+        let text = "host = \"/\"\nprefix = \"/p\"\nwrapper = \"/w\"\nsandboxes = true\n\
+             providers = true\n[sets.default]\nsecret = \"/s\"\nhandlers = [\"/h\"]\n";
+        let mut options = Options::parse(text.as_bytes(), crate::settings::RULES).unwrap();
+        let set = options.sets.get_mut("default").unwrap();
+        set.settings_file = node_installer::HostPath::parse(settings.to_str().unwrap()).unwrap();
+        options
+    }
+
+    /// What a pod lists is its author's word: a plugin that has no answer about it works all the
+    /// same, and other sandboxes get theirs.
+    #[test]
+    fn a_pods_list_says_nothing_of_the_plugins() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = node(folder.path());
+        let mut rotation = Rotation::default();
+        let document = Document::parse(b"").unwrap().document;
+        let ask = |rotation: &mut Rotation, only: Option<&str>| {
+            let only = only.map(|list| OnlyRegistries::parse(list).unwrap());
+            let own = (&b""[..], &document);
+            let done = rotation.complete(&options, "default", own, only.as_ref());
+            done.unwrap().missing.is_none()
+        };
+        assert!(ask(&mut rotation, None));
+        for pass in 0..2 * FAILED_PASSES {
+            assert!(!ask(&mut rotation, Some("ecr.corp/odd")), "{pass}");
+            rotation.due();
+            let set = rotation.sets.get_mut("default").unwrap();
+            let odd = OnlyRegistries::parse("ecr.corp/odd").unwrap();
+            let round = set.rounds.get_mut(&Some(odd)).unwrap();
+            assert!(round.next - Instant::now() > LEAST, "{pass}");
+            round.next = Instant::now();
+            assert!(rotation.works_here("default"), "{pass}");
+        }
+        assert!(ask(&mut rotation, Some("ecr.corp/app")) && ask(&mut rotation, None));
     }
 
     #[test]

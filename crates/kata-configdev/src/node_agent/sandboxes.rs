@@ -306,7 +306,10 @@ impl<'a> Contents<'a> {
             return made.clone();
         }
         let made = self.make(&made_of);
-        self.images.insert(made_of, made.clone());
+        // Each pod may be for other registries, and all their images together are large.
+        if made_of.only.is_none() {
+            self.images.insert(made_of, made.clone());
+        }
         made
     }
 
