@@ -29,6 +29,8 @@ pub(crate) struct Group<'s> {
     /// Where a secret is mounted of which each key is a document.
     pub(crate) whole: Option<&'s Path>,
     is_name: fn(&str) -> bool,
+    /// What a name must be, for messages.
+    rule: &'static str,
 }
 
 /// What the documents of a group are made of.
@@ -52,6 +54,7 @@ impl Set {
             named: &self.namespaces,
             whole: self.namespaces_secret.as_deref(),
             is_name: is_namespace,
+            rule: "not a name that Kubernetes gives a namespace",
         }
     }
 
@@ -62,6 +65,7 @@ impl Set {
             named: &self.documents,
             whole: self.documents_secret.as_deref(),
             is_name: is_document_name,
+            rule: "not of lower-case letters, digits, \"-\" and \".\"",
         }
     }
 }
@@ -95,10 +99,7 @@ impl Group<'_> {
         }
         for (name, source) in self.named {
             if !(self.is_name)(name) {
-                return Err(format!(
-                    "{key}.{:?}: not a name that Kubernetes gives a namespace",
-                    printable(name)
-                ));
+                return Err(format!("{key}.{:?}: {}", printable(name), self.rule));
             }
             source
                 .require_consistent()

@@ -131,10 +131,9 @@ pub struct Set {
     /// The directory of the container that a secret with more of them is mounted at: each key
     /// `NAME.toml` is a document, each `NAME.dockerconfigjson` a docker configuration.
     pub documents_secret: Option<PathBuf>,
-    /// The only registries, or repositories below a registry, whose entries sandboxes get; none:
-    /// all.
-    #[serde(default)]
-    pub only_registries: Vec<String>,
+    /// The only registries, or repositories below a registry, whose entries sandboxes get; of an
+    /// empty list none. `None`: all.
+    pub only_registries: Option<Vec<String>>,
     /// Kata's configuration directories on the node, those that hold a `configuration-*.toml`, one
     /// per handler.
     pub handlers: Vec<HostPath>,
@@ -336,6 +335,18 @@ impl Set {
         !self.is_by_namespace() || self.namespace_fallback == NamespaceFallback::Document
     }
 
+    /// Whether the settings have something by namespace, so that they must name the container
+    /// engine.
+    pub(crate) fn needs_engine(&self) -> bool {
+        let allowed = self.settings.get(wrapper_settings::ANNOTATION_ALLOW);
+        let allowed = allowed
+            .and_then(toml::Value::as_array)
+            .into_iter()
+            .flatten();
+        let mut allowed = allowed.filter_map(toml::Value::as_str);
+        self.is_by_namespace() || allowed.any(|path| path.contains(wrapper_settings::NAMESPACE))
+    }
+
     /// What the set's own document is made of.
     pub(crate) fn source(&self) -> Source {
         Source {
@@ -376,7 +387,7 @@ impl Set {
         if let Some(name) = self
             .documents
             .iter()
-            .find_map(|(name, source)| (!source.only_registries.is_empty()).then_some(name))
+            .find_map(|(name, source)| source.only_registries.as_ref().map(|_| name))
         {
             return Err(format!(
                 "documents.{name:?}.only-registries: a pod limits itself by an annotation"

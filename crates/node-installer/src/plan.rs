@@ -63,7 +63,7 @@ impl View {
 
     /// Whether the container engine is known, where the set needs it.
     pub(crate) fn is_engine_known(&self, set: &Set) -> bool {
-        self.engine.is_some() || !set.is_by_namespace() || !set.enabled
+        self.engine.is_some() || !set.needs_engine() || !set.enabled
     }
 
     /// Whether QEMU is known.

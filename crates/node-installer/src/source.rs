@@ -36,8 +36,8 @@ pub struct Source {
     /// whether the node is not ready until then.
     pub required: bool,
     /// The only registries, or repositories below a registry, whose entries a pod of the namespace
-    /// gets; none: all. A document for the annotation has none.
-    pub only_registries: Vec<String>,
+    /// gets; of an empty list none. `None`: all. A document for the annotation has no list.
+    pub only_registries: Option<Vec<String>>,
     /// What messages call the secrets; the set says it.
     #[serde(skip)]
     pub(crate) names: BTreeMap<PathBuf, String>,
@@ -97,7 +97,8 @@ impl Source {
                 return Err(format!("{key}: not an absolute path"));
             }
         }
-        if self.only_registries.len() > MAX_REGISTRIES {
+        let only = self.only_registries.as_deref().unwrap_or_default();
+        if only.len() > MAX_REGISTRIES {
             return Err(format!("only-registries: more than {MAX_REGISTRIES}"));
         }
         Ok(())

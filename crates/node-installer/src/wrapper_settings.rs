@@ -12,10 +12,10 @@ const UNKNOWN_QEMU: &str = "/usr/bin/qemu-system-x86_64";
 const UNKNOWN_ENGINE: Engine = Engine::Containerd;
 
 /// What the wrapper puts the name of the pod's namespace in the place of.
-const NAMESPACE: &str = "{namespace}";
+pub(crate) const NAMESPACE: &str = "{namespace}";
 
 /// The setting with the directories of the documents that pods may name.
-const ANNOTATION_ALLOW: &str = "annotation-allow";
+pub(crate) const ANNOTATION_ALLOW: &str = "annotation-allow";
 
 /// The setting that says that guests pull, so that a refusal which a guest's puller tells is read.
 const GUEST_PULL: &str = "guest-pull";
@@ -92,8 +92,6 @@ fn put_documents(
     if group.is_used() {
         let directory = group_directory(options, name, &group);
         put("document", format!("{directory}/{NAMESPACE}.toml").into());
-        let engine = view.engine.unwrap_or(UNKNOWN_ENGINE);
-        put("engine", engine.name().into());
         let fallback = match set.namespace_fallback {
             NamespaceFallback::Refuse => "refuse".into(),
             NamespaceFallback::None => "none".into(),
@@ -103,20 +101,19 @@ fn put_documents(
     } else {
         put("document", own.into());
     }
-    if !set.only_registries.is_empty() {
-        put("only-registries", set.only_registries.clone().into());
+    if set.needs_engine() {
+        let engine = view.engine.unwrap_or(UNKNOWN_ENGINE);
+        put("engine", engine.name().into());
     }
-    let limited = set.namespaces.iter();
-    let limited = limited.filter(|(_, source)| !source.only_registries.is_empty());
-    let namespaces: toml::Table = limited
-        .map(|(name, source)| {
-            let only = source.only_registries.clone().into();
-            (
-                name.clone(),
-                toml::Table::from_iter([("only-registries".to_owned(), only)]).into(),
-            )
-        })
-        .collect();
+    if let Some(only) = &set.only_registries {
+        put("only-registries", only.clone().into());
+    }
+    let limited = set.namespaces.iter().filter_map(|(name, source)| {
+        let only = source.only_registries.clone()?.into();
+        let limited = toml::Table::from_iter([("only-registries".to_owned(), only)]);
+        Some((name.clone(), limited.into()))
+    });
+    let namespaces: toml::Table = limited.collect();
     if !namespaces.is_empty() {
         put("namespaces", namespaces.into());
     }

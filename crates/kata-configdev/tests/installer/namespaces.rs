@@ -282,6 +282,37 @@ fn without_a_known_engine_nothing_is_written_by_namespace() {
     assert!(machine.host(SETTINGS).exists());
 }
 
+/// A directory of documents for each namespace, made by somebody else, needs the engine too.
+#[test]
+fn directories_by_namespace_for_the_annotation_need_the_engine() {
+    let machine = Machine::new();
+    let allow = "annotation-allow = [\"/etc/tenants/{namespace}\"]";
+    let before = "annotation-allow = [\"/etc/allowed\"]";
+    let text = machine.configuration();
+    assert!(text.contains(before), "{text}");
+    let text = format!("engine = \"cri-o\"\n{}", text.replace(before, allow));
+    let outcome = install(&Options::parse(text.as_bytes(), RULES).unwrap()).unwrap();
+    assert!(!lines(&outcome).contains("engine"), "{}", lines(&outcome));
+    let settings: toml::Table = machine.read(SETTINGS).parse().unwrap();
+    assert_eq!(settings["engine"].as_str(), Some("cri-o"));
+}
+
+/// As in the wrapper's settings an empty list leaves no secret, and none at all leaves everything.
+#[test]
+fn an_empty_list_of_registries_is_no_missing_one() {
+    let mut machine = machine(&["team-a", "team-b"]);
+    let of_team_a = "required = true, only-registries = [] }";
+    let teams = machine.more.replacen("required = true }", of_team_a, 1);
+    machine.more = format!("only-registries = []\n{teams}");
+    pass(&machine);
+    let settings: toml::Table = machine.read(SETTINGS).parse().unwrap();
+    let list = |table: &toml::Value| table["only-registries"].as_array().map(Vec::len);
+    assert_eq!(list(&settings.clone().into()), Some(0));
+    let namespaces = settings["namespaces"].as_table().unwrap();
+    assert_eq!(namespaces.len(), 1);
+    assert_eq!(list(&namespaces["team-a"]), Some(0));
+}
+
 #[test]
 fn mistakes_are_refused_with_their_place() {
     let machine = Machine::new();
@@ -300,7 +331,7 @@ fn mistakes_are_refused_with_their_place() {
         ),
         (
             "documents.\"a/b\".required = true",
-            "documents.\"a/b\": not",
+            "documents.\"a/b\": not of lower-case letters",
         ),
         (
             "namespaces.a.secret = \"x\"",
