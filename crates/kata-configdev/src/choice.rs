@@ -33,9 +33,9 @@ pub struct DocumentFile {
     pub chosen_by: ChosenBy,
     /// The pod's namespace, where the choice depends on it.
     pub namespace: Option<Namespace>,
-    /// The document of the pod's namespace, which is not there, so that it is this one.
+    /// The missing document of the pod's namespace, in whose place this one stands.
     pub instead_of: Option<PathBuf>,
-    /// What the pod's namespace has as long as its own document is not there.
+    /// The document that the pod's namespace has until its own one is there.
     pub fallback: Option<PathBuf>,
 }
 

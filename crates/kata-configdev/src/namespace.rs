@@ -130,9 +130,9 @@ impl NamespaceFault {
 /// What a spec has in the keys of the engines, believed by nobody.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Claims {
-    /// By [`Engine::namespace_key`]: of containerd, of CRI-O.
+    /// By [`namespace_key`]: of containerd, of CRI-O.
     pub(crate) namespaces: [Option<String>; 2],
-    /// By [`Engine::sandbox_mark`]: of containerd, of CRI-O.
+    /// By [`sandbox_mark`]: of containerd, of CRI-O.
     pub(crate) marks: [Option<String>; 2],
 }
 

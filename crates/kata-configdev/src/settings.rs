@@ -179,7 +179,8 @@ impl Settings {
     /// have chosen for itself, or whose namespace decides.
     #[must_use]
     pub fn without_spec(&self) -> WithoutSpec {
-        let is_for_all = self.annotation_allow.is_empty() && !self.is_by_namespace();
+        let is_by_namespace = self.is_by_namespace() || !self.namespaces.is_empty();
+        let is_for_all = self.annotation_allow.is_empty() && !is_by_namespace;
         self.without_spec.unwrap_or(match is_for_all {
             true => WithoutSpec::Node,
             false => WithoutSpec::Fail,
