@@ -50,6 +50,7 @@ LISTS = [
     (["a.corp/x", "b.corp/y:1"], None, "a.corp/x,b.corp/y"),
     (["a.corp/x"], "b.corp", "b.corp,a.corp/x"), (["a.corp/x:2"], "a.corp/x", "a.corp/x"),
     (["a.corp/x"], "", "a.corp/x"),
+    (["a.corp/x"], "a.corp/y\ta.corp/x\n", "a.corp/y\ta.corp/x\n"),
     (MANY, None, None), (MANY[:32], None, ",".join(MANY[:32])),
     (["[::1]:5000/app"], None, None), (["a.corp/x", "A.corp/Y!"], None, None),
 ]
@@ -120,6 +121,7 @@ class Policies:
             self.expect(refusal is None, allowed, f"document {value!r} ({refusal})")
         words = self.refusal({f"{ANNOTATION}config": "/x"})
         self.expect(f"{SHARED}/team.toml" in words and f"{TENANTS}/team/NAME" in words, True, words)
+        self.other_ways()
         # What was there before stays. A later change is one.
         path = "/api/v1/namespaces/team/pods/early"
         for key, value, allowed in [
@@ -135,6 +137,21 @@ class Policies:
                     self.expect(True, allowed, f"{at}: {key} to {value!r}")
                 except Refused as error:
                     self.expect(False, allowed, f"{at}: {key} to {value!r}: {error}")
+
+    def other_ways(self):
+        """A label is an annotation for CRI-O, and a binding's annotations become the pod's."""
+        labelled = pod("one", ["a.corp/x"], {})
+        labelled["metadata"]["labels"] = {f"{ANNOTATION}config": ""}
+        binding = {"metadata": {"name": "early", "annotations": {f"{ANNOTATION}config": "/y"}},
+                   "target": {"kind": "Node", "name": "none"}}
+        for path, one in [("pods?dryRun=All", labelled),
+                          ("pods/early/binding?dryRun=All", binding),
+                          ("bindings?dryRun=All", binding)]:
+            try:
+                self.api.call("POST", f"/api/v1/namespaces/team/{path}", one)
+                self.wrong.append(f"{path} is allowed")
+            except Refused as error:
+                self.expect("imagepuller_config" in str(error), True, f"{path}: {error}")
 
     def lists(self):
         """The annotation with the registries."""

@@ -12,6 +12,9 @@
 {{- end -}}
 {{- $_ := set $taken $path $name -}}
 {{- end -}}
+{{- if not (or $set.existingSecret $set.namespaces $set.namespacesSecret) -}}
+{{- printf "sets.%s: give it an existingSecret, namespaces or a namespacesSecret" $name | fail -}}
+{{- end -}}
 {{- if and (not $set.existingSecret) (or (eq $set.namespaceFallback "document") $set.disks) -}}
 {{- printf "sets.%s: namespaceFallback document and disks need an existingSecret" $name | fail -}}
 {{- end -}}

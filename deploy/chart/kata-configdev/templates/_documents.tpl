@@ -50,7 +50,7 @@ keys nobody knows ("volumes"). Everything is optional: a secret can come at any 
 {{- if $keys -}}
 {{- $_ := set $said "decryption-keys" $keys -}}
 {{- end -}}
-{{- if $given.onlyRegistries -}}
+{{- if hasKey $given "onlyRegistries" -}}
 {{- $_ := set $said "only-registries" $given.onlyRegistries -}}
 {{- end -}}
 {{- $_ := set $options $one $said -}}
