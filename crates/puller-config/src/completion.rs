@@ -2,7 +2,7 @@
 //! one, key by key.
 //!
 //! Keys that only mean something together count as one: those of the credentials, of the roots, of
-//! the mirror, and the tables `[extra-env]` and `[resources]`. A flag that weakens the transport is
+//! the mirror, and the tables `[extra-env]`, `[resources]` and `[image-policy]`. A flag that weakens the transport is
 //! never added to an entry that the upper document writes itself.
 
 use crate::problem::{Findings, Place};
@@ -27,6 +27,11 @@ impl Document {
         match (&self.resources, below.resources) {
             (Some(_), Some(_)) => lost.push("resources".to_owned()),
             (None, below) => self.resources = below,
+            (Some(_), None) => {}
+        }
+        match (&self.image_policy, below.image_policy) {
+            (Some(_), Some(_)) => lost.push("image-policy".to_owned()),
+            (None, below) => self.image_policy = below,
             (Some(_), None) => {}
         }
         if let Some(below) = below.limits {

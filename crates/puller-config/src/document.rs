@@ -8,13 +8,13 @@ use crate::limits::{MAX_DOCUMENT_BYTES, MAX_ELEMENTS};
 use crate::problem::{Findings, Origin, Place};
 use crate::section::{Field, Lines, Section, Tree, join};
 use crate::{
-    DecryptionKeys, Effect, EventLog, ExtraEnv, Moment, NodeError, Pins, Problems, PullLimits,
-    Registries, Resources, Rule, Warning, decryption_keys, entry, event_log, node_error, pins,
-    pull_limits,
+    DecryptionKeys, Effect, EventLog, ExtraEnv, ImagePolicy, Moment, NodeError, Pins, Problems,
+    PullLimits, Registries, Resources, Rule, Warning, decryption_keys, entry, event_log,
+    image_policy, node_error, pins, pull_limits,
 };
 
 /// The keys at the top of a document, for suggestions.
-pub(crate) const KEYS: [&str; 10] = [
+pub(crate) const KEYS: [&str; 11] = [
     CLOCK_NOT_BEFORE,
     "extra-env",
     "registries",
@@ -24,6 +24,7 @@ pub(crate) const KEYS: [&str; 10] = [
     pull_limits::KEY,
     pins::KEY,
     pins::ONLY,
+    image_policy::KEY,
     node_error::KEY,
 ];
 
@@ -56,6 +57,9 @@ pub struct Document {
     /// Which content images have by their names; never there in a document of the host. What they
     /// mean, and whether they mean anything, `oci_image::pins` says.
     pub pins: Pins,
+    /// Which signatures images need; never there in a document of the host. What it means, and
+    /// whether it means anything, the room `image-policy` says.
+    pub image_policy: Option<ImagePolicy>,
     /// Why the node has no document. Then all else is the default and counts for nothing: every
     /// pull is refused, and nothing is added. Only ever there in a document of the host.
     pub node_error: Option<NodeError>,
@@ -95,7 +99,8 @@ impl Document {
     /// Reads the measured document, the word of the guest's owner. It has the same keys less
     /// `node-error`, and what is not the host's to say: `[resources]`, whom the guest asks for
     /// secrets, `event-log`, what is recorded of it, `clock-not-before`, `[limits]`, how long it
-    /// tries, and `[pins]` and `only-pins`, which content it runs. Otherwise as [`Document::parse`].
+    /// tries, `[pins]` and `only-pins`, which content it runs, and `[image-policy]`, which signatures
+    /// that needs. Otherwise as [`Document::parse`].
     ///
     /// # Errors
     ///
@@ -167,6 +172,9 @@ fn read(text: &[u8], origin: Origin, findings: &mut Findings) -> Option<Document
     let only_pins = section
         .take_bool(pins::ONLY, findings)
         .filter(|field| is_owners(&field.place, Rule::PinsOfHost, origin, findings));
+    let image_policy = section
+        .take_table(image_policy::KEY, findings)
+        .filter(|section| is_owners(section.place(), Rule::ImagePolicyOfHost, origin, findings));
     section.refuse_rest(&KEYS, &Rule::UnknownKey { suggestion: None }, findings);
     Some(Document {
         has_extra_env: extra_env.is_some(),
@@ -187,6 +195,7 @@ fn read(text: &[u8], origin: Origin, findings: &mut Findings) -> Option<Document
         clock_not_before,
         limits: limits.map(|section| PullLimits::read(section, findings)),
         pins: Pins::read(pins, only_pins, findings),
+        image_policy: image_policy.and_then(|section| ImagePolicy::read(section, findings)),
         node_error: None,
     })
 }

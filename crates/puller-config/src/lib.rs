@@ -22,7 +22,8 @@
 //! - `node_error`: [`NodeError`], what a node says that has no document to give;
 //! - `only_registries`: [`OnlyRegistries`], a list beyond which nothing is given away;
 //! - `pull_limits`: [`PullLimits`], how long a guest tries;
-//! - `pins`: [`Pins`], which content images have, as it was written;
+//! - `pins`, `image_policy`: [`Pins`] and [`ImagePolicy`], which content images have and which
+//!   signatures they need, as it was written;
 //! - `limits`: how large each part may be;
 //! - `problem`, `rule`: [`Problems`], everything that is wrong, and [`Warning`], what is legal but
 //!   perhaps not meant.
@@ -57,6 +58,7 @@ mod event_log;
 mod extra_env;
 mod host;
 mod host_name;
+mod image_policy;
 mod limits;
 mod mirror;
 mod mirror_keys;
@@ -92,14 +94,15 @@ pub use event_log::EventLog;
 pub use extra_env::ExtraEnv;
 pub use host::RegistryHost;
 pub use host_name::InvalidName;
+pub use image_policy::{ImagePolicy, PolicyDialect, PolicyPart, PolicySource};
 pub use limits::{
-    MAX_ALSO, MAX_ATTEMPTS, MAX_CERTIFICATES, MAX_CREDENTIAL_BYTES, MAX_DECRYPTION_KEY_BYTES,
-    MAX_DECRYPTION_KEYS, MAX_DECRYPTION_TABLES, MAX_DOCUMENT_BYTES, MAX_ELEMENTS, MAX_HOST_BYTES,
-    MAX_KEY_PASSWORD_BYTES, MAX_LAYERS_AT_ONCE, MAX_MIRROR_BYTES, MAX_MIRRORS, MAX_NO_PROXY_BYTES,
-    MAX_NODE_ERROR_BYTES, MAX_PIN_DIGESTS, MAX_PINS, MAX_PROBLEMS, MAX_REGISTRIES,
-    MAX_REPOSITORY_BYTES, MAX_RESOURCE_SOURCE_BYTES, MAX_RESOURCE_SOURCES, MAX_RESOURCE_URI_BYTES,
-    MAX_RESOURCES_FROM, MAX_REWRITE_BYTES, MAX_REWRITES, MAX_SEALED_BYTES, MAX_STALL_SECS,
-    MAX_VARIABLES,
+    MAX_ALLOW_TAGS, MAX_ALSO, MAX_ATTEMPTS, MAX_CERTIFICATES, MAX_CREDENTIAL_BYTES,
+    MAX_DECRYPTION_KEY_BYTES, MAX_DECRYPTION_KEYS, MAX_DECRYPTION_TABLES, MAX_DOCUMENT_BYTES,
+    MAX_ELEMENTS, MAX_HOST_BYTES, MAX_KEY_PASSWORD_BYTES, MAX_LAYERS_AT_ONCE, MAX_MIRROR_BYTES,
+    MAX_MIRRORS, MAX_NO_PROXY_BYTES, MAX_NODE_ERROR_BYTES, MAX_PIN_DIGESTS, MAX_PINS, MAX_PROBLEMS,
+    MAX_REFUSED, MAX_REGISTRIES, MAX_REPOSITORY_BYTES, MAX_RESOURCE_SOURCE_BYTES,
+    MAX_RESOURCE_SOURCES, MAX_RESOURCE_URI_BYTES, MAX_RESOURCES_FROM, MAX_REWRITE_BYTES,
+    MAX_REWRITES, MAX_SEALED_BYTES, MAX_STALL_SECS, MAX_VARIABLES,
 };
 pub use mirror::Mirror;
 pub use moment::Moment;

@@ -101,5 +101,11 @@ pub const MAX_PINS: usize = 4096;
 /// The most digests of one pin: versions of one image that are in use at a time.
 pub const MAX_PIN_DIGESTS: usize = 64;
 
+/// The most scopes of images whose tags may be resolved; each is read once for a pull.
+pub const MAX_ALLOW_TAGS: usize = 256;
+
+/// The most digests that do not run: versions of images in which a hole was found.
+pub const MAX_REFUSED: usize = 4096;
+
 /// The longest sealed secret. Part of the format.
 pub const MAX_SEALED_BYTES: usize = 64 << 10;

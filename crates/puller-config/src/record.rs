@@ -83,6 +83,7 @@ mod tests {
         ("limits", ["{}", "{attempts=1}"], "", Fail),
         ("pins", ["{}", "{a='sha256:a'}"], "", Fail),
         ("only-pins", TRUTH, "", Fail),
+        ("image-policy", ["{}", "{file='a'}"], "", Fail),
         ("node-error", TEXTS, "", Show),
     ];
     const ENTRY: &[Row] = &[

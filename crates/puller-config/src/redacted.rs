@@ -12,8 +12,8 @@ use crate::record::fingerprint;
 use crate::secret::REDACTED;
 use crate::{
     AttesterKind, ClientIdentity, Credentials, DecryptionKey, DecryptionKeys, Document, EventLog,
-    Mirror, Moment, NodeError, Pins, ProxyUrl, PullLimits, Registry, RegistryName, ResourceSource,
-    Resources, Rewrite, Secret, SecretReference,
+    ImagePolicy, Mirror, Moment, NodeError, Pins, ProxyUrl, PullLimits, Registry, RegistryName,
+    ResourceSource, Resources, Rewrite, Secret, SecretReference,
 };
 
 /// Who is shown a document.
@@ -40,6 +40,8 @@ pub(crate) struct ShownDocument<'a> {
     only_pins: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pins: Option<&'a Pins>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    image_policy: Option<&'a ImagePolicy>,
     extra_env: ShownEnv<'a>,
     registries: BTreeMap<String, ShownRegistry<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -187,6 +189,7 @@ impl<'a> ShownDocument<'a> {
             limits: document.limits,
             only_pins: document.pins.is_only,
             pins: Some(&document.pins).filter(|pins| !pins.all.is_empty()),
+            image_policy: document.image_policy.as_ref(),
             extra_env: ShownEnv {
                 http_proxy: document.extra_env.http_proxy.as_ref(),
                 https_proxy: document.extra_env.https_proxy.as_ref(),

@@ -4,11 +4,11 @@
 use thiserror::Error;
 
 use crate::limits::{
-    MAX_ALSO, MAX_CERTIFICATES, MAX_CREDENTIAL_BYTES, MAX_DECRYPTION_KEY_BYTES,
+    MAX_ALLOW_TAGS, MAX_ALSO, MAX_CERTIFICATES, MAX_CREDENTIAL_BYTES, MAX_DECRYPTION_KEY_BYTES,
     MAX_DECRYPTION_KEYS, MAX_DECRYPTION_TABLES, MAX_DOCUMENT_BYTES, MAX_ELEMENTS,
     MAX_KEY_PASSWORD_BYTES, MAX_MIRROR_BYTES, MAX_MIRRORS, MAX_NO_PROXY_BYTES,
-    MAX_NODE_ERROR_BYTES, MAX_PIN_DIGESTS, MAX_PINS, MAX_REGISTRIES, MAX_RESOURCE_SOURCES,
-    MAX_RESOURCES_FROM, MAX_REWRITE_BYTES, MAX_REWRITES, MAX_VARIABLES,
+    MAX_NODE_ERROR_BYTES, MAX_PIN_DIGESTS, MAX_PINS, MAX_REFUSED, MAX_REGISTRIES,
+    MAX_RESOURCE_SOURCES, MAX_RESOURCES_FROM, MAX_REWRITE_BYTES, MAX_REWRITES, MAX_VARIABLES,
 };
 use crate::{InvalidName, InvalidResourceSource, InvalidSecretReference};
 
@@ -118,6 +118,38 @@ pub enum Rule {
     /// A pin without a meaning; what the grammar of images says.
     #[error("{0}")]
     Pin(String),
+    /// Which signatures images need, in a document of the host.
+    #[error(
+        "belongs in the measured document, imagepuller.toml in the initdata: the host does not say \
+        which signatures images need"
+    )]
+    ImagePolicyOfHost,
+    /// `[image-policy]` without a policy.
+    #[error("has no policy; write one of \"text\", \"file\" and \"uri\"")]
+    NoPolicySource,
+    /// More than one of `text`, `file` and `uri`.
+    #[error("is a second place of the policy; write one of \"text\", \"file\" and \"uri\"")]
+    SecondPolicySource,
+    /// A policy without a letter.
+    #[error(
+        "is empty; write a policy as containers-policy.json(5) says, or leave [image-policy] out"
+    )]
+    EmptyPolicy,
+    /// A file that is no key of `[data]`; with the reason.
+    #[error("{0}; write the key of the file in [data] of the initdata, such as \"policy.json\"")]
+    PolicyFile(String),
+    /// Nobody's habits.
+    #[error("expected \"containers\" or \"coco\"")]
+    PolicyDialect,
+    /// More scopes than [`MAX_ALLOW_TAGS`].
+    #[error("there are at most {MAX_ALLOW_TAGS} scopes")]
+    TooManyAllowTags,
+    /// More digests than [`MAX_REFUSED`].
+    #[error("there are at most {MAX_REFUSED} digests")]
+    TooManyRefused,
+    /// A part of `[image-policy]` without a meaning; what the grammar of policies says.
+    #[error("{0}")]
+    ImagePolicy(String),
     /// That nobody's credentials are wanted, in a document of the host, which has them.
     #[error(
         "belongs in the measured document, imagepuller.toml in the initdata: the host that wants \

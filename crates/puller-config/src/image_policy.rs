@@ -1,0 +1,269 @@
+//! `[image-policy]` of the measured document: where the policy of signatures is, and what holds
+//! beside it.
+//!
+//! Scopes, digests and policies are not this crate's to read. They are kept as they were written,
+//! and the room `image-policy` gives them their meaning, for the guest and for who checks a
+//! document.
+
+use serde::{Serialize, Serializer};
+use zeroize::Zeroizing;
+
+use crate::limits::{MAX_ALLOW_TAGS, MAX_REFUSED};
+use crate::problem::{Findings, Origin, Place, Problems};
+use crate::section::{Field, Section};
+use crate::{Moment, Rule, SecretReference};
+
+/// The table.
+pub(crate) const KEY: &str = "image-policy";
+
+const TEXT: &str = "text";
+const FILE: &str = "file";
+const URI: &str = "uri";
+const DIALECT: &str = "dialect";
+const ALLOW_TAGS: &str = "allow-tags";
+const SIGNED_NOT_BEFORE: &str = "signed-not-before";
+const REFUSE: &str = "refuse";
+
+/// Its keys.
+pub(crate) const KEYS: [&str; 7] = [
+    TEXT,
+    FILE,
+    URI,
+    DIALECT,
+    ALLOW_TAGS,
+    SIGNED_NOT_BEFORE,
+    REFUSE,
+];
+
+/// Which signatures images need, as it was written.
+#[derive(Clone, Debug)]
+pub struct ImagePolicy {
+    /// Where the policy is.
+    pub source: PolicySource,
+    /// Whose habits it follows.
+    pub dialect: PolicyDialect,
+    /// Scopes of images whose tags may be resolved; at most [`MAX_ALLOW_TAGS`].
+    pub allow_tags: Vec<String>,
+    /// Signatures that say an earlier moment, or none, fulfil nothing.
+    pub signed_not_before: Option<Moment>,
+    /// Digests of manifests and indexes that do not run; at most [`MAX_REFUSED`].
+    pub refuse: Vec<String>,
+    places: Places,
+}
+
+/// Where the policy is.
+#[derive(Clone, Debug)]
+pub enum PolicySource {
+    /// In the document.
+    Text(String),
+    /// A key of the initdata's `[data]`: one plain file name, of a file beside the document.
+    File(String),
+    /// Where the guest gets it.
+    Uri(SecretReference),
+}
+
+/// Whose habits a policy follows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PolicyDialect {
+    /// containers-policy.json(5).
+    #[default]
+    Containers,
+    /// Confidential Containers.
+    Coco,
+}
+
+/// A part of the section that somebody else gives its meaning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyPart {
+    /// The policy itself, or the key that says where it is.
+    Source,
+    /// The scope with this index in `allow-tags`.
+    AllowTag(usize),
+    /// The digest with this index in `refuse`.
+    Refuse(usize),
+}
+
+#[derive(Clone, Debug)]
+struct Places {
+    source: Place,
+    allow_tags: Vec<Place>,
+    refuse: Vec<Place>,
+}
+
+impl PolicyDialect {
+    const ALL: [Self; 2] = [Self::Containers, Self::Coco];
+
+    fn parse(text: &str) -> Result<Self, Rule> {
+        let found = Self::ALL.into_iter().find(|one| one.as_str() == text);
+        found.ok_or(Rule::PolicyDialect)
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Containers => "containers",
+            Self::Coco => "coco",
+        }
+    }
+}
+
+impl ImagePolicy {
+    /// Reads the section; `None` if it has no policy, which is reported.
+    pub(crate) fn read(mut section: Section<'_, '_>, findings: &mut Findings) -> Option<Self> {
+        let dialect = section.take_string(DIALECT, findings);
+        let dialect = dialect.and_then(|Field { place, value }| {
+            let parsed = PolicyDialect::parse(&value?);
+            parsed.map_err(|rule| findings.problem(&place, rule)).ok()
+        });
+        let signed_not_before = section.take(SIGNED_NOT_BEFORE);
+        let signed_not_before = signed_not_before.and_then(|field| Moment::read(&field, findings));
+        let (allow_tags, allow_places) = read_list(&mut section, ALLOW_TAGS, findings);
+        let (refuse, refuse_places) = read_list(&mut section, REFUSE, findings);
+        let source = read_source(&mut section, findings);
+        section.refuse_rest(&KEYS, &Rule::UnknownKey { suggestion: None }, findings);
+        let Field { place, value } = source?;
+        Some(Self {
+            source: value,
+            dialect: dialect.unwrap_or_default(),
+            allow_tags,
+            signed_not_before,
+            refuse,
+            places: Places {
+                source: place,
+                allow_tags: allow_places,
+                refuse: refuse_places,
+            },
+        })
+    }
+
+    /// The line of the key that says where the policy is, from 1.
+    pub fn line(&self) -> usize {
+        self.places.source.line
+    }
+
+    /// What is wrong with some parts, as problems of the document; none if nothing is.
+    ///
+    /// # Errors
+    ///
+    /// The problems, if there is one.
+    pub fn refuse_parts(
+        &self,
+        faults: impl IntoIterator<Item = (PolicyPart, String)>,
+    ) -> Result<(), Problems> {
+        let mut findings = Findings::default();
+        for (part, words) in faults {
+            let place = match part {
+                PolicyPart::Source => Some(&self.places.source),
+                PolicyPart::AllowTag(index) => self.places.allow_tags.get(index),
+                PolicyPart::Refuse(index) => self.places.refuse.get(index),
+            };
+            let place = place.unwrap_or(&self.places.source);
+            findings.problem(place, Rule::ImagePolicy(words));
+        }
+        findings.into_result().map(|_| ())
+    }
+}
+
+/// The one source. What is written of it and is not right is reported, and then there is none.
+fn read_source(
+    section: &mut Section<'_, '_>,
+    findings: &mut Findings,
+) -> Option<Field<PolicySource>> {
+    let table = section.place().clone();
+    let mut written = Vec::new();
+    for key in [TEXT, FILE, URI] {
+        if let Some(field) = section.take_string(key, findings) {
+            written.push((key, field));
+        }
+    }
+    match written.len() {
+        0 => findings.problem(&table, Rule::NoPolicySource),
+        1 => {}
+        _ => {
+            for (_, field) in written.drain(1..) {
+                findings.problem(&field.place, Rule::SecondPolicySource);
+            }
+        }
+    }
+    let (key, Field { place, value }) = written.pop()?;
+    match parse_source(key, value?) {
+        Ok(value) => Some(Field { place, value }),
+        Err(rule) => {
+            findings.problem(&place, rule);
+            None
+        }
+    }
+}
+
+fn parse_source(key: &str, mut value: Zeroizing<String>) -> Result<PolicySource, Rule> {
+    match key {
+        TEXT if value.trim().is_empty() => Err(Rule::EmptyPolicy),
+        TEXT => Ok(PolicySource::Text(std::mem::take(&mut *value))),
+        FILE => match initdata::FileName::new(&value) {
+            Ok(name) => Ok(PolicySource::File(name.as_str().to_owned())),
+            Err(fault) => Err(Rule::PolicyFile(fault.to_string())),
+        },
+        _ => SecretReference::parse_from(Origin::Measured, &value).map(PolicySource::Uri),
+    }
+}
+
+/// A list, and the place of each item.
+fn read_list(
+    section: &mut Section<'_, '_>,
+    key: &'static str,
+    findings: &mut Findings,
+) -> (Vec<String>, Vec<Place>) {
+    let Some(Field { place, value }) = section.take_strings(key, None, findings) else {
+        return (Vec::new(), Vec::new());
+    };
+    let (most, rule) = match key {
+        ALLOW_TAGS => (MAX_ALLOW_TAGS, Rule::TooManyAllowTags),
+        _ => (MAX_REFUSED, Rule::TooManyRefused),
+    };
+    if value.len() > most {
+        findings.problem(&place, rule);
+        return (Vec::new(), Vec::new());
+    }
+    let items = value.into_iter();
+    let items = items.map(|mut item| (std::mem::take(&mut *item.value), item.place));
+    items.unzip()
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Shown<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uri: Option<&'a SecretReference>,
+    dialect: &'static str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    allow_tags: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signed_not_before: Option<&'a Moment>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    refuse: &'a [String],
+}
+
+/// The section as it was written: a policy holds public keys and no secret.
+impl Serialize for ImagePolicy {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (mut text, mut file, mut uri) = (None, None, None);
+        match &self.source {
+            PolicySource::Text(policy) => text = Some(policy.as_str()),
+            PolicySource::File(name) => file = Some(name.as_str()),
+            PolicySource::Uri(reference) => uri = Some(reference),
+        }
+        let shown = Shown {
+            text,
+            file,
+            uri,
+            dialect: self.dialect.as_str(),
+            allow_tags: &self.allow_tags,
+            signed_not_before: self.signed_not_before.as_ref(),
+            refuse: &self.refuse,
+        };
+        shown.serialize(serializer)
+    }
+}
