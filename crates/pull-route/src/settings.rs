@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use puller_config::{
-    DecryptionKey, Document, EventLog, ExtraEnv, Match, Moment, NodeError, Origin, Pins,
-    PullLimits, Registry, RegistryHost, RegistryName, Resources, Roots,
+    DecryptionKey, Document, EventLog, ExtraEnv, ImagePolicy, Match, Moment, NodeError, Origin,
+    Pins, PullLimits, Registry, RegistryHost, RegistryName, Resources, Roots,
 };
 
 mod authority;
@@ -322,6 +322,11 @@ impl Settings {
     /// says it.
     pub fn pins(&self) -> (&Pins, &Path) {
         (&self.measured.document.pins, &self.measured.path)
+    }
+
+    /// Which signatures images need, which the owner alone says.
+    pub fn image_policy(&self) -> Option<&ImagePolicy> {
+        self.measured.document.image_policy.as_ref()
     }
 
     /// Where references are resolved, which the owner alone says.
