@@ -10,6 +10,7 @@
 //!
 //! - [`policy`]: what a policy says; `grammar` reads it, [`remark`] warns of what is legal and
 //!   probably not meant.
+//! - [`conditions`]: what is asked for beside the policy; which tags may be resolved.
 //! - `scope`: which names a scope is for; [`ruling`]: which scope decides, and the verdict.
 //! - [`identity`]: what a signature must name; [`key`]: public keys, and what they verify.
 //! - [`signature`]: signatures as they were found; [`payload`] and [`bundle`] read them.
@@ -17,6 +18,7 @@
 
 mod base64;
 pub mod bundle;
+pub mod conditions;
 mod grammar;
 pub mod identity;
 mod json_node;
@@ -29,6 +31,7 @@ pub mod ruling;
 mod scope;
 pub mod signature;
 
+pub use conditions::Conditions;
 pub use json_node::InvalidPolicy;
 pub use policy::{Dialect, Policy};
 pub use refusal::Refusal;

@@ -3,7 +3,9 @@
 use std::fmt;
 
 use foreign_text::shown;
+use oci_image::digest::Digest;
 
+use crate::conditions::moment;
 use crate::policy::{Signed, Unsupported};
 use crate::signature::Match;
 
@@ -38,6 +40,8 @@ pub enum Reason {
     Key(String, String),
     /// No signature that is good enough; the requirement in words, and what was found.
     Signature(String, Shortcoming),
+    /// Content that the measured document refuses by its digest.
+    Listed(Digest),
     /// Who asks brings signatures of other content than the image's digest names.
     OtherContent,
 }
@@ -60,11 +64,22 @@ pub enum Shortcoming {
     NoName,
     /// For another name.
     OtherIdentity(String),
+    /// A bundle, in which the key signs no moment.
+    UndatedBundle,
+    /// No moment in it.
+    Undated,
+    /// Of an earlier moment than is asked for; both in seconds since 1970.
+    Older {
+        /// What the signature says.
+        signed: i64,
+        /// What the conditions ask for.
+        not_before: i64,
+    },
 }
 
 impl Shortcoming {
     /// What the best match lacks; nothing if it fulfils.
-    pub(crate) fn of(best: Option<Match>) -> Option<Self> {
+    pub(crate) fn of(best: Option<Match>, not_before: Option<i64>) -> Option<Self> {
         match best {
             None => Some(Self::None),
             Some(Match::Unreadable) => Some(Self::Unreadable),
@@ -73,6 +88,12 @@ impl Shortcoming {
             Some(Match::OtherDigest) => Some(Self::OtherDigest),
             Some(Match::NoName) => Some(Self::NoName),
             Some(Match::OtherIdentity(name)) => Some(Self::OtherIdentity(name)),
+            Some(Match::UndatedBundle) => Some(Self::UndatedBundle),
+            Some(Match::Undated) => Some(Self::Undated),
+            Some(Match::Older(signed)) => Some(Self::Older {
+                signed,
+                not_before: not_before.unwrap_or_default(),
+            }),
             Some(Match::Fulfilled) => None,
         }
     }
@@ -114,6 +135,10 @@ impl fmt::Display for Reason {
                 write!(f, "cannot be judged, because its key {place} {why}")
             }
             Self::Signature(requirement, found) => write!(f, "asks for {requirement}, but {found}"),
+            Self::Listed(digest) => write!(
+                f,
+                "lists {digest}; run other content, or take the digest out of the list"
+            ),
             Self::OtherContent => f.write_str(
                 "cannot be judged, because the signatures are not of the digest in its name; this \
                 is an error of the program",
@@ -146,6 +171,25 @@ impl fmt::Display for Shortcoming {
                 "that key's signature is a bundle, which names no image; sign with `cosign sign \
                 --new-bundle-format=false`, or write digestOnly and accept that any image of this \
                 key may stand in its place"
+            }
+            Self::UndatedBundle => {
+                "that key's signature is a bundle, in which the key signs no time, and \
+                signed-not-before asks for one; sign with `skopeo copy \
+                --sign-by-sigstore-private-key`, which signs the time, or take signed-not-before out"
+            }
+            Self::Undated => {
+                "that key's signature has no time, and signed-not-before asks for one; sign with \
+                `skopeo copy --sign-by-sigstore-private-key`, which signs the time, or take \
+                signed-not-before out"
+            }
+            Self::Older { signed, not_before } => {
+                return write!(
+                    f,
+                    "that key's signature is of {}, and signed-not-before asks for {} or later; \
+                    run a newer image, or sign this one again",
+                    moment(*signed),
+                    moment(*not_before)
+                );
             }
             Self::OtherIdentity(name) => {
                 let name = shown(name).up_to(MAX_NAME_CHARS).quoted();

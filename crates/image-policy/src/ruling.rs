@@ -3,17 +3,19 @@
 use std::fmt;
 
 use foreign_text::shown;
+use oci_image::digest::Digest;
 use oci_image::named::NamedReference;
 
+use crate::conditions::Conditions;
 use crate::identity::Asked;
 use crate::key::PublicKey;
 use crate::policy::{Entry, KeyPlace, Policy, Requirement, Signed};
 use crate::refusal::{Reason, Refusal, Shortcoming, in_words};
 use crate::scope;
-use crate::signature::{Found, Match};
+use crate::signature::{Found, Match, Wanted};
 
 /// The tag of a name that has neither tag nor digest.
-const DEFAULT_TAG: &str = "latest";
+pub(crate) const DEFAULT_TAG: &str = "latest";
 
 /// How much of a scope a message shows, in characters.
 const MAX_SCOPE_CHARS: usize = 300;
@@ -25,7 +27,7 @@ pub type KeySource<'a> = dyn Fn(&str) -> Result<Vec<u8>, String> + 'a;
 #[derive(Clone, Debug)]
 pub struct Ruling<'p> {
     image: String,
-    digest: Option<String>,
+    digest: Option<Digest>,
     quantity: Quantity,
     clauses: Vec<Clause<'p>>,
 }
@@ -62,7 +64,7 @@ impl Policy {
         let (quantity, clauses) = self.clauses(reference, &asked);
         Ruling {
             image: reference.to_string(),
-            digest: asked.digest,
+            digest: reference.digest().cloned(),
             quantity,
             clauses,
         }
@@ -175,15 +177,22 @@ impl<'p> Ruling<'p> {
     /// manifest by its digest.
     ///
     /// A name without digest says nothing of the content: who asks has resolved it, and found the
-    /// signatures of what it was resolved to.
+    /// signatures of what it was resolved to. Content that the conditions refuse is refused by any
+    /// scope: so `found` has the manifest and its index, even where no signature was looked for.
     ///
     /// The work grows with the number of signatures times keys, and with nothing else.
     ///
     /// # Errors
     ///
     /// [`Refusal`], of the first scope and requirement that do not hold.
-    pub fn judge(&self, found: &[Found<'_>], keys: &KeySource<'_>) -> Result<(), Refusal> {
-        let is_named = |digest: &String| found.iter().any(|one| one.digest.to_string() == *digest);
+    pub fn judge(
+        &self,
+        found: &[Found<'_>],
+        keys: &KeySource<'_>,
+        conditions: &Conditions,
+    ) -> Result<(), Refusal> {
+        self.check_refused(found, conditions)?;
+        let is_named = |digest: &Digest| found.iter().any(|one| one.digest == digest);
         if let Some(clause) = self.clauses.first()
             && self.needs_signatures()
             && !self.digest.as_ref().is_none_or(is_named)
@@ -192,7 +201,7 @@ impl<'p> Ruling<'p> {
         }
         let mut first = None;
         for clause in &self.clauses {
-            match (self.quantity, clause.judge(found, keys)) {
+            match (self.quantity, clause.judge(found, keys, conditions)) {
                 (Quantity::Each, Ok(())) => {}
                 (Quantity::One, Ok(())) => return Ok(()),
                 (Quantity::Each, Err(reason)) => return Err(self.refuse(clause, reason)),
@@ -202,6 +211,24 @@ impl<'p> Ruling<'p> {
             }
         }
         first.map_or(Ok(()), Err)
+    }
+
+    /// Whether the content is among what does not run, whatever a scope asks for.
+    fn check_refused(&self, found: &[Found<'_>], conditions: &Conditions) -> Result<(), Refusal> {
+        let found = found.iter().map(|one| one.digest);
+        let Some(digest) = self
+            .digest
+            .iter()
+            .chain(found)
+            .find(|one| conditions.refuses(one))
+        else {
+            return Ok(());
+        };
+        Err(Refusal {
+            image: self.image.clone(),
+            scope: "refuse of [image-policy]".to_owned(),
+            reason: Reason::Listed(digest.clone()),
+        })
     }
 
     fn refuse(&self, clause: &Clause<'_>, reason: Reason) -> Refusal {
@@ -242,13 +269,27 @@ impl<'p> Clause<'p> {
         !self.requirements.iter().all(accepts)
     }
 
-    fn judge(&self, found: &[Found<'_>], keys: &KeySource<'_>) -> Result<(), Reason> {
+    /// Whether a signature is among what is asked for, and nothing that no image has.
+    pub(crate) fn demands_signature(&self) -> bool {
+        let is_signed = |one: &Requirement| matches!(one, Requirement::Signed(_));
+        let may_hold = |one: &Requirement| is_signed(one) || *one == Requirement::Accept;
+        self.requirements.iter().any(is_signed) && self.requirements.iter().all(may_hold)
+    }
+
+    fn judge(
+        &self,
+        found: &[Found<'_>],
+        keys: &KeySource<'_>,
+        conditions: &Conditions,
+    ) -> Result<(), Reason> {
         for requirement in self.requirements {
             match requirement {
                 Requirement::Accept => {}
                 Requirement::Reject => return Err(Reason::Rejected),
                 Requirement::Unsupported(what) => return Err(Reason::Unsupported(*what)),
-                Requirement::Signed(signed) => self.judge_signed(signed, found, keys)?,
+                Requirement::Signed(signed) => {
+                    self.judge_signed(signed, found, keys, conditions)?;
+                }
             }
         }
         Ok(())
@@ -259,20 +300,28 @@ impl<'p> Clause<'p> {
         signed: &Signed,
         found: &[Found<'_>],
         source: &KeySource<'_>,
+        conditions: &Conditions,
     ) -> Result<(), Reason> {
         let keys: Result<Vec<_>, _> = signed.keys.iter().map(|key| read(key, source)).collect();
         let keys = keys?;
+        let asked = Wanted {
+            keys: &keys,
+            identity: &signed.identity,
+            asked: &self.asked,
+            not_before: conditions.signed_not_before(),
+        };
         let mut best: Option<Match> = None;
         for one in found {
             for signature in one.signatures {
-                let match_ = signature.compare(&keys, &signed.identity, &self.asked, one.digest);
+                let match_ = signature.compare(&asked, one.digest);
                 if match_ == Match::Fulfilled {
                     return Ok(());
                 }
                 best = best.max(Some(match_));
             }
         }
-        let shortcoming = Shortcoming::of(best).unwrap_or(Shortcoming::None);
+        let shortcoming =
+            Shortcoming::of(best, conditions.signed_not_before()).unwrap_or(Shortcoming::None);
         Err(Reason::Signature(in_words(signed), shortcoming))
     }
 }

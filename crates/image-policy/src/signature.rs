@@ -52,43 +52,49 @@ pub(crate) enum Match {
     NoName,
     /// By a key for this content under another name.
     OtherIdentity(String),
+    /// As asked for, but a bundle, where a moment is asked for: the key signs none in it.
+    UndatedBundle,
+    /// As asked for, but without a moment, where one is asked for.
+    Undated,
+    /// As asked for, but of this moment, in seconds since 1970, which is too early; the latest is
+    /// the nearest.
+    Older(i64),
     /// The requirement is fulfilled.
     Fulfilled,
 }
 
+/// What a requirement and the conditions beside it ask of a signature.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted<'a> {
+    /// One of these signed.
+    pub(crate) keys: &'a [PublicKey],
+    /// The name in it.
+    pub(crate) identity: &'a Identity,
+    /// The image that the name must fit.
+    pub(crate) asked: &'a Asked,
+    /// The earliest moment, in seconds since 1970.
+    pub(crate) not_before: Option<i64>,
+}
+
 impl Signature {
     /// Compares with what a requirement asks for.
-    pub(crate) fn compare(
-        &self,
-        keys: &[PublicKey],
-        identity: &Identity,
-        asked: &Asked,
-        digest: &Digest,
-    ) -> Match {
+    pub(crate) fn compare(&self, wanted: &Wanted<'_>, digest: &Digest) -> Match {
         match self {
-            Self::Simple { payload, signature } => {
-                simple(payload, signature, keys, identity, asked, digest)
-            }
-            Self::Bundle(bundle) => by_bundle(bundle, keys, identity, digest),
+            Self::Simple { payload, signature } => simple(payload, signature, wanted, digest),
+            Self::Bundle(bundle) => by_bundle(bundle, wanted, digest),
         }
     }
 }
 
-fn simple(
-    payload: &[u8],
-    signature: &str,
-    keys: &[PublicKey],
-    identity: &Identity,
-    asked: &Asked,
-    digest: &Digest,
-) -> Match {
+fn simple(payload: &[u8], signature: &str, wanted: &Wanted<'_>, digest: &Digest) -> Match {
     if payload.len() > MAX_PAYLOAD_BYTES || signature.len() > MAX_SIGNATURE_CHARS {
         return Match::Unreadable;
     }
     let Some(signature) = base64::decode(signature) else {
         return Match::Unreadable;
     };
-    if !keys.iter().any(|key| key.verifies(payload, &signature)) {
+    let mut keys = wanted.keys.iter();
+    if !keys.any(|key| key.verifies(payload, &signature)) {
         return Match::OtherKey;
     }
     let Some(payload) = Payload::parse(payload) else {
@@ -97,26 +103,31 @@ fn simple(
     if payload.digest != *digest {
         return Match::OtherDigest;
     }
-    if !identity.holds(asked, &payload.reference) {
+    if !wanted.identity.holds(wanted.asked, &payload.reference) {
         return Match::OtherIdentity(payload.reference);
     }
-    Match::Fulfilled
+    match (wanted.not_before, payload.timestamp) {
+        (Some(_), None) => Match::Undated,
+        (Some(earliest), Some(signed)) if signed < earliest => Match::Older(signed),
+        _ => Match::Fulfilled,
+    }
 }
 
-fn by_bundle(bundle: &[u8], keys: &[PublicKey], identity: &Identity, digest: &Digest) -> Match {
+fn by_bundle(bundle: &[u8], wanted: &Wanted<'_>, digest: &Digest) -> Match {
     let Some(bundle) = Bundle::parse(bundle) else {
         return Match::Unreadable;
     };
     let message = bundle.message();
-    let mut keys = keys.iter();
+    let mut keys = wanted.keys.iter();
     if !keys.any(|key| key.verifies_bundle(&message, &bundle.signature)) {
         return Match::OtherKey;
     }
     match bundle.is_for(digest) {
         None => Match::NoStatement,
         Some(false) => Match::OtherDigest,
-        Some(true) if identity.takes_bundles() => Match::Fulfilled,
-        Some(true) => Match::NoName,
+        Some(true) if !wanted.identity.takes_bundles() => Match::NoName,
+        Some(true) if wanted.not_before.is_some() => Match::UndatedBundle,
+        Some(true) => Match::Fulfilled,
     }
 }
 

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 use image_policy::ruling::Quantity;
-use image_policy::{Dialect, Policy};
+use image_policy::{Conditions, Dialect, Policy};
 use oci_image::named::NamedReference;
 
 const SIGNED: &str = r#"[{"type":"sigstoreSigned","keyPath":"/k"}]"#;
@@ -37,7 +37,10 @@ fn runs_unsigned(policy: &Policy, image: &str) -> bool {
         signatures: &[],
     };
     let key = |_: &str| Err("is not there".to_owned());
-    policy.ruling(&reference).judge(&[found], &key).is_ok()
+    policy
+        .ruling(&reference)
+        .judge(&[found], &key, &Conditions::default())
+        .is_ok()
 }
 
 #[test]
@@ -143,7 +146,9 @@ fn signatures_of_other_content_are_no_answer() {
     let ruling = policy.ruling(&reference);
     assert!(ruling.needs_signatures());
     assert_eq!(ruling.key_paths().collect::<Vec<_>>(), ["/k"]);
-    let refusal = ruling.judge(&[found], &key).unwrap_err();
+    let refusal = ruling
+        .judge(&[found], &key, &Conditions::default())
+        .unwrap_err();
     assert!(
         refusal.to_string().contains("not of the digest"),
         "{refusal}"

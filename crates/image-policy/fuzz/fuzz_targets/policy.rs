@@ -2,7 +2,7 @@
 //! an image's name leads past what the policy says of another.
 #![cfg_attr(fuzzing, no_main)]
 
-use image_policy::{Dialect, Found, Policy};
+use image_policy::{Conditions, Dialect, Found, Policy};
 use oci_image::named::NamedReference;
 
 const DIGEST: &str = "sha256:f7ff70f91006e54ed820c234f5392b780d2cbbde0ef52c7dba4fb49c79fcb71a";
@@ -30,7 +30,7 @@ fn verdict(policy: &Policy, name: &str) -> Result<(), String> {
         signatures: &[],
     };
     let key = |_: &str| Err("is not there".to_owned());
-    let verdict = policy.ruling(&reference).judge(&[found], &key);
+    let verdict = policy.ruling(&reference).judge(&[found], &key, &Conditions::default());
     verdict.map_err(|refusal| refusal.to_string())
 }
 

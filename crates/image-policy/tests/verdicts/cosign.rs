@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use image_policy::{Dialect, Policy};
+use image_policy::{Conditions, Dialect, Policy};
 use oci_image::named::NamedReference;
 use serde_json::{Value, json};
 
@@ -149,6 +149,6 @@ fn judge(registry: &Registry, row: &Value, places: &[Place]) -> Result<(), Strin
     let signatures = registry.signatures(&Registry::path(&reference), &digest, places)?;
     let key = |path: &str| fs::read(data("keys").join(path)).map_err(|error| error.to_string());
     let ruling = policy.ruling(&reference);
-    let verdict = ruling.judge(&[signatures.found()], &key);
+    let verdict = ruling.judge(&[signatures.found()], &key, &Conditions::default());
     verdict.map_err(|refusal| refusal.to_string())
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use image_policy::{Dialect, Policy};
+use image_policy::{Conditions, Dialect, Policy};
 use oci_image::named::NamedReference;
 use serde_json::Value;
 
@@ -164,7 +164,7 @@ pub(crate) fn ask(
         fs::read(data(file)).map_err(|_| "is not there".to_owned())
     };
     let ruling = policy.ruling(reference);
-    let verdict = ruling.judge(&found, &key);
+    let verdict = ruling.judge(&found, &key, &Conditions::default());
     verdict.map_err(|refusal| {
         let sentence = refusal.to_string();
         assert!(sentence.len() < 1500, "{sentence}");

@@ -1,0 +1,213 @@
+//! What the measured document asks for beside the policy: which tags may be resolved, how old a
+//! signature may be, which content does not run.
+
+use std::collections::BTreeSet;
+
+use der::DateTime;
+use oci_image::digest::Digest;
+use oci_image::named::NamedReference;
+
+use crate::policy::{Dialect, Policy, Requirement};
+use crate::ruling::{Clause, DEFAULT_TAG, Quantity};
+use crate::scope;
+
+/// `allow-tags`, `signed-not-before` and `refuse` of `[image-policy]`. The default asks for nothing
+/// and allows no tag.
+#[derive(Clone, Debug, Default)]
+pub struct Conditions {
+    /// Scopes by their one spelling.
+    tags: BTreeSet<String>,
+    /// In seconds since 1970.
+    not_before: Option<i64>,
+    refused: BTreeSet<Digest>,
+}
+
+/// What is wrong with one item of a list.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{words}")]
+pub struct Fault {
+    /// The list.
+    pub list: List,
+    /// Which item, from 0.
+    pub index: usize,
+    /// What is wrong and what to write; no value.
+    pub words: String,
+}
+
+/// A list of the conditions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum List {
+    /// `allow-tags`.
+    AllowTags,
+    /// `refuse`.
+    Refuse,
+}
+
+/// Why a tag is not resolved.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TagRefused {
+    /// The scope that decides demands no signature.
+    #[error(
+        "the tag of {image} is not resolved: {scope} asks for {requirements}, and only a signature \
+        says which content a tag may have; name the image by its digest, pin the tag in [pins], or \
+        ask for sigstoreSigned there"
+    )]
+    Unsigned {
+        /// The image, in its one spelling.
+        image: String,
+        /// The scope in words.
+        scope: String,
+        /// What it asks for, in words.
+        requirements: String,
+    },
+    /// The owner does not allow it.
+    #[error(
+        "the tag of {image} is not resolved: {scope} asks for a signature, but allow-tags of \
+        [image-policy] has no scope for this image; add one, name the image by its digest, or pin \
+        the tag in [pins]"
+    )]
+    NotAllowed {
+        /// The image, in its one spelling.
+        image: String,
+        /// The scope in words.
+        scope: String,
+    },
+}
+
+impl Conditions {
+    /// Gives the conditions their meaning.
+    ///
+    /// `allow_tags` are scopes as those of a policy, `signed_not_before` is in seconds since 1970,
+    /// `refuse` are digests.
+    ///
+    /// # Errors
+    ///
+    /// Each item that has no meaning.
+    pub fn parse(
+        allow_tags: &[String],
+        signed_not_before: Option<i64>,
+        refuse: &[String],
+    ) -> Result<Self, Vec<Fault>> {
+        let mut faults = Vec::new();
+        let tags = read_list(allow_tags, List::AllowTags, read_scope, &mut faults);
+        let refused = read_list(refuse, List::Refuse, read_digest, &mut faults);
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        Ok(Self {
+            tags,
+            not_before: signed_not_before,
+            refused,
+        })
+    }
+
+    /// Whether `allow-tags` has a scope for an image: its exact name, or one above it.
+    ///
+    /// Only half of the answer, [`Policy::may_resolve_tag`] has all of it.
+    pub fn permits_tag(&self, reference: &NamedReference) -> bool {
+        let tag = reference.tag().unwrap_or(DEFAULT_TAG);
+        let exact = format!("{}:{tag}", reference.name());
+        self.tags.contains(&exact)
+            || scope::above(reference)
+                .iter()
+                .any(|spelling| self.tags.contains(spelling))
+    }
+
+    /// Whether content with this digest does not run, be it a manifest or an index.
+    pub fn refuses(&self, digest: &Digest) -> bool {
+        self.refused.contains(digest)
+    }
+
+    /// The earliest moment that a signature may say, in seconds since 1970.
+    pub fn signed_not_before(&self) -> Option<i64> {
+        self.not_before
+    }
+}
+
+impl Policy {
+    /// Whether the tag of an image may be resolved, so that the image is what the registry has
+    /// under it and what [`judge`](crate::ruling::Ruling::judge) lets run by the ruling of its name
+    /// with the tag. A name with a digest needs no leave.
+    ///
+    /// The one place that says so, for the guest that pulls and for the host that explains.
+    ///
+    /// # Errors
+    ///
+    /// The scope that decides demands no signature, or `allow-tags` has no scope for the image.
+    pub fn may_resolve_tag(
+        &self,
+        reference: &NamedReference,
+        conditions: &Conditions,
+    ) -> Result<(), TagRefused> {
+        if reference.digest().is_some() {
+            return Ok(());
+        }
+        let ruling = self.ruling(reference);
+        let image = ruling.image().to_owned();
+        let is_signed = |clause: &&Clause<'_>| clause.demands_signature();
+        let signed = ruling.clauses().iter().find(is_signed);
+        let unsigned = ruling.clauses().iter().find(|clause| !is_signed(clause));
+        let failing = match ruling.quantity() {
+            Quantity::Each => unsigned,
+            Quantity::One => unsigned.filter(|_| signed.is_none()),
+        };
+        if let Some(clause) = failing {
+            return Err(TagRefused::Unsigned {
+                image,
+                scope: clause.to_string(),
+                requirements: in_words(clause.requirements()),
+            });
+        }
+        if conditions.permits_tag(reference) {
+            return Ok(());
+        }
+        let scope = signed.map_or_else(|| "the policy".to_owned(), ToString::to_string);
+        Err(TagRefused::NotAllowed { image, scope })
+    }
+}
+
+/// Requirements in words, in their order.
+fn in_words(requirements: &[Requirement]) -> String {
+    let words: Vec<_> = requirements.iter().map(ToString::to_string).collect();
+    words.join(", and for ")
+}
+
+fn read_list<T: Ord>(
+    items: &[String],
+    list: List,
+    read: fn(&str) -> Result<T, String>,
+    faults: &mut Vec<Fault>,
+) -> BTreeSet<T> {
+    let mut values = BTreeSet::new();
+    for (index, item) in items.iter().enumerate() {
+        match read(item) {
+            Ok(value) => _ = values.insert(value),
+            Err(words) => faults.push(Fault { list, index, words }),
+        }
+    }
+    values
+}
+
+fn read_scope(text: &str) -> Result<String, String> {
+    if text.contains('@') {
+        return Err("names a digest, and allow-tags is for tags; write a scope without it".into());
+    }
+    scope::read(text, Dialect::Containers).map(|scope| scope.spelling)
+}
+
+fn read_digest(text: &str) -> Result<Digest, String> {
+    Digest::parse(text).map_err(|error| error.to_string())
+}
+
+/// A moment in words; of one that no calendar has, the seconds.
+pub(crate) fn moment(seconds: i64) -> String {
+    let since = u64::try_from(seconds).map(std::time::Duration::from_secs);
+    let date = since
+        .ok()
+        .and_then(|since| DateTime::from_unix_duration(since).ok());
+    date.map_or_else(
+        || format!("{seconds} seconds after 1970"),
+        |date| date.to_string(),
+    )
+}
