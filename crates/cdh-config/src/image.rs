@@ -4,7 +4,7 @@ use foreign_text::toml::{Field, Table};
 
 use crate::broker;
 use crate::finding::{Findings, Place};
-use crate::owner::{NO_PROXY, Owner};
+use crate::owner::{NO_PROXY, Owner, Policy};
 use crate::registries;
 
 /// What the hub keeps to itself; nothing of it concerns image pulls.
@@ -15,15 +15,16 @@ const OF_THE_HUB: [&str; 4] = [
     "log",
 ];
 
-pub(crate) const POLICY: &str = "this version knows no image policies and no signatures, and pulls \
-    nothing as if there were no policy; take it out";
+const POLICY: &str = "image_security_policy";
+const POLICY_URI: &str = "image_security_policy_uri";
+
+const SIGSTORE: &str = "says where OpenPGP signatures lie, which are not verified here; take it out, \
+    and let the policy ask for signatures by a key (sigstoreSigned)";
 
 /// What has no counterpart, and what to do.
-const WITHOUT_COUNTERPART: [(&str, &str); 5] = [
-    ("image_security_policy", POLICY),
-    ("image_security_policy_uri", POLICY),
-    ("sigstore_config", POLICY),
-    ("sigstore_config_uri", POLICY),
+const WITHOUT_COUNTERPART: [(&str, &str); 3] = [
+    ("sigstore_config", SIGSTORE),
+    ("sigstore_config_uri", SIGSTORE),
     (
         "work_dir",
         "the guest's image says where layers lie, by \"--store\" of its imagepuller; take it out",
@@ -59,6 +60,7 @@ fn read_image(mut keys: Table<'_, '_>, owner: &mut Owner, findings: &mut Finding
             findings.problem(&field, rule);
         }
     }
+    read_policy(&mut keys, owner, findings);
     if let Some(field) = keys.take("authenticated_registry_credentials_uri") {
         let text = findings.typed(&field, field.text());
         owner.credentials = text.map(|text| (text.to_owned(), Place::from(&field)));
@@ -97,6 +99,29 @@ fn read_image(mut keys: Table<'_, '_>, owner: &mut Owner, findings: &mut Finding
         owner.rules = registries::read(table, findings);
     }
     refuse_rest(keys, findings);
+}
+
+/// The hub prefers the reference, whatever it is and whatever the text.
+fn read_policy(keys: &mut Table<'_, '_>, owner: &mut Owner, findings: &mut Findings) {
+    let text = keys.take(POLICY);
+    let by_reference = keys.take(POLICY_URI);
+    if let (Some(field), Some(_)) = (&text, &by_reference) {
+        let note = format!("has no effect, {POLICY_URI:?} stands beside it");
+        findings.note(field, note);
+    }
+    let (field, is_reference) = match (by_reference, text) {
+        (Some(field), _) => (field, true),
+        (None, Some(field)) => (field, false),
+        (None, None) => return,
+    };
+    let Some(value) = findings.typed(&field, field.text()) else {
+        return;
+    };
+    let value = (value.to_owned(), Place::from(&field));
+    owner.policy = Some(match is_reference {
+        true => Policy::Reference(value),
+        false => Policy::Text(value),
+    });
 }
 
 fn read_proxies(field: &Field<'_, '_>, owner: &mut Owner, findings: &mut Findings) {

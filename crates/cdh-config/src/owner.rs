@@ -17,6 +17,15 @@ pub(crate) struct Broker {
     pub(crate) agent: Placed,
 }
 
+/// Which signatures images need.
+#[derive(Debug)]
+pub(crate) enum Policy {
+    /// The policy.
+    Text(Placed),
+    /// Where it is.
+    Reference(Placed),
+}
+
 /// What was said about image pulls.
 #[derive(Debug, Default)]
 pub(crate) struct Owner {
@@ -24,6 +33,8 @@ pub(crate) struct Owner {
     pub(crate) has_image: bool,
     /// Where the docker configuration is.
     pub(crate) credentials: Option<Placed>,
+    /// The image policy.
+    pub(crate) policy: Option<Policy>,
     /// PEM certificates beside the web's.
     pub(crate) roots: Vec<Placed>,
     /// The variables of `[extra-env]`; `None` where no proxy was spoken of.

@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 
 use crate::finding::{Findings, Place};
-use crate::image::POLICY;
-use crate::owner::{NO_PROXY, Owner};
+use crate::owner::{NO_PROXY, Owner, Placed, Policy};
 
 const PROXIES: [(&str, &str); 3] = [
     ("agent.https_proxy", "HTTPS_PROXY"),
@@ -29,17 +28,39 @@ pub(crate) fn read(line: &str, owner: &mut Owner, findings: &mut Findings) {
         }
     }
     if let Some(text) = parameters.get(CREDENTIALS) {
-        // The command line is not measured everywhere, and a host must not choose a plugin.
-        if text.starts_with(PLUGIN) {
-            let rule = "names a plugin of the broker, which only a measured document may; write it \
-                into the initdata";
-            findings.problem(Place::parameter(CREDENTIALS), rule);
-        } else {
-            owner.credentials = Some(((*text).to_owned(), Place::parameter(CREDENTIALS)));
-        }
+        owner.credentials = reference(CREDENTIALS, text, findings);
     }
+    read_policy(&parameters, owner, findings);
+}
+
+/// The hub asks for the policy only where it is switched on, by this very word.
+fn read_policy(parameters: &HashMap<&str, &str>, owner: &mut Owner, findings: &mut Findings) {
     let is_wanted = parameters.get(POLICY_SWITCH) == Some(&"true");
-    if is_wanted && parameters.contains_key(POLICY_FILE) {
-        findings.problem(Place::parameter(POLICY_FILE), POLICY);
+    match (parameters.get(POLICY_FILE), is_wanted) {
+        (Some(text), true) => {
+            owner.policy = reference(POLICY_FILE, text, findings).map(Policy::Reference);
+        }
+        (Some(_), false) => {
+            let note = format!("has no effect, as in the hub, without {POLICY_SWITCH}=true");
+            findings.note(Place::parameter(POLICY_FILE), note);
+        }
+        (None, true) => {
+            let note = format!("has no effect, as in the hub, without {POLICY_FILE}");
+            findings.note(Place::parameter(POLICY_SWITCH), note);
+        }
+        (None, false) => {}
     }
+}
+
+/// What a parameter refers to. The command line is not measured everywhere, and a host must not
+/// choose a plugin.
+fn reference(name: &str, text: &str, findings: &mut Findings) -> Option<Placed> {
+    let place = Place::parameter(name);
+    if text.starts_with(PLUGIN) {
+        let rule = "names a plugin of the broker, which only a measured document may; write it \
+            into the initdata";
+        findings.problem(place, rule);
+        return None;
+    }
+    Some((text.to_owned(), place))
 }

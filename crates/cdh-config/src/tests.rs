@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
+use puller_config::{PolicyDialect, PolicySource};
+
 use crate::{Meaning, read};
 
 const ROOT: &str = include_str!("../../puller-config/tests/data/root.pem");
@@ -172,15 +174,76 @@ fn parameters_count_where_there_is_no_table() {
     assert_eq!(meant("[image]\n", line).unwrap().text, "");
     let problems = read(None, "agent.image_registry_auth=kbs+make:///a/b/c?d=e").unwrap_err();
     assert!(problems[0].to_string().contains("a plugin of the broker"));
-    let switched = format!("agent.enable_signature_verification=true {line}");
-    let problems = read(None, &switched).unwrap_err();
+    let notes = crate::lines(&read(None, line).unwrap().notes);
     assert!(
-        problems[0]
-            .to_string()
-            .starts_with("kernel parameter agent.image_policy_file: this"),
-        "{problems:?}"
+        notes.contains("agent.image_policy_file: has no effect"),
+        "{notes}"
     );
+    let switched = format!("agent.enable_signature_verification=true {line}");
+    let policy = "[image-policy]\ndialect = \"coco\"\nuri = \"kbs:///a/b/d\"\n";
+    let meaning = read(None, &switched).unwrap();
+    assert!(meaning.text.contains(policy), "{}", meaning.text);
+    assert!(meaning.document.image_policy.is_some());
     assert_eq!(meant("[image]\n", &switched).unwrap().text, "");
+    for (parameters, problem) in [
+        (
+            "agent.image_policy_file=file:///etc/p",
+            "none from a file of the guest",
+        ),
+        ("agent.image_policy_file=", "none from a file of the guest"),
+        (
+            "agent.image_policy_file=kbs+make:///a/b",
+            "a plugin of the broker",
+        ),
+    ] {
+        let switched = format!("{parameters} agent.enable_signature_verification=true");
+        let problems = crate::lines(&read(None, &switched).unwrap_err());
+        assert!(
+            problems.starts_with("kernel parameter agent.image_policy_file: "),
+            "{problems}"
+        );
+        assert!(problems.contains(problem), "{problems}");
+        // The hub reads the word as it is.
+        let meaning = read(None, &switched.replace("=true", "=TRUE")).unwrap();
+        assert!(meaning.document.image_policy.is_none());
+    }
+    let alone = read(None, "agent.enable_signature_verification=true").unwrap();
+    assert!(alone.document.image_policy.is_none());
+    assert!(crate::lines(&alone.notes).contains("without agent.image_policy_file"));
+}
+
+/// The text of CoCo's own example, and what the hub does where there are two policies.
+#[test]
+fn a_policy_is_coco_s_and_its_reference_wins() {
+    let text = "image_security_policy = \"\"\"\n{\"default\": [{\"type\": \"reject\"}]}\n\"\"\"\n";
+    let uri = "image_security_policy_uri = \"kbs:///default/security-policy/test\"\n";
+    let policy = |cdh: &str| {
+        let meaning = meant(&format!("[image]\n{cdh}"), "").unwrap();
+        let policy = meaning.document.image_policy.unwrap();
+        assert_eq!(policy.dialect, PolicyDialect::Coco);
+        assert!(policy.allow_tags.is_empty());
+        (policy.source, crate::lines(&meaning.notes))
+    };
+    let (source, notes) = policy(text);
+    let PolicySource::Text(text_of_it) = source else {
+        panic!("{source:?}");
+    };
+    assert_eq!(text_of_it, "{\"default\": [{\"type\": \"reject\"}]}\n");
+    assert_eq!(notes, "");
+    for both in [
+        format!("{text}{uri}"),
+        format!("image_security_policy = ''\n{uri}"),
+    ] {
+        let (source, notes) = policy(&both);
+        let PolicySource::Uri(reference) = source else {
+            panic!("{source:?}");
+        };
+        assert_eq!(reference.to_string(), "kbs:///default/security-policy/test");
+        assert!(
+            notes.contains("image.image_security_policy: has no effect"),
+            "{notes}"
+        );
+    }
 }
 
 #[test]
@@ -217,13 +280,39 @@ fn what_has_no_counterpart_is_named() {
             "[image]\nimage_security_policy = ''\n".into(),
             2,
             "image.image_security_policy",
-            "this version knows no image policies",
+            "is empty",
+        ),
+        (
+            "[image]\nimage_security_policy = 1\n".into(),
+            2,
+            "image.image_security_policy",
+            "expected string",
+        ),
+        (
+            "[image]\nimage_security_policy_uri = ''\n".into(),
+            2,
+            "image.image_security_policy_uri",
+            "the document has a policy by",
+        ),
+        // The hub looks at the reference alone.
+        (
+            "[image]\nimage_security_policy = '{}'\nimage_security_policy_uri = 'file:///hunter2'\n"
+                .into(),
+            3,
+            "image.image_security_policy_uri",
+            "the document has a policy by",
+        ),
+        (
+            "[image]\nimage_security_policy_uri = 'kbs:///a/b'\n".into(),
+            2,
+            "image.image_security_policy_uri",
+            "",
         ),
         (
             "[image]\nsigstore_config_uri = 1\n".into(),
             2,
             "image.sigstore_config_uri",
-            "this version knows no image policies",
+            "says where OpenPGP signatures lie",
         ),
         (
             "[image]\nwork_dir = ''\n".into(),

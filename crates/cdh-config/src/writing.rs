@@ -4,7 +4,7 @@ use puller_config::{Document, MAX_DOCUMENT_BYTES, RegistryName, Roots};
 use toml::Value;
 
 use crate::finding::{Findings, Place};
-use crate::owner::{Broker, Owner};
+use crate::owner::{Broker, Owner, Policy};
 use crate::registries::{Rule, Target, Way};
 
 /// The text of a document, and which place of the owner's file each of its lines comes from.
@@ -34,6 +34,9 @@ pub(crate) fn write(owner: &Owner, findings: &mut Findings) -> Written {
     check_credentials(owner, findings);
     if let Some(broker) = &owner.broker {
         write_broker(broker, &mut out);
+    }
+    if let Some(policy) = &owner.policy {
+        write_policy(policy, &mut out, findings);
     }
     if let Some((most, place)) = &owner.layers_at_once {
         out.table("[limits]", place);
@@ -69,11 +72,34 @@ fn write_broker(broker: &Broker, out: &mut Written) {
 }
 
 /// The hub takes files of the guest too.
+fn write_policy(policy: &Policy, out: &mut Written, findings: &mut Findings) {
+    let (key, (text, place)) = match policy {
+        Policy::Text(placed) => ("text", placed),
+        Policy::Reference(placed) => ("uri", placed),
+    };
+    if key == "uri" && !is_reference(text) {
+        let rule = "the document has a policy by \"kbs:///repository/type/tag\" only, and none \
+            from a file of the guest; or write the policy itself into image_security_policy of \
+            cdh.toml";
+        findings.problem(place.clone(), rule);
+        return;
+    }
+    out.table("[image-policy]", place);
+    out.key("dialect", "coco", place);
+    out.key(key, text.as_str(), place);
+}
+
+/// Whether a text names a resource of the broker.
+fn is_reference(text: &str) -> bool {
+    text.starts_with("kbs://") || text.starts_with("kbs+")
+}
+
+/// The hub takes files of the guest too.
 fn check_credentials(owner: &Owner, findings: &mut Findings) {
     let Some((text, place)) = &owner.credentials else {
         return;
     };
-    if !text.starts_with("kbs://") && !text.starts_with("kbs+") {
+    if !is_reference(text) {
         let text = "the document has credentials by \"kbs:///repository/type/tag\" only, and none \
             from a file of the guest";
         findings.problem(place.clone(), text);

@@ -11,6 +11,7 @@
 //! - [`policy`]: what a policy says; `grammar` reads it, [`remark`] warns of what is legal and
 //!   probably not meant.
 //! - [`conditions`]: what is asked for beside the policy; which tags may be resolved.
+//! - [`section`]: `[image-policy]` of the measured document, given its meaning.
 //! - `scope`: which names a scope is for; [`ruling`]: which scope decides, and the verdict.
 //! - [`identity`]: what a signature must name; [`key`]: public keys, and what they verify.
 //! - [`signature`]: signatures as they were found; [`payload`] and [`bundle`] read them.
@@ -29,6 +30,7 @@ pub mod refusal;
 pub mod remark;
 pub mod ruling;
 mod scope;
+pub mod section;
 pub mod signature;
 
 pub use conditions::Conditions;

@@ -140,15 +140,8 @@ impl ImagePolicy {
         self.places.source.line
     }
 
-    /// What is wrong with some parts, as problems of the document; none if nothing is.
-    ///
-    /// # Errors
-    ///
-    /// The problems, if there is one.
-    pub fn refuse_parts(
-        &self,
-        faults: impl IntoIterator<Item = (PolicyPart, String)>,
-    ) -> Result<(), Problems> {
+    /// What is wrong with some parts, as problems of the document.
+    pub fn problems(&self, faults: impl IntoIterator<Item = (PolicyPart, String)>) -> Problems {
         let mut findings = Findings::default();
         for (part, words) in faults {
             let place = match part {
@@ -159,7 +152,12 @@ impl ImagePolicy {
             let place = place.unwrap_or(&self.places.source);
             findings.problem(place, Rule::ImagePolicy(words));
         }
-        findings.into_result().map(|_| ())
+        findings.into_problems()
+    }
+
+    /// The dotted key that says where the policy is.
+    pub fn key(&self) -> &str {
+        &self.places.source.key
     }
 }
 

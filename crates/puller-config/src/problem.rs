@@ -157,10 +157,15 @@ impl Findings {
             self.warnings.sort_by_key(|warning| warning.line);
             return Ok(self.warnings);
         }
+        Err(self.into_problems())
+    }
+
+    /// The problems by line.
+    pub(crate) fn into_problems(mut self) -> Problems {
         self.problems.sort_by_key(|problem| problem.line);
-        Err(Problems {
+        Problems {
             problems: self.problems,
             unlisted: self.unlisted,
-        })
+        }
     }
 }

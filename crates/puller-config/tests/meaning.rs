@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-use puller_config::{Checked, Credentials, Document, Registry, RegistryHost};
+use puller_config::{
+    Checked, Credentials, Document, PolicyDialect, PolicyPart, PolicySource, Registry, RegistryHost,
+};
 
 const ROOT: &str = include_str!("data/root.pem");
 
@@ -431,6 +433,41 @@ fn limits_of_pulls_are_completed_key_by_key() {
 }
 
 #[test]
+fn a_policy_is_kept_as_it_is_written_and_shown() {
+    let text = "[image-policy]\nfile = \"policy.json\"\nallow-tags = [\"R.corp/App:1\"]\n\
+        signed-not-before = 2026-01-01T00:00:00Z\nrefuse = [\"sha256:0\"]\n";
+    let parse = |text: &str| Document::parse_measured(text.as_bytes()).unwrap().document;
+    let mut document = parse(text);
+    let shown = document.redacted();
+    let expected = "[image-policy]\nfile = \"policy.json\"\ndialect = \"containers\"\n\
+        allow-tags = [\"R.corp/App:1\"]\nsigned-not-before = \"2026-01-01T00:00:00Z\"\n\
+        refuse = [\"sha256:0\"]\n";
+    assert!(shown.contains(expected), "{shown}");
+    let policy = document.image_policy.as_ref().unwrap();
+    assert!(matches!(&policy.source, PolicySource::File(name) if name == "policy.json"));
+    assert_eq!((policy.line(), policy.key()), (2, "image-policy.file"));
+    assert_eq!(policy.allow_tags, ["R.corp/App:1"]);
+    let seconds = policy.signed_not_before.unwrap().time();
+    let seconds = seconds.duration_since(std::time::UNIX_EPOCH).unwrap();
+    assert_eq!(seconds.as_secs(), 1_767_225_600);
+    let problems = policy.problems([
+        (PolicyPart::Refuse(0), "a".to_owned()),
+        (PolicyPart::AllowTag(0), "b".to_owned()),
+    ]);
+    assert_eq!(
+        problems.to_string(),
+        "line 3: image-policy.allow-tags, item 1: b\nline 5: image-policy.refuse, item 1: a"
+    );
+    // Of two sections the upper one holds as a whole; nothing is added to it.
+    let below = parse("[image-policy]\nuri = \"kbs:///a/b/c\"\nallow-tags = [\"\"]\n");
+    let mut empty = Document::default();
+    assert!(empty.complete(below.clone()).unwrap().is_empty());
+    assert_eq!(empty.redacted(), below.redacted());
+    assert_eq!(document.complete(below).unwrap(), ["image-policy"]);
+    assert_eq!(document.redacted(), shown);
+}
+
+#[test]
 fn reason_of_the_node_is_all_that_its_document_says() {
     let text = "\n# why\nnode-error = \"line 2:\\u001b[2J\\n\\u202e \\\"ä\\\"\"\n";
     let Checked {
@@ -480,6 +517,15 @@ fn fuzz_seeds_are_what_their_names_say() {
     assert_eq!(measured.decryption_keys.all.len(), 3);
     assert_eq!(measured.resources.unwrap().sources.len(), 3);
     assert_eq!((measured.pins.all.len(), measured.pins.is_only), (2, true));
+    let policy = measured.image_policy.unwrap();
+    assert_eq!((policy.allow_tags.len(), policy.refuse.len()), (1, 1));
+    let policy = include_str!("../fuzz/seeds/document/image-policy.toml");
+    let policy = Document::parse_measured(policy.as_bytes()).unwrap();
+    let policy = policy.document.image_policy.unwrap();
+    assert_eq!(policy.dialect, PolicyDialect::Coco);
+    let mistakes = include_str!("../fuzz/seeds/document/image-policy-mistakes.toml");
+    let mistakes = Document::parse_measured(mistakes.as_bytes()).unwrap_err();
+    assert_eq!(mistakes.iter().count(), 7);
     let reason = checked(include_str!("../fuzz/seeds/document/node-error.toml"));
     assert!(reason.document.node_error.is_some());
     let beside = include_str!("../fuzz/seeds/document/node-error-beside.toml");
@@ -509,12 +555,12 @@ fn examples_of_the_reference_are_documents() {
     let parsed = examples.map(|example| {
         let key = example.replace("...(base64)", "LS0t");
         let example = key.replace("(base64)", &root);
-        let of_owner = ["[resources]", "event-log", "[pins]"];
+        let of_owner = ["[resources]", "event-log", "[pins]", "[image-policy]"];
         if of_owner.iter().any(|key| example.contains(key)) {
             let checked = Document::parse_measured(example.as_bytes());
             return checked.unwrap_or_else(|problems| panic!("{example}\n{problems}"));
         }
         checked(&example)
     });
-    assert_eq!(parsed.count(), 16);
+    assert_eq!(parsed.count(), 17);
 }

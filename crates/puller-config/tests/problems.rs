@@ -529,6 +529,87 @@ fn pins_are_the_owners_to_say_and_bounded() {
 }
 
 #[test]
+fn an_image_policy_is_the_owners_to_say_and_in_one_place() {
+    let found = |text: &str| match Document::parse_measured(text.as_bytes()) {
+        Ok(checked) => checked.warnings.iter().map(ToString::to_string).collect(),
+        Err(problems) => problems.to_string(),
+    };
+    let list = |key: &str, count: usize| {
+        format!("image-policy = {{ file = 'a', {key} = [{}] }}", "'b',".repeat(count))
+    };
+    let second = "is a second place of the policy; write one of \"text\", \"file\" and \"uri\"";
+    let in_data = "write the key of the file in [data] of the initdata, such as \"policy.json\"";
+    for (text, expected) in [
+        ("[image-policy]\ntext = '{}'", String::new()),
+        ("[image-policy]\nfile = 'policy.json'\ndialect = 'coco'", String::new()),
+        ("[image-policy]\nuri = 'kbs:///a/b/c'", String::new()),
+        ("[image-policy]\nuri = 'sealed.YQ.YQ.YQ'", String::new()),
+        (
+            "[image-policy]\nrefuse = []",
+            "line 1: image-policy: has no policy; write one of \"text\", \"file\" and \"uri\"".into(),
+        ),
+        (
+            "[image-policy]\nuri = 'kbs:///a/b/c'\nfile = 'a'\ntext = '{}'",
+            format!("line 2: image-policy.uri: {second}\nline 3: image-policy.file: {second}"),
+        ),
+        (
+            "image-policy.text = ' '",
+            "line 1: image-policy.text: is empty; write a policy as containers-policy.json(5) says, \
+            or leave [image-policy] out"
+                .into(),
+        ),
+        (
+            "image-policy.file = '/policy.json'",
+            format!("line 1: image-policy.file: not a plain file name: it has a slash; {in_data}"),
+        ),
+        (
+            "image-policy.file = '..'",
+            format!("line 1: image-policy.file: not a plain file name: it is a directory; {in_data}"),
+        ),
+        (
+            "[image-policy]\nfile = 'a'\ndialect = 'Coco'",
+            "line 3: image-policy.dialect: expected \"containers\" or \"coco\"".into(),
+        ),
+        (
+            "[image-policy]\nfile = 'a'\nsigned-not-before = 2026-01-01",
+"line 3: image-policy.signed-not-before: needs a date, a time and an offset, as in \
+            2026-11-22T00:00:00Z, and not before 1970"
+                .into(),
+        ),
+        (
+            "[image-policy]\nfile = 'a'\nallow-tag = []",
+            "line 3: image-policy.allow-tag: unknown key; did you mean \"allow-tags\"?".into(),
+        ),
+        (
+            "[image-policy]\nfile = 'a'\nrefuse = 'sha256:'",
+            "line 3: image-policy.refuse: expected array, found string".into(),
+        ),
+        ("image-policy = 'a'", "line 1: image-policy: expected table, found string".into()),
+        (
+            "[imagepolicy]",
+            "line 1: imagepolicy: unknown key; did you mean \"image-policy\"?".into(),
+        ),
+        (&list("allow-tags", 256), String::new()),
+        (
+            &list("allow-tags", 257),
+            "line 1: image-policy.allow-tags: there are at most 256 scopes".into(),
+        ),
+        (&list("refuse", 4096), String::new()),
+        (
+            &list("refuse", 4097),
+            "line 1: image-policy.refuse: there are at most 4096 digests".into(),
+        ),
+    ] {
+        assert_eq!(found(text), expected, "{text}");
+    }
+    let of_host = "line 1: image-policy: belongs in the measured document, imagepuller.toml in the \
+        initdata: the host does not say which signatures images need";
+    for text in ["[image-policy]", "image-policy.file = 'a'", "[image-policy]\nunknown = 1"] {
+        assert_eq!(problems(text.as_bytes()), of_host, "{text}");
+    }
+}
+
+#[test]
 fn limits_of_pulls_are_the_owners_to_say_and_bounded() {
     let found = |text: &str| {
         let error = Document::parse_measured(format!("[limits]\n{text}").as_bytes()).unwrap_err();

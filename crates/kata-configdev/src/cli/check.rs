@@ -17,8 +17,9 @@ mod report;
 /// Shows every problem of documents at once, with line and key.
 ///
 /// Problems make a document unusable: exit code 65. Warnings are about what is legal but probably
-/// not meant, and about who else can read the file: exit code 0, or with --strict 65. Of several
-/// documents each is checked, also behind one that cannot be read.
+/// not meant, and about who else can read the file: exit code 0, or with --strict 65. Notes say what
+/// cannot be checked, such as an image policy that the guest gets elsewhere. Of several documents
+/// each is checked, also behind one that cannot be read.
 ///
 /// With --ask a valid document is tried: is each registry reached, its certificate trusted, the
 /// account let in. The host asks by its own network, which a guest's may differ from. Then the exit
@@ -53,8 +54,8 @@ pub struct Arguments {
     /// manifest, by the program imagepuller (`imagepuller probe`), from this host.
     #[arg(long)]
     ask: bool,
-    /// Print one JSON object: path, valid, registries, problem_count, problems, warnings; with
-    /// --ask also asked, the object that imagepuller probe prints; of a file that cannot be read
+    /// Print one JSON object: path, valid, registries, problem_count, problems, warnings,
+    /// and notes where there are some; with --ask also asked, the object that imagepuller probe prints; of a file that cannot be read
     /// also error and remedy. Several documents have one object each, on a line of its own.
     #[arg(long)]
     json: bool,

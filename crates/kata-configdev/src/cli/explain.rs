@@ -21,6 +21,7 @@ use self::consequence::Consequences;
 use self::image::Image;
 use self::reason::Loser;
 use super::finding::{self, Input};
+use super::policy::measured;
 use crate::cli::{CommandError, UsageError};
 use crate::exit;
 
@@ -36,6 +37,9 @@ const DEFAULTS: &str = "(defaults)";
 ///
 /// The guest plans its pulls with the same code. Where it refuses every pull of the image, the
 /// reason is printed and the exit code is 65.
+///
+/// The measured document's pins and image policy count too: which scope decides, what it asks for,
+/// and whether a tag may be resolved. No signature is looked for; `imagepuller pull` does that.
 ///
 /// With --sandbox the document is chosen and completed as when a sandbox starts, by the same code:
 /// the annotation in the bundle's config.json, else the document of its namespace or of the node;
@@ -119,6 +123,9 @@ struct Report {
     /// document.
     #[serde(skip_serializing_if = "Option::is_none")]
     event_log: Option<EventLog>,
+    /// What the owner's image policy asks of the image.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    image_policy: Option<measured::Told>,
     /// Why every pull of the image fails before a host is asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
@@ -162,10 +169,22 @@ fn of_files(
             return placed(path, Err(problems)).map(|_| exit::DATA);
         }
     };
-    let against = image.pin(&pins);
+    let against = image.pin(&pins).map(|refused| refused.to_string());
+    let asked = settings.image_policy();
+    let asked = match asked
+        .map(|written| measured::explain(written, &image.ruled()))
+        .transpose()
+    {
+        Ok(asked) => asked,
+        Err(problems) => {
+            return placed(path, Err(problems)).map(|_| exit::DATA);
+        }
+    };
+    image.tag_allowed = asked.as_ref().and_then(|told| told.tag_allowed) == Some(true);
     let mut report = Report::of(&settings, image, &|_| false);
-    let against = against.map(|refused| refused.to_string());
-    report.refused = report.refused.or(against);
+    let of_policy = asked.as_ref().and_then(|told| told.refused.clone());
+    report.refused = report.refused.or(against).or(of_policy);
+    report.image_policy = asked;
     report.event_log = arguments.measured.is_some().then(|| settings.event_log());
     if arguments.json {
         super::print_json(out, &report)?;
@@ -232,6 +251,7 @@ impl Report {
             refused: plan.as_ref().err().map(ToString::to_string),
             consequences: plan.ok().map(|plan| Consequences::of(&plan, is_offered)),
             event_log: None,
+            image_policy: None,
             decryption_keys: keys::Table::all(settings, &image),
             image,
         }
@@ -260,6 +280,7 @@ impl Report {
         }
         rows.extend(self.consequences.iter().flat_map(Consequences::rows));
         rows.extend(keys::told(&self.decryption_keys).map(|told| ("keys", told)));
+        rows.extend(self.image_policy.iter().flat_map(measured::Told::rows));
         rows.extend(self.event_log.map(|log| ("event-log", log.to_string())));
         rows.extend(self.refused.iter().map(|rule| ("refused", rule.clone())));
         rows

@@ -17,6 +17,7 @@ use serde::Serialize;
 use crate::choice::DocumentText;
 use crate::cli::foreign_kind::ForeignKind;
 use crate::cli::import::outcome;
+use crate::cli::policy::measured;
 use crate::cli::{CommandError, root_dates};
 use crate::host_file::{read_any, read_named};
 
@@ -148,6 +149,7 @@ impl Input {
         // The guest reads them by the same function.
         Pins::read(&document.pins)?;
         let mut findings: Vec<Finding> = warnings.iter().map(of_warning).collect();
+        findings.extend(measured::warnings(&document)?);
         findings.extend(unusable_keys(&document));
         findings.extend(unusable_clients(&document));
         findings.extend(root_dates::warnings(&document, SystemTime::now()));

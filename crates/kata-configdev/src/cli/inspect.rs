@@ -49,7 +49,7 @@ struct Further {
 }
 
 /// Shows the image `path`. An image whose document is not valid is shown all the same, with the
-/// problems, and ends with exit code 65.
+/// problems, and ends with exit code 65; so does initdata whose image policy is missing or not valid.
 pub fn run(path: &Path, json: bool, out: &mut impl Write) -> Result<u8, CommandError> {
     let unreadable = |error: std::io::Error| FileFault::from(error).at(path);
     let file = image_file::open_disk(path).map_err(|fault| fault.at(path))?;
@@ -92,7 +92,7 @@ pub fn run(path: &Path, json: bool, out: &mut impl Write) -> Result<u8, CommandE
     }
     let valid = match &report.document {
         Content::Puller(document) => document.valid,
-        Content::Initdata(document) => document.valid,
+        Content::Initdata(document) => document.is_good(),
         Content::Further(_) => true,
     };
     Ok(if valid { 0 } else { exit::DATA })

@@ -1,11 +1,13 @@
 //! `kata-configdev policy`: image policies, checked and explained.
 
+pub(super) mod measured;
+mod told;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use image_policy::policy::MAX_POLICY_BYTES;
-use image_policy::ruling::Quantity;
 use image_policy::{Dialect, InvalidPolicy, Policy};
 use oci_image::named::NamedReference;
 
@@ -17,7 +19,7 @@ use crate::host_file::read_any;
 ///
 /// An image policy says which signatures an image must carry before it runs, in the form of
 /// containers-policy.json(5). These commands read a file and nothing else: no key, no registry.
-/// Guests do not ask for image policies yet.
+/// A guest asks for the policy that [image-policy] of its measured document names.
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
@@ -103,16 +105,12 @@ fn explain(arguments: &Explain, out: &mut impl Write) -> Result<u8, CommandError
     };
     let ruling = policy.ruling(&image);
     writeln!(out, "image: {}", ruling.image())?;
-    if ruling.quantity() == Quantity::One {
-        writeln!(
-            out,
-            "No scope has this name, and its tag may have been dropped or changed on the way. So \
-            one of\nthe scopes of the repository's tags must hold, as if the image had that tag:"
-        )?;
+    if told::is_one_of(&ruling) {
+        writeln!(out, "{}:", told::ONE_OF)?;
     }
-    for clause in ruling.clauses() {
-        writeln!(out, "{clause} asks for")?;
-        for requirement in clause.requirements() {
+    for (scope, requirements) in told::clauses(&ruling) {
+        writeln!(out, "{scope} asks for")?;
+        for requirement in requirements {
             writeln!(out, "  - {requirement}")?;
         }
     }

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::ask::Question;
 use crate::cli::CommandError;
 use crate::cli::finding::{self, Finding, Input, counted};
+use crate::cli::policy::measured;
 use crate::exit;
 
 /// The outcome, as `--json` prints it.
@@ -25,6 +26,9 @@ pub struct Report {
     problem_count: usize,
     problems: Vec<Finding>,
     warnings: Vec<Finding>,
+    /// What cannot be checked here; no reason to refuse the document.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<Finding>,
     /// Why the file cannot be read, or the registries not be asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
@@ -46,6 +50,7 @@ impl Report {
             problem_count: 0,
             problems: Vec::new(),
             warnings: Vec::new(),
+            notes: Vec::new(),
             error: None,
             remedy: None,
             asked: None,
@@ -66,6 +71,7 @@ impl Report {
                 report.registries = Some(document.registries.len());
                 report.record = (!measured).then(|| document.record());
                 report.warnings = warnings;
+                report.notes.extend(measured::unseen(&document));
                 report.warnings.extend(input.says_nothing());
             }
             Err(problems) => {
@@ -122,6 +128,7 @@ impl Report {
         let kind = if is_strict { "error: " } else { "warning: " };
         finding::print(out, path, "", &self.problems)?;
         finding::print(out, path, kind, &self.warnings)?;
+        finding::print(out, path, "note: ", &self.notes)?;
         let refused = if self.is_refused(is_strict) {
             ", refused because of --strict"
         } else {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use oci_image::digest::Digest;
 use oci_image::named::NamedReference;
 use oci_image::pins::{Pins, Refused};
 use oci_image::reference::{ImageReference, InvalidReference, TaggedReference};
@@ -22,6 +23,9 @@ pub struct Image {
     pin: Option<String>,
     #[serde(skip)]
     named: NamedReference,
+    /// Whether the owner lets the guest resolve the tag.
+    #[serde(skip)]
+    pub tag_allowed: bool,
 }
 
 fn shown<S: serde::Serializer>(host: &RegistryHost, serializer: S) -> Result<S::Ok, S::Error> {
@@ -36,6 +40,7 @@ impl Image {
         match ImageReference::parse(text) {
             Ok(image) => Ok(Self {
                 named,
+                tag_allowed: false,
                 pin: None,
                 host: image.registry().clone(),
                 repository: image.repository().to_owned(),
@@ -46,6 +51,7 @@ impl Image {
                 let image = TaggedReference::parse(text).map_err(|rule| rule.to_string())?;
                 Ok(Self {
                     named,
+                    tag_allowed: false,
                     pin: None,
                     host: image.registry().clone(),
                     repository: image.repository().to_owned(),
@@ -54,6 +60,19 @@ impl Image {
                 })
             }
             Err(rule) => Err(rule.to_string()),
+        }
+    }
+
+    /// What an image policy is asked about: the name as it was written, with the digest that a pin
+    /// gives it.
+    pub fn ruled(&self) -> NamedReference {
+        let digest = self
+            .digest
+            .as_ref()
+            .and_then(|digest| Digest::parse(digest).ok());
+        match digest {
+            Some(digest) => self.named.clone().with_digest(digest),
+            None => self.named.clone(),
         }
     }
 
@@ -80,6 +99,12 @@ impl fmt::Display for Image {
                 write!(f, ", pinned to {digest}")?;
                 let pin = self.pin.as_ref();
                 pin.map_or(Ok(()), |pin| write!(f, ", as [pins] has {pin}"))
+            }
+            (None, Some(tag)) if self.tag_allowed => {
+                write!(
+                    f,
+                    ", tag {tag:?}, which [image-policy] lets the guest resolve"
+                )
             }
             (None, tag) => write!(
                 f,

@@ -10,7 +10,11 @@ use serde_json::json;
 
 use super::outcome::{self, Outcome, Printed, label};
 use crate::cli::CommandError;
+use crate::cli::policy::measured;
 use crate::host_file::read_named;
+
+/// The key whose text is a policy.
+const POLICY: &str = "image.image_security_policy";
 
 /// Prints the measured document that a data hub's cdh.toml means: what a guest makes of [image],
 /// when the file lies in its measured initdata.
@@ -55,8 +59,22 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         Ok(meaning) => (meaning, Vec::new()),
         Err(problems) => (Meaning::default(), problems),
     };
-    let faults: Vec<_> = faults.iter().map(finding).collect();
-    let findings: Vec<_> = meaning.notes.iter().map(finding).collect();
+    let mut faults: Vec<_> = faults.iter().map(finding).collect();
+    let mut findings: Vec<_> = meaning.notes.iter().map(finding).collect();
+    let of_policy = |text: String| Finding::new(&source, POLICY, Loss::Lost, text);
+    match measured::warnings(&meaning.document) {
+        Ok(warnings) => {
+            findings.extend(
+                warnings
+                    .into_iter()
+                    .map(|warning| of_policy(warning.message)),
+            );
+        }
+        Err(problems) => {
+            let problems = problems.iter().map(|problem| problem.rule.to_string());
+            faults.extend(problems.map(of_policy));
+        }
+    }
     let outcome = Outcome {
         document: Some(&meaning.text),
         findings: &findings,

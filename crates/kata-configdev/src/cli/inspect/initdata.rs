@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::cli::CommandError;
 use crate::cli::finding::{self, Finding};
+use crate::cli::policy::measured;
 
 /// What the document says, as `--json` prints it.
 ///
@@ -27,6 +28,9 @@ pub struct Report {
     problems: Vec<Finding>,
     version: Option<String>,
     algorithm: Option<String>,
+    /// Why every pull of the guest fails, by the image policy in it; the guest accepts the document.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    policy_problems: Vec<Finding>,
     /// Keys of `[data]` and the lengths of their values in bytes.
     data: BTreeMap<String, usize>,
 }
@@ -46,10 +50,19 @@ impl Report {
             sha512: digest(Algorithm::Sha512),
             valid: reading.document.is_ok(),
             problems,
+            policy_problems: match &reading.document {
+                Ok(document) => measured::faults_in(&document.data),
+                Err(_) => Vec::new(),
+            },
             version: reading.version,
             algorithm: reading.algorithm,
             data: reading.lengths,
         }
+    }
+
+    /// Whether the guest accepts the document, and can read its image policy.
+    pub fn is_good(&self) -> bool {
+        self.valid && self.policy_problems.is_empty()
     }
 
     pub fn print(&self, path: &Path, out: &mut impl Write) -> Result<(), CommandError> {
@@ -71,6 +84,14 @@ impl Report {
             writeln!(out)?;
             finding::print(out, path, "", &self.problems)?;
             writeln!(out, "the document is not valid, the guest will refuse it")?;
+        }
+        if !self.policy_problems.is_empty() {
+            writeln!(out)?;
+            finding::print(out, path, "", &self.policy_problems)?;
+            writeln!(
+                out,
+                "its image policy is not valid, every pull of the guest will fail"
+            )?;
         }
         Ok(())
     }
