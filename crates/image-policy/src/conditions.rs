@@ -126,9 +126,9 @@ impl Conditions {
 }
 
 impl Policy {
-    /// Whether the tag of an image may be resolved, so that the image is what the registry has
-    /// under it and what [`judge`](crate::ruling::Ruling::judge) lets run by the ruling of its name
-    /// with the tag. A name with a digest needs no leave.
+    /// Whether the tag of an image may be resolved. What it is resolved to still has to pass
+    /// [`judge`](crate::ruling::Ruling::judge), by the ruling of the name with its tag and that
+    /// digest. A name with a digest needs no leave.
     ///
     /// The one place that says so, for the guest that pulls and for the host that explains.
     ///

@@ -175,7 +175,8 @@ impl fmt::Display for Shortcoming {
             Self::UndatedBundle => {
                 "that key's signature is a bundle, in which the key signs no time, and \
                 signed-not-before asks for one; sign with `skopeo copy \
-                --sign-by-sigstore-private-key`, which signs the time, or take signed-not-before out"
+                --sign-by-sigstore-private-key`, which signs the time, or take \
+                signed-not-before out"
             }
             Self::Undated => {
                 "that key's signature has no time, and signed-not-before asks for one; sign with \

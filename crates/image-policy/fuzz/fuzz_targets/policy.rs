@@ -40,6 +40,13 @@ fn check(text: &str) {
 }
 
 fuzzing::target!(|bytes: &[u8]| {
+    // A scope or a digest that stands beside a policy.
+    if let Ok(text) = str::from_utf8(bytes) {
+        let items = [text.to_owned()];
+        for fault in Conditions::parse(&items, None, &items).err().iter().flatten() {
+            check(&fault.to_string());
+        }
+    }
     for dialect in [Dialect::Containers, Dialect::Coco] {
         let policy = match Policy::parse(bytes, dialect) {
             Ok(policy) => policy,

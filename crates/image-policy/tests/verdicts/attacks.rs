@@ -9,7 +9,7 @@ use crate::skopeo::{DIR, ask};
 
 const ONE: &str = "sha256:f7ff70f91006e54ed820c234f5392b780d2cbbde0ef52c7dba4fb49c79fcb71a";
 
-fn signed(key: &str, identity: Option<&str>) -> Value {
+pub(crate) fn signed(key: &str, identity: Option<&str>) -> Value {
     let mut requirement = json!({
         "type": "sigstoreSigned",
         "keyPath": format!("{DIR}/keys/{key}.pub"),

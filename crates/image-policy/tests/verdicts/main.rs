@@ -10,6 +10,7 @@
 )]
 
 mod attacks;
+mod conditions;
 mod cosign;
 mod registry;
 mod skopeo;

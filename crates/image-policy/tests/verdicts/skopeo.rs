@@ -155,6 +155,15 @@ pub(crate) fn ask(
     reference: &NamedReference,
     signatures: &[Signatures],
 ) -> Result<(), String> {
+    ask_with(policy, reference, signatures, &Conditions::default())
+}
+
+pub(crate) fn ask_with(
+    policy: &Policy,
+    reference: &NamedReference,
+    signatures: &[Signatures],
+    conditions: &Conditions,
+) -> Result<(), String> {
     let found: Vec<_> = signatures.iter().map(Signatures::found).collect();
     let key = |path: &str| {
         let file = path
@@ -164,7 +173,7 @@ pub(crate) fn ask(
         fs::read(data(file)).map_err(|_| "is not there".to_owned())
     };
     let ruling = policy.ruling(reference);
-    let verdict = ruling.judge(&found, &key, &Conditions::default());
+    let verdict = ruling.judge(&found, &key, conditions);
     verdict.map_err(|refusal| {
         let sentence = refusal.to_string();
         assert!(sentence.len() < 1500, "{sentence}");
