@@ -18,8 +18,8 @@ const OF_THE_HUB: [&str; 4] = [
 const POLICY: &str = "image_security_policy";
 const POLICY_URI: &str = "image_security_policy_uri";
 
-const SIGSTORE: &str = "says where OpenPGP signatures lie, which are not verified here; take it out, \
-    and let the policy ask for signatures by a key (sigstoreSigned)";
+const SIGSTORE: &str = "says where OpenPGP signatures lie, which are not verified here; take it \
+    out, and let the policy ask for signatures by a key (sigstoreSigned)";
 
 /// What has no counterpart, and what to do.
 const WITHOUT_COUNTERPART: [(&str, &str); 3] = [

@@ -2,8 +2,8 @@
 //! one, key by key.
 //!
 //! Keys that only mean something together count as one: those of the credentials, of the roots, of
-//! the mirror, and the tables `[extra-env]`, `[resources]` and `[image-policy]`. A flag that weakens the transport is
-//! never added to an entry that the upper document writes itself.
+//! the mirror, and the tables `[extra-env]`, `[resources]` and `[image-policy]`. A flag that weakens
+//! the transport is never added to an entry that the upper document writes itself.
 
 use crate::problem::{Findings, Place};
 use crate::{Document, Origin, Problems, Registry};

@@ -99,8 +99,8 @@ impl Document {
     /// Reads the measured document, the word of the guest's owner. It has the same keys less
     /// `node-error`, and what is not the host's to say: `[resources]`, whom the guest asks for
     /// secrets, `event-log`, what is recorded of it, `clock-not-before`, `[limits]`, how long it
-    /// tries, `[pins]` and `only-pins`, which content it runs, and `[image-policy]`, which signatures
-    /// that needs. Otherwise as [`Document::parse`].
+    /// tries, `[pins]` and `only-pins`, which content it runs, and `[image-policy]`, which
+    /// signatures that needs. Otherwise as [`Document::parse`].
     ///
     /// # Errors
     ///

@@ -535,7 +535,10 @@ fn an_image_policy_is_the_owners_to_say_and_in_one_place() {
         Err(problems) => problems.to_string(),
     };
     let list = |key: &str, count: usize| {
-        format!("image-policy = {{ file = 'a', {key} = [{}] }}", "'b',".repeat(count))
+        format!(
+            "image-policy = {{ file = 'a', {key} = [{}] }}",
+            "'b',".repeat(count)
+        )
     };
     let second = "is a second place of the policy; write one of \"text\", \"file\" and \"uri\"";
     let in_data = "write the key of the file in [data] of the initdata, such as \"policy.json\"";
@@ -604,7 +607,11 @@ fn an_image_policy_is_the_owners_to_say_and_in_one_place() {
     }
     let of_host = "line 1: image-policy: belongs in the measured document, imagepuller.toml in the \
         initdata: the host does not say which signatures images need";
-    for text in ["[image-policy]", "image-policy.file = 'a'", "[image-policy]\nunknown = 1"] {
+    for text in [
+        "[image-policy]",
+        "image-policy.file = 'a'",
+        "[image-policy]\nunknown = 1",
+    ] {
         assert_eq!(problems(text.as_bytes()), of_host, "{text}");
     }
 }
