@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 mod command;
+#[path = "policy/measured.rs"]
+mod measured;
 
 use std::process::Command;
 

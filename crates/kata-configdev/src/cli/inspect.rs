@@ -49,7 +49,8 @@ struct Further {
 }
 
 /// Shows the image `path`. An image whose document is not valid is shown all the same, with the
-/// problems, and ends with exit code 65; so does initdata whose image policy is missing or not valid.
+/// problems, and ends with exit code 65; so does initdata whose image policy is missing or not
+/// valid.
 pub fn run(path: &Path, json: bool, out: &mut impl Write) -> Result<u8, CommandError> {
     let unreadable = |error: std::io::Error| FileFault::from(error).at(path);
     let file = image_file::open_disk(path).map_err(|fault| fault.at(path))?;

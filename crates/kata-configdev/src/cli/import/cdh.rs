@@ -61,18 +61,15 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
     };
     let mut faults: Vec<_> = faults.iter().map(finding).collect();
     let mut findings: Vec<_> = meaning.notes.iter().map(finding).collect();
-    let of_policy = |text: String| Finding::new(&source, POLICY, Loss::Lost, text);
+    let of_policy = |loss: Loss, text: String| Finding::new(&source, POLICY, loss, text);
     match measured::warnings(&meaning.document) {
         Ok(warnings) => {
-            findings.extend(
-                warnings
-                    .into_iter()
-                    .map(|warning| of_policy(warning.message)),
-            );
+            let noted = warnings.into_iter();
+            findings.extend(noted.map(|warning| of_policy(Loss::Note, warning.message)));
         }
         Err(problems) => {
-            let problems = problems.iter().map(|problem| problem.rule.to_string());
-            faults.extend(problems.map(of_policy));
+            let faulty = problems.iter().map(|problem| problem.rule.to_string());
+            faults.extend(faulty.map(|text| of_policy(Loss::Lost, text)));
         }
     }
     let outcome = Outcome {
