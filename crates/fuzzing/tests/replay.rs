@@ -45,6 +45,7 @@ replay! {
     bundle: "../../image-policy/fuzz/fuzz_targets/bundle.rs";
     payload: "../../image-policy/fuzz/fuzz_targets/payload.rs";
     policy: "../../image-policy/fuzz/fuzz_targets/policy.rs";
+    signature_manifest: "../../image-policy/fuzz/fuzz_targets/signature_manifest.rs";
     inflate: "../../inflate/fuzz/fuzz_targets/inflate.rs";
     initdata: "../../initdata/fuzz/fuzz_targets/initdata.rs";
     evidence: "../../initdata-processor/fuzz/fuzz_targets/evidence.rs";

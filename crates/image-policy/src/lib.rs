@@ -14,7 +14,8 @@
 //! - [`section`]: `[image-policy]` of the measured document, given its meaning.
 //! - `scope`: which names a scope is for; [`ruling`]: which scope decides, and the verdict.
 //! - [`identity`]: what a signature must name; [`key`]: public keys, and what they verify.
-//! - [`signature`]: signatures as they were found; [`payload`] and [`bundle`] read them.
+//! - [`places`]: where registries keep signatures; [`signature`]: signatures as they were found;
+//!   [`payload`] and [`bundle`] read them.
 //! - [`refusal`]: why an image may not run, in one sentence.
 
 mod base64;
@@ -25,6 +26,7 @@ pub mod identity;
 mod json_node;
 pub mod key;
 pub mod payload;
+pub mod places;
 pub mod policy;
 pub mod refusal;
 pub mod remark;

@@ -11,7 +11,7 @@ use crate::key::PublicKey;
 use crate::payload::{MAX_PAYLOAD_BYTES, Payload};
 
 /// The longest base64 of a signature: RSA with 8192 bits has 1368 characters.
-const MAX_SIGNATURE_CHARS: usize = 4096;
+pub(crate) const MAX_SIGNATURE_CHARS: usize = 4096;
 
 /// A signature that somebody handed over; nothing of it is believed.
 #[derive(Clone)]
