@@ -8,13 +8,14 @@ use reqwest::{Response, StatusCode};
 use tokio::time::{Instant, timeout};
 
 use crate::body;
+use crate::content_request::ContentRequest;
 use crate::error::Error;
 use crate::explain;
 use crate::failure::Failure;
 use crate::parts::{self, Leave, Parts};
 use crate::range::{self, Contradiction, Part};
 use crate::retry::{Attempts, seconds};
-use crate::session::{ContentRequest, Session};
+use crate::session::Session;
 use crate::transport::Answer;
 use pull_route::host_of;
 

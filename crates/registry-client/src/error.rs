@@ -289,13 +289,16 @@ impl Error {
 
     /// Whether there is no such content at the source, or it says so to who asks.
     pub fn is_missing(&self) -> bool {
+        self.status() == Some(StatusCode::NOT_FOUND)
+    }
+
+    /// With which status the source refused, the last time that it was asked.
+    pub(crate) fn status(&self) -> Option<StatusCode> {
         match self {
-            Self::Attempts(attempts) => attempts
-                .last()
-                .is_some_and(|attempt| attempt.error.is_missing()),
-            Self::Plain { error, .. } | Self::ForNow(error) => error.is_missing(),
-            Self::Refused { status, .. } => *status == StatusCode::NOT_FOUND,
-            _ => false,
+            Self::Attempts(attempts) => attempts.last()?.error.status(),
+            Self::Plain { error, .. } | Self::ForNow(error) => error.status(),
+            Self::Refused { status, .. } => Some(*status),
+            _ => None,
         }
     }
 

@@ -7,9 +7,9 @@
 //!
 //! The entry is [`registry::Registry`]. From the outside inwards:
 //! - [`Documents`]: the files, read at this moment; [`patience`]: how long anything is waited for.
-//! - [`registry`]: manifests of one source, and [`blob`]s, taken up again where they are cut off
-//!   (`range`), or in several parts at once (`parts`).
-//! - `session`: one request, authenticated with `authorization`, [`challenge`] and `token`, over TLS
+//! - [`registry`]: manifests of one source, their `signatures`, and [`blob`]s, taken up again where
+//!   they are cut off (`range`), or in several parts at once (`parts`).
+//! - `session`: one request (`content_request`), authenticated with `authorization`, [`challenge`] and `token`, over TLS
 //!   or not (`plain_hosts`); `retry`: many of them.
 //! - `transport`: redirects (`redirect`), clients and proxies (`client`) and certificates (`tls`);
 //!   `body`: small answers.
@@ -22,6 +22,7 @@ pub mod blob;
 mod body;
 pub mod challenge;
 mod client;
+mod content_request;
 mod documents;
 pub mod error;
 mod explain;
@@ -36,6 +37,7 @@ pub mod registry;
 mod retry;
 mod retry_after;
 mod session;
+mod signatures;
 mod stage;
 mod tls;
 mod token;

@@ -21,11 +21,12 @@ use tokio::time::timeout;
 use url::Url;
 
 use crate::body;
+use crate::content_request::ContentRequest;
 use crate::error::Error;
 use crate::explain;
 use crate::failure::Failure;
 use crate::range::{self, Part};
-use crate::session::{ContentRequest, Session};
+use crate::session::Session;
 use crate::transport::Answer;
 
 /// From which time of an answer on its server is far away: a receive window of 3 MiB, which Linux

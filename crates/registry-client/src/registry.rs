@@ -9,22 +9,19 @@ use pull_route::{Settings, Source};
 
 use crate::blob::Blob;
 use crate::body;
+use crate::content_request::ContentRequest;
 use crate::error::Error;
+use crate::failure::Failure;
 use crate::parts::{self, Leave};
 use crate::patience::Patience;
 use crate::plain_hosts::PlainHosts;
-use crate::session::{ContentRequest, Session};
-
-/// Every kind of manifest that can be pulled, so that registries do not convert it to what they
-/// take for older clients.
-const MANIFEST_TYPES: &str = "application/vnd.oci.image.manifest.v1+json, \
-application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.v2+json, \
-application/vnd.docker.distribution.manifest.list.v2+json";
+use crate::retry::Attempts;
+use crate::session::Session;
 
 /// One repository at one source.
 #[derive(Debug)]
 pub struct Registry {
-    session: Session,
+    pub(crate) session: Session,
 }
 
 impl Registry {
@@ -103,12 +100,7 @@ impl Registry {
     }
 
     async fn named_manifest(&self, name: &str) -> Result<Unverified, Error> {
-        let wanted = ContentRequest {
-            kind: "manifests",
-            name,
-            accept: Some(MANIFEST_TYPES),
-            part: None,
-        };
+        let wanted = ContentRequest::manifest(name);
         self.whole(wanted, "manifest", MAX_MANIFEST_BYTES).await
     }
 
@@ -142,23 +134,37 @@ impl Registry {
         parts::is_far(&self.session)
     }
 
-    /// A small answer, asked for again as a whole where it breaks off.
     async fn whole(
         &self,
         wanted: ContentRequest<'_>,
         what: &'static str,
         limit_bytes: usize,
     ) -> Result<Unverified, Error> {
+        let attempts = self.session.attempts();
+        let bytes = self.bytes(wanted, what, limit_bytes, attempts).await?;
+        Ok(Unverified::new(bytes))
+    }
+
+    /// A small answer, asked for again as a whole where it breaks off.
+    pub(crate) async fn bytes(
+        &self,
+        wanted: ContentRequest<'_>,
+        what: &'static str,
+        limit_bytes: usize,
+        attempts: Attempts,
+    ) -> Result<Vec<u8>, Error> {
         let ask = || async {
             let answer = self.session.ask(wanted).await?;
             let stall = self.session.patience().stall;
             body::read(answer, what, limit_bytes, stall).await
         };
-        let ask = || async { ask().await.inspect_err(|_| self.session.reconnect()) };
-        let attempts = self.session.attempts();
-        attempts
-            .run(what, &self.host(), ask)
-            .await
-            .map(Unverified::new)
+        let reconnect = |failure: &Failure| {
+            // Who says that there is no such thing is well.
+            if !failure.error.is_missing() {
+                self.session.reconnect();
+            }
+        };
+        let ask = || async { ask().await.inspect_err(reconnect) };
+        attempts.run(what, &self.host(), ask).await
     }
 }

@@ -8,11 +8,13 @@ use std::time::Duration;
 use pull_route::{Settings, Source, host_of};
 use reqwest::StatusCode;
 use reqwest::header::{HeaderValue, WWW_AUTHENTICATE};
+use tokio::time::Instant;
 use url::Url;
 
 use crate::attempt::may_pass;
 use crate::authorization::{Authorization, Challenged, Renewed};
 use crate::challenge::{self, Challenge};
+use crate::content_request::ContentRequest;
 use crate::error::Error;
 use crate::failure::{Again, Failure};
 use crate::patience::Patience;
@@ -44,19 +46,6 @@ pub struct Session {
     authorization: Authorization,
     /// How many blobs were given up because they took too long.
     late: AtomicU32,
-}
-
-/// What is asked for in a repository.
-#[derive(Clone, Copy, Debug)]
-pub struct ContentRequest<'a> {
-    /// `manifests` or `blobs`; nothing for a greeting.
-    pub kind: &'static str,
-    /// A digest or a tag.
-    pub name: &'a str,
-    /// Media types, or nothing.
-    pub accept: Option<&'static str>,
-    /// Only these bytes; then an answer may also be a part, or that there is no such part.
-    pub part: Option<Part>,
 }
 
 impl Session {
@@ -99,13 +88,23 @@ impl Session {
 
     /// No attempts yet at something.
     pub fn attempts(&self) -> Attempts {
+        Attempts::new(self.patience(), self.budget())
+    }
+
+    /// No attempts yet at something that is to be over by then.
+    pub fn attempts_until(&self, end: Instant) -> Attempts {
+        let left = end.saturating_duration_since(Instant::now());
+        Attempts::new(self.patience(), left.min(self.budget()))
+    }
+
+    /// How long this source may go without progress.
+    pub fn budget(&self) -> Duration {
         let patience = self.patience();
-        let budget = if self.source.has_fallback || patience.in_turns {
+        if self.source.has_fallback || patience.in_turns {
             patience.budget_before_fallback
         } else {
             patience.budget
-        };
-        Attempts::new(patience, budget)
+        }
     }
 
     /// Whether another source is left to ask.
@@ -343,37 +342,6 @@ impl Session {
             is_about_account: is_denied && has_account && wanted.is_manifest(),
             ..refusal(error, status, &answer)
         })
-    }
-}
-
-impl<'a> ContentRequest<'a> {
-    /// Asks for a blob, or for some of it.
-    pub fn blob(name: &'a str, part: Option<Part>) -> Self {
-        Self {
-            kind: "blobs",
-            name,
-            accept: None,
-            part,
-        }
-    }
-
-    /// Asks for nothing but to be let in.
-    pub fn greeting() -> Self {
-        Self {
-            kind: "",
-            name: "",
-            accept: None,
-            part: None,
-        }
-    }
-
-    fn is_greeting(&self) -> bool {
-        self.kind.is_empty()
-    }
-
-    /// Whether it is what a pull begins with. Who was let in there is the account of the pull.
-    fn is_manifest(&self) -> bool {
-        self.kind == "manifests" || self.is_greeting()
     }
 }
 

@@ -1,0 +1,234 @@
+//! The signatures of a digest, from every place in which one source may have them.
+//!
+//! The tag `sha256-HEX.sig` and the referrers are asked side by side, and what they list likewise.
+//! Nothing of it is believed but what a key signed, so a place that fails, withholds or lies can
+//! make a pull fail and nothing else. It does not hide what another place has: once there is a
+//! signature, the others are waited for as long as a source is before the next one is asked.
+//!
+//! `docs/image-policy.md` has the bounds; [`image_policy::places`] reads what comes.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+
+use futures_util::future::{Either, join, join_all, select};
+use image_policy::Signature;
+use image_policy::places::{self, Layer, Listed, MAX_CONTENT_BYTES};
+use oci_image::digest::{Digest, Unverified};
+use oci_image::manifest::MAX_MANIFEST_BYTES;
+use reqwest::StatusCode;
+use tokio::time::{Instant, sleep};
+
+use crate::content_request::ContentRequest;
+use crate::error::Error;
+use crate::registry::Registry;
+
+mod found;
+
+use found::{Found, Place};
+
+impl Registry {
+    /// The signatures that this source has for a digest, in an order of their own; none where it
+    /// says that it has none. Payloads and bundles are the content that their digests name.
+    ///
+    /// # Errors
+    ///
+    /// What failed first, where nothing was found. Beside signatures failures are only logged.
+    pub async fn signatures(&self, digest: &Digest) -> Result<Vec<Signature>, Error> {
+        let search = Search {
+            registry: self,
+            digest,
+            end: Instant::now() + self.session.budget(),
+            found: Found::default(),
+        };
+        search.run().await;
+        search.found.finish(&self.host(), digest)
+    }
+}
+
+/// One search for the signatures of one digest at one source.
+struct Search<'r> {
+    registry: &'r Registry,
+    digest: &'r Digest,
+    /// When all requests are over, whatever has come.
+    end: Instant,
+    found: Found,
+}
+
+impl Search<'_> {
+    async fn run(&self) {
+        let places = pin!(join(self.tag(), self.referrers()));
+        let late = pin!(self.late());
+        if let Either::Right(_) = select(places, late).await {
+            tracing::warn!(
+                registry = self.registry.host(),
+                digest = %self.digest,
+                "not every signature came in time, going on with those that are there"
+            );
+        }
+    }
+
+    /// Over when there is a signature and the others have had their time.
+    async fn late(&self) {
+        self.found.some().await;
+        sleep(self.registry.session.patience().budget_before_fallback).await;
+    }
+
+    /// What cosign and skopeo write.
+    async fn tag(&self) {
+        let place = Place::new(0, "the signature tag");
+        let Some(tag) = places::signature_tag(self.digest) else {
+            return;
+        };
+        let Some(manifest) = self.tagged(&place, &tag, "signature manifest").await else {
+            return;
+        };
+        match places::signatures(&manifest) {
+            Ok(layers) => self.layers(&place, 0, layers).await,
+            Err(why) => self.found.fail(&place, self.wrong(&tag, &why.to_string())),
+        }
+    }
+
+    /// What cosign 3 writes.
+    async fn referrers(&self) {
+        let place = Place::new(1, "the referrers");
+        let Some(Listed { kept, left_out }) = self.index(&place).await else {
+            return;
+        };
+        place.leave_out(left_out);
+        let referrers = kept.into_iter().enumerate();
+        join_all(referrers.map(|(at, digest)| self.referrer(&place, at, digest))).await;
+    }
+
+    /// The list of referrers: the registry's answer, or the index under the fallback tag where it
+    /// answers with anything else.
+    async fn index(&self, place: &Place) -> Option<Listed<Digest>> {
+        let digest = self.digest.to_string();
+        let wanted = ContentRequest::referrers(&digest);
+        match self.bytes(wanted, "referrers", MAX_MANIFEST_BYTES).await {
+            Ok(index) => match places::referrers(&index) {
+                Ok(listed) => return Some(listed),
+                // A page for people, for example.
+                Err(why) => tracing::debug!(%why, "no referrers API"),
+            },
+            Err(error) if is_without_api(&error) => {}
+            Err(error) => self.found.fail(place, error),
+        }
+        let tag = places::referrers_tag(self.digest);
+        let index = self.tagged(place, &tag, "index of referrers").await?;
+        let listed = places::referrers(&index);
+        let failed = |why: places::InvalidList| {
+            self.found.fail(place, self.wrong(&tag, &why.to_string()));
+        };
+        listed.map_err(failed).ok()
+    }
+
+    /// The signatures in one manifest that refers to the digest. One that is something else is
+    /// nothing.
+    async fn referrer(&self, place: &Place, at: usize, digest: Digest) {
+        let name = digest.to_string();
+        let wanted = ContentRequest::manifest(&name);
+        let Some(manifest) = self.content(place, wanted, &digest, "manifest").await else {
+            return;
+        };
+        match places::signatures(&manifest) {
+            Ok(layers) => self.layers(place, at, layers).await,
+            Err(why) => tracing::debug!(%digest, %why, "a referrer is no signature"),
+        }
+    }
+
+    /// The layers of a manifest that are signatures. Many signatures may have one payload, which is
+    /// fetched once.
+    async fn layers(&self, place: &Place, at: usize, layers: Listed<Layer>) {
+        let count = place.take(layers.kept.len());
+        place.leave_out(layers.left_out + layers.kept.len() - count);
+        let mut contents: BTreeMap<Digest, Vec<(usize, Layer)>> = BTreeMap::new();
+        for (number, layer) in layers.kept.into_iter().enumerate().take(count) {
+            let same = contents.entry(layer.digest.clone()).or_default();
+            same.push((number, layer));
+        }
+        let fetch = async |digest: Digest, layers: Vec<(usize, Layer)>| {
+            let name = digest.to_string();
+            let wanted = ContentRequest::blob(&name, None);
+            let content = self.content(place, wanted, &digest, "signature").await;
+            let Some(content) = content else {
+                return;
+            };
+            for (number, layer) in layers {
+                let signature = || layer.with(content.clone());
+                self.found
+                    .add(place, [at, number], content.len(), signature);
+            }
+        };
+        let contents = contents.into_iter();
+        join_all(contents.map(|(digest, layers)| fetch(digest, layers))).await;
+    }
+
+    /// What is under a tag just now, if there is anything.
+    async fn tagged(&self, place: &Place, tag: &str, what: &'static str) -> Option<Vec<u8>> {
+        let wanted = ContentRequest::manifest(tag);
+        match self.bytes(wanted, what, MAX_MANIFEST_BYTES).await {
+            Ok(bytes) => Some(bytes),
+            Err(error) if error.is_missing() => None,
+            Err(error) => {
+                self.found.fail(place, error);
+                None
+            }
+        }
+    }
+
+    /// What has a digest, held to it.
+    async fn content(
+        &self,
+        place: &Place,
+        wanted: ContentRequest<'_>,
+        digest: &Digest,
+        what: &'static str,
+    ) -> Option<Vec<u8>> {
+        let _turn = place.turn().await?;
+        if place.is_full() {
+            place.leave_out(1);
+            return None;
+        }
+        let received = self.bytes(wanted, what, MAX_CONTENT_BYTES).await;
+        let verified = received.and_then(|bytes| {
+            let verified = Unverified::new(bytes).verify(digest, None);
+            verified.map_err(|mismatch| Error::Answer {
+                host: self.registry.host(),
+                rule: format!("sends another {what} than was asked for: {mismatch}"),
+            })
+        });
+        let failed = |error| self.found.fail(place, error);
+        verified.map_err(failed).ok()
+    }
+
+    async fn bytes(
+        &self,
+        wanted: ContentRequest<'_>,
+        what: &'static str,
+        limit_bytes: usize,
+    ) -> Result<Vec<u8>, Error> {
+        let attempts = self.registry.session.attempts_until(self.end);
+        let bytes = self.registry.bytes(wanted, what, limit_bytes, attempts);
+        bytes.await
+    }
+
+    fn wrong(&self, tag: &str, why: &str) -> Error {
+        Error::Answer {
+            host: self.registry.host(),
+            rule: format!("has a tag {tag} which {why}"),
+        }
+    }
+}
+
+/// Whether a registry says that it has no API for referrers. The specification has 404; others say
+/// that the address or the method is none of theirs.
+fn is_without_api(error: &Error) -> bool {
+    let said = [
+        StatusCode::NOT_FOUND,
+        StatusCode::BAD_REQUEST,
+        StatusCode::METHOD_NOT_ALLOWED,
+        StatusCode::NOT_ACCEPTABLE,
+        StatusCode::NOT_IMPLEMENTED,
+    ];
+    error.status().is_some_and(|status| said.contains(&status))
+}

@@ -1,0 +1,153 @@
+//! What a search for signatures has found, and what its places may still bring.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use image_policy::Signature;
+use image_policy::places::{MAX_PLACE_BYTES, MAX_SIGNATURES};
+use oci_image::digest::Digest;
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+
+use crate::error::Error;
+
+/// How many requests of one place are under way: a place that hangs holds none of another's.
+const AT_ONCE: usize = 8;
+
+/// One place, and what it may still bring.
+pub(super) struct Place {
+    number: usize,
+    name: &'static str,
+    turns: Semaphore,
+    signatures: AtomicUsize,
+    bytes: AtomicUsize,
+    left_out: AtomicUsize,
+}
+
+impl Place {
+    pub(super) fn new(number: usize, name: &'static str) -> Self {
+        Self {
+            number,
+            name,
+            turns: Semaphore::new(AT_ONCE),
+            signatures: AtomicUsize::new(MAX_SIGNATURES),
+            bytes: AtomicUsize::new(MAX_PLACE_BYTES),
+            left_out: AtomicUsize::new(0),
+        }
+    }
+
+    /// The leave to ask for something; always given in the end.
+    pub(super) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        self.turns.acquire().await.ok()
+    }
+
+    /// Says how many of so many signatures may be fetched.
+    pub(super) fn take(&self, wanted: usize) -> usize {
+        spend(&self.signatures, |left| left.min(wanted))
+    }
+
+    /// Whether it has brought as much as is kept.
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes.load(Ordering::Relaxed) == 0
+    }
+
+    /// So many more signatures are not looked at.
+    pub(super) fn leave_out(&self, count: usize) {
+        self.left_out.fetch_add(count, Ordering::Relaxed);
+    }
+}
+
+/// Takes from what is left as much as a rule says, and says how much that is.
+fn spend(left: &AtomicUsize, rule: impl Fn(usize) -> usize) -> usize {
+    let mut spent = 0;
+    // Never fails, as there always is a next value.
+    let _ = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+        spent = rule(left).min(left);
+        Some(left - spent)
+    });
+    spent
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let left_out = *self.left_out.get_mut();
+        if left_out > 0 {
+            tracing::warn!(
+                left_out,
+                "there are more signatures at {} than are looked at",
+                self.name
+            );
+        }
+    }
+}
+
+/// What was found so far.
+#[derive(Default)]
+pub(super) struct Found {
+    state: Mutex<State>,
+    /// Told of the first signature.
+    some: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    /// Each with its place in the lists.
+    signatures: Vec<([usize; 3], Signature)>,
+    /// The first.
+    failure: Option<Error>,
+}
+
+impl Found {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Comes back once there is a signature.
+    pub(super) async fn some(&self) {
+        self.some.notified().await;
+    }
+
+    /// Keeps a signature of so many bytes, if the place may bring so many.
+    pub(super) fn add(
+        &self,
+        place: &Place,
+        at: [usize; 2],
+        bytes: usize,
+        signature: impl FnOnce() -> Signature,
+    ) {
+        // The first that is too much ends it.
+        if spend(&place.bytes, |left| left.min(bytes)) < bytes {
+            place.leave_out(1);
+            return;
+        }
+        let [list, number] = at;
+        let at = [place.number, list, number];
+        self.lock().signatures.push((at, signature()));
+        self.some.notify_one();
+    }
+
+    /// Takes note that something did not come.
+    pub(super) fn fail(&self, place: &Place, error: Error) {
+        tracing::warn!(%error, "no signature from {}", place.name);
+        self.lock().failure.get_or_insert(error);
+    }
+
+    /// The signatures in the order of the lists.
+    pub(super) fn finish(self, host: &str, digest: &Digest) -> Result<Vec<Signature>, Error> {
+        let state = self.state.into_inner();
+        let State {
+            mut signatures,
+            failure,
+        } = state.unwrap_or_else(PoisonError::into_inner);
+        if let Some(error) = failure
+            && signatures.is_empty()
+        {
+            return Err(error);
+        }
+        signatures.sort_by_key(|(at, _)| *at);
+        tracing::debug!(host, %digest, count = signatures.len(), "signatures");
+        Ok(signatures
+            .into_iter()
+            .map(|(_, signature)| signature)
+            .collect())
+    }
+}
