@@ -19,9 +19,10 @@ use oci_image::manifest::MAX_MANIFEST_BYTES;
 use crate::Signature;
 use crate::signature::MAX_SIGNATURE_CHARS;
 
-/// How many signatures of one place are looked at. Real images have a handful; where a builder
-/// signs the same image anew each night, they become hundreds.
-pub const MAX_SIGNATURES: usize = 64;
+/// How many signatures of one place are looked at, as many as containers/image reads from a
+/// look-aside store. Real images have a handful; where a builder signs the same image anew each
+/// night, they become hundreds.
+pub const MAX_SIGNATURES: usize = 128;
 
 /// The longest payload or bundle that is fetched. Payloads have some hundred bytes, bundles with
 /// entries of a log some ten thousand.

@@ -109,15 +109,15 @@ fn of_referrers_only_digests_count() {
     let kept: Vec<_> = listed.kept.iter().map(ToString::to_string).collect();
     assert_eq!(kept, [1, 2, 4, 3].map(numbered));
     assert_eq!(listed.left_out, 0);
-    // A hundred reports of scanners do not hide a signature behind them.
-    let mut entries: Vec<_> = (10..110)
+    // Two hundred reports of scanners do not hide a signature behind them.
+    let mut entries: Vec<_> = (10..210)
         .map(|at| entry(at, "application/sarif+json"))
         .collect();
     entries.push(entry(1, "application/vnd.dev.sigstore.bundle.v0.3+json"));
     let listed = referrers(&index(&entries)).unwrap();
     assert_eq!(listed.kept[0].to_string(), numbered(1));
     assert_eq!(listed.kept.len(), MAX_SIGNATURES);
-    assert_eq!(listed.left_out, 101 - MAX_SIGNATURES);
+    assert_eq!(listed.left_out, 201 - MAX_SIGNATURES);
     let many: Vec<_> = (0..1000).map(|at| entry(at, empty)).collect();
     let listed = referrers(&index(&many)).unwrap();
     assert_eq!(listed.kept.len(), MAX_SIGNATURES);

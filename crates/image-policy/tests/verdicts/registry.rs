@@ -16,7 +16,7 @@ const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 pub(crate) fn data(name: &str) -> PathBuf {
     PathBuf::from(concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/tests/data/signatures"
+        "/../image-policy/tests/data/signatures"
     ))
     .join(name)
 }
@@ -29,7 +29,7 @@ pub(crate) fn rows(name: &str) -> Vec<Value> {
 }
 
 /// Where signatures of a digest are looked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
     /// The tag `sha256-….sig`.
     Tag,
@@ -39,9 +39,11 @@ pub(crate) enum Place {
     SimpleReferrers,
 }
 
+/// `crates/registry-client/tests/signatures` serves the same over HTTP.
 pub(crate) struct Registry {
-    repositories: BTreeMap<String, BTreeMap<String, String>>,
-    blobs: BTreeMap<String, Vec<u8>>,
+    /// Tags and digests of each repository.
+    pub(crate) repositories: BTreeMap<String, BTreeMap<String, String>>,
+    pub(crate) blobs: BTreeMap<String, Vec<u8>>,
 }
 
 /// What was found for one digest.

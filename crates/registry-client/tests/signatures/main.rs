@@ -9,7 +9,21 @@
 )]
 
 mod attacks;
+mod found;
 mod places;
+mod registry;
 mod shelf;
 #[path = "../support/mod.rs"]
 mod support;
+
+// What programs said of the recorded images, judged here with what `registry` fetches.
+#[path = "../../../image-policy/tests/verdicts/cosign.rs"]
+mod cosign;
+#[path = "../../../image-policy/tests/verdicts/registry.rs"]
+mod recorded;
+#[path = "../../../image-policy/tests/verdicts/skopeo.rs"]
+mod skopeo;
+#[path = "../../../image-policy/tests/verdicts/tally.rs"]
+mod tally;
+
+use tally::{Difference, Tally};
