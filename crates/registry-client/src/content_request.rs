@@ -22,6 +22,9 @@ pub struct ContentRequest<'a> {
     pub accept: Option<&'static str>,
     /// Only these bytes; then an answer may also be a part, or that there is no such part.
     pub part: Option<Part>,
+    /// Asked for beside the image: where somebody was let in already, a refusal is about this alone
+    /// and no reason to go on as another account.
+    pub is_aside: bool,
 }
 
 impl<'a> ContentRequest<'a> {
@@ -32,6 +35,7 @@ impl<'a> ContentRequest<'a> {
             name,
             accept: Some(MANIFEST_TYPES),
             part: None,
+            is_aside: false,
         }
     }
 
@@ -42,6 +46,7 @@ impl<'a> ContentRequest<'a> {
             name: digest,
             accept: Some(INDEX_TYPE),
             part: None,
+            is_aside: false,
         }
     }
 
@@ -52,6 +57,15 @@ impl<'a> ContentRequest<'a> {
             name,
             accept: None,
             part,
+            is_aside: false,
+        }
+    }
+
+    /// The same, beside the image.
+    pub fn aside(self) -> Self {
+        Self {
+            is_aside: true,
+            ..self
         }
     }
 
@@ -62,6 +76,7 @@ impl<'a> ContentRequest<'a> {
             name: "",
             accept: None,
             part: None,
+            is_aside: false,
         }
     }
 
@@ -71,7 +86,7 @@ impl<'a> ContentRequest<'a> {
     }
 
     /// Whether it is what a pull begins with. Who was let in there is the account of the pull.
-    pub fn is_manifest(&self) -> bool {
-        self.kind == "manifests" || self.is_greeting()
+    pub fn is_first(&self) -> bool {
+        matches!(self.kind, "manifests" | "referrers") || self.is_greeting()
     }
 }

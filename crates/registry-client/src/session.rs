@@ -1,7 +1,7 @@
 //! Requests to one repository at one source: the scheme found out, challenges answered, statuses
 //! explained.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -44,6 +44,8 @@ pub struct Session {
     /// Hosts that spoke no TLS to any session.
     pub(crate) plain_hosts: Arc<PlainHosts>,
     authorization: Authorization,
+    /// Whether it ever gave what was asked for.
+    is_let_in: AtomicBool,
     /// How many blobs were given up because they took too long.
     late: AtomicU32,
 }
@@ -72,6 +74,7 @@ impl Session {
             scheme,
             plain_hosts: Arc::default(),
             authorization: Authorization::default(),
+            is_let_in: AtomicBool::new(false),
             late: AtomicU32::new(0),
         }
     }
@@ -132,9 +135,15 @@ impl Session {
         loop {
             let account = self.authorization.account();
             let failure = match self.ask_as_account(wanted).await {
-                Ok(answer) => return Ok(answer),
+                Ok(answer) => {
+                    self.is_let_in.store(true, Ordering::Relaxed);
+                    return Ok(answer);
+                }
                 Err(failure) => failure,
             };
+            if wanted.is_aside && self.is_let_in.load(Ordering::Relaxed) {
+                return Err(failure);
+            }
             self.authorization
                 .next_account(account, &self.source, failure)
                 .await?;
@@ -213,7 +222,7 @@ impl Session {
             };
         }
         Err(Failure {
-            is_about_account: wanted.is_manifest(),
+            is_about_account: wanted.is_first(),
             ..Error::refused(&self.source).into()
         })
     }
@@ -339,7 +348,7 @@ impl Session {
         }
         let is_denied = status == StatusCode::FORBIDDEN && is_own;
         Err(Failure {
-            is_about_account: is_denied && has_account && wanted.is_manifest(),
+            is_about_account: is_denied && has_account && wanted.is_first(),
             ..refusal(error, status, &answer)
         })
     }

@@ -208,7 +208,9 @@ impl Search<'_> {
         limit_bytes: usize,
     ) -> Result<Vec<u8>, Error> {
         let attempts = self.registry.session.attempts_until(self.end);
-        let bytes = self.registry.bytes(wanted, what, limit_bytes, attempts);
+        let bytes = self
+            .registry
+            .bytes(wanted.aside(), what, limit_bytes, attempts);
         bytes.await
     }
 

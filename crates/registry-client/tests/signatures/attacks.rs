@@ -1,5 +1,6 @@
 //! What a registry that lies, floods or hangs can do: make a pull fail, and nothing else.
 
+use std::slice;
 use std::time::Duration;
 
 use image_policy::places::{MAX_CONTENT_BYTES, MAX_PLACE_BYTES, MAX_SIGNATURES};
@@ -143,7 +144,7 @@ fn endless_answers_end() {
         let why = format!("more than {MAX_CONTENT_BYTES} bytes of signature");
         fails("payload", &why, |shelf| {
             let shelf = shelf.at(blob.clone(), flood(length));
-            shelf.text(signature_tag(), &manifest(&[layer.clone()]))
+            shelf.text(signature_tag(), &manifest(slice::from_ref(&layer)))
         });
         let why = format!("more than {MAX_MANIFEST_BYTES} bytes of signature manifest");
         fails("manifest", &why, |shelf| {
@@ -177,7 +178,7 @@ fn other_content_than_the_digest_names_is_no_signature() {
         "sends another signature than was asked for",
         |shelf| {
             let shelf = shelf.text(format!("blobs/{other}"), "not that");
-            shelf.text(signature_tag(), &manifest(&[layer.clone()]))
+            shelf.text(signature_tag(), &manifest(slice::from_ref(&layer)))
         },
     );
     fails(
@@ -185,13 +186,16 @@ fn other_content_than_the_digest_names_is_no_signature() {
         "sends another manifest than was asked for",
         |shelf| {
             let (shelf, digest) = shelf.bundle("bundle");
-            let shelf = shelf.text(format!("manifests/{digest}"), &manifest(&[layer.clone()]));
+            let shelf = shelf.text(
+                format!("manifests/{digest}"),
+                &manifest(slice::from_ref(&layer)),
+            );
             shelf.text(referrers(), &index(&[digest]))
         },
     );
     // What is listed and not there is no missing signature, but a broken registry.
     fails("gone", "404", |shelf| {
-        shelf.text(signature_tag(), &manifest(&[layer.clone()]))
+        shelf.text(signature_tag(), &manifest(slice::from_ref(&layer)))
     });
 }
 

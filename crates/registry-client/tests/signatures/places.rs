@@ -1,5 +1,6 @@
 //! Where signatures are looked for, and in how many turns.
 
+use std::slice;
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
@@ -134,7 +135,7 @@ fn content_types_do_not_count() {
         let (shelf, digest) = shelf.bundle("two");
         let shelf = shelf.at(
             referrers(),
-            Answer::new(200, &header, index(&[digest.clone()])),
+            Answer::new(200, &header, index(slice::from_ref(&digest))),
         );
         assert_eq!(shelf.find().unwrap(), ["one", "bundle two"], "{kind}");
     }
@@ -173,4 +174,68 @@ fn mirrors_are_asked_by_their_own_names() {
         assert!(target.starts_with("/v2/copy/app/"), "{target}");
         assert!(target.ends_with("?ns=registry.corp"), "{target}");
     }
+}
+
+/// A refusal of the signatures alone would have made a pull go on as the entry's last account, to
+/// which the layers are refused.
+#[test]
+fn a_refused_place_changes_no_account() {
+    for status in [401, 403] {
+        let shelf = Shelf::default().referred(referrers(), &["one"]);
+        let content = format!("manifests/{}", support::digest());
+        let shelf = shelf.text(content, support::CONTENT);
+        let shelf = shelf.at(signature_tag(), Answer::new(status, &[CHALLENGE], ""));
+        let server = guarded(shelf, "first");
+        support::run(async {
+            let registry = of_two_accounts(&server);
+            registry.manifest(&support::digest()).await.unwrap();
+            let found = registry.signatures(&support::digest()).await;
+            assert_eq!(found.unwrap().len(), 1, "{status}");
+            assert_eq!(registry.account(), Some(0), "{status}");
+        });
+    }
+}
+
+/// An image that the store has is not asked for, so signatures may come first.
+#[test]
+fn where_nobody_was_let_in_the_next_account_is_tried() {
+    let unsigned = Shelf::default;
+    for shelf in [
+        unsigned().signed(&["one"]),
+        unsigned().referred(referrers(), &["one"]),
+        unsigned().referred(fallback_tag(), &["one"]),
+    ] {
+        let server = guarded(shelf, "second");
+        support::run(async {
+            let registry = of_two_accounts(&server);
+            let found = registry.signatures(&support::digest()).await;
+            assert_eq!(found.unwrap().len(), 1);
+            assert_eq!(registry.account(), Some(1));
+        });
+    }
+}
+
+const CHALLENGE: (&str, &str) = ("WWW-Authenticate", "Basic realm=\"test\"");
+
+/// A server that lets only one user read.
+fn guarded(shelf: Shelf, user: &'static str) -> Server {
+    use base64::Engine as _;
+    let pair = base64::prelude::BASE64_STANDARD.encode(format!("{user}:x"));
+    let expected = format!("Basic {pair}");
+    Server::start(None, move |request| match request.header("authorization") {
+        None => Answer::new(401, &[CHALLENGE], ""),
+        Some(sent) if sent == expected => shelf.answer(request),
+        Some(_) => Answer::new(403, &[], ""),
+    })
+}
+
+fn of_two_accounts(server: &Server) -> registry_client::registry::Registry {
+    let name = format!("localhost:{}", server.port);
+    let account = |user: &str| format!("username = \"{user}\"\npassword = \"x\"\n");
+    let document = format!(
+        "[registries.\"{name}\"]\nplain-http = true\n{}[[registries.\"{name}\".also]]\n{}",
+        account("first"),
+        account("second"),
+    );
+    support::open(&document, &name, &hasty()).unwrap()
 }
