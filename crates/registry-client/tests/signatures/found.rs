@@ -9,7 +9,7 @@ use crate::recorded;
 use crate::registry::{EVERYWHERE, Registry};
 
 /// A signature as something to compare; a layer without one is none.
-fn comparable(signature: Signature) -> Option<(Vec<u8>, String)> {
+pub(crate) fn comparable(signature: Signature) -> Option<(Vec<u8>, String)> {
     match signature {
         Signature::Simple { signature, .. } if signature.is_empty() => None,
         Signature::Simple { payload, signature } => Some((payload, signature)),

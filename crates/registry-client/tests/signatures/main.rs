@@ -11,6 +11,7 @@
 mod attacks;
 mod found;
 mod places;
+mod real;
 mod registry;
 mod shelf;
 #[path = "../support/mod.rs"]

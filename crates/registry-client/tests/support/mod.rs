@@ -64,9 +64,19 @@ pub fn digest() -> Digest {
 
 /// The first source of `HOST/team/app` under a document.
 pub fn open(document: &str, host: &str, patience: &Patience) -> Result<Registry, Error> {
+    open_named(document, host, "team/app", patience)
+}
+
+/// The same for any repository.
+pub fn open_named(
+    document: &str,
+    host: &str,
+    repository: &str,
+    patience: &Patience,
+) -> Result<Registry, Error> {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(document.as_bytes()).unwrap();
-    let image = ImageReference::parse(&format!("{host}/team/app@{}", digest())).unwrap();
+    let image = ImageReference::parse(&format!("{host}/{repository}@{}", digest())).unwrap();
     let settings = Documents::of(file.path()).load()?;
     let plan = settings.plan(image.registry(), image.repository())?;
     let Route {
