@@ -39,6 +39,10 @@ pub struct Client {
     chosen: Mutex<Option<usize>>,
 }
 
+/// The source that a pull keeps to. It means something for the same [`Sources`] only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin(usize);
+
 impl Sources {
     /// The sources of `[resources]`; nothing is asked yet. A broker that gets evidence gets the
     /// text of `initdata` with it, if there is such a file then.
@@ -90,6 +94,17 @@ impl Client {
     /// [`Error::NotConfigured`], or [`Error::Unavailable`] with what each source said.
     pub async fn resource(&self, uri: &ResourceUri) -> Result<Zeroizing<Vec<u8>>, Error> {
         self.resolve(uri, self.deadline()).await
+    }
+
+    /// The source that this pull keeps to, once one gave a secret that has no source of its own.
+    pub async fn origin(&self) -> Option<Origin> {
+        self.chosen.lock().await.map(Origin)
+    }
+
+    /// Keeps to the source of an answer that was kept from another pull, as if it had been asked
+    /// now. False where this pull keeps to another one: then that answer is not for it.
+    pub async fn keep_to(&self, origin: Origin) -> bool {
+        *self.chosen.lock().await.get_or_insert(origin.0) == origin.0
     }
 
     /// Has a packet opened by the first hub that does, and gives the options of a layer. Where

@@ -43,7 +43,7 @@ mod source;
 mod unwrap;
 
 pub use attestation_agent::{AttestationAgent, Extended};
-pub use client::{Client, Sources};
+pub use client::{Client, Origin, Sources};
 pub use clock::broker_time;
 pub use error::{Error, Failure, Fault, Others, SealedError};
 pub use limits::{Limits, MAX_RESOURCE_BYTES};

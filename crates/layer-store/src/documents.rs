@@ -1,5 +1,5 @@
 //! The manifest, the indexes before it and the configuration of each image whose layers are here,
-//! so that such an image needs no registry.
+//! and the signatures that let it run, so that such an image needs no registry.
 //!
 //! Nothing here is believed: whoever reads a document holds it to its digest again. A damaged one
 //! is one that is missing.
@@ -23,6 +23,13 @@ pub(crate) const IMAGES: &str = "images";
 /// The list of an image's layers, one name on each line.
 const LAYERS: &str = "layers";
 
+/// The signatures of an image, as who keeps them writes them.
+const SIGNATURES: &str = "signatures";
+
+/// The most bytes of an image's signatures. In a guest they are memory, and those of real images
+/// have some KiB.
+pub const MAX_SIGNATURES_BYTES: usize = 1 << 20;
+
 /// The most bytes of a document that are read: more than any that was kept.
 const MAX_DOCUMENT_BYTES: u64 = if MAX_MANIFEST_BYTES > MAX_CONFIG_BYTES {
     MAX_MANIFEST_BYTES as u64
@@ -34,14 +41,50 @@ impl Store {
     /// A document of the image that is asked for by the digest `image`, if it was kept; not
     /// verified. Blocks.
     pub fn document(&self, image: &Digest, wanted: &Digest) -> Option<Vec<u8>> {
-        let path = self.image_path(image).join(wanted.file_name());
-        match read(&path) {
+        self.kept(image, &wanted.file_name(), MAX_DOCUMENT_BYTES)
+    }
+
+    /// The signatures of the image that is asked for by the digest `image`, if some were kept; not
+    /// verified. Blocks.
+    pub fn signatures(&self, image: &Digest) -> Option<Vec<u8>> {
+        // What is longer was not kept, and is seen as such.
+        self.kept(image, SIGNATURES, MAX_SIGNATURES_BYTES as u64 + 1)
+    }
+
+    fn kept(&self, image: &Digest, name: &str, most: u64) -> Option<Vec<u8>> {
+        match read(&self.image_path(image).join(name), most) {
             Ok(text) => text,
             Err(error) => {
-                tracing::warn!(%image, document = %wanted, %error, "cannot read a kept document");
+                tracing::warn!(%image, document = name, %error, "cannot read a kept document");
                 None
             }
         }
+    }
+
+    /// Keeps signatures beside the documents of an image, in place of those that were kept before;
+    /// where no documents are kept, nothing is. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::File`] and [`Error::Full`]; what was kept before stays then.
+    pub fn keep_signatures(&self, image: &Digest, signatures: &[u8]) -> Result<(), Error> {
+        let staged = self.unused_staging();
+        let written = fs::write(&staged, signatures).map_err(Error::file("write", &staged));
+        let kept = written.and_then(|()| {
+            // Not while documents are dropped.
+            let _alone = self.users.lock();
+            let directory = self.image_path(image);
+            if is_missing(&directory) {
+                discard(&staged);
+                return Ok(());
+            }
+            let target = directory.join(SIGNATURES);
+            fs::rename(&staged, &target).map_err(Error::file("keep the signatures in", target))
+        });
+        kept.map_err(|error| {
+            discard(&staged);
+            error.or_full(self.root())
+        })
     }
 
     /// Keeps the documents that lead from the digest `image` to its layers, in place of those that
@@ -105,14 +148,14 @@ fn fill(directory: &Path, documents: &[(Digest, Vec<u8>)], layers: &[Layer]) -> 
     write(LAYERS, names.join("\n").as_bytes())
 }
 
-/// The content of a file, if it is there.
-fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+/// The content of a file, if it is there, up to so many bytes.
+fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     let file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file?,
     };
     let mut text = Vec::new();
     // What is cut here has another digest.
-    file.take(MAX_DOCUMENT_BYTES).read_to_end(&mut text)?;
+    file.take(most).read_to_end(&mut text)?;
     Ok(Some(text))
 }

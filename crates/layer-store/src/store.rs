@@ -12,6 +12,7 @@
 //! STORE/images/sha256-…/    what leads from the digest of a reference to the layers of an image
 //!     sha256-…              a manifest, index or configuration, byte for byte
 //!     layers                names of its layers, a line each, lowest first
+//!     signatures            what let it run under an image policy
 //! STORE/staging/N/          a layer or an image's documents in the making, not in use
 //! STORE/containers/NAME/    one mount, whose source is imagepuller-NAME
 //!     layers                names of the layers below it, a line each, lowest first;
@@ -25,8 +26,8 @@
 //!
 //! - What has a name under `layers` is whole: it gets it after all its digests held, and loses it
 //!   before the first of its files is removed.
-//! - What is under `images` is believed by nobody before it was held to its digest again. It goes
-//!   with the last layer of its image.
+//! - What is under `images` is believed by nobody before it was held to its digest again, or, a
+//!   signature, to its key. It goes with the last layer of its image.
 //! - What is under `staging` when a service starts is waste.
 //! - What is under `containers` is in use while `mountinfo` shows its name, and otherwise waste.
 //!

@@ -10,7 +10,7 @@ use puller_config::RegistryHost;
 
 use crate::digest::Digest;
 use crate::name::{self, Name};
-use crate::reference::{ImageReference, InvalidReference, TaggedReference};
+use crate::reference::{DEFAULT_TAG, ImageReference, InvalidReference, TaggedReference};
 
 /// Registry and repository, and the tag and the digest that were written behind them.
 ///
@@ -80,6 +80,17 @@ impl NamedReference {
     /// [`InvalidReference::HasDigest`].
     pub fn into_tagged(self) -> Result<TaggedReference, InvalidReference> {
         TaggedReference::of(self.into())
+    }
+
+    /// The same image with the tag `latest`, if it has neither tag nor digest.
+    #[must_use]
+    pub fn with_default_tag(self) -> Self {
+        let is_bare = self.tag.is_none() && self.digest.is_none();
+        let tag = is_bare.then(|| DEFAULT_TAG.to_owned());
+        Self {
+            tag: self.tag.or(tag),
+            ..self
+        }
     }
 
     /// The same image, pinned by what its tag was resolved to.
@@ -171,6 +182,9 @@ mod tests {
             let both = NamedReference::parse(&format!("{text}@{digest}")).unwrap();
             assert_eq!(both.to_string(), format!("{shown}@{digest}"));
             assert_eq!((both.tag(), both.name()), (tag, reference.name()));
+            assert_eq!(both.with_default_tag().tag(), tag);
+            let full = reference.with_default_tag();
+            assert_eq!(full.tag(), Some(tag.unwrap_or("latest")));
         }
     }
 }
