@@ -17,6 +17,7 @@
 //! - [`places`]: where registries keep signatures; [`signature`]: signatures as they were found;
 //!   [`payload`] and [`bundle`] read them.
 //! - [`refusal`]: why an image may not run, in one sentence.
+//! - [`kept`]: signatures as bytes, for who keeps them.
 
 mod base64;
 pub mod bundle;
@@ -24,6 +25,7 @@ pub mod conditions;
 mod grammar;
 pub mod identity;
 mod json_node;
+pub mod kept;
 pub mod key;
 pub mod payload;
 pub mod places;
