@@ -13,6 +13,7 @@
 //! - [`SealingKey`]: sealed secrets.
 //! - [`recorded`]: what the real programs wrote and answered.
 //! - [`encrypted`]: images encrypted by `skopeo`, and what an attacker makes of them.
+//! - [`signed`]: signatures of images.
 
 mod attestation_agent;
 mod data_hub;
@@ -25,6 +26,7 @@ mod peer;
 mod proofs;
 mod recorded;
 mod sealed;
+pub mod signed;
 mod vault;
 
 #[cfg(test)]

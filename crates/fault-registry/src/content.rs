@@ -142,6 +142,11 @@ impl Content {
         digest
     }
 
+    /// Adds a tag, or moves it.
+    pub fn tag(&mut self, tag: &str, digest: &str) {
+        self.tags.insert(tag.to_owned(), digest.to_owned());
+    }
+
     /// The size of what has this digest.
     #[must_use]
     pub fn size(&self, digest: &str) -> Option<usize> {

@@ -14,6 +14,7 @@ use oci_image::manifest::{MAX_CONFIG_BYTES, MAX_MANIFEST_BYTES};
 use crate::directory::{entries, make_private};
 use crate::error::Error;
 use crate::layer::{Layer, ROOT};
+use crate::limits::MAX_SIGNATURES_BYTES;
 use crate::store::Store;
 use crate::waste::{discard, is_missing, throw_away};
 
@@ -25,10 +26,6 @@ const LAYERS: &str = "layers";
 
 /// The signatures of an image, as who keeps them writes them.
 const SIGNATURES: &str = "signatures";
-
-/// The most bytes of an image's signatures. In a guest they are memory, and those of real images
-/// have some KiB.
-pub const MAX_SIGNATURES_BYTES: usize = 1 << 20;
 
 /// The most bytes of a document that are read: more than any that was kept.
 const MAX_DOCUMENT_BYTES: u64 = if MAX_MANIFEST_BYTES > MAX_CONFIG_BYTES {

@@ -249,6 +249,15 @@ impl Registry {
     ///
     /// `skopeo`'s own.
     pub fn push(&self, scratch: &Scratch, layout: &Path, repository: &str) -> Result<()> {
+        self.push_as(scratch, layout, &format!("{repository}:1"))
+    }
+
+    /// The same under another tag.
+    ///
+    /// # Errors
+    ///
+    /// `skopeo`'s own.
+    pub fn push_as(&self, scratch: &Scratch, layout: &Path, name: &str) -> Result<()> {
         run_checked(
             scratch,
             "skopeo",
@@ -262,7 +271,7 @@ impl Registry {
                 "--dest-authfile",
                 &self.authfile.to_string_lossy(),
                 &format!("oci:{}", layout.display()),
-                &format!("docker://127.0.0.1:{}/{repository}:1", self.port),
+                &format!("docker://127.0.0.1:{}/{name}", self.port),
             ],
         )?;
         Ok(())

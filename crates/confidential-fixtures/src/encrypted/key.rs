@@ -123,6 +123,18 @@ impl Key {
         &self.public
     }
 
+    /// Signs the SHA-256 of a message: RSA by PKCS#1 v1.5, elliptic curves in DER.
+    ///
+    /// # Errors
+    ///
+    /// `openssl`'s own.
+    pub fn sign(&self, message: &[u8]) -> Result<Vec<u8>> {
+        let input = self.scratch.write("message", message)?;
+        let arguments = ["dgst", "-sha256", "-sign", text(&self.private)?];
+        let output = run_with_input(&self.scratch, "openssl", arguments, &input)?;
+        Ok(output.stdout)
+    }
+
     /// Opens what RSA-OAEP with SHA-1 closed.
     pub(super) fn open_oaep(&self, closed: &[u8]) -> Result<Vec<u8>> {
         let input = self.scratch.write("oaep.closed", closed)?;
