@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use image_policy::Refusal;
+use image_policy::conditions::TagRefused;
 use layer_unpack::LayerError;
 use oci_image::digest::{Digest, Mismatch};
 use oci_image::pins::Refused;
@@ -22,6 +24,25 @@ pub enum Error {
     /// The owner's pins are against it.
     #[error(transparent)]
     Pin(Refused),
+    /// It has no digest, and the owner's image policy does not say which content its tag may have.
+    #[error("{reference}; or let the image policy decide: {policy}")]
+    Tag {
+        /// What is said without a policy.
+        reference: InvalidReference,
+        /// Why the policy does not.
+        policy: Box<TagRefused>,
+    },
+    /// The owner's image policy does not let it run.
+    #[error(transparent)]
+    Policy(Box<Refusal>),
+    /// There is an image policy, and it cannot be used.
+    #[error("{place} cannot be used, and no image is pulled without the policy: {why}")]
+    PolicyUnusable {
+        /// Who names it, and by which key.
+        place: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// The configuration is not used, or a source gave nothing.
     #[error(transparent)]
     Registry(#[from] registry_client::Error),
@@ -202,9 +223,11 @@ impl Error {
     /// Which kind of failure this is; for several sources that of the last one.
     pub fn kind(&self) -> Kind {
         match self {
-            Self::Reference(_) | Self::Pin(_) | Self::Bundle { .. } | Self::Output { .. } => {
-                Kind::Request
-            }
+            Self::Reference(_)
+            | Self::Pin(_)
+            | Self::Tag { .. }
+            | Self::Bundle { .. }
+            | Self::Output { .. } => Kind::Request,
             Self::Registry(error) => match error.kind() {
                 registry_client::Kind::Data => Kind::Data,
                 registry_client::Kind::Denied => Kind::Denied,
@@ -216,6 +239,8 @@ impl Error {
             Self::Layer { source, .. } if source.is_local() => Kind::Internal,
             Self::Store(layer_store::Error::TooManyLayers { .. }) => Kind::Data,
             Self::Content { .. }
+            | Self::Policy(_)
+            | Self::PolicyUnusable { .. }
             | Self::Unusable(_)
             | Self::Layer { .. }
             | Self::NoEventLog { .. }
@@ -280,6 +305,25 @@ impl Error {
                 errors.push(last);
                 Self::Sources(errors)
             }
+        }
+    }
+
+    /// What is told of sources that were asked for signatures: where all of them had none that
+    /// would do, the last one's refusal is all that there is to say.
+    pub(crate) fn of_policy(self) -> Self {
+        let refusal = match &self {
+            Self::Sources(errors) => {
+                let refusals = errors.iter().map(|(_, error)| match &**error {
+                    Self::Policy(refusal) => Some(refusal),
+                    _ => None,
+                });
+                refusals.collect::<Option<Vec<_>>>()
+            }
+            _ => None,
+        };
+        match refusal.as_deref() {
+            Some([.., last]) => Self::Policy((*last).clone()),
+            _ => self,
         }
     }
 
@@ -367,6 +411,12 @@ impl From<Refused> for Error {
             Refused::Reference(error) => Self::Reference(error),
             error => Self::Pin(error),
         }
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        Self::Policy(Box::new(refusal))
     }
 }
 

@@ -2,11 +2,13 @@
 //!
 //! - [`Puller::pull`] mounts an image in a bundle, for the agent; [`output`] unpacks one to a
 //!   directory, for a person.
+//! - `asked`: which image a name means; `bring`: brings it into the store.
 //! - `broker`: fetches credentials and roots that only the guest may see.
 //! - `clock`: refuses to work by a clock that is certainly wrong.
 //! - `known_accounts`: which account of an entry worked the last time.
 //! - `sources`: the mirrors and the registry, in order.
 //! - `resolve`: follows digests from the reference down to the layers, in the store or by network.
+//! - [`policy`]: whether the image may run by its signatures.
 //! - `unlock`: finds the keys of encrypted layers.
 //! - `layers`: brings the layers into the store; `flights`: each by one task, for all pulls;
 //!   `budget`: what may be read ahead; `ahead`: even before the configuration is there; `reading`:
@@ -28,18 +30,20 @@ use oci_image::named::NamedReference;
 use oci_image::platform::Platform;
 use oci_image::reference::ImageReference;
 use oci_image::search::Image;
-use pull_route::{Route, Settings};
-use puller_config::{RegistryHost, Resources};
+use pull_route::Settings;
+use puller_config::Resources;
 use registry_client::{Documents, Patience, PlainHosts};
 
 use crate::blocking::blocking;
 use crate::bundle::Bundle;
-use crate::error::{Error, chain};
+use crate::error::Error;
 use crate::event_log::EventLog;
-use crate::progress::{Event, Progress};
+use crate::progress::Progress;
 use crate::reasons::Reasons;
 
 mod ahead;
+mod asked;
+mod bring;
 mod broker;
 mod brought;
 mod budget;
@@ -49,6 +53,7 @@ mod flights;
 mod known_accounts;
 mod layers;
 pub mod output;
+pub mod policy;
 pub mod probe;
 mod reading;
 mod resolve;
@@ -57,14 +62,14 @@ mod unlock;
 pub mod visit;
 
 use ahead::Ahead;
-use broker::{Broker, Secrets};
+use asked::Asked;
+use bring::{Brought, Manner};
+use broker::Broker;
 use budget::Budget;
 use flights::Flights;
 use known_accounts::KnownAccounts;
 use layers::Layers;
-use resolve::Resolved;
-use sources::Sources;
-use unlock::{Keys, Name};
+use policy::{GivenPolicy, PolicyPlace};
 
 /// How many layers are unpacked at a time in a service, for all images, unless more are asked for
 /// one. Each costs some MiB of buffers.
@@ -93,6 +98,8 @@ pub struct Options {
     pub initdata: Option<PathBuf>,
     /// Where it is kept why references gave nothing.
     pub reasons: Reasons,
+    /// The image policy of who asks, where the measured document has none.
+    pub policy: Option<GivenPolicy>,
 }
 
 impl Default for Options {
@@ -107,6 +114,7 @@ impl Default for Options {
             attestation_agent: AttestationAgent::SOCKET.into(),
             initdata: None,
             reasons: Reasons::default(),
+            policy: None,
         }
     }
 }
@@ -130,6 +138,7 @@ pub struct Fetched {
 pub struct Puller {
     layers: Layers,
     documents: Documents,
+    policies: PolicyPlace,
     broker: Arc<Broker>,
     event_log: Arc<EventLog>,
     known_accounts: Arc<KnownAccounts>,
@@ -153,6 +162,7 @@ impl Puller {
                 budget: Budget::new(places),
                 ahead: Ahead::default(),
             },
+            policies: PolicyPlace::of(&documents, options.policy.clone()),
             documents,
             broker: Broker::new(
                 options.resources.clone(),
@@ -182,6 +192,7 @@ impl Puller {
                 ..self.layers.clone()
             },
             documents: self.documents.clone(),
+            policies: self.policies.clone(),
             broker: self.broker.clone(),
             event_log: self.event_log.clone(),
             known_accounts: self.known_accounts.clone(),
@@ -226,14 +237,22 @@ impl Puller {
         let started = Instant::now();
         let named = NamedReference::parse(&name)?;
         let settings = self.settings().await?;
-        let image = registry_client::pins(&settings)?.find(named)?.image;
-        let patience = Patience {
-            budget: time,
-            ..self.options.patience
+        let asked = Asked::of_content(&named, &settings)?;
+        let manner = Manner {
+            patience: Patience {
+                budget: time,
+                ..self.options.patience
+            },
+            progress: &progress,
+            may_be_unpinned: false,
         };
         // Boxed, for the compiler has a limit to how deep futures are nested.
-        let brought = Box::pin(self.bring(&image, &settings, patience, &progress));
-        let (verified, layers) = brought.await?;
+        let brought = Box::pin(self.bring(&asked, &settings, manner));
+        let Brought {
+            image,
+            verified,
+            layers,
+        } = brought.await?;
         Ok(Fetched {
             name,
             image,
@@ -307,156 +326,13 @@ impl Puller {
     pub async fn settings(&self) -> Result<Settings, Error> {
         let documents = self.documents.clone();
         let settings = blocking(move || Ok(documents.load()?)).await?;
-        self.event_log.document(&settings).await?;
-        clock::check(&settings)?;
+        self.begin(&settings).await?;
         Ok(settings)
     }
 
-    /// An image with its layers in the store. The registry is asked for what is not there, and for
-    /// nothing else; what the documents forbid, and the keys of encrypted layers, are checked for
-    /// what is there, too.
-    async fn bring(
-        &self,
-        image: &ImageReference,
-        settings: &Settings,
-        patience: Patience,
-        progress: &Progress,
-    ) -> Result<(Image, Vec<Layer>), Error> {
-        let secrets = self.broker.secrets();
-        let (registry, repository) = (image.registry(), image.repository());
-        let name = Name {
-            registry,
-            repository,
-        };
-        let plan = settings.plan(registry, repository)?;
-        plan.check_allowed()?;
-        let known = match self.known(image.digest()).await? {
-            Some(known) => {
-                let keys = self.unlock(&known, name, plan.settings(), &secrets, progress);
-                let keys = keys.await?;
-                if let Some(layers) = self.layers.stored(&known, &keys, progress).await? {
-                    return Ok((known, layers));
-                }
-                Some((known, keys))
-            }
-            None => None,
-        };
-        let route = self.settle(settings.clone(), &secrets, registry, repository);
-        let route = route.await?;
-        let sources = self.sources(&route, repository, patience, progress);
-        if let Some((known, keys)) = known {
-            let layers = self.layers.fetch(&sources, &known, &keys, progress);
-            let layers = layers.await?;
-            return Ok((known, layers));
-        }
-        let (digest, settings) = (image.digest(), &route.settings);
-        let fetched = self.fetch(&sources, digest, name, settings, &secrets, progress);
-        let (
-            Resolved {
-                image, documents, ..
-            },
-            layers,
-        ) = fetched.await?;
-        self.keep(digest.clone(), documents, layers.clone()).await;
-        Ok((image, layers))
-    }
-
-    /// The image of a digest, if the store has kept what leads to it.
-    async fn known(&self, digest: &Digest) -> Result<Option<Image>, Error> {
-        let (store, digest) = (self.layers.store.clone(), digest.clone());
-        let platform = self.options.platform.clone();
-        blocking(move || Ok(resolve::from_store(&store, &digest, &platform))).await
-    }
-
-    /// Keeps what led to an image. Without it, the next pull asks the registry.
-    async fn keep(&self, digest: Digest, documents: Vec<(Digest, Vec<u8>)>, layers: Vec<Layer>) {
-        let store = self.layers.store.clone();
-        let kept = blocking(move || Ok(store.keep_documents(&digest, &documents, &layers)?));
-        if let Err(error) = kept.await {
-            tracing::warn!(
-                error = chain(&error),
-                "the documents of the image are not kept"
-            );
-        }
-    }
-
-    /// The hosts that one pull asks, with everything that is given by reference.
-    async fn route(
-        &self,
-        secrets: &Secrets<'_>,
-        registry: &RegistryHost,
-        repository: &str,
-    ) -> Result<Route, Error> {
-        let settings = self.settings().await?;
-        self.settle(settings, secrets, registry, repository).await
-    }
-
-    async fn settle(
-        &self,
-        settings: Settings,
-        secrets: &Secrets<'_>,
-        registry: &RegistryHost,
-        repository: &str,
-    ) -> Result<Route, Error> {
-        let route = secrets.settle(settings, registry, repository).await?;
-        // A broker that was asked has said what time it is.
-        clock::check(&route.settings)?;
-        Ok(route)
-    }
-
-    fn sources(
-        &self,
-        route: &Route,
-        repository: &str,
-        patience: Patience,
-        progress: &Progress,
-    ) -> Arc<Sources> {
-        let known = self.known_accounts.clone();
-        let patience = Sources::patience_by(&route.settings, patience);
-        let plain = &self.plain_hosts;
-        let sources = Sources::new(route, repository, patience, progress, known, plain);
-        Arc::new(sources)
-    }
-
-    async fn fetch(
-        &self,
-        sources: &Arc<Sources>,
-        digest: &Digest,
-        name: Name<'_>,
-        settings: &Settings,
-        secrets: &Secrets<'_>,
-        progress: &Progress,
-    ) -> Result<(Resolved, Vec<Layer>), Error> {
-        let resolved =
-            resolve::resolve(sources, digest, &self.options.platform, Some(&self.layers)).await?;
-        let image = &resolved.image;
-        let keys = self
-            .unlock(image, name, settings, secrets, progress)
-            .await?;
-        let layers = self.layers.fetch(sources, image, &keys, progress).await?;
-        Ok((resolved, layers))
-    }
-
-    /// The keys of an image that is known, and leave to use it.
-    async fn unlock(
-        &self,
-        image: &Image,
-        name: Name<'_>,
-        settings: &Settings,
-        secrets: &Secrets<'_>,
-        progress: &Progress,
-    ) -> Result<Keys, Error> {
-        progress.tell(Event::Resolved {
-            manifest: image.manifest.clone(),
-            layers: image.layers.len(),
-            bytes: image
-                .layers
-                .iter()
-                .fold(0, |sum: u64, (blob, _)| sum.saturating_add(blob.size)),
-        });
-        let keys = unlock::unlock(image, name, settings, secrets, progress).await?;
-        // As above, where the broker was asked for these only.
-        clock::check(settings)?;
-        Ok(keys)
+    /// What comes before anything is done with the documents.
+    async fn begin(&self, settings: &Settings) -> Result<(), Error> {
+        self.event_log.document(settings).await?;
+        clock::check(settings)
     }
 }

@@ -29,6 +29,9 @@ const AT_ONCE: usize = 8;
 /// entry's account; a name such as ".corp" or "." is that of no single host and not tried.
 ///
 /// IMAGE may have a tag instead of a digest; the line then says the digest, which a pull needs.
+/// An image that [image-policy] of --measured refuses does not work: its signatures are asked for
+/// and verified as for a pull. Where allow-tags has a scope for a tag, that needs no digest.
+///
 /// What a document gives by reference (credentials-uri, ca-certs-uri) is fetched as for a pull, and
 /// where that is no use here, the line says that it takes a guest.
 ///

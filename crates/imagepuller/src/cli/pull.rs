@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use foreign_text::shown;
+use image_policy::Dialect;
 use oci_image::named::NamedReference;
 use oci_image::platform::Platform;
 use tokio::signal::unix::{SignalKind, signal};
@@ -16,6 +17,7 @@ use super::{EX_DATAERR, exit_code, fail, print};
 use crate::error::{Error, chain};
 use crate::progress::Progress;
 use crate::pull::output::{Wanted, pull_to};
+use crate::pull::policy::GivenPolicy;
 use crate::pull::{LAYERS_AT_ONCE, Options};
 use crate::reasons::{self, Reasons};
 
@@ -40,7 +42,12 @@ const INTERRUPTED: u8 = 130;
 /// A progress bar is shown where standard error is a terminal, otherwise log lines. The digest of
 /// the image's manifest is printed on standard output at the end.
 ///
-/// Exits with 65 if the reference, the image or the configuration is wrong, with 69 if the registry
+/// With --policy, or [image-policy] of --measured, the image needs the signatures that the policy
+/// asks for, and no layer is fetched before they were found and verified. A tag then needs no
+/// digest where --policy asks for a signature, or allow-tags of [image-policy] has a scope for it.
+///
+/// Exits with 65 if the reference, the image or the configuration is wrong or the policy refuses
+/// the image, with 69 if the registry
 /// cannot be reached or denies access, or there is no room, with 73 if DIR cannot be used.
 #[derive(Debug, Args)]
 pub struct Pull {
@@ -57,6 +64,15 @@ pub struct Pull {
     /// is printed
     #[arg(long)]
     insecure_no_digest: bool,
+    /// Pull only what this image policy lets run, in the form of containers-policy.json(5); not
+    /// beside an [image-policy] of --measured. A keyPath is a file beside it, an absolute path, or
+    /// kbs:///repository/type/tag from --resources
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+    /// Read --policy as Confidential Containers does: keyData is the PEM text itself, and a missing
+    /// signedIdentity means matchRepository
+    #[arg(long, requires = "policy")]
+    coco: bool,
     #[command(flatten)]
     limits: Limits,
     /// Where it is kept why references gave nothing, for imagepuller status
@@ -79,6 +95,15 @@ impl Pull {
     /// Whether only what goes wrong is to be logged.
     pub fn is_quiet(&self) -> bool {
         self.json || self.has_meter()
+    }
+
+    fn given_policy(&self) -> Option<GivenPolicy> {
+        let dialect = match self.coco {
+            true => Dialect::Coco,
+            false => Dialect::Containers,
+        };
+        let file = self.policy.clone()?;
+        Some(GivenPolicy { file, dialect })
     }
 
     fn wanted(&self) -> Result<Wanted, String> {
@@ -120,6 +145,7 @@ pub async fn run(arguments: Pull) -> ExitCode {
         initdata: arguments.documents.initdata.clone(),
         reasons: Reasons::Kept(arguments.reasons.clone()),
         layers_at_once: LAYERS_AT_ONCE,
+        policy: arguments.given_policy(),
         progress: match (&events, &meter) {
             (Some(events), _) => {
                 let events = events.clone();

@@ -12,6 +12,11 @@ use zeroize::Zeroizing;
 use crate::error::Error;
 use crate::reasons::Reasons;
 
+mod memory;
+
+use memory::Memory;
+pub use memory::Text;
+
 /// The sources of secrets. The last ones are kept with their sessions for later pulls.
 #[derive(Debug)]
 pub struct Broker {
@@ -20,14 +25,22 @@ pub struct Broker {
     /// What a key broker gets with the evidence.
     initdata: Option<PathBuf>,
     reasons: Reasons,
-    last: Mutex<Option<(Resources, Arc<Sources>)>>,
+    last: Mutex<Option<Arc<Asked>>>,
+}
+
+/// Whom pulls ask, and what was said of image policies.
+#[derive(Debug)]
+struct Asked {
+    resources: Resources,
+    sources: Arc<Sources>,
+    memory: Memory,
 }
 
 /// The secrets of one pull, which come from one source.
 #[derive(Debug)]
 pub struct Secrets<'a> {
     broker: &'a Broker,
-    client: OnceLock<Client>,
+    client: OnceLock<(Client, Arc<Asked>)>,
 }
 
 impl Broker {
@@ -50,16 +63,20 @@ impl Broker {
     }
 
     /// The sources by what the settings say now.
-    fn sources(&self, settings: &Settings) -> Result<Arc<Sources>, Error> {
+    fn asked(&self, settings: &Settings) -> Result<Arc<Asked>, Error> {
         let resources = settings.resources().unwrap_or(&self.otherwise);
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, sources)) = last.as_ref().filter(|(asked, _)| asked == resources) {
-            return Ok(sources.clone());
+        if let Some(asked) = last.as_ref().filter(|last| last.resources == *resources) {
+            return Ok(asked.clone());
         }
         let sources = Sources::new(resources, self.initdata.as_deref(), Limits::default())?;
-        let sources = Arc::new(sources);
-        *last = Some((resources.clone(), sources.clone()));
-        Ok(sources)
+        let asked = Arc::new(Asked {
+            resources: resources.clone(),
+            sources: Arc::new(sources),
+            memory: Memory::default(),
+        });
+        *last = Some(asked.clone());
+        Ok(asked)
     }
 }
 
@@ -70,8 +87,38 @@ impl Secrets<'_> {
         reference: &SecretReference,
         settings: &Settings,
     ) -> Result<Zeroizing<Vec<u8>>, Error> {
-        let fetched = self.client(settings)?.reference(reference).await;
+        let fetched = self.client(settings)?.0.reference(reference).await;
         fetched.map_err(|error| self.failed(&reference.to_string(), error))
+    }
+
+    /// Fetches what an image policy consists of, and keeps what is of use for the pulls of this
+    /// boot: a cached image needs no broker. A pull that uses what was kept keeps to the source
+    /// that it came from. `unfit` says why a text is of no use.
+    pub async fn remembered(
+        &self,
+        reference: &SecretReference,
+        settings: &Settings,
+        unfit: impl Fn(&[u8]) -> Option<String>,
+    ) -> Result<Text, Error> {
+        let (client, asked) = self.client(settings)?;
+        let kept = match asked.memory.find(reference) {
+            Some((Some(origin), text)) => client.keep_to(origin).await.then_some(text),
+            Some((None, text)) => Some(text),
+            None => None,
+        };
+        let is_new = kept.is_none();
+        let text = match kept {
+            Some(text) => text,
+            None => Text::new(self.fetch(reference, settings).await?),
+        };
+        if let Some(why) = unfit(&text) {
+            return Err(self.withhold(&reference.to_string(), &why));
+        }
+        if is_new {
+            let origin = client.origin().await;
+            asked.memory.keep(reference, origin, text.clone());
+        }
+        Ok(text)
     }
 
     /// Fetches a resource of a key broker.
@@ -80,7 +127,7 @@ impl Secrets<'_> {
         uri: &ResourceUri,
         settings: &Settings,
     ) -> Result<Zeroizing<Vec<u8>>, Error> {
-        let fetched = self.client(settings)?.resource(uri).await;
+        let fetched = self.client(settings)?.0.resource(uri).await;
         fetched.map_err(|error| self.failed(&uri.to_string(), error))
     }
 
@@ -91,7 +138,7 @@ impl Secrets<'_> {
         name: &str,
         settings: &Settings,
     ) -> Result<Zeroizing<Vec<u8>>, Error> {
-        let unwrapped = self.client(settings)?.unwrap(packet).await;
+        let unwrapped = self.client(settings)?.0.unwrap(packet).await;
         unwrapped.map_err(|error| self.failed(name, error))
     }
 
@@ -169,11 +216,13 @@ impl Secrets<'_> {
     }
 
     /// The client of this pull, whose settings are the same each time.
-    fn client(&self, settings: &Settings) -> Result<&Client, Error> {
+    fn client(&self, settings: &Settings) -> Result<&(Client, Arc<Asked>), Error> {
         if let Some(client) = self.client.get() {
             return Ok(client);
         }
-        let sources = self.broker.sources(settings)?;
-        Ok(self.client.get_or_init(|| Client::new(sources)))
+        let asked = self.broker.asked(settings)?;
+        Ok(self
+            .client
+            .get_or_init(|| (Client::new(asked.sources.clone()), asked)))
     }
 }

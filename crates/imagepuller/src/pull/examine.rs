@@ -38,10 +38,12 @@ pub async fn examine(
 ) -> Result<(), Error> {
     let repository = image.repository();
     let meant = visit.image(image)?;
-    let route = visit.route(image.registry(), repository).await?;
+    let secrets = visit.secrets();
+    let route = visit.route(image.registry(), repository, &secrets);
+    let route = route.await?;
     let patience = Sources::patience_by(&route.settings, patience);
     let sources = visit::sources(&route, repository, patience);
-    let digest = visit::digest(&sources, &meant).await?;
+    let digest = visit::digest(&sources, &meant.image).await?;
     let resolved = resolve::resolve(&sources, &digest, &visit.platform, None).await?;
     for (blob, _) in &resolved.image.layers {
         let found = match blob.encryption() {

@@ -10,45 +10,17 @@ use layer_store::flatten;
 use layer_store::store::Store;
 use oci_image::digest::Digest;
 use oci_image::named::NamedReference;
-use oci_image::pins::Refused;
-use oci_image::reference::{ImageReference, InvalidReference, TaggedReference};
 use pull_route::Settings;
 use registry_client::Documents;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use super::resolve::Resolved;
-use super::unlock::Name;
+use super::asked::Asked;
+use super::bring::{Brought, Manner};
 use super::{Options, Puller};
 use crate::blocking::blocking;
 use crate::bundle;
 use crate::error::Error;
-
-/// What is asked for, as far as a name and the owner's pins say it.
-#[derive(Clone, Debug)]
-pub enum ImageName {
-    /// An image whose content its digest names.
-    Pinned(ImageReference),
-    /// Whatever the registry has under a tag just now. Nothing vouches for it.
-    Tagged(TaggedReference),
-}
-
-impl ImageName {
-    /// What a name means by the documents, whether it has a digest or not.
-    ///
-    /// # Errors
-    ///
-    /// What the pins of the owner forbid.
-    pub(super) fn of(named: &NamedReference, settings: &Settings) -> Result<Self, Error> {
-        match registry_client::pins(settings)?.find(named.clone()) {
-            Ok(meant) => Ok(Self::Pinned(meant.image)),
-            Err(Refused::Reference(InvalidReference::NoDigest { .. })) => {
-                Ok(Self::Tagged(named.clone().into_tagged()?))
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-}
 
 /// What is wanted at a terminal.
 #[derive(Clone, Debug)]
@@ -62,14 +34,11 @@ pub struct Wanted {
 
 impl Wanted {
     /// What the name means by the documents.
-    async fn meant(&self, documents: &Documents) -> Result<ImageName, Error> {
-        let documents = documents.clone();
-        let settings = blocking(move || Ok(documents.load()?)).await?;
-        if self.may_be_unpinned {
-            return ImageName::of(&self.name, &settings);
+    fn meant(&self, settings: &Settings, options: &Options) -> Result<Asked, Error> {
+        match self.may_be_unpinned || options.policy.is_some() {
+            true => Asked::of(&self.name, settings),
+            false => Asked::of_content(&self.name, settings),
         }
-        let meant = registry_client::pins(&settings)?.find(self.name.clone())?;
-        Ok(ImageName::Pinned(meant.image))
     }
 }
 
@@ -87,54 +56,33 @@ pub async fn pull_to(
     options: Options,
 ) -> Result<Digest, Error> {
     // Before anything is made or asked for.
-    let image = wanted.meant(&documents).await?;
+    let of = documents.clone();
+    let settings = blocking(move || Ok(of.load()?)).await?;
+    let asked = wanted.meant(&settings, &options)?;
     let directory = output.to_owned();
     let prepared = blocking(move || Output::prepare(&directory)).await?;
     let store = prepared.stage.path().join("store");
     let store = blocking(move || Ok(Arc::new(Store::open(&store)?))).await?;
     let puller = Puller::new(store.clone(), documents, options);
-    let (registry, repository) = (wanted.name.registry(), wanted.name.repository());
-    let secrets = puller.broker.secrets();
-    let route = puller.route(&secrets, registry, repository).await?;
-    let Options {
-        patience, progress, ..
-    } = &puller.options;
-    let sources = puller.sources(&route, repository, *patience, progress);
-    let digest = match &image {
-        ImageName::Pinned(image) => image.digest().clone(),
-        ImageName::Tagged(image) => {
-            let received = sources
-                .first(|registry| async { Ok(registry.tag(image.tag()).await?) })
-                .await?;
-            let (digest, _) = received.name_by_content();
-            tracing::warn!(%image, %digest, "no digest was given, so this one was taken from the \
-            registry's word");
-            digest
-        }
+    puller.begin(&settings).await?;
+    let manner = Manner {
+        patience: puller.options.patience,
+        progress: &puller.options.progress,
+        may_be_unpinned: wanted.may_be_unpinned,
     };
-    let name = Name {
-        registry,
-        repository,
-    };
-    let fetched = puller.fetch(&sources, &digest, name, &route.settings, &secrets, progress);
-    let (
-        Resolved {
-            image: resolved, ..
-        },
-        layers,
-    ) = fetched.await?;
-    let name = match image {
-        ImageName::Pinned(image) => image.to_string(),
-        ImageName::Tagged(image) => image.to_string(),
-    };
+    let Brought {
+        verified, layers, ..
+    } = puller.bring(&asked, &settings, manner).await?;
+    // As it was asked for, as in a guest.
+    let name = wanted.name.to_string();
     let log = &puller.event_log;
-    log.pull(&name, &resolved.manifest, &route.settings).await?;
+    log.pull(&name, &verified.manifest, &settings).await?;
     blocking(move || {
         let rootfs = prepared.stage.path().join("rootfs");
         flatten::flatten(&layers, &rootfs)?;
-        bundle::write_configuration(prepared.stage.path(), &resolved.configuration)?;
+        bundle::write_configuration(prepared.stage.path(), &verified.configuration)?;
         prepared.publish()?;
-        Ok(resolved.manifest)
+        Ok(verified.manifest)
     })
     .await
 }

@@ -10,14 +10,14 @@ use std::time::Duration;
 use oci_image::digest::Digest;
 use oci_image::named::NamedReference;
 use oci_image::search::{Kind, Search};
-use pull_route::Route;
-use puller_config::RegistryHost;
 use registry_client::Patience;
 use registry_client::registry::Registry;
 use tokio::time::timeout;
 
-use super::output::ImageName;
+use super::asked::ImageName;
+use super::policy::Gate;
 use super::resolve;
+use super::sources::Sources;
 use super::visit::{self, Visit};
 use crate::error::Error;
 
@@ -98,7 +98,9 @@ impl Prober {
                 let Some(host) = entry.name.host() else {
                     return Ok(End::NoHost);
                 };
-                let mut route = self.route(&host, &entry.repository).await?;
+                let secrets = self.visit.secrets();
+                let route = self.visit.route(&host, &entry.repository, &secrets);
+                let mut route = self.in_time(route).await?;
                 for source in &mut route.sources {
                     source.repository = None;
                 }
@@ -111,7 +113,8 @@ impl Prober {
         }
     }
 
-    /// Asks for a manifest, and where that is an index, for the manifest of the platform too.
+    /// Asks for a manifest, and where that is an index, for the manifest of the platform too; and
+    /// what the owner's image policy says of it.
     async fn ask_for(
         &self,
         image: &NamedReference,
@@ -119,24 +122,37 @@ impl Prober {
     ) -> Result<End, Error> {
         let meant = self.visit.image(image)?;
         let (host, repository) = (image.registry(), image.repository());
-        let route = self.route(host, repository).await?;
+        let secrets = self.visit.secrets();
+        let route = self.in_time(self.visit.route(host, repository, &secrets));
+        let route = route.await?;
+        let mut gate = self.in_time(self.visit.gate(&meant, &secrets)).await?;
+        let is_by_tag = meant.digest().is_none() && !gate.may_resolve_tag().unwrap_or(false);
+        self.in_time(gate.check(meant.digest())).await?;
         let sources = visit::sources(&route, repository, self.patience());
-        let digest = match &meant {
+        let digest = match &meant.image {
             ImageName::Pinned(image) => image.digest().clone(),
-            ImageName::Tagged(image) => {
+            ImageName::Tagged(image, _) => {
                 let found = sources
                     .first(|registry| noted(asked, registry, visit::by_tag(registry, image.tag())));
-                found.await?.name_by_content().0
+                let digest = found.await?.name_by_content().0;
+                gate.of_digest(&digest);
+                digest
             }
         };
         let mut search = Search::new(digest.clone(), self.visit.platform.clone());
+        let mut contents = vec![digest.clone()];
         loop {
             let wanted = search.wanted();
             if wanted.kind == Kind::Config {
-                return Ok(match meant {
-                    ImageName::Pinned(_) => End::Works(Some(digest)),
-                    ImageName::Tagged(_) => End::WorksByTag(digest),
+                self.in_time(admit(&gate, contents, &sources)).await?;
+                return Ok(match is_by_tag {
+                    false => End::Works(Some(digest)),
+                    true => End::WorksByTag(digest),
                 });
+            }
+            contents.truncate(1);
+            if wanted.digest != digest {
+                contents.push(wanted.digest.clone());
             }
             let document = sources
                 .first(|registry| noted(asked, registry, resolve::fetch(registry, wanted.clone())));
@@ -144,14 +160,14 @@ impl Prober {
         }
     }
 
-    async fn route(&self, host: &RegistryHost, repository: &str) -> Result<Route, Error> {
+    /// What comes by reference, or by several requests, within its time.
+    async fn in_time<T>(&self, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         let late = || Error::Deadline {
             seconds: self.time.as_secs(),
             is_callers: false,
-            last: Some("what the document gives by reference did not come".to_owned()),
+            last: Some("what the documents ask for did not come".to_owned()),
         };
-        let route = timeout(self.time, self.visit.route(host, repository));
-        route.await.map_err(|_| late())?
+        timeout(self.time, work).await.map_err(|_| late())?
     }
 
     /// One attempt at each source, within its time.
@@ -168,6 +184,11 @@ impl Prober {
             ..Patience::default()
         }
     }
+}
+
+/// Whether the owner's image policy lets it run.
+async fn admit(gate: &Gate<'_>, contents: Vec<Digest>, sources: &Sources) -> Result<(), Error> {
+    gate.admit(&contents, &[], sources).await.map(drop)
 }
 
 /// Takes note of what a source said.

@@ -22,8 +22,8 @@ pub struct Resolved {
     pub image: Image,
     /// Every document; none if they are too large to be kept.
     pub documents: Vec<(Digest, Vec<u8>)>,
-    /// Blobs that are on their way already.
-    _begun: Option<Begun>,
+    /// Blobs that are on their way already, as long as this is there.
+    pub begun: Option<Begun>,
 }
 
 /// Follows the digests from a manifest or index to the image of a platform. While its configuration
@@ -69,7 +69,7 @@ pub async fn resolve(
             return Ok(Resolved {
                 image,
                 documents,
-                _begun: begun,
+                begun,
             });
         }
     }

@@ -12,10 +12,11 @@ use puller_config::{RegistryHost, Resources};
 use registry_client::registry::Registry;
 use registry_client::{Documents, Patience};
 
-use super::broker::Broker;
+use super::asked::{Asked, ImageName};
+use super::broker::{Broker, Secrets};
 use super::clock;
 use super::known_accounts::KnownAccounts;
-use super::output::ImageName;
+use super::policy::{Gate, PolicyPlace};
 use super::sources::Sources;
 use crate::blocking::blocking;
 use crate::error::Error;
@@ -26,6 +27,7 @@ use crate::reasons::Reasons;
 #[derive(Debug)]
 pub struct Visit {
     pub(super) settings: Settings,
+    policies: PolicyPlace,
     broker: Broker,
     pub(super) platform: Platform,
 }
@@ -43,10 +45,12 @@ impl Visit {
         initdata: Option<PathBuf>,
         platform: Platform,
     ) -> Result<Self, Error> {
+        let policies = PolicyPlace::of(&documents, None);
         let settings = blocking(move || Ok(documents.load()?)).await?;
         clock::check(&settings)?;
         Ok(Self {
             settings,
+            policies,
             broker: Broker::new(resources, initdata, Reasons::Told),
             platform,
         })
@@ -57,8 +61,23 @@ impl Visit {
     /// # Errors
     ///
     /// What the pins of the owner forbid.
-    pub(super) fn image(&self, named: &NamedReference) -> Result<ImageName, Error> {
-        ImageName::of(named, &self.settings)
+    pub(super) fn image(&self, named: &NamedReference) -> Result<Asked, Error> {
+        Asked::of(named, &self.settings)
+    }
+
+    /// The secrets of one pull.
+    pub(super) fn secrets(&self) -> Secrets<'_> {
+        self.broker.secrets()
+    }
+
+    /// The owner's image policy, for an image.
+    pub(super) async fn gate<'v>(
+        &'v self,
+        asked: &Asked,
+        secrets: &'v Secrets<'v>,
+    ) -> Result<Gate<'v>, Error> {
+        let name = asked.name.clone();
+        Gate::open(&self.policies, &self.settings, secrets, name).await
     }
 
     /// The hosts that a pull asks, with everything that is given by reference.
@@ -66,9 +85,9 @@ impl Visit {
         &self,
         host: &RegistryHost,
         repository: &str,
+        secrets: &Secrets<'_>,
     ) -> Result<Route, Error> {
         self.settings.plan(host, repository)?.check_allowed()?;
-        let secrets = self.broker.secrets();
         let settled = secrets.settle(self.settings.clone(), host, repository);
         let route = settled.await?;
         clock::check(&route.settings)?;
@@ -88,7 +107,7 @@ pub(super) fn sources(route: &Route, repository: &str, patience: Patience) -> So
 pub(super) async fn digest(sources: &Sources, image: &ImageName) -> Result<Digest, Error> {
     match image {
         ImageName::Pinned(image) => Ok(image.digest().clone()),
-        ImageName::Tagged(image) => {
+        ImageName::Tagged(image, _) => {
             let found = sources.first(|registry| by_tag(registry, image.tag()));
             Ok(found.await?.name_by_content().0)
         }

@@ -1,0 +1,47 @@
+//! The owner's image policy: which signatures an image must carry before anything of it is used.
+//!
+//! The guest acts by `image-policy`, the room of the rules; here is the I/O that they need.
+//!
+//! - `rules`: the policy of one pull, where its text and its keys are; `files`: those in the
+//!   directory of the measured document.
+//! - `gate`: what a pull asks of it, and in which order; `evidence`: signatures, and how few of
+//!   them are enough.
+
+use std::path::{Path, PathBuf};
+
+use image_policy::Dialect;
+use registry_client::Documents;
+
+mod evidence;
+mod files;
+mod gate;
+mod rules;
+
+pub use gate::{Gate, Kept};
+
+/// Where policies are, for all pulls of a program.
+#[derive(Clone, Debug, Default)]
+pub struct PolicyPlace {
+    /// The directory of the measured document, which has the files that it names.
+    pub directory: Option<PathBuf>,
+    /// What somebody at a terminal gives in its place.
+    pub given: Option<GivenPolicy>,
+}
+
+impl PolicyPlace {
+    /// Where they are for who goes by these documents.
+    pub fn of(documents: &Documents, given: Option<GivenPolicy>) -> Self {
+        let measured = documents.measured.as_deref();
+        let directory = measured.and_then(Path::parent).map(Path::to_owned);
+        Self { directory, given }
+    }
+}
+
+/// A policy that is given at a terminal. Its keys are files beside it, or where their path says.
+#[derive(Clone, Debug)]
+pub struct GivenPolicy {
+    /// The file.
+    pub file: PathBuf,
+    /// Whose habits it follows.
+    pub dialect: Dialect,
+}

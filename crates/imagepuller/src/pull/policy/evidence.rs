@@ -1,0 +1,109 @@
+//! Signatures on their way to a judgement, and how few of them are enough.
+
+use std::collections::BTreeMap;
+
+use image_policy::Signature;
+use image_policy::kept::{self, Placed};
+use layer_store::limits::MAX_SIGNATURES_BYTES;
+use oci_image::digest::Digest;
+
+/// The signatures of each content, in the order of the contents.
+pub fn by_content<'p>(
+    contents: &[Digest],
+    found: impl IntoIterator<Item = &'p Placed>,
+) -> Vec<(Digest, Vec<Signature>)> {
+    let mut sorted: BTreeMap<&Digest, Vec<Signature>> = BTreeMap::new();
+    for (digest, signature) in found {
+        sorted.entry(digest).or_default().push(signature.clone());
+    }
+    let mut of = |digest: &Digest| sorted.remove(digest).unwrap_or_default();
+    let contents = contents.iter();
+    contents
+        .map(|digest| (digest.clone(), of(digest)))
+        .collect()
+}
+
+/// As few of the signatures as a verdict needs that holds with all of them. A signature more never
+/// makes a verdict worse, so each that is needed is found by halving.
+pub fn fewest<T: Clone>(all: &[T], holds: impl Fn(&[T]) -> bool) -> Vec<T> {
+    let mut needed = Vec::new();
+    let mut rest = all;
+    while !rest.is_empty() && !holds(&needed) {
+        let with = |count: usize| [&needed, rest.get(..count).unwrap_or(rest)].concat();
+        // The shortest beginning with which it holds; its last one is needed.
+        let (mut low, mut high) = (1, rest.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            match holds(&with(middle)) {
+                true => high = middle,
+                false => low = middle + 1,
+            }
+        }
+        needed.extend(rest.get(low - 1).cloned());
+        rest = rest.get(..low - 1).unwrap_or_default();
+    }
+    needed
+}
+
+/// What is kept beside an image: what let it run now, then what did before, as far as there is
+/// room. The image may be pulled under several names, each with a signature of its own.
+pub fn to_keep(held: &[Placed], before: &[Placed]) -> Vec<u8> {
+    let mut chosen: Vec<Vec<u8>> = Vec::new();
+    let mut bytes = 0;
+    for placed in held.iter().chain(before) {
+        let written = kept::write(std::slice::from_ref(placed));
+        let is_full =
+            chosen.len() == kept::MAX_KEPT || bytes + written.len() > MAX_SIGNATURES_BYTES;
+        if !is_full && !chosen.contains(&written) {
+            bytes += written.len();
+            chosen.push(written);
+        }
+    }
+    chosen.concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn few_judgements_find_the_few_that_are_needed() {
+        let all: Vec<u32> = (0..1000).collect();
+        for needed in [vec![], vec![0], vec![999], vec![3, 500], vec![1, 2, 998]] {
+            let asked = Cell::new(0);
+            let mut found = fewest(&all, |some| {
+                asked.set(asked.get() + 1);
+                needed.iter().all(|one| some.contains(one))
+            });
+            found.sort_unstable();
+            assert_eq!(found, needed);
+            assert!(asked.get() <= 1 + needed.len() * 12, "{}", asked.get());
+        }
+        // Any of two, and a verdict that never holds.
+        assert_eq!(
+            fewest(&all, |some| some.contains(&7) || some.contains(&9)),
+            [7]
+        );
+        assert!(fewest(&all, |_| false).len() <= all.len());
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_and_there_once() {
+        let digest = Digest::parse(&format!("sha256:{}", "1".repeat(64))).unwrap();
+        let bundle = |bytes: Vec<u8>| (digest.clone(), Signature::Bundle(bytes));
+        let (small, large) = (
+            bundle(b"small".to_vec()),
+            bundle(vec![0; MAX_SIGNATURES_BYTES]),
+        );
+        let kept = to_keep(
+            &[large, small.clone()],
+            &[small.clone(), bundle(b"other".to_vec())],
+        );
+        assert_eq!(kept::read(&kept).unwrap().len(), 2);
+        let many: Vec<_> = (0..100).map(|number| bundle(vec![number])).collect();
+        let kept = to_keep(&[small], &many);
+        assert_eq!(kept::read(&kept).unwrap().len(), kept::MAX_KEPT);
+    }
+}

@@ -1,0 +1,235 @@
+//! What one pull asks of the image policy.
+//!
+//! [`Gate::check`] before a registry is asked, [`Gate::admits_kept`] for an image that is in the
+//! store, [`Gate::admit`] with what the sources have, before a layer is fetched and before a key is
+//! unwrapped.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex as Lock, PoisonError};
+
+use futures_util::future::join_all;
+use image_policy::Refusal;
+use image_policy::conditions::TagRefused;
+use image_policy::kept::{self, Placed};
+use image_policy::refusal::Reason;
+use oci_image::digest::Digest;
+use oci_image::named::NamedReference;
+use pull_route::Settings;
+use registry_client::registry::Registry;
+use tokio::sync::Mutex;
+
+use super::PolicyPlace;
+use super::evidence::to_keep;
+use super::rules::{Keys, Rules, Verdict};
+use crate::blocking::blocking;
+use crate::error::Error;
+use crate::pull::broker::Secrets;
+use crate::pull::sources::Sources;
+
+/// The policy, as far as one image is concerned.
+#[derive(Debug)]
+pub struct Gate<'p> {
+    /// None where the owner has no policy.
+    rules: Option<Arc<Rules>>,
+    /// The image with its tag and its digest, as far as they are known.
+    name: NamedReference,
+    settings: &'p Settings,
+    secrets: &'p Secrets<'p>,
+    /// Those that were asked for.
+    keys: Mutex<Arc<Keys>>,
+}
+
+/// What the store says of an image.
+#[derive(Debug)]
+pub enum Kept {
+    /// It may run.
+    Holds,
+    /// The sources have to be asked; these signatures were kept.
+    Ask(Vec<Placed>),
+}
+
+impl<'p> Gate<'p> {
+    /// Gets the policy.
+    ///
+    /// # Errors
+    ///
+    /// A policy that cannot be had or read.
+    pub async fn open(
+        place: &PolicyPlace,
+        settings: &'p Settings,
+        secrets: &'p Secrets<'p>,
+        name: NamedReference,
+    ) -> Result<Self, Error> {
+        let rules = Rules::of(place, settings, secrets).await?;
+        Ok(Self {
+            rules: rules.map(Arc::new),
+            name,
+            settings,
+            secrets,
+            keys: Mutex::default(),
+        })
+    }
+
+    /// Whether there is no policy.
+    pub fn is_open(&self) -> bool {
+        self.rules.is_none()
+    }
+
+    /// Whether the policy says which content a tag may have. Without a policy nothing does.
+    ///
+    /// # Errors
+    ///
+    /// Why it does not.
+    pub fn may_resolve_tag(&self) -> Result<bool, TagRefused> {
+        match &self.rules {
+            None => Ok(false),
+            Some(rules) => rules.may_resolve_tag(&self.name).map(|()| true),
+        }
+    }
+
+    /// The same for the image that its name was resolved to.
+    pub fn of_digest(&mut self, digest: &Digest) {
+        self.name = self.name.clone().with_digest(digest.clone());
+    }
+
+    /// Whether signatures could help at all, before somebody is asked for them; `digest` is that of
+    /// the name, if it has one.
+    ///
+    /// # Errors
+    ///
+    /// What no signature changes: the refusal, and keys that cannot be had.
+    pub async fn check(&self, digest: Option<&Digest>) -> Result<(), Error> {
+        let contents: Vec<_> = digest.cloned().into_iter().collect();
+        match self.judge(&contents, &[]).await? {
+            Err(refusal) if !may_be_helped(&refusal) => Err(refusal.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether an image that is in the store may run by the signatures that were kept, in the form
+    /// of [`kept`]. They are verified anew, by the policy and the keys of now.
+    ///
+    /// # Errors
+    ///
+    /// What no signature changes.
+    pub async fn admits_kept(
+        &self,
+        contents: &[Digest],
+        signatures: Option<Vec<u8>>,
+    ) -> Result<Kept, Error> {
+        let signatures = signatures.map(|bytes| {
+            kept::read(&bytes).unwrap_or_else(|| {
+                tracing::warn!("kept signatures are damaged, so they are fetched again");
+                Vec::new()
+            })
+        });
+        let signatures = signatures.unwrap_or_default();
+        match self.judge(contents, &signatures).await? {
+            Ok(_) => Ok(Kept::Holds),
+            Err(refusal) if may_be_helped(&refusal) => Ok(Kept::Ask(signatures)),
+            Err(refusal) => Err(refusal.into()),
+        }
+    }
+
+    /// Asks one source after the other for signatures, until the image may run. Gives what is to be
+    /// kept beside it, if there is something; `before` was.
+    ///
+    /// # Errors
+    ///
+    /// The refusal; or what each source had to say.
+    pub async fn admit(
+        &self,
+        contents: &[Digest],
+        before: &[Placed],
+        sources: &Sources,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        match self.judge(contents, before).await? {
+            Ok(_) => return Ok(None),
+            Err(refusal) if !may_be_helped(&refusal) => return Err(refusal.into()),
+            Err(_) => {}
+        }
+        // By source, for one may be asked again.
+        let found = Lock::new(BTreeMap::<String, Vec<Placed>>::new());
+        let asked = sources.first(async |registry| {
+            let (signatures, failed) = signatures(registry, contents).await;
+            let all = {
+                let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+                found.insert(registry.host(), signatures);
+                let found = found.values().flatten().chain(before);
+                found.cloned().collect::<Vec<_>>()
+            };
+            match (self.judge(contents, &all).await?, failed) {
+                (Ok(held), _) => Ok(held),
+                (Err(_), Some(error)) => Err(error.into()),
+                (Err(refusal), None) => Err(refusal.into()),
+            }
+        });
+        let held = asked.await.map_err(Error::of_policy)?;
+        Ok(Some(to_keep(&held, before)))
+    }
+
+    /// The signatures that are enough, or the refusal.
+    async fn judge(
+        &self,
+        contents: &[Digest],
+        found: &[Placed],
+    ) -> Result<Result<Vec<Placed>, Refusal>, Error> {
+        let Some(rules) = &self.rules else {
+            return Ok(Ok(Vec::new()));
+        };
+        let (contents, found): (Arc<[_]>, Arc<[_]>) = (contents.into(), found.into());
+        let mut keys = self.keys.lock().await;
+        self.fetch(rules.key_paths(&self.name), &mut keys).await?;
+        loop {
+            let (rules, keys_of_now, name) = (rules.clone(), keys.clone(), self.name.clone());
+            let (contents, found) = (contents.clone(), found.clone());
+            let verdict = blocking(move || Ok(rules.judge(&name, &contents, &found, &keys_of_now)));
+            match verdict.await? {
+                Verdict::Holds(held) => return Ok(Ok(held)),
+                Verdict::Refused(refusal) => return Ok(Err(refusal)),
+                // Each time at least one that was not asked for yet.
+                Verdict::Wants(paths) => self.fetch(paths, &mut keys).await?,
+            }
+        }
+    }
+
+    async fn fetch(
+        &self,
+        paths: impl IntoIterator<Item = String>,
+        keys: &mut Arc<Keys>,
+    ) -> Result<(), Error> {
+        let Some(rules) = &self.rules else {
+            return Ok(());
+        };
+        for path in paths {
+            if !keys.contains_key(&path) {
+                let key = rules.key(&path, self.settings, self.secrets).await?;
+                Arc::make_mut(keys).insert(path, key);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether other signatures could change it.
+fn may_be_helped(refusal: &Refusal) -> bool {
+    matches!(refusal.reason, Reason::Signature(..))
+}
+
+/// What one source has for all contents, and what of it failed first.
+async fn signatures(
+    registry: &Registry,
+    contents: &[Digest],
+) -> (Vec<Placed>, Option<registry_client::Error>) {
+    let asked = contents.iter().map(|digest| registry.signatures(digest));
+    let (mut found, mut failed) = (Vec::new(), None);
+    for (digest, answer) in contents.iter().zip(join_all(asked).await) {
+        match answer {
+            Ok(signatures) => {
+                found.extend(signatures.into_iter().map(|one| (digest.clone(), one)));
+            }
+            Err(error) => failed = failed.or(Some(error)),
+        }
+    }
+    (found, failed)
+}

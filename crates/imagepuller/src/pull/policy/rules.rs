@@ -1,0 +1,272 @@
+//! The policy of one pull: its text, what holds beside it, and its keys.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::UNIX_EPOCH;
+
+use image_policy::conditions::{List, TagRefused};
+use image_policy::kept::Placed;
+use image_policy::key::{MAX_KEY_BYTES, PublicKey};
+use image_policy::policy::MAX_POLICY_BYTES;
+use image_policy::{Conditions, Dialect, Found, Policy, Refusal};
+use oci_image::digest::Digest;
+use oci_image::named::NamedReference;
+use pull_route::Settings;
+use puller_config::{
+    ImagePolicy, Moment, PolicyDialect, PolicyPart, PolicySource, SecretReference,
+};
+
+use super::evidence::{by_content, fewest};
+use super::{GivenPolicy, PolicyPlace, files};
+use crate::blocking::blocking;
+use crate::error::Error;
+use crate::pull::broker::{Secrets, Text};
+
+/// What is tried for a key: its bytes, or words for why there are none.
+pub type Keys = BTreeMap<String, Result<Text, String>>;
+
+/// A policy that was read.
+#[derive(Debug)]
+pub struct Rules {
+    policy: Policy,
+    conditions: Conditions,
+    files: Files,
+}
+
+/// Where the keys are that a policy names by a path.
+#[derive(Clone, Debug)]
+enum Files {
+    /// In the directory of the measured document.
+    Measured(Option<PathBuf>),
+    /// Where a person says, or beside this file.
+    Beside(PathBuf),
+}
+
+/// What came of holding signatures against the policy.
+#[derive(Debug)]
+pub enum Verdict {
+    /// The image may run, and these signatures are enough to say so again.
+    Holds(Vec<Placed>),
+    /// It may not.
+    Refused(Refusal),
+    /// There is none without these keys.
+    Wants(BTreeSet<String>),
+}
+
+impl Rules {
+    /// The owner's policy; none if there is none.
+    ///
+    /// # Errors
+    ///
+    /// A policy that cannot be had or read. There is no pull without it.
+    pub async fn of(
+        place: &PolicyPlace,
+        settings: &Settings,
+        secrets: &Secrets<'_>,
+    ) -> Result<Option<Self>, Error> {
+        match (settings.image_policy(), &place.given) {
+            (None, None) => Ok(None),
+            (Some(written), None) => {
+                let conditions = conditions(written, settings)?;
+                let directory = place.directory.clone();
+                let policy = measured(written, directory.clone(), settings, secrets).await?;
+                let files = Files::Measured(directory);
+                Ok(Some(Self {
+                    policy,
+                    conditions,
+                    files,
+                }))
+            }
+            (None, Some(given)) => Ok(Some(Self::given(given.clone()).await?)),
+            (Some(_), Some(_)) => Err(Error::PolicyUnusable {
+                place: "--policy".to_owned(),
+                why: "the measured document has an [image-policy] already; give one of them"
+                    .to_owned(),
+            }),
+        }
+    }
+
+    /// A person's policy.
+    async fn given(given: GivenPolicy) -> Result<Self, Error> {
+        blocking(move || {
+            let GivenPolicy { file, dialect } = given;
+            let place = format!("--policy {}", file.display());
+            let unusable = |why| Error::PolicyUnusable { place, why };
+            let text = foreign_text::bounded::read_path(&file, MAX_POLICY_BYTES);
+            let policy = text
+                .map_err(|error| error.to_string())
+                .and_then(|text| parse(&text, dialect))
+                .map_err(unusable)?;
+            // Who types a tag wants what is there now; the policy says whether it will do.
+            let every = [String::new()];
+            let conditions = Conditions::parse(&every, None, &[]).unwrap_or_default();
+            Ok(Self {
+                policy,
+                conditions,
+                files: Files::Beside(file),
+            })
+        })
+        .await
+    }
+
+    /// Whether a tag may be resolved.
+    ///
+    /// # Errors
+    ///
+    /// Why not.
+    pub fn may_resolve_tag(&self, name: &NamedReference) -> Result<(), TagRefused> {
+        self.policy.may_resolve_tag(name, &self.conditions)
+    }
+
+    /// The paths of keys that are needed for a name in any case.
+    pub fn key_paths(&self, name: &NamedReference) -> BTreeSet<String> {
+        let ruling = self.policy.ruling(name);
+        ruling.key_paths().map(str::to_owned).collect()
+    }
+
+    /// Whether an image may run, by what was found for its contents. Computes for a while.
+    pub fn judge(
+        &self,
+        name: &NamedReference,
+        contents: &[Digest],
+        found: &[Placed],
+        keys: &Keys,
+    ) -> Verdict {
+        let wanted = Mutex::new(BTreeSet::new());
+        let source = |path: &str| match keys.get(path) {
+            Some(Ok(key)) => Ok(key.to_vec()),
+            Some(Err(why)) => Err(why.clone()),
+            None => {
+                let mut wanted = wanted.lock().unwrap_or_else(PoisonError::into_inner);
+                wanted.insert(path.to_owned());
+                Err("has not been asked for".to_owned())
+            }
+        };
+        let ruling = self.policy.ruling(name);
+        let judge = |some: &[Placed]| {
+            let sorted = by_content(contents, some);
+            let found: Vec<_> = sorted
+                .iter()
+                .map(|(digest, signatures)| Found { digest, signatures })
+                .collect();
+            ruling.judge(&found, &source, &self.conditions)
+        };
+        let verdict = match judge(found) {
+            Ok(()) => Verdict::Holds(fewest(found, |some| judge(some).is_ok())),
+            Err(refusal) => Verdict::Refused(refusal),
+        };
+        let wanted = wanted.into_inner().unwrap_or_else(PoisonError::into_inner);
+        match wanted.is_empty() || matches!(verdict, Verdict::Holds(_)) {
+            true => verdict,
+            false => Verdict::Wants(wanted),
+        }
+    }
+
+    /// The bytes of a key, or why there are none, for a refusal.
+    ///
+    /// # Errors
+    ///
+    /// A reference that gives nothing.
+    pub async fn key(
+        &self,
+        path: &str,
+        settings: &Settings,
+        secrets: &Secrets<'_>,
+    ) -> Result<Result<Text, String>, Error> {
+        if path.contains("://") || SecretReference::looks_sealed(path) {
+            let reference = match SecretReference::parse(path) {
+                Ok(reference) => reference,
+                Err(error) => return Ok(Err(format!("is no reference to a key: {error}"))),
+            };
+            let unfit = |text: &[u8]| {
+                let unusable = PublicKey::parse(text).err()?;
+                Some(format!("the key of the image policy {unusable}"))
+            };
+            return Ok(Ok(secrets.remembered(&reference, settings, unfit).await?));
+        }
+        let (files, path) = (self.files.clone(), path.to_owned());
+        let read = blocking(move || {
+            Ok(match &files {
+                Files::Measured(directory) => {
+                    files::measured(directory.as_deref(), &path, MAX_KEY_BYTES)
+                }
+                Files::Beside(file) => files::beside(file, &path, MAX_KEY_BYTES),
+            })
+        });
+        Ok(read.await?.map(Text::new))
+    }
+}
+
+/// The policy of the measured document.
+async fn measured(
+    written: &ImagePolicy,
+    directory: Option<PathBuf>,
+    settings: &Settings,
+    secrets: &Secrets<'_>,
+) -> Result<Policy, Error> {
+    let dialect = match written.dialect {
+        PolicyDialect::Containers => Dialect::Containers,
+        PolicyDialect::Coco => Dialect::Coco,
+    };
+    let unusable = |key: String| {
+        move |why| Error::PolicyUnusable {
+            place: format!("[image-policy] {key} of the measured document"),
+            why,
+        }
+    };
+    match &written.source {
+        PolicySource::Text(text) => {
+            parse(text.as_bytes(), dialect).map_err(unusable("text".to_owned()))
+        }
+        PolicySource::File(name) => {
+            let unusable = unusable(format!("file = {name:?}"));
+            let name = name.clone();
+            let read = blocking(move || {
+                Ok(files::measured(
+                    directory.as_deref(),
+                    &name,
+                    MAX_POLICY_BYTES,
+                ))
+            });
+            let text = read.await?.map_err(|why| format!("the file {why}"));
+            text.and_then(|text| parse(&text, dialect))
+                .map_err(unusable)
+        }
+        PolicySource::Uri(reference) => {
+            let unfit = |text: &[u8]| parse(text, dialect).err();
+            let text = secrets.remembered(reference, settings, unfit).await?;
+            parse(&text, dialect).map_err(unusable("uri".to_owned()))
+        }
+    }
+}
+
+fn parse(text: &[u8], dialect: Dialect) -> Result<Policy, String> {
+    Policy::parse(text, dialect).map_err(|error| error.to_string())
+}
+
+/// What holds beside the policy.
+fn conditions(written: &ImagePolicy, settings: &Settings) -> Result<Conditions, Error> {
+    let since = |moment: &Moment| moment.time().duration_since(UNIX_EPOCH).ok();
+    let not_before = written.signed_not_before.as_ref().and_then(since);
+    // The seconds of any calendar fit.
+    let not_before = not_before.map(|since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX));
+    let parsed = Conditions::parse(&written.allow_tags, not_before, &written.refuse);
+    parsed.map_err(|faults| {
+        let faults = faults.into_iter().map(|fault| {
+            let part = match fault.list {
+                List::AllowTags => PolicyPart::AllowTag(fault.index),
+                List::Refuse => PolicyPart::Refuse(fault.index),
+            };
+            (part, fault.words)
+        });
+        match written.refuse_parts(faults) {
+            Err(problems) => registry_client::Error::ConfigurationInvalid {
+                path: settings.pins().1.to_owned(),
+                problems,
+            }
+            .into(),
+            Ok(()) => Error::Internal("a fault of the image policy without a place".to_owned()),
+        }
+    })
+}
