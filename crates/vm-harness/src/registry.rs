@@ -243,7 +243,8 @@ impl Registry {
             .collect()
     }
 
-    /// Pushes the OCI layout at `layout` as `repository:1` with `skopeo`, byte for byte.
+    /// Pushes the OCI layout at `layout` as `repository:1` with `skopeo`, byte for byte, an index
+    /// with all that it lists.
     ///
     /// # Errors
     ///
@@ -264,6 +265,7 @@ impl Registry {
             [
                 "copy",
                 "--quiet",
+                "--all",
                 "--insecure-policy",
                 "--preserve-digests",
                 "--dest-cert-dir",

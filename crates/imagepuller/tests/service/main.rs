@@ -15,6 +15,7 @@ mod event_log;
 mod fidelity;
 mod full;
 mod hang_up;
+mod image_policy;
 mod killed;
 mod late_network;
 mod linger;

@@ -1,0 +1,10 @@
+//! Pulls by the owner's image policy, against real registries and recorded signatures.
+
+mod by_reference;
+mod cached;
+mod mirrors;
+mod place;
+mod recorded;
+mod signatures;
+mod tags;
+mod terminal;
