@@ -13,17 +13,19 @@ use confidential_fixtures::{Kbs, Policy, Vault};
 use end_to_end::{assert_tells, further_pulls, nth_refusal, run};
 use serde_json::json;
 use test_http::pki::Authority;
+use vm_harness::archive::Tar;
+use vm_harness::layout::{Compression, Layout, of_archives};
 use vm_harness::site::{REGISTRY_NAME, sample_initdata};
 use vm_harness::{Evidence, Scenario, Site, demo};
 
 /// The name of the key broker service, which only the guest's `/etc/hosts` knows.
 const KBS_NAME: &str = "kbs.corp";
 
-/// Signs the site's image as that of a repository, and puts both there.
-fn sign(site: &Site, key: &Key, repository: &str) -> Result<()> {
+/// Signs an image as that of a repository, and puts both there.
+fn sign(site: &Site, image: &Layout, key: &Key, repository: &str) -> Result<()> {
     let (scratch, registry) = (site.scratch(), &site.registry);
-    registry.push(scratch, &site.layout.path, repository)?;
-    let digest = &site.layout.manifest;
+    registry.push(scratch, &image.path, repository)?;
+    let digest = &image.manifest;
     let name = format!("{REGISTRY_NAME}:{}/{repository}", registry.port());
     let signature = SimpleSignature::new(key, digest, &name)?;
     let directory = scratch.path().join(repository.replace('/', "-"));
@@ -38,10 +40,19 @@ fn a_guest_runs_what_its_owner_lets_run() -> Result<()> {
     let scratch = site.scratch();
     let team = Key::generate(scratch, "team", KeyKind::P256)?;
     let other = Key::generate(scratch, "other", KeyKind::Rsa2048)?;
-    sign(&site, &team, "team/app")?;
-    sign(&site, &team, "team/tool")?;
-    sign(&site, &other, "team/wrong")?;
-    site.registry.push(scratch, &site.layout.path, "team/unsigned")?;
+    sign(&site, &site.layout, &team, "team/app")?;
+    sign(&site, &site.layout, &team, "team/tool")?;
+    let image = |content: &str| {
+        let layer = Tar::default().file("content", content).bytes();
+        of_archives(
+            &scratch.path().join(content),
+            vec![(layer, Compression::Gzip)],
+        )
+    };
+    let (wrong, unsigned) = (image("wrong")?, image("unsigned")?);
+    sign(&site, &wrong, &other, "team/wrong")?;
+    site.registry
+        .push(scratch, &unsigned.path, "team/unsigned")?;
 
     let host = format!("{REGISTRY_NAME}:{}", site.registry.port());
     let policy = json!({
@@ -68,8 +79,8 @@ fn a_guest_runs_what_its_owner_lets_run() -> Result<()> {
     let digest = &site.layout.manifest;
     let more = [
         format!("{host}/team/app:1"),
-        format!("{host}/team/unsigned@{digest}"),
-        format!("{host}/team/wrong@{digest}"),
+        format!("{host}/team/unsigned@{}", unsigned.manifest),
+        format!("{host}/team/wrong@{}", wrong.manifest),
         format!("{host}/team/tool:1"),
         format!("{host}/foreign/app@{digest}"),
     ];

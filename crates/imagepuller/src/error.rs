@@ -1,6 +1,5 @@
 //! Everything that ends a pull, in words for the person who reads them in `kubectl describe pod`.
 
-use std::error::Error as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +11,12 @@ use oci_image::digest::{Digest, Mismatch};
 use oci_image::pins::Refused;
 use oci_image::reference::InvalidReference;
 use oci_image::search::Unusable;
+
+mod words;
+
+pub use words::chain;
+pub(crate) use words::each;
+use words::{some, told};
 
 /// Why a pull or the service failed. The messages fit after "failed to pull IMAGE: " and hold no
 /// secret.
@@ -355,54 +360,6 @@ impl Error {
                 Kind::Request | Kind::Exhausted | Kind::Internal
             )
     }
-}
-
-/// What each source had to say.
-pub(crate) fn each(errors: &[(String, Arc<Error>)]) -> String {
-    let said = errors
-        .iter()
-        .map(|(source, error)| format!("{source}: {}", chain(error)));
-    said.collect::<Vec<_>>().join("; ")
-}
-
-/// Why, or where that is said.
-fn told(why: Option<&str>) -> String {
-    match why {
-        Some(why) => format!(": {why}"),
-        None => "; `imagepuller status` inside says why".to_owned(),
-    }
-}
-
-/// How many problems a message lists.
-const MAX_SHOWN_PROBLEMS: usize = 4;
-
-/// The first problems, each behind a semicolon.
-fn some(problems: &[String]) -> String {
-    let shown = problems.iter().take(MAX_SHOWN_PROBLEMS);
-    let mut text: String = shown.map(|problem| format!("; {problem}")).collect();
-    if problems.len() > MAX_SHOWN_PROBLEMS {
-        text.push_str(&format!(
-            "; and {} more",
-            problems.len() - MAX_SHOWN_PROBLEMS
-        ));
-    }
-    text
-}
-
-/// The whole chain of an error in one line.
-pub fn chain(error: &Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        let next = error.to_string();
-        // Some libraries repeat the cause in their own message.
-        if !text.ends_with(&next) {
-            text.push_str(": ");
-            text.push_str(&next);
-        }
-        source = error.source();
-    }
-    text.replace(['\n', '\r'], " ")
 }
 
 impl From<Refused> for Error {

@@ -10,7 +10,7 @@ use oci_image::search::Image;
 use pull_route::{Route, Settings};
 use puller_config::RegistryHost;
 use registry_client::Patience;
-use tokio::sync::OnceCell;
+use tokio::sync::{Notify, OnceCell};
 
 use super::asked::{Asked, ImageName};
 use super::broker::Secrets;
@@ -114,7 +114,7 @@ impl Puller {
         if !manner.may_be_unpinned {
             asked.check_tag(&gate)?;
         }
-        gate.check(asked.digest()).await?;
+        let is_signed = gate.check(asked.digest()).await?;
         let way = Way {
             puller: self,
             settings,
@@ -148,15 +148,24 @@ impl Puller {
         let (settings, sources) = way.take().await?;
         // With a policy nothing of a layer is read before it has spoken.
         let ahead = gate.is_open().then_some(&self.layers);
-        let platform = &self.options.platform;
-        let resolved = resolve::resolve(sources, digest, platform, ahead).await?;
+        let (platform, first) = (&self.options.platform, Notify::new());
+        let resolved = resolve::resolve(sources, digest, platform, ahead, &first);
+        // Beside the configuration: whoever has the manifest has been told who asks.
+        let early = async {
+            if !is_signed {
+                return Ok(None);
+            }
+            first.notified().await;
+            Ok(gate.ask_early(digest, sources).await)
+        };
+        let (resolved, early) = tokio::try_join!(resolved, early)?;
         let Resolved {
             image: verified,
             documents,
             begun: _begun,
         } = resolved;
         let contents = contents(digest, &verified);
-        let signatures = gate.admit(&contents, &[], sources).await?;
+        let signatures = gate.admit(&contents, &[], early, sources).await?;
         let keys = self.unlock(&verified, name, settings, &secrets, progress);
         let keys = keys.await?;
         let layers = self.layers.fetch(sources, &verified, &keys, progress);
@@ -189,7 +198,7 @@ impl Puller {
             Kept::Ask(before) => before,
         };
         let (_, sources) = way.take().await?;
-        let signatures = gate.admit(&contents, &before, sources).await?;
+        let signatures = gate.admit(&contents, &before, None, sources).await?;
         self.keep_signatures(digest, signatures).await;
         Ok(())
     }

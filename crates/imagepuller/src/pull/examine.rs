@@ -6,6 +6,7 @@ use oci_image::manifest::Descriptor;
 use oci_image::named::NamedReference;
 use registry_client::registry::Registry;
 use registry_client::{Blob, Patience};
+use tokio::sync::Notify;
 
 use super::resolve;
 use super::sources::Sources;
@@ -44,7 +45,9 @@ pub async fn examine(
     let patience = Sources::patience_by(&route.settings, patience);
     let sources = visit::sources(&route, repository, patience);
     let digest = visit::digest(&sources, &meant.image).await?;
-    let resolved = resolve::resolve(&sources, &digest, &visit.platform, None).await?;
+    let first = Notify::new();
+    let resolved = resolve::resolve(&sources, &digest, &visit.platform, None, &first);
+    let resolved = resolved.await?;
     for (blob, _) in &resolved.image.layers {
         let found = match blob.encryption() {
             Some(_) => None,

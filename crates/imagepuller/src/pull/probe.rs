@@ -188,7 +188,7 @@ impl Prober {
 
 /// Whether the owner's image policy lets it run.
 async fn admit(gate: &Gate<'_>, contents: Vec<Digest>, sources: &Sources) -> Result<(), Error> {
-    gate.admit(&contents, &[], sources).await.map(drop)
+    gate.admit(&contents, &[], None, sources).await.map(drop)
 }
 
 /// Takes note of what a source said.

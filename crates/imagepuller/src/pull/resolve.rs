@@ -6,6 +6,7 @@ use oci_image::digest::{Digest, Unverified};
 use oci_image::platform::Platform;
 use oci_image::search::{Document, DocumentRequest, Image, Kind, Search};
 use registry_client::registry::Registry;
+use tokio::sync::Notify;
 
 use super::ahead::Begun;
 use super::layers::Layers;
@@ -27,12 +28,14 @@ pub struct Resolved {
 }
 
 /// Follows the digests from a manifest or index to the image of a platform. While its configuration
-/// is on its way, its layers may be too, where it is said which they are to join.
+/// is on its way, its layers may be too, where it is said which they are to join. `first` is told
+/// when the first document is there.
 pub async fn resolve(
     sources: &Sources,
     digest: &Digest,
     platform: &Platform,
     layers: Option<&Layers>,
+    first: &Notify,
 ) -> Result<Resolved, Error> {
     let mut search = Search::new(digest.clone(), platform.clone());
     let (mut documents, mut kept_bytes) = (Vec::new(), 0);
@@ -58,6 +61,7 @@ pub async fn resolve(
         let (asked, begins) = tokio::join!(biased; asked, begin);
         begun = begins.or(begun);
         let (document, source) = asked?;
+        first.notify_one();
         last = Some(source);
         kept_bytes += document.text().len();
         if kept_bytes <= MAX_KEPT_BYTES {

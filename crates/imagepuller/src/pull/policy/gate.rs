@@ -4,7 +4,6 @@
 //! store, [`Gate::admit`] with what the sources have, before a layer is fetched and before a key is
 //! unwrapped.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex as Lock, PoisonError};
 
 use futures_util::future::join_all;
@@ -46,6 +45,13 @@ pub enum Kept {
     Holds,
     /// The sources have to be asked; these signatures were kept.
     Ask(Vec<Placed>),
+}
+
+/// Signatures that were asked for before it was known whether they are enough.
+#[derive(Debug, Default)]
+pub struct Early {
+    source: Option<Arc<Registry>>,
+    signatures: Vec<Placed>,
 }
 
 impl<'p> Gate<'p> {
@@ -92,17 +98,17 @@ impl<'p> Gate<'p> {
         self.name = self.name.clone().with_digest(digest.clone());
     }
 
-    /// Whether signatures could help at all, before somebody is asked for them; `digest` is that of
-    /// the name, if it has one.
+    /// Whether signatures are needed and could help, before somebody is asked for them; `digest` is
+    /// that of the name, if it has one.
     ///
     /// # Errors
     ///
     /// What no signature changes: the refusal, and keys that cannot be had.
-    pub async fn check(&self, digest: Option<&Digest>) -> Result<(), Error> {
+    pub async fn check(&self, digest: Option<&Digest>) -> Result<bool, Error> {
         let contents: Vec<_> = digest.cloned().into_iter().collect();
         match self.judge(&contents, &[]).await? {
             Err(refusal) if !may_be_helped(&refusal) => Err(refusal.into()),
-            _ => Ok(()),
+            judged => Ok(judged.is_err()),
         }
     }
 
@@ -132,7 +138,8 @@ impl<'p> Gate<'p> {
     }
 
     /// Asks one source after the other for signatures, until the image may run. Gives what is to be
-    /// kept beside it, if there is something; `before` was.
+    /// kept beside it, if there is something; `before` was. `early` are signatures of the first of
+    /// the contents that are there already.
     ///
     /// # Errors
     ///
@@ -141,22 +148,31 @@ impl<'p> Gate<'p> {
         &self,
         contents: &[Digest],
         before: &[Placed],
+        early: Option<Early>,
         sources: &Sources,
     ) -> Result<Option<Vec<u8>>, Error> {
-        match self.judge(contents, before).await? {
-            Ok(_) => return Ok(None),
+        let Early { source, signatures } = early.unwrap_or_default();
+        let known = [&signatures, before].concat();
+        match self.judge(contents, &known).await? {
+            Ok(held) if held.is_empty() => return Ok(None),
+            Ok(held) => return Ok(Some(to_keep(&held, before))),
             Err(refusal) if !may_be_helped(&refusal) => return Err(refusal.into()),
             Err(_) => {}
         }
         // By source, for one may be asked again.
-        let found = Lock::new(BTreeMap::<String, Vec<Placed>>::new());
+        let found = Lock::new(Vec::<(&Arc<Registry>, Vec<Placed>)>::new());
         let asked = sources.first(async |registry| {
-            let (signatures, failed) = signatures(registry, contents).await;
+            // What it said of the first one is known.
+            let is_known = |source: &Arc<Registry>| Arc::ptr_eq(source, registry);
+            let known_count = usize::from(source.as_ref().is_some_and(is_known));
+            let rest = contents.get(known_count..).unwrap_or_default();
+            let (signatures, failed) = fetch(registry, rest).await;
             let all = {
                 let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
-                found.insert(registry.host(), signatures);
-                let found = found.values().flatten().chain(before);
-                found.cloned().collect::<Vec<_>>()
+                found.retain(|(source, _)| !is_known(source));
+                found.push((registry, signatures));
+                let found = found.iter().flat_map(|(_, signatures)| signatures);
+                found.chain(&known).cloned().collect::<Vec<_>>()
             };
             match (self.judge(contents, &all).await?, failed) {
                 (Ok(held), _) => Ok(held),
@@ -166,6 +182,20 @@ impl<'p> Gate<'p> {
         });
         let held = asked.await.map_err(Error::of_policy)?;
         Ok(Some(to_keep(&held, before)))
+    }
+
+    /// Asks the first source that answers for the signatures of one content, while something else
+    /// is on its way; nothing if none does, which is no verdict.
+    pub async fn ask_early(&self, content: &Digest, sources: &Sources) -> Option<Early> {
+        let asked = sources.first(async |registry| {
+            let signatures = registry.signatures(content).await?;
+            let place = |signature| (content.clone(), signature);
+            Ok(Early {
+                source: Some(registry.clone()),
+                signatures: signatures.into_iter().map(place).collect(),
+            })
+        });
+        asked.await.ok()
     }
 
     /// The signatures that are enough, or the refusal.
@@ -179,7 +209,7 @@ impl<'p> Gate<'p> {
         };
         let (contents, found): (Arc<[_]>, Arc<[_]>) = (contents.into(), found.into());
         let mut keys = self.keys.lock().await;
-        self.fetch(rules.key_paths(&self.name), &mut keys).await?;
+        self.get(rules.key_paths(&self.name), &mut keys).await?;
         loop {
             let (rules, keys_of_now, name) = (rules.clone(), keys.clone(), self.name.clone());
             let (contents, found) = (contents.clone(), found.clone());
@@ -188,12 +218,13 @@ impl<'p> Gate<'p> {
                 Verdict::Holds(held) => return Ok(Ok(held)),
                 Verdict::Refused(refusal) => return Ok(Err(refusal)),
                 // Each time at least one that was not asked for yet.
-                Verdict::Wants(paths) => self.fetch(paths, &mut keys).await?,
+                Verdict::Wants(paths) => self.get(paths, &mut keys).await?,
             }
         }
     }
 
-    async fn fetch(
+    /// Gets the keys that are not there yet.
+    async fn get(
         &self,
         paths: impl IntoIterator<Item = String>,
         keys: &mut Arc<Keys>,
@@ -217,7 +248,7 @@ fn may_be_helped(refusal: &Refusal) -> bool {
 }
 
 /// What one source has for all contents, and what of it failed first.
-async fn signatures(
+async fn fetch(
     registry: &Registry,
     contents: &[Digest],
 ) -> (Vec<Placed>, Option<registry_client::Error>) {

@@ -3,19 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
-use std::time::UNIX_EPOCH;
 
-use image_policy::conditions::{List, TagRefused};
+use image_policy::conditions::TagRefused;
 use image_policy::kept::Placed;
 use image_policy::key::{MAX_KEY_BYTES, PublicKey};
 use image_policy::policy::MAX_POLICY_BYTES;
-use image_policy::{Conditions, Dialect, Found, Policy, Refusal};
+use image_policy::{Conditions, Found, Policy, Refusal, section};
 use oci_image::digest::Digest;
 use oci_image::named::NamedReference;
 use pull_route::Settings;
-use puller_config::{
-    ImagePolicy, Moment, PolicyDialect, PolicyPart, PolicySource, SecretReference,
-};
+use puller_config::{ImagePolicy, PolicySource, SecretReference};
 
 use super::evidence::{by_content, fewest};
 use super::{GivenPolicy, PolicyPlace, files};
@@ -96,7 +93,7 @@ impl Rules {
             let text = foreign_text::bounded::read_path(&file, MAX_POLICY_BYTES);
             let policy = text
                 .map_err(|error| error.to_string())
-                .and_then(|text| parse(&text, dialect))
+                .and_then(|text| Policy::parse(&text, dialect).map_err(|error| error.to_string()))
                 .map_err(unusable)?;
             // Who types a tag wants what is there now; the policy says whether it will do.
             let every = [String::new()];
@@ -205,9 +202,9 @@ async fn measured(
     settings: &Settings,
     secrets: &Secrets<'_>,
 ) -> Result<Policy, Error> {
-    let dialect = match written.dialect {
-        PolicyDialect::Containers => Dialect::Containers,
-        PolicyDialect::Coco => Dialect::Coco,
+    let parse = |text: &[u8]| {
+        let policy = section::policy(written, text);
+        policy.map_err(|error| error.to_string())
     };
     let unusable = |key: String| {
         move |why| Error::PolicyUnusable {
@@ -216,9 +213,7 @@ async fn measured(
         }
     };
     match &written.source {
-        PolicySource::Text(text) => {
-            parse(text.as_bytes(), dialect).map_err(unusable("text".to_owned()))
-        }
+        PolicySource::Text(text) => parse(text.as_bytes()).map_err(unusable("text".to_owned())),
         PolicySource::File(name) => {
             let unusable = unusable(format!("file = {name:?}"));
             let name = name.clone();
@@ -230,43 +225,20 @@ async fn measured(
                 ))
             });
             let text = read.await?.map_err(|why| format!("the file {why}"));
-            text.and_then(|text| parse(&text, dialect))
-                .map_err(unusable)
+            text.and_then(|text| parse(&text)).map_err(unusable)
         }
         PolicySource::Uri(reference) => {
-            let unfit = |text: &[u8]| parse(text, dialect).err();
+            let unfit = |text: &[u8]| parse(text).err();
             let text = secrets.remembered(reference, settings, unfit).await?;
-            parse(&text, dialect).map_err(unusable("uri".to_owned()))
+            parse(&text).map_err(unusable("uri".to_owned()))
         }
     }
 }
 
-fn parse(text: &[u8], dialect: Dialect) -> Result<Policy, String> {
-    Policy::parse(text, dialect).map_err(|error| error.to_string())
-}
-
 /// What holds beside the policy.
 fn conditions(written: &ImagePolicy, settings: &Settings) -> Result<Conditions, Error> {
-    let since = |moment: &Moment| moment.time().duration_since(UNIX_EPOCH).ok();
-    let not_before = written.signed_not_before.as_ref().and_then(since);
-    // The seconds of any calendar fit.
-    let not_before = not_before.map(|since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX));
-    let parsed = Conditions::parse(&written.allow_tags, not_before, &written.refuse);
-    parsed.map_err(|faults| {
-        let faults = faults.into_iter().map(|fault| {
-            let part = match fault.list {
-                List::AllowTags => PolicyPart::AllowTag(fault.index),
-                List::Refuse => PolicyPart::Refuse(fault.index),
-            };
-            (part, fault.words)
-        });
-        match written.refuse_parts(faults) {
-            Err(problems) => registry_client::Error::ConfigurationInvalid {
-                path: settings.pins().1.to_owned(),
-                problems,
-            }
-            .into(),
-            Ok(()) => Error::Internal("a fault of the image policy without a place".to_owned()),
-        }
+    section::conditions(written).map_err(|problems| {
+        let path = settings.pins().1.to_owned();
+        registry_client::Error::ConfigurationInvalid { path, problems }.into()
     })
 }

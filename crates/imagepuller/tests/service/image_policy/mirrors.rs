@@ -167,8 +167,9 @@ fn privileged_a_mirror_serves_signatures_and_makes_nothing_better() {
     assert_eq!(layers.count(), 0, "nothing of it was fetched");
 }
 
-/// Where the first place that is asked has the signature, two round trips are added: one to the
-/// places, side by side, and one for the payload.
+/// Where the first place that is asked has the signature, two round trips are added: the places are
+/// asked beside each other and beside the configuration, so the payload is one, and that no layer
+/// is read before the verdict is the other.
 #[test]
 fn privileged_a_signature_costs_few_requests() {
     vm_harness::needs_root!();
@@ -186,7 +187,13 @@ fn privileged_a_signature_costs_few_requests() {
         &scratch,
         key.public(),
         |_| plain.clone(),
-        |port| (signed(port), Script::new()),
+        |port| {
+            // The first one is the manifest. Configuration, tag and referrers are answered when all
+            // three have been asked for, and with an error if they never are.
+            let all = What::Path("/v2/team/app/".to_owned());
+            let script = Script::new().times(all, 2..=4, [Action::Together(4)]);
+            (signed(port), script)
+        },
         &digest,
     );
     stage.puller.pull(&stage.image(), "signed");
@@ -200,6 +207,7 @@ fn privileged_a_signature_costs_few_requests() {
     let of_signature = paths.iter().filter(is_of_signature).count();
     // The tag; the referrers, and the index in their place where a registry has no such interface.
     assert!((2..=3).contains(&of_signature), "{paths:?}");
+    assert!(requests.len() <= 7, "none was asked for again: {paths:?}");
     let blobs = paths.iter().filter(|path| path.contains("/blobs/"));
     assert_eq!(blobs.count(), 3, "configuration, layer, payload: {paths:?}");
     let last = paths.last().unwrap();
