@@ -110,6 +110,7 @@ impl Pull {
         let name = NamedReference::parse(&self.image).map_err(|error| error.to_string())?;
         Ok(Wanted {
             name,
+            written: self.image.clone(),
             may_be_unpinned: self.insecure_no_digest,
         })
     }

@@ -27,6 +27,8 @@ use crate::error::Error;
 pub struct Wanted {
     /// The image's name.
     pub name: NamedReference,
+    /// The same as it was written, for the event log.
+    pub written: String,
     /// Whether what the registry has under its tag will do, where neither the name nor a pin has a
     /// digest.
     pub may_be_unpinned: bool,
@@ -73,10 +75,9 @@ pub async fn pull_to(
     let Brought {
         verified, layers, ..
     } = puller.bring(&asked, &settings, manner).await?;
-    // As it was asked for, as in a guest.
-    let name = wanted.name.to_string();
     let log = &puller.event_log;
-    log.pull(&name, &verified.manifest, &settings).await?;
+    let logged = log.pull(&wanted.written, &verified.manifest, &settings);
+    logged.await?;
     blocking(move || {
         let rootfs = prepared.stage.path().join("rootfs");
         flatten::flatten(&layers, &rootfs)?;

@@ -12,6 +12,7 @@ use std::time::Duration;
 use layer_store::caretaker::Caretaker;
 use layer_store::collect::Collected;
 use layer_store::layer::Layer;
+use layer_store::limits::MAX_SIGNATURES_BYTES;
 use layer_store::listing;
 use layer_store::mount::overlay;
 use layer_store::store::Store;
@@ -292,4 +293,43 @@ fn privileged_a_mount_without_a_list_keeps_everything() {
     assert!(rootfs.join("one").exists());
     release(&rootfs);
     assert_eq!(site.collect_until(&store, 0), removed(2, 1));
+}
+
+/// They lie beside the documents of their image and go with them, in the place of those from before.
+#[test]
+fn privileged_signatures_go_with_their_image() {
+    vm_harness::needs_root!();
+    let site = Site::new();
+    let store = site.open();
+    let layer = publish(Tar::default().file("file", "content"), &store);
+    let image = digest_of(b"image");
+    store.keep_signatures(&image, b"early").unwrap();
+    assert_eq!(store.signatures(&image), None, "there was no image");
+    let documents = [(image.clone(), b"image".to_vec())];
+    let keep = || store.keep_documents(&image, &documents, std::slice::from_ref(&layer));
+    keep().unwrap();
+    assert_eq!(store.signatures(&image), None);
+    for kept in [&b"first"[..], b"second"] {
+        store.keep_signatures(&image, kept).unwrap();
+        assert_eq!(store.signatures(&image).unwrap(), kept);
+        assert_eq!(store.document(&image, &image).unwrap(), b"image");
+    }
+    assert_eq!(count(&site.path().join("staging")), 0);
+    let long = vec![b'x'; 2 * MAX_SIGNATURES_BYTES];
+    store.keep_signatures(&image, &long).unwrap();
+    // Cut, so that it is seen as longer than what is kept, and no more memory is taken.
+    assert_eq!(
+        store.signatures(&image).unwrap().len(),
+        MAX_SIGNATURES_BYTES + 1
+    );
+    keep().unwrap();
+    assert_eq!(
+        store.signatures(&image),
+        None,
+        "they were of other documents"
+    );
+    store.keep_signatures(&image, b"last").unwrap();
+    drop(layer);
+    store.collect(Duration::ZERO).unwrap();
+    assert_eq!(store.signatures(&image), None);
 }

@@ -3,7 +3,7 @@
 use confidential_fixtures::{Kbs, Policy, Vault};
 use serde_json::json;
 
-use super::place::{Place, signed_by};
+use super::place::{Place, policy, signed_by};
 
 /// What an error says of a reference, whatever lies there.
 const NOTHING: &str = "the broker gave nothing usable to this guest; `imagepuller status` inside \
@@ -79,14 +79,22 @@ fn privileged_what_was_told_before_binds_the_pull_to_who_told_it() {
     vm_harness::needs_root!();
     let place = Place::start();
     let (digest, image) = (place.site.layout.manifest.clone(), place.site.image());
-    let policy = json!({"default": [signed_by("kbs:///default/key/team", "matchRepository")]});
+    let by = |key: &str| {
+        let key = format!("kbs:///default/key/{key}");
+        signed_by(&key, "matchRepository")
+    };
+    let policy = policy(&[
+        (&place.name("team/app"), by("app")),
+        (&place.name("team/next"), by("next")),
+    ]);
     let key = std::fs::read(place.team.public()).unwrap();
     let first = Vault::new()
         .with("default/policy/images", policy.to_string())
-        .with("default/key/team", &key);
+        .with("default/key/app", &key)
+        .with("default/key/next", &key);
     // The other one would let somebody else's images run.
     let other = std::fs::read(place.other.public()).unwrap();
-    let second = Vault::new().with("default/key/team", other);
+    let second = Vault::new().with("default/key/next", other);
     let [first, second] =
         [first, second].map(|vault| Kbs::start(vault, Policy::default(), None).unwrap());
     place.measured(&format!(
@@ -95,13 +103,14 @@ fn privileged_what_was_told_before_binds_the_pull_to_who_told_it() {
         first.base(),
         second.base()
     ));
-    place.sign(&place.other, &digest, &place.name("team/app"), "team/app");
-    place
-        .puller
-        .refuse(&image, 65, &["no signature that was found is by"]);
+    place.sign(&place.team, &digest, &place.name("team/app"), "team/app");
+    place.push_layout(&place.site.layout, "team/next:1");
+    place.sign(&place.other, &digest, &place.name("team/next"), "team/next");
+    place.puller.pull(&image, "first");
     drop(first);
-    place
-        .puller
-        .refuse(&image, 65, &["no signature that was found is by"]);
-    assert_eq!(second.given(), Vec::<String>::new());
+    // The policy is known, and its key is not.
+    let next = image.replace("team/app@", "team/next@");
+    place.puller.refuse(&next, 69, &["kbs:///default/key/next"]);
+    assert_eq!(second.given(), Vec::<String>::new(), "another owner's key");
+    place.puller.pull(&image, "again");
 }
