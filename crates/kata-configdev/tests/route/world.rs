@@ -196,6 +196,7 @@ impl World {
         };
         let wanted = Wanted {
             name: NamedReference::parse(image).unwrap(),
+            written: image.to_owned(),
             may_be_unpinned: false,
         };
         let output = self.folder.path().join("output");
