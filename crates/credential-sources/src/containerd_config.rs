@@ -92,6 +92,7 @@ pub fn read(
         runtimes.add(std::mem::take(&mut layer.runtimes));
         registry.add(layer, reader);
     });
+    runtimes.settle();
     ContainerdConfig {
         report: reader.report,
         registry,
@@ -103,7 +104,7 @@ impl ContainerdConfig {
     /// The runtimes by name.
     #[must_use]
     pub fn runtimes(&self) -> &BTreeMap<String, Runtime> {
-        &self.runtimes.0
+        &self.runtimes.by_name
     }
 
     /// What makes the files unusable, or one that is imported.

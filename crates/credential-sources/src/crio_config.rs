@@ -10,17 +10,35 @@ use foreign_text::toml::{NotToml, Table, Tree};
 /// The longest file. Free to change; CRI-O's own, with all comments, has 30 KiB.
 pub const MAX_CRIO_CONFIG_BYTES: usize = 256 << 10;
 
+/// How long CRI-O waits for the creation of a container where nothing says so, in seconds, and how
+/// long at least. Before it had a key for it, it always waited so long.
+const CREATE_TIMEOUT_SECS: (u64, u64) = (240, 30);
+
+/// A value, and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placed<T> {
+    /// The value.
+    pub value: T,
+    /// The file, as who added it calls it.
+    pub source: String,
+    /// The line, from 1.
+    pub line: usize,
+}
+
 /// A runtime, which pods name as the handler of their runtime class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Runtime {
+    /// The last file that has its table, as who added it calls it.
+    pub source: String,
     /// The main file of Kata's configuration, `runtime_config_path`.
-    pub config_path: Option<String>,
+    pub config_path: Option<Placed<String>>,
     /// `runtime_path`.
     pub program: Option<String>,
     /// Whether images are left to the guest, `runtime_pull_image`.
     pub pulls_in_guest: Option<bool>,
-    /// How long the creation of a container may take, in seconds, `container_create_timeout`.
-    pub create_timeout_secs: Option<u64>,
+    /// How long the creation of a container may take, in seconds, `container_create_timeout` as it
+    /// is written; zero, like none, is the default.
+    pub create_timeout: Option<Placed<i64>>,
 }
 
 /// The runtimes by name.
@@ -31,12 +49,12 @@ pub struct CrioConfig {
 }
 
 impl CrioConfig {
-    /// Adds what a file says, which wins over those before it.
+    /// Adds what a file says, which wins over those before it; `source` is what to call it.
     ///
     /// # Errors
     ///
     /// [`NotToml`].
-    pub fn add(&mut self, text: &[u8]) -> Result<(), NotToml> {
+    pub fn add(&mut self, text: &[u8], source: &str) -> Result<(), NotToml> {
         let tree = Tree::parse(text)?;
         let runtimes = table(Some(tree.table()), "crio");
         let runtimes = table(table(runtimes, "runtime"), "runtimes");
@@ -45,7 +63,7 @@ impl CrioConfig {
                 self.runtimes
                     .entry(field.key.to_owned())
                     .or_default()
-                    .add(keys);
+                    .add(keys, source);
             }
         }
         Ok(())
@@ -53,21 +71,47 @@ impl CrioConfig {
 }
 
 impl Runtime {
-    fn add(&mut self, mut keys: Table<'_, '_>) {
-        for (key, value) in [
-            ("runtime_config_path", &mut self.config_path),
-            ("runtime_path", &mut self.program),
-        ] {
-            if let Some(Ok(text)) = keys.take(key).as_ref().map(|field| field.text()) {
-                *value = Some(text.to_owned());
-            }
+    /// How long CRI-O waits for the creation of a container, in seconds.
+    #[must_use]
+    pub fn create_timeout_secs(&self) -> u64 {
+        let (default, least) = CREATE_TIMEOUT_SECS;
+        match self
+            .create_timeout
+            .as_ref()
+            .map_or(0, |placed| placed.value)
+        {
+            0 => default,
+            secs => u64::try_from(secs).unwrap_or(0).max(least),
+        }
+    }
+
+    fn add(&mut self, mut keys: Table<'_, '_>, source: &str) {
+        source.clone_into(&mut self.source);
+        if let Some(field) = keys.take("runtime_config_path")
+            && let Ok(path) = field.text()
+        {
+            self.config_path = Some(placed(path.to_owned(), source, field.line));
+        }
+        if let Some(Ok(text)) = keys.take("runtime_path").map(|field| field.text()) {
+            self.program = Some(text.to_owned());
         }
         if let Some(Ok(flag)) = keys.take("runtime_pull_image").map(|field| field.flag()) {
             self.pulls_in_guest = Some(flag);
         }
-        let timeout = keys.take("container_create_timeout");
-        let timeout = timeout.and_then(|field| u64::try_from(field.integer().ok()?).ok());
-        self.create_timeout_secs = timeout.or(self.create_timeout_secs);
+        if let Some(field) = keys.take("container_create_timeout")
+            && let Ok(secs) = field.integer()
+        {
+            self.create_timeout = Some(placed(secs, source, field.line));
+        }
+    }
+}
+
+fn placed<T>(value: T, source: &str, line: usize) -> Placed<T> {
+    let source = source.to_owned();
+    Placed {
+        value,
+        source,
+        line,
     }
 }
 
@@ -84,18 +128,41 @@ mod tests {
         let mut config = CrioConfig::default();
         let first = "[crio.runtime.runtimes.kata]\nruntime_path = \"/a\"\n\
             runtime_pull_image = true\nruntime_config_path = \"/c.toml\"\n[crio.image]\npause_image = \"x\"\n";
-        config.add(first.as_bytes()).unwrap();
+        config.add(first.as_bytes(), "a.conf").unwrap();
         let later = "[crio.runtime.runtimes.kata]\nruntime_path = \"/b\"\nruntime_pull_image = 1\n\
             container_create_timeout = 600\n";
-        config.add(later.as_bytes()).unwrap();
-        config.add(b"[crio]\nruntime = 1\n").unwrap();
-        config.add(b"[crio\n").unwrap_err();
+        config.add(later.as_bytes(), "b.conf").unwrap();
+        config.add(b"[crio]\nruntime = 1\n", "c.conf").unwrap();
+        config.add(b"[crio\n", "d.conf").unwrap_err();
         let expected = Runtime {
-            config_path: Some("/c.toml".into()),
+            source: "b.conf".into(),
+            config_path: Some(placed("/c.toml".into(), "a.conf", 4)),
             program: Some("/b".into()),
             pulls_in_guest: Some(true),
-            create_timeout_secs: Some(600),
+            create_timeout: Some(placed(600, "b.conf", 4)),
         };
         assert_eq!(config.runtimes["kata"], expected);
+    }
+
+    /// From CRI-O's `ValidateContainerCreateTimeout`.
+    #[test]
+    fn cri_o_waits_four_minutes_by_itself_and_half_a_minute_at_least() {
+        for (line, secs) in [
+            ("", 240),
+            ("container_create_timeout = 0", 240),
+            ("container_create_timeout = \"600\"", 240),
+            ("container_create_timeout = 29", 30),
+            ("container_create_timeout = -1", 30),
+            ("container_create_timeout = 600", 600),
+        ] {
+            let mut config = CrioConfig::default();
+            let text = format!("[crio.runtime.runtimes.kata]\n{line}\n");
+            config.add(text.as_bytes(), "").unwrap();
+            assert_eq!(
+                config.runtimes["kata"].create_timeout_secs(),
+                secs,
+                "{line}"
+            );
+        }
     }
 }

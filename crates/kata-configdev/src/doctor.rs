@@ -65,7 +65,7 @@ pub fn examine(node: &Node, settings: Option<&Path>, sandbox: Option<&SandboxId>
     let mut report = Report::default();
     let findings = &mut report.findings;
     let engine = Engine::read(node, findings);
-    let handlers = handlers::find(node, &engine.directories(), findings);
+    let handlers = handlers::find(node, &engine, findings);
     let mut sets = set::sets(node, &handlers, settings);
     for set in &mut sets {
         wrapper::check(node, set, findings);

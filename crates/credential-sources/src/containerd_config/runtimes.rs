@@ -20,7 +20,8 @@ pub struct Runtime {
     pub program: Option<String>,
     /// Which annotations of a pod the runtime sees, as patterns.
     pub pod_annotations: Option<Vec<String>>,
-    /// The snapshotter that is not containerd's default.
+    /// Its snapshotter, or the one of all runtimes that name none; `None` where that is
+    /// containerd's own default.
     pub snapshotter: Option<String>,
 }
 
@@ -44,22 +45,39 @@ impl Runtime {
     }
 }
 
-/// The runtimes of all files, by name.
+/// The runtimes of all files.
 #[derive(Debug, Default)]
-pub(super) struct Runtimes(pub(super) BTreeMap<String, Runtime>);
+pub(super) struct Runtimes {
+    /// By name.
+    pub(super) by_name: BTreeMap<String, Runtime>,
+    /// The snapshotter of those that name none.
+    snapshotter: Option<String>,
+}
 
 impl Runtimes {
     /// Adds what another file says, which wins.
     pub(super) fn add(&mut self, later: Self) {
-        for (name, runtime) in later.0 {
-            self.0.entry(name).or_default().add(runtime);
+        for (name, runtime) in later.by_name {
+            self.by_name.entry(name).or_default().add(runtime);
+        }
+        self.snapshotter = later.snapshotter.or(self.snapshotter.take());
+    }
+
+    /// Gives the runtimes that name none the snapshotter of all, once all files are read.
+    pub(super) fn settle(&mut self) {
+        for runtime in self.by_name.values_mut() {
+            let own = runtime.snapshotter.take();
+            runtime.snapshotter = own.or_else(|| self.snapshotter.clone());
         }
     }
 
     /// Takes the runtimes out of the table of a plugin, and what the plugin of images says of their
     /// snapshotters.
     pub(super) fn take(&mut self, plugin: &mut Table<'_, '_>, source: &str) {
+        // That of the plugin of images since version 3 of the file, that of `containerd` before.
+        self.name_snapshotter(text(plugin, "snapshotter"));
         if let Some(mut containerd) = table(plugin, "containerd") {
+            self.name_snapshotter(text(&mut containerd, "snapshotter"));
             for field in fields(&mut containerd, "runtimes") {
                 if let Ok(keys) = field.table() {
                     self.put(field.key, runtime(keys, source));
@@ -80,8 +98,16 @@ impl Runtimes {
         }
     }
 
+    fn name_snapshotter(&mut self, name: Option<String>) {
+        let name = name.filter(|name| !name.is_empty());
+        self.snapshotter = name.or(self.snapshotter.take());
+    }
+
     fn put(&mut self, name: &str, runtime: Runtime) {
-        self.0.entry(name.to_owned()).or_default().add(runtime);
+        self.by_name
+            .entry(name.to_owned())
+            .or_default()
+            .add(runtime);
     }
 }
 

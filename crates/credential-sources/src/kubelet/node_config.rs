@@ -23,6 +23,10 @@ pub const RUNTIME_REQUEST_TIMEOUT_FLAG: &str = "runtime-request-timeout";
 /// The flag that names the file.
 pub const CONFIG_FLAG: &str = "--config";
 
+/// The flag that names a directory of further files, `*.conf`, of which later ones win by name and
+/// all win over the file.
+pub const CONFIG_DIR_FLAG: &str = "--config-dir";
+
 /// Everything else is the kubelet's own affair.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

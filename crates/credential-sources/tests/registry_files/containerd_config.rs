@@ -301,6 +301,26 @@ fn the_default_directories_are_told() {
     assert!(findings(&written).contains("where containerd 2.2 and later look"));
 }
 
+/// A node whose images all went to the guest was told that none do.
+#[test]
+fn a_runtime_without_a_snapshotter_has_that_of_all() {
+    let two = "[plugins.\"io.containerd.grpc.v1.cri\".containerd]\nsnapshotter = \"nydus\"\n\
+        [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.kata]\n";
+    let three = "[plugins.\"io.containerd.cri.v1.images\"]\nsnapshotter = \"nydus\"\n\
+        [plugins.\"io.containerd.cri.v1.runtime\".containerd.runtimes.kata]\n";
+    for (version, text) in [(2, two), (3, three)] {
+        for (own, expected) in [
+            ("", "nydus"),
+            ("snapshotter = \"overlayfs\"\n", "overlayfs"),
+        ] {
+            let text = format!("version = {version}\n{text}{own}");
+            let config = containerd_config::read(text.as_bytes(), "-", None, &mut Node(&[]));
+            let found = config.runtimes()["kata"].snapshotter.as_deref();
+            assert_eq!(found, Some(expected), "{text}");
+        }
+    }
+}
+
 #[test]
 fn containerd_2_reads_no_tls_table() {
     let text = "version = 3\n[plugins.\"io.containerd.cri.v1.images\".registry.configs.\"r.corp\"]\n\

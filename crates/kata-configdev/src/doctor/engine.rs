@@ -1,15 +1,17 @@
 //! What the container engine tells Kata's handlers: containerd's runtimes and CRI-O's.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use credential_sources::containerd_config::{self, MAX_CONTAINERD_CONFIG_BYTES};
 use credential_sources::crio_config::{CrioConfig, MAX_CRIO_CONFIG_BYTES};
+use foreign_text::shown;
 
 use super::finding::{Finding, Severity};
 use super::handlers::Handler;
 use super::node::Node;
 use crate::namespace;
-use crate::sandbox_spec::ANNOTATION;
+use crate::sandbox_spec::{ANNOTATION, REGISTRIES_ANNOTATION};
 
 /// Where containerd's configuration is: its own, that of k3s and RKE2, of k0s and MicroK8s.
 const CONTAINERD: [&str; 5] = [
@@ -30,6 +32,21 @@ const MAX_CRIO_FILES: usize = 64;
 /// one with more behind it.
 const NYDUS: &str = "nydus";
 
+/// Where Kata's shim looks for its main file if nobody names one, in this order: what each of its
+/// two runtimes has built in (Kata's `config-settings.go.in`, its packages' `CONFIG_PATH`, and
+/// `kata-types`' `default.rs`). Which of them a shim is of, its name does not say.
+const KATA_DEFAULTS: [&str; 6] = [
+    "/etc/kata-containers/configuration.toml",
+    "/usr/share/defaults/kata-containers/configuration.toml",
+    "/opt/kata/share/defaults/kata-containers/configuration.toml",
+    "/etc/kata-containers/runtime-rs/configuration.toml",
+    "/usr/share/defaults/kata-containers/runtime-rs/configuration.toml",
+    "/opt/kata/share/defaults/kata-containers/runtime-rs/configuration.toml",
+];
+
+/// What the names of Kata's shims begin with: as a type of containerd, and as a program.
+const KATA_SHIMS: [&str; 2] = ["io.containerd.kata", "containerd-shim-kata"];
+
 /// A runtime of an engine.
 #[derive(Debug)]
 pub struct Runtime {
@@ -39,15 +56,36 @@ pub struct Runtime {
     pub name: String,
     /// The file that has it, safe to show.
     pub source: String,
-    /// The directory of Kata's configuration on the node, without a link in it.
-    directory: Option<PathBuf>,
-    /// Whether Kata sees the annotations of this project on a pod.
-    pub passes_annotations: bool,
+    /// The line there, from 1; 0 where it is not known.
+    pub line: usize,
+    /// The main file of Kata's configuration on the node, without a link in it.
+    main: Option<PathBuf>,
+    /// Which of this project's annotations on a pod Kata does not see.
+    pub lost_annotations: Vec<&'static str>,
     /// Whether it leaves images to the guest.
     pub pulls_in_guest: bool,
-    /// How long the creation of a container may take, in seconds, where the engine has such a
-    /// limit and says so.
-    pub create_timeout_secs: Option<u64>,
+    /// How long the creation of a container may take, where the engine has such a limit.
+    pub create_timeout: Option<CreateTimeout>,
+}
+
+/// An engine's limit for the creation of a container.
+#[derive(Debug)]
+pub struct CreateTimeout {
+    /// How long it may take, in seconds.
+    pub secs: u64,
+    /// The file and line that say so, safe to show; `None` where it is built in.
+    pub place: Option<(String, usize)>,
+}
+
+impl Runtime {
+    /// The file that has it, with the line where that is known.
+    #[must_use]
+    pub fn place(&self) -> String {
+        match self.line {
+            0 => self.source.clone(),
+            line => format!("{}:{line}", self.source),
+        }
+    }
 }
 
 /// The runtimes of the node.
@@ -55,6 +93,8 @@ pub struct Runtime {
 pub struct Engine {
     /// Of all engines that are configured.
     pub runtimes: Vec<Runtime>,
+    /// Whether there is a file of them that could not be read, so that there may be more.
+    is_partial: bool,
 }
 
 impl Engine {
@@ -71,13 +111,30 @@ impl Engine {
     /// The directories of Kata's configurations.
     #[must_use]
     pub fn directories(&self) -> Vec<PathBuf> {
-        let directories = self.runtimes.iter().filter_map(|one| one.directory.clone());
-        directories.collect()
+        let mains = self.runtimes.iter().filter_map(|one| one.main.as_ref());
+        mains
+            .filter_map(|main| Some(main.parent()?.to_owned()))
+            .collect()
+    }
+
+    /// The names of the main files in `directory` that runtimes use; empty where that is not known.
+    #[must_use]
+    pub fn mains_in(&self, directory: &Path) -> BTreeSet<String> {
+        if self.is_partial {
+            return BTreeSet::new();
+        }
+        let mains = self.runtimes.iter().filter_map(|one| one.main.as_ref());
+        let here = mains.filter(|main| main.parent() == Some(directory));
+        here.filter_map(|main| Some(main.file_name()?.to_str()?.to_owned()))
+            .collect()
     }
 
     /// The runtimes that have the configuration of `handler`.
     pub fn of<'a>(&'a self, handler: &'a Handler) -> impl Iterator<Item = &'a Runtime> {
-        let is_it = |one: &&Runtime| one.directory.as_ref() == Some(&handler.directory);
+        let is_it = |one: &&Runtime| {
+            let directory = one.main.as_ref().and_then(|main| main.parent());
+            directory == Some(&*handler.directory)
+        };
         self.runtimes.iter().filter(is_it)
     }
 
@@ -86,7 +143,7 @@ impl Engine {
             Ok(text) => text,
             Err(fault) if fault.is_absent() => return,
             Err(fault) => {
-                findings.push(unread(path, &fault.to_string()));
+                self.unread(findings, path, &fault.to_string(), 0);
                 return;
             }
         };
@@ -94,20 +151,28 @@ impl Engine {
         let config =
             containerd_config::read(&text, &path.to_string_lossy(), Some(path), &mut files);
         for fault in config.faults() {
-            findings.push(unread(Path::new(&fault.source), &fault.text));
+            self.unread(findings, Path::new(&fault.source), &fault.text, 0);
         }
         for (name, runtime) in config.runtimes() {
             self.runtimes.push(Runtime {
                 engine: namespace::Engine::Containerd,
                 name: name.clone(),
                 source: runtime.source.clone(),
-                directory: directory(node, runtime.config_path.as_deref()),
-                passes_annotations: runtime.passes(ANNOTATION),
+                line: 0,
+                main: main_file(
+                    node,
+                    runtime.config_path.as_deref(),
+                    runtime.program.as_deref(),
+                ),
+                lost_annotations: [ANNOTATION, REGISTRIES_ANNOTATION]
+                    .into_iter()
+                    .filter(|annotation| !runtime.passes(annotation))
+                    .collect(),
                 pulls_in_guest: runtime
                     .snapshotter
                     .as_ref()
                     .is_some_and(|name| name.starts_with(NYDUS)),
-                create_timeout_secs: None,
+                create_timeout: None,
             });
         }
     }
@@ -123,41 +188,62 @@ impl Engine {
             .chain(listed)
             .take(MAX_CRIO_FILES)
         {
+            let name = shown(path.as_os_str().as_encoded_bytes()).to_string();
             match node.read(&path, MAX_CRIO_CONFIG_BYTES) {
                 Ok(text) => {
-                    if let Err(error) = config.add(&text) {
-                        let finding = unread(&path, &error.message);
-                        findings.push(finding.at_line(error.line));
+                    if let Err(error) = config.add(&text, &name) {
+                        self.unread(findings, &path, &error.message, error.line);
                     }
                 }
                 Err(fault) if fault.is_absent() => {}
-                Err(fault) => findings.push(unread(&path, &fault.to_string())),
+                Err(fault) => self.unread(findings, &path, &fault.to_string(), 0),
             }
         }
         for (name, runtime) in config.runtimes {
+            let secs = runtime.create_timeout_secs();
+            let place = runtime.create_timeout.filter(|placed| placed.value != 0);
+            let path = runtime.config_path;
             self.runtimes.push(Runtime {
                 engine: namespace::Engine::CriO,
                 name,
-                source: CRIO.0.to_owned(),
-                directory: directory(node, runtime.config_path.as_deref()),
-                // All of a pod's, whatever allowed_annotations says: that is about CRI-O's own.
-                passes_annotations: true,
+                main: main_file(
+                    node,
+                    path.as_ref().map(|placed| placed.value.as_str()),
+                    runtime.program.as_deref(),
+                ),
+                line: path.as_ref().map_or(0, |placed| placed.line),
+                source: path.map_or(runtime.source, |placed| placed.source),
+                // It hands on all of a pod's, whatever allowed_annotations says: that is about
+                // CRI-O's own.
+                lost_annotations: Vec::new(),
                 pulls_in_guest: runtime.pulls_in_guest == Some(true),
-                create_timeout_secs: runtime.create_timeout_secs,
+                create_timeout: Some(CreateTimeout {
+                    secs,
+                    place: place.map(|placed| (placed.source, placed.line)),
+                }),
             });
         }
     }
+
+    fn unread(&mut self, findings: &mut Vec<Finding>, path: &Path, why: &str, line: usize) {
+        self.is_partial = true;
+        let message = format!(
+            "it is not looked at ({why}), so that nothing is known of the runtimes in it; \
+            correct it"
+        );
+        let finding = Finding::new("engine-unread", Severity::Warning, path, message);
+        findings.push(finding.at_line(line));
+    }
 }
 
-/// The directory of a main file of Kata's: what a link leads to, as for Kata.
-fn directory(node: &Node, config_path: Option<&str>) -> Option<PathBuf> {
-    let real = node.real(Path::new(config_path?)).ok()?;
-    real.parent().map(Path::to_owned)
-}
-
-fn unread(path: &Path, why: &str) -> Finding {
-    let message = format!(
-        "it is not looked at ({why}), so that nothing is known of the runtimes in it; correct it"
-    );
-    Finding::new("engine-unread", Severity::Warning, path, message)
+/// The main file of Kata's that a runtime uses: the one that is named, else that of Kata's shim;
+/// what a link leads to, as for Kata.
+fn main_file(node: &Node, config_path: Option<&str>, program: Option<&str>) -> Option<PathBuf> {
+    if let Some(named) = config_path.filter(|path| !path.is_empty()) {
+        return node.real(Path::new(named)).ok();
+    }
+    let name = program?.rsplit('/').next()?;
+    let is_kata = KATA_SHIMS.iter().any(|shim| name.starts_with(shim));
+    let mut defaults = KATA_DEFAULTS.iter().filter(|_| is_kata);
+    defaults.find_map(|path| node.real(Path::new(path)).ok())
 }

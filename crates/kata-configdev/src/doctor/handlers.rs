@@ -7,6 +7,7 @@ use foreign_text::shown;
 use node_installer::HostPath;
 use node_installer::kata::standing::{self, Standing};
 
+use super::engine::Engine;
 use super::finding::{Finding, Severity};
 use super::node::Node;
 
@@ -37,18 +38,18 @@ pub struct Handler {
     pub standing: Standing,
 }
 
-/// Every handler of the node: those at the usual places, and those in `further` directories.
-pub fn find(node: &Node, further: &[PathBuf], findings: &mut Vec<Finding>) -> Vec<Handler> {
+/// Every handler of the node: those at the usual places, and those whose directories `engine` names.
+pub fn find(node: &Node, engine: &Engine, findings: &mut Vec<Finding>) -> Vec<Handler> {
     let mut directories = Directories::default();
     for place in PLACES {
         directories.search(node, Path::new(place), MAX_DEPTH);
     }
-    for place in further {
-        directories.search(node, place, 0);
+    for place in engine.directories() {
+        directories.search(node, &place, 0);
     }
     let handlers = directories.found.into_iter();
     let handlers: Vec<Handler> = handlers
-        .filter_map(|directory| look_at(node, directory, findings))
+        .filter_map(|directory| look_at(node, engine, directory, findings))
         .collect();
     findings.extend(without_wrapper(&handlers));
     if handlers.is_empty() {
@@ -64,9 +65,15 @@ pub fn find(node: &Node, further: &[PathBuf], findings: &mut Vec<Finding>) -> Ve
 }
 
 /// What is wrong with a handler's files, and whether it starts the wrapper.
-fn look_at(node: &Node, directory: PathBuf, findings: &mut Vec<Finding>) -> Option<Handler> {
+fn look_at(
+    node: &Node,
+    engine: &Engine,
+    directory: PathBuf,
+    findings: &mut Vec<Finding>,
+) -> Option<Handler> {
+    let used = engine.mains_in(&directory);
     let path = HostPath::parse(directory.to_str().unwrap_or_default()).ok()?;
-    let mut standing = match standing::look_at(&node.host, &path) {
+    let mut standing = match standing::look_at(&node.host, &path, &used) {
         Ok(standing) => standing?,
         Err(error) => {
             let message = format!("this handler is not looked at: {error}");

@@ -89,7 +89,7 @@ pub fn check_engine(engine: &Engine, set: &Set<'_>, findings: &mut Vec<Finding>)
         "engine is {named}, but {} starts the handlers of this set ({}), so that the namespaces \
         of pods are not known and sandboxes fail; write engine = \"{}\"",
         other.engine,
-        other.source,
+        other.place(),
         other.engine.name()
     );
     let (path, line) = place(set, effective.origins.of("engine"));

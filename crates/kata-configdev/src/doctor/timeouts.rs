@@ -57,12 +57,12 @@ pub fn check(
     sets: &[Set<'_>],
     findings: &mut Vec<Finding>,
 ) -> Vec<Timeout> {
-    let mut timeouts = vec![kubelet::limit(node, findings)];
-    timeouts.extend(ours());
+    let kubelet = kubelet::limit(node, findings);
+    let mut timeouts: Vec<Timeout> = kubelet.iter().cloned().chain(ours()).collect();
     for set in sets {
         for handler in &set.handlers {
             let of_handler = kata::limits(engine, handler);
-            order::check(&timeouts[0], &of_handler, handler, set, findings);
+            order::check(kubelet.as_ref(), &of_handler, handler, set, findings);
             timeouts.extend(of_handler);
         }
     }

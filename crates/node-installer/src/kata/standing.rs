@@ -1,5 +1,6 @@
 //! One handler as it stands on a node, whoever installed what: for who looks for faults.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use foreign_text::shown;
@@ -20,7 +21,7 @@ pub struct Standing {
     /// What is wrong where Kata is pointed to the wrapper; where it is not, only the files that
     /// cannot be read and might.
     pub findings: Vec<Finding>,
-    /// Each `configuration*.toml`; which of them is used, the container engine knows.
+    /// Each `configuration*.toml` that may be used.
     pub mains: Vec<Main>,
 }
 
@@ -66,16 +67,25 @@ impl Main {
 /// Looks at the handler whose configuration is in `directory` of the node below `host`; `None`
 /// where there is no such directory. No link on the way to it is followed.
 ///
+/// `used` are the names of the main files that are used, where the container engine says so: the
+/// directory of Kata's packages has one for each hypervisor. Where none of them is in it, each may
+/// be used.
+///
 /// # Errors
 ///
 /// [`Error::Host`], [`Error::Node`], [`Error::DirectoryDeleted`].
-pub fn look_at(host: &Path, directory: &HostPath) -> Result<Option<Standing>, Error> {
+pub fn look_at(
+    host: &Path,
+    directory: &HostPath,
+    used: &BTreeSet<String>,
+) -> Result<Option<Standing>, Error> {
     let node = Node::open(host)?;
     let is_ours = |_: &HostPath| false;
     // Which wrapper it is, the files themselves say.
     let Some(handler) = Handler::read(&node, directory, &is_ours, directory)? else {
         return Ok(None);
     };
+    let handler = handler.with_mains(used);
     let Some((wrapper, ours)) = handler.wrapper() else {
         let mains = handler.mains.iter().map(|main| handler.main(main));
         let mains = mains.collect();
@@ -90,10 +100,11 @@ pub fn look_at(host: &Path, directory: &HostPath) -> Result<Option<Standing>, Er
     let read = path
         .as_ref()
         .map(|path| Handler::read(&node, directory, &is_ours, path));
-    let handler = read.transpose()?.flatten().unwrap_or(handler);
+    let read = read.transpose()?.flatten();
+    let handler = read.map_or(handler, |read| read.with_mains(used));
     let mains = handler.mains.iter().map(|main| handler.main(main));
     let mains = mains.collect();
-    let mut findings = handler.hypervisors();
+    let mut findings = handler.hypervisors().0;
     findings.extend(handler.findings(&ours, path.as_ref().unwrap_or(directory)));
     Ok(Some(Standing {
         wrapper: Some(wrapper),
@@ -103,6 +114,14 @@ pub fn look_at(host: &Path, directory: &HostPath) -> Result<Option<Standing>, Er
 }
 
 impl Handler {
+    /// The same with only those of its main files that are `used`, if one of them is.
+    fn with_mains(mut self, used: &BTreeSet<String>) -> Self {
+        if self.mains.iter().any(|main| used.contains(main.name())) {
+            self.mains.retain(|main| used.contains(main.name()));
+        }
+        self
+    }
+
     /// The wrapper that the last file names which names one, and the name of that drop-in; of a
     /// main file, none.
     fn wrapper(&self) -> Option<(Place, String)> {
@@ -118,15 +137,6 @@ impl Handler {
             is_wrapper(path).then(|| (place, name.to_owned()))
         });
         named.next_back()
-    }
-
-    /// What is wrong with the hypervisors of the main files.
-    fn hypervisors(&self) -> Vec<Finding> {
-        let findings = self.mains.iter().filter_map(|main| {
-            let other = self.other_hypervisor(main);
-            other.or_else(|| self.second_hypervisor(main))
-        });
-        findings.collect()
     }
 
     fn main(&self, main: &File) -> Main {

@@ -55,23 +55,32 @@ impl Handler {
             findings.push(finding);
             return (Start::Unknown, findings);
         }
-        let mut starts = Vec::new();
+        let (wrong, starting) = self.hypervisors();
+        findings.extend(wrong);
+        let starts = starting.into_iter().map(|main| self.qemu_of(main));
+        (one_of(starts.collect()), findings)
+    }
+
+    /// What is wrong with the hypervisors of the main files, and those that start QEMU.
+    pub(super) fn hypervisors(&self) -> (Vec<Finding>, Vec<&File>) {
+        let mut findings = Vec::new();
+        let mut starting = Vec::new();
         let mut others = Vec::new();
         for main in &self.mains {
             match self.other_hypervisor(main) {
                 Some(other) => others.push(other),
                 None => {
                     findings.extend(self.second_hypervisor(main));
-                    starts.push(self.qemu_of(main));
+                    starting.push(main);
                 }
             }
         }
         // Where another main file starts QEMU, this one need not be used.
         for other in &mut others {
-            other.is_fault = starts.is_empty();
+            other.is_fault = starting.is_empty();
         }
         findings.extend(others);
-        (one_of(starts), findings)
+        (findings, starting)
     }
 
     /// Drop-ins and main files that name the wrapper of another installation.

@@ -89,15 +89,15 @@ pub(super) fn limits(engine: &Engine, handler: &Handler) -> Vec<Timeout> {
         put(of_agent(&name, main));
     }
     for runtime in engine.of(handler) {
-        if let Some(secs) = runtime.create_timeout_secs {
+        if let Some(limit) = &runtime.create_timeout {
             put(Timeout {
                 handler: Some(name.clone()),
                 who: runtime.engine.title(),
                 key: "container_create_timeout",
-                limit: Duration::from_secs(secs),
+                limit: Duration::from_secs(limit.secs),
                 ends: Ends::Pull,
-                path: Some(runtime.source.clone()),
-                line: 0,
+                path: limit.place.as_ref().map(|(path, _)| path.clone()),
+                line: limit.place.as_ref().map_or(0, |(_, line)| *line),
                 then: CREATE,
             });
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use credential_sources::kubelet::flags;
 use credential_sources::kubelet::node_config::{
-    self, CONFIG_FLAG, DEFAULT_RUNTIME_REQUEST_TIMEOUT, MAX_NODE_CONFIG_BYTES,
+    self, CONFIG_DIR_FLAG, CONFIG_FLAG, DEFAULT_RUNTIME_REQUEST_TIMEOUT, MAX_NODE_CONFIG_BYTES,
     RUNTIME_REQUEST_TIMEOUT_FLAG,
 };
 use foreign_text::shown;
@@ -13,6 +13,7 @@ use foreign_text::shown;
 use super::{Ends, Timeout};
 use crate::doctor::finding::{Finding, Severity};
 use crate::doctor::node::Node;
+use crate::node_root::Listed;
 use crate::settings::KUBELET_FLAG_FILES;
 
 /// Where the kubelet's configuration is, if no flag names another file: that of kubeadm, EKS and
@@ -24,6 +25,14 @@ const CONFIGS: [&str; 4] = [
     "/etc/kubernetes/kubelet-config.yaml",
 ];
 
+/// Where the kubelet's drop-ins are, if no flag names another directory: those of EKS, whose flags
+/// are in a file that systemd alone reads, and of k3s and RKE2, which name it themselves.
+const CONFIG_DIRS: [&str; 3] = [
+    "/etc/kubernetes/kubelet/config.json.d",
+    "/var/lib/rancher/k3s/agent/etc/kubelet.conf.d",
+    "/var/lib/rancher/rke2/agent/etc/kubelet.conf.d",
+];
+
 /// The directories of systemd's units, a later one before an earlier one.
 const UNITS: [&str; 2] = ["/usr/lib/systemd/system", "/etc/systemd/system"];
 
@@ -33,32 +42,15 @@ const RANCHER: [&str; 2] = [
     "/etc/rancher/rke2/config.yaml",
 ];
 
-/// The most drop-ins of the kubelet's unit. Free to change.
+/// The most drop-ins of the kubelet's unit, and of its configuration. Free to change.
 const MAX_DROP_INS: usize = 32;
 
-/// The kubelet's limit: its flag, else its file, else what it has by itself.
-pub(super) fn limit(node: &Node, findings: &mut Vec<Finding>) -> Timeout {
-    let mut timeout = Timeout {
-        handler: None,
-        who: "kubelet",
-        key: "runtimeRequestTimeout",
-        limit: DEFAULT_RUNTIME_REQUEST_TIMEOUT,
-        ends: Ends::Pull,
-        path: None,
-        line: 0,
-        then: "the pod shows DeadlineExceeded, and the next request joins the pull",
-    };
-    let mut put = |path: &Path, found: Result<Option<Duration>, String>| match found {
-        Ok(None) => {}
-        Ok(Some(limit)) => {
-            timeout.limit = limit;
-            timeout.path = Some(shown(path.as_os_str().as_encoded_bytes()).to_string());
-        }
-        Err(why) => {
-            let message = format!("{why}, so that the kubelet's time-out is not known; correct it");
-            let severity = Severity::Warning;
-            findings.push(Finding::new("kubelet-unread", severity, path, message));
-        }
+/// The kubelet's limit: its flag, else the last of its drop-ins that says so, else its file, else
+/// what it has by itself; `None` where a file that may say so cannot be read.
+pub(super) fn limit(node: &Node, findings: &mut Vec<Finding>) -> Option<Timeout> {
+    let mut found = Found {
+        limit: Some((DEFAULT_RUNTIME_REQUEST_TIMEOUT, None)),
+        findings,
     };
     let read = |path: &Path| node.read(path, MAX_NODE_CONFIG_BYTES).ok();
     let with_flags = flag_files(node).into_iter().filter_map(|path| {
@@ -66,31 +58,97 @@ pub(super) fn limit(node: &Node, findings: &mut Vec<Finding>) -> Timeout {
         Some((path, text))
     });
     let with_flags: Vec<(PathBuf, String)> = with_flags.collect();
-    let named = with_flags
-        .iter()
-        .rev()
-        .find_map(|(_, text)| flags::value(text, CONFIG_FLAG));
-    let configs = named
+    let flag = |name: &str| {
+        let mut texts = with_flags.iter().rev();
+        let value = texts.find_map(|(_, text)| flags::value(text, name));
+        value.map(PathBuf::from)
+    };
+    let configs = flag(CONFIG_FLAG)
         .into_iter()
-        .map(PathBuf::from)
         .chain(CONFIGS.map(PathBuf::from));
     for path in configs {
-        match node.read(&path, MAX_NODE_CONFIG_BYTES) {
-            Err(fault) if fault.is_absent() => continue,
-            Err(fault) => put(&path, Err(fault.to_string())),
-            Ok(text) => {
-                let found = node_config::runtime_request_timeout(&text);
-                put(&path, found.map_err(str::to_owned));
+        if found.file(node, &path) {
+            break;
+        }
+    }
+    let named = flag(CONFIG_DIR_FLAG).into_iter();
+    for directory in named.chain(CONFIG_DIRS.map(PathBuf::from)) {
+        if found.directory(node, &directory) {
+            break;
+        }
+    }
+    for (path, text) in &with_flags {
+        if let Some(value) = flags::value(text, RUNTIME_REQUEST_TIMEOUT_FLAG) {
+            found.put(path, node_config::time(&value).map_err(str::to_owned));
+        }
+    }
+    let (limit, path) = found.limit?;
+    Some(Timeout {
+        handler: None,
+        who: "kubelet",
+        key: "runtimeRequestTimeout",
+        limit,
+        ends: Ends::Pull,
+        path,
+        line: 0,
+        then: "the pod shows DeadlineExceeded, and the next request joins the pull",
+    })
+}
+
+/// What was found so far; a later word wins.
+struct Found<'f> {
+    /// The limit and the file that says so; `None` where one that wins cannot be read.
+    limit: Option<(Duration, Option<String>)>,
+    findings: &'f mut Vec<Finding>,
+}
+
+impl Found<'_> {
+    fn put(&mut self, path: &Path, said: Result<Option<Duration>, String>) {
+        match said {
+            Ok(None) => {}
+            Ok(Some(limit)) => {
+                let path = shown(path.as_os_str().as_encoded_bytes()).to_string();
+                self.limit = Some((limit, Some(path)));
+            }
+            Err(why) => {
+                self.limit = None;
+                let message =
+                    format!("{why}, so that the kubelet's time-out is not known; correct it");
+                let severity = Severity::Warning;
+                let finding = Finding::new("kubelet-unread", severity, path, message);
+                self.findings.push(finding);
             }
         }
-        break;
     }
-    for (path, text) in with_flags {
-        if let Some(value) = flags::value(&text, RUNTIME_REQUEST_TIMEOUT_FLAG) {
-            put(&path, node_config::time(&value).map_err(str::to_owned));
+
+    /// Takes what a file says; whether it is there.
+    fn file(&mut self, node: &Node, path: &Path) -> bool {
+        let said = match node.read(path, MAX_NODE_CONFIG_BYTES) {
+            Err(fault) if fault.is_absent() => return false,
+            Err(fault) => Err(fault.to_string()),
+            Ok(text) => node_config::runtime_request_timeout(&text).map_err(str::to_owned),
+        };
+        self.put(path, said);
+        true
+    }
+
+    /// Takes what the drop-ins of a directory say, by name; whether it is there.
+    fn directory(&mut self, node: &Node, directory: &Path) -> bool {
+        let listed = match node.list_all(directory) {
+            Err(fault) if fault.is_absent() => return false,
+            Err(fault) => {
+                self.put(directory, Err(fault.to_string()));
+                return true;
+            }
+            Ok(listed) => listed,
+        };
+        let is_drop_in = |entry: &Listed| !entry.is_directory && entry.name.ends_with(".conf");
+        let drop_ins = listed.into_iter().filter(is_drop_in);
+        for entry in drop_ins.take(MAX_DROP_INS) {
+            self.file(node, &directory.join(entry.name));
         }
+        true
     }
-    timeout
 }
 
 /// The files that may have the kubelet's flags, the later ones later in its arguments.

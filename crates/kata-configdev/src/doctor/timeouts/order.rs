@@ -14,9 +14,10 @@ const TOO_SHORT: Duration = Duration::from_secs(60);
 /// How long runtime-rs waits for QEMU's monitor, and so for the wrapper.
 const MONITOR_OF_RUST: Duration = Duration::from_secs(50);
 
-/// Says which limit of a handler ends pulls too early.
+/// Says which limit of a handler ends pulls too early. What is not known of the kubelet's is not
+/// compared.
 pub(super) fn check(
-    kubelet: &Timeout,
+    kubelet: Option<&Timeout>,
     limits: &[Timeout],
     handler: &Handler,
     set: &Set<'_>,
@@ -41,7 +42,7 @@ pub(super) fn check(
                 message,
             ));
         }
-        if kubelet.limit < runtime.limit {
+        if let Some(kubelet) = kubelet.filter(|kubelet| kubelet.limit < runtime.limit) {
             let message = format!(
                 "create_container_timeout is {} s, but the kubelet gives up after {} s \
                 (runtimeRequestTimeout) and shows DeadlineExceeded, although the pull goes on; \
