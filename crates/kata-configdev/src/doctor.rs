@@ -9,8 +9,8 @@
 //! `check` shows it). Each check is a file with one function that says its findings:
 //!
 //! - [`handlers`]: Kata's configurations. [`set`]: a wrapper, its settings, its handlers.
-//! - [`wrapper`], [`settings`], [`qemu`], [`document`], [`namespaces`]: in the order in which a
-//!   sandbox needs them.
+//! - [`wrapper`], [`settings`], [`qemu`], [`document`], [`namespaces`], [`disks`]: in the order in
+//!   which a sandbox needs them.
 //! - [`engine`]: what containerd and CRI-O tell the handlers. [`annotations`]: whether a pod's
 //!   reach Kata. [`guest_pull`]: whether anybody reads the disk. [`timeouts`]: what ends a pull.
 //! - [`plugins`]: the kubelet's. [`leftovers`]: of dead sandboxes. [`installation`]: whose the node
@@ -18,6 +18,7 @@
 //! - [`finding`]: what they say. [`node`]: what they look at.
 
 pub mod annotations;
+pub mod disks;
 pub mod document;
 pub mod engine;
 pub mod finding;
@@ -72,6 +73,7 @@ pub fn examine(node: &Node, settings: Option<&Path>, sandbox: Option<&SandboxId>
         settings::check(node, set, findings);
         qemu::check(node, set, findings);
         document::check(node, set, findings);
+        disks::check(node, set, findings);
         namespaces::check_engine(&engine, set, findings);
         annotations::check(&engine, set, findings);
         guest_pull::check(&engine, set, findings);

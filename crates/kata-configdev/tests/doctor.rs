@@ -14,6 +14,8 @@ mod engine;
 mod journal;
 #[path = "doctor/node.rs"]
 mod node;
+#[path = "doctor/refused.rs"]
+mod refused;
 #[path = "doctor/timeouts.rs"]
 mod timeouts;
 

@@ -1,31 +1,30 @@
 //! The settings of a set, as its wrapper reads them.
 
-use std::fs::Metadata;
 use std::path::{Path, PathBuf};
-
-use node_installer::rules::SettingsFile;
-use zeroize::Zeroizing;
 
 use super::finding::{Finding, Severity};
 use super::node::Node;
 use super::set::Set;
 use crate::SandboxError;
 use crate::choice::ChoiceError;
-use crate::host_file::{FileError, FileFault, require_administered};
+use crate::host_file::FileFault;
 use crate::namespace_path::{Allowed, NamespacePaths};
-use crate::settings::files::{DROP_INS, Files, MAX_SETTINGS_BYTES, is_drop_in};
+use crate::settings::files::Files;
 use crate::settings::{Effective, Origin, Settings, SettingsError};
+
+/// The most files without an effect that are told. Free to change.
+const MAX_TOLD: usize = 20;
 
 /// Reads the settings of `set`, and says what keeps the wrapper from using them.
 pub fn check(node: &Node, set: &mut Set<'_>, findings: &mut Vec<Finding>) {
-    let effective = read(node, set, findings).and_then(|files| {
-        let off = Effective::salvage(&files);
-        // Then nothing else of them counts.
-        match off.settings.enabled {
-            true => Effective::of(files),
-            false => Ok(off),
-        }
-    });
+    let files = Files::read_seen(&set.settings_file, |path| node.seen(path));
+    findings.extend(not_read(&files));
+    let off = Effective::salvage(&files);
+    // Then nothing else of them counts.
+    let effective = match off.settings.enabled {
+        true => Effective::of(files),
+        false => Ok(off),
+    };
     let effective = match effective {
         Ok(effective) => effective,
         Err(error) => {
@@ -50,58 +49,18 @@ pub fn check(node: &Node, set: &mut Set<'_>, findings: &mut Vec<Finding>) {
     if effective.settings.enabled {
         findings.extend(transport(set, &effective));
         findings.extend(allowed(node, set, &effective.settings));
+        findings.extend(overlap(node, set, &effective));
     }
     set.effective = Some(effective);
 }
 
-/// The texts of all files.
-fn read(node: &Node, set: &Set<'_>, findings: &mut Vec<Finding>) -> Result<Files, SettingsError> {
-    let mut paths = vec![set.settings_file.clone()];
-    paths.extend(drop_ins(node, set, findings)?);
-    let mut files: Vec<(PathBuf, Zeroizing<Vec<u8>>, Metadata)> = Vec::new();
-    for path in paths {
-        let read = node.read_file(&path, MAX_SETTINGS_BYTES);
-        let (text, metadata) = read.map_err(|fault| fault.at(&path))?;
-        files.push((path, text, metadata));
-    }
-    let files = files.iter().map(|(path, text, metadata)| SettingsFile {
-        path: path.clone(),
-        text,
-        metadata: Some(metadata.clone()),
-    });
-    Ok(Files::given(&files.collect::<Vec<_>>()))
-}
-
-/// The drop-ins in their order.
-fn drop_ins(
-    node: &Node,
-    set: &Set<'_>,
-    findings: &mut Vec<Finding>,
-) -> Result<Vec<PathBuf>, FileError> {
-    let directory = set.settings_file.with_file_name(DROP_INS);
-    let metadata = match node.metadata(&directory) {
-        Ok(metadata) => metadata,
-        Err(fault) if fault.is_absent() => return Ok(Vec::new()),
-        Err(fault) => return Err(fault.at(directory)),
-    };
-    let listed = require_administered(&metadata).and_then(|()| node.list_all(&directory));
-    let mut paths = Vec::new();
-    for entry in listed.map_err(|fault| fault.at(&directory))? {
-        let path = directory.join(&entry.name);
-        if is_drop_in(entry.name.as_bytes()) {
-            paths.push(path);
-            continue;
-        }
+/// The files beside the settings that have no effect.
+fn not_read(files: &Files) -> impl Iterator<Item = Finding> {
+    files.others.iter().take(MAX_TOLD).map(|path| {
         let message = "the wrapper reads only *.toml here, and no hidden file, so that this has no \
             effect; remove it, or rename it if it is meant";
-        findings.push(Finding::new(
-            "settings-not-read",
-            Severity::Note,
-            path,
-            message,
-        ));
-    }
-    Ok(paths)
+        Finding::new("settings-not-read", Severity::Note, path, message)
+    })
 }
 
 fn unusable(set: &Set<'_>, error: SettingsError) -> Finding {
@@ -163,6 +122,16 @@ fn allowed(node: &Node, set: &Set<'_>, settings: &Settings) -> Vec<Finding> {
         Finding::new("annotation-directory", Severity::Warning, path, message)
     };
     missing.map(finding).collect()
+}
+
+/// Where a link on the node makes one pod's documents those of others.
+fn overlap(node: &Node, set: &Set<'_>, effective: &Effective) -> Option<Finding> {
+    let paths = NamespacePaths::of(&effective.settings);
+    paths.key()?;
+    let [one, other] = paths.overlap(|path| node.real(path).ok())?;
+    let error = SandboxError::from(ChoiceError::Overlap(one, other));
+    let (path, line) = place(set, effective.origins.of("annotation-allow"));
+    Some(of_sandboxes("annotation-overlap", Severity::Fault, path, &error).at_line(line))
 }
 
 /// The file and line of a value; the settings file, where no file has it.

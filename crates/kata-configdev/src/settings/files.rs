@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -28,7 +28,11 @@ pub type Text = Zeroizing<Vec<u8>>;
 /// A settings file and its drop-ins in the order in which later ones win, each with its text or
 /// with why it has none.
 #[derive(Debug)]
-pub struct Files(Vec<(PathBuf, Result<Text, FileError>)>);
+pub struct Files {
+    texts: Vec<(PathBuf, Result<Text, FileError>)>,
+    /// What is in `config.d` and is no drop-in.
+    pub others: Vec<PathBuf>,
+}
 
 impl Files {
     /// Reads the settings file `path` and every `*.toml` of the directory `config.d` beside it,
@@ -39,25 +43,44 @@ impl Files {
     /// refused, as `config.d` is.
     #[must_use]
     pub fn read(path: &Path) -> Self {
-        let main = HostFile::open(path).and_then(read);
+        Self::read_seen(path, |path| Ok(path.to_owned()))
+    }
+
+    /// [`Files::read`], of a node whose files and directories are `seen` at other paths than they
+    /// have there.
+    #[must_use]
+    pub fn read_seen(path: &Path, seen: impl Fn(&Path) -> Result<PathBuf, FileFault>) -> Self {
+        let main = seen(path).and_then(|seen| HostFile::open(&seen).and_then(read));
         let mut files = vec![at(path.to_owned(), main)];
+        let mut others = Vec::new();
         let parent = match path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
-        if let Err(fault) = require_kept(parent) {
+        let kept = seen(parent).map_or(Ok(()), |seen| require_kept(&seen));
+        if let Err(fault) = kept {
             files.push(at(parent.to_owned(), Err(fault)));
         }
         let directory = parent.join(DROP_INS);
-        match names(&directory) {
-            Ok((root, names)) => files.extend(names.into_iter().map(|name| {
-                let file = HostFile::open_beneath(&root, name.as_ref()).and_then(read);
-                at(directory.join(&name), file)
-            })),
+        match seen(&directory).and_then(|seen| names(&seen)) {
+            Ok((root, names)) => {
+                for name in names {
+                    let path = directory.join(&name);
+                    if is_drop_in(name.as_bytes()) {
+                        let file = HostFile::open_beneath(&root, name.as_ref()).and_then(read);
+                        files.push(at(path, file));
+                    } else {
+                        others.push(path);
+                    }
+                }
+            }
             Err(fault) if fault.is_absent() => {}
             Err(fault) => files.push(at(directory, Err(fault))),
         }
-        Self(files)
+        Self {
+            texts: files,
+            others,
+        }
     }
 
     /// Files that somebody else has read, in the same order.
@@ -70,12 +93,15 @@ impl Files {
                 .map(|_| Zeroizing::new(file.text.to_vec()));
             at(file.path.clone(), text)
         });
-        Self(files.collect())
+        Self {
+            texts: files.collect(),
+            others: Vec::new(),
+        }
     }
 
     /// The files that can be read.
     pub fn readable(&self) -> impl Iterator<Item = (&Path, &Text)> {
-        let files = self.0.iter();
+        let files = self.texts.iter();
         files.filter_map(|(path, text)| Some((path.as_path(), text.as_ref().ok()?)))
     }
 }
@@ -85,7 +111,7 @@ impl IntoIterator for Files {
     type IntoIter = std::vec::IntoIter<Self::Item>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
+        self.texts.into_iter()
     }
 }
 
@@ -117,14 +143,13 @@ fn read(file: HostFile) -> Result<Text, FileFault> {
     file.require_administered()?.read(MAX_SETTINGS_BYTES)
 }
 
-/// The directory held open, and the sorted names of its drop-ins.
+/// The directory held open, and the sorted names of what is in it.
 fn names(directory: &Path) -> Result<(Root, Vec<OsString>), FileFault> {
     let root = Root::open(directory)?;
     // The same directory that the files are opened in, whatever its path means by now.
     let opened = root.open_file(".", OFlags::RDONLY | OFlags::DIRECTORY)?;
     require_administered(&opened.metadata()?)?;
     let mut names = list(&opened)?;
-    names.retain(|name| is_drop_in(name.as_bytes()));
     names.sort();
     Ok((root, names))
 }
@@ -135,8 +160,10 @@ fn list(directory: &File) -> Result<Vec<OsString>, FileFault> {
         if names.len() == MAX_ENTRIES {
             return Err(FileFault::TooManyEntries(MAX_ENTRIES));
         }
-        let entry = entry?;
-        names.push(std::ffi::OsStr::from_bytes(entry.file_name().to_bytes()).to_owned());
+        let name = entry?.file_name().to_bytes().to_owned();
+        if name != b"." && name != b".." {
+            names.push(OsString::from_vec(name));
+        }
     }
     Ok(names)
 }

@@ -32,6 +32,9 @@ pub const BREAKS: &[(&str, Break)] = &[
         node.append(SETTINGS, "documnet = \"/x\"\n");
     }),
     ("settings-access", |node| node.set_mode(SETTINGS, 0o664)),
+    ("settings-access", |node| {
+        node.set_mode("etc/kata-configdev", 0o777);
+    }),
     ("settings-not-read", |node| {
         node.put("etc/kata-configdev/config.d/10-own.toml~", "");
     }),
@@ -197,6 +200,28 @@ pub const BREAKS: &[(&str, Break)] = &[
     }),
     ("settings-unread", |node| {
         node.append(SETTINGS, &"#".repeat(70_000))
+    }),
+    ("settings-unread", |node| {
+        node.put("etc/kata-configdev/own.toml", "refuse = \"disk\"\n");
+        fs::create_dir(node.path("etc/kata-configdev/config.d")).unwrap();
+        let link = node.path("etc/kata-configdev/config.d/10-own.toml");
+        symlink("../own.toml", link).unwrap();
+    }),
+    ("settings-unread", |node| {
+        for number in 0..=1024 {
+            node.put(&format!("etc/kata-configdev/config.d/{number}.toml"), "");
+        }
+    }),
+    ("disk-source", |node| {
+        let disk = "[disks.timesync]\nsource = \"/etc/none.conf\"\n";
+        node.append(SETTINGS, disk);
+    }),
+    ("annotation-overlap", |node| {
+        by_namespace(node, "containerd", &["team-a"]);
+        fs::remove_dir(node.path(ALLOWED)).unwrap();
+        symlink("tenants", node.path(ALLOWED)).unwrap();
+        let allowed = format!("annotation-allow = [\"/{ALLOWED}\"]\n");
+        node.append(SETTINGS, &allowed);
     }),
     ("providers-not-asked", |node| {
         node.put(PROVIDERS, &listing(""))
