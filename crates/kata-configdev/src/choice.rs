@@ -4,6 +4,7 @@ mod annotation;
 mod by_namespace;
 #[cfg(test)]
 mod tests;
+mod view;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,13 +12,16 @@ use std::path::{Path, PathBuf};
 use puller_config::MAX_DOCUMENT_BYTES;
 use zeroize::Zeroizing;
 
-use crate::document_pattern::{self, PatternFault};
+use crate::document_pattern::PatternFault;
 use crate::host_file::{FileError, FileFault, HostFile};
 use crate::namespace::{Namespace, NamespaceFault};
 use crate::namespace_path::{NamespacePaths, apart};
 use crate::sandbox_document::ChosenBy;
 use crate::sandbox_spec::{ANNOTATION, Pod};
 use crate::settings::Settings;
+
+use self::view::View;
+use crate::node_root::NodeRoot;
 
 pub use self::annotation::PathFault;
 pub use self::by_namespace::{document_in, fallback, namespaces, namespaces_in, of_namespace};
@@ -171,9 +175,12 @@ impl ChoiceError {
                 "create this directory on the node or take it off annotation-allow in the \
                 wrapper's settings"
             }
-            Self::AnnotationFile(_) | Self::NodeFile(_) | Self::NamespaceFile(_) => {
+            Self::AnnotationFile(_) | Self::NamespaceFile(_) => {
                 "the document must be a regular file of root that nobody else can write, reached \
                 without links"
+            }
+            Self::NodeFile(_) => {
+                "the document must be a regular file of root that nobody else can write"
             }
             Self::Overlap(..) => "let no link on the node lead from one of them to the other",
             Self::Namespace(fault) => fault.remedy(),
@@ -234,6 +241,27 @@ impl DocumentFile {
 ///
 /// [`ChoiceError`].
 pub fn choose(settings: &Settings, pod: &Pod) -> Result<Option<DocumentFile>, ChoiceError> {
+    choose_by(View::Here, settings, pod)
+}
+
+/// [`choose`] on a node whose `/` is a directory here.
+///
+/// # Errors
+///
+/// [`ChoiceError`].
+pub fn choose_on(
+    node: &NodeRoot,
+    settings: &Settings,
+    pod: &Pod,
+) -> Result<Option<DocumentFile>, ChoiceError> {
+    choose_by(View::Of(node), settings, pod)
+}
+
+fn choose_by(
+    view: View<'_>,
+    settings: &Settings,
+    pod: &Pod,
+) -> Result<Option<DocumentFile>, ChoiceError> {
     let paths = NamespacePaths::of(settings);
     match (pod.document.as_deref(), &settings.document) {
         (Some(""), _) | (None, None) => Ok(None),
@@ -242,11 +270,11 @@ pub fn choose(settings: &Settings, pod: &Pod) -> Result<Option<DocumentFile>, Ch
                 Some(_) => Some(namespace(settings, pod)?),
                 None => None,
             };
-            annotation::open(&paths, value, namespace).map(Some)
+            annotation::open(view, &paths, value, namespace).map(Some)
         }
         (None, Some(path)) => match &paths.document {
-            Some(paths) => of_namespace(settings, paths, &namespace(settings, pod)?),
-            None => of_node_or_instead(settings, path).map(Some),
+            Some(paths) => by_namespace::choose(view, settings, paths, &namespace(settings, pod)?),
+            None => of_node_or_instead(view, settings, path).map(Some),
         },
     }
 }
@@ -272,31 +300,41 @@ fn instead(settings: &Settings, error: ChoiceError) -> Result<DocumentText, Choi
     }
 }
 
-fn of_node_or_instead(settings: &Settings, path: &Path) -> Result<DocumentFile, ChoiceError> {
-    of_node(path).or_else(|error| {
+fn of_node_or_instead(
+    view: View<'_>,
+    settings: &Settings,
+    path: &Path,
+) -> Result<DocumentFile, ChoiceError> {
+    of_node(view, path).or_else(|error| {
         let text = instead(settings, error)?;
         Ok(DocumentFile::of_node(path, text))
     })
 }
 
-fn of_node(path: &Path) -> Result<DocumentFile, ChoiceError> {
-    let path = resolve(path)?;
-    let text = HostFile::open(&path)
+fn of_node(view: View<'_>, path: &Path) -> Result<DocumentFile, ChoiceError> {
+    let path = resolve_by(view, path)?;
+    let opened = view.seen(&path).and_then(|seen| HostFile::open(&seen));
+    let text = opened
         .and_then(read_document)
         .map_err(|fault| ChoiceError::NodeFile(fault.at(&path)))?;
     Ok(DocumentFile::of_node(&path, text))
 }
 
-/// [`document_pattern::resolve`], for the node's document.
+/// [`document_pattern::resolve`](crate::document_pattern::resolve), for the node's document.
 ///
 /// # Errors
 ///
 /// [`ChoiceError::NodePattern`].
 pub fn resolve(path: &Path) -> Result<PathBuf, ChoiceError> {
-    document_pattern::resolve(path).map_err(|fault| ChoiceError::NodePattern {
-        pattern: path.into(),
-        fault,
-    })
+    resolve_by(View::Here, path)
+}
+
+fn resolve_by(view: View<'_>, path: &Path) -> Result<PathBuf, ChoiceError> {
+    view.resolve(path)
+        .map_err(|fault| ChoiceError::NodePattern {
+            pattern: path.into(),
+            fault,
+        })
 }
 
 fn read_document(file: HostFile) -> Result<DocumentText, FileFault> {

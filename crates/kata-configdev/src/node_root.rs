@@ -102,6 +102,19 @@ impl NodeRoot {
         Ok(Path::new("/").join(relative))
     }
 
+    /// Where `path` is, links followed, as seen from here.
+    ///
+    /// # Errors
+    ///
+    /// [`FileFault`].
+    pub fn seen(&self, path: &Path) -> Result<PathBuf, FileFault> {
+        let real = self.real(path)?;
+        Ok(match &self.root {
+            Some(root) => root.join(real.strip_prefix("/").unwrap_or(&real)),
+            None => real,
+        })
+    }
+
     /// The entries of a directory by name. Hidden ones are left out: a Kubernetes volume keeps its
     /// data in such.
     ///

@@ -4,6 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 use linux_sys::rooted::Root;
 
+use super::view::View;
 use super::{ChoiceError, DocumentFile, read_document};
 use crate::host_file::HostFile;
 use crate::namespace::Namespace;
@@ -50,6 +51,7 @@ fn of_namespace(namespace: Option<&Namespace>) -> String {
 /// Opens the document that the annotation of a pod in `namespace` names. The namespace is known
 /// where anything of `paths` is by namespace.
 pub(super) fn open(
+    view: View<'_>,
     paths: &NamespacePaths,
     value: &str,
     namespace: Option<Namespace>,
@@ -57,13 +59,14 @@ pub(super) fn open(
     let (directory, rest) = place(&paths.allowed, value, namespace.as_ref())?;
     // The settings were read without a look at links. These are the administrator's, and stay.
     if paths.key().is_some()
-        && let Some([one, other]) = paths.overlap(|path| path.canonicalize().ok())
+        && let Some([one, other]) = paths.overlap(|path| view.real(path))
     {
         return Err(ChoiceError::Overlap(one, other));
     }
-    let root = Root::open(directory).map_err(|source| ChoiceError::AnnotationDirectory {
+    let opened = view.seen(directory).and_then(|seen| Ok(Root::open(seen)?));
+    let root = opened.map_err(|fault| ChoiceError::AnnotationDirectory {
         directory: directory.into(),
-        source,
+        source: fault.into(),
     })?;
     let path = directory.join(&rest);
     let text = HostFile::open_beneath(&root, &rest)

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use linux_sys::rooted::Root;
 
+use super::view::View;
 use super::{ChoiceError, DocumentFile, DocumentText, instead, of_node_or_instead, read_document};
 use crate::host_file::{FileFault, HostFile, require_administered};
 use crate::namespace::Namespace;
@@ -31,6 +32,16 @@ pub fn of_namespace(
     paths: &NamespacePath,
     namespace: &Namespace,
 ) -> Result<Option<DocumentFile>, ChoiceError> {
+    choose(View::Here, settings, paths, namespace)
+}
+
+/// [`of_namespace`] by any view.
+pub(super) fn choose(
+    view: View<'_>,
+    settings: &Settings,
+    paths: &NamespacePath,
+    namespace: &Namespace,
+) -> Result<Option<DocumentFile>, ChoiceError> {
     let path = paths.path(namespace);
     let own = |text, fallback| DocumentFile {
         path: path.clone(),
@@ -40,7 +51,12 @@ pub fn of_namespace(
         instead_of: None,
         fallback,
     };
-    let error = match document_in(paths.directory(), paths, namespace) {
+    let directory = view.seen(paths.directory()).map_err(|fault| {
+        let fault = fault.at(paths.directory());
+        ChoiceError::NamespaceDirectory(fault)
+    });
+    let found = directory.and_then(|seen| document_in(&seen, paths, namespace));
+    let error = match found {
         Ok(text) => return Ok(Some(own(text, None))),
         Err(error) => error,
     };
@@ -52,7 +68,7 @@ pub fn of_namespace(
                 namespace: Some(namespace.clone()),
                 instead_of: Some(path),
                 fallback: Some(other.clone()),
-                ..of_node_or_instead(settings, other)?
+                ..of_node_or_instead(view, settings, other)?
             }))
         }
         (_, fallback) => {
@@ -74,7 +90,9 @@ pub fn of_namespace(
 pub fn fallback(settings: &Settings) -> Result<Option<DocumentFile>, ChoiceError> {
     match &settings.namespace_fallback {
         NamespaceFallback::Refuse | NamespaceFallback::None => Ok(None),
-        NamespaceFallback::Document(other) => of_node_or_instead(settings, other).map(Some),
+        NamespaceFallback::Document(other) => {
+            of_node_or_instead(View::Here, settings, other).map(Some)
+        }
     }
 }
 

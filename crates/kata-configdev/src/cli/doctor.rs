@@ -14,11 +14,11 @@ use crate::sandbox_id::SandboxId;
 
 /// Looks for what is wrong on a node, and says what to do about it.
 ///
-/// Looked at are Kata's handlers with their drop-ins, and for each wrapper that they name: the
-/// wrapper, its settings, QEMU and the document; what containerd or CRI-O tells the handlers; and
-/// whether images are pulled in the guest. Nothing is changed. There is one line for each finding:
-/// the file and line, whether it is a fault, a warning or a note, its id, what it is, and the
-/// remedy. Behind them stand all time-outs that can end a pull, with the place of each.
+/// It looks at Kata's handlers with their drop-ins, and for each wrapper that they name at the
+/// wrapper, its settings, QEMU, the document and further disks; at what containerd or CRI-O tells
+/// the handlers; and at whether images are pulled in the guest. Nothing is changed. There is one
+/// line for each finding: the file and line, whether it is a fault, a warning or a note, its id,
+/// what it is, and the remedy. All time-outs that can end a pull follow, with the place of each.
 ///
 /// A fault keeps sandboxes from starting, or from what they should have: then the exit code is 65.
 #[derive(Args, Debug)]
@@ -45,7 +45,7 @@ pub struct Arguments {
     sandbox: Option<SandboxId>,
     /// Print one JSON object: findings, a list of id, severity, path, line and message;
     /// timeouts, a list of handler, who, key, seconds, ends, path, line and then; and sandbox, null
-    /// or an object of id, bundle, document, life, no_log, wrapper, shim and guest.
+    /// or an object of id, bundle, document, life, no_log, not_searched, wrapper, shim and guest.
     #[arg(long)]
     json: bool,
 }
@@ -113,6 +113,9 @@ fn print_sandbox(sandbox: &Joined, out: &mut impl Write) -> std::io::Result<()> 
             "  bundle    {bundle} (kata-configdev explain --sandbox BUNDLE says which entry wins)"
         )?,
         None => writeln!(out, "  bundle    gone")?,
+    }
+    for what in &sandbox.not_searched {
+        writeln!(out, "  log       not looked at: {what}")?;
     }
     if let Some(why) = &sandbox.no_log {
         return writeln!(out, "  log       none: {why}");

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
-use crate::host_file::{FileError, FileFault};
+use crate::host_file::FileError;
 use crate::node_root::NodeRoot;
 
 /// A node whose root is a directory here.
@@ -30,16 +30,6 @@ impl Node {
     #[must_use]
     pub fn is_here(&self) -> bool {
         self.host == Path::new("/")
-    }
-
-    /// Where `path` is, links followed, as seen from here.
-    ///
-    /// # Errors
-    ///
-    /// [`FileFault`].
-    pub fn seen(&self, path: &Path) -> Result<PathBuf, FileFault> {
-        let real = self.root.real(path)?;
-        Ok(self.host.join(real.strip_prefix("/").unwrap_or(&real)))
     }
 
     /// Whether a directory is at `path`, links followed.

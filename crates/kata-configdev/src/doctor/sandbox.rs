@@ -1,5 +1,6 @@
 //! One sandbox: what it should have got, and what wrapper, shim and guest said of it.
 
+mod document;
 pub mod journal;
 
 use std::path::{Path, PathBuf};
@@ -9,12 +10,9 @@ use serde::Serialize;
 
 use super::node::Node;
 use super::set::Set;
-use crate::choice;
-use crate::namespace_path::NamespacePaths;
 use crate::sandbox_id::SandboxId;
-use crate::sandbox_spec::{self, Pod};
-use crate::shared_image::record::{self, Life, Record};
-use journal::{Entry, Journal};
+use crate::shared_image::record::{self, Life};
+use journal::{Entry, IDENTIFIERS, Journal};
 
 /// Where containerd has bundles, a directory for each of its namespaces.
 const BUNDLES: &str = "/run/containerd/io.containerd.runtime.v2.task";
@@ -30,6 +28,12 @@ pub const MAX_LINES: usize = 10;
 
 /// The longest line that is told. Free to change; an error of runtime-rs has a stack backtrace.
 pub const MAX_LINE_CHARS: usize = 1500;
+
+/// Where containerd's log is that is not in the journal: that of k3s and of RKE2.
+const LOGS: [&str; 2] = [
+    "/var/lib/rancher/k3s/agent/containerd/containerd.log",
+    "/var/lib/rancher/rke2/agent/containerd/containerd.log",
+];
 
 /// What the wrapper's lines have in them.
 const WRAPPER: &str = "kata-configdev-qemu:";
@@ -56,6 +60,8 @@ pub struct Joined {
     pub life: &'static str,
     /// Why there are no lines, if so.
     pub no_log: Option<String>,
+    /// What may have lines about it and was not looked at.
+    pub not_searched: Vec<String>,
     /// What the wrapper said.
     pub wrapper: Vec<String>,
     /// What the shim and the container engine said.
@@ -70,20 +76,37 @@ pub fn join(node: &Node, sets: &[Set<'_>], id: &SandboxId) -> Joined {
     let bundle = bundle(node, id);
     let mut joined = Joined {
         id: id.to_string(),
-        document: document(node, sets, id, bundle.as_deref())
-            .unwrap_or_else(|why| format!("not known: {}", one_line(&why))),
+        document: document::of(node, sets, id, bundle.as_deref()),
         life: life(node, sets, id),
         bundle: bundle.map(|path| shown(path.as_os_str().as_encoded_bytes()).to_string()),
         ..Joined::default()
     };
     match Journal::of(node).and_then(Journal::read) {
-        Ok(entries) => joined.add_log(&entries, id),
+        Ok(found) => {
+            joined.add_log(&found.entries, id);
+            joined.not_searched.extend(found.cut);
+            if joined.says_nothing() {
+                let others = format!(
+                    "the journal's entries of others than {}",
+                    IDENTIFIERS.join(", ")
+                );
+                joined.not_searched.push(others);
+            }
+        }
         Err(why) => joined.no_log = Some(why),
     }
+    let logs = LOGS.iter().filter(|path| !node.is_missing(Path::new(path)));
+    joined
+        .not_searched
+        .extend(logs.map(|path| (*path).to_owned()));
     joined
 }
 
 impl Joined {
+    fn says_nothing(&self) -> bool {
+        self.wrapper.is_empty() && self.shim.is_empty() && self.guest.is_empty()
+    }
+
     /// Takes the lines about the sandbox, of which the newest comes first.
     pub fn add_log(&mut self, entries: &[Entry], id: &SandboxId) {
         for entry in entries
@@ -122,72 +145,6 @@ fn bundle(node: &Node, id: &SandboxId) -> Option<PathBuf> {
         .map(|above| Path::new(above).join(id.as_str()).join("userdata"));
     let mut all = of_containerd.chain(of_crio);
     all.find(|bundle| node.has_directory(bundle))
-}
-
-/// Which document the sandbox has, by its record, or gets by its bundle.
-fn document(
-    node: &Node,
-    sets: &[Set<'_>],
-    id: &SandboxId,
-    bundle: Option<&Path>,
-) -> Result<String, String> {
-    let mut records =
-        run_roots(node, sets).filter_map(|run_root| record::read(&run_root, id).ok()?);
-    if let Some(found) = records.next() {
-        return Ok(of_record(&found));
-    }
-    let bundle = bundle.ok_or("the sandbox has no bundle on this node any more")?;
-    let path = bundle.join(sandbox_spec::FILE_NAME);
-    let spec = node
-        .read(&path, sandbox_spec::MAX_SPEC_BYTES)
-        .map_err(|fault| format!("the spec cannot be read: {fault}"))?;
-    let pod = sandbox_spec::parse_pod(&spec)
-        .map_err(|error| format!("the spec cannot be read: {error}"))?;
-    Ok(match &pod.document {
-        Some(value) if value.is_empty() => "none: the pod's annotation is empty".into(),
-        Some(value) => format!("{}, by the pod's annotation", shown(value)),
-        None => of_node(sets, &pod),
-    })
-}
-
-/// What the wrapper wrote down when the sandbox started.
-fn of_record(record: &Record) -> String {
-    let path = |path: &Path| shown(path.as_os_str().as_encoded_bytes()).to_string();
-    let mut text = match record.document() {
-        Some(document) => path(document),
-        None => "none".into(),
-    };
-    if let Some(fallback) = &record.fallback {
-        text = format!("{}, until {text} is there", path(fallback));
-    }
-    if let Some(namespace) = &record.namespace {
-        text.push_str(&format!(", of the namespace {namespace}"));
-    }
-    if record.only().is_some() {
-        text.push_str(", without what its registries do not need");
-    }
-    format!("{text}, by the record beside its image")
-}
-
-/// What the settings have for `pod`.
-fn of_node(sets: &[Set<'_>], pod: &Pod) -> String {
-    let named = sets.iter().filter_map(|set| {
-        let settings = set.settings()?;
-        let path = |path: &Path| shown(path.as_os_str().as_encoded_bytes()).to_string();
-        let by = path(&set.settings_file);
-        let Some(paths) = NamespacePaths::of(settings).document else {
-            return Some(format!("{}, by {by}", path(settings.document.as_ref()?)));
-        };
-        Some(match choice::namespace(settings, pod) {
-            Ok(namespace) => format!("{}, by {by}", path(&paths.path(&namespace))),
-            Err(error) => format!("none, by {by}: the wrapper fails to {error}"),
-        })
-    });
-    let named: Vec<String> = named.collect();
-    match named.is_empty() {
-        true => "none: neither the pod nor settings name one".into(),
-        false => named.join(", or "),
-    }
 }
 
 /// Where the sets have their sandboxes, as seen from here.

@@ -51,6 +51,15 @@ impl From<io::Error> for FileFault {
     }
 }
 
+impl From<FileFault> for io::Error {
+    fn from(fault: FileFault) -> Self {
+        match fault {
+            FileFault::Io(error) => error,
+            other => Self::other(other),
+        }
+    }
+}
+
 impl From<ReadError> for FileFault {
     fn from(error: ReadError) -> Self {
         match error {
