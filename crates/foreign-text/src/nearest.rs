@@ -18,8 +18,8 @@ pub fn same_letters<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
 }
 
 /// The known word that `word` was probably meant to be: one of the same letters; else the one that
-/// the fewest mistakes lead to, at most one for three letters of the longer word; else the only one that it is a part
-/// of.
+/// the fewest mistakes lead to, at most one for three letters of the longer word; else the only one
+/// that has it as a part.
 #[must_use]
 pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     if word.len() > MAX_WORD_BYTES {
@@ -44,8 +44,9 @@ pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     wholes.find(is_whole).is_none().then_some(whole)
 }
 
-/// What serde says of an unknown key or value, with the known one that was probably meant instead of
-/// the list of all. Other messages stay as they are.
+/// What serde says of an unknown key or value, with the known one that was probably meant instead
+/// of the list of all; a table that is expected is called so, and not by a name in the program.
+/// Other messages stay as they are.
 #[must_use]
 pub fn corrected(message: &str) -> Cow<'_, str> {
     let meant = || {
@@ -58,7 +59,13 @@ pub fn corrected(message: &str) -> Cow<'_, str> {
         let known = nearest(word, &known).filter(|_| is_unknown)?;
         Some(format!("{told}`; did you mean `{known}`?"))
     };
-    meant().map_or(Cow::Borrowed(message), Cow::Owned)
+    let table = || {
+        let (told, _) = message.rsplit_once(", expected struct ")?;
+        Some(format!("{told}, expected a table"))
+    };
+    meant()
+        .or_else(table)
+        .map_or(Cow::Borrowed(message), Cow::Owned)
 }
 
 /// What is left of a word when its spelling is forgotten.
@@ -133,6 +140,10 @@ mod tests {
                 "invalid type: string \"`, expected \", expected a boolean".into(),
             ),
             ("duplicate key".into(), "duplicate key".into()),
+            (
+                "invalid type: string \"x\", expected struct RawDisk".into(),
+                "invalid type: string \"x\", expected a table".into(),
+            ),
         ] {
             assert_eq!(corrected(&message), told);
         }

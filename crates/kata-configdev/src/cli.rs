@@ -13,6 +13,7 @@ mod foreign_kind;
 mod import;
 mod inspect;
 mod install;
+mod json;
 mod new;
 mod node_agent;
 mod pack;
@@ -35,6 +36,7 @@ use foreign_text::one_line;
 
 pub use self::error::{CommandError, UsageError};
 
+use self::json::print as print_json;
 use crate::exit;
 use crate::further_disk::FurtherMagic;
 
@@ -49,8 +51,8 @@ pub const NAME: &str = "kata-configdev";
 /// kata-configdev-qemu does that for every sandbox that Kata starts.
 ///
 /// Passwords and tokens stand in documents only. No command takes one as an argument. Only `new`,
-/// `import` and `credential-provider` print some: documents, and answers for the kubelet. No other
-/// command prints one.
+/// `import`, `secrets combine` and `credential-provider` print some: documents, a docker
+/// configuration, and answers for the kubelet. No other command prints one.
 #[derive(Debug, Parser)]
 #[command(name = NAME, version, after_help = AFTER_HELP, verbatim_doc_comment)]
 struct Cli {
@@ -234,12 +236,6 @@ fn report(error: &CommandError) -> u8 {
         let _ = writeln!(io::stderr(), "{}", one_line(&line));
     }
     error.exit_code()
-}
-
-/// Prints `value` as indented JSON and a line end.
-fn print_json(out: &mut impl Write, value: &impl serde::Serialize) -> Result<(), CommandError> {
-    serde_json::to_writer_pretty(&mut *out, value).map_err(io::Error::from)?;
-    Ok(writeln!(out)?)
 }
 
 /// Prints the members as an indented JSON object, in their order.

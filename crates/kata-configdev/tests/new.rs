@@ -124,6 +124,11 @@ fn no_password_comes_by_an_argument_and_none_is_guessed() {
     new(&account, "\n").fails(65, &["it is empty"]);
     new(&account, &"x".repeat(20_000)).fails(65, &["more than 16386 bytes"]);
     new(&account, "hunter2\0").fails(65, &["control characters"]);
+    // No entry is there that could be changed.
+    let colon = ["--registry", "a.corp", "--user", "a:b", "--password-stdin"];
+    for refused in [new(&colon, "hunter2"), new(&account, "hunter2\0")] {
+        refused.fails(65, &[": correct --user, the password or --ca"]);
+    }
     new(&["--registry", "a.corp", "--ca", &ca], "").fails(65, &["has no certificate"]);
     for (arguments, said) in [
         (&["--registry", "a.corp"][..], "--user"),
@@ -132,7 +137,7 @@ fn no_password_comes_by_an_argument_and_none_is_guessed() {
         (&["--user", "u", "--password-stdin"], "--registry"),
         (
             &["--registry", "https://u:hunter2@a.corp", "--ca", &ca],
-            "has no scheme",
+            "has no scheme: write it as in registry.corp:5000",
         ),
         (
             &[

@@ -54,9 +54,10 @@ pub struct Arguments {
     /// manifest, by the program imagepuller (`imagepuller probe`), from this host.
     #[arg(long)]
     ask: bool,
-    /// Print one JSON object: path, valid, registries, problem_count, problems, warnings,
-    /// and notes where there are some; with --ask also asked, the object that imagepuller probe prints; of a file that cannot be read
-    /// also error and remedy. Several documents have one object each, on a line of its own.
+    /// Print one JSON object: path, valid, registries, record, problem_count, problems, warnings,
+    /// and notes where there are some; with --ask also asked, the object that imagepuller probe
+    /// prints; of a file that cannot be read also error and remedy. Several documents have one
+    /// object each, on a line of its own.
     #[arg(long)]
     json: bool,
 }
@@ -148,6 +149,5 @@ fn print_json(report: &Report, documents: usize, out: &mut impl Write) -> Result
     if documents == 1 {
         return super::print_json(out, report);
     }
-    serde_json::to_writer(&mut *out, report).map_err(std::io::Error::from)?;
-    Ok(writeln!(out)?)
+    super::json::print_line(out, report)
 }

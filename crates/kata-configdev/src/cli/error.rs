@@ -106,8 +106,13 @@ pub enum CommandError {
     #[error("read the password from standard input: it {0}")]
     Password(&'static str),
     /// The registry cannot be added to a document.
-    #[error("add the registry to the document: {0}")]
-    NewEntry(String),
+    #[error("add the registry to the document: {reason}")]
+    NewEntry {
+        /// Why not.
+        reason: String,
+        /// Whether the document has an entry for it.
+        is_there: bool,
+    },
     /// The output exists and must not be replaced.
     #[error("write {}: it exists and is not a regular file", .0.display())]
     OutputNotRegular(PathBuf),
@@ -238,7 +243,7 @@ impl CommandError {
             | Self::UnknownMagic { .. }
             | Self::Certificates { .. }
             | Self::Password(_)
-            | Self::NewEntry(_)
+            | Self::NewEntry { .. }
             | Self::OutputNotRegular(_) => exit::DATA,
             Self::Socket { .. }
             | Self::Serve(_)
@@ -283,7 +288,10 @@ impl CommandError {
                 of a binary one"
             }
             Self::Password(_) => "write it to standard input, as in `pass show NAME | ...`",
-            Self::NewEntry(_) => "change that entry with an editor, or leave --into out",
+            Self::NewEntry { is_there: true, .. } => {
+                "change that entry with an editor, or leave --into out"
+            }
+            Self::NewEntry { .. } => "correct --user, the password or --ca",
             Self::OutputNotRegular(_) => "give the path of a regular file or of none",
             Self::Puller { .. } => {
                 "put it beside this program or into PATH, or run imagepuller probe where it is; \

@@ -271,7 +271,8 @@ pub fn is_valid(input: &Input, path: &Path, outcome: &str) -> io::Result<bool> {
         Ok((_, warnings)) => print(&mut err, path, "warning: ", &warnings).map(|()| true),
         Err(problems) => {
             print(&mut err, path, "", &input.findings(&problems))?;
-            writeln!(err, "{}: not valid, {outcome}", path.display())?;
+            let line = format!("{}: not valid, {outcome}", path.display());
+            writeln!(err, "{}", one_line(&line))?;
             Ok(false)
         }
     }

@@ -71,7 +71,12 @@ pub struct Arguments {
 /// Writes the document that `arguments` describe.
 pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
     let name = RegistryName::parse(&arguments.registry);
-    let name = name.map_err(|rule| UsageError::RegistryName(rule.to_string()))?;
+    let name = name.map_err(|rule| {
+        let rule = rule.to_string();
+        // Some say what to write instead, which is said of all.
+        let fault = rule.split(": write").next().unwrap_or_default();
+        UsageError::RegistryName(fault.to_owned())
+    })?;
     arguments.require_output()?;
     let password = arguments.password_stdin.then(|| PathBuf::from("-"));
     let inputs: Vec<PathBuf> = arguments.ca.iter().cloned().chain(password).collect();

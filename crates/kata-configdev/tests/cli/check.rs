@@ -332,3 +332,17 @@ fn check_knows_files_that_are_no_documents() {
         packed.says(&[&format!("import {import}`")]);
     }
 }
+
+/// The last line had a file's name as it was.
+#[test]
+fn check_shows_a_files_name_safely() {
+    let folder = Folder::new();
+    for text in [VALID, INVALID] {
+        let path = folder.file("a\u{1b}[31m\u{9b}.toml", text);
+        for arguments in [&["check", &path][..], &["check", "--json", &path]] {
+            let run = run(arguments);
+            assert!(run.code == 0 || run.code == 65, "{run:?}");
+            assert!(!run.stdout.contains(['\u{1b}', '\u{9b}']), "{run:?}");
+        }
+    }
+}

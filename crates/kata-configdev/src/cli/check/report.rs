@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use foreign_text::one_line;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -134,7 +135,8 @@ impl Report {
         } else {
             ""
         };
-        writeln!(out, "{}: {}{refused}", path.display(), self.summary())
+        let line = format!("{}: {}{refused}", path.display(), self.summary());
+        writeln!(out, "{}", one_line(&line))
     }
 
     fn summary(&self) -> String {

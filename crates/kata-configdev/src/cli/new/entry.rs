@@ -24,7 +24,11 @@ pub fn with_roots(
     let mut names = parsed.document.registries.iter().map(|(name, _)| name);
     if let Some(own) = names.find(|own| **own == host) {
         let own = own.written();
-        return Err(refused(format!("it has an entry \"{own}\" already")));
+        let reason = format!("it has an entry \"{own}\" already");
+        return Err(CommandError::NewEntry {
+            reason,
+            is_there: true,
+        });
     }
     let gap = match document.last() {
         None => "",
@@ -60,11 +64,17 @@ pub fn with_account(document: &DocumentText, offer: &Offer) -> Result<DocumentTe
             .losers
             .last()
             .map_or(&decision.why, |loser| &loser.why);
-        return Err(refused(why.clone()));
+        return Err(CommandError::NewEntry {
+            reason: why.clone(),
+            is_there: matches!(decision.winner, Winner::Document(_)),
+        });
     }
     Ok(merged.text.into())
 }
 
 fn refused(reason: String) -> CommandError {
-    CommandError::NewEntry(reason)
+    CommandError::NewEntry {
+        reason,
+        is_there: false,
+    }
 }
