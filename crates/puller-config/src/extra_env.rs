@@ -71,10 +71,18 @@ fn take_variable(
 }
 
 fn proxy(field: &Field<Zeroizing<String>>, findings: &mut Findings) -> Option<ProxyUrl> {
-    let proxy = ProxyUrl::parse(&field.value);
-    proxy
-        .map_err(|rule| findings.problem(&field.place, rule))
-        .ok()
+    match ProxyUrl::parse(&field.value) {
+        Ok(proxy) => {
+            if proxy.has_no_port() {
+                findings.warning(&field.place, Effect::ProxyWithoutPort);
+            }
+            Some(proxy)
+        }
+        Err(rule) => {
+            findings.problem(&field.place, rule);
+            None
+        }
+    }
 }
 
 fn exceptions(field: Field<Zeroizing<String>>, findings: &mut Findings) -> Option<String> {

@@ -19,6 +19,7 @@ pub struct ProxyUrl {
     shown: String,
     scheme: Scheme,
     host: RegistryHost,
+    has_port: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,6 +46,11 @@ impl ProxyUrl {
         self.scheme == Scheme::Https
     }
 
+    /// Whether its port is 80 because none is written, where hardly any proxy is.
+    pub(crate) fn has_no_port(&self) -> bool {
+        self.scheme == Scheme::Http && !self.has_port
+    }
+
     /// Whether it is a SOCKS proxy.
     pub fn is_socks(&self) -> bool {
         self.scheme == Scheme::Socks5
@@ -69,6 +75,7 @@ impl ProxyUrl {
             None => (None, rest),
         };
         let mut address = RegistryHost::parse(host).map_err(|_| Rule::ProxyUrl)?;
+        let has_port = address.port.is_some();
         // Clients know the ports of the other schemes.
         let host = match (kind, address.port) {
             (Scheme::Socks5, None) => format!("{host}:{port}"),
@@ -82,6 +89,7 @@ impl ProxyUrl {
                 shown,
                 scheme: kind,
                 host: address,
+                has_port,
             });
         };
         check_user_info(user_info)?;
@@ -96,6 +104,7 @@ impl ProxyUrl {
             shown: format!("{scheme}://{REDACTED}@{host}"),
             scheme: kind,
             host: address,
+            has_port,
         })
     }
 }

@@ -506,6 +506,9 @@ pub enum Effect {
     /// A variable that the puller does not know.
     #[error("has no effect: only HTTP_PROXY, HTTPS_PROXY and NO_PROXY do, in upper or lower case")]
     UnknownVariable,
+    /// A proxy over HTTP without a port.
+    #[error("has no port, so that the proxy is asked at port 80; write it, as in :3128")]
+    ProxyWithoutPort,
     /// A credential beside a stronger one.
     #[error("has no effect beside \"{stronger}\"")]
     Superseded {

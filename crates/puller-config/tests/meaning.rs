@@ -298,6 +298,26 @@ insecure-skip-verify = true
     );
 }
 
+/// Port 80 was taken without a word, and pulls ended in time-outs.
+#[test]
+fn a_proxy_without_a_port_is_legal_and_told() {
+    for (value, is_told) in [
+        ("proxy.corp", true),
+        ("http://u:p@proxy.corp/", true),
+        ("proxy.corp:80", false),
+        ("http://proxy.corp:3128", false),
+        ("https://proxy.corp", false),
+        ("socks5://proxy.corp", false),
+    ] {
+        let warnings = checked(&format!("[extra-env]\nHTTPS_PROXY = \"{value}\"\n")).warnings;
+        let told: Vec<_> = warnings.iter().map(ToString::to_string).collect();
+        let expected = "line 2: extra-env.HTTPS_PROXY: has no port, so that the proxy is asked at \
+            port 80; write it, as in :3128";
+        let expected: &[&str] = if is_told { &[expected] } else { &[] };
+        assert_eq!(told, expected, "{value}");
+    }
+}
+
 #[test]
 fn inline_tables_and_dotted_keys_are_the_same_document() {
     for text in [
