@@ -65,6 +65,13 @@ pub struct Report {
 pub fn examine(node: &Node, settings: Option<&Path>, sandbox: Option<&SandboxId>) -> Report {
     let mut report = Report::default();
     let findings = &mut report.findings;
+    findings.extend(node::other_than_root().map(|user| {
+        let message = format!(
+            "doctor runs as uid {user}, and does not look at what only root may read; run it as \
+            root"
+        );
+        Finding::new("not-root", Severity::Warning, "/", message)
+    }));
     let engine = Engine::read(node, findings);
     let handlers = handlers::find(node, &engine, findings);
     let mut sets = set::sets(node, &handlers, settings);

@@ -115,6 +115,33 @@ impl NodeRoot {
         })
     }
 
+    /// The path on the node of what is `seen` at a path here.
+    #[must_use]
+    pub fn of_node(&self, seen: &Path) -> PathBuf {
+        let relative = self
+            .prefixes()
+            .find_map(|prefix| Some(seen.strip_prefix(prefix).ok()?.to_owned()));
+        relative.map_or_else(|| seen.to_owned(), |relative| Path::new("/").join(relative))
+    }
+
+    /// A message with the paths that the node has for what is seen here.
+    #[must_use]
+    pub fn told(&self, message: &str) -> String {
+        let prefixes = self.prefixes().filter(|prefix| *prefix != Path::new("/"));
+        prefixes.fold(message.to_owned(), |message, prefix| {
+            message.replace(&format!("{}/", prefix.display()), "/")
+        })
+    }
+
+    /// By which paths the root is reached here: the one that was given, and the one without links.
+    fn prefixes(&self) -> impl Iterator<Item = PathBuf> {
+        let own = format!("/proc/self/fd/{}", self.directory.as_raw_fd());
+        let real = std::fs::read_link(own).ok();
+        // Its parts again, without a slash at the end.
+        let given = self.root.as_ref().map(|root| root.iter().collect());
+        given.into_iter().chain(real)
+    }
+
     /// The entries of a directory by name. Hidden ones are left out: a Kubernetes volume keeps its
     /// data in such.
     ///
@@ -225,6 +252,26 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+
+    #[test]
+    fn a_path_is_told_as_the_node_has_it() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("real")).unwrap();
+        symlink("real", dir.path().join("link")).unwrap();
+        let given = dir.path().join("link/");
+        let root = NodeRoot::open(Some(&given)).unwrap();
+        for name in ["link", "real"] {
+            let seen = dir.path().canonicalize().unwrap().join(name).join("etc/x");
+            let told = root.told(&format!("failed to read {}: x", seen.display()));
+            if name == "real" || dir.path().canonicalize().unwrap() == dir.path() {
+                assert_eq!(root.of_node(&seen), Path::new("/etc/x"));
+                assert_eq!(told, "failed to read /etc/x: x");
+            }
+        }
+        let here = NodeRoot::open(Some(Path::new("/"))).unwrap();
+        assert_eq!(here.of_node(Path::new("/etc/x")), Path::new("/etc/x"));
+        assert_eq!(here.told("and/or /etc/x"), "and/or /etc/x");
+    }
 
     #[test]
     fn links_stay_in_the_root() {

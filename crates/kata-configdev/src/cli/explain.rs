@@ -50,8 +50,8 @@ const DEFAULTS: &str = "(defaults)";
 /// thrown away without a share of max-total. Where one of them cannot be made, no sandbox starts,
 /// and the exit code is 65.
 ///
-/// Where the settings or the pod list the registries that the sandbox is for, the list is shown, who
-/// wrote it, and what of the document is left out because of it.
+/// Where the settings or the pod list the registries that the sandbox is for, the list is shown,
+/// who wrote it, and what of the document is left out because of it.
 ///
 /// No secret is shown, and of what providers offer not even the user name.
 #[derive(Args, Debug)]

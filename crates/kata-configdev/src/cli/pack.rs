@@ -12,9 +12,9 @@ use crate::digest;
 use crate::further_disk::{self, FurtherMagic};
 use crate::{SandboxError, exit, image_file};
 
-/// Packs the document `config`, or what `magic` is for, into the image `output`. A document that is not valid is refused as
-/// by `check`, and nothing is written. The document itself is refused as output: it may be the only
-/// copy.
+/// Packs the document `config`, or what `magic` is for, into the image `output`. A document that is
+/// not valid is refused as by `check`, and nothing is written. The document itself is refused as
+/// output: it may be the only copy.
 pub fn run(
     config: &Path,
     magic: Option<FurtherMagic>,

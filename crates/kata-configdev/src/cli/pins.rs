@@ -38,8 +38,8 @@ const MAX_KINDS: usize = 16;
 ///
 /// The section goes to standard output, sorted, with a comment above each pin that says where it
 /// came from. Where an image cannot be pinned nothing is printed, and the exit code is 65, or 69
-/// where a registry is not reached or denies access. Nothing but pinned images runs if "only-pins = true" stands at the top of the
-/// document, before its tables.
+/// where a registry is not reached or denies access. Nothing but pinned images runs if
+/// "only-pins = true" stands at the top of the document, before its tables.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,

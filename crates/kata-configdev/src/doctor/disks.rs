@@ -1,7 +1,7 @@
 //! The further disks of the settings.
 
 use super::finding::{Finding, Severity};
-use super::node::Node;
+use super::node::{Node, is_denied};
 use super::set::Set;
 use super::settings::{of_sandboxes, place};
 use crate::SandboxError;
@@ -17,7 +17,11 @@ pub fn check(node: &Node, set: &Set<'_>, findings: &mut Vec<Finding>) {
         return;
     }
     for (magic, disk) in &effective.settings.disks {
-        if let Err(error) = fill(node, *magic, disk) {
+        let filled = fill(node, *magic, disk);
+        if matches!(&filled, Err(FurtherDiskError::Source(_, error)) if is_denied(&error.fault)) {
+            continue;
+        }
+        if let Err(error) = filled {
             let (path, line) = place(set, effective.origins.of(&format!("disks.{magic}")));
             let error = SandboxError::from(error);
             let finding = of_sandboxes("disk-source", Severity::Fault, path, &error);

@@ -6,7 +6,7 @@ use puller_config::{Document, MAX_DOCUMENT_BYTES};
 
 use super::finding::{Finding, Severity};
 use super::namespaces;
-use super::node::Node;
+use super::node::{Node, is_denied};
 use super::set::Set;
 use super::settings::{of_sandboxes, place};
 use crate::choice::ChoiceError;
@@ -48,7 +48,7 @@ pub(super) fn check_one(
     match read(node, path) {
         Ok((path, input)) => told(&path, &input, findings),
         Err((id, error)) => {
-            findings.push(unusable(set, effective, id, error));
+            findings.extend(unusable(set, effective, id, error));
             None
         }
     }
@@ -120,18 +120,22 @@ pub(super) fn told(path: &Path, input: &Input, findings: &mut Vec<Finding>) -> O
     document
 }
 
+/// Why a document cannot be used; `None` where only who runs this may not read it.
 pub(super) fn unusable(
     set: &Set<'_>,
     effective: &Effective,
     id: &'static str,
     error: ChoiceError,
-) -> Finding {
+) -> Option<Finding> {
     let (path, line) = match &error {
         ChoiceError::NodeFile(error)
         | ChoiceError::NamespaceDirectory(error)
         | ChoiceError::NamespaceFile(error)
             if !error.fault.is_absent() =>
         {
+            if is_denied(&error.fault) {
+                return None;
+            }
             (error.path.clone(), 0)
         }
         _ => place(set, effective.origins.of("document")),
@@ -140,9 +144,9 @@ pub(super) fn unusable(
     if has_words {
         let message = "the document is not there, so that guests get the words of \
             missing-document and their pulls fail with them; install the document";
-        return Finding::new(id, Severity::Warning, path, message).at_line(line);
+        return Some(Finding::new(id, Severity::Warning, path, message).at_line(line));
     }
-    of_sandboxes(id, Severity::Fault, path, &error.into()).at_line(line)
+    Some(of_sandboxes(id, Severity::Fault, path, &error.into()).at_line(line))
 }
 
 /// Nobody names a document, as when the drop-in with it is forgotten.

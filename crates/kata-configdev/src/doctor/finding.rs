@@ -1,10 +1,14 @@
 //! What a check says.
 
+mod ids;
+
 use std::fmt;
 use std::path::Path;
 
 use foreign_text::{one_line, shown};
 use serde::Serialize;
+
+pub use self::ids::IDS;
 
 /// How much a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -29,7 +33,7 @@ pub struct Finding {
     pub path: String,
     /// The line, from 1; 0 where the file as a whole is meant.
     pub line: usize,
-    /// What it is, what that does, and the remedy.
+    /// What it is, what that does, and the remedy; on one line and safe to show.
     pub message: String,
 }
 
@@ -39,15 +43,16 @@ impl Finding {
         id: &'static str,
         severity: Severity,
         path: impl AsRef<Path>,
-        message: impl Into<String>,
+        message: impl AsRef<str>,
     ) -> Self {
+        debug_assert!(IDS.contains(&id), "{id} is not listed");
         let path = path.as_ref().as_os_str().as_encoded_bytes();
         Self {
             id,
             severity,
             path: shown(path).to_string(),
             line: 0,
-            message: message.into(),
+            message: one_line(message.as_ref()).to_string(),
         }
     }
 
@@ -66,7 +71,7 @@ impl fmt::Display for Finding {
             write!(f, ":{}", self.line)?;
         }
         let severity = self.severity.name();
-        write!(f, ": {severity} {}: {}", self.id, one_line(&self.message))
+        write!(f, ": {severity} {}: {}", self.id, self.message)
     }
 }
 
@@ -84,6 +89,7 @@ impl Severity {
 
 impl From<node_installer::kata::Finding> for Finding {
     fn from(found: node_installer::kata::Finding) -> Self {
+        debug_assert!(IDS.contains(&found.id), "{} is not listed", found.id);
         Self {
             id: found.id,
             severity: match found.is_fault {
@@ -92,7 +98,7 @@ impl From<node_installer::kata::Finding> for Finding {
             },
             path: found.path,
             line: found.line,
-            message: found.message,
+            message: one_line(&found.message).to_string(),
         }
     }
 }

@@ -38,7 +38,8 @@ pub struct Handler {
     pub standing: Standing,
 }
 
-/// Every handler of the node: those at the usual places, and those whose directories `engine` names.
+/// Every handler of the node: those at the usual places, and those whose directories `engine`
+/// names.
 pub fn find(node: &Node, engine: &Engine, findings: &mut Vec<Finding>) -> Vec<Handler> {
     let mut directories = Directories::default();
     for place in PLACES {

@@ -6,7 +6,7 @@ use super::finding::{Finding, Severity};
 use super::node::Node;
 use super::set::Set;
 use crate::sandbox_id::SandboxId;
-use crate::sweep::{self, DEFAULT_MIN_AGE, Swept};
+use crate::sweep::{self, DEFAULT_MIN_AGE, SweepError, Swept};
 
 /// The most sandboxes that are told. Free to change; the sweep removes all.
 const MAX_TOLD: usize = 20;
@@ -25,13 +25,17 @@ pub fn check(node: &Node, sets: &[Set<'_>], findings: &mut Vec<Finding>) {
             continue;
         };
         let seen = match node.is_here() {
-            true => sweep::survey(&here, DEFAULT_MIN_AGE).map_err(|error| error.to_string()),
-            false => sweep::survey_released(&here).map_err(|error| error.to_string()),
+            true => sweep::survey(&here, DEFAULT_MIN_AGE),
+            false => sweep::survey_released(&here).map_err(SweepError::from),
         };
         match seen {
             Ok(swept) => findings.extend(told(run_root, swept)),
-            Err(why) => {
-                let message = format!("what sandboxes left here is not looked at: {why}");
+            Err(error) => {
+                let message = format!(
+                    "what sandboxes left here is not looked at: failed to {}: {}",
+                    node.told(&error.to_string()),
+                    error.remedy()
+                );
                 let id = "leftovers-unread";
                 findings.push(Finding::new(id, Severity::Warning, run_root, message));
             }

@@ -32,7 +32,7 @@ pub fn check(
         Ok(listed) => listed,
         Err(error) => {
             let id = "namespaces-directory";
-            findings.push(unusable(set, effective, id, error));
+            findings.extend(unusable(set, effective, id, error));
             return;
         }
     };
@@ -56,7 +56,7 @@ pub fn check(
                     true => "namespaces-directory",
                     false => "namespace-document",
                 };
-                findings.push(unusable(set, effective, id, error));
+                findings.extend(unusable(set, effective, id, error));
                 if is_of_all {
                     return;
                 }

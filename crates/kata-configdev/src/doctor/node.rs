@@ -1,9 +1,12 @@
 //! The node that is looked at.
 
+use std::io::ErrorKind;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
-use crate::host_file::FileError;
+use rustix::process::geteuid;
+
+use crate::host_file::{FileError, FileFault};
 use crate::node_root::NodeRoot;
 
 /// A node whose root is a directory here.
@@ -21,8 +24,9 @@ impl Node {
     ///
     /// [`FileError`].
     pub fn open(host: &Path) -> Result<Self, FileError> {
-        let root = NodeRoot::open(Some(host))?;
-        let host = host.to_owned();
+        // Messages name the paths below it, which are told apart by its beginning.
+        let host = std::path::absolute(host).map_err(|error| FileFault::from(error).at(host))?;
+        let root = NodeRoot::open(Some(&host))?;
         Ok(Self { root, host })
     }
 
@@ -37,6 +41,21 @@ impl Node {
     pub fn has_directory(&self, path: &Path) -> bool {
         self.root.metadata(path).is_ok_and(|found| found.is_dir())
     }
+}
+
+/// Who runs this, where that is not root: what only root reads is not looked at then.
+#[must_use]
+pub fn other_than_root() -> Option<u32> {
+    let user = geteuid();
+    (!user.is_root()).then(|| user.as_raw())
+}
+
+/// Whether a file is denied to who runs this, and need not be to sandboxes.
+#[must_use]
+pub fn is_denied(fault: &FileFault) -> bool {
+    let is_denied =
+        matches!(fault, FileFault::Io(error) if error.kind() == ErrorKind::PermissionDenied);
+    is_denied && other_than_root().is_some()
 }
 
 impl Deref for Node {

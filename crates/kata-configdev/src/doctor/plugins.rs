@@ -21,7 +21,7 @@ pub fn check(node: &Node, set: &Set<'_>, findings: &mut Vec<Finding>) {
             let message = "the kubelet has credential providers, and [credential-providers] of the \
                 wrapper's settings asks none, so that guests do not get what they say; add \
                 registries there if they should";
-            let config = of_node(node, &found.config);
+            let config = node.of_node(&found.config);
             findings.push(Finding::new(
                 "providers-not-asked",
                 Severity::Note,
@@ -38,19 +38,20 @@ pub fn check(node: &Node, set: &Set<'_>, findings: &mut Vec<Finding>) {
         findings.push(warning("providers-not-found", path, message));
         return;
     };
-    let config_on_node = of_node(node, &config);
+    let config_on_node = node.of_node(&config);
     let listed = match read_listing(&config) {
         Ok(listed) => listed,
         Err(error) => {
             let message = format!(
-                "the kubelet's configuration of its credential providers cannot be used ({error}), \
-                so that none is asked; correct it"
+                "the kubelet's configuration of its credential providers cannot be used ({}), so \
+                that none is asked; correct it",
+                node.told(&error.to_string())
             );
             findings.push(warning("providers-invalid", &config_on_node, message));
             return;
         }
     };
-    let bin_dir = of_node(node, &bin_dir);
+    let bin_dir = node.of_node(&bin_dir);
     for provider in listed.list() {
         let program = bin_dir.join(&provider.name);
         let is_there = node.metadata(&program).is_ok_and(|found| found.is_file());
@@ -70,13 +71,5 @@ pub fn check(node: &Node, set: &Set<'_>, findings: &mut Vec<Finding>) {
             let id = "provider-wants-token";
             findings.push(Finding::new(id, Severity::Note, &config_on_node, message));
         }
-    }
-}
-
-/// A path as the node has it.
-fn of_node(node: &Node, path: &Path) -> std::path::PathBuf {
-    match path.strip_prefix(&node.host) {
-        Ok(relative) => Path::new("/").join(relative),
-        Err(_) => path.to_owned(),
     }
 }

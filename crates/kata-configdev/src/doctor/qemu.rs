@@ -8,7 +8,7 @@ use node_installer::{HostPath, Program};
 use rustix::io::Errno;
 
 use super::finding::{Finding, Severity};
-use super::node::Node;
+use super::node::{Node, is_denied};
 use super::set::Set;
 use super::settings::{of_sandboxes, place};
 use crate::settings::Effective;
@@ -71,6 +71,9 @@ fn program(node: &Node, path: &Path) -> Result<(), (&'static str, SandboxError)>
         Err((id, SandboxError::Exec { path, source }))
     };
     let real = node.real(path);
+    if real.as_ref().is_err_and(is_denied) {
+        return Ok(());
+    }
     let is_wrapper = |real: &PathBuf| real.file_name().is_some_and(|name| name == wrapper::NAME);
     if real.is_ok_and(|real| is_wrapper(&real)) {
         return Err(("qemu-is-wrapper", SandboxError::QemuIsWrapper(path.into())));

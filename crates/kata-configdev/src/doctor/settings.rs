@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::finding::{Finding, Severity};
-use super::node::Node;
+use super::node::{Node, is_denied};
 use super::set::Set;
 use crate::SandboxError;
 use crate::choice::ChoiceError;
@@ -27,6 +27,7 @@ pub fn check(node: &Node, set: &mut Set<'_>, findings: &mut Vec<Finding>) {
     };
     let effective = match effective {
         Ok(effective) => effective,
+        Err(SettingsError::File(error)) if is_denied(&error.fault) => return,
         Err(error) => {
             findings.push(unusable(set, error));
             return;
@@ -108,7 +109,11 @@ fn transport(set: &Set<'_>, effective: &Effective) -> Option<Finding> {
 fn allowed(node: &Node, set: &Set<'_>, settings: &Settings) -> Vec<Finding> {
     let allowed = NamespacePaths::of(settings).allowed;
     let directories = allowed.iter().map(Allowed::directory);
-    let missing = directories.filter(|directory| !node.has_directory(directory));
+    let is_missing = |directory: &&Path| match node.metadata(directory) {
+        Ok(found) => !found.is_dir(),
+        Err(fault) => !is_denied(&fault),
+    };
+    let missing = directories.filter(is_missing);
     let finding = |directory: &Path| {
         let error = SandboxError::from(ChoiceError::AnnotationDirectory {
             directory: directory.to_owned(),

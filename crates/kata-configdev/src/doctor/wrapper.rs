@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use node_installer::limits::MAX_WRAPPER_BYTES;
 
 use super::finding::{Finding, Severity};
-use super::node::Node;
+use super::node::{Node, is_denied};
 use super::set::Set;
 use crate::host_file::HostFile;
 use crate::wrapper::NAME;
@@ -28,6 +28,7 @@ pub fn check(node: &Node, set: &Set<'_>, findings: &mut Vec<Finding>) {
     };
     match node.metadata(path) {
         Err(error) if error.is_absent() => fault("wrapper-missing", "is not there"),
+        Err(error) if is_denied(&error) => {}
         Err(error) => fault("wrapper-missing", &format!("cannot be looked at: {error}")),
         Ok(found) if !found.is_file() || found.permissions().mode() & 0o111 == 0 => {
             fault("wrapper-not-executable", "cannot be executed");

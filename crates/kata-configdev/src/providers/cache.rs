@@ -112,8 +112,8 @@ impl Cache {
         })
     }
 
-    /// What the plugin last answered about `host`, or about everything, where that still holds. Of a
-    /// question about a repository, what it last answered to that question.
+    /// What the plugin last answered about `host`, or about everything, where that still holds. Of
+    /// a question about a repository, what it last answered to that question.
     pub fn find(
         &self,
         fingerprint: &Fingerprint,
@@ -140,8 +140,8 @@ impl Cache {
             })
     }
 
-    /// Keeps `text` under a name for so long, unless there are as many files as there is `room` for;
-    /// says whether it is there now.
+    /// Keeps `text` under a name for so long, unless there are as many files as there is `room`
+    /// for; says whether it is there now.
     fn put(
         &mut self,
         name: &str,

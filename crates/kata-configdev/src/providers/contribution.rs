@@ -16,8 +16,8 @@ pub struct Contribution {
     pub hosts: Vec<RegistryHost>,
     /// Every plugin that is for one of them, once for each.
     pub asked: Vec<AskedPlugin>,
-    /// Whether somebody was to be asked and nobody can be: their configuration or programs cannot be
-    /// used.
+    /// Whether somebody was to be asked and nobody can be: their configuration or programs cannot
+    /// be used.
     pub cannot_ask: bool,
     /// Who won, for each registry that something was offered for.
     pub decisions: Vec<Decision>,
@@ -34,8 +34,8 @@ pub struct AskedPlugin {
     pub source: String,
     /// The registry.
     pub host: RegistryHost,
-    /// The repository that it was asked about, or the first segments of those that it is for; `None`
-    /// for all of the registry.
+    /// The repository that it was asked about, or the first segments of those that it is for;
+    /// `None` for all of the registry.
     pub repositories: Option<String>,
     /// Where its answer is from.
     pub outcome: Outcome,

@@ -1,5 +1,5 @@
-//! Which plugin an answer is of, and for what it was asked: another program, argument or variable is
-//! another plugin, and other repositories are another question.
+//! Which plugin an answer is of, and for what it was asked: another program, argument or variable
+//! is another plugin, and other repositories are another question.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;

@@ -121,8 +121,8 @@ pub fn is_drop_in(name: &[u8]) -> bool {
     name.ends_with(b".toml") && !name.starts_with(b".")
 }
 
-/// Requires that nobody else can replace the files in a directory. Where it is sticky, as `/tmp` is,
-/// nobody can. That it is missing is told of the file.
+/// Requires that nobody else can replace the files in a directory. Where it is sticky, as `/tmp`
+/// is, nobody can. That it is missing is told of the file.
 fn require_kept(directory: &Path) -> Result<(), FileFault> {
     match directory.metadata() {
         Ok(metadata) if metadata.permissions().mode() & STICKY != 0 => Ok(()),

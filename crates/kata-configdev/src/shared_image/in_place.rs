@@ -65,8 +65,8 @@ pub struct InPlace {
 }
 
 impl InPlace {
-    /// Opens and locks the image with this magic; `None` where the sandbox has none. Another update is waited for,
-    /// but not for long.
+    /// Opens and locks the image with this magic; `None` where the sandbox has none. Another update
+    /// is waited for, but not for long.
     ///
     /// # Errors
     ///

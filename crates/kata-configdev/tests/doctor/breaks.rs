@@ -98,6 +98,11 @@ pub const BREAKS: &[(&str, Break)] = &[
     }),
     ("wrapper-version", |_| {}),
     ("handler-none", |node| node.remove(MAIN)),
+    ("handler-unread", |node| {
+        let drop_ins = node.path(HANDLER).join("config.d");
+        fs::rename(&drop_ins, node.path("etc/config.d")).unwrap();
+        symlink("/etc/config.d", drop_ins).unwrap();
+    }),
     ("handler-without-wrapper", |node| node.remove(DROP_IN)),
     ("drop-in-overrides", |node| {
         let text = "[hypervisor.qemu]\npath = \"/opt/kata/bin/qemu-system-x86_64\"\n";
@@ -122,6 +127,9 @@ pub const BREAKS: &[(&str, Break)] = &[
     ("drop-in-name", |node| node.drop_in("60-own.toml~", "")),
     ("kata-file-no-toml", |node| {
         node.drop_in("60-own.toml", "path = \n")
+    }),
+    ("kata-file-unread", |node| {
+        node.drop_in("60-own.toml", &"#".repeat(300_000));
     }),
     ("hypervisor-second", |node| {
         node.append(MAIN, "[hypervisor.clh]\npath = \"/opt/kata/bin/clh\"\n");
@@ -244,6 +252,9 @@ pub const BREAKS: &[(&str, Break)] = &[
         let sandbox = "run/kata-containers/shared/initdata/3f1c0d9a5b7e";
         node.put(&format!("{sandbox}/imagepuller.json"), record);
         node.put(&format!("{sandbox}/imagepuller.img"), "");
+    }),
+    ("leftovers-unread", |node| {
+        node.put("run/kata-containers/shared/initdata", "");
     }),
     ("installation", |node| installed(node, &[])),
     ("installation-missing", |node| {
