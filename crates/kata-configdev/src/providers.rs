@@ -112,8 +112,8 @@ pub fn add(
     (merged, contribution)
 }
 
-/// The document with what is offered below it. Plugins were asked about `only` some registries; that
-/// nothing is there for others holds whatever they answered.
+/// The document with what is offered below it. Plugins were asked about `only` some registries;
+/// that nothing is there for others holds whatever they answered.
 fn with_offers(
     text: &[u8],
     offers: &[Offer],
@@ -156,8 +156,8 @@ pub enum Kept {
     Only,
 }
 
-/// What the node's plugins offer now for a sandbox whose document has `registries` and is for `only`
-/// some of all there are, if not for all; `None` where `settings` ask none.
+/// What the node's plugins offer now for a sandbox whose document has `registries` and is for
+/// `only` some of all there are, if not for all; `None` where `settings` ask none.
 #[must_use]
 pub fn provided(
     settings: &Settings,

@@ -41,8 +41,8 @@ pub struct Input {
 }
 
 impl Input {
-    /// Reads the document `path`, whatever kind of file it is, or standard input for "-": the person
-    /// at the terminal chose it, and a pipe keeps a decrypted document off the disk.
+    /// Reads the document `path`, whatever kind of file it is, or standard input for "-": the
+    /// person at the terminal chose it, and a pipe keeps a decrypted document off the disk.
     pub fn read(path: &Path) -> Result<Self, CommandError> {
         let (text, metadata) = if path == Path::new("-") {
             (read_named(path, MAX_DOCUMENT_BYTES)?, None)

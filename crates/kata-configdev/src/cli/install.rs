@@ -52,8 +52,8 @@ pub struct Install {
 
 /// Removes everything that install put on the node, and nothing else.
 ///
-/// A file that somebody changed since is left and named, each time until somebody removes or renames
-/// it; the exit code is 65 then.
+/// A file that somebody changed since is left and named, each time until somebody removes or
+/// renames it; the exit code is 65 then.
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub struct Uninstall {

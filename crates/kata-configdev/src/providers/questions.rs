@@ -146,8 +146,8 @@ pub(super) fn hosts(
     hosts
 }
 
-/// The questions about what is wanted. Those about registries for which the document has credentials
-/// are no open ones: these win over every offer, so no sandbox has to wait for one.
+/// The questions about what is wanted. Those about registries for which the document has
+/// credentials are no open ones: these win over every offer, so no sandbox has to wait for one.
 pub(super) fn questions<'a>(
     plugins: &'a [Plugin<'a>],
     wanted: Wanted<'a>,

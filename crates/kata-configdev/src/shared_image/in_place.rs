@@ -173,8 +173,8 @@ impl InPlace {
 /// killed anywhere. What it decodes has to be the old document or the new one:
 ///
 /// 1. The length becomes 0, which every reader refuses. A guest that begins to read from now on
-///    gets an error. If this program ends here, that stays so until a later update: the length is the
-///    last thing that is written. The magic stays: without it the disk would be no
+///    gets an error. If this program ends here, that stays so until a later update: the length is
+///    the last thing that is written. The magic stays: without it the disk would be no
 ///    configuration disk, and "none" is an answer (pull anonymously) where "try again" is meant.
 /// 2. Everything behind the header: the new stream, and zeroes to the end, so that nothing of a
 ///    longer old document is left.

@@ -21,8 +21,8 @@ const MAX_FILES: usize = 1024;
 /// Combines the secrets that are exported to a namespace, as secretgen-controller does for a
 /// placeholder.
 ///
-/// MANIFESTS are directories with manifests (*.yaml, *.yml, *.json), files, or "-" for standard input,
-/// as `kubectl get -o yaml` prints them: the secrets of type kubernetes.io/dockerconfigjson,
+/// MANIFESTS are directories with manifests (*.yaml, *.yml, *.json), files, or "-" for standard
+/// input, as `kubectl get -o yaml` prints them: the secrets of type kubernetes.io/dockerconfigjson,
 /// a SecretExport (secretgen.carvel.dev/v1alpha1) for each that others get, and where "*" or a
 /// selector is used the Namespace. The result is the value of .dockerconfigjson, in the bytes that
 /// the controller writes and without a line end. It is JSON already, so there is no --json; the
