@@ -220,9 +220,9 @@ fn proxies_are_read_in_either_case() {
             None,
         ),
         (
-            "HTTPS_PROXY = \"p\"\nhttps_proxy = \"p\"\nno_proxy = \".corp, 10.0.0.0/8\"",
+            "HTTPS_PROXY = \"p:80\"\nhttps_proxy = \"p:80\"\nno_proxy = \".corp, 10.0.0.0/8\"",
             None,
-            Some("http://p"),
+            Some("http://p:80"),
             Some(".corp, 10.0.0.0/8"),
         ),
         ("HTTPS_PROXY = \"\"\nNO_PROXY = \"\"", None, None, None),
