@@ -114,6 +114,9 @@ fn privileged_what_is_denied_to_the_caller_is_no_fault() {
     }
     let node = Node::new();
     node.set_mode("", 0o755);
+    for file in [node::CONTAINERD, node::KUBELET] {
+        node.set_mode(file, 0o600);
+    }
     let program = node.path("kata-configdev");
     if std::fs::hard_link(command::PROGRAM.path, &program).is_err() {
         std::fs::copy(command::PROGRAM.path, &program).unwrap();
@@ -133,6 +136,7 @@ fn privileged_what_is_denied_to_the_caller_is_no_fault() {
     let pattern = &table()["not-root"][0];
     assert!(said.lines().any(|line| matches(pattern, line)), "{said}");
     assert!(!said.contains("Permission denied"), "{said}");
+    assert!(!said.contains("kubelet"), "{said}");
 }
 
 /// Words and paths of others were printed as they are, also in JSON.

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use credential_sources::containerd_config::MAX_CONTAINERD_CONFIG_BYTES;
 use foreign_text::toml::Tree;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -79,6 +80,10 @@ const KEY_LINES: [&str; 4] = [
 /// The kinds of manifests that hold what `import` reads.
 const MANIFESTS: [&str; 3] = ["Secret", "SecretList", "List"];
 
+/// The longest text that is looked at as TOML, whose parser takes much memory; a longer one is
+/// judged by its lines. As long as the longest of these files that is imported. Free to change.
+const MAX_TOML_BYTES: usize = MAX_CONTAINERD_CONFIG_BYTES;
+
 /// A document's own tables: what has one is a document, whatever else is in it.
 const OWN_TABLES: [&str; 4] = ["registries", "extra-env", "decryption-keys", "resources"];
 
@@ -93,9 +98,10 @@ impl ForeignKind {
         let found = if text.trim_start().starts_with('{') {
             Self::of_json(text)
         } else {
-            match Tree::parse(text.as_bytes()) {
-                Ok(tree) => Self::of_toml(&tree),
-                Err(_) => Self::of_lines(text),
+            let is_short = text.len() <= MAX_TOML_BYTES;
+            match is_short.then(|| Tree::parse(text.as_bytes())) {
+                Some(Ok(tree)) => Self::of_toml(&tree),
+                _ => Self::of_lines(text),
             }
         };
         // A secret's type or its key says so.
@@ -243,6 +249,8 @@ mod tests {
             assert_eq!(ForeignKind::of(text.as_bytes()), kind, "{text}");
         }
         assert_eq!(ForeignKind::of(b"\xff"), None);
+        let long = format!("[plugins.\"x\"]\n{}", "#\n".repeat(MAX_TOML_BYTES));
+        assert_eq!(ForeignKind::of(long.as_bytes()), Some(CONTAINERD));
     }
 
     #[test]

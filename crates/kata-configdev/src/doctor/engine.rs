@@ -9,7 +9,7 @@ use foreign_text::shown;
 
 use super::finding::{Finding, Severity};
 use super::handlers::Handler;
-use super::node::Node;
+use super::node::{Node, is_denied};
 use crate::namespace;
 use crate::sandbox_spec::{ANNOTATION, REGISTRIES_ANNOTATION};
 
@@ -142,6 +142,10 @@ impl Engine {
         let text = match node.read(path, MAX_CONTAINERD_CONFIG_BYTES) {
             Ok(text) => text,
             Err(fault) if fault.is_absent() => return,
+            Err(fault) if is_denied(&fault) => {
+                self.is_partial = true;
+                return;
+            }
             Err(fault) => {
                 self.unread(findings, path, &fault.to_string(), 0);
                 return;
@@ -196,6 +200,7 @@ impl Engine {
                     }
                 }
                 Err(fault) if fault.is_absent() => {}
+                Err(fault) if is_denied(&fault) => self.is_partial = true,
                 Err(fault) => self.unread(findings, &path, &fault.to_string(), 0),
             }
         }

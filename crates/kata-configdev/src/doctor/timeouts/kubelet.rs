@@ -12,7 +12,7 @@ use foreign_text::shown;
 
 use super::{Ends, Timeout};
 use crate::doctor::finding::{Finding, Severity};
-use crate::doctor::node::Node;
+use crate::doctor::node::{Node, is_denied};
 use crate::node_root::Listed;
 use crate::settings::KUBELET_FLAG_FILES;
 
@@ -125,6 +125,10 @@ impl Found<'_> {
     fn file(&mut self, node: &Node, path: &Path) -> bool {
         let said = match node.read(path, MAX_NODE_CONFIG_BYTES) {
             Err(fault) if fault.is_absent() => return false,
+            Err(fault) if is_denied(&fault) => {
+                self.limit = None;
+                return true;
+            }
             Err(fault) => Err(fault.to_string()),
             Ok(text) => node_config::runtime_request_timeout(&text).map_err(str::to_owned),
         };
