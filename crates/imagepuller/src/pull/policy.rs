@@ -32,7 +32,13 @@ impl PolicyPlace {
     /// Where they are for who goes by these documents.
     pub fn of(documents: &Documents, given: Option<GivenPolicy>) -> Self {
         let measured = documents.measured.as_deref();
-        let directory = measured.and_then(Path::parent).map(Path::to_owned);
+        let directory = measured.and_then(Path::parent).map(|directory| {
+            // Of a plain file name, where the program runs.
+            match directory.as_os_str().is_empty() {
+                true => PathBuf::from("."),
+                false => directory.to_owned(),
+            }
+        });
         Self { directory, given }
     }
 }
@@ -44,4 +50,28 @@ pub struct GivenPolicy {
     pub file: PathBuf,
     /// Whose habits it follows.
     pub dialect: Dialect,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_directory_is_the_measured_documents() {
+        let directory = |measured: Option<&str>| {
+            let documents = Documents {
+                measured: measured.map(PathBuf::from),
+                ..Documents::of("/run/insecure-cfg/imagepuller.toml")
+            };
+            PolicyPlace::of(&documents, None).directory
+        };
+        for (measured, found) in [
+            ("/run/measured-cfg/imagepuller.toml", "/run/measured-cfg"),
+            ("measured.toml", "."),
+            ("cfg/measured.toml", "cfg"),
+        ] {
+            assert_eq!(directory(Some(measured)).as_deref(), Some(Path::new(found)));
+        }
+        assert_eq!(directory(None), None);
+    }
 }

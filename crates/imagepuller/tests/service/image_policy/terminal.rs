@@ -36,7 +36,7 @@ impl Desk {
         let config = self.0.join("config.toml");
         let config = config.to_str().unwrap();
         let all = [&[command, "--config", config], arguments].concat();
-        imagepuller(all).output().unwrap()
+        imagepuller(all).current_dir(&self.0).output().unwrap()
     }
 
     fn pull(&self, arguments: &[&str]) -> (Output, PathBuf) {
@@ -78,7 +78,13 @@ fn privileged_a_person_pulls_by_a_policy() {
     place.sign(&place.team, &digest, &name, "team/app");
     let there = place.team.public().display().to_string();
     let by_path = desk.write("by-path.json", &by(&there));
-    for (file, image) in [(&file, &image), (&file, &tag), (&by_path, &tag)] {
+    let relative = "policy.json".to_owned();
+    for (file, image) in [
+        (&file, &image),
+        (&relative, &image),
+        (&file, &tag),
+        (&by_path, &tag),
+    ] {
         let (output, directory) = desk.pull(&["--policy", file, image]);
         says(&output, 0, &[&digest]);
         let content = fs::read(directory.join("rootfs/content")).unwrap();
@@ -114,8 +120,10 @@ fn privileged_a_person_pulls_by_a_policy() {
         &["has an [image-policy] already"],
     );
     // The owner's policy alone, with its keys beside the document.
-    let (output, _) = desk.pull(&["--measured", measured, &image]);
-    says(&output, 0, &[&digest]);
+    for measured in [measured, "measured.toml"] {
+        let (output, _) = desk.pull(&["--measured", measured, &image]);
+        says(&output, 0, &[&digest]);
+    }
     desk.refuse(
         &["--measured", measured, &tag],
         &["no digest", "allow-tags"],
