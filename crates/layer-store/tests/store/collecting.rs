@@ -295,7 +295,7 @@ fn privileged_a_mount_without_a_list_keeps_everything() {
     assert_eq!(site.collect_until(&store, 0), removed(2, 1));
 }
 
-/// They lie beside the documents of their image and go with them, in the place of those from before.
+/// They lie beside the documents of their image, and go with them.
 #[test]
 fn privileged_signatures_go_with_their_image() {
     vm_harness::needs_root!();

@@ -109,8 +109,8 @@ fn privileged_a_person_pulls_by_a_policy() {
         &["--policy ", "has no requirement"],
     );
     desk.refuse(
-        &["--policy", "absent.json", &image],
-        &["--policy absent.json cannot be used"],
+        &["--policy", "nowhere.json", &image],
+        &["--policy nowhere.json cannot be used"],
     );
     let measured = desk.0.join("measured.toml");
     fs::write(&measured, document(&by("team.pub"), "")).unwrap();
