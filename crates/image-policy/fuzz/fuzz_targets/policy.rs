@@ -30,7 +30,9 @@ fn verdict(policy: &Policy, name: &str) -> Result<(), String> {
         signatures: &[],
     };
     let key = |_: &str| Err("is not there".to_owned());
-    let verdict = policy.ruling(&reference).judge(&[found], &key, &Conditions::default());
+    let verdict = policy
+        .ruling(&reference)
+        .judge(&[found], &key, &Conditions::default());
     verdict.map_err(|refusal| refusal.to_string())
 }
 
@@ -43,7 +45,11 @@ fuzzing::target!(|bytes: &[u8]| {
     // A scope or a digest that stands beside a policy.
     if let Ok(text) = str::from_utf8(bytes) {
         let items = [text.to_owned()];
-        for fault in Conditions::parse(&items, None, &items).err().iter().flatten() {
+        for fault in Conditions::parse(&items, None, &items)
+            .err()
+            .iter()
+            .flatten()
+        {
             check(&fault.to_string());
         }
     }
