@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::Result;
 
 use crate::Proofs;
-use crate::frame::{field, fields};
 use crate::peer::{Answer, INTERNAL, Peer};
+use vm_harness::ttrpc::{field, fields};
 
 /// What an agent makes of entries for its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

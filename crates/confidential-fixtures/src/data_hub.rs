@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
 
-use crate::frame::{METHOD, SERVICE, field, fields, put};
 use crate::peer::{INTERNAL, Peer};
+use crate::resource::{METHOD, SERVICE};
 use crate::{Vault, key_provider};
+use vm_harness::ttrpc::{field, fields, put};
 
 const SERVICES: &[&str] = &[SERVICE, key_provider::SERVICE];
 

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::Vault;
 use crate::encrypted::open_gcm;
-use crate::frame::{fields, put};
 use crate::peer::{Answer, INTERNAL};
+use vm_harness::ttrpc::{fields, put};
 
 /// The service and its method.
 pub(crate) const SERVICE: &str = "keyprovider.KeyProviderService";

@@ -18,13 +18,13 @@
 mod attestation_agent;
 mod data_hub;
 pub mod encrypted;
-mod frame;
 mod jwe;
 mod kbs;
 mod key_provider;
 mod peer;
 mod proofs;
 mod recorded;
+mod resource;
 mod sealed;
 pub mod signed;
 mod vault;
@@ -34,10 +34,10 @@ mod tests;
 
 pub use attestation_agent::{AttestationAgent, EventLog};
 pub use data_hub::DataHub;
-pub use frame::ask;
 pub use kbs::{Kbs, Policy};
 pub use proofs::Proofs;
 pub use recorded::{Exchange, recorded, recorded_bytes, recorded_call, recorded_path};
+pub use resource::ask;
 pub use sealed::SealingKey;
 pub use vault::Vault;
 

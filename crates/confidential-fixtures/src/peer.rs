@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result};
 
-use crate::frame::{Frame, REQUEST, RESPONSE, field, fields, put, put_number};
+use vm_harness::ttrpc::{Frame, REQUEST, RESPONSE, field, fields, put, put_number};
 
 /// gRPC's codes for what goes wrong.
 const INVALID_ARGUMENT: u64 = 3;

@@ -5,8 +5,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
-use crate::frame::{fields, put};
 use crate::peer::{Answer, INTERNAL};
+use vm_harness::ttrpc::{fields, put};
 
 /// The most bytes that evidence can hold.
 const MAX_DATA_BYTES: usize = 64;

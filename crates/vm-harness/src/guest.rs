@@ -18,6 +18,7 @@ use crate::fixture::{Fixture, Kernel, source};
 use crate::initramfs::Initramfs;
 use crate::layout::hex;
 use crate::process::{POLL, bound_command, read_lossy, tail};
+use crate::vector::Vector;
 use crate::{Background, Network, Program, Qmp, Report, Scratch, kata, node};
 
 /// A guest takes a few seconds; only one that hangs takes so long, however busy the machine is.
@@ -241,6 +242,7 @@ impl Guest {
                 )?
             }
         };
+        let vector = Vector::read(kata::DEFAULT_VECTOR)?;
         let bundle = scratch.path().join("bundle");
         fs::create_dir(&bundle)?;
         let annotations: serde_json::Map<_, _> = scenario
@@ -260,7 +262,7 @@ impl Guest {
             }
         };
         command
-            .args(kata::arguments(&sandbox)?)
+            .args(kata::arguments(&vector, &sandbox)?)
             .args(&scenario.arguments)
             .current_dir(&bundle);
         // Kata hands over the listening QMP socket as descriptor 3.
@@ -438,12 +440,13 @@ fn prepare(scenario: &Scenario, scratch: &Scratch, fixture: &Fixture) -> Result<
     Ok(kata::Sandbox {
         id: scenario.id.clone(),
         kernel: fixture.kernel.clone(),
-        cpu: scenario.kernel.cpu(),
+        cpu: scenario.kernel.cpu().to_owned(),
+        memory_mib: 512,
         initrd,
         root_image: scratch.write("root.img", vec![0; 1 << 20])?,
         initdata,
         disks,
-        network: scenario.network,
+        network: scenario.network.back_end(),
         kernel_parameters: scenario.kernel_parameters.clone(),
         run: scratch.path().to_owned(),
     })

@@ -20,6 +20,7 @@
 //! - [`token`], [`TokenServer`]: tokens for a registry, the key that signs them, and a server that
 //!   gives them out.
 //! - [`Port`], [`proxy`]: ports that nobody else gets, and proxies with a password.
+//! - [`ttrpc`]: frames and calls, by hand.
 //! - [`decoy`]: disks that are none of ours.
 //! - [`Vtpm`]: a TPM, and firmware that measures into it.
 //! - [`Guest`], [`Report`], [`Qmp`]: a VM that runs a job, what it said on its console, and its
@@ -47,6 +48,7 @@ mod scratch;
 pub mod site;
 pub mod token;
 mod token_server;
+pub mod ttrpc;
 pub mod vector;
 mod vtpm;
 pub mod walk;

@@ -42,6 +42,18 @@ impl Vector {
         Self::read_in(&folder(), name)
     }
 
+    /// A recording whose text a program has with it: one argument in each line. It has no list of
+    /// descriptors.
+    #[must_use]
+    pub fn of_text(name: &str, arguments: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            arguments: arguments.lines().map(ToOwned::to_owned).collect(),
+            descriptors: Vec::new(),
+            folder: PathBuf::new(),
+        }
+    }
+
     /// Reads all recordings in `folder`, by name.
     ///
     /// # Errors

@@ -1,37 +1,38 @@
-//! ttrpc and the two messages of `api.GetResourceService`, by hand.
+//! ttrpc by hand, for clients and servers in tests that have no runtime.
 //!
 //! A frame is a length (u32, big endian), a stream's number (u32), a type (1 request, 2 response)
 //! and flags, then a protobuf message. `Request`: service = 1, method = 2, payload = 3,
-//! timeout_nano = 4. `Response`: status = 1 (code = 1, message = 2), payload = 2. The payloads:
-//! `ResourcePath` = 1 and `Resource` = 1.
+//! timeout_nano = 4. `Response`: status = 1 (code = 1, message = 2), payload = 2.
 
 use std::io::{self, Read, Write};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
 
 use anyhow::{Result, bail, ensure};
 
 /// The largest message that ttrpc knows.
 const MAX_BYTES: usize = 4 << 20;
 
-/// A frame's type.
-pub(super) const REQUEST: u8 = 1;
-pub(super) const RESPONSE: u8 = 2;
-
-/// The service and its method.
-pub(super) const SERVICE: &str = "api.GetResourceService";
-pub(super) const METHOD: &str = "GetResource";
+/// A frame that asks.
+pub const REQUEST: u8 = 1;
+/// The answer to one.
+pub const RESPONSE: u8 = 2;
 
 /// A frame.
 #[derive(Debug)]
-pub(super) struct Frame {
+pub struct Frame {
+    /// The number of the stream; the answer has the question's.
     pub stream: u32,
+    /// [`REQUEST`] or [`RESPONSE`].
     pub kind: u8,
+    /// A protobuf message.
     pub message: Vec<u8>,
 }
 
 impl Frame {
     /// Reads a frame; nothing at the end of the stream.
+    ///
+    /// # Errors
+    ///
+    /// Those of the stream, and a message over 4 MiB.
     pub fn read(from: &mut impl Read) -> io::Result<Option<Self>> {
         let mut head = [0; 10];
         if let Err(error) = from.read_exact(&mut head) {
@@ -54,6 +55,11 @@ impl Frame {
         }))
     }
 
+    /// Writes a frame.
+    ///
+    /// # Errors
+    ///
+    /// Those of the stream.
     pub fn write(&self, to: &mut impl Write) -> io::Result<()> {
         let length = u32::try_from(self.message.len()).map_err(io::Error::other)?;
         let mut bytes = length.to_be_bytes().to_vec();
@@ -65,14 +71,14 @@ impl Frame {
 }
 
 /// Appends a field of bytes to a message.
-pub(super) fn put(message: &mut Vec<u8>, number: u8, content: &[u8]) {
+pub fn put(message: &mut Vec<u8>, number: u8, content: &[u8]) {
     message.push(number << 3 | 2);
     put_number(message, content.len() as u64);
     message.extend_from_slice(content);
 }
 
 /// Appends a number's bytes.
-pub(super) fn put_number(message: &mut Vec<u8>, mut number: u64) {
+pub fn put_number(message: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         message.push(number as u8 | 0x80);
         number >>= 7;
@@ -81,7 +87,11 @@ pub(super) fn put_number(message: &mut Vec<u8>, mut number: u64) {
 }
 
 /// The fields of bytes in a message, and the numbers in it (as fields without content).
-pub(super) fn fields(mut message: &[u8]) -> Result<Vec<(u64, Vec<u8>)>> {
+///
+/// # Errors
+///
+/// Where it is no such message.
+pub fn fields(mut message: &[u8]) -> Result<Vec<(u64, Vec<u8>)>> {
     let mut fields = Vec::new();
     while !message.is_empty() {
         let tag = take_number(&mut message)?;
@@ -118,39 +128,42 @@ fn take_number(message: &mut &[u8]) -> Result<u64> {
 }
 
 /// The content of the first field with this number; absent and empty are the same.
-pub(super) fn field(fields: &[(u64, Vec<u8>)], number: u64) -> Vec<u8> {
+#[must_use]
+pub fn field(fields: &[(u64, Vec<u8>)], number: u64) -> Vec<u8> {
     let found = fields.iter().find(|(known, _)| *known == number);
     found
         .map(|(_, content)| content.clone())
         .unwrap_or_default()
 }
 
-/// Asks a data hub at this socket for a resource.
+/// Calls a method over a connection, and waits for the payload of the answer.
 ///
 /// # Errors
 ///
-/// What the data hub says, or that it is none.
-pub fn ask(socket: &Path, uri: &str) -> Result<Vec<u8>> {
-    let mut stream = UnixStream::connect(socket)?;
-    let mut payload = Vec::new();
-    put(&mut payload, 1, uri.as_bytes());
+/// What the other side says (its words alone), or that it is none.
+pub fn call(
+    stream: &mut (impl Read + Write),
+    service: &str,
+    method: &str,
+    payload: &[u8],
+) -> Result<Vec<u8>> {
     let mut message = Vec::new();
-    put(&mut message, 1, SERVICE.as_bytes());
-    put(&mut message, 2, METHOD.as_bytes());
-    put(&mut message, 3, &payload);
+    put(&mut message, 1, service.as_bytes());
+    put(&mut message, 2, method.as_bytes());
+    put(&mut message, 3, payload);
     Frame {
         stream: 1,
         kind: REQUEST,
         message,
     }
-    .write(&mut stream)?;
-    let Some(answer) = Frame::read(&mut stream)? else {
-        bail!("the data hub hangs up");
+    .write(stream)?;
+    let Some(answer) = Frame::read(stream)? else {
+        bail!("the other side hangs up");
     };
-    ensure!(answer.kind == RESPONSE, "the data hub sends no response");
+    ensure!(answer.kind == RESPONSE, "the other side sends no response");
     let answer = fields(&answer.message)?;
     let status = field(&answer, 1);
     let message = field(&fields(&status)?, 2);
     ensure!(status.is_empty(), "{}", String::from_utf8_lossy(&message));
-    Ok(field(&fields(&field(&answer, 2))?, 1))
+    Ok(field(&answer, 2))
 }
