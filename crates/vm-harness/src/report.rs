@@ -21,13 +21,21 @@ struct Mark {
 }
 
 impl Report {
-    pub(crate) fn parse(console: String, elapsed: Duration) -> Self {
+    /// Reads a console's text; `elapsed` is from the start of QEMU to its end.
+    #[must_use]
+    pub fn parse(console: String, elapsed: Duration) -> Self {
         let marks = console.lines().filter_map(Mark::parse).collect();
         Self {
             console,
             marks,
             elapsed,
         }
+    }
+
+    /// Uptime in seconds and value of each mark `name`, in order.
+    pub fn marks(&self, name: &str) -> impl Iterator<Item = (f64, &str)> {
+        let marks = self.marks.iter().filter(move |mark| mark.name == name);
+        marks.map(|mark| (mark.uptime_secs, mark.value.as_str()))
     }
 
     /// All values marked `name`, in order.

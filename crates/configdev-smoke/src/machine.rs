@@ -1,0 +1,252 @@
+//! QEMU, started by the wrapper, and the limits on what it takes.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::os::unix::net::UnixListener;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use command_fds::{CommandFdExt as _, FdMapping};
+use vm_harness::process::{POLL, bound_command};
+use vm_harness::{Background, Report, Scratch, has_mark, kata};
+
+use crate::options::{Expect, Options};
+use crate::relay;
+use crate::seen::{self, Seen};
+use crate::surroundings::Surroundings;
+
+/// The most that a guest may write to its console.
+const MAX_CONSOLE_BYTES: u64 = 8 << 20;
+
+/// The last mark of the stand-in.
+const DONE: &str = "\"what\":\"done\"";
+
+/// The sandbox's name.
+const ID: &str = "configdev5m0ke";
+
+/// The parameter without which initdata is refused where there is no TEE.
+pub const UNVERIFIED: &str = "configdev.allow_unverified_initdata=1";
+
+/// Why the guest is no longer there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The stand-in had no more to say; then QEMU was stopped.
+    Done,
+    /// The machine was turned off, or the kernel panicked.
+    Off,
+    /// QEMU or the wrapper ended with this status and these words.
+    Failed(String, String),
+    /// Too many seconds.
+    Timeout,
+    /// Too many bytes on the console.
+    Console,
+}
+
+/// A guest that has been.
+#[derive(Debug)]
+pub struct Run {
+    /// Why it is no longer there.
+    pub ended: Ended,
+    /// What the stand-in saw, with seconds since the kernel's start.
+    pub seen: Vec<(f64, Seen)>,
+    /// Everything on the console.
+    pub console: String,
+    /// From the start of the wrapper to the end.
+    pub elapsed: Duration,
+    /// What the wrapper and QEMU wrote to standard error.
+    pub output: String,
+    /// From the start of the wrapper to the first word on the console.
+    pub first_word: Option<Duration>,
+}
+
+/// The files and programs that a machine is made of.
+#[derive(Debug)]
+pub struct Parts<'a> {
+    /// The wrapper.
+    pub wrapper: &'a Path,
+    /// This program, which QEMU starts as a relay.
+    pub relay: &'a Path,
+    /// The initrd with the stand-in.
+    pub initrd: PathBuf,
+    /// The kernel's parameters besides Kata's.
+    pub parameters: Vec<String>,
+}
+
+/// Boots the guest, and waits for its end or for a limit.
+///
+/// # Errors
+///
+/// Where something is missing here.
+pub fn run(
+    options: &Options,
+    parts: &Parts<'_>,
+    around: &Surroundings,
+    scratch: &Scratch,
+) -> Result<Run> {
+    let run = scratch.path().join("vm");
+    let _ = fs::remove_dir_all(&run);
+    fs::create_dir(&run)?;
+    let arguments = arguments(options, parts, around, scratch, &run)?;
+    let bundle = run.join("bundle");
+    fs::create_dir(&bundle)?;
+    let spec = "{\"ociVersion\": \"1.1.0\", \"annotations\": {}}";
+    fs::write(bundle.join("config.json"), spec)?;
+    let mut command = bound_command(parts.wrapper);
+    command
+        .env("KATA_CONFIGDEV_CONFIG", settings(options, around, scratch)?)
+        .args(arguments)
+        .current_dir(&bundle);
+    let monitor = UnixListener::bind(run.join("qmp.sock"))?;
+    let mut descriptors = vec![FdMapping {
+        parent_fd: monitor.into(),
+        child_fd: options.runtime.monitor(),
+    }];
+    if let (Some(number), Some(image)) = (options.runtime.initdata(), &around.initdata) {
+        descriptors.push(FdMapping {
+            parent_fd: File::open(image)?.into(),
+            child_fd: number,
+        });
+    }
+    command.fd_mappings(descriptors)?;
+    let started = Instant::now();
+    let qemu = Background::spawn("qemu", command, scratch)?;
+    watch(qemu, &run.join("console.log"), started, options.timeout)
+}
+
+/// Waits for the stand-in's last word, the machine's end, or a limit.
+fn watch(mut qemu: Background, log: &Path, started: Instant, timeout: u64) -> Result<Run> {
+    let (mut length, mut first_word) = (0, None);
+    let limit = Duration::from_secs(timeout);
+    let ended = loop {
+        let status = qemu.ended()?;
+        let now = fs::metadata(log).map_or(0, |stat| stat.len());
+        if now > 0 && first_word.is_none() {
+            first_word = Some(started.elapsed());
+        }
+        if now > MAX_CONSOLE_BYTES {
+            break Ended::Console;
+        }
+        if now > length {
+            length = now;
+            let console = read(log);
+            if console.contains(DONE) && has_mark(&console, seen::MARK) {
+                break Ended::Done;
+            }
+        }
+        match status {
+            Some(status) if status.success() => break Ended::Off,
+            Some(status) => {
+                let signal = status.signal().map(|signal| format!("signal {signal}"));
+                let how = signal.unwrap_or_else(|| status.to_string());
+                break Ended::Failed(how, qemu.output());
+            }
+            None if started.elapsed() > limit => break Ended::Timeout,
+            None => sleep(POLL),
+        }
+    };
+    let elapsed = started.elapsed();
+    let output = qemu.output();
+    drop(qemu);
+    let report = Report::parse(read(log), elapsed);
+    Ok(Run {
+        ended,
+        seen: seen::read(&report),
+        console: report.console,
+        elapsed,
+        output,
+        first_word,
+    })
+}
+
+/// At most so much as a console may be, whatever QEMU wrote since.
+fn read(log: &Path) -> String {
+    use std::io::Read as _;
+    let mut bytes = Vec::new();
+    let _ = File::open(log).and_then(|log| log.take(MAX_CONSOLE_BYTES).read_to_end(&mut bytes));
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn arguments(
+    options: &Options,
+    parts: &Parts<'_>,
+    around: &Surroundings,
+    scratch: &Scratch,
+    run: &Path,
+) -> Result<Vec<OsString>> {
+    let mut parameters = parts.parameters.clone();
+    if options.expect != Expect::Refused && around.initdata.is_some() {
+        parameters.push(UNVERIFIED.to_owned());
+    }
+    let sandbox = kata::Sandbox {
+        id: ID.to_owned(),
+        // The wrapper runs in the bundle, as Kata's does.
+        kernel: options.kernel.canonicalize()?,
+        cpu: options.cpu.clone(),
+        memory_mib: options.memory,
+        initrd: parts.initrd.clone(),
+        root_image: scratch.write("root.img", vec![0; 1 << 20])?,
+        initdata: around.initdata.clone(),
+        disks: Vec::new(),
+        network: network(parts.relay, around.port()),
+        kernel_parameters: parameters,
+        run: run.to_owned(),
+    };
+    let mut arguments = kata::arguments(&options.runtime.vector(), &sandbox)?;
+    for (number, disk) in options.disk.iter().enumerate() {
+        let disk = disk
+            .canonicalize()
+            .with_context(|| format!("failed to read {}", disk.display()))?;
+        let file = doubled(&disk.to_string_lossy());
+        let id = format!("volume{number}");
+        arguments.extend([
+            "-drive".into(),
+            format!("id={id},file={file},format=raw,if=none,readonly=on").into(),
+            "-device".into(),
+            // As Kata attaches a volume by default.
+            format!("scsi-hd,drive={id},bus=scsi0.0").into(),
+        ]);
+    }
+    Ok(arguments)
+}
+
+/// The registry here and nothing else, or all that this machine reaches.
+fn network(relay: &Path, port: Option<u16>) -> String {
+    let Some(port) = port else {
+        return "user,id=network-0".to_owned();
+    };
+    // Read as a shell reads it.
+    let program = relay.to_string_lossy().replace('\'', "'\\''");
+    let command = doubled(&format!("'{program}' {} {port}", relay::COMMAND));
+    let (address, at) = (relay::ADDRESS, relay::PORT);
+    format!("user,id=network-0,restrict=on,guestfwd=tcp:{address}:{at}-cmd:{command}")
+}
+
+/// A comma ends a value for QEMU, two are one.
+fn doubled(text: &str) -> String {
+    text.replace(',', ",,")
+}
+
+/// The wrapper's settings.
+fn settings(options: &Options, around: &Surroundings, scratch: &Scratch) -> Result<PathBuf> {
+    let mut settings = format!("qemu = {:?}\n", options.qemu.canonicalize()?);
+    if let Some(document) = &around.document {
+        settings.push_str(&format!("document = {document:?}\n"));
+    }
+    settings.push_str(&format!("run-root = {:?}\n", scratch.path()));
+    scratch.write("config.toml", settings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn odd_paths_reach_the_relay_whole() {
+        let text = network(Path::new("/a,b/it's"), Some(7));
+        assert!(text.ends_with("-cmd:'/a,,b/it'\\''s' relay 7"), "{text}");
+        assert_eq!(network(Path::new("/x"), None), "user,id=network-0");
+    }
+}
