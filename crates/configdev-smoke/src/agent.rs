@@ -74,8 +74,11 @@ fn work(job: &Job, hides_results: bool, console: &mut Console) -> Result<(), Str
     let connection = pull::connect(&job.socket, takes_away, console);
     let network = network::up(job.name_server.as_deref());
     console.say(&network);
+    let is_up = matches!(network, Seen::Network { error: None, .. });
     if let Some(image) = &job.image {
-        pull::pull(image, connection, job, console);
+        // Without a network the puller would try for as long as it is let.
+        let secs = if is_up { job.pull_secs } else { LATE.as_secs() };
+        pull::pull(image, connection, Duration::from_secs(secs), console);
     }
     files::memory(console);
     Ok(())

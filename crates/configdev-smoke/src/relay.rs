@@ -1,8 +1,10 @@
 //! From QEMU's network to the registry in this program: QEMU starts it for each connection of the
 //! guest to the one address that is open to it (`guestfwd=...-cmd:`).
 
+use std::fs::File;
 use std::io::{self, stdin, stdout};
 use std::net::{Ipv4Addr, Shutdown, TcpStream};
+use std::os::fd::AsFd as _;
 use std::thread;
 
 /// The word that makes this program a relay.
@@ -26,6 +28,8 @@ pub fn run(port: u16) -> io::Result<()> {
         let _ = io::copy(&mut stdin().lock(), &mut to);
         let _ = to.shutdown(Shutdown::Write);
     });
-    io::copy(&mut from, &mut stdout().lock())?;
+    // Not Rust's standard output, which waits for the end of a line.
+    let mut output = File::from(stdout().as_fd().try_clone_to_owned()?);
+    io::copy(&mut from, &mut output)?;
     Ok(())
 }

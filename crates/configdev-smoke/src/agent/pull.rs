@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use vm_harness::ttrpc::{call, field, fields, put};
 
 use super::{Console, late, mounts};
-use crate::seen::{Job, MAX_TEXT_CHARS, Seen};
+use crate::seen::{MAX_TEXT_CHARS, Seen};
 
 /// Where the agent wants the image; the name is that of a container.
 const BUNDLE: &str = "/run/kata-containers/smoke";
@@ -56,10 +56,10 @@ fn mode(path: &str) -> Option<String> {
 }
 
 /// Asks for the image and looks at what is mounted then.
-pub fn pull(image: &str, connection: Option<UnixStream>, job: &Job, console: &mut Console) {
+pub fn pull(image: &str, connection: Option<UnixStream>, limit: Duration, console: &mut Console) {
     let start = Instant::now();
     let answer = match connection {
-        Some(connection) => ask(image, connection, job),
+        Some(connection) => ask(image, connection, limit),
         None => Err("the agent has no connection to ask over".to_owned()),
     };
     let rootfs = format!("{BUNDLE}/rootfs");
@@ -73,13 +73,12 @@ pub fn pull(image: &str, connection: Option<UnixStream>, job: &Job, console: &mu
     });
 }
 
-fn ask(image: &str, mut connection: UnixStream, job: &Job) -> Result<String, String> {
-    let limit = Some(Duration::from_secs(job.pull_secs.max(1)));
+fn ask(image: &str, mut connection: UnixStream, limit: Duration) -> Result<String, String> {
     let mut payload = Vec::new();
     put(&mut payload, 1, image.as_bytes());
     put(&mut payload, 2, BUNDLE.as_bytes());
     let answer = fs::create_dir_all(BUNDLE)
-        .and_then(|()| connection.set_read_timeout(limit))
+        .and_then(|()| connection.set_read_timeout(Some(limit)))
         .map_err(anyhow::Error::from)
         .and_then(|()| {
             let (service, method) = ("api.ImagePullService", "PullImage");

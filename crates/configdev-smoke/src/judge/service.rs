@@ -81,7 +81,7 @@ impl View<'_> {
         }
     }
 
-    fn clock(&self) -> Row {
+    pub(super) fn clock(&self) -> Row {
         let row = Row::new("clock", Kind::Surroundings);
         let clock = self.find(|seen| match seen {
             Seen::Agent { clock_secs, .. } => Some(*clock_secs),
