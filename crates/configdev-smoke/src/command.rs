@@ -136,7 +136,10 @@ fn smoke(options: &Options, scratch: &Scratch) -> u8 {
     let _ = io::stdout().write_all(text.as_bytes());
     let written = write(options, &told, &run);
     if code != exit::FINE && options.keep_console.is_none() {
-        let lines: Vec<&str> = run.console.lines().collect();
+        let lines = run.console.lines();
+        // The stand-in's own words are in the rows.
+        let lines = lines.filter(|line| !line.trim().is_empty() && !line.starts_with("@@ "));
+        let lines: Vec<&str> = lines.collect();
         let last = &lines[lines.len().saturating_sub(TAIL_LINES)..];
         for line in last {
             let _ = writeln!(io::stderr(), "console | {}", foreign_text::one_line(line));

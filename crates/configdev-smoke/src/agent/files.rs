@@ -18,7 +18,7 @@ const MAX_FILES: usize = 32;
 /// The most records of the kernel's log that are looked at, each of at most 8 KiB.
 const MAX_RECORDS: usize = 4096;
 
-/// How many of the processor's lines are told.
+/// How many of the processor's lines are told, the boot's first.
 const LINES: usize = 12;
 
 /// The text of a small file on one line; empty where there is none.
@@ -60,7 +60,7 @@ pub fn look(console: &mut Console) {
         }
     }
     let lines = kernel_log();
-    let lines = lines[lines.len().saturating_sub(LINES)..].to_vec();
+    let lines = lines[..lines.len().min(LINES)].to_vec();
     console.say(&Seen::Processor { lines });
 }
 
@@ -140,7 +140,12 @@ pub fn memory(console: &mut Console) {
             continue;
         }
         let status = fs::read_to_string(path.join("status")).unwrap_or_default();
-        let peak: &mut u64 = peaks.entry(name.to_owned()).or_default();
+        let whole = if name == "imagepuller" {
+            name
+        } else {
+            "initdata-processor"
+        };
+        let peak: &mut u64 = peaks.entry(whole.to_owned()).or_default();
         *peak = (*peak).max(kib(&status, "VmHWM:"));
     }
     console.say(&Seen::Memory {

@@ -49,14 +49,15 @@ impl View<'_> {
         files.collect()
     }
 
-    /// What it wrote to the kernel's log, the line with one of these words first.
+    /// The first line with this word that it wrote to the kernel's log: what comes later is a
+    /// refresh's.
     fn said(&self, word: &str) -> String {
         let lines = self.find(|seen| match seen {
             Seen::Processor { lines } => Some(lines.clone()),
             _ => None,
         });
         let lines = lines.unwrap_or_default();
-        let line = lines.iter().rev().find(|line| line.contains(word));
+        let line = lines.iter().find(|line| line.contains(word));
         let line = line.map_or("", |line| line.trim_start_matches("initdata-processor: "));
         foreign_text::one_line(line).up_to(400).to_string()
     }
@@ -66,22 +67,22 @@ impl View<'_> {
         let files = self.files_seen();
         let is_there = |path| files.iter().any(|file| file.path == path);
         let took = self.said("finished after");
+        let late = self.find(|seen| match seen {
+            Seen::Policy { late_secs, .. } => *late_secs,
+            _ => None,
+        });
+        if let Some(secs) = late {
+            return row.failed(
+                format!("it was not done when the agent started, but {secs:.1} s later"),
+                "let the agent start after it: After= and Requires=initdata.target, as in \
+                 kata-agent.service.d/50-configdev.conf",
+            );
+        }
         if !is_there(MEASURED) {
-            let late = self.find(|seen| match seen {
-                Seen::Policy { late_secs, .. } => *late_secs,
-                _ => None,
-            });
-            return match late {
-                Some(secs) => row.failed(
-                    format!("it was not done when the agent started, but {secs:.1} s later"),
-                    "let the agent start after it: After= and Requires=initdata.target, as in \
-                     kata-agent.service.d/50-configdev.conf",
-                ),
-                None => row.failed(
-                    format!("there is no {MEASURED}: it did not run before the agent"),
-                    "start initdata-processor before the agent, and keep /run",
-                ),
-            };
+            return row.failed(
+                format!("there is no {MEASURED}: it did not run before the agent"),
+                "start initdata-processor before the agent, and keep /run",
+            );
         }
         let refused = is_there(REFUSED);
         let because = match self.said("refused") {

@@ -1,0 +1,256 @@
+//! `configdev-smoke` with the tests' own initramfs, and with each thing taken away from it that can
+//! be wrong with an image. One VM after the other: they are many, and none is in a hurry.
+
+#[path = "smoke/image.rs"]
+mod image;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use end_to_end::assert_tells;
+use image::Image;
+use test_http::pki::Authority;
+use vm_harness::fixture::Fixture;
+use vm_harness::{Registry, Scratch, layout, program};
+
+/// The seconds that one guest may take, however busy the machine is.
+const TIMEOUT: &str = "600";
+
+/// What Kata's configuration needs for this image.
+const PARAMETER: [&str; 2] = ["--append", "agent.guest_components_procs=none"];
+
+/// The exit code, and everything that was printed.
+fn smoke(initrd: &[&str], more: &[&str]) -> Result<(i32, String)> {
+    let output = Command::new(program("configdev-smoke")?)
+        .arg("--kernel")
+        .arg(&Fixture::find()?.kernel)
+        .args(initrd)
+        .args(["--timeout", TIMEOUT])
+        .args(more)
+        .output()?;
+    let text = [&output.stdout[..], &output.stderr].concat();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    println!("{more:?}\n{text}");
+    Ok((output.status.code().context("a signal")?, text))
+}
+
+/// The same with an image that is made for it.
+fn smoke_image(image: &Image, more: &[&str]) -> Result<(i32, String)> {
+    let scratch = Scratch::new()?;
+    let initrd = image.write(&scratch)?;
+    smoke(&["--initrd", &initrd.to_string_lossy()], more)
+}
+
+/// The rows that failed.
+fn failed(text: &str) -> Vec<&str> {
+    let rows = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("FAILED   "));
+    rows.filter_map(|row| row.split_whitespace().next())
+        .collect()
+}
+
+#[test]
+fn each_state_of_a_guest_is_reached_with_either_runtime() -> Result<()> {
+    let image = Image::good()?;
+    for (more, words) in [
+        (&[][..], "that of initdata"),
+        (&["--expect", "refused"], "deny-all, with the reason"),
+        (&["--expect", "anonymous"], "mounted as overlay"),
+        (&["--runtime", "rs"], "mounted as overlay"),
+        (
+            &[
+                "--runtime",
+                "rs",
+                "--initdata",
+                "none",
+                "--expect",
+                "anonymous",
+            ],
+            "no initdata",
+        ),
+    ] {
+        let (code, text) = smoke_image(&image.clone().with_policy(), &[&PARAMETER, more].concat())?;
+        assert_eq!(code, 0, "{more:?}");
+        assert_eq!(failed(&text), [""; 0]);
+        assert_tells(&text, &[words, "as expected"]);
+    }
+    Ok(())
+}
+
+/// What is taken away, arguments, the rows that fail, words of them, the exit code.
+type Row<'a> = (Image, &'a [&'a str], &'a [&'a str], &'a str, i32);
+
+#[test]
+fn each_thing_that_can_be_wrong_is_named() -> Result<()> {
+    let good = Image::good()?;
+    let late = "(sleep 3; initdata-processor --log kmsg) &\ncode=0";
+    let processor = "initdata-processor --log kmsg --strict-exit=initdata\ncode=$?";
+    let no_hub = good.replaced("keep imagepuller hub", ":")?;
+    let rows: Vec<Row<'_>> = vec![
+        (
+            good.without_module("virtio_blk"),
+            &PARAMETER,
+            &["disks", "policy"],
+            "no disk with the magic initdata or imgpullr",
+            2,
+        ),
+        (
+            good.replaced(processor, late)?,
+            &PARAMETER,
+            &["processor", "policy", "agent"],
+            "not done when the agent started",
+            3,
+        ),
+        (
+            good.clone(),
+            &[PARAMETER[0], PARAMETER[1], "--initdata", "none"],
+            &["policy"],
+            "default-policy.rego",
+            3,
+        ),
+        (
+            good.clone(),
+            &[],
+            &["sockets", "pull", "check-image"],
+            "guest_components_procs",
+            4,
+        ),
+        (
+            no_hub.replaced("in $puller $hub;", "in $puller;")?,
+            &PARAMETER,
+            &["sockets", "pull"],
+            "no connection to /run/confidential-containers/cdh.sock",
+            4,
+        ),
+        (
+            good.replaced("mount_once tmpfs /run", ": tmpfs /run")?,
+            &PARAMETER,
+            &["run"],
+            "mounted an empty tmpfs over",
+            5,
+        ),
+        (
+            good.replaced(
+                "mkdir -p /proc /sys",
+                "date -s 2001-01-01\nmkdir -p /proc /sys",
+            )?,
+            &PARAMETER,
+            &["clock"],
+            " s slow",
+            5,
+        ),
+        (
+            good.replaced("exec /usr/bin/kata-agent", "exec /usr/bin/other")?,
+            &PARAMETER,
+            &["boot"],
+            "Attempted to kill init",
+            1,
+        ),
+        (
+            good.replaced("initdata-processor --log", "false --log")?,
+            &PARAMETER,
+            &["boot"],
+            "so there will be no agent",
+            1,
+        ),
+    ];
+    let mut wrong = Vec::new();
+    for (image, more, names, words, expected) in rows {
+        let (code, text) = smoke_image(&image, more)?;
+        let found = failed(&text);
+        let is_told = names.iter().all(|name| found.contains(name)) && text.contains(words);
+        if code != expected || !is_told {
+            wrong.push(format!("{words}: {code}, {found:?}"));
+        }
+    }
+    ensure!(wrong.is_empty(), "{wrong:#?}");
+    Ok(())
+}
+
+/// A registry that is not the program's own: with its CA in the document, and without.
+#[test]
+fn an_image_of_the_callers_is_pulled_with_the_callers_document() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let authority = Authority::new("the caller's CA")?;
+    let registry = Registry::start(&scratch, &authority, &["10.0.2.2"], "puller", "pw")?;
+    let layout = layout::sample(&scratch.path().join("layout"))?;
+    registry.push(&scratch, &layout.path, "team/app")?;
+    let host = format!("10.0.2.2:{}", registry.port());
+    let image = format!("{host}/team/app@{}", layout.manifest);
+    let entry = format!("[registries.\"{host}\"]\nusername = \"puller\"\npassword = \"pw\"\n");
+    let roots = format!("ca-certs = \"\"\"\n{}\"\"\"\n", authority.certificate());
+    for (document, code, words) in [
+        (entry.clone() + &roots, 0, "mounted as overlay"),
+        (entry, 6, "ca-certs"),
+    ] {
+        let document = scratch.write("document.toml", document)?;
+        let document = document.to_string_lossy();
+        let more = ["--document", &document, "--pull", &image];
+        let more = [&PARAMETER[..], &more].concat();
+        let (ended, text) = smoke_image(&Image::good()?, &more)?;
+        assert_eq!(ended, code);
+        assert_tells(&text, &[words]);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_root_directory_is_packed_and_reports_are_written() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let root = scratch.path().join("root");
+    Image::good()?.unpack(&scratch, &root)?;
+    let path = |name: &str| scratch.path().join(name).to_string_lossy().into_owned();
+    let (junit, console) = (path("smoke.xml"), path("console"));
+    let more = ["--json", "--junit", &junit, "--keep-console", &console];
+    let more = [&PARAMETER[..], &more].concat();
+    let (code, text) = smoke(&["--root", &root.to_string_lossy()], &more)?;
+    assert_eq!(code, 0);
+    let told: serde_json::Value = serde_json::from_str(&text)?;
+    assert_eq!(told["as-expected"], true);
+    let suite = fs::read_to_string(&junit)?;
+    assert_tells(&suite, &["failures=\"0\"", "name=\"pull\""]);
+    assert_tells(&fs::read_to_string(&console)?, &["@@ "]);
+    Ok(())
+}
+
+#[test]
+fn what_cannot_begin_has_its_own_codes() -> Result<()> {
+    let nowhere = ["--initrd", "/nowhere"];
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("smoke.rs");
+    let here = here.to_string_lossy();
+    for (initrd, more, code, words) in [
+        (&nowhere[..], &[][..], 66, "failed to read /nowhere"),
+        (
+            &["--initrd", &here],
+            &["--qemu", "/nowhere"],
+            69,
+            "install QEMU",
+        ),
+        (
+            &["--initrd", &here],
+            &["--programs", "/nowhere"],
+            69,
+            "--programs",
+        ),
+        (
+            &["--initrd", &here, "--root", "/"],
+            &[],
+            64,
+            "cannot be used",
+        ),
+        (
+            &nowhere,
+            &["--expect", "refused", "--initdata", "none"],
+            64,
+            "go together",
+        ),
+    ] {
+        let (ended, text) = smoke(initrd, more)?;
+        assert_eq!(ended, code, "{more:?}");
+        assert_tells(&text, &[words]);
+    }
+    Ok(())
+}

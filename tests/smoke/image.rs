@@ -1,0 +1,103 @@
+//! The tests' own initramfs as a guest image, from which things can be taken away.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+use vm_harness::fixture::Fixture;
+use vm_harness::initramfs::Initramfs;
+use vm_harness::{Program, Scratch};
+
+/// What comes before the example of `deploy/guest`: names of programs, and drivers.
+const BEFORE: &str = r#"#!/bin/busybox sh
+export PATH=/bin
+/bin/busybox --install -s /bin
+while read -r module; do insmod "/modules/$module"; done </modules/order
+"#;
+
+/// In the place of the agent: the words by which `check-image` knows a stock one.
+const AGENT: &str = "KATA_AGENT_POLICY_FILE\0/run/confidential-containers/cdh.sock\0";
+
+/// The kernel's configuration, as far as `check-image` asks.
+const CONFIG: &str = "CONFIG_DEVTMPFS=y\nCONFIG_TMPFS=y\nCONFIG_TMPFS_XATTR=y\nCONFIG_UNIX=y\n\
+    CONFIG_SECCOMP_FILTER=y\nCONFIG_VIRTIO_PCI=y\nCONFIG_VIRTIO_BLK=y\nCONFIG_SCSI_VIRTIO=y\n\
+    CONFIG_BLK_DEV_SD=y\nCONFIG_OVERLAY_FS=y\nCONFIG_SECURITY_LANDLOCK=y\nCONFIG_SEV_GUEST=y\n\
+    CONFIG_LSM=\"landlock,yama\"\n";
+
+/// An image in the making.
+#[derive(Clone, Debug)]
+pub struct Image {
+    init: String,
+    modules: Vec<PathBuf>,
+    has_policy: bool,
+}
+
+impl Image {
+    /// In which everything is right, but for a default policy.
+    pub fn good() -> Result<Self> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let example = fs::read_to_string(root.join("deploy/guest/init-example"))?;
+        Ok(Self {
+            init: format!("{BEFORE}{example}"),
+            modules: Fixture::find()?.modules.clone(),
+            has_policy: false,
+        })
+    }
+
+    /// With a default policy.
+    pub fn with_policy(mut self) -> Self {
+        self.has_policy = true;
+        self
+    }
+
+    /// With other words in its first program.
+    pub fn replaced(&self, old: &str, new: &str) -> Result<Self> {
+        ensure!(self.init.contains(old), "the example has no {old:?}");
+        let init = self.init.replace(old, new);
+        Ok(Self {
+            init,
+            ..self.clone()
+        })
+    }
+
+    /// Without a driver.
+    pub fn without_module(&self, name: &str) -> Self {
+        let mut image = self.clone();
+        let file = format!("{name}.ko");
+        image.modules.retain(|path| !path.ends_with(&file));
+        image
+    }
+
+    /// The initrd.
+    pub fn write(&self, scratch: &Scratch) -> Result<PathBuf> {
+        let mut archive = Initramfs::shell(&self.modules)?;
+        let init = scratch.write("init", &self.init)?;
+        archive.executable("init", &init)?;
+        for program in [Program::InitdataProcessor, Program::Imagepuller] {
+            let name = format!("usr/bin/{}", program.name());
+            archive.executable(&name, &program.path()?)?;
+        }
+        let agent = scratch.write("agent", AGENT)?;
+        archive.executable("usr/bin/kata-agent", &agent)?;
+        archive.file("boot/config-6", CONFIG.as_bytes())?;
+        if self.has_policy {
+            let policy = b"# policy of the image\npackage agent_policy\n";
+            archive.file("etc/kata-opa/default-policy.rego", policy)?;
+        }
+        scratch.write("image.cpio", archive.finish()?)
+    }
+
+    /// The same as a directory.
+    pub fn unpack(&self, scratch: &Scratch, root: &Path) -> Result<()> {
+        let initrd = self.write(scratch)?;
+        fs::create_dir(root)?;
+        let status = Command::new("cpio")
+            .args(["-idmu", "--quiet", "--no-absolute-filenames"])
+            .stdin(fs::File::open(initrd)?)
+            .current_dir(root)
+            .status()?;
+        ensure!(status.success(), "cpio: {status}");
+        Ok(())
+    }
+}
