@@ -21,6 +21,7 @@ const PAUSE: Duration = Duration::from_secs(2);
 #[command(
     name = "kata-configdev-remove",
     version,
+    long_version = program_version::VERSION,
     verbatim_doc_comment,
     after_help = "\
 Exit codes:

@@ -68,7 +68,7 @@ const EX_SOFTWARE: u8 = 70;
 /// the configuration can change what runs. The configuration (credentials, CAs, proxies, mirrors)
 /// comes from the host unverified and can at worst make a pull fail.
 #[derive(Debug, Parser)]
-#[command(version, arg_required_else_help = true)]
+#[command(version, long_version = program_version::VERSION, arg_required_else_help = true)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -90,7 +90,8 @@ Example:
 /// until the guest's driver is there, initdata is refused, so load the driver first. SEV and SEV-ES
 /// without SNP, and a guest whose paravisor hides the TEE from the kernel, count as no TEE.
 #[derive(Debug, Parser)]
-#[command(version, verbatim_doc_comment, after_help = EXIT_CODES)]
+#[command(version, long_version = program_version::VERSION)]
+#[command(verbatim_doc_comment, after_help = EXIT_CODES)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Cli {
     /// Something else than the run at boot

@@ -54,7 +54,8 @@ pub const NAME: &str = "kata-configdev";
 /// `import`, `secrets combine` and `credential-provider` print some: documents, a docker
 /// configuration, and answers for the kubelet. No other command prints one.
 #[derive(Debug, Parser)]
-#[command(name = NAME, version, after_help = AFTER_HELP, verbatim_doc_comment)]
+#[command(name = NAME, version, long_version = program_version::VERSION)]
+#[command(after_help = AFTER_HELP, verbatim_doc_comment)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

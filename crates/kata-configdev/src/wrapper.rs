@@ -24,10 +24,13 @@ use crate::settings::files::Files;
 use crate::settings::{Effective, Settings};
 use crate::shared_image::record::{self, Hold, Record};
 use crate::transport::Transport;
-use crate::{SandboxError, orphans, panic_message, sandbox_spec, shared_image};
+use crate::{SandboxError, exit, orphans, panic_message, sandbox_spec, shared_image};
 
 /// The program's name in its messages.
 pub const NAME: &str = "kata-configdev-qemu";
+
+/// The one argument of this program itself: all others, also `--version`, are QEMU's.
+const OWN_VERSION: &str = "--wrapper-version";
 
 /// How often a document is read that changes while its image is made. Free to change.
 const MAX_READS: u32 = 3;
@@ -50,11 +53,19 @@ const TEMPLATE: &str = "this VM is a template and gets no configuration disk: no
 /// but for the image in memory or the [lock](crate::shared_image::record) beside that in a file.
 /// Where the settings have `enabled = false`, nothing else of them is looked at but `qemu`, and the
 /// arguments stay as they are; one line says so for each sandbox.
+/// Asked for nothing but `--wrapper-version`, it answers as other programs do to `--version`.
+///
 /// Two things the Rust runtime does before and during this are visible all the same: descriptors 0
 /// to 2 are opened on `/dev/null` where the caller closed them, and SIGPIPE gets its default
 /// action. Both of Kata's runtimes start their hypervisor in just that state.
 #[must_use]
 pub fn run(arguments: &[OsString]) -> ExitCode {
+    if let [only] = arguments
+        && only == OWN_VERSION
+    {
+        let told = writeln!(std::io::stdout(), "{NAME} {}", program_version::VERSION);
+        return told.map_or(ExitCode::from(exit::UNAVAILABLE), |()| ExitCode::SUCCESS);
+    }
     let invocation = Invocation::read(arguments);
     let mut settings = Settings::default();
     let refusal = match panic_message::catch(|| become_qemu(arguments, &invocation, &mut settings))

@@ -46,7 +46,7 @@ fn version(node: &Node, path: &Path) -> Option<Finding> {
     let message = format!(
         "it is another build than the one beside this program, which is version {}; update one of \
         them, or use the kata-configdev that lies beside this wrapper",
-        env!("CARGO_PKG_VERSION")
+        program_version::VERSION
     );
     (!is_same).then(|| Finding::new("wrapper-version", Severity::Note, path, message))
 }

@@ -193,3 +193,19 @@ fn real_qemu_tells_its_version() {
     assert_eq!(wrapped.stdout, direct.stdout);
     assert!(wrapped.stderr.is_empty());
 }
+
+#[test]
+fn the_wrapper_tells_its_own_version_only_where_nothing_else_is_asked() {
+    let node = Node::new("/bin/echo");
+    let own = node.wrapper().arg("--wrapper-version").output().unwrap();
+    let line = String::from_utf8(own.stdout).unwrap();
+    let version = concat!(
+        "kata-configdev-qemu ",
+        env!("CARGO_PKG_VERSION"),
+        " (commit "
+    );
+    assert!(own.status.success() && line.starts_with(version), "{line}");
+    let both = ["--wrapper-version", "--version"];
+    let qemus = node.wrapper().args(both).output().unwrap();
+    assert_eq!(qemus.stdout, b"--wrapper-version --version\n");
+}

@@ -1,7 +1,8 @@
 //! Writes the pages for man and the completions for shells of all programs with commands:
-//! `cargo run -p kata-configdev --example pages DIR`.
+//! `cargo run -p manual-pages DIR`.
 //!
-//! An example, so that the programs in guests, which are measured, have nothing of it.
+//! A program of its own, so that the programs in guests, which are measured, have nothing of it,
+//! and so that it is built for release without what tests need.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,13 +14,13 @@ use kata_configdev::host_file::{FileError, FileFault};
 
 fn main() -> ExitCode {
     let Some(directory) = std::env::args_os().nth(1).map(PathBuf::from) else {
-        eprintln!("usage: pages DIR");
+        eprintln!("usage: manual-pages DIR");
         return ExitCode::from(64);
     };
     match write(&directory) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("pages: failed to write {error}");
+            eprintln!("manual-pages: failed to write {error}");
             ExitCode::from(69)
         }
     }
