@@ -13,9 +13,14 @@ fn root() -> PathBuf {
 /// The pages that are checked.
 fn pages() -> Result<Vec<PathBuf>> {
     let root = root();
-    let mut pages: Vec<PathBuf> = ["README.md", "CONTRIBUTING.md", "deploy/README.md"]
-        .map(|page| root.join(page))
-        .into();
+    let mut pages: Vec<PathBuf> = [
+        "README.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "deploy/README.md",
+    ]
+    .map(|page| root.join(page))
+    .into();
     for folder in ["docs", "docs/guest", "docs/recipes"] {
         for entry in fs::read_dir(root.join(folder))? {
             let path = entry?.path();
