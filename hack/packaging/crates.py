@@ -68,7 +68,7 @@ class Crates:
                 "version": key[1],
                 # "excluded" is CycloneDX' word for what a build needs and a program does not have.
                 "scope": "required" if key in self.linked else "excluded",
-                "licenses": [{"expression": package["license"].replace("/", " OR ")}],
+                "licenses": [{"expression": re.sub(" */ *", " OR ", package["license"])}],
             }
             if self.checksums.get(key):
                 component["purl"] = _reference(key)
