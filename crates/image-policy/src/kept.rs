@@ -42,7 +42,7 @@ pub fn write(signatures: &[Placed]) -> Vec<u8> {
     bytes
 }
 
-/// Reads what [`write`] wrote; `None` if it is anything else. No more memory than the bytes have.
+/// Reads what [`write()`] wrote; `None` if it is anything else. No more memory than the bytes have.
 pub fn read(mut bytes: &[u8]) -> Option<Vec<Placed>> {
     let mut signatures = Vec::new();
     while !bytes.is_empty() {
