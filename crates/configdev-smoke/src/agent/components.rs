@@ -23,8 +23,8 @@ pub fn processes() -> Option<String> {
     let parameters = fs::read_to_string("/proc/cmdline").unwrap_or_default();
     let key = "agent.guest_components_procs=";
     let words = parameters.split_whitespace();
-    let values = words.filter_map(|word| word.strip_prefix(key));
-    values.last().map(str::to_owned)
+    let mut values = words.filter_map(|word| word.strip_prefix(key));
+    values.next_back().map(str::to_owned)
 }
 
 /// The key's value in the agent's configuration, a line of TOML before the first table.
