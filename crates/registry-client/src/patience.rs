@@ -33,8 +33,8 @@ pub struct Patience {
     /// How long one source may go without progress, all attempts and waits included.
     pub budget: Duration,
     /// The same where another source is left to ask, so that a mirror that hangs does not eat the
-    /// time of the registry. Also how long the rest of an image's signatures is waited for once
-    /// there is one.
+    /// time of the registry. Also how long one place of signatures may bring nothing once another
+    /// one has.
     pub budget_before_fallback: Duration,
     /// Whether the sources are asked in turns until `budget` is over. Then the last one gives way
     /// as soon as the others do, until a blob of it has begun.

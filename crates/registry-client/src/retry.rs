@@ -77,7 +77,7 @@ impl LastFailure {
     }
 
     /// Takes note of a failure of the work that is being done, or that something came.
-    fn note(failure: Option<&Error>) {
+    pub(crate) fn note(failure: Option<&Error>) {
         let note = |last: &Self| last.lock().failure = failure.map(ToString::to_string);
         // Nobody may want to know.
         let _ = LAST.try_with(note);

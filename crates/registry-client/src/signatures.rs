@@ -2,25 +2,29 @@
 //!
 //! The tag `sha256-HEX.sig` and the referrers are asked side by side, and what they list likewise.
 //! Nothing of it is believed but what a key signed, so a place that fails, withholds or lies can
-//! make a pull fail and nothing else. It does not hide what another place has: once there is a
-//! signature, the others are waited for as long as a source is before the next one is asked.
+//! make a pull fail and nothing else. It does not hide what another place has: once one place has
+//! said all or there is a signature, what is missing is waited for as long, without news, as a
+//! source is before the next one is asked.
 //!
 //! `docs/image-policy.md` has the bounds; [`image_policy::places`] reads what comes.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
+use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use futures_util::future::{Either, join, join_all, select};
 use image_policy::Signature;
 use image_policy::places::{self, Layer, Listed, MAX_CONTENT_BYTES};
 use oci_image::digest::{Digest, Unverified};
 use oci_image::manifest::MAX_MANIFEST_BYTES;
 use reqwest::StatusCode;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use crate::content_request::ContentRequest;
 use crate::error::Error;
 use crate::registry::Registry;
+use crate::retry::{LastFailure, seconds};
 
 mod found;
 
@@ -40,8 +44,20 @@ impl Registry {
             end: Instant::now() + self.session.budget(),
             found: Found::default(),
         };
-        search.run().await;
-        search.found.finish(&self.host(), digest)
+        let last = LastFailure::default();
+        LastFailure::follow(&last);
+        let late = last.of(search.run()).await.map(|patience| {
+            let last = last
+                .text()
+                .map(|text| format!("; the last failure: {text}"));
+            let reason = format!(
+                "it says nothing more about signatures for {}{}",
+                seconds(patience),
+                last.unwrap_or_default()
+            );
+            Error::unreachable(&self.host(), reason)
+        });
+        search.found.finish(late)
     }
 }
 
@@ -55,22 +71,16 @@ struct Search<'r> {
 }
 
 impl Search<'_> {
-    async fn run(&self) {
-        let places = pin!(join(self.tag(), self.referrers()));
-        let late = pin!(self.late());
-        if let Either::Right(_) = select(places, late).await {
-            tracing::warn!(
-                registry = self.registry.host(),
-                digest = %self.digest,
-                "not every signature came in time, going on with those that are there"
-            );
+    /// Asks all places. Says for how long there was no news, if some of them were given up.
+    async fn run(&self) -> Option<Duration> {
+        let tag = self.tag().map(|()| self.found.done());
+        let referrers = self.referrers().map(|()| self.found.done());
+        let places = pin!(join(tag, referrers));
+        let patience = self.registry.session.patience().budget_before_fallback;
+        match select(places, pin!(self.found.no_news(patience))).await {
+            Either::Left(_) => None,
+            Either::Right(_) => Some(patience),
         }
-    }
-
-    /// Over when there is a signature and the others have had their time.
-    async fn late(&self) {
-        self.found.some().await;
-        sleep(self.registry.session.patience().budget_before_fallback).await;
     }
 
     /// What cosign and skopeo write.
@@ -211,7 +221,10 @@ impl Search<'_> {
         let bytes = self
             .registry
             .bytes(wanted.aside(), what, limit_bytes, attempts);
-        bytes.await
+        let settled = bytes.await;
+        // That something is not there is an answer; only what is asked for again is a failure yet.
+        LastFailure::note(None);
+        settled.inspect(|_| self.found.news())
     }
 
     fn wrong(&self, tag: &str, why: &str) -> Error {

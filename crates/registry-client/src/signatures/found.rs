@@ -2,11 +2,12 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use image_policy::Signature;
 use image_policy::places::{MAX_PLACE_BYTES, MAX_SIGNATURES};
-use oci_image::digest::Digest;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+use tokio::time::timeout;
 
 use crate::error::Error;
 
@@ -84,8 +85,8 @@ impl Drop for Place {
 #[derive(Default)]
 pub(super) struct Found {
     state: Mutex<State>,
-    /// Told of the first signature.
-    some: Notify,
+    /// Told of everything that comes.
+    news: Notify,
 }
 
 #[derive(Default)]
@@ -94,6 +95,8 @@ struct State {
     signatures: Vec<([usize; 3], Signature)>,
     /// The first.
     failure: Option<Error>,
+    /// Whether a place has said all.
+    is_one_done: bool,
 }
 
 impl Found {
@@ -101,9 +104,32 @@ impl Found {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Comes back once there is a signature.
-    pub(super) async fn some(&self) {
-        self.some.notified().await;
+    /// Something came.
+    pub(super) fn news(&self) {
+        self.news.notify_one();
+    }
+
+    /// A place has said all.
+    pub(super) fn done(&self) {
+        self.lock().is_one_done = true;
+        self.news();
+    }
+
+    /// Comes back once nothing has come for so long, after a place has said all or there is a
+    /// signature.
+    pub(super) async fn no_news(&self, patience: Duration) {
+        loop {
+            let news = self.news.notified();
+            let is_alive = {
+                let state = self.lock();
+                state.is_one_done || !state.signatures.is_empty()
+            };
+            if !is_alive {
+                news.await;
+            } else if timeout(patience, news).await.is_err() {
+                return;
+            }
+        }
     }
 
     /// Keeps a signature of so many bytes, if the place may bring so many.
@@ -122,32 +148,37 @@ impl Found {
         let [list, number] = at;
         let at = [place.number, list, number];
         self.lock().signatures.push((at, signature()));
-        self.some.notify_one();
+        self.news();
     }
 
     /// Takes note that something did not come.
     pub(super) fn fail(&self, place: &Place, error: Error) {
-        tracing::warn!(%error, "no signature from {}", place.name);
-        self.lock().failure.get_or_insert(error);
+        let mut state = self.lock();
+        if state.failure.is_none() {
+            tracing::warn!(%error, "not every signature came from {}", place.name);
+        }
+        state.failure.get_or_insert(error);
     }
 
-    /// The signatures in the order of the lists.
-    pub(super) fn finish(self, host: &str, digest: &Digest) -> Result<Vec<Signature>, Error> {
+    /// The signatures in the order of the lists. `late` is why some are missing that might have
+    /// come.
+    pub(super) fn finish(self, late: Option<Error>) -> Result<Vec<Signature>, Error> {
         let state = self.state.into_inner();
         let State {
             mut signatures,
             failure,
+            ..
         } = state.unwrap_or_else(PoisonError::into_inner);
-        if let Some(error) = failure
+        if let Some(error) = &late {
+            tracing::warn!(%error, "not every signature came");
+        }
+        if let Some(error) = failure.or(late)
             && signatures.is_empty()
         {
             return Err(error);
         }
         signatures.sort_by_key(|(at, _)| *at);
-        tracing::debug!(host, %digest, count = signatures.len(), "signatures");
-        Ok(signatures
-            .into_iter()
-            .map(|(_, signature)| signature)
-            .collect())
+        let signatures = signatures.into_iter();
+        Ok(signatures.map(|(_, signature)| signature).collect())
     }
 }

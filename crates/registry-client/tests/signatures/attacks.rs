@@ -272,28 +272,37 @@ fn referrers_that_redirect_are_followed_so_far() {
     }
 }
 
-/// Once there is a signature the others are waited for only as long as a source is before the next
-/// one is asked; where there is none, for as long as a source at all.
+/// Once a place has said all or there is a signature, the rest is waited for only as long as a
+/// source is before the next one is asked; before, for as long as a source at all.
 #[test]
 fn a_place_that_hangs_is_waited_for_as_patience_has_it() {
     let patience = Patience {
         budget: Duration::from_secs(3),
-        budget_before_fallback: Duration::from_millis(300),
+        budget_before_fallback: Duration::from_millis(700),
         ..hasty()
     };
-    let silence = || Answer::from(SILENCE.to_owned());
     let unhurried = Patience {
+        attempts: None,
         budget: Duration::from_secs(600),
         ..patience
     };
+    let silence = || Answer::from(SILENCE.to_owned());
+    let why = "it says nothing more about signatures for 0.7 s";
     for path in [referrers(), fallback_tag()] {
         let shelf = Shelf::default().signed(&["good"]);
         let server = shelf.at(path.clone(), silence()).serve();
         assert_eq!(find(&server, &unhurried).unwrap(), ["good"], "{path}");
-        let server = Shelf::default().at(path, silence()).serve();
-        let error = find(&server, &patience).unwrap_err();
-        let why = "within the 3.0 s that this source is given";
-        assert!(error.contains(why), "{error}");
+        let server = Shelf::default().at(path.clone(), silence()).serve();
+        let error = find(&server, &unhurried).unwrap_err();
+        assert!(error.ends_with(why), "{path}: {error}");
+        // One that is out of order is asked again for as long; what it says is told.
+        let broken = Answer::new(503, &[], "");
+        let server = Shelf::default().at(path.clone(), broken).serve();
+        let error = find(&server, &unhurried).unwrap_err();
+        assert!(
+            error.contains(why) && error.contains("answers 503"),
+            "{path}: {error}"
+        );
     }
     let shelf = Shelf::default().signed(&["good", "late"]);
     let late = format!("blobs/{}", digest_of(b"late"));
@@ -302,4 +311,10 @@ fn a_place_that_hangs_is_waited_for_as_patience_has_it() {
     let shelf = Shelf::default().referred(referrers(), &["good"]);
     let server = shelf.at(signature_tag(), silence()).serve();
     assert_eq!(find(&server, &unhurried).unwrap(), ["bundle good"]);
+    let server = Server::always(silence());
+    let error = find(&server, &patience).unwrap_err();
+    assert!(
+        error.contains("within the 3.0 s that this source is given"),
+        "{error}"
+    );
 }
