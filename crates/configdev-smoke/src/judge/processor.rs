@@ -246,8 +246,10 @@ fn first_line(text: &str) -> String {
 
 /// The line of the deny-all policy that says why.
 fn reason(text: &str) -> String {
-    let line = text.lines().find(|line| line.contains(DENIES));
-    foreign_text::one_line(line.unwrap_or_default().trim())
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("reason := "));
+    foreign_text::one_line(line.unwrap_or("it names no reason"))
         .up_to(400)
         .to_string()
 }
