@@ -42,19 +42,23 @@ pub(crate) fn read(text: &[u8], dialect: Dialect) -> Result<Policy, InvalidPolic
     let members = root.members(&["default", "transports"])?;
     let default = members.need("default")?;
     let requirements = reader.requirements(&default)?;
-    if requirements.iter().all(|one| *one == Requirement::Accept) {
-        reader.remark(
-            &default,
-            "lets every image run that no scope is for; write [{\"type\": \"reject\"}]",
-        );
+    if is_open(&requirements) {
+        reader.remark(&default, OPEN);
     }
     if let Some(transports) = members.get("transports") {
         for (name, transport) in transports.named()? {
             reader.transport(name, &transport)?;
         }
     }
-    reader.remark_open_tags();
+    reader.remark_open_tags(&requirements);
     Ok(Policy::new(requirements, reader.scopes, reader.remarks))
+}
+
+/// Of what is for every image, and asks for nothing.
+const OPEN: &str = "lets every image run that no scope is for; write [{\"type\": \"reject\"}]";
+
+fn is_open(requirements: &[Requirement]) -> bool {
+    requirements.iter().all(|one| *one == Requirement::Accept)
 }
 
 struct Reader {
@@ -91,6 +95,9 @@ impl Reader {
         }
         for (text, node) in transport.named()? {
             let requirements = self.requirements(&node)?;
+            if text.is_empty() && is_open(&requirements) {
+                self.remark(&node, OPEN);
+            }
             match scope::read(text, self.dialect) {
                 Ok(scope) => self.scope(scope, text, requirements, &node)?,
                 Err(reason) => self.remark(&node, format!("is a scope of no image: it {reason}")),
@@ -113,7 +120,7 @@ impl Reader {
                     path: node.path().to_owned(),
                     line: node.line(),
                     words: "lets any image of its repository run, for it is the host that writes \
-                            the tag, and other tags there need a signature"
+                            the tag; name the digest instead, or ask for a signature"
                         .to_owned(),
                 };
                 self.open_tags.push((repository, remark));
@@ -124,21 +131,42 @@ impl Reader {
             _ => {}
         }
         let written = written.to_owned();
-        let entry = Entry {
-            written,
-            requirements,
-        };
-        match self.scopes.insert(scope.spelling, entry) {
-            None => Ok(()),
-            Some(_) => Err(node.refuse("is there twice, in two spellings; keep one of them")),
+        // Two tags of one digest, in the policies of Confidential Containers: both must hold.
+        let may_be_twice = self.dialect == Dialect::Coco && scope.spelling.contains('@');
+        match self.scopes.get_mut(&scope.spelling) {
+            None => {
+                let entry = Entry {
+                    written,
+                    requirements,
+                };
+                self.scopes.insert(scope.spelling, entry);
+            }
+            Some(entry) if may_be_twice => entry.requirements.extend(requirements),
+            Some(_) => {
+                return Err(node.refuse("is there twice, in two spellings; keep one of them"));
+            }
         }
+        Ok(())
     }
 
-    fn remark_open_tags(&mut self) {
-        let signed = &self.signed_tags;
+    /// A tag that asks for nothing matters where without it something would be asked for.
+    fn remark_open_tags(&mut self, default: &[Requirement]) {
         let open = std::mem::take(&mut self.open_tags).into_iter();
-        let open = open.filter(|(repository, _)| signed.contains(repository));
-        self.remarks.extend(open.map(|(_, remark)| remark));
+        let open = open.filter(|(repository, _)| {
+            self.signed_tags.contains(repository) || !is_open(self.above(repository, default))
+        });
+        let open: Vec<_> = open.map(|(_, remark)| remark).collect();
+        self.remarks.extend(open);
+    }
+
+    /// What is asked for of an image of the repository that no scope of a tag is for; scopes with
+    /// wildcards are not looked at.
+    fn above<'r>(&'r self, repository: &str, default: &'r [Requirement]) -> &'r [Requirement] {
+        let above = repository.rmatch_indices('/');
+        let above = above.map(|(at, _)| &repository[..at]);
+        let mut all = [repository].into_iter().chain(above).chain([""]);
+        let entry = all.find_map(|scope| self.scopes.get(scope));
+        entry.map_or(default, |entry| entry.requirements.as_slice())
     }
 
     /// A list that has at least one requirement.

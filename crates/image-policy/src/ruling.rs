@@ -26,6 +26,8 @@ pub type KeySource<'a> = dyn Fn(&str) -> Result<Vec<u8>, String> + 'a;
 /// What a policy asks of one image, and by which of its scopes.
 #[derive(Clone, Debug)]
 pub struct Ruling<'p> {
+    policy: &'p Policy,
+    asked: Asked,
     image: String,
     digest: Option<Digest>,
     quantity: Quantity,
@@ -46,6 +48,8 @@ pub enum Quantity {
 pub struct Clause<'p> {
     /// The scope as the policy writes it; none is the default.
     scope: Option<&'p str>,
+    /// Whether it is for another name, which the host may have changed.
+    is_stripped: bool,
     requirements: &'p [Requirement],
     asked: Asked,
 }
@@ -63,6 +67,8 @@ impl Policy {
         }
         let (quantity, clauses) = self.clauses(reference, &asked);
         Ruling {
+            policy: self,
+            asked,
             image: reference.to_string(),
             digest: reference.digest().cloned(),
             quantity,
@@ -92,6 +98,7 @@ impl Policy {
         let clause = above.iter().find_map(|spelling| entry(spelling));
         let clause = clause.unwrap_or_else(|| Clause {
             scope: None,
+            is_stripped: false,
             requirements: &self.default,
             asked: asked.clone(),
         });
@@ -118,7 +125,10 @@ impl Policy {
                 tag,
                 ..asked.clone()
             };
-            let clause = Clause::of(entry, asked);
+            let clause = Clause {
+                is_stripped: true,
+                ..Clause::of(entry, asked)
+            };
             if clause.rejects() {
                 rejecting.push(clause);
             } else if clause.demands() {
@@ -180,7 +190,7 @@ impl<'p> Ruling<'p> {
     /// signatures of what it was resolved to. Content that the conditions refuse is refused by any
     /// scope: so `found` has the manifest and its index, even where no signature was looked for.
     ///
-    /// The work grows with the number of signatures times keys, and with nothing else.
+    /// The work grows with the number of signatures times the keys of the clauses.
     ///
     /// # Errors
     ///
@@ -198,6 +208,10 @@ impl<'p> Ruling<'p> {
             && !self.digest.as_ref().is_none_or(is_named)
         {
             return Err(self.refuse(clause, Reason::OtherContent));
+        }
+        for clause in self.of_contents(found) {
+            let judged = clause.judge(found, keys, conditions);
+            judged.map_err(|reason| self.refuse(&clause, reason))?;
         }
         let mut first = None;
         for clause in &self.clauses {
@@ -231,9 +245,20 @@ impl<'p> Ruling<'p> {
         })
     }
 
+    /// What the policy says of contents that the name does not name: the host writes the name, and
+    /// an index of its own may lead to any manifest.
+    fn of_contents(&self, found: &[Found<'_>]) -> Vec<Clause<'p>> {
+        let digests = found.iter().map(|one| one.digest);
+        let others = digests.filter(|digest| self.digest.as_ref() != Some(digest));
+        let spellings = others.map(|digest| format!("{}@{digest}", self.asked.name));
+        let entries = spellings.filter_map(|spelling| self.policy.scopes.get(&spelling));
+        let clauses = entries.map(|entry| Clause::of(entry, self.asked.clone()));
+        clauses.collect()
+    }
+
     fn refuse(&self, clause: &Clause<'_>, reason: Reason) -> Refusal {
         let mut scope = clause.to_string();
-        if self.quantity == Quantity::One {
+        if clause.is_stripped {
             scope.push_str(
                 ", which holds for a name of this repository without a scope of its own,",
             );
@@ -250,6 +275,7 @@ impl<'p> Clause<'p> {
     fn of(entry: &'p Entry, asked: Asked) -> Self {
         Self {
             scope: Some(&entry.written),
+            is_stripped: false,
             requirements: &entry.requirements,
             asked,
         }

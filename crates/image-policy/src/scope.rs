@@ -64,8 +64,15 @@ fn read_wildcard(domain: &str) -> Result<String, String> {
         }
         Ok(host) if domain.starts_with('[') => Err(format!("is a wildcard of an address, {host}")),
         Ok(host) => Ok(format!("*.{}", host.name())),
+        // The end of an IPv4 address, which is no name of a host.
+        Err(_) if is_of_numbers(domain) => Ok(format!("*.{domain}")),
         Err(error) => Err(format!("names no domain behind \"*.\": {error}")),
     }
+}
+
+fn is_of_numbers(domain: &str) -> bool {
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    domain.split('.').all(is_number)
 }
 
 /// What follows the host.
@@ -150,6 +157,7 @@ mod tests {
         for (text, spelling) in [
             ("", ""),
             ("*.Test", "*.test"),
+            ("*.0.2.1", "*.0.2.1"),
             ("registry.test:5000", "registry.test:5000"),
             ("Registry.TEST.:443/team", "registry.test/team"),
             ("localhost/app", "localhost/app"),
@@ -174,7 +182,6 @@ mod tests {
             "*test",
             "a.*.test",
             "*.registry.test:5000",
-            "*.0.2.1",
             ".test",
             "team/deep/app",
             "docker://registry.test:5000/app",

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 use image_policy::{Dialect, Policy};
+use oci_image::named::NamedReference;
 
 fn parse(text: &str) -> Result<Policy, String> {
     Policy::parse(text.as_bytes(), Dialect::Containers).map_err(|error| error.to_string())
@@ -156,7 +157,8 @@ fn scopes_of_no_image_and_open_doors_are_remarked() {
     let text = format!(
         r#"{{"default":[{{"type":"reject"}}],"transports":{{"docker":{{
             "team/app":{signed},"*":{signed},
-            "r.test/app:1":{signed},"r.test/app:dev":{accept},"r.test/other:dev":{accept}}},
+            "r.test/app:1":{signed},"r.test/app:dev":{accept},"r.test/other:dev":{accept},
+            "r.open/a":{accept},"r.open/a/b:dev":{accept},"":{accept}}},
             "atomic":{{"":{accept}}}}}}}"#
     );
     let policy = parse(&text).unwrap();
@@ -170,10 +172,44 @@ fn scopes_of_no_image_and_open_doors_are_remarked() {
         [
             "transports.docker.\"team/app\"",
             "transports.docker.\"*\"",
+            "transports.docker.\"\"",
             "transports.atomic",
             "transports.docker.\"r.test/app:dev\"",
         ]
     );
+}
+
+/// The host writes the tag, so that one which asks for nothing is a way around the default.
+#[test]
+fn a_tag_that_asks_for_nothing_is_remarked() {
+    let accept = r#"[{"type":"insecureAcceptAnything"}]"#;
+    let text = format!(
+        r#"{{"default":[{{"type":"reject"}}],
+            "transports":{{"docker":{{"r.test/other:dev":{accept}}}}}}}"#
+    );
+    let policy = parse(&text).unwrap();
+    let [remark] = policy.remarks() else {
+        panic!("{:?}", policy.remarks());
+    };
+    assert!(remark.words.contains("any image of its repository"));
+}
+
+/// image-rs has a scope for each tag with its digest; here a digest has one, and both must hold.
+#[test]
+fn two_tags_of_one_digest_are_one_scope_of_coco() {
+    let digest = format!("@sha256:{}", "0".repeat(64));
+    let text = format!(
+        r#"{{"default":[{{"type":"insecureAcceptAnything"}}],"transports":{{"docker":{{
+            "r.test/a:1{digest}":[{{"type":"insecureAcceptAnything"}}],
+            "r.test/a:2{digest}":[{{"type":"reject"}}]}}}}}}"#
+    );
+    let policy = Policy::parse(text.as_bytes(), Dialect::Coco).unwrap();
+    let name = NamedReference::parse(&format!("r.test/a:1{digest}")).unwrap();
+    let ruling = policy.ruling(&name);
+    let [clause] = ruling.clauses() else {
+        panic!("{:?}", ruling.clauses());
+    };
+    assert_eq!(clause.requirements().len(), 2);
 }
 
 #[test]

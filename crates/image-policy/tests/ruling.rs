@@ -3,6 +3,7 @@
 
 use image_policy::ruling::Quantity;
 use image_policy::{Conditions, Dialect, Policy};
+use oci_image::digest::Digest;
 use oci_image::named::NamedReference;
 
 const SIGNED: &str = r#"[{"type":"sigstoreSigned","keyPath":"/k"}]"#;
@@ -153,4 +154,34 @@ fn signatures_of_other_content_are_no_answer() {
         refusal.to_string().contains("not of the digest"),
         "{refusal}"
     );
+}
+
+/// The host writes the name: an index of its own, that nobody speaks of, leads to a manifest that
+/// the policy does speak of.
+#[test]
+fn a_scope_of_a_digest_is_for_the_content_whatever_the_name() {
+    let own_index = NamedReference::parse(&format!("registry.test/app@{DIGEST}")).unwrap();
+    let (index, manifest) = (
+        own_index.digest().cloned().unwrap(),
+        Digest::parse(&DIGEST.replace("ba7816bf", "00000000")).unwrap(),
+    );
+    let scope = format!("registry.test/app@{manifest}");
+    let runs = |default: &str, requirement: &str| {
+        let policy = policy(default, &[(&scope, requirement)]);
+        let contents = [&index, &manifest].map(|digest| image_policy::Found {
+            digest,
+            signatures: &[],
+        });
+        let key = |_: &str| Err("is not there".to_owned());
+        let judged = policy
+            .ruling(&own_index)
+            .judge(&contents, &key, &Conditions::default());
+        judged.map_err(|refusal| refusal.to_string())
+    };
+    assert_eq!(runs(ACCEPT, ACCEPT), Ok(()));
+    let refused = runs(ACCEPT, REJECT).unwrap_err();
+    assert!(refused.contains(&scope), "{refused}");
+    assert!(runs(ACCEPT, SIGNED).is_err());
+    // It only adds.
+    assert!(runs(REJECT, ACCEPT).is_err());
 }

@@ -31,7 +31,8 @@ pub(super) fn read(node: &Node<'_, '_>, dialect: Dialect) -> Result<Requirement,
             Ok(Requirement::Unsupported(Unsupported::SignedBaseLayer))
         }
         _ => Err(node.refuse(
-            "has no type that is known: insecureAcceptAnything, reject, sigstoreSigned, signedBy",
+            "has no type that is known: insecureAcceptAnything, reject, sigstoreSigned, signedBy, \
+            signedBaseLayer",
         )),
     }
 }

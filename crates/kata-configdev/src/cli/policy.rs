@@ -13,7 +13,7 @@ use oci_image::named::NamedReference;
 
 use super::{CommandError, UsageError};
 use crate::exit;
-use crate::host_file::read_any;
+use crate::host_file::read_named;
 
 /// Checks image policies, and says what they ask of an image.
 ///
@@ -123,7 +123,7 @@ fn refuse(error: &InvalidPolicy, out: &mut impl Write) -> Result<u8, CommandErro
 }
 
 fn read(path: &Path, is_coco: bool) -> Result<Result<Policy, InvalidPolicy>, CommandError> {
-    let (text, _) = read_any(path, MAX_POLICY_BYTES)?;
+    let text = read_named(path, MAX_POLICY_BYTES)?;
     let dialect = if is_coco {
         Dialect::Coco
     } else {
