@@ -71,7 +71,7 @@ fn write_broker(broker: &Broker, out: &mut Written) {
     out.key("kbs-attester", format!("aa={agent}"), agents_place);
 }
 
-/// The hub takes files of the guest too.
+/// Writes the image policy, whose text or reference counts as it stands.
 fn write_policy(policy: &Policy, out: &mut Written, findings: &mut Findings) {
     let (key, (text, place)) = match policy {
         Policy::Text(placed) => ("text", placed),

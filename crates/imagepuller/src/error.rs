@@ -30,7 +30,7 @@ pub enum Error {
     #[error(transparent)]
     Pin(Refused),
     /// It has no digest, and the owner's image policy does not say which content its tag may have.
-    #[error("{reference}; or let the image policy decide: {policy}")]
+    #[error("{reference}; and the image policy does not help: {policy}")]
     Tag {
         /// What is said without a policy.
         reference: InvalidReference,
@@ -51,6 +51,9 @@ pub enum Error {
     /// The configuration is not used, or a source gave nothing.
     #[error(transparent)]
     Registry(#[from] registry_client::Error),
+    /// A source gave no signatures. That says nothing of what else it has.
+    #[error(transparent)]
+    Signatures(registry_client::Error),
     /// The store or a mount.
     #[error(transparent)]
     Store(#[from] layer_store::Error),
@@ -233,7 +236,7 @@ impl Error {
             | Self::Tag { .. }
             | Self::Bundle { .. }
             | Self::Output { .. } => Kind::Request,
-            Self::Registry(error) => match error.kind() {
+            Self::Registry(error) | Self::Signatures(error) => match error.kind() {
                 registry_client::Kind::Data => Kind::Data,
                 registry_client::Kind::Denied => Kind::Denied,
                 registry_client::Kind::Unreachable => Kind::Unreachable,
@@ -344,7 +347,7 @@ impl Error {
     /// How long after this failure its source may do better, if it may.
     pub(crate) fn again_after(&self) -> Option<Duration> {
         match self {
-            Self::Registry(error) => error.again_after(),
+            Self::Registry(error) | Self::Signatures(error) => error.again_after(),
             _ => None,
         }
     }

@@ -104,6 +104,13 @@ impl Sources {
         }
     }
 
+    /// The first source that nothing was wrong with so far.
+    pub fn next(&self) -> Option<&Arc<Registry>> {
+        let mut all = self.all.iter();
+        let source = all.find(|source| source.is_down().is_none())?;
+        Some(&source.registry)
+    }
+
     /// Asks one source after another until one gives what is wanted, verified; and once more, as
     /// long as the time lasts, those that may do better a little later.
     ///

@@ -176,7 +176,7 @@ impl<'p> Gate<'p> {
             };
             match (self.judge(contents, &all).await?, failed) {
                 (Ok(held), _) => Ok(held),
-                (Err(_), Some(error)) => Err(error.into()),
+                (Err(_), Some(error)) => Err(Error::Signatures(error)),
                 (Err(refusal), None) => Err(refusal.into()),
             }
         });
@@ -184,18 +184,16 @@ impl<'p> Gate<'p> {
         Ok(Some(to_keep(&held, before)))
     }
 
-    /// Asks the first source that answers for the signatures of one content, while something else
-    /// is on its way; nothing if none does, which is no verdict.
+    /// Asks the source whose turn it is for the signatures of one content, once, while something
+    /// else is on its way; nothing if it has none or fails, which is no verdict.
     pub async fn ask_early(&self, content: &Digest, sources: &Sources) -> Option<Early> {
-        let asked = sources.first(async |registry| {
-            let signatures = registry.signatures(content).await?;
-            let place = |signature| (content.clone(), signature);
-            Ok(Early {
-                source: Some(registry.clone()),
-                signatures: signatures.into_iter().map(place).collect(),
-            })
-        });
-        asked.await.ok()
+        let source = sources.next()?;
+        let signatures = source.signatures(content).await.ok()?;
+        let place = |signature| (content.clone(), signature);
+        Some(Early {
+            source: Some(source.clone()),
+            signatures: signatures.into_iter().map(place).collect(),
+        })
     }
 
     /// The signatures that are enough, or the refusal.
