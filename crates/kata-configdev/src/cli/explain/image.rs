@@ -71,7 +71,7 @@ impl Image {
             .as_ref()
             .and_then(|digest| Digest::parse(digest).ok());
         match digest {
-            Some(digest) => self.named.clone().with_digest(digest),
+            Some(digest) => self.named.clone().with_default_tag().with_digest(digest),
             None => self.named.clone(),
         }
     }
