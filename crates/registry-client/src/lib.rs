@@ -9,8 +9,8 @@
 //! - [`Documents`]: the files, read at this moment; [`patience`]: how long anything is waited for.
 //! - [`registry`]: manifests of one source, their `signatures`, and [`blob`]s, taken up again where
 //!   they are cut off (`range`), or in several parts at once (`parts`).
-//! - `session`: one request (`content_request`), authenticated with `authorization`, [`challenge`] and `token`, over TLS
-//!   or not (`plain_hosts`); `retry`: many of them.
+//! - `session`: one request (`content_request`), authenticated with `authorization`, [`challenge`]
+//!   and `token`, over TLS or not (`plain_hosts`); `retry`: many of them.
 //! - `transport`: redirects (`redirect`), clients and proxies (`client`) and certificates (`tls`);
 //!   `body`: small answers.
 //! - [`error`]: everything that can go wrong, in the user's words; `failure` and `explain`: whether

@@ -70,7 +70,8 @@ fn layers_are_found_by_their_type() {
         .map(|layer| layer.with(b"content".to_vec()));
     assert!(matches!(
         kept.next(),
-        Some(Signature::Simple { payload, signature }) if payload == b"content" && signature == "AAAA"
+        Some(Signature::Simple { payload, signature })
+            if payload == b"content" && signature == "AAAA"
     ));
     assert!(matches!(kept.next(), Some(Signature::Bundle(bundle)) if bundle == b"content"));
 }
