@@ -23,11 +23,13 @@
 //! - [`ttrpc`]: frames and calls, by hand.
 //! - [`decoy`]: disks that are none of ours.
 //! - [`Vtpm`]: a TPM, and firmware that measures into it.
-//! - [`Guest`], [`Report`], [`Qmp`]: a VM that runs a job, what it said on its console, and its
-//!   control socket.
+//! - [`Scenario`], [`Guest`], [`Report`], [`Qmp`]: what a VM that runs a job is started with, the
+//!   VM, what it said on its console, and its control socket.
+//! - [`despite_crash`]: VMs that end by a fault of the emulation are started once more.
 //! - [`demo`]: the main job, told to a person.
 
 pub mod archive;
+mod crash;
 pub mod decoy;
 pub mod demo;
 pub mod fixture;
@@ -44,6 +46,7 @@ mod qmp;
 mod registry;
 mod report;
 mod rights;
+mod scenario;
 mod scratch;
 pub mod site;
 pub mod token;
@@ -53,8 +56,9 @@ pub mod vector;
 mod vtpm;
 pub mod walk;
 
+pub use crash::{Crash, despite_crash};
 pub use fixture::Kernel;
-pub use guest::{Crash, Evidence, Guest, Scenario, despite_crash, run};
+pub use guest::{Guest, run};
 pub use kata::Network;
 pub use port::Port;
 pub use process::Background;
@@ -64,6 +68,7 @@ pub use qmp::Qmp;
 pub use registry::Registry;
 pub use report::{Report, count_marks, has_mark};
 pub use rights::is_root;
+pub use scenario::{Evidence, Scenario};
 pub use scratch::Scratch;
 pub use site::Site;
 pub use token::TokenSigner;
