@@ -1,27 +1,24 @@
 //! The disks of living sandboxes, brought to what the documents say now, and the leavings of those
 //! that are gone.
 
+mod contents;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use config_image::Magic;
-use credential_sources::narrow;
 use linux_sys::rooted::Root;
 use node_installer::Options;
-use puller_config::{Document, MAX_DOCUMENT_BYTES, OnlyRegistries};
+use puller_config::MAX_DOCUMENT_BYTES;
 use rustix::fs::OFlags;
 use zeroize::Zeroizing;
 
-use super::rotation::{self, Completed, Rotation};
+use self::contents::{Brought, Contents};
+use super::rotation::Rotation;
 use crate::host_file::{FileError, HostFile, require_administered};
-use crate::namespace_path::{NamespacePath, NamespacePaths};
 use crate::providers;
-use crate::sandbox_id::SandboxId;
 use crate::settings::DEFAULT_RUN_ROOT;
-use crate::shared_image::record::{self, Life, Record};
+use crate::shared_image::record;
 use crate::sweep::{DEFAULT_MIN_AGE, sweep_released};
-use crate::update::{UpdateError, holds_no_more, holds_nothing, update};
 
 /// How many sandboxes are named in the log that cannot be brought up to date, or swept.
 const MAX_NAMED: usize = 16;
@@ -72,13 +69,7 @@ pub fn leave(options: &Options) -> Looked {
 
 fn look(options: &Options, rotation: &mut Rotation, is_removal: bool) -> Looked {
     let mut looked = Looked::default();
-    let mut contents = Contents {
-        options,
-        rotation,
-        by_namespace: by_namespace(options),
-        images: BTreeMap::new(),
-        unknown: BTreeSet::new(),
-    };
+    let mut contents = Contents::new(options, rotation);
     let mut unnamed = 0;
     let mut warn = |looked: &mut Looked, line: String| match looked.warnings.len() {
         MAX_NAMED.. => unnamed += 1,
@@ -119,7 +110,7 @@ fn look(options: &Options, rotation: &mut Rotation, is_removal: bool) -> Looked 
             Err(error) => warn(&mut looked, format!("failed to {error}")),
         }
     }
-    for line in std::mem::take(&mut contents.unknown) {
+    for line in contents.unknown() {
         warn(&mut looked, line);
     }
     let living: u64 = looked.sandboxes.values().sum();
@@ -161,249 +152,6 @@ pub(super) fn run_root(options: &Options, set: &node_installer::Set) -> PathBuf 
 /// Where a path of the node is, seen from here.
 pub(super) fn seen(options: &Options, path: &Path) -> PathBuf {
     options.host.join(path.strip_prefix("/").unwrap_or(path))
-}
-
-/// What became of a sandbox.
-enum Brought {
-    /// Its process is gone, or it has no disk yet.
-    Gone,
-    /// Its disk holds what it should ([`CURRENT`]), or nobody here knows all of that: [`UNSEEN`] or
-    /// [`KEPT`].
-    There { state: &'static str, changed: bool },
-}
-
-/// What the disks should hold, each made once for all sandboxes that have it.
-struct Contents<'a> {
-    options: &'a Options,
-    rotation: &'a mut Rotation,
-    /// The documents of the sets that have one for each namespace.
-    by_namespace: Vec<(&'a str, NamespacePath)>,
-    /// By what they are made of.
-    images: BTreeMap<MadeOf<'a>, Made>,
-    /// Why disks are left as they are, a line for each document.
-    unknown: BTreeSet<String>,
-}
-
-/// What a disk is made of.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct MadeOf<'a> {
-    document: PathBuf,
-    /// The set whose plugins are asked.
-    set: Option<&'a str>,
-    /// The registries that it is for, if not for all.
-    only: Option<OnlyRegistries>,
-    /// Whether plugins add to it.
-    providers: bool,
-}
-
-/// What a disk should hold, or the error as a line.
-type Made = Result<Content, String>;
-
-/// What a disk should hold.
-#[derive(Clone)]
-enum Content {
-    /// This image.
-    Whole(Zeroizing<Vec<u8>>),
-    /// This image, and more that is not known.
-    Part {
-        image: Zeroizing<Vec<u8>>,
-        /// What it says; `None` where nobody here asks the plugins, so that it is the document
-        /// alone.
-        document: Option<Arc<Document>>,
-        /// The reason, as a line.
-        why: String,
-    },
-    /// There is no valid document to be seen from here.
-    Unseen,
-}
-
-impl<'a> Contents<'a> {
-    fn bring(
-        &mut self,
-        run_root: &Path,
-        sandbox: &SandboxId,
-        record: &Record,
-    ) -> Result<Brought, String> {
-        let line = |error: &dyn std::fmt::Display, remedy: &str| {
-            format!("sandbox {sandbox}: failed to {error}: {remedy}")
-        };
-        match record::life(run_root, sandbox) {
-            Ok(Life::Released) => return Ok(Brought::Gone),
-            Ok(Life::Held | Life::Unknown) => {}
-            Err(error) => return Err(line(&error, error.remedy())),
-        }
-        let Some(document) = self.document(record) else {
-            return Ok(Brought::There {
-                state: UNSEEN,
-                changed: false,
-            });
-        };
-        let unknown = match self.options.providers {
-            true => UNSEEN,
-            false => KEPT,
-        };
-        let made_of = MadeOf {
-            document: document.to_owned(),
-            set: self.set_of(record),
-            only: record.only().cloned(),
-            providers: record.providers,
-        };
-        let (image, state) = match self.image(made_of)? {
-            Content::Whole(image) => (Some(image), CURRENT),
-            Content::Part {
-                image,
-                document,
-                why,
-            } => {
-                let (is_more, is_all) = match document {
-                    // The document alone is more than a refusal of every pull, and less than
-                    // anything else.
-                    None => [holds_nothing(run_root, sandbox); 2].into(),
-                    Some(document) => (holds_no_more(run_root, sandbox, &document), false),
-                };
-                let state = match is_all {
-                    true => CURRENT,
-                    false => {
-                        self.unknown.insert(why);
-                        unknown
-                    }
-                };
-                (Some(image).filter(|_| is_more), state)
-            }
-            Content::Unseen => (None, UNSEEN),
-        };
-        let Some(image) = image else {
-            let changed = false;
-            return Ok(Brought::There { state, changed });
-        };
-        match update(run_root, sandbox, Magic::IMAGEPULLER, image) {
-            Ok(updated) => Ok(Brought::There {
-                state,
-                changed: updated.changed,
-            }),
-            // It is about to start, or has just ended.
-            Err(UpdateError::Nothing { .. }) => Ok(Brought::Gone),
-            Err(error) => Err(line(&error, error.remedy())),
-        }
-    }
-
-    /// The document that a sandbox with this record has now: that of its namespace as soon as it is
-    /// there, and nothing else before its directory is.
-    fn document<'r>(&self, record: &'r Record) -> Option<&'r Path> {
-        let own = record.document()?;
-        let fallback = record.fallback.as_deref();
-        let is_missing = || {
-            let directory = own.parent().unwrap_or(own);
-            is_directory(self.options, directory)
-                && open(self.options, own).is_err_and(|error| error.fault.is_absent())
-        };
-        Some(fallback.filter(|_| is_missing()).unwrap_or(own))
-    }
-
-    /// The image for sandboxes whose disk is made of this.
-    fn image(&mut self, made_of: MadeOf<'a>) -> Made {
-        if let Some(made) = self.images.get(&made_of) {
-            return made.clone();
-        }
-        let made = self.make(&made_of);
-        // Each pod may be for other registries, and all their images together are large.
-        if made_of.only.is_none() {
-            self.images.insert(made_of, made.clone());
-        }
-        made
-    }
-
-    fn make(&mut self, made_of: &MadeOf<'_>) -> Made {
-        let (document, set) = (made_of.document.as_path(), made_of.set);
-        let text = match read(self.options, document) {
-            Ok(text) => text,
-            Err(error) if error.fault.is_absent() => return Ok(Content::Unseen),
-            Err(error) => return Err(format!("failed to read the document {error}")),
-        };
-        // What is not valid is told by whoever installs it.
-        let Ok(parsed) = Document::parse(&text) else {
-            return Ok(Content::Unseen);
-        };
-        let (text, own) = match &made_of.only {
-            None => (text, parsed.document),
-            Some(only) => {
-                let narrowed = narrow(&text, only).map_err(|error| {
-                    let document = document.display();
-                    format!("failed to leave out of {document} what it has for others: {error}")
-                })?;
-                (narrowed.text, narrowed.document)
-            }
-        };
-        let refuses = own.node_error.is_some();
-        let encode = |text: &[u8]| {
-            config_image::encode(Magic::IMAGEPULLER, text)
-                .map_err(|error| format!("failed to {error}"))
-        };
-        if !made_of.providers || refuses {
-            return encode(&text).map(Content::Whole);
-        }
-        let completed = match set {
-            Some(set) => {
-                let own = (text.as_slice(), &own);
-                let only = made_of.only.as_ref();
-                self.rotation.complete(self.options, set, own, only)
-            }
-            None => Err("it is not the document of a set"),
-        };
-        let line = |why| {
-            let whose = match set {
-                Some(set) => format!("set {set}"),
-                None => format!("the document {}", document.display()),
-            };
-            format!(
-                "{whose}: living sandboxes keep what their disks hold, because what credential \
-                providers add to the document is not known: {why}"
-            )
-        };
-        Ok(match completed {
-            Ok(Completed {
-                text,
-                missing: None,
-                ..
-            }) => Content::Whole(encode(&text)?),
-            Ok(Completed {
-                text,
-                document,
-                missing: Some(why),
-            }) => Content::Part {
-                image: encode(&text)?,
-                document: Some(Arc::new(document)),
-                why: line(why),
-            },
-            Err(why) => Content::Part {
-                image: encode(&text)?,
-                document: None,
-                why: line(why),
-            },
-        })
-    }
-
-    /// The set whose document a sandbox has.
-    fn set_of(&self, record: &Record) -> Option<&'a str> {
-        let (options, document) = (self.options, record.document()?);
-        let names = options.sets.keys().map(String::as_str);
-        let mut sets = names.filter(|name| Path::new(options.document(name).as_str()) == document);
-        let mut by_namespace = self.by_namespace.iter();
-        let of_namespace = || {
-            let found = by_namespace.find(|(_, paths)| paths.namespace_of(document).is_some());
-            found.map(|(set, _)| *set)
-        };
-        sets.next().or_else(of_namespace)
-    }
-}
-
-fn by_namespace(options: &Options) -> Vec<(&str, NamespacePath)> {
-    let names = options.sets.keys().map(String::as_str);
-    let found = names.filter_map(|set| {
-        let settings = rotation::settings(options, set)?;
-        Some((set, NamespacePaths::of(&settings).document?))
-    });
-    found.collect()
 }
 
 /// Reads a document of the node, through no link.
