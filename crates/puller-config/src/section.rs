@@ -1,8 +1,10 @@
 //! A table of the document while it is being read: known keys are taken out, what is left is
 //! unknown.
 
+mod key_path;
+mod tree;
+
 use std::borrow::Cow;
-use std::fmt::Write as _;
 
 use foreign_text::{nearest, same_letters};
 use toml::Spanned;
@@ -11,42 +13,9 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::Rule;
 use crate::problem::{Findings, Place};
-use crate::secret::REDACTED;
 
-/// How much of a key a finding shows; longer than any legal key.
-const MAX_SHOWN_KEY_CHARS: usize = 300;
-
-/// The parsed text, whose strings are zeroed when it is dropped.
-///
-/// Most strings are borrowed from the text, which is the caller's to zero; those with escape
-/// sequences are copies.
-#[derive(Debug)]
-pub(crate) struct Tree<'i> {
-    pub(crate) root: DeTable<'i>,
-}
-
-impl Drop for Tree<'_> {
-    fn drop(&mut self) {
-        wipe_table(&mut self.root);
-    }
-}
-
-/// The parser bounds the nesting, and so this recursion.
-fn wipe_table(table: &mut DeTable<'_>) {
-    for (_, value) in table.iter_mut() {
-        wipe(value.get_mut());
-    }
-}
-
-fn wipe(value: &mut DeValue<'_>) {
-    match value {
-        DeValue::String(Cow::Owned(text)) => text.zeroize(),
-        DeValue::Array(items) => items.iter_mut().for_each(|item| wipe(item.get_mut())),
-        DeValue::Table(table) => wipe_table(table),
-        // The other types hold no secret in a valid document, and their texts cannot be reached.
-        _ => {}
-    }
-}
+pub(crate) use key_path::join;
+pub(crate) use tree::Tree;
 
 /// Turns byte offsets of the document into line numbers.
 #[derive(Debug)]
@@ -382,53 +351,6 @@ pub(crate) fn wrong_type(expected: &'static str, found: &DeValue<'_>) -> Rule {
     }
 }
 
-/// Appends a key to a dotted path, as TOML writes it: bare where it can be, quoted and escaped
-/// where not.
-pub(crate) fn join(path: &str, key: &str) -> String {
-    let mut joined = path.to_owned();
-    if !joined.is_empty() {
-        joined.push('.');
-    }
-    let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-    if !key.is_empty() && key.len() <= MAX_SHOWN_KEY_CHARS && key.bytes().all(is_bare) {
-        joined.push_str(key);
-    } else {
-        joined.push_str(&quoted(key));
-    }
-    joined
-}
-
-/// A key in quotes: without control characters, no longer than a key should be, and without the
-/// password of `user:password@host`, which people paste.
-fn quoted(key: &str) -> String {
-    let (secret, rest) = key
-        .rfind('@')
-        .map_or(("", key), |at| (REDACTED, &key[at..]));
-    let mut shown = format!("\"{secret}");
-    for character in rest.chars().take(MAX_SHOWN_KEY_CHARS) {
-        match character {
-            '"' | '\\' => shown.extend(['\\', character]),
-            ' '..='~' => shown.push(character),
-            // Controls must not reach a terminal or a log, nor the marks that turn the direction of
-            // text.
-            _ => push_escaped(character, &mut shown),
-        }
-    }
-    if rest.chars().nth(MAX_SHOWN_KEY_CHARS).is_some() {
-        shown.push_str("...");
-    }
-    shown.push('"');
-    shown
-}
-
-/// Writes a character as TOML's escape sequence.
-fn push_escaped(character: char, shown: &mut String) {
-    let code = u32::from(character);
-    let (kind, digits) = if code > 0xffff { ('U', 8) } else { ('u', 4) };
-    // Writing to a string does not fail.
-    let _ = write!(shown, "\\{kind}{code:0digits$X}");
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -438,44 +360,5 @@ mod tests {
         let lines = Lines::of(b"a\n\nb");
         let at: Vec<_> = (0..=4).map(|offset| lines.at(offset)).collect();
         assert_eq!(at, [1, 1, 2, 3, 3]);
-    }
-
-    #[test]
-    fn key_is_shown_as_toml_writes_it() {
-        let long = "a".repeat(MAX_SHOWN_KEY_CHARS + 1);
-        let cut = format!("x.\"{}...\"", "a".repeat(MAX_SHOWN_KEY_CHARS));
-        for (path, key, shown) in [
-            ("", "plain-http_1", "plain-http_1"),
-            (
-                "registries",
-                "registry.corp",
-                "registries.\"registry.corp\"",
-            ),
-            ("x", "", "x.\"\""),
-            ("x", "a\"b\\c", "x.\"a\\\"b\\\\c\""),
-            ("x", "a\u{1b}[31m\n", "x.\"a\\u001B[31m\\u000A\""),
-            (
-                "x",
-                "robot:hunter2@registry.corp",
-                "x.\"[redacted]@registry.corp\"",
-            ),
-            ("x", "\u{202e}\u{1f600}", "x.\"\\u202E\\U0001F600\""),
-            ("x", &long, &cut),
-        ] {
-            assert_eq!(join(path, key), shown);
-        }
-    }
-
-    #[test]
-    fn owned_strings_are_wiped_at_any_depth() {
-        let mut root = DeTable::parse("a = \"\\u0041\"\nb = [[\"\\u0042\"], {c = \"\\u0043\"}]")
-            .unwrap()
-            .into_inner();
-        assert!(format!("{root:?}").contains("\"C\""));
-        wipe_table(&mut root);
-        let wiped = format!("{root:?}");
-        for secret in ["\"A\"", "\"B\"", "\"C\""] {
-            assert!(!wiped.contains(secret), "{wiped}");
-        }
     }
 }

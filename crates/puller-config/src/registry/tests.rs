@@ -1,0 +1,247 @@
+use super::*;
+
+fn registries(names: &[&str]) -> Registries {
+    Registries(
+        names
+            .iter()
+            .map(|name| (RegistryName::parse(name).unwrap(), Registry::default()))
+            .collect(),
+    )
+}
+
+/// The name of the entry that holds for a host, as the document's author would recognise it.
+fn matched(names: &[&str], host: &str) -> String {
+    let registries = registries(names);
+    match registries.entry_for(&RegistryHost::parse(host).unwrap()) {
+        Match::Entry { key, literal, .. } => {
+            assert_eq!(literal, key.is_literal());
+            key.to_string()
+        }
+        Match::Defaults => "defaults".to_owned(),
+    }
+}
+
+#[test]
+fn names_match_by_the_five_rules() {
+    let corp = ["registry.corp", ".corp", ".registry.corp", "."];
+    for (names, host, expected) in [
+        // 1. A literal is that host alone.
+        (&["registry.corp"][..], "registry.corp", "registry.corp."),
+        (&["registry.corp."], "REGISTRY.Corp", "registry.corp."),
+        (&["registry.corp"], "sub.registry.corp", "defaults"),
+        (&["registry.corp"], "corp", "defaults"),
+        // 2. A suffix is every subdomain, not the domain.
+        (&[".corp"], "registry.corp", ".corp."),
+        (&[".corp."], "a.b.c.corp", ".corp."),
+        (&[".corp"], "corp", "defaults"),
+        // 3. The dot is everything.
+        (&["."], "registry.corp", "."),
+        (&["."], "localhost", "."),
+        (&["."], "192.0.2.1", "."),
+        (&["."], "[::1]:5000", "."),
+        // 4. The literal first, then the longest suffix.
+        (&corp, "registry.corp", "registry.corp."),
+        (&corp, "a.registry.corp", ".registry.corp."),
+        (&corp, "a.b.registry.corp", ".registry.corp."),
+        (&corp, "other.corp", ".corp."),
+        (&corp, "corp", "."),
+        (&["corp", "."], "corp", "corp."),
+        // 5. Nothing else.
+        (&[], "registry.corp", "defaults"),
+        (&["other.corp", ".org"], "registry.corp", "defaults"),
+    ] {
+        assert_eq!(matched(names, host), expected, "{host} in {names:?}");
+    }
+}
+
+/// Contrast lets a literal hold for the hosts below it, the RFC does not.
+#[test]
+fn near_misses_are_known() {
+    let names = [
+        "ghcr.io",
+        "registry.corp:5000",
+        ".corp",
+        "192.0.2.1",
+        "docker.io",
+        "quay.io/team",
+    ];
+    let registries = registries(&names);
+    for (host, expected) in [
+        ("sub.ghcr.io", Some("ghcr.io.")),
+        ("a.b.ghcr.io:5000", Some("ghcr.io.")),
+        ("auth.docker.io", Some("docker.io.")),
+        ("ghcr.io", None),
+        ("evilghcr.io", None),
+        ("io", None),
+        ("a.registry.corp", None),
+        ("1.192.0.2.1.org", None),
+        ("[::1]", None),
+        ("sub.quay.io", None),
+    ] {
+        let found = registries.near_miss(&RegistryHost::parse(host).unwrap());
+        assert_eq!(
+            found.map(ToString::to_string).as_deref(),
+            expected,
+            "{host}"
+        );
+    }
+}
+
+#[test]
+fn ports_addresses_and_docker_hub_keep_the_rules() {
+    let ports = [
+        "registry.corp",
+        "registry.corp:5000",
+        "registry.corp:443",
+        ".corp",
+    ];
+    let addresses = ["192.0.2.1", "192.0.2.1:5000", "[::1]", ".1", "."];
+    for (names, host, expected) in [
+        (&ports[..], "registry.corp:5000", "registry.corp:5000"),
+        (&ports, "registry.corp:443", "registry.corp:443"),
+        (&ports, "registry.corp", "registry.corp:443"),
+        (&ports, "registry.corp:80", "registry.corp."),
+        (&ports, "other.corp:5000", ".corp."),
+        (&["registry.corp:5000"], "registry.corp", "defaults"),
+        (&["registry.corp:5000"], "registry.corp:50000", "defaults"),
+        (
+            &[addresses[0], addresses[1], addresses[4]],
+            "192.0.2.1:5000",
+            "192.0.2.1:5000",
+        ),
+        (
+            &[addresses[0], addresses[1], addresses[4]],
+            "192.0.2.1",
+            "192.0.2.1",
+        ),
+        (&[addresses[2]], "[0:0::1]:80", "[::1]"),
+        (&[addresses[2]], "[::2]", "defaults"),
+        (&["index.docker.io"], "docker.io", "docker.io."),
+        (&["docker.io"], "registry-1.docker.io", "docker.io."),
+        (&["docker.io"], "auth.docker.io", "defaults"),
+        (&[".docker.io"], "index.docker.io", "defaults"),
+        (&[".docker.io"], "auth.docker.io", ".docker.io."),
+        (&[".io"], "index.docker.io", ".io."),
+    ] {
+        assert_eq!(matched(names, host), expected, "{host} in {names:?}");
+    }
+}
+
+#[test]
+fn entries_for_repositories_hold_by_whole_segments() {
+    let names = [
+        "r.corp",
+        "r.corp/team",
+        "r.corp:443/team",
+        "R.corp./team/app",
+        "r.corp:5000/team/app/part",
+        "docker.io/library",
+    ];
+    let registries = registries(&names);
+    for (image, expected) in [
+        (
+            "r.corp/team/app/x",
+            &["R.corp./team/app", "r.corp:443/team", "r.corp/team"][..],
+        ),
+        ("r.corp:443/team", &["r.corp:443/team", "r.corp/team"]),
+        (
+            "r.corp:5000/team/app/part",
+            &[
+                "r.corp:5000/team/app/part",
+                "R.corp./team/app",
+                "r.corp/team",
+            ],
+        ),
+        ("r.corp/team-b/app", &[]),
+        ("r.corp/teams", &[]),
+        ("r.corp/x/team", &[]),
+        ("sub.r.corp/team", &[]),
+        ("index.docker.io/library/alpine", &["docker.io/library"]),
+    ] {
+        let (host, repository) = image.split_once('/').unwrap();
+        let host = RegistryHost::parse(host).unwrap();
+        let found = registries.repository_entries(&host, repository);
+        let found: Vec<_> = found.map(|(name, _)| name.written()).collect();
+        assert_eq!(found, expected, "{image}");
+    }
+    // They hold for no host.
+    assert_eq!(matched(&names[1..], "r.corp"), "defaults");
+    let host = RegistryHost::parse("r.corp").unwrap();
+    assert!(registries.literal_entry_for(&host).is_some());
+}
+
+/// GHSA-6c87-g9pw-78fx: a matcher compared characters instead of labels, so whoever registered
+/// a domain that merely ended in a configured name was sent that name's credentials. Its repair
+/// still let literals match their subdomains.
+#[test]
+fn credentials_stay_at_the_label_boundary() {
+    for (name, host) in [
+        ("example.com", "notexample.com"),
+        ("example.com", "evil-example.com"),
+        ("example.com", "evil.example.com"),
+        ("example.com", "example.com.evil.org"),
+        (".example.com", "notexample.com"),
+        (".example.com", "not.anexample.com"),
+        (".example.com", "example.com"),
+        (".example.com", "example.com.evil.org"),
+        (".com", "examplecom"),
+        ("192.0.2.1", "1.192.0.2.1.evil.org"),
+        ("docker.io", "notdocker.io"),
+    ] {
+        assert_eq!(matched(&[name], host), "defaults", "{host} by {name}");
+    }
+}
+
+#[test]
+fn all_matches_are_known_by_the_text_that_was_written() {
+    let names = [
+        "Registry.corp",
+        "registry.corp:443",
+        ".CORP",
+        ".",
+        ".other",
+        "index.docker.io",
+    ];
+    let registries = registries(&names);
+    for (host, expected) in [
+        (
+            "registry.corp",
+            &["registry.corp:443", "Registry.corp", ".CORP", "."][..],
+        ),
+        ("registry.corp:80", &["Registry.corp", ".CORP", "."]),
+        ("docker.io", &["index.docker.io", "."]),
+        ("192.0.2.1", &["."]),
+    ] {
+        let host = RegistryHost::parse(host).unwrap();
+        let written: Vec<_> = registries
+            .matches(&host)
+            .map(|(key, _)| key.written())
+            .collect();
+        assert_eq!(written, expected, "{host}");
+    }
+}
+
+#[test]
+fn only_literals_name_a_host() {
+    let registries = registries(&["registry.corp", "registry.corp:5000", ".corp", "."]);
+    let named = |host| {
+        let host = RegistryHost::parse(host).unwrap();
+        registries
+            .literal_entry_for(&host)
+            .map(|(key, _)| key.to_string())
+    };
+    assert_eq!(
+        named("registry.corp:5000").as_deref(),
+        Some("registry.corp:5000")
+    );
+    assert_eq!(named("registry.corp").as_deref(), Some("registry.corp."));
+    assert_eq!(named("other.corp"), None);
+    assert_eq!(
+        (
+            registries.len(),
+            registries.is_empty(),
+            registries.iter().count()
+        ),
+        (4, false, 4)
+    );
+}
