@@ -1,4 +1,4 @@
-//! `kata-configdev doctor` says of a broken node what docs/operations.md says that it says.
+//! `kata-configdev doctor` says of a broken node what docs/doctor.md says that it says.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -37,7 +37,7 @@ fn doctor(node: &Node, more: &[&str]) -> Run {
 
 /// What doctor prints by the table of the page: the last cell of each of its rows, by the id in it.
 fn table() -> BTreeMap<String, Vec<String>> {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operations.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/doctor.md");
     let page = std::fs::read_to_string(page).unwrap();
     let head = "| What you see | What `doctor` prints |\n|---|---|\n";
     let (_, rows) = page.split_once(head).expect("the table");

@@ -222,6 +222,6 @@ fn remedy(error: &str) -> &'static str {
     } else if has("no connection") {
         "see the row sockets"
     } else {
-        "see what the puller says; docs/operations.md has its errors"
+        "see what the puller says; docs/messages.md has its errors"
     }
 }

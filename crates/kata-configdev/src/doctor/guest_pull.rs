@@ -77,7 +77,7 @@ fn nowhere(handler: &Handler, set: &Set<'_>, says_so: bool) -> Finding {
     }
     let message = "nothing says that images are pulled in the guest: neither Kata's \
         experimental_force_guest_pull nor the snapshotter nydus, so that nobody reads the \
-        configuration disk; see docs/operations.md, \"Before you start\"";
+        configuration disk; see docs/start/node.md, \"Before you start\"";
     let path = &handler.directory;
     Finding::new("guest-pull-nowhere", Severity::Warning, path, message)
 }

@@ -35,7 +35,7 @@ pub fn check(node: &Node, set: &mut Set<'_>, findings: &mut Vec<Finding>) {
     };
     if set.wrapper.is_none() {
         let message = "no handler of Kata that was found starts a wrapper with these settings; \
-            install a drop-in, see docs/operations.md";
+            install a drop-in, see docs/operations.md, \"Install by hand\"";
         let path = &set.settings_file;
         findings.push(Finding::new("set-unused", Severity::Warning, path, message));
     }

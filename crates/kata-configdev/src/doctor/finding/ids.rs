@@ -1,6 +1,6 @@
 //! The ids of all findings, by name.
 
-/// Every id that doctor prints; the table of `docs/operations.md` has a row for each.
+/// Every id that doctor prints; the table of `docs/doctor.md` has a row for each.
 pub const IDS: [&str; 71] = [
     "annotation-directory",
     "annotation-overlap",
