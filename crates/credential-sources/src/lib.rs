@@ -10,17 +10,19 @@
 //!
 //! - [`docker_config`]: docker's files. [`secret_manifest`]: the secrets that carry them.
 //!   [`secretgen`]: in which order several count.
-//! - [`offer`]: what a source says about one registry. [`finding`]: what it said that has no place
-//!   in the document.
+//! - [`offer`]: what a source says about one registry; `entry_keys`: as keys of an entry.
+//!   [`client_identity`]: whether a client certificate can be used. [`finding`]: what a source said
+//!   that has no place in the document.
 //! - [`decryption_secret`]: keys of encrypted images, as secrets hold them.
 //! - [`kubelet`]: credential-provider plugins of a node.
 //! - [`certs_d`], [`containerd_config`], [`registries_yaml`], [`registries_conf`]: the registry
-//!   files of container engines. [`registry_file`]: what those have in common, and how it becomes a
-//!   document. [`crio_config`]: what CRI-O tells Kata's handlers.
+//!   files of container engines. `cri_registries`: what two of them say in the same words.
+//!   [`registry_file`]: what all have in common, and how it becomes a document. [`crio_config`]:
+//!   what CRI-O tells Kata's handlers.
 //! - [`proxy_environment`]: the proxies of a node's own programs. [`systemd_unit`]: the environment
 //!   that a unit gives its program.
 //! - [`pod_manifest`]: which images pods name.
-//! - [`node_files`]: files that name others.
+//! - [`node_files`]: files that name others. `glob`: the patterns in such names, and of hosts.
 //! - [`mod@merge`]: offers put below what a document says, and who wins. [`mod@narrow`]: what of it
 //!   only others need, left out.
 

@@ -19,9 +19,10 @@
 //! - [`sandbox_spec`]: what a spec says about its pod. [`namespace`]: whose word that is.
 //!   [`namespace_path`]: what the settings have by namespace. [`choice`]: which document a pod
 //!   gets. [`only`]: which registries that is for. [`host_file`]: how a file is opened.
-//! - [`providers`]: what the kubelet's credential providers add to it. [`sandbox_document`]:
-//!   the result, packed. [`disk`]: QEMU's arguments for it. [`further_disk`]: disks with other
-//!   magics. [`scratch_disk`]: a disk for the guest's own use. [`wrapper`]: all of it in sequence.
+//! - [`providers`]: what the kubelet's credential providers add to it; `orphans`: what they leave
+//!   running. [`sandbox_document`]: the result, packed. [`disk`]: QEMU's arguments for it.
+//!   [`further_disk`]: disks with other magics. [`scratch_disk`]: a disk for the guest's own use.
+//!   [`wrapper`]: all of it in sequence.
 //! - [`refusal`]: what becomes of a sandbox that must not start. [`obstacle`]: whether any could.
 //!
 //! For runtimes:
@@ -36,8 +37,8 @@
 //! - [`cli`] with one module per command. [`image_file`]: an image on disk, opened without hanging
 //!   and replaced as a whole.
 //!
-//! For both: [`SandboxError`], the [`exit`] codes, [`panic_message`]. Each command adds
-//! what can go wrong in it: [`update::UpdateError`], [`cli::CommandError`].
+//! For both: [`SandboxError`] (`error`), the [`exit`] codes, [`panic_message`], `digest`. Each
+//! command adds what can go wrong in it: [`update::UpdateError`], [`cli::CommandError`].
 
 pub mod attach;
 pub mod capacity;

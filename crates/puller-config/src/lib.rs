@@ -6,7 +6,7 @@
 //! it.
 //!
 //! Not here: files and devices (the programs open those), HTTP and TLS (the puller's), the meaning
-//! of `NO_PROXY` (the puller's too), and other people's credential formats.
+//! of `NO_PROXY` (`pull-route`'s), and other people's credential formats.
 //!
 //! Begin with [`Document::parse`]. What it returns:
 //!
@@ -14,10 +14,10 @@
 //!   guest records it and what it pulls, and `record`: as what;
 //! - `host_name`, `host`, `name`, `repositories`, `registry`: [`RegistryHost`], [`RegistryName`],
 //!   and the matcher, [`Registries::entry_for`] and [`Registries::repository_entries`];
-//! - `credentials`, `client_identity`, `roots`, `mirror`, `rewrite`, `extra_env`, `proxy_url`,
-//!   `secret`: what an entry and `[extra-env]` consist of;
-//! - `secret_reference`, `resource_uri`, `resources`, `decryption_keys`: secrets by reference,
-//!   where the guest asks for them, and the keys of encrypted images;
+//! - `credentials`, `client_identity`, `roots`, `root_dates`, `mirror`, `rewrite`, `extra_env`,
+//!   `proxy_url`, `secret`: what an entry and `[extra-env]` consist of;
+//! - `secret_reference`, `resource_uri`, `resources`, `resource_source`, `decryption_keys`: secrets
+//!   by reference, where the guest asks for them, and the keys of encrypted images;
 //! - `moment`: [`Moment`], the least time that the guest believes;
 //! - `node_error`: [`NodeError`], what a node says that has no document to give;
 //! - `only_registries`: [`OnlyRegistries`], a list beyond which nothing is given away;
@@ -25,13 +25,13 @@
 //! - `pins`, `image_policy`: [`Pins`] and [`ImagePolicy`], which content images have and which
 //!   signatures they need, as it was written;
 //! - `limits`: how large each part may be;
-//! - `problem`, `rule`: [`Problems`], everything that is wrong, and [`Warning`], what is legal but
-//!   perhaps not meant.
+//! - `problem`, `rule`, `effect`: [`Problems`], everything that is wrong, and [`Warning`], what is
+//!   legal but perhaps not meant.
 //!
 //! `completion` puts one document of the owner below another one.
 //!
 //! How it gets there: `section` walks the parsed TOML, `entry`, `access`, `credential_keys` and
-//! `mirror_keys` read a registry.
+//! `mirror_keys` read a registry, `standard_base64` and `der_element` the encodings of its values.
 //!
 //! ```
 //! use puller_config::{Document, Match, RegistryHost};

@@ -6,15 +6,17 @@
 //! done with content.
 //!
 //! The entry is [`registry::Registry`]. From the outside inwards:
-//! - [`Documents`]: the files, read at this moment; [`patience`]: how long anything is waited for.
+//! - [`Documents`]: the files, read at this moment, with the hub's (`hub_configuration`);
+//!   [`patience`]: how long anything is waited for.
 //! - [`registry`]: manifests of one source, their `signatures`, and [`blob`]s, taken up again where
 //!   they are cut off (`range`), or in several parts at once (`parts`).
 //! - `session`: one request (`content_request`), authenticated with `authorization`, [`challenge`]
-//!   and `token`, over TLS or not (`plain_hosts`); `retry`: many of them.
+//!   and `token`, over TLS or not (`plain_hosts`); `retry`: many of them, as the server wants it
+//!   (`retry_after`), and what failed more than once (`attempt`).
 //! - `transport`: redirects (`redirect`), clients and proxies (`client`) and certificates (`tls`);
 //!   `body`: small answers.
 //! - [`error`]: everything that can go wrong, in the user's words; `failure` and `explain`: whether
-//!   to ask again; [`Stage`]: how far a request came.
+//!   to ask again; `stage`, [`Stage`]: how far a request came.
 
 mod attempt;
 mod authorization;
