@@ -13,18 +13,21 @@
 //!   which a sandbox needs them.
 //! - [`engine`]: what containerd and CRI-O tell the handlers. [`annotations`]: whether a pod's
 //!   reach Kata. [`guest_pull`]: whether anybody reads the disk. [`timeouts`]: what ends a pull.
-//! - [`plugins`]: the kubelet's. [`leftovers`]: of dead sandboxes. [`installation`]: whose the node
-//!   is. [`sandbox`]: what was said of one.
+//! - [`plugins`]: the kubelet's. [`docker_config`]: what it pulls with beside them.
+//!   `kubelet_flags`: what it was told. [`leftovers`]: of dead sandboxes. [`installation`]: whose
+//!   the node is. [`sandbox`]: what was said of one.
 //! - [`finding`]: what they say. [`node`]: what they look at.
 
 pub mod annotations;
 pub mod disks;
+pub mod docker_config;
 pub mod document;
 pub mod engine;
 pub mod finding;
 pub mod guest_pull;
 pub mod handlers;
 pub mod installation;
+mod kubelet_flags;
 pub mod leftovers;
 pub mod namespaces;
 pub mod node;
@@ -85,6 +88,7 @@ pub fn examine(node: &Node, settings: Option<&Path>, sandbox: Option<&SandboxId>
         annotations::check(&engine, set, findings);
         guest_pull::check(&engine, set, findings);
         plugins::check(node, set, findings);
+        docker_config::check(node, set, findings);
     }
     leftovers::check(node, &sets, findings);
     installation::check(node, &sets, findings);

@@ -8,6 +8,8 @@
 #[path = "doctor/breaks.rs"]
 mod breaks;
 mod command;
+#[path = "doctor/docker_config.rs"]
+mod docker_config;
 #[path = "doctor/engine.rs"]
 mod engine;
 #[path = "doctor/journal.rs"]
@@ -22,7 +24,6 @@ mod timeouts;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use breaks::BREAKS;
 use command::run;
 use kata_configdev::doctor::finding::IDS;
 use node::Node;
@@ -100,7 +101,7 @@ const UNBROKEN: [&str; 2] = ["not-root", "leftover-of-kata"];
 fn the_page_has_every_id() {
     let listed: BTreeSet<String> = IDS.map(str::to_owned).into();
     assert_eq!(table().into_keys().collect::<BTreeSet<_>>(), listed);
-    let broken = BREAKS.iter().map(|(id, _)| *id).chain(UNBROKEN);
+    let broken = breaks::all().map(|(id, _)| *id).chain(UNBROKEN);
     assert_eq!(broken.map(str::to_owned).collect::<BTreeSet<_>>(), listed);
 }
 
@@ -154,7 +155,7 @@ fn a_finding_is_safe_to_show_and_names_the_nodes_paths() {
 
     let node = Node::new();
     for id in ["providers-invalid", "leftovers-unread"] {
-        let (_, break_it) = BREAKS.iter().find(|(own, _)| *own == id).unwrap();
+        let (_, break_it) = breaks::all().find(|(own, _)| *own == id).unwrap();
         break_it(&node);
     }
     let link = format!("{}-link", node.root().trim_end_matches('/'));
@@ -194,7 +195,7 @@ fn privileged_the_page_says_what_doctor_prints() {
     let mut table = table();
     let mut untold = table.clone();
     let mut differences = Vec::new();
-    for (id, break_it) in BREAKS {
+    for (id, break_it) in breaks::all() {
         let node = Node::new();
         break_it(&node);
         let run = doctor(&node, &[]);

@@ -4,10 +4,18 @@ use std::fs;
 use std::os::unix::fs::{chown, symlink};
 
 use crate::node::{
-    ALLOWED, CONTAINERD, DOCUMENT, DROP_IN, HANDLER, KUBELET, MAIN, Node, QEMU, SETTINGS, WRAPPER,
+    ALLOWED, CONTAINERD, DOCUMENT, DROP_IN, HANDLER, MAIN, Node, QEMU, SETTINGS, WRAPPER,
 };
 
+#[path = "breaks/kubelet.rs"]
+mod kubelet;
+
 type Break = fn(&Node);
+
+/// All of them.
+pub fn all() -> impl Iterator<Item = &'static (&'static str, Break)> {
+    BREAKS.iter().chain(kubelet::BREAKS)
+}
 
 const TENANTS: &str = "etc/kata-configdev/tenants";
 
@@ -26,7 +34,7 @@ fn by_namespace(node: &Node, engine: &str, namespaces: &[&str]) {
     }
 }
 
-pub const BREAKS: &[(&str, Break)] = &[
+const BREAKS: &[(&str, Break)] = &[
     ("settings-missing", |node| node.remove(SETTINGS)),
     ("settings-invalid", |node| {
         node.append(SETTINGS, "documnet = \"/x\"\n");
@@ -183,7 +191,6 @@ pub const BREAKS: &[(&str, Break)] = &[
     ("timeout-create-short", |node| {
         node.edit(MAIN, "create_container_timeout = 600\n", "");
     }),
-    ("timeout-kubelet-first", |node| node.remove(KUBELET)),
     ("timeout-pull-first", |node| {
         node.edit(
             MAIN,
@@ -198,9 +205,6 @@ pub const BREAKS: &[(&str, Break)] = &[
             SETTINGS,
             "[credential-providers]\nregistries = [\"a.corp\"]\ndeadline-secs = 60\n",
         );
-    }),
-    ("kubelet-unread", |node| {
-        node.put(KUBELET, "runtimeRequestTimeout: soon\n");
     }),
     ("document-unread", |node| {
         node.remove(DOCUMENT);
@@ -231,22 +235,6 @@ pub const BREAKS: &[(&str, Break)] = &[
         let allowed = format!("annotation-allow = [\"/{ALLOWED}\"]\n");
         node.append(SETTINGS, &allowed);
     }),
-    ("providers-not-asked", |node| {
-        node.put(PROVIDERS, &listing(""))
-    }),
-    ("providers-not-found", |node| node.append(SETTINGS, ASKING)),
-    ("providers-invalid", |node| {
-        node.append(SETTINGS, ASKING);
-        node.put(PROVIDERS, "{");
-    }),
-    ("provider-missing", |node| {
-        node.append(SETTINGS, ASKING);
-        node.put(PROVIDERS, &listing(""));
-    }),
-    ("provider-wants-token", |node| {
-        node.append(SETTINGS, ASKING);
-        node.put(PROVIDERS, &listing(TOKEN));
-    }),
     ("leftover-image", |node| {
         let record = r#"{"document":null,"providers":false,"held":true}"#;
         let sandbox = "run/kata-containers/shared/initdata/3f1c0d9a5b7e";
@@ -268,20 +256,6 @@ pub const BREAKS: &[(&str, Break)] = &[
         node.put("opt/kata-configdev/installed.json", "[]");
     }),
 ];
-
-const PROVIDERS: &str = "etc/eks/image-credential-provider/config.json";
-const ASKING: &str = "[credential-providers]\nregistries = [\"a.corp\"]\n";
-const TOKEN: &str = r#","tokenAttributes":{"serviceAccountTokenAudience":"ecr",
-    "cacheType":"ServiceAccount","requireServiceAccount":true}"#;
-
-/// The kubelet's list of one provider.
-fn listing(more: &str) -> String {
-    format!(
-        r#"{{"apiVersion":"kubelet.config.k8s.io/v1","kind":"CredentialProviderConfig","providers":[
-        {{"name":"ecr","matchImages":["a.corp"],"defaultCacheDuration":"1h",
-        "apiVersion":"credentialprovider.kubelet.k8s.io/v1"{more}}}]}}"#
-    )
-}
 
 const INSTALLED: &str = "opt/kata-configdev/default/bin";
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 
 use kata_configdev::settings::RULES;
 
-use crate::breaks::BREAKS;
+use crate::breaks;
 use crate::doctor;
 use crate::node::{CONTAINERD, DROP_IN, HANDLER, MAIN, Node, SETTINGS};
 
@@ -111,7 +111,7 @@ fn by_engine(node: &Node, engine: &str) {
 fn doctor_says_of_katas_files_what_the_installer_says() {
     let wrapper = "/opt/kata-configdev/default/bin/kata-configdev-qemu";
     let mut told = 0;
-    for (id, break_it) in BREAKS {
+    for (id, break_it) in breaks::all() {
         if !["drop-in", "hypervisor", "kata-file", "vm-"]
             .iter()
             .any(|kind| id.starts_with(kind))

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use test_command::skipped_without_root;
 
-use crate::breaks::BREAKS;
+use crate::breaks;
 use crate::command::PROGRAM;
 use crate::doctor;
 use crate::node::Node;
@@ -24,7 +24,7 @@ fn privileged_what_config_refuses_is_a_fault() {
         return;
     }
     let mut refused = 0;
-    for (id, break_it) in BREAKS {
+    for (id, break_it) in breaks::all() {
         let node = Node::new();
         break_it(&node);
         let program = node.path("kata-configdev");

@@ -105,6 +105,20 @@ fn the_kubelets_time_out_is_found_by_every_way_in() {
             ],
             420.0,
         ),
+        // The kubelet's credentials were taken for its configuration.
+        (
+            &[
+                (
+                    "var/lib/kubelet/config.json",
+                    "{\"auths\":{\"a.corp\":{\"auth\":\"cm9ib3Q6aHVudGVyMg==\"}}}",
+                ),
+                (
+                    "etc/kubernetes/kubelet/config.json",
+                    "{\"kind\":\"KubeletConfiguration\",\"runtimeRequestTimeout\":\"20m\"}",
+                ),
+            ],
+            1200.0,
+        ),
         (
             &[
                 (

@@ -1,7 +1,7 @@
 //! The ids of all findings, by name.
 
 /// Every id that doctor prints; the table of `docs/doctor.md` has a row for each.
-pub const IDS: [&str; 71] = [
+pub const IDS: [&str; 72] = [
     "annotation-directory",
     "annotation-overlap",
     "annotations-not-passed",
@@ -40,6 +40,7 @@ pub const IDS: [&str; 71] = [
     "installation-unread",
     "kata-file-no-toml",
     "kata-file-unread",
+    "kubelet-docker-config",
     "kubelet-unread",
     "leftover-image",
     "leftover-of-kata",

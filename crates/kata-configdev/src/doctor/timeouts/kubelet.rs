@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use credential_sources::kubelet::flags;
 use credential_sources::kubelet::node_config::{
     self, CONFIG_DIR_FLAG, CONFIG_FLAG, DEFAULT_RUNTIME_REQUEST_TIMEOUT, MAX_NODE_CONFIG_BYTES,
     RUNTIME_REQUEST_TIMEOUT_FLAG,
@@ -12,15 +11,14 @@ use foreign_text::shown;
 
 use super::{Ends, Timeout};
 use crate::doctor::finding::{Finding, Severity};
+use crate::doctor::kubelet_flags::{KubeletFlags, MAX_DROP_INS};
 use crate::doctor::node::{Node, is_denied};
 use crate::node_root::Listed;
-use crate::settings::KUBELET_FLAG_FILES;
 
 /// Where the kubelet's configuration is, if no flag names another file: that of kubeadm, EKS and
-/// others.
-const CONFIGS: [&str; 4] = [
+/// others. In `/var/lib/kubelet/config.json` the kubelet looks for docker's credentials.
+const CONFIGS: [&str; 3] = [
     "/var/lib/kubelet/config.yaml",
-    "/var/lib/kubelet/config.json",
     "/etc/kubernetes/kubelet/config.json",
     "/etc/kubernetes/kubelet-config.yaml",
 ];
@@ -33,18 +31,6 @@ const CONFIG_DIRS: [&str; 3] = [
     "/var/lib/rancher/rke2/agent/etc/kubelet.conf.d",
 ];
 
-/// The directories of systemd's units, a later one before an earlier one.
-const UNITS: [&str; 2] = ["/usr/lib/systemd/system", "/etc/systemd/system"];
-
-/// Where k3s and RKE2 have the arguments of their kubelet.
-const RANCHER: [&str; 2] = [
-    "/etc/rancher/k3s/config.yaml",
-    "/etc/rancher/rke2/config.yaml",
-];
-
-/// The most drop-ins of the kubelet's unit, and of its configuration. Free to change.
-const MAX_DROP_INS: usize = 32;
-
 /// The kubelet's limit: its flag, else the last of its drop-ins that says so, else its file, else
 /// what it has by itself; `None` where a file that may say so cannot be read.
 pub(super) fn limit(node: &Node, findings: &mut Vec<Finding>) -> Option<Timeout> {
@@ -52,18 +38,9 @@ pub(super) fn limit(node: &Node, findings: &mut Vec<Finding>) -> Option<Timeout>
         limit: Some((DEFAULT_RUNTIME_REQUEST_TIMEOUT, None)),
         findings,
     };
-    let read = |path: &Path| node.read(path, MAX_NODE_CONFIG_BYTES).ok();
-    let with_flags = flag_files(node).into_iter().filter_map(|path| {
-        let text = String::from_utf8_lossy(&read(&path)?).into_owned();
-        Some((path, text))
-    });
-    let with_flags: Vec<(PathBuf, String)> = with_flags.collect();
-    let flag = |name: &str| {
-        let mut texts = with_flags.iter().rev();
-        let value = texts.find_map(|(_, text)| flags::value(text, name));
-        value.map(PathBuf::from)
-    };
-    let configs = flag(CONFIG_FLAG)
+    let flags = KubeletFlags::read(node);
+    let configs = flags
+        .path(CONFIG_FLAG)
         .into_iter()
         .chain(CONFIGS.map(PathBuf::from));
     for path in configs {
@@ -71,16 +48,14 @@ pub(super) fn limit(node: &Node, findings: &mut Vec<Finding>) -> Option<Timeout>
             break;
         }
     }
-    let named = flag(CONFIG_DIR_FLAG).into_iter();
+    let named = flags.path(CONFIG_DIR_FLAG).into_iter();
     for directory in named.chain(CONFIG_DIRS.map(PathBuf::from)) {
         if found.directory(node, &directory) {
             break;
         }
     }
-    for (path, text) in &with_flags {
-        if let Some(value) = flags::value(text, RUNTIME_REQUEST_TIMEOUT_FLAG) {
-            found.put(path, node_config::time(&value).map_err(str::to_owned));
-        }
+    for (path, value) in flags.values(RUNTIME_REQUEST_TIMEOUT_FLAG) {
+        found.put(path, node_config::time(&value).map_err(str::to_owned));
     }
     let (limit, path) = found.limit?;
     Some(Timeout {
@@ -153,25 +128,4 @@ impl Found<'_> {
         }
         true
     }
-}
-
-/// The files that may have the kubelet's flags, the later ones later in its arguments.
-fn flag_files(node: &Node) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    for directory in UNITS.map(Path::new) {
-        files.push(directory.join("kubelet.service"));
-        let drop_ins = directory.join("kubelet.service.d");
-        let listed = node.list(&drop_ins).unwrap_or_default();
-        let listed = listed
-            .into_iter()
-            .filter(|entry| entry.name.ends_with(".conf"));
-        files.extend(
-            listed
-                .take(MAX_DROP_INS)
-                .map(|entry| drop_ins.join(entry.name)),
-        );
-    }
-    let others = KUBELET_FLAG_FILES.into_iter().chain(RANCHER);
-    files.extend(others.map(PathBuf::from));
-    files
 }

@@ -1,0 +1,45 @@
+//! What is wrong with the kubelet's files.
+
+use super::Break;
+use crate::node::{KUBELET, SETTINGS};
+
+pub const BREAKS: &[(&str, Break)] = &[
+    ("timeout-kubelet-first", |node| node.remove(KUBELET)),
+    ("kubelet-unread", |node| {
+        node.put(KUBELET, "runtimeRequestTimeout: soon\n");
+    }),
+    ("providers-not-asked", |node| {
+        node.put(PROVIDERS, &listing(""))
+    }),
+    ("providers-not-found", |node| node.append(SETTINGS, ASKING)),
+    ("providers-invalid", |node| {
+        node.append(SETTINGS, ASKING);
+        node.put(PROVIDERS, "{");
+    }),
+    ("provider-missing", |node| {
+        node.append(SETTINGS, ASKING);
+        node.put(PROVIDERS, &listing(""));
+    }),
+    ("kubelet-docker-config", |node| {
+        let auths = r#"{"auths":{"b.corp":{"auth":"cm9ib3Q6aHVudGVyMg=="}}}"#;
+        node.put("var/lib/kubelet/config.json", auths);
+    }),
+    ("provider-wants-token", |node| {
+        node.append(SETTINGS, ASKING);
+        node.put(PROVIDERS, &listing(TOKEN));
+    }),
+];
+
+const PROVIDERS: &str = "etc/eks/image-credential-provider/config.json";
+const ASKING: &str = "[credential-providers]\nregistries = [\"a.corp\"]\n";
+const TOKEN: &str = r#","tokenAttributes":{"serviceAccountTokenAudience":"ecr",
+    "cacheType":"ServiceAccount","requireServiceAccount":true}"#;
+
+/// The kubelet's list of one provider.
+fn listing(more: &str) -> String {
+    format!(
+        r#"{{"apiVersion":"kubelet.config.k8s.io/v1","kind":"CredentialProviderConfig","providers":[
+        {{"name":"ecr","matchImages":["a.corp"],"defaultCacheDuration":"1h",
+        "apiVersion":"credentialprovider.kubelet.k8s.io/v1"{more}}}]}}"#
+    )
+}
