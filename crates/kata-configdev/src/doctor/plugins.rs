@@ -1,10 +1,13 @@
 //! The kubelet's credential providers, as the wrapper would find them.
 
+use std::fs::Metadata;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::finding::{Finding, Severity};
 use super::node::Node;
 use super::set::Set;
+use crate::host_file::{FileFault, require_administered};
 use crate::providers::{ListingFault, read_listing};
 use crate::settings::{Sources, kubelet_sources};
 
@@ -52,24 +55,61 @@ pub fn check(node: &Node, set: &Set<'_>, findings: &mut Vec<Finding>) {
         }
     };
     let bin_dir = node.of_node(&bin_dir);
+    if let Err(fault) = administered(node, &bin_dir) {
+        let message = format!(
+            "{fault}, so that no credential provider in it is asked: {}",
+            fault.remedy()
+        );
+        findings.push(warning("provider-access", &bin_dir, message));
+    }
     for provider in listed.list() {
         let program = bin_dir.join(&provider.name);
-        let is_there = node.metadata(&program).is_ok_and(|found| found.is_file());
-        if !is_there {
-            let message = "a credential provider whose program is not there, so that it is not \
-                asked; install it, or take it out of the kubelet's configuration";
-            findings.push(warning("provider-missing", &program, message.into()));
+        if let Some((id, message)) = unusable(node, &program) {
+            findings.push(warning(id, &program, message));
         }
         if provider.wants_token {
             let message = format!(
                 "{} wants a service account's token (tokenAttributes), which only the kubelet \
-                has, so that no guest gets what it says; the kubelet itself needs for it the \
-                verb request-serviceaccounts-token-audience on the resource that is named like \
-                serviceAccountTokenAudience, for the group system:nodes",
+                has, so that no guest gets what it says; for the kubelet itself the group \
+                system:nodes needs two rights: the verb request-serviceaccounts-token-audience on \
+                the resource that is named like serviceAccountTokenAudience, and get on \
+                serviceaccounts; without one of them it pulls anonymously",
                 foreign_text::shown(&provider.name)
             );
             let id = "provider-wants-token";
             findings.push(Finding::new(id, Severity::Note, &config_on_node, message));
         }
     }
+}
+
+/// Whether only the administrator can have put it there, which the wrapper wants to know before it
+/// starts a program as root. What is not there at all is told otherwise.
+fn administered(node: &Node, path: &Path) -> Result<Option<Metadata>, FileFault> {
+    match node.metadata(path) {
+        Ok(found) => require_administered(&found).map(|()| Some(found)),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Why a provider's program is not started, if so.
+fn unusable(node: &Node, program: &Path) -> Option<(&'static str, String)> {
+    let found = match administered(node, program) {
+        Ok(found) => found.filter(Metadata::is_file),
+        Err(fault) => {
+            let message = format!(
+                "{fault}, so that this credential provider is not asked: {}",
+                fault.remedy()
+            );
+            return Some(("provider-access", message));
+        }
+    };
+    let Some(found) = found else {
+        let message = "a credential provider whose program is not there, so that it is not asked; \
+            install it, or take it out of the kubelet's configuration";
+        return Some(("provider-missing", message.to_owned()));
+    };
+    let is_executable = found.permissions().mode() & 0o111 != 0;
+    let message = "a credential provider whose program cannot be executed, so that it answers \
+        nothing; make it executable (chmod +x)";
+    (!is_executable).then(|| ("provider-not-executable", message.to_owned()))
 }

@@ -1,7 +1,7 @@
 //! The ids of all findings, by name.
 
 /// Every id that doctor prints; the table of `docs/doctor.md` has a row for each.
-pub const IDS: [&str; 72] = [
+pub const IDS: [&str; 74] = [
     "annotation-directory",
     "annotation-overlap",
     "annotations-not-passed",
@@ -49,7 +49,9 @@ pub const IDS: [&str; 72] = [
     "namespaces-directory",
     "namespaces-none",
     "not-root",
+    "provider-access",
     "provider-missing",
+    "provider-not-executable",
     "provider-wants-token",
     "providers-invalid",
     "providers-not-asked",

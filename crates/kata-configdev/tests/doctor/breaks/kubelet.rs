@@ -20,6 +20,24 @@ pub const BREAKS: &[(&str, Break)] = &[
         node.append(SETTINGS, ASKING);
         node.put(PROVIDERS, &listing(""));
     }),
+    ("provider-not-executable", |node| {
+        node.append(SETTINGS, ASKING);
+        node.put(PROVIDERS, &listing(""));
+        node.put(PROVIDER, "");
+    }),
+    ("provider-access", |node| {
+        node.append(SETTINGS, ASKING);
+        node.put(PROVIDERS, &listing(""));
+        node.put(PROVIDER, "");
+        node.set_mode(PROVIDER, 0o777);
+    }),
+    ("provider-access", |node| {
+        node.append(SETTINGS, ASKING);
+        node.put(PROVIDERS, &listing(""));
+        node.put(PROVIDER, "");
+        node.set_mode(PROVIDER, 0o755);
+        node.set_mode("etc/eks/image-credential-provider", 0o777);
+    }),
     ("kubelet-docker-config", |node| {
         let auths = r#"{"auths":{"b.corp":{"auth":"cm9ib3Q6aHVudGVyMg=="}}}"#;
         node.put("var/lib/kubelet/config.json", auths);
@@ -31,6 +49,7 @@ pub const BREAKS: &[(&str, Break)] = &[
 ];
 
 const PROVIDERS: &str = "etc/eks/image-credential-provider/config.json";
+const PROVIDER: &str = "etc/eks/image-credential-provider/ecr";
 const ASKING: &str = "[credential-providers]\nregistries = [\"a.corp\"]\n";
 const TOKEN: &str = r#","tokenAttributes":{"serviceAccountTokenAudience":"ecr",
     "cacheType":"ServiceAccount","requireServiceAccount":true}"#;
