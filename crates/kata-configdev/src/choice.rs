@@ -257,6 +257,21 @@ pub fn choose_on(
     choose_by(View::Of(node), settings, pod)
 }
 
+/// The document that the annotation of a pod in `namespace` names by `value`, on such a node; the
+/// namespace is given where anything of `paths` is by namespace.
+///
+/// # Errors
+///
+/// [`ChoiceError`].
+pub fn annotated_on(
+    node: &NodeRoot,
+    paths: &NamespacePaths,
+    value: &str,
+    namespace: Option<Namespace>,
+) -> Result<DocumentFile, ChoiceError> {
+    annotation::open(View::Of(node), paths, value, namespace)
+}
+
 fn choose_by(
     view: View<'_>,
     settings: &Settings,

@@ -9,8 +9,8 @@
 //! `check` shows it). Each check is a file with one function that says its findings:
 //!
 //! - [`handlers`]: Kata's configurations. [`set`]: a wrapper, its settings, its handlers.
-//! - [`wrapper`], [`settings`], [`qemu`], [`document`], [`namespaces`], [`disks`]: in the order in
-//!   which a sandbox needs them.
+//! - [`wrapper`], [`settings`], [`qemu`], [`document`], [`namespaces`], [`annotation_documents`],
+//!   [`disks`]: in the order in which a sandbox needs them.
 //! - [`engine`]: what containerd and CRI-O tell the handlers. [`annotations`]: whether a pod's
 //!   reach Kata. [`guest_pull`]: whether anybody reads the disk. [`timeouts`]: what ends a pull.
 //! - [`plugins`]: the kubelet's. [`docker_config`]: what it pulls with beside them.
@@ -18,6 +18,7 @@
 //!   the node is. [`sandbox`]: what was said of one.
 //! - [`finding`]: what they say. [`node`]: what they look at.
 
+pub mod annotation_documents;
 pub mod annotations;
 pub mod disks;
 pub mod docker_config;
@@ -83,6 +84,7 @@ pub fn examine(node: &Node, settings: Option<&Path>, sandbox: Option<&SandboxId>
         settings::check(node, set, findings);
         qemu::check(node, set, findings);
         document::check(node, set, findings);
+        annotation_documents::check(node, set, findings);
         disks::check(node, set, findings);
         namespaces::check_engine(&engine, set, findings);
         annotations::check(&engine, set, findings);

@@ -19,6 +19,35 @@ use crate::settings::{Effective, Settings};
 /// The most problems or warnings of a document that are told; `check` shows all.
 const MAX_TOLD: usize = 10;
 
+/// What a document with problems is called, how bad that is, and what follows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Invalid {
+    pub(super) id: &'static str,
+    severity: Severity,
+    then: &'static str,
+    /// What one without problems is called that has something to say.
+    warning: &'static str,
+    node_error: &'static str,
+}
+
+/// Of a document that sandboxes get without asking for it.
+pub(super) const OF_NODE: Invalid = Invalid {
+    id: "document-invalid",
+    severity: Severity::Fault,
+    then: "; no sandbox starts until it is corrected",
+    warning: "document-warning",
+    node_error: "document-node-error",
+};
+
+/// Of a document that pods name.
+pub(super) const OF_POD: Invalid = Invalid {
+    id: "annotation-document",
+    severity: Severity::Warning,
+    then: "; pods that name it fail until it is corrected",
+    warning: "annotation-document",
+    node_error: "annotation-document",
+};
+
 /// Finds and reads the document of `set`, and says what `kata-configdev check` says of it.
 pub fn check(node: &Node, set: &mut Set<'_>, findings: &mut Vec<Finding>) {
     let Some(effective) = &set.effective else {
@@ -32,8 +61,15 @@ pub fn check(node: &Node, set: &mut Set<'_>, findings: &mut Vec<Finding>) {
         return;
     };
     match NamespacePaths::of(&effective.settings).document {
-        Some(paths) => namespaces::check(node, set, effective, &paths, findings),
-        None => set.document = check_one(node, set, effective, &path, findings),
+        Some(paths) => set.keys_in = namespaces::check(node, set, effective, &paths, findings),
+        None => {
+            let document = check_one(node, set, effective, &path, findings);
+            let has_keys = document
+                .as_ref()
+                .is_some_and(|known| !known.decryption_keys.is_empty());
+            set.keys_in = has_keys.then_some(path);
+            set.document = document;
+        }
     }
 }
 
@@ -46,7 +82,7 @@ pub(super) fn check_one(
     findings: &mut Vec<Finding>,
 ) -> Option<Document> {
     match read(node, path) {
-        Ok((path, input)) => told(&path, &input, findings),
+        Ok((path, input)) => told(&path, &input, OF_NODE, findings),
         Err((id, error)) => {
             findings.extend(unusable(set, effective, id, error));
             None
@@ -79,27 +115,28 @@ fn read(node: &Node, path: &Path) -> Result<(PathBuf, Input), (&'static str, Cho
 }
 
 /// What is wrong with the document; what it says, where it is valid.
-pub(super) fn told(path: &Path, input: &Input, findings: &mut Vec<Finding>) -> Option<Document> {
-    let (id, severity, told, document) = match input.parse() {
+pub(super) fn told(
+    path: &Path,
+    input: &Input,
+    called: Invalid,
+    findings: &mut Vec<Finding>,
+) -> Option<Document> {
+    let (id, severity, then, told, document) = match input.parse() {
         Ok((document, warnings)) => {
-            let id = "document-warning";
-            (id, Severity::Warning, warnings, Some(document))
+            let severity = Severity::Warning;
+            (called.warning, severity, "", warnings, Some(document))
         }
         Err(problems) => {
             let problems = input.findings(&problems);
-            ("document-invalid", Severity::Fault, problems, None)
+            (called.id, called.severity, called.then, problems, None)
         }
-    };
-    let end = match severity {
-        Severity::Fault => "; no sandbox starts until it is corrected",
-        _ => "",
     };
     findings.extend(told.into_iter().take(MAX_TOLD).map(|one| {
         let key = match one.key.as_str() {
             "" => String::new(),
             key => format!("{key}: "),
         };
-        let message = format!("{key}{}{end}", one.message);
+        let message = format!("{key}{}{then}", one.message);
         Finding::new(id, severity, path, message).at_line(one.line.unwrap_or(0))
     }));
     if let Some(reason) = document
@@ -110,12 +147,8 @@ pub(super) fn told(path: &Path, input: &Input, findings: &mut Vec<Finding>) -> O
             "it has no registries but a reason, which every pull of a guest fails with: {reason}; \
             put a document in its place"
         );
-        findings.push(Finding::new(
-            "document-node-error",
-            Severity::Fault,
-            path,
-            message,
-        ));
+        let (id, severity) = (called.node_error, called.severity);
+        findings.push(Finding::new(id, severity, path, message));
     }
     document
 }

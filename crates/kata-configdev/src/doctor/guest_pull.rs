@@ -1,5 +1,6 @@
 //! Whether images are pulled in the guest, and what has to fit to that.
 
+use foreign_text::shown;
 use node_installer::kata::Value;
 use node_installer::kata::standing::Main;
 
@@ -39,16 +40,16 @@ pub fn check(engine: &Engine, set: &Set<'_>, findings: &mut Vec<Finding>) {
         } else if is_known {
             findings.push(nowhere(handler, set, settings.guest_pull));
         }
-        let has_keys = set
-            .document
-            .as_ref()
-            .is_some_and(|known| !known.decryption_keys.is_empty());
-        if has_keys && !is_left {
+        if let Some(keys_in) = set.keys_in.as_ref().filter(|_| !is_left) {
             let forced = mains().filter_map(|main| main.guest_pull.as_ref());
             findings.extend(forced.take(1).map(|place| {
-                let message = "the document has keys of encrypted images, but with this key the \
-                    host pulls each image too, and fails without keys of its own: failed to get \
-                    stream processor; use nydus-snapshotter for them, see docs/confidential.md";
+                let message = format!(
+                    "the document has keys of encrypted images, but with this key the host pulls \
+                    each image too, and fails without keys of its own: failed to get stream \
+                    processor; use nydus-snapshotter for them, see docs/confidential.md (keys are \
+                    in {})",
+                    shown(keys_in.as_os_str().as_encoded_bytes())
+                );
                 let id = "guest-pull-encrypted";
                 Finding::new(id, Severity::Warning, &place.path, message).at_line(place.line)
             }));

@@ -1,6 +1,10 @@
 //! The documents of the pods' namespaces.
 
-use super::document::{check_one, told, unusable};
+use std::path::PathBuf;
+
+use puller_config::Document;
+
+use super::document::{OF_NODE, check_one, told, unusable};
 use super::engine::Engine;
 use super::finding::{Finding, Severity};
 use super::node::Node;
@@ -11,17 +15,22 @@ use crate::cli::finding::Input;
 use crate::namespace_path::NamespacePath;
 use crate::settings::{Effective, NamespaceFallback};
 
-/// Reads the document of each namespace, and the one of those that have none.
+/// Reads the document of each namespace, and the one of those that have none. The answer is the
+/// first of them that has keys of encrypted images.
 pub fn check(
     node: &Node,
     set: &Set<'_>,
     effective: &Effective,
     paths: &NamespacePath,
     findings: &mut Vec<Finding>,
-) {
+) -> Option<PathBuf> {
+    let mut keys_in = None;
+    let has_keys = |document: Document| !document.decryption_keys.is_empty();
     let fallback = &effective.settings.namespace_fallback;
-    if let NamespaceFallback::Document(other) = fallback {
-        check_one(node, set, effective, other, findings);
+    if let NamespaceFallback::Document(other) = fallback
+        && check_one(node, set, effective, other, findings).is_some_and(has_keys)
+    {
+        keys_in = Some(other.clone());
     }
     let failed = |fault| ChoiceError::NamespaceDirectory(fault);
     let seen = node
@@ -33,7 +42,7 @@ pub fn check(
         Err(error) => {
             let id = "namespaces-directory";
             findings.extend(unusable(set, effective, id, error));
-            return;
+            return keys_in;
         }
     };
     if names.is_empty() && *fallback == NamespaceFallback::Refuse {
@@ -58,16 +67,20 @@ pub fn check(
                 };
                 findings.extend(unusable(set, effective, id, error));
                 if is_of_all {
-                    return;
+                    return keys_in;
                 }
                 continue;
             }
         };
         // It may be gone by now.
-        if let Ok(metadata) = node.metadata(&path) {
-            told(&path, &Input::of(text, Some(metadata)), findings);
+        if let Ok(metadata) = node.metadata(&path)
+            && told(&path, &Input::of(text, Some(metadata)), OF_NODE, findings)
+                .is_some_and(has_keys)
+        {
+            keys_in.get_or_insert(path);
         }
     }
+    keys_in
 }
 
 /// Whether the settings name the engine by which the handlers of the set are started.

@@ -23,6 +23,8 @@ pub struct Set<'h> {
     pub effective: Option<Effective>,
     /// The node's document, once it is read.
     pub document: Option<Document>,
+    /// The first document, of all that sandboxes may get, which has keys of encrypted images.
+    pub keys_in: Option<PathBuf>,
 }
 
 impl Set<'_> {
@@ -48,6 +50,7 @@ pub fn sets<'h>(node: &Node, handlers: &'h [Handler], settings: Option<&Path>) -
             settings_file: settings_of(node, Path::new(&wrapper.value), settings),
             effective: None,
             document: None,
+            keys_in: None,
         });
         set.handlers.push(handler);
     }
@@ -62,6 +65,7 @@ pub fn sets<'h>(node: &Node, handlers: &'h [Handler], settings: Option<&Path>) -
             settings_file: alone.to_owned(),
             effective: None,
             document: None,
+            keys_in: None,
         });
     }
     sets

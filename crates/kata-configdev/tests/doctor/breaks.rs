@@ -59,6 +59,19 @@ const BREAKS: &[(&str, Break)] = &[
     ("annotation-directory", |node| {
         fs::remove_dir(node.path(ALLOWED)).unwrap();
     }),
+    ("annotation-document", |node| {
+        let document = format!("{ALLOWED}/team-a.toml");
+        node.put(
+            &document,
+            "[registries.\"a.corp\"]\npasword = \"hunter2-token\"\n",
+        );
+        node.set_mode(&document, 0o600);
+    }),
+    ("annotation-document", |node| {
+        let document = format!("{ALLOWED}/team-b.toml");
+        node.put(&document, "[registries.\"a.corp\"]\n");
+        node.set_mode(&document, 0o666);
+    }),
     ("namespaces-directory", |node| {
         by_namespace(node, "containerd", &["team-a"]);
         node.set_mode(TENANTS, 0o720);
@@ -184,6 +197,17 @@ const BREAKS: &[(&str, Break)] = &[
     ("guest-pull-encrypted", |node| {
         let keys = "[decryption-keys]\nkeys = [\"kbs:///default/image-key/1\"]\n";
         node.append(DOCUMENT, keys);
+    }),
+    ("guest-pull-encrypted", |node| {
+        by_namespace(node, "containerd", &["team-a", "team-b"]);
+        let keys = "[decryption-keys]\nkeys = [\"kbs:///default/image-key/1\"]\n";
+        node.put(&format!("{TENANTS}/team-b.toml"), keys);
+        node.set_mode(&format!("{TENANTS}/team-b.toml"), 0o600);
+    }),
+    ("guest-pull-encrypted", |node| {
+        let keys = "[decryption-keys]\nkeys = [\"kbs:///default/image-key/1\"]\n";
+        node.put(&format!("{ALLOWED}/keys.toml"), keys);
+        node.set_mode(&format!("{ALLOWED}/keys.toml"), 0o600);
     }),
     ("guest-components", |node| {
         node.edit(MAIN, "agent.guest_components_procs=none", "quiet");
