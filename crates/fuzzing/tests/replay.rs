@@ -70,6 +70,7 @@ replay! {
     annotations: "../../ocicrypt/fuzz/fuzz_targets/annotations.rs";
     options: "../../ocicrypt/fuzz/fuzz_targets/options.rs";
     packet: "../../ocicrypt/fuzz/fuzz_targets/packet.rs";
+    version: "../../program-version/fuzz/fuzz_targets/version.rs";
     document: "../../puller-config/fuzz/fuzz_targets/document.rs";
     only_registries: "../../puller-config/fuzz/fuzz_targets/only_registries.rs";
     resource_uri: "../../puller-config/fuzz/fuzz_targets/resource_uri.rs";

@@ -63,7 +63,7 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
     if let [only] = arguments
         && only == OWN_VERSION
     {
-        let told = writeln!(std::io::stdout(), "{NAME} {}", program_version::VERSION);
+        let told = writeln!(std::io::stdout(), "{NAME} {}", program_version::marked());
         return told.map_or(ExitCode::from(exit::UNAVAILABLE), |()| ExitCode::SUCCESS);
     }
     let invocation = Invocation::read(arguments);

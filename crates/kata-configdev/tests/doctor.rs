@@ -20,6 +20,8 @@ mod node;
 mod refused;
 #[path = "doctor/timeouts.rs"]
 mod timeouts;
+#[path = "doctor/version.rs"]
+mod version;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -37,18 +37,29 @@ pub fn check(node: &Node, set: &Set<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Whether it is another build than the one beside this program. The wrapper itself cannot be
-/// asked: what it is called with is QEMU's.
+/// Whether it is another build than the one beside this program. What it would answer to
+/// `--wrapper-version` is in its bytes: a program of the node is not started to hear it.
 fn version(node: &Node, path: &Path) -> Option<Finding> {
     let own = HostFile::open(&beside_this_program()?).ok()?;
-    let is_same = own.metadata().len() == node.metadata(path).ok()?.len()
-        && own.read(MAX_WRAPPER_BYTES).ok()? == node.read(path, MAX_WRAPPER_BYTES).ok()?;
+    let found = node.read(path, MAX_WRAPPER_BYTES).ok()?;
+    if found == own.read(MAX_WRAPPER_BYTES).ok()? {
+        return None;
+    }
+    let version = match program_version::of_program(&found) {
+        Some(version) => format!("is version {version}"),
+        None => "does not say its version".to_owned(),
+    };
     let message = format!(
-        "it is another build than the one beside this program, which is version {}; update one of \
-        them, or use the kata-configdev that lies beside this wrapper",
+        "it {version}, and is another build than the one beside this program, which is version \
+        {}; update one of them, or use the kata-configdev that lies beside this wrapper",
         program_version::VERSION
     );
-    (!is_same).then(|| Finding::new("wrapper-version", Severity::Note, path, message))
+    Some(Finding::new(
+        "wrapper-version",
+        Severity::Note,
+        path,
+        message,
+    ))
 }
 
 fn beside_this_program() -> Option<PathBuf> {

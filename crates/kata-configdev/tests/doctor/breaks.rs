@@ -118,6 +118,10 @@ const BREAKS: &[(&str, Break)] = &[
         node.set_mode(WRAPPER, 0o644)
     }),
     ("wrapper-version", |_| {}),
+    ("wrapper-version", |node| {
+        node.put(WRAPPER, "\u{1}program-version=0.0.9 (commit unknown)\u{1}");
+        node.set_mode(WRAPPER, 0o755);
+    }),
     ("handler-none", |node| node.remove(MAIN)),
     ("handler-unread", |node| {
         let drop_ins = node.path(HANDLER).join("config.d");
