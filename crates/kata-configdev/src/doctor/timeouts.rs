@@ -1,6 +1,6 @@
 //! All that ends a pull, or the boot before it, in one table.
 //!
-//! The limits are in five places, each with a default of its own, and the shortest one wins. Times
+//! The limits are in six places, each with a default of its own, and the shortest one wins. Times
 //! and defaults are those of Kata 4.1.0 and Kubernetes 1.26 and later.
 
 mod kata;
@@ -9,12 +9,14 @@ mod order;
 
 use std::time::Duration;
 
+use foreign_text::shown;
 use serde::{Serialize, Serializer};
 
 use super::engine::Engine;
 use super::finding::Finding;
 use super::node::Node;
 use super::set::Set;
+use crate::settings::Origin;
 
 /// What a limit ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -60,6 +62,7 @@ pub fn check(
     let kubelet = kubelet::limit(node, findings);
     let mut timeouts: Vec<Timeout> = kubelet.iter().cloned().chain(ours()).collect();
     for set in sets {
+        timeouts.extend(of_providers(set));
         for handler in &set.handlers {
             let of_handler = kata::limits(engine, handler);
             order::check(kubelet.as_ref(), &of_handler, handler, set, findings);
@@ -67,6 +70,33 @@ pub fn check(
         }
     }
     timeouts
+}
+
+/// The key of [`of_providers`].
+const PROVIDERS_DEADLINE: &str = "credential-providers.deadline-secs";
+
+/// How long the wrapper of a set waits for credential providers, where it asks any.
+fn of_providers(set: &Set<'_>) -> Option<Timeout> {
+    let effective = set.effective.as_ref()?;
+    let asked = &effective.settings.credential_providers;
+    let is_asking = effective.settings.enabled && asked.is_wanted();
+    let (path, line) = match effective.origins.of(PROVIDERS_DEADLINE) {
+        Origin::BuiltIn => (None, 0),
+        Origin::File { path, line } => {
+            let path = shown(path.as_os_str().as_encoded_bytes()).to_string();
+            (Some(path), *line)
+        }
+    };
+    is_asking.then(|| Timeout {
+        handler: None,
+        who: "wrapper",
+        key: PROVIDERS_DEADLINE,
+        limit: asked.deadline,
+        ends: Ends::Other,
+        path,
+        line,
+        then: "QEMU starts without the credentials of those that have not answered",
+    })
 }
 
 /// What holds in the guest unless its image says otherwise.

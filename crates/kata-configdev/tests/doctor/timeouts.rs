@@ -1,7 +1,7 @@
 //! What ends a pull stands in many places.
 
 use crate::doctor;
-use crate::node::{KUBELET, MAIN, Node};
+use crate::node::{KUBELET, MAIN, Node, SETTINGS};
 
 /// The time-outs stand in five files and have defaults in five programs.
 #[test]
@@ -52,6 +52,16 @@ fn all_time_outs_are_in_one_table() {
         "  30 s  runtime-rs   request_timeout_ms ",
         "0.01 s  runtime-rs   dial_timeout_ms ",
         "warning timeout-pull-first: container_create_timeout of CRI-O is 100 s ",
+        "  50 s  runtime-rs   wait for QEMU's monitor    built in: ",
+    ]);
+    assert!(!run.stdout.contains("deadline-secs"), "{}", run.stdout);
+    let asking = "[credential-providers]\nregistries = [\"a.corp\"]\n";
+    node.append(SETTINGS, asking);
+    doctor(&node, &[])
+        .prints(&["   5 s  wrapper      credential-providers.deadline-secs built in: "]);
+    node.append(SETTINGS, "deadline-secs = 20\n");
+    doctor(&node, &[]).prints(&[
+        "  20 s  wrapper      credential-providers.deadline-secs /etc/kata-configdev/config.toml:7: ",
     ]);
 }
 

@@ -57,6 +57,9 @@ const RUST: [(Key, Ends, &str); 4] = [
 ];
 
 const CREATE: &str = "the container fails, and the pod's event names the time-out";
+/// How long runtime-rs waits for QEMU's monitor, and so for the wrapper. No key changes it.
+pub(super) const MONITOR_OF_RUST: Duration = Duration::from_secs(50);
+
 const BOOT: &str = "the sandbox fails, because the guest's agent does not answer";
 
 /// The agent's own limit, as a kernel parameter in seconds, and its default.
@@ -85,6 +88,18 @@ pub(super) fn limits(engine: &Engine, handler: &Handler) -> Vec<Timeout> {
         let keys = if main.is_rust { &RUST[..] } else { &GO };
         for (key, ends, then) in keys {
             put(of_key(&name, who, main, key, *ends, then));
+        }
+        if main.is_rust {
+            put(Timeout {
+                handler: Some(name.clone()),
+                who,
+                key: "wait for QEMU's monitor",
+                limit: MONITOR_OF_RUST,
+                ends: Ends::Boot,
+                path: None,
+                line: 0,
+                then: "the sandbox fails with \"timed out waiting for QMP ready\"",
+            });
         }
         put(of_agent(&name, main));
     }

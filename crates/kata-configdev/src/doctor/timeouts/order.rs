@@ -3,16 +3,14 @@
 
 use std::time::Duration;
 
-use super::{Ends, Timeout};
+use super::kata::MONITOR_OF_RUST;
+use super::{Ends, PROVIDERS_DEADLINE, Timeout};
 use crate::doctor::finding::{Finding, Severity};
 use crate::doctor::handlers::Handler;
 use crate::doctor::set::Set;
 
 /// What Kata has by itself, which is too short for images of any size.
 const TOO_SHORT: Duration = Duration::from_secs(60);
-
-/// How long runtime-rs waits for QEMU's monitor, and so for the wrapper.
-const MONITOR_OF_RUST: Duration = Duration::from_secs(50);
 
 /// Says which limit of a handler ends pulls too early. What is not known of the kubelet's is not
 /// compared.
@@ -87,9 +85,10 @@ fn providers(handler: &Handler, set: &Set<'_>) -> Option<Finding> {
     let asked = &set.settings()?.credential_providers;
     let is_rust = handler.standing.mains.iter().any(|main| main.is_rust);
     let message = format!(
-        "credential-providers.deadline-secs is {}, but runtime-rs waits 50 s for QEMU, which \
-        starts only behind them; lower it",
-        asked.deadline.as_secs()
+        "{PROVIDERS_DEADLINE} is {}, but runtime-rs waits {} s for QEMU, which starts only behind \
+        them; lower it",
+        asked.deadline.as_secs(),
+        MONITOR_OF_RUST.as_secs()
     );
     let is_late = is_rust && asked.is_wanted() && asked.deadline >= MONITOR_OF_RUST;
     is_late.then(|| {
