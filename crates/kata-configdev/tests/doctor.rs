@@ -14,6 +14,8 @@ mod docker_config;
 mod engine;
 #[path = "doctor/journal.rs"]
 mod journal;
+#[path = "doctor/leftovers.rs"]
+mod leftovers;
 #[path = "doctor/node.rs"]
 mod node;
 #[path = "doctor/refused.rs"]

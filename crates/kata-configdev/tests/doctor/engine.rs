@@ -4,8 +4,10 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use kata_configdev::settings::RULES;
+use test_command::Folder;
 
 use crate::breaks;
+use crate::command::run;
 use crate::doctor;
 use crate::node::{CONTAINERD, DROP_IN, HANDLER, MAIN, Node, SETTINGS};
 
@@ -151,4 +153,44 @@ fn doctor_says_of_katas_files_what_the_installer_says() {
         }
     }
     assert!(told >= 11, "only {told}");
+}
+
+/// Whether QEMU can be started is looked at by both, too: here by a whole installation.
+#[test]
+fn doctor_says_of_qemu_what_the_installer_says() {
+    let container = Folder::with(&["secret"]);
+    container.file("wrapper", "the wrapper");
+    container.file("secret/imagepuller.toml", "");
+    let mut told = 0;
+    for (id, break_it) in breaks::all() {
+        let rule = match *id {
+            "qemu-missing" => "it is not there",
+            "qemu-not-executable" => "it is no program",
+            _ => continue,
+        };
+        let node = Node::new();
+        node.remove(DROP_IN);
+        node.remove(SETTINGS);
+        let text = format!(
+            "host = {:?}\nprefix = \"/opt/kata-configdev\"\nwrapper = {:?}\n\
+             binaries = [\"/opt/kata/bin\"]\n\
+             [sets.default]\nsecret = {:?}\nhandlers = [\"/{HANDLER}\"]\n",
+            node.root(),
+            container.path("wrapper"),
+            container.path("secret")
+        );
+        container.file("installer.toml", &text);
+        let install = || run(&["install", "--config", &container.text("installer.toml")]);
+        install().ends(0);
+        let run = doctor(&node, &[]);
+        assert!(!run.stdout.contains(&format!(" {id}: ")), "{run:?}");
+        break_it(&node);
+        let refused = install();
+        assert_ne!(refused.code, 0, "{refused:?}");
+        assert!(refused.stderr.contains(rule), "{refused:?}");
+        let run = doctor(&node, &[]);
+        run.ends(65).prints(&[&format!(": fault {id}: ")]);
+        told += 1;
+    }
+    assert_eq!(told, 2);
 }
