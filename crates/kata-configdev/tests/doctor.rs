@@ -20,6 +20,8 @@ mod leftovers;
 mod node;
 #[path = "doctor/refused.rs"]
 mod refused;
+#[path = "doctor/said.rs"]
+mod said;
 #[path = "doctor/timeouts.rs"]
 mod timeouts;
 #[path = "doctor/version.rs"]

@@ -38,8 +38,8 @@ const LOGS: [&str; 2] = [
 /// What the wrapper's lines have in them.
 const WRAPPER: &str = "kata-configdev-qemu:";
 
-/// What a shim's line has in it that hands on what the guest answered.
-const GUEST: [&str; 5] = [
+/// What a shim's line has in it that hands on what the guest answered, or that it did not.
+pub const GUEST: [&str; 5] = [
     "failed to pull",
     "the node has no configuration",
     "rpc status",
@@ -113,14 +113,11 @@ impl Joined {
             .iter()
             .filter(|entry| entry.text.contains(id.as_str()))
         {
-            let lines = if entry.text.contains(WRAPPER) {
-                &mut self.wrapper
-            } else if GUEST.iter().any(|part| entry.text.contains(part)) {
-                &mut self.guest
-            } else if entry.is_error() {
-                &mut self.shim
-            } else {
-                continue;
+            let lines = match speaker(&entry.text) {
+                Some(Speaker::Wrapper) => &mut self.wrapper,
+                Some(Speaker::Guest) => &mut self.guest,
+                None if entry.is_error() => &mut self.shim,
+                None => continue,
             };
             let line = one_line(&entry.text).up_to(MAX_LINE_CHARS).to_string();
             // Both Kata and the container engine log an error.
@@ -131,6 +128,27 @@ impl Joined {
         for lines in [&mut self.wrapper, &mut self.shim, &mut self.guest] {
             lines.reverse();
         }
+    }
+}
+
+/// Who is quoted in a shim's line.
+enum Speaker {
+    Wrapper,
+    Guest,
+}
+
+/// Whose words stand first: the guest repeats the wrapper's where the wrapper refused by disk, and
+/// the wrapper may speak of a pull.
+fn speaker(text: &str) -> Option<Speaker> {
+    let guest = GUEST.iter().filter_map(|part| text.find(part)).min();
+    // A path ends in its name where it could not be started.
+    let mut named = text.match_indices(WRAPPER).map(|(at, _)| at);
+    let wrapper = named.find(|at| !text[..*at].ends_with('/'));
+    match (wrapper, guest) {
+        (Some(wrapper), Some(guest)) if guest < wrapper => Some(Speaker::Guest),
+        (Some(_), _) => Some(Speaker::Wrapper),
+        (None, Some(_)) => Some(Speaker::Guest),
+        (None, None) => None,
     }
 }
 
