@@ -6,6 +6,7 @@
 
 mod identity;
 mod requirement;
+mod transport;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -87,7 +88,8 @@ impl Reader {
                 "is for no image of a registry, so nothing here asks it",
             );
             let remarks = self.remarks.len();
-            for (_, scope) in transport.named()? {
+            for (text, scope) in transport.named()? {
+                transport::check_scope(name, text).map_err(|why| scope.refuse(why))?;
                 self.requirements(&scope)?;
             }
             self.remarks.truncate(remarks);

@@ -6,6 +6,8 @@
 use std::fmt;
 
 use oci_image::named::NamedReference;
+use oci_image::reference::InvalidReference;
+use puller_config::RegistryHost;
 
 /// A kind of `signedIdentity`.
 #[derive(Clone, Debug)]
@@ -19,7 +21,7 @@ pub enum Identity {
     /// `matchRepository`: the same repository.
     Repository,
     /// `exactReference`: this name.
-    ExactReference(NamedReference),
+    ExactReference(SignedName),
     /// `exactRepository`: this repository, in its one spelling.
     ExactRepository(String),
     /// `remapIdentity`: as [`Identity::RepoDigestOrExact`], of the name with another beginning.
@@ -32,6 +34,13 @@ pub enum Identity {
     /// `digestOnly`, which is of this project: no name at all.
     DigestOnly,
 }
+
+/// A name as signatures and policies have it.
+///
+/// It may carry a digest by which no image here can be asked for, such as SHA-384: containers/image
+/// takes one there too, where the repository is compared.
+#[derive(Clone, Debug)]
+pub struct SignedName(Asked);
 
 /// The image that is asked for, as a requirement sees it.
 #[derive(Clone, Debug)]
@@ -58,11 +67,11 @@ impl Identity {
             return false;
         };
         match self {
-            Self::Exact => is_exact(asked, &signed),
-            Self::RepoDigestOrExact => is_repo_digest_or_exact(asked, &signed),
-            Self::Repository => signed.name == asked.name,
-            Self::ExactReference(reference) => is_exact_text(&Asked::of(reference), &signed),
-            Self::ExactRepository(name) => signed.name == *name,
+            Self::Exact => is_exact(asked, &signed.0),
+            Self::RepoDigestOrExact => is_repo_digest_or_exact(asked, &signed.0),
+            Self::Repository => signed.0.name == asked.name,
+            Self::ExactReference(name) => is_exact_text(&name.0, &signed.0),
+            Self::ExactRepository(name) => signed.0.name == *name,
             Self::Remap {
                 prefix,
                 signed_prefix,
@@ -72,7 +81,7 @@ impl Identity {
                         name,
                         ..asked.clone()
                     };
-                    is_repo_digest_or_exact(&asked, &signed)
+                    is_repo_digest_or_exact(&asked, &signed.0)
                 }
                 None => false,
             },
@@ -91,22 +100,72 @@ impl Asked {
     }
 }
 
+impl SignedName {
+    /// Reads a name.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidReference`].
+    pub(crate) fn parse(text: &str) -> Result<Self, InvalidReference> {
+        let (name, digest) = match text.rsplit_once('@') {
+            Some((name, digest)) if is_digest(digest) => (name, Some(digest.to_owned())),
+            _ => (text, None),
+        };
+        let asked = Asked::of(&NamedReference::parse(name)?);
+        Ok(match digest {
+            // Two digests are none.
+            Some(_) if asked.digest.is_some() => return Err(InvalidReference::Repository),
+            Some(_) => Self(Asked { digest, ..asked }),
+            None => Self(asked),
+        })
+    }
+
+    /// Registry and repository in their one spelling.
+    pub(crate) fn repository(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Whether it has neither tag nor digest.
+    pub(crate) fn is_bare(&self) -> bool {
+        self.0.tag.is_none() && self.0.digest.is_none()
+    }
+}
+
+/// Whether a text is a digest by one of the algorithms that containers/image knows.
+pub(crate) fn is_digest(text: &str) -> bool {
+    let Some((algorithm, hex)) = text.split_once(':') else {
+        return false;
+    };
+    let digits = match algorithm {
+        "sha256" => 64,
+        "sha384" => 96,
+        "sha512" => 128,
+        _ => return false,
+    };
+    let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    hex.len() == digits && hex.bytes().all(is_hex)
+}
+
 /// Reads the name in a signature; `None` if it is none, or its host has another spelling than the
 /// one that programs write.
 ///
 /// What somebody signed is taken as it is: folding spellings here would make one signature hold for
 /// names that containers/image keeps apart.
-fn read_signed(text: &str) -> Option<Asked> {
-    let reference = NamedReference::parse(text).ok()?;
-    let registry = reference.registry();
+fn read_signed(text: &str) -> Option<SignedName> {
+    let name = SignedName::parse(text).ok()?;
     let host = text.split_once('/').map(|(host, _)| host);
     let is_host = |host: &&str| host.contains(['.', ':']) || *host == "localhost";
     let is_plain = match host.filter(is_host) {
-        Some(host) if registry.is_docker_hub() => matches!(host, "docker.io" | "index.docker.io"),
-        Some(host) => host == registry.to_string(),
+        Some(host) => {
+            let registry = RegistryHost::parse(host).ok()?;
+            match registry.is_docker_hub() {
+                true => matches!(host, "docker.io" | "index.docker.io"),
+                false => host == registry.to_string(),
+            }
+        }
         None => true,
     };
-    is_plain.then(|| Asked::of(&reference))
+    is_plain.then_some(name)
 }
 
 /// The whole names are equal; two names without tag and digest are not.
@@ -161,6 +220,20 @@ impl PartialEq for Identity {
 
 impl Eq for Identity {}
 
+/// In the one spelling of its host.
+impl fmt::Display for SignedName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Asked { name, tag, digest } = &self.0;
+        f.write_str(name)?;
+        if let Some(tag) = tag {
+            write!(f, ":{tag}")?;
+        }
+        digest
+            .as_ref()
+            .map_or(Ok(()), |digest| write!(f, "@{digest}"))
+    }
+}
+
 /// As a policy names it.
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -193,6 +266,7 @@ mod tests {
         let by_tag = asked(&format!("reg.test/team/app:1@{digest}"));
         let by_digest = asked(&format!("reg.test/team/app@{digest}"));
         let full = format!("reg.test/team/app@{digest}");
+        let by_sha384 = format!("reg.test/team/app@sha384:{}", "1".repeat(96));
         // Signed name; exact by tag and digest; default by tag and digest; repository.
         for (signed, want) in [
             ("reg.test/team/app:1", [true, false, true, true, true]),
@@ -207,6 +281,9 @@ mod tests {
             ("docker://reg.test/team/app:1", [false; 5]),
             ("reg.test/team/app:1 ", [false; 5]),
             ("", [false; 5]),
+            (by_sha384.as_str(), [false, false, false, true, true]),
+            (&format!("{full}@{}", &digest), [false; 5]),
+            (&by_sha384.replace("sha384", "sha224"), [false; 5]),
         ] {
             let found = [
                 Identity::Exact.holds(&by_tag, signed),

@@ -112,6 +112,10 @@ fn names_in_identities_are_names() {
             false,
         ),
         (r#"{"type":"remapIdentity","prefix":"r.test"}"#, false),
+        (
+            r#"{"type":"exactRepository","dockerRepository":"r.test/a@sha384:0"}"#,
+            false,
+        ),
     ] {
         let members =
             format!(r#""type":"sigstoreSigned","keyPath":"/k","signedIdentity":{identity}"#);
@@ -121,6 +125,86 @@ fn names_in_identities_are_names() {
             "{identity}"
         );
     }
+}
+
+/// What containers/image takes for a host there, although none can be asked.
+#[test]
+fn prefixes_of_identities_have_the_grammar_of_names() {
+    let digest = format!("r.test/a@sha384:{}", "0".repeat(96));
+    let exact = |name| format!(r#"{{"type":"exactReference","dockerReference":"{name}"}}"#);
+    let remap = |prefix| {
+        format!(r#"{{"type":"remapIdentity","prefix":"{prefix}","signedPrefix":"s.test"}}"#)
+    };
+    for (identity, is_valid) in [
+        (exact(&*digest), true),
+        (exact(&digest.replace("sha384", "sha224")), false),
+        (remap("r.test:0"), true),
+        (remap("r.test:99999"), true),
+        (remap("r.test:005000/team"), true),
+        (remap("[::1]:5000/team"), true),
+        (remap("[fe80::1::2]"), true),
+        (remap("127.1"), true),
+        (remap("team"), true),
+        (remap("team/app"), true),
+        (remap("R.test/app"), true),
+        (remap("r.test."), false),
+        (remap("r.test:"), false),
+        (remap("r.test:x"), false),
+        (remap("my_host.test"), false),
+        (remap("-r.test"), false),
+        (remap("[::1"), false),
+        (remap("[::g]"), false),
+        (remap("r.test/app:1"), false),
+        (remap("r.test//app"), false),
+        (remap(""), false),
+    ] {
+        let members =
+            format!(r#""type":"sigstoreSigned","keyPath":"/k","signedIdentity":{identity}"#);
+        assert_eq!(
+            parse(&requirement(&members)).is_ok(),
+            is_valid,
+            "{identity}"
+        );
+    }
+}
+
+#[test]
+fn open_pgp_keys_are_given_by_one_member() {
+    for (members, is_valid) in [
+        (r#""keyPath":"/k""#, true),
+        (r#""keyPaths":["/k"]"#, true),
+        (r#""keyPaths":[]"#, true),
+        (r#""keyData":"""#, true),
+        (r#""keyPath":"""#, false),
+        (r#""keyPath":null"#, false),
+        (r#""keyPaths":null"#, false),
+        (r#""keyData":null"#, false),
+        (r#""keyPath":"/k","keyData":null"#, false),
+        (r#""keyPath":"","keyPaths":["/k"]"#, false),
+        (r#""keyPath":"/k","keyPaths":null"#, false),
+        (r#""keyData":"","keyPath":null"#, false),
+    ] {
+        let text = requirement(&format!(
+            r#""type":"signedBy","keyType":"GPGKeys",{members}"#
+        ));
+        assert_eq!(parse(&text).is_ok(), is_valid, "{members}");
+    }
+}
+
+#[test]
+fn scopes_of_other_transports_are_checked_too() {
+    let policy = |transport: &str, scope: &str| {
+        let reject = r#"[{"type":"reject"}]"#;
+        let scopes = format!(r#"{{"{transport}":{{"{scope}":{reject}}}}}"#);
+        parse(&format!(r#"{{"default":{reject},"transports":{scopes}}}"#))
+    };
+    policy("dir", "/images").unwrap();
+    policy("of-tomorrow", "images").unwrap();
+    let error = policy("dir", "images").unwrap_err();
+    assert!(
+        error.contains("transports.dir.images (line 1) is no absolute path"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -237,18 +237,19 @@ fn signed_by(node: &Node<'_, '_>) -> Result<Requirement, InvalidPolicy> {
     if !KEY_TYPES.contains(&key_type.text()?) {
         return Err(key_type.refuse("is not GPGKeys"));
     }
-    let mut count = 0;
-    if let Some(node) = members.get("keyPath") {
-        count += usize::from(node.text_or_null()?.is_some_and(|path| !path.is_empty()));
-    }
+    // Here a member counts that is there, and it must give a key; an empty list gives one.
+    let is_path = is_given(&members, "keyPath")?;
+    let is_data = is_given(&members, "keyData")?;
+    let mut is_list = false;
     if let Some(node) = members.get("keyPaths") {
         for item in node.items()? {
             item.text_or_null()?;
         }
-        count += usize::from(!node.is_null());
+        is_list = !node.is_null();
     }
-    count += usize::from(is_given(&members, "keyData")?);
-    if count != 1 {
+    let there = ["keyPath", "keyPaths", "keyData"];
+    let there = there.iter().filter(|name| members.get(name).is_some());
+    if there.count() != 1 || !(is_path || is_data || is_list) {
         return Err(members.refuse("must have exactly one of keyPath, keyPaths and keyData"));
     }
     if let Some(node) = members.get("signedIdentity") {
