@@ -50,13 +50,13 @@ impl Bundle {
             &root,
             &["mediaType", "verificationMaterial", "dsseEnvelope"],
         )?;
-        if !MEDIA_TYPES.contains(&root.last("mediaType")?.text()?) {
+        if !MEDIA_TYPES.contains(&member(root, "mediaType")?.text()?) {
             return None;
         }
-        check_material(root.last("verificationMaterial")?)?;
-        let envelope = root.last("dsseEnvelope")?.object()?;
+        check_material(member(root, "verificationMaterial")?)?;
+        let envelope = member(root, "dsseEnvelope")?.object()?;
         let envelope = known(envelope, &["payload", "payloadType", "signatures"])?;
-        if envelope.last("payloadType")?.text()? != PAYLOAD_TYPE {
+        if member(envelope, "payloadType")?.text()? != PAYLOAD_TYPE {
             return None;
         }
         let [signature] = envelope.last("signatures")?.array()? else {
@@ -88,7 +88,7 @@ impl Bundle {
     pub fn is_for(&self, digest: &Digest) -> Option<bool> {
         let root = object(&self.payload)?;
         let root = known(&root, &["_type", "subject", "predicateType", "predicate"])?;
-        let is = |name, want: &str| Some(root.last(name)?.text()? == want);
+        let is = |name, want: &str| Some(member(root, name)?.text()? == want);
         if !is("_type", STATEMENT)? || !is("predicateType", PREDICATE)? {
             return None;
         }
@@ -98,7 +98,15 @@ impl Bundle {
         for subject in root.last("subject")?.array()? {
             let subject = known(
                 subject.object()?,
-                &["name", "uri", "digest", "annotations", "mediaType"],
+                &[
+                    "name",
+                    "uri",
+                    "digest",
+                    "content",
+                    "downloadLocation",
+                    "mediaType",
+                    "annotations",
+                ],
             )?;
             let found = subject.last("digest")?.object()?.last(algorithm);
             is_for |= found.and_then(Value::text) == Some(hex);
@@ -113,15 +121,15 @@ fn check_material(material: &Value<'_>) -> Option<()> {
         material.object()?,
         &["publicKey", "tlogEntries", "timestampVerificationData"],
     )?;
-    let key = material.last("publicKey")?.object()?;
+    let key = member(material, "publicKey")?.object()?;
     if let Some(hint) = known(key, &["hint"])?.last("hint") {
         hint.text()?;
     }
-    if let Some(entries) = material.last("tlogEntries") {
+    if let Some(entries) = member(material, "tlogEntries") {
         let mut entries = entries.array()?.iter();
         entries.all(is_log_entry).then_some(())?;
     }
-    if let Some(timestamps) = material.last("timestampVerificationData") {
+    if let Some(timestamps) = member(material, "timestampVerificationData") {
         timestamps.object()?;
     }
     Some(())
@@ -133,7 +141,7 @@ fn is_log_entry(entry: &Value<'_>) -> bool {
         return false;
     };
     let mut needed = ["logIndex", "logId", "kindVersion", "canonicalizedBody"].iter();
-    needed.all(|name| entry.last(name).is_some())
+    needed.all(|name| member(entry, name).is_some())
 }
 
 fn object(bytes: &[u8]) -> Option<Object<'_>> {
@@ -145,10 +153,69 @@ fn object(bytes: &[u8]) -> Option<Object<'_>> {
     json::read_object(bytes, limits, Duplicates::Refused).ok()
 }
 
-/// The object, if it has no member but these.
+/// The object, if it has no member but these, and each in one spelling.
 fn known<'v, 't>(object: &'v Object<'t>, names: &[&str]) -> Option<&'v Object<'t>> {
     let mut members = object.members();
-    members
-        .all(|(name, _)| names.contains(&name))
-        .then_some(object)
+    let are_known = members.all(|(name, _)| names.iter().any(|known| is_spelling_of(known, name)));
+    let is_twice = |name: &&str| {
+        let spellings = object
+            .members()
+            .filter(|(found, _)| is_spelling_of(name, found));
+        spellings.count() > 1
+    };
+    (are_known && !names.iter().any(is_twice)).then_some(object)
+}
+
+/// A member in either spelling.
+fn member<'v, 't>(object: &'v Object<'t>, name: &str) -> Option<&'v Value<'t>> {
+    let mut members = object.members();
+    let (_, value) = members.find(|(found, _)| is_spelling_of(name, found))?;
+    Some(value)
+}
+
+/// Whether a text is a name of the specification, or the same with `_` in the place of capitals,
+/// which readers of protobuf's JSON take too: `dsseEnvelope`, `dsse_envelope`.
+fn is_spelling_of(name: &str, text: &str) -> bool {
+    let mut rest = text.chars();
+    let mut is_there = |letter: char| {
+        let mut as_snake = rest.clone();
+        let lower = letter.to_ascii_lowercase();
+        if letter.is_ascii_uppercase()
+            && as_snake.next() == Some('_')
+            && as_snake.next() == Some(lower)
+        {
+            rest = as_snake;
+            return true;
+        }
+        rest.next() == Some(letter)
+    };
+    name.chars().all(&mut is_there) && rest.next().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_two_spellings_and_no_third() {
+        for (text, is_one) in [
+            ("payloadType", true),
+            ("payload_type", true),
+            ("payloadtype", false),
+            ("payload_Type", false),
+            ("PayloadType", false),
+            ("payload_type_", false),
+            ("payload", false),
+        ] {
+            assert_eq!(is_spelling_of("payloadType", text), is_one, "{text}");
+        }
+        let limits = Limits::of_bytes(1000);
+        let read = |text| json::read_object(text, limits, Duplicates::Refused).unwrap();
+        let object = read(br#"{"payload_type":1}"#);
+        assert!(known(&object, &["payloadType"]).is_some());
+        assert!(member(&object, "payloadType").is_some());
+        let twice = read(br#"{"payload_type":1,"payloadType":1}"#);
+        assert!(known(&twice, &["payloadType"]).is_none());
+        assert!(known(&object, &["payload"]).is_none());
+    }
 }
