@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use image_policy::{Found, Signature};
 use oci_image::digest::Digest;
@@ -22,7 +22,18 @@ pub(crate) fn data(name: &str) -> PathBuf {
 }
 
 pub(crate) fn rows(name: &str) -> Vec<Value> {
-    let text = fs::read_to_string(data(name)).unwrap();
+    read(&data(name))
+}
+
+/// Further rows of the same kinds, which are not in the repository, if somebody has some: files of
+/// the same names in the folder that the variable names.
+pub(crate) fn further_rows(name: &str) -> Vec<Value> {
+    let folder = std::env::var_os("FURTHER_VERDICTS").map(PathBuf::from);
+    folder.map_or_else(Vec::new, |folder| read(&folder.join(name)))
+}
+
+fn read(file: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(file).unwrap();
     text.lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect()
@@ -86,19 +97,29 @@ impl Registry {
         reference.repository().to_owned()
     }
 
-    /// What a reference names, by digest.
+    /// What a reference names, by digest: a repository has what its tags name, and what is below
+    /// that.
     pub(crate) fn resolve(&self, reference: &NamedReference) -> Option<Digest> {
-        if let Some(digest) = reference.digest() {
-            return self.blobs.get(&digest.to_string()).map(|_| digest.clone());
-        }
         let tags = self.repositories.get(&Self::path(reference))?;
+        if let Some(digest) = reference.digest() {
+            let mut tagged = tags.values().map(|text| Digest::parse(text).unwrap());
+            let is_below = |tagged: &Digest| {
+                let mut below = self.instances(tagged).into_iter();
+                below.any(|(_, instance)| instance == *digest)
+            };
+            let is_there = tagged.any(|tagged| tagged == *digest || is_below(&tagged));
+            return is_there.then(|| digest.clone());
+        }
         let digest = tags.get(reference.tag().unwrap_or("latest"))?;
         Some(Digest::parse(digest).unwrap())
     }
 
     /// The instances of an index, with their architectures; none for a manifest.
     pub(crate) fn instances(&self, digest: &Digest) -> Vec<(String, Digest)> {
-        let index = self.json(&digest.to_string());
+        let Some(index) = self.blobs.get(&digest.to_string()) else {
+            return Vec::new();
+        };
+        let index: Value = serde_json::from_slice(index).unwrap_or_default();
         let manifests = index["manifests"].as_array().cloned().unwrap_or_default();
         let instance = |manifest: &Value| {
             let architecture = manifest["platform"]["architecture"].as_str();
@@ -106,6 +127,18 @@ impl Registry {
             (architecture.unwrap_or_default().to_owned(), digest)
         };
         manifests.iter().map(instance).collect()
+    }
+
+    /// What is under cosign's tag, whatever it is.
+    pub(crate) fn signature_manifest(&self, repository: &str, digest: &Digest) -> Option<Value> {
+        let name = format!("{}.sig", digest.to_string().replace(':', "-"));
+        let manifest = self.repositories.get(repository)?.get(&name)?;
+        serde_json::from_slice(self.blobs.get(manifest)?).ok()
+    }
+
+    /// How long a blob is.
+    pub(crate) fn length(&self, digest: &Digest) -> Option<usize> {
+        self.blobs.get(&digest.to_string()).map(Vec::len)
     }
 
     /// The signatures of a digest; an error where a client reads what is no signature manifest.

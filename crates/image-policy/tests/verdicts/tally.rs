@@ -1,64 +1,96 @@
 //! Rows counted, and compared with what is listed of them.
 
-/// Why verdicts differ, and for which rows: parts of their description, all of which must be there.
-pub(crate) struct Difference {
+use std::collections::BTreeSet;
+
+/// Why verdicts differ, and for which rows.
+pub(crate) struct Difference<R> {
     pub(crate) why: &'static str,
-    pub(crate) rows: &'static [&'static [&'static str]],
+    /// Whether this is the reason for a row that differs, be it recorded here or not.
+    pub(crate) holds: fn(&R) -> bool,
+    /// The names of the recorded rows that differ for this reason.
+    pub(crate) rows: &'static [&'static str],
+}
+
+/// A verdict of a real program, and ours.
+pub(crate) trait Judged {
+    /// A short name, such as its number.
+    fn name(&self) -> String;
+    /// All that a person needs to look into it.
+    fn description(&self) -> String;
+    /// The first word is the verdict.
+    fn theirs(&self) -> &str;
+    /// The first word is the verdict; behind it may be the reason.
+    fn ours(&self) -> &str;
+    /// Whether it is in this repository, and so in the lists.
+    fn is_recorded(&self) -> bool;
 }
 
 /// What is found out about all rows.
-#[derive(Default)]
-pub(crate) struct Tally {
-    pub(crate) same: usize,
-    pub(crate) differing: usize,
-    pub(crate) left_out: usize,
+pub(crate) struct Tally<R: 'static> {
+    list: &'static [Difference<R>],
+    same: usize,
+    differing: usize,
     problems: Vec<String>,
-    used: std::collections::BTreeSet<(usize, usize)>,
+    /// The names of the recorded rows that differ, for each reason.
+    found: Vec<BTreeSet<String>>,
 }
 
-impl Tally {
-    /// Compares the verdicts of one row.
-    pub(crate) fn row(&mut self, list: &[Difference], description: &str, theirs: &str, ours: &str) {
-        let mut listed = Vec::new();
-        for (at, difference) in list.iter().enumerate() {
-            for (index, parts) in difference.rows.iter().enumerate() {
-                if parts.iter().all(|part| description.contains(part)) {
-                    listed.push((at, index));
-                }
-            }
+impl<R: Judged> Tally<R> {
+    pub(crate) fn new(list: &'static [Difference<R>]) -> Self {
+        Self {
+            list,
+            same: 0,
+            differing: 0,
+            problems: Vec::new(),
+            found: vec![BTreeSet::new(); list.len()],
         }
-        let differs = class(theirs) != class(ours);
-        self.used.extend(&listed);
-        if differs == listed.is_empty() {
-            let words = if differs {
-                "differs"
-            } else {
-                "is listed and does not differ"
-            };
-            self.problems
-                .push(format!("{words}: {description}\n    {theirs}\n    {ours}"));
-        }
-        self.same += usize::from(!differs);
-        self.differing += usize::from(differs);
     }
 
-    pub(crate) fn finish(self, list: &[Difference]) {
-        for (at, difference) in list.iter().enumerate() {
+    /// Compares the verdicts of one row. The first reason that holds is the one.
+    pub(crate) fn row(&mut self, row: &R) {
+        if class(row.theirs()) == class(row.ours()) {
+            self.same += 1;
+            return;
+        }
+        self.differing += 1;
+        let reason = self.list.iter().position(|one| (one.holds)(row));
+        match reason.and_then(|at| self.found.get_mut(at)) {
+            None => {
+                let (name, what) = (row.name(), row.description());
+                let (theirs, ours) = (row.theirs(), row.ours());
+                self.problems.push(format!(
+                    "{name} differs for no reason: {what}\n    {theirs}\n    {ours}"
+                ));
+            }
+            Some(found) if row.is_recorded() => _ = found.insert(row.name()),
+            Some(_) => {}
+        }
+    }
+
+    /// Prints the numbers, once every difference has its reason and the lists are true.
+    pub(crate) fn finish(mut self, rows: usize) {
+        for (difference, found) in self.list.iter().zip(&self.found) {
             assert!(difference.why.len() > 20, "a reason is words");
-            for (index, row) in difference.rows.iter().enumerate() {
-                assert!(self.used.contains(&(at, index)), "{row:?} lists no row");
+            let listed: BTreeSet<_> = difference.rows.iter().map(|&row| row.to_owned()).collect();
+            if listed != *found {
+                let missing: Vec<_> = found.difference(&listed).collect();
+                let wrong: Vec<_> = listed.difference(found).collect();
+                self.problems.push(format!(
+                    "{}: not listed {missing:?}, listed for nothing {wrong:?}",
+                    difference.why
+                ));
             }
         }
         println!(
-            "{} the same, {} differ and are listed, {} left out",
-            self.same, self.differing, self.left_out
+            "{} the same, {} differ and are listed",
+            self.same, self.differing
         );
         let problems = self.problems.join("\n");
         assert!(problems.is_empty(), "{}:\n{problems}", self.problems.len());
+        assert_eq!(self.same + self.differing, rows, "no row is left out");
     }
 }
 
-/// The first word; behind it may be the reason.
 fn class(verdict: &str) -> &str {
     verdict.split(':').next().unwrap()
 }

@@ -20,6 +20,8 @@ mod support;
 // What programs said of the recorded images, judged here with what `registry` fetches.
 #[path = "../../../image-policy/tests/verdicts/cosign.rs"]
 mod cosign;
+#[path = "../../../image-policy/tests/verdicts/evidence.rs"]
+mod evidence;
 #[path = "../../../image-policy/tests/verdicts/registry.rs"]
 mod recorded;
 #[path = "../../../image-policy/tests/verdicts/skopeo.rs"]
@@ -27,4 +29,4 @@ mod skopeo;
 #[path = "../../../image-policy/tests/verdicts/tally.rs"]
 mod tally;
 
-use tally::{Difference, Tally};
+use tally::{Difference, Judged, Tally};

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use test_http::{Answer, Server};
 
 use crate::recorded;
-pub(crate) use crate::recorded::{Place, Signatures, data, rows};
+pub(crate) use crate::recorded::{Place, Signatures, data, further_rows, rows};
 use crate::shelf::{BUNDLE, INDEX};
 use crate::support::{hasty, plain, run};
 
@@ -63,6 +63,14 @@ impl Registry {
 
     pub(crate) fn instances(&self, digest: &Digest) -> Vec<(String, Digest)> {
         self.recorded.instances(digest)
+    }
+
+    pub(crate) fn signature_manifest(&self, repository: &str, digest: &Digest) -> Option<Value> {
+        self.recorded.signature_manifest(repository, digest)
+    }
+
+    pub(crate) fn length(&self, digest: &Digest) -> Option<usize> {
+        self.recorded.length(digest)
     }
 
     /// The signatures of a digest at these places, over HTTP and without an API for referrers.
