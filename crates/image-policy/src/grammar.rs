@@ -121,9 +121,7 @@ impl Reader {
                 let remark = Remark {
                     path: node.path().to_owned(),
                     line: node.line(),
-                    words: "lets any image of its repository run, for it is the host that writes \
-                            the tag; name the digest instead, or ask for a signature"
-                        .to_owned(),
+                    words: String::new(),
                 };
                 self.open_tags.push((repository, remark));
             }
@@ -153,12 +151,20 @@ impl Reader {
 
     /// A tag that asks for nothing matters where without it something would be asked for.
     fn remark_open_tags(&mut self, default: &[Requirement]) {
-        let open = std::mem::take(&mut self.open_tags).into_iter();
-        let open = open.filter(|(repository, _)| {
-            self.signed_tags.contains(repository) || !is_open(self.above(repository, default))
-        });
-        let open: Vec<_> = open.map(|(_, remark)| remark).collect();
-        self.remarks.extend(open);
+        for (repository, remark) in std::mem::take(&mut self.open_tags) {
+            let words = if self.signed_tags.contains(&repository) {
+                "lets no image run: guests pull by digest, and then a tag of this repository that \
+                asks for a signature counts, for it is the host that writes the tag; name the \
+                digest instead"
+            } else if !is_open(self.above(&repository, default)) {
+                "lets any image of its repository run, for it is the host that writes the tag; \
+                name the digest instead, or ask for a signature"
+            } else {
+                continue;
+            };
+            let words = words.to_owned();
+            self.remarks.push(Remark { words, ..remark });
+        }
     }
 
     /// What is asked for of an image of the repository that no scope of a tag is for; scopes with

@@ -39,7 +39,8 @@ pub struct Ruling<'p> {
 pub enum Quantity {
     /// Each: the one scope that is for the image, or those of its tag and its digest.
     Each,
-    /// One: the image's name lost its tag, and the scopes of tags that demand a signature decide.
+    /// One: the host may have dropped or changed the tag, and the scopes of tags that demand a
+    /// signature decide.
     One,
 }
 
@@ -86,12 +87,20 @@ impl Policy {
         let by_tag = by_tag.and_then(|tag| entry(&format!("{name}:{tag}")));
         let by_digest = asked.digest.as_ref();
         let by_digest = by_digest.and_then(|digest| entry(&format!("{name}@{digest}")));
-        // A host writes the tag: it does not lead past what is said of the very content.
+        // A host writes the tag: with a digest beside it, a tag that asks for nothing is its word.
+        let is_hosts_word = |clause: &Clause<'_>| asked.digest.is_some() && !clause.demands();
+        if by_digest.is_none()
+            && by_tag.as_ref().is_some_and(is_hosts_word)
+            && let Some(demanding) = self.demanding(asked)
+        {
+            return demanding;
+        }
+        // Nor does it lead past what is said of the very content.
         let exact: Vec<_> = by_tag.into_iter().chain(by_digest).collect();
         if !exact.is_empty() {
             return (Quantity::Each, exact);
         }
-        if let Some(stripped) = self.of_stripped(asked) {
+        if let Some(stripped) = self.demanding(asked).or_else(|| self.rejecting(asked)) {
             return stripped;
         }
         let above = scope::above(reference);
@@ -105,41 +114,40 @@ impl Policy {
         (Quantity::Each, vec![clause])
     }
 
-    /// What decides for an image whose name has no scope of its own, in a repository that has
-    /// scopes of tags: the image may be one of those, and its name may have lost the tag.
+    /// What decides for an image whose name has no scope of its own that demands something, in a
+    /// repository that has scopes of tags: the image may be one of those, and the host may have
+    /// dropped or changed its tag.
     ///
-    /// One scope that demands a signature must hold, as if the name had its tag. Where none
-    /// demands one, a scope that rejects, rejects. A tag that accepts anything never speaks for
-    /// another name.
-    fn of_stripped(&self, asked: &Asked) -> Option<(Quantity, Vec<Clause<'_>>)> {
+    /// One scope that demands a signature must hold, as if the name had its tag. A tag that accepts
+    /// anything never speaks for a digest.
+    fn demanding(&self, asked: &Asked) -> Option<(Quantity, Vec<Clause<'_>>)> {
+        let is_demanding = |clause: &Clause<'_>| clause.demands() && !clause.rejects();
+        let demanding: Vec<_> = self.of_tags(asked).filter(is_demanding).collect();
+        (!demanding.is_empty()).then_some((Quantity::One, demanding))
+    }
+
+    /// The same, where no tag demands a signature: a scope that rejects, rejects.
+    fn rejecting(&self, asked: &Asked) -> Option<(Quantity, Vec<Clause<'_>>)> {
+        let rejecting = self.of_tags(asked).find(Clause::rejects)?;
+        Some((Quantity::Each, vec![rejecting]))
+    }
+
+    /// The scopes of the tags of a repository, each with its tag as the one that is asked for.
+    fn of_tags(&self, asked: &Asked) -> impl Iterator<Item = Clause<'_>> {
         let prefix = format!("{}:", asked.name);
-        let tags = self
-            .scopes
-            .range(prefix.clone()..)
-            .map_while(|(spelling, entry)| Some((spelling.strip_prefix(&prefix)?, entry)));
-        let mut demanding = Vec::new();
-        let mut rejecting = Vec::new();
-        for (tag, entry) in tags {
-            let tag = Some(tag.to_owned());
-            let asked = Asked {
-                tag,
-                ..asked.clone()
-            };
-            let clause = Clause {
-                is_stripped: true,
-                ..Clause::of(entry, asked)
-            };
-            if clause.rejects() {
-                rejecting.push(clause);
-            } else if clause.demands() {
-                demanding.push(clause);
-            }
-        }
-        if !demanding.is_empty() {
-            return Some((Quantity::One, demanding));
-        }
-        rejecting.truncate(1);
-        (!rejecting.is_empty()).then_some((Quantity::Each, rejecting))
+        let from = self.scopes.range(prefix.clone()..);
+        from.map_while(move |(spelling, entry)| Some((spelling.strip_prefix(&prefix)?, entry)))
+            .map(|(tag, entry)| {
+                let tag = Some(tag.to_owned());
+                let asked = Asked {
+                    tag,
+                    ..asked.clone()
+                };
+                Clause {
+                    is_stripped: true,
+                    ..Clause::of(entry, asked)
+                }
+            })
     }
 }
 
@@ -260,7 +268,7 @@ impl<'p> Ruling<'p> {
         let mut scope = clause.to_string();
         if clause.is_stripped {
             scope.push_str(
-                ", which holds for a name of this repository without a scope of its own,",
+                ", which holds for a name of this repository that has no demand of its own,",
             );
         }
         Refusal {

@@ -261,6 +261,8 @@ fn scopes_of_no_image_and_open_doors_are_remarked() {
             "transports.docker.\"r.test/app:dev\"",
         ]
     );
+    let open_tag = policy.remarks().last().unwrap();
+    assert!(open_tag.words.contains("lets no image run"), "{open_tag}");
 }
 
 /// The host writes the tag, so that one which asks for nothing is a way around the default.

@@ -100,8 +100,35 @@ fn a_tag_that_is_stripped_or_changed_leads_past_no_scope() {
     }
     let one = (Quantity::Each, vec![both[0].clone()]);
     assert_eq!(deciding(&tags, &format!("r.test/app:1.0@{DIGEST}")), one);
-    assert!(runs_unsigned(&tags, &format!("r.test/app:dev@{DIGEST}")));
+    // The host may also write the tag that accepts anything.
+    let open = format!("r.test/app:dev@{DIGEST}");
+    assert_eq!(deciding(&tags, &open), (Quantity::One, both));
+    assert!(!runs_unsigned(&tags, &open));
+    // Without a digest the tag is asked about, not a content.
+    let dev = vec!["scope \"r.test/app:dev\"".to_owned()];
+    assert_eq!(deciding(&tags, "r.test/app:dev"), (Quantity::Each, dev));
     assert!(runs_unsigned(&tags, &format!("r.test/ap@{DIGEST}")));
+}
+
+/// An accept-anything tag beside a signed one: what is signed as the one runs under any name, and
+/// what is said of the digest itself comes before.
+#[test]
+fn an_open_tag_beside_a_signed_one_is_open_to_nothing() {
+    let scope = format!("r.test/app@{DIGEST}");
+    let tags = [("r.test/app:1.0", SIGNED), ("r.test/app:dev", ACCEPT)];
+    let open = format!("r.test/app:dev@{DIGEST}");
+    let allowed = policy(ACCEPT, &[tags[0], tags[1], (&scope, ACCEPT)]);
+    assert!(runs_unsigned(&allowed, &open));
+    let refused = policy(ACCEPT, &[tags[0], tags[1], (&scope, REJECT)]);
+    assert!(!runs_unsigned(&refused, &open));
+    // A requirement beside an acceptance is a demand.
+    let both = r#"[{"type":"insecureAcceptAnything"},{"type":"sigstoreSigned","keyPath":"/k"}]"#;
+    let policy = policy(
+        ACCEPT,
+        &[("r.test/app:1.0", both), ("r.test/app:dev", ACCEPT)],
+    );
+    assert!(!runs_unsigned(&policy, &open));
+    assert!(!runs_unsigned(&policy, &format!("r.test/app:2.0@{DIGEST}")));
 }
 
 #[test]

@@ -160,7 +160,7 @@ fn a_name_without_its_tag_must_fulfil_a_tag_of_its_repository() {
         judge(&registry, &policy("1.0", identity), &by_digest).unwrap();
         judge(&registry, &policy("1.0", identity), "team/skopeo-p256:1.0").unwrap();
         let refusal = judge(&registry, &policy("3.0", identity), &by_digest).unwrap_err();
-        assert!(refusal.contains("without a scope of its own"), "{refusal}");
+        assert!(refusal.contains("has no demand of its own"), "{refusal}");
         // 2.0 is signed as 2.0.
         let renamed = judge(&registry, &policy("1.0", identity), "team/skopeo-p256:2.0");
         assert!(renamed.unwrap_err().contains("team/skopeo-p256:2.0\""));
