@@ -251,6 +251,12 @@ fn what_follows_is_told_without_secrets() {
             "the web's public roots: no entry of document.toml matches this host",
         ),
         (
+            "evil.example.com/app",
+            "roots",
+            "the web's public roots: no entry of document.toml matches this host (\"example.com.\" \
+            holds for that host alone; hosts below it need \".example.com.\")",
+        ),
+        (
             "192.0.2.1/app",
             "roots",
             "none: \"ca-certs\" of entry \"192.0.2.1\" holds no certificate and so forbids the host",

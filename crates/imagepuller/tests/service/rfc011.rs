@@ -208,6 +208,30 @@ fn privileged_example_3_plain_http_in_the_cluster() {
     assert!(other.requests().is_empty());
 }
 
+/// A name without a dot before it is that host alone, as the RFC says; Contrast takes it for hosts
+/// below it too. Who comes from there reads what to write.
+#[test]
+fn privileged_a_name_that_nearly_matches_is_named() {
+    vm_harness::needs_root!();
+    let network = Network::new();
+    let web = Authority::new("web").unwrap();
+    let name = "registry.default.svc.cluster.local";
+    let registry = network.registry(name, &web, false);
+    let document = |entry: &str| {
+        let roots = web.certificate();
+        format!("[registries.\"{entry}\"]\nca-certs = '''\n{roots}'''\n")
+    };
+    let refused = network.pull(&document("svc.cluster.local"), name, &registry);
+    let words = [
+        "is not trusted",
+        "(\"svc.cluster.local.\" holds for that host alone; hosts below it need \
+        \".svc.cluster.local.\")",
+    ];
+    assert_refused(&refused, &words);
+    assert!(registry.requests().is_empty());
+    assert_pulled(&network.pull(&document(".svc.cluster.local"), name, &registry));
+}
+
 /// Nothing was configured: the web's roots, and no credentials. The test's authority is not among
 /// them.
 #[test]
