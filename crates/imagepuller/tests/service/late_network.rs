@@ -2,7 +2,8 @@
 //! `tests/late_network.rs`.
 
 use std::fs;
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
 
 use fault_registry::{Content, FaultRegistry, Image, Layer, Script};
 use test_http::pki::Authority;
@@ -11,6 +12,9 @@ use vm_harness::Scratch;
 use crate::support::{Puller, wait_until};
 
 const HOST: &str = "registry.late.test";
+
+/// Longer than the five attempts that were once made, which took five seconds at most.
+const LATE: Duration = Duration::from_secs(8);
 
 /// Answers each question with 127.0.0.1 until the test ends (RFC 1035, section 4).
 fn name_server() -> Ipv4Addr {
@@ -59,11 +63,58 @@ fn privileged_a_name_server_that_is_known_later_is_asked() {
     let document = format!("[registries.\"{HOST}\"]\nca-certs = \"\"\"\n{roots}\"\"\"\n");
     let puller = Puller::start_with_resolver(&scratch, &document, &resolver);
     let image = format!("{HOST}:{}/team/app@{digest}", registry.address().port());
-    let pull = puller.ask(&image, "late");
+    let asked = Instant::now();
+    let mut pull = puller.ask(&image, "late");
     let said = || puller.log().contains(HOST) && puller.log().contains("lookup");
     wait_until(|| puller.log(), said);
+    std::thread::sleep(LATE.saturating_sub(asked.elapsed()));
+    assert!(pull.try_wait().unwrap().is_none(), "{}", puller.log());
     fs::write(&resolver, format!("nameserver {}\n", name_server())).unwrap();
-    let output = pull.wait_with_output().unwrap();
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{error}\n{}", puller.log());
+    assert!(pull.wait().unwrap().success(), "{}", puller.log());
+}
+
+/// A host that takes no connection, as one behind a wall that drops packets: nobody accepts, and
+/// the queue is full.
+struct Silent {
+    listener: TcpListener,
+    _queued: Vec<TcpStream>,
+}
+
+impl Silent {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        // As short as the kernel makes it.
+        rustix::net::listen(&listener, 0).unwrap();
+        let address = listener.local_addr().unwrap();
+        let soon = Duration::from_millis(200);
+        let connect = || TcpStream::connect_timeout(&address, soon).ok();
+        let queued = std::iter::from_fn(connect).take(100).collect();
+        Self {
+            listener,
+            _queued: queued,
+        }
+    }
+}
+
+/// A caller whose deadline passes is told so, and what was waited for: that a host did not answer
+/// is not the caller's word.
+#[test]
+fn privileged_a_dial_that_times_out_is_told_apart_from_the_deadline() {
+    vm_harness::needs_root!();
+    let silent = Silent::start();
+    let scratch = Scratch::new().unwrap();
+    let puller = Puller::start_with(&scratch, "", &["--linger", "0"]);
+    let port = silent.listener.local_addr().unwrap().port();
+    let image = format!("localhost:{port}/team/app@sha256:{}", "0".repeat(64));
+    for (timeout, last) in [("4", None), ("14", Some("no connection within 10 s"))] {
+        let mut client = puller.client(&image, "silent");
+        let output = client.args(["--timeout", timeout]).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(69), "{error}");
+        let deadline = format!("the caller's deadline of {timeout} s passed");
+        assert!(error.contains(&deadline), "{error}");
+        let told = error.contains("no connection within");
+        assert_eq!(told, last.is_some(), "{error}");
+        assert!(last.is_none_or(|last| error.contains(last)), "{error}");
+    }
 }
