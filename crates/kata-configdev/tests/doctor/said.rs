@@ -1,7 +1,7 @@
 //! Who is quoted in the log lines of Kata's runtimes.
 //!
 //! The texts are those of Kata 4.1.0 with containerd 1.7.24, both runtimes unmodified, as
-//! docs/doctor.md has them ("What Kata says"). An entry has the sandbox's id beside them.
+//! docs/messages.md has them ("Kata"). An entry has the sandbox's id beside them.
 
 use kata_configdev::doctor::sandbox::journal::entries;
 use kata_configdev::doctor::sandbox::{GUEST, Joined};
