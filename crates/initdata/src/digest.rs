@@ -97,6 +97,7 @@ mod tests {
     use foreign_text::hex;
 
     use super::*;
+    use crate::place;
 
     #[test]
     fn names_of_both_spellings() {
@@ -134,24 +135,20 @@ mod tests {
     #[test]
     fn the_whole_field_is_compared() {
         let document = b"document";
-        for size in [32, 48] {
+        for place in place::ALL {
             for algorithm in Algorithm::ALL {
-                let mut bytes = algorithm.digest(document);
-                bytes.resize(size, 0);
-                let good = Field {
-                    name: "test",
-                    bytes,
-                };
+                let good = place.filled(&algorithm.digest(document));
                 assert_eq!(good.announces(document), Some(algorithm));
                 assert_eq!(good.announces(b"documenu"), None);
                 assert!(!good.is_zero());
-                for position in 0..size {
+                for position in 0..place.bytes {
                     let mut bad = good.clone();
                     bad.bytes[position] ^= 1;
                     assert_eq!(
                         bad.announces(document),
                         None,
-                        "{algorithm} in {size} bytes, byte {position}"
+                        "{algorithm} in {}, byte {position}",
+                        place.name
                     );
                 }
             }
@@ -160,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_zero_or_empty_field_announces_no_document() {
-        for size in [0, 32, 48] {
+        for size in place::ALL.map(|place| place.bytes).into_iter().chain([0]) {
             let field = Field {
                 name: "test",
                 bytes: vec![0; size],

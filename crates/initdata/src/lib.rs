@@ -12,10 +12,12 @@
 //! - [`document`]: version, algorithm and the named files.
 //! - [`fault`]: the reasons for which the guest refuses a document.
 //! - [`digest`]: the digest of the document's bytes, compared with the field of the evidence.
+//! - [`place`]: that field on each platform.
 
 pub mod digest;
 pub mod document;
 pub mod fault;
+pub mod place;
 
 pub use digest::{Algorithm, Field};
 pub use document::{Document, FileName, Reading};

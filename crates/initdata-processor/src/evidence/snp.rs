@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use initdata::Field;
+use initdata::{Field, place};
 use linux_sys::sev_guest::{self, RESPONSE_BYTES};
 
 use super::{Evidence, EvidenceError, LABEL, bytes_at, open_device};
@@ -38,14 +38,14 @@ const REPORT_DATA: usize = 0x50;
 const HOST_DATA: usize = 0xc0;
 
 const _: () = assert!(REPORT + REPORT_BYTES <= RESPONSE_BYTES);
-const _: () = assert!(HOST_DATA + 32 <= REPORT_BYTES);
+const _: () = assert!(HOST_DATA + place::SNP.bytes <= REPORT_BYTES);
 
 impl Evidence for Snp {
     fn field(&self) -> Result<Field, EvidenceError> {
         let device = open_device(&self.device)?;
         let response = sev_guest::report(&device, LABEL, VMPL)?;
         Ok(Field {
-            name: "SNP HOSTDATA",
+            name: place::SNP.name,
             bytes: host_data(report_in(&response)?, LABEL)?.to_vec(),
         })
     }
@@ -81,7 +81,10 @@ pub fn report_in(response: &[u8; RESPONSE_BYTES]) -> Result<&[u8], EvidenceError
 /// # Errors
 ///
 /// [`EvidenceError::Malformed`]; no input causes a panic.
-pub fn host_data(report: &[u8], user_data: &[u8; 64]) -> Result<[u8; 32], EvidenceError> {
+pub fn host_data(
+    report: &[u8],
+    user_data: &[u8; 64],
+) -> Result<[u8; place::SNP.bytes], EvidenceError> {
     let report: &[u8; REPORT_BYTES] = report
         .try_into()
         .map_err(|_| EvidenceError::malformed("SNP", "1184 bytes", report.len().to_string()))?;

@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use initdata::Field;
+use initdata::{Field, place};
 use linux_sys::tdx_guest::{self, TDREPORT_BYTES};
 
 use super::{Evidence, EvidenceError, LABEL, bytes_at, open_device};
@@ -27,14 +27,14 @@ const TDINFO: usize = 512;
 /// Behind ATTRIBUTES (8), XFAM (8) and MRTD (48).
 const MRCONFIGID: usize = TDINFO + 8 + 8 + 48;
 
-const _: () = assert!(MRCONFIGID == 576 && MRCONFIGID + 48 <= TDREPORT_BYTES);
+const _: () = assert!(MRCONFIGID == 576 && MRCONFIGID + place::TDX.bytes <= TDREPORT_BYTES);
 
 impl Evidence for Tdx {
     fn field(&self) -> Result<Field, EvidenceError> {
         let device = open_device(&self.device)?;
         let report = tdx_guest::report(&device, LABEL).map_err(EvidenceError::Tdx)?;
         Ok(Field {
-            name: "TDX MRCONFIGID",
+            name: place::TDX.name,
             bytes: mr_config_id(&report, LABEL)?.to_vec(),
         })
     }
@@ -48,7 +48,7 @@ impl Evidence for Tdx {
 pub fn mr_config_id(
     report: &[u8; TDREPORT_BYTES],
     reportdata: &[u8; 64],
-) -> Result<[u8; 48], EvidenceError> {
+) -> Result<[u8; place::TDX.bytes], EvidenceError> {
     let found: [u8; 2] = bytes_at(report, REPORT_TYPE);
     if found != TYPE {
         return Err(EvidenceError::malformed(

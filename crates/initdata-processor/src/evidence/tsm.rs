@@ -12,7 +12,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use foreign_text::bounded::{ReadError, read_stream};
-use initdata::Field;
+use initdata::{Field, place};
 use rustix::io::Errno;
 use zeroize::Zeroizing;
 
@@ -38,7 +38,7 @@ impl Evidence for TsmSnp {
         let entry = Entry::create(&self.reports)?;
         let report = entry.report(Platform::Snp, LABEL)?;
         Ok(Field {
-            name: "SNP HOSTDATA",
+            name: place::SNP.name,
             bytes: host_data(&report, LABEL)?.to_vec(),
         })
     }
