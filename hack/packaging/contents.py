@@ -13,6 +13,10 @@ COMPLETIONS = {
 }
 HOST = ["kata-configdev", "kata-configdev-qemu"]
 GUEST = ["imagepuller", "initdata-processor"]
+SMOKE = ["configdev-smoke"]
+# What configdev-smoke starts or puts into a guest. Copies, in a folder where its command.rs looks, so
+# that a machine of a CI needs neither the node's package nor the guest's.
+OF_SMOKE = ["configdev-smoke-agent", "initdata-processor", "kata-configdev-qemu"]
 # The paths that deploy/host names are those of an installation by hand.
 BY_HAND = "/usr/local/bin/"
 
@@ -47,6 +51,14 @@ def guest(release):
         if file.is_file():
             mode = 0o755 if file.stat().st_mode & 0o100 else 0o644
             files.add_file(f"{share}/{file.relative_to('deploy/guest')}", file, mode)
+    return files
+
+
+def smoke(release):
+    """Whoever builds images: the smoke test, its page and completions, and the programs of it."""
+    files = _programs(release, SMOKE, "usr")
+    for name in OF_SMOKE:
+        files.add_file(f"usr/libexec/kata-configdev/{name}", release.programs / name, 0o755)
     return files
 
 

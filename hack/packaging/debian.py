@@ -25,7 +25,18 @@ DESCRIPTIONS = {
  .
  Contains units and an example of an init. Nothing starts them, and no agent
  waits for them, before the builder of the image says so.""",
+    "kata-configdev-smoke": """smoke test for images of Kata's confidential VMs
+ Boots the kernel and initrd of a guest image in QEMU's emulation with disks as
+ Kata attaches them, and says in a minute whether the image works with
+ kata-configdev: without KVM, a TEE, Kata or root. For the CI of whoever builds
+ guest images.
+ .
+ Contains configdev-smoke and copies of the programs that it starts.""",
 }
+
+# qemu-system-x86 boots the guest, setpriv of util-linux ends it with the program, xz unpacks an
+# initrd.
+DEPENDS = {"kata-configdev-smoke": "qemu-system-x86, util-linux, xz-utils"}
 
 # Only where the unit is here: the other package's are part of an image, which nobody upgrades while
 # it runs. A unit that somebody enabled is disabled before its file goes; nothing else is touched.
@@ -77,12 +88,13 @@ def package(release, name, files):
 
 
 def _control(release, name, size):
+    depends = f"Depends: {DEPENDS[name]}\n" if name in DEPENDS else ""
     return f"""Package: {name}
 Version: {release.version}
 Architecture: amd64
 Maintainer: {release.publisher["maintainer"]}
 Installed-Size: {size}
-Section: admin
+{depends}Section: admin
 Priority: optional
 Homepage: {release.publisher["homepage"]}
 Description: {DESCRIPTIONS[name]}

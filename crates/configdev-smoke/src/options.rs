@@ -30,7 +30,8 @@ Examples:
 /// Prints one line for each part; what initdata-processor check-image finds in the same image
 /// stands beside them. Needs QEMU (qemu-system-x86_64) and setpriv, no root.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "configdev-smoke", version, verbatim_doc_comment)]
+#[command(name = "configdev-smoke", version, long_version = program_version::VERSION)]
+#[command(verbatim_doc_comment)]
 #[command(after_help = help_end())]
 pub struct Options {
     /// The guest's kernel

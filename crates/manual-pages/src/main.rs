@@ -1,8 +1,7 @@
 //! Writes the pages for man and the completions for shells of all programs with commands:
 //! `cargo run -p manual-pages DIR`.
 //!
-//! A program of its own, so that the programs in guests, which are measured, have nothing of it,
-//! and so that it is built for release without what tests need.
+//! A program of its own, so that the programs in guests, which are measured, have nothing of it.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -29,6 +28,7 @@ fn main() -> ExitCode {
 fn write(directory: &Path) -> Result<(), FileError> {
     for command in [
         kata_configdev::cli::command(),
+        configdev_smoke::options::Options::command(),
         imagepuller::cli::Cli::command(),
         initdata_processor::cli::Cli::command(),
     ] {
