@@ -14,8 +14,8 @@ COMPLETIONS = {
 HOST = ["kata-configdev", "kata-configdev-qemu"]
 GUEST = ["imagepuller", "initdata-processor"]
 SMOKE = ["configdev-smoke"]
-# What configdev-smoke starts or puts into a guest. Copies, in a folder where its command.rs looks, so
-# that a machine of a CI needs neither the node's package nor the guest's.
+# What configdev-smoke starts or puts into a guest. Copies, in a folder where its command.rs looks:
+# a machine of a CI needs neither the node's package nor the guest's.
 OF_SMOKE = ["configdev-smoke-agent", "initdata-processor", "kata-configdev-qemu"]
 # The paths that deploy/host names are those of an installation by hand.
 BY_HAND = "/usr/local/bin/"
@@ -64,8 +64,8 @@ def smoke(release):
 
 def guest_components(release):
     """What Kata's osbuilder unpacks onto a root directory, for a stock agent under systemd: the
-    programs and the units, with the drop-ins that make the agent wait for them."""
-    files = Tree()
+    programs and the units, with the drop-ins that make the agent wait for them, and licences."""
+    files = documents(release, "kata-configdev-guest")
     for name in GUEST:
         files.add_file(f"usr/bin/{name}", release.programs / name, 0o755)
     for folder in ("systemd", "stock-agent"):

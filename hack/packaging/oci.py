@@ -1,5 +1,5 @@
 """The installer's image as an archive of an OCI layout, made without a daemon: the instructions of
-deploy/Containerfile, one layer, no time but that of the sources."""
+deploy/Containerfile and the licences, one layer, no time but that of the sources."""
 
 import hashlib
 import json
@@ -8,6 +8,7 @@ import tempfile
 import time as clock
 from pathlib import Path
 
+from contents import documents
 from tree import Tree, gz
 
 sys.path.insert(0, "deploy/cluster")
@@ -17,7 +18,7 @@ import image  # pylint: disable=wrong-import-position
 def layout(release):
     """The files of the layout."""
     files = Tree()
-    layer = Tree()
+    layer = documents(release, "kata-configdev")
     with tempfile.TemporaryDirectory() as folder:
         entry = image.unpack("deploy/Containerfile", release.programs, Path(folder))
         layer.add_folder("usr", Path(folder) / "usr", 0o755)

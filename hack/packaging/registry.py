@@ -19,6 +19,7 @@ class Registry:
         self.password = secrets.token_hex(16)
         self.process = None
         self.name = ""
+        self.in_guest = ""
         self.ca = ""
 
     def __enter__(self):
@@ -61,6 +62,8 @@ class Registry:
 
     def _start(self, port):
         self.name = f"127.0.0.1:{port}"
+        # QEMU's own network leads from there to this machine.
+        self.in_guest = f"10.0.2.2:{port}"
         (self.folder / "config.yml").write_text(f"""version: 0.1
 log: {{level: error}}
 storage: {{filesystem: {{rootdirectory: {self.folder}/data}}}}
@@ -92,6 +95,7 @@ auth: {{htpasswd: {{realm: test, path: {self.folder}/htpasswd}}}}
                 "-subj", "/CN=test CA", "-addext", "keyUsage=keyCertSign")
         openssl("req", *key, "-keyout", "leaf.key", "-out", "leaf.csr", "-subj", "/CN=registry")
         (self.folder / "leaf.cnf").write_text(
-            "basicConstraints=CA:FALSE\nsubjectAltName=IP:127.0.0.1\n", encoding="utf-8")
+            "basicConstraints=CA:FALSE\nsubjectAltName=IP:127.0.0.1,IP:10.0.2.2\n",
+            encoding="utf-8")
         openssl("x509", "-req", "-in", "leaf.csr", "-CA", "ca.pem", "-CAkey", "ca.key",
                 "-CAcreateserial", "-days", "90", "-extfile", "leaf.cnf", "-out", "leaf.pem")
