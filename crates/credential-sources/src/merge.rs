@@ -46,7 +46,7 @@ use self::holder::{Holder, entry_name, is_open_below};
 use self::plan::Plan;
 use crate::Offer;
 
-pub(crate) use self::holder::with_https_port;
+pub(crate) use self::holder::{holds_for, with_https_port};
 
 /// A document with offers in it.
 #[derive(Clone)]

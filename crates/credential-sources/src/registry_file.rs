@@ -17,7 +17,8 @@
 //! - `reader`: a file that is being read. `report`: findings and faults.
 //! - `endpoint`: a host's address. `certificates`: the CA files. `client`: client
 //!   certificates.
-//! - `plan`, `assemble` with `draft` and `mirror_entry`, `document`: as above.
+//! - `plan`, `assemble` with `draft` and `mirror_entry`, `document`: as above. `into`: behind a
+//!   document that is there.
 
 pub(crate) mod assemble;
 mod certificates;
@@ -25,6 +26,7 @@ mod client;
 mod document;
 mod draft;
 pub(crate) mod endpoint;
+mod into;
 mod mirror_entry;
 pub(crate) mod plan;
 mod reader;

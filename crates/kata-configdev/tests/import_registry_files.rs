@@ -390,3 +390,35 @@ fn files_that_have_nothing_for_a_document_are_an_error() {
     run(&["import", "cdh", &cdh]).fails(65, &["nothing is in it that a document can have"]);
     run(&["import", "cdh", "--allow-empty", &cdh]).ends(0);
 }
+
+/// What K3s has and what a directory of certificates has were two documents.
+#[test]
+fn two_sources_become_one_document() {
+    let node = Node::new();
+    let pem = certificate("ca");
+    node.file(
+        "registries.yaml",
+        "mirrors:\n  a.corp:\n    endpoint: [\"https://mirror.corp\"]\n\
+         configs:\n  a.corp:\n    auth: {username: robot, password: hunter2}\n",
+    );
+    node.file("certs.d/a.corp/ca.crt", &pem);
+    node.file("certs.d/b.corp/ca.crt", &pem);
+    let first = node.import(&["registries-yaml", "/registries.yaml"]);
+    first.succeeds();
+    let document = node.path("first.toml");
+    std::fs::write(&document, &first.stdout).unwrap();
+    let document = document.to_str().unwrap();
+    let both = node.import(&["certs.d", "--into", document, "/certs.d"]);
+    both.ends(0);
+    assert!(both.stdout.starts_with(&first.stdout), "{both:?}");
+    assert_eq!(roots(&both.stdout, "b.corp"), 1);
+    both.says(&["a.corp: left out: the document's own entry \"a.corp\" holds for it"]);
+    // Nothing that is left out is missed by who asks for it.
+    let strict = node.import(&["certs.d", "--strict", "--into", document, "/certs.d"]);
+    strict.fails(65, &["left out"]);
+    let twice = node.import(&["registries-yaml", "--into", "-", "-"]);
+    twice.fails(64, &["standard input twice"]);
+    std::fs::write(document, "pasword = \"hunter2\"\n").unwrap();
+    let invalid = node.import(&["certs.d", "--into", document, "/certs.d"]);
+    invalid.fails(65, &["first.toml: pasword: line 1: "]);
+}

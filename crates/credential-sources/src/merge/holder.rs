@@ -186,6 +186,17 @@ pub(crate) fn with_https_port(name: &RegistryName) -> RegistryName {
     RegistryName::parse(&with_port).unwrap_or_else(|_| name.clone())
 }
 
+/// The document's entry that an entry for `name` would take the place of: the one that holds for
+/// it, or the one that names it as its mirror and lends it its settings.
+pub(crate) fn holds_for<'d>(
+    registries: &'d Registries,
+    name: &RegistryName,
+) -> Option<&'d RegistryName> {
+    let holding = holding(registries, &entry_name(registries, name.clone()));
+    let holding = holding.map(|(known, _)| known);
+    holding.or_else(|| lender(registries, name))
+}
+
 /// The entry with this very name, or else the most specific one that holds for everything that it
 /// stands for.
 fn holding<'d>(

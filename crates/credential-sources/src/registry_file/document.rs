@@ -17,7 +17,7 @@ pub struct Written {
 }
 
 /// The source of findings about the result itself.
-const DOCUMENT: &str = "the document";
+pub(super) const DOCUMENT: &str = "the document";
 
 /// More than the keys and signs of an entry take, its name and mirrors aside.
 const ENTRY_BYTES: usize = 1024;

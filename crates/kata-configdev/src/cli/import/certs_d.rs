@@ -24,6 +24,7 @@ use crate::node_root::NodeRoot;
 Examples:
   kata-configdev import certs.d /etc/containerd/certs.d > imagepuller.toml
   kata-configdev import certs.d --keep-system-roots /etc/docker/certs.d > imagepuller.toml
+  kata-configdev import certs.d --into imagepuller.toml /etc/containerd/certs.d > new.toml
   kata-configdev import certs.d --root /host --strict --json /etc/containers/certs.d | jq .findings"
 )]
 pub struct Arguments {

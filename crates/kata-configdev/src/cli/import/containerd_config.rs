@@ -39,6 +39,7 @@ pub struct Arguments {
 /// Imports `arguments.file`.
 pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
     let Arguments { file, options } = arguments;
+    options.require_one_stdin(file)?;
     let root = NodeRoot::open(options.root.as_deref())?;
     let text = registry_file::input(file, &root, MAX_CONTAINERD_CONFIG_BYTES)?;
     let path = match file.as_path() == Path::new("-") {

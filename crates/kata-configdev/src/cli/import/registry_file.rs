@@ -13,7 +13,8 @@ use serde_json::json;
 use zeroize::Zeroizing;
 
 use super::outcome::{self, Outcome, Printed};
-use crate::cli::CommandError;
+use crate::cli::finding::Input;
+use crate::cli::{CommandError, UsageError};
 use crate::host_file::FileFault;
 use crate::node_root::NodeRoot;
 
@@ -23,6 +24,9 @@ pub struct Options {
     /// Take files from this directory as if it were "/": a node's file system, mounted elsewhere.
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
+    /// Add to this document, whose own entries win, instead of beginning a new one.
+    #[arg(long, value_name = "DOCUMENT")]
+    into: Option<PathBuf>,
     /// Add the system's certificate authorities wherever the files have some of their own. The
     /// files' engines trust both; the document's ca-certs are the only ones.
     #[arg(long)]
@@ -77,7 +81,22 @@ pub fn finish(
     } else {
         None
     };
-    print(&import.write(system_roots.as_ref()), options.printed, out)
+    let system_roots = system_roots.as_ref();
+    let written = match &options.into {
+        None => import.write(system_roots),
+        Some(path) => {
+            let own = Input::read(path)?.text;
+            import.write_into(&own, &outcome::label(path), system_roots)
+        }
+    };
+    print(&written, options.printed, out)
+}
+
+impl Options {
+    /// Requires that standard input is not both the file that is read and the document.
+    pub fn require_one_stdin(&self, file: &Path) -> Result<(), UsageError> {
+        outcome::require_one_stdin(&[file.to_owned()], self.into.as_ref())
+    }
 }
 
 /// Prints a document and what there is to say about it, and says how the command ends.
