@@ -117,13 +117,15 @@ pub(crate) fn parse_config(text: &[u8]) -> Result<DockerConfig, ConfigError> {
             }
             "credhelpers" => {
                 let helpers = file.optional(value)?.map(Object::members);
-                let names = helpers.into_iter().flatten();
-                config.helpers = names.map(|(name, _)| name.to_owned()).collect();
-                config.helpers.sort();
-                config.helpers.dedup();
+                let text = |value| file.text(value).ok().flatten().unwrap_or_default();
+                let helpers = helpers.into_iter().flatten();
+                config.helpers = helpers
+                    .map(|(registry, value)| (registry.to_owned(), text(value).to_owned()))
+                    .collect();
             }
             "credsstore" => {
-                config.has_store = file.text(value)?.is_some_and(|store| !store.is_empty());
+                let store = file.text(value)?.filter(|store| !store.is_empty());
+                config.store = store.map(str::to_owned);
             }
             "httpheaders" => {
                 let headers = file.optional(value)?;

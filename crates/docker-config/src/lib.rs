@@ -59,10 +59,11 @@ pub struct DockerConfig {
     pub entries: BTreeMap<String, Entry>,
     /// Keys that were written twice; the last one is among the entries.
     pub repeated: Vec<String>,
-    /// The registries with a helper of their own: a helper is a program on somebody's machine.
-    pub helpers: Vec<String>,
-    /// Whether all registries have one.
-    pub has_store: bool,
+    /// The helpers by registry: `NAME` stands for the program `docker-credential-NAME` on
+    /// somebody's machine. As they are written; empty where it is no text.
+    pub helpers: BTreeMap<String, String>,
+    /// The helper of all registries.
+    pub store: Option<String>,
     /// Whether headers for all requests are asked for.
     pub has_headers: bool,
     /// Whether there was more than one table of entries.

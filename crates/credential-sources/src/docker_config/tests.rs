@@ -322,9 +322,44 @@ fn what_is_beside_the_entries_is_reported_one_by_one() {
             "a.io"
         ]
     );
+    // What to do was not said, and is a command now.
+    let asked = |host: &str, helper: &str| {
+        format!(
+            "ask it with \"echo {host} | docker-credential-{helper} get\", and give the Secret \
+            that it answers to \"kata-configdev new --into DOCUMENT --registry {host} --user \
+            USERNAME --password-stdin\""
+        )
+    };
+    for (index, host, helper) in [
+        (0, "HOST", "desktop"),
+        (2, "gcr.io", "gcloud"),
+        (3, "HOST", "y"),
+    ] {
+        let text = &findings[index].text;
+        assert!(text.ends_with(&asked(host, helper)), "{text}");
+    }
     // A registry may ask for them, so --strict has to refuse.
     assert_eq!(findings[1].loss, Loss::Lost);
     assert!(!format!("{findings:?}").contains("hunter2"));
+}
+
+/// What is shown is meant for a shell.
+#[test]
+fn no_helper_and_no_host_writes_a_command() {
+    for helper in ["x; rm -rf /", "$(id)", "\u{202e}", "", "a b"] {
+        let config =
+            format!("{{\"credsStore\":\"s{helper}\",\"credHelpers\":{{\"r{helper} \":1}}}}");
+        let (_, findings) = import(&config, Widening::Refused);
+        let texts: Vec<_> = findings.iter().map(|finding| &finding.text).collect();
+        for text in texts.iter().filter(|_| !helper.is_empty()) {
+            assert!(
+                text.contains("echo HOST | docker-credential-NAME get"),
+                "{text}"
+            );
+            assert!(!text.contains(helper), "{text}");
+        }
+        assert_eq!(texts.len(), 2);
+    }
 }
 
 #[test]
