@@ -5,6 +5,7 @@
 mod command;
 mod explain {
     mod keys;
+    mod of_node;
 }
 
 use command::{Folder, run};

@@ -166,6 +166,12 @@ pub enum UsageError {
     /// The settings have a document for each namespace, and no namespace is known.
     #[error("answer the kubelet: {} is a document for each namespace", .0.display())]
     WhoseDocument(PathBuf),
+    /// `explain` without `--config`, and the settings name no document for all pods.
+    #[error("explain by {}: it names no document that all pods get", .0.display())]
+    NoDocument(PathBuf),
+    /// `explain` with `--config` of no sandbox, and the settings, which say nothing of it.
+    #[error("explain a document by itself: --settings says nothing of it")]
+    SettingsUseless,
     /// `check --ask` with more than one document; the second.
     #[error("ask by several documents: {} is a file, not an image", .0.display())]
     AskBySeveral(PathBuf),
@@ -204,6 +210,10 @@ impl UsageError {
             Self::NoSuchDisk(_) => "kata-configdev config shows those that it has",
             Self::AskedTwice(_) => "write it to a file in memory (/dev/shm) with mode 0600",
             Self::WhoseDocument(_) => "name the document that the kubelet pulls with by --config",
+            Self::NoDocument(_) => {
+                "name the document by --config, or the bundle of a pod's sandbox by --sandbox"
+            }
+            Self::SettingsUseless => "leave --settings or --config out",
             Self::AskBySeveral(_) => "give --ask one document, and images behind it",
             Self::RegistryName(_) => "write it as in registry.corp:5000 or quay.io/team",
             Self::NoSocket(_) => "give the path that attach --socket was given",

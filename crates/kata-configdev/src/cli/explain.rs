@@ -3,6 +3,7 @@
 mod consequence;
 mod image;
 mod keys;
+mod of_node;
 mod reason;
 pub(super) mod sandbox;
 
@@ -13,17 +14,19 @@ use std::sync::Arc;
 use clap::Args;
 use foreign_text::one_line;
 use oci_image::pins::Pins;
-use pull_route::{EntryName, PlacedDocument, Reason, Settings};
+use pull_route::{EntryName, PlacedDocument, Reason};
 use puller_config::{Document, EventLog, Origin, Problems, RegistryName};
 use serde::Serialize;
 
 use self::consequence::Consequences;
 use self::image::Image;
+use self::of_node::OfNode;
 use self::reason::Loser;
 use super::finding::{self, Input};
 use super::policy::measured;
 use crate::cli::{CommandError, UsageError};
 use crate::exit;
+use crate::settings::Settings;
 
 /// What the first line says where no entry holds.
 const DEFAULTS: &str = "(defaults)";
@@ -31,9 +34,10 @@ const DEFAULTS: &str = "(defaults)";
 /// Says which entry of a document holds for an image, why, and what follows from it; or,
 /// with --sandbox, which source wins for each registry of a sandbox.
 ///
-/// With --config the document is that file, which must be valid, as for `check`; with --measured
-/// besides, that file is the measured document of the guest. The first line is the name of the
-/// entry exactly as the document has it, or "(defaults)" where none holds.
+/// With --config the document is that file, which must be valid, as for `check`; without, it is the
+/// node's, by the settings, and a line says which. With --measured besides, that file is the
+/// measured document of the guest. The first line is the name of the entry exactly as the document
+/// has it, or "(defaults)" where none holds.
 ///
 /// The guest plans its pulls with the same code. Where it refuses every pull of the image, the
 /// reason is printed and the exit code is 65.
@@ -61,23 +65,19 @@ const DEFAULTS: &str = "(defaults)";
 Examples:
   kata-configdev explain --config imagepuller.toml registry.corp:5000/team/app:1.2
   kata-configdev explain --config imagepuller.toml alpine | head -n 1
+  kata-configdev explain registry.corp/team/app
   kata-configdev explain --config imagepuller.toml --json registry.corp/app | jq .credentials
   kata-configdev explain --sandbox /run/containerd/io.containerd.runtime.v2.task/k8s.io/ID
   kata-configdev explain --sandbox . --no-providers registry.corp/app
   kata-configdev explain --sandbox . --json | jq '.registries[] | {registry, source, losers}'"
 )]
 pub struct Arguments {
-    /// The document. With --sandbox: the node's, a path or a pattern, instead of document of the
-    /// settings.
-    #[arg(long, value_name = "FILE", required_unless_present = "sandbox")]
+    /// The document [default: document of the settings]. With --sandbox: the node's, a path or a
+    /// pattern, instead of document of the settings.
+    #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// The measured document, imagepuller.toml of the initdata, which comes before --config.
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "config",
-        conflicts_with = "sandbox"
-    )]
+    #[arg(long, value_name = "FILE", conflicts_with = "sandbox")]
     measured: Option<PathBuf>,
     /// The sandbox's bundle: the directory with its config.json.
     #[arg(long, value_name = "BUNDLE")]
@@ -86,7 +86,7 @@ pub struct Arguments {
     #[arg(long, requires = "sandbox")]
     no_providers: bool,
     /// The settings file [default: $KATA_CONFIGDEV_CONFIG, or /etc/kata-configdev/config.toml].
-    #[arg(long, value_name = "FILE", requires = "sandbox")]
+    #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
     /// The image's reference, as a pod has it. A name without a registry is Docker Hub's.
     #[arg(required_unless_present = "sandbox")]
@@ -98,9 +98,19 @@ pub struct Arguments {
     json: bool,
 }
 
+impl Arguments {
+    /// The settings file.
+    fn settings_path(&self) -> PathBuf {
+        self.settings.clone().unwrap_or_else(Settings::own_path)
+    }
+}
+
 /// What a document says of an image, as `--json` prints it.
 #[derive(Serialize)]
 struct Report {
+    /// The node's document, where no other is named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    document: Option<OfNode>,
     /// The name of the entry as the document has it; `None` for the defaults.
     key: Option<String>,
     image: Image,
@@ -136,22 +146,28 @@ struct Report {
 pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
     let image = arguments.image.as_deref().map(Image::parse).transpose();
     let image = image.map_err(UsageError::ImageReference)?;
-    match (&arguments.sandbox, &arguments.config, image) {
-        (Some(bundle), _, image) => sandbox::run(arguments, bundle, image, out),
-        (None, Some(config), Some(image)) => of_files(arguments, config, image, out),
+    match (&arguments.sandbox, image) {
+        (Some(bundle), image) => sandbox::run(arguments, bundle, image, out),
+        (None, Some(image)) => of_files(arguments, image, out),
         // The command line does not let this happen.
-        (None, ..) => Ok(exit::USAGE),
+        (None, None) => Ok(exit::USAGE),
     }
 }
 
 fn of_files(
     arguments: &Arguments,
-    config: &Path,
     mut image: Image,
     out: &mut impl Write,
 ) -> Result<u8, CommandError> {
-    let input = Input::read(config)?;
-    let Some(configuration) = placed(config, input.parse())? else {
+    let (path, input, of_node) = match (&arguments.config, &arguments.settings) {
+        (Some(_), Some(_)) => return Err(UsageError::SettingsUseless.into()),
+        (Some(path), None) => (path.clone(), Input::read(path)?, None),
+        (None, _) => {
+            let (found, input) = OfNode::find(arguments.settings_path())?;
+            (found.path.clone(), input, Some(found))
+        }
+    };
+    let Some(configuration) = placed(&path, input.parse())? else {
         return Ok(exit::DATA);
     };
     let measured = match &arguments.measured {
@@ -161,7 +177,7 @@ fn of_files(
     let Some(measured) = measured else {
         return Ok(exit::DATA);
     };
-    let settings = Settings::new(measured, configuration);
+    let settings = pull_route::Settings::new(measured, configuration);
     let (pins, path) = settings.pins();
     let pins = match Pins::read(pins) {
         Ok(pins) => pins,
@@ -185,6 +201,7 @@ fn of_files(
     let of_policy = asked.as_ref().and_then(|told| told.refused.clone());
     report.refused = report.refused.or(against).or(of_policy);
     report.image_policy = asked;
+    report.document = of_node;
     report.event_log = arguments.measured.is_some().then(|| settings.event_log());
     if arguments.json {
         super::print_json(out, &report)?;
@@ -217,7 +234,11 @@ fn placed(
 
 impl Report {
     /// What the documents say of `image`; of entries whose credentials were offered no user name.
-    fn of(settings: &Settings, image: Image, is_offered: &dyn Fn(&RegistryName) -> bool) -> Self {
+    fn of(
+        settings: &pull_route::Settings,
+        image: Image,
+        is_offered: &dyn Fn(&RegistryName) -> bool,
+    ) -> Self {
         let authority = settings.image(&image.host, &image.repository);
         let name = name_of(&authority.name);
         let is_another = |access: &&RegistryName| {
@@ -239,6 +260,7 @@ impl Report {
             !winners.iter().any(is_it)
         };
         Self {
+            document: None,
             key: name.map(RegistryName::written),
             rule: reason::rule(name),
             reason: reason.to_string(),
@@ -266,10 +288,9 @@ impl Report {
     }
 
     fn rows(&self) -> Vec<Row> {
-        let mut rows = vec![
-            ("image", self.image.to_string()),
-            ("why", self.reason.clone()),
-        ];
+        let mut rows: Vec<Row> = self.document.iter().map(OfNode::row).collect();
+        rows.push(("image", self.image.to_string()));
+        rows.push(("why", self.reason.clone()));
         let account = self.credentials_key.as_ref();
         let account = account
             .map(|key| format!("\"{key}\" holds for this repository and says who the puller is"));

@@ -62,7 +62,6 @@ fn what_would_fail_the_sandbox_fails_the_command() {
     assert!(invalid.stderr.contains("pasword"), "{}", invalid.stderr);
     for wrong in [
         &["explain"][..],
-        &["explain", "reg.corp/app"],
         &["explain", "--config", "x"],
         &["explain", "--config", "x", "--no-providers", "reg.corp/app"],
         &[

@@ -116,11 +116,7 @@ pub fn run(
 /// The node's settings with what the arguments say instead, and what that means for credential
 /// providers.
 fn settings(arguments: &Arguments) -> Result<(Settings, &'static str), CommandError> {
-    let path = arguments
-        .settings
-        .clone()
-        .unwrap_or_else(Settings::own_path);
-    let mut settings = Settings::load(&path)?;
+    let mut settings = Settings::load(&arguments.settings_path())?;
     if let Some(config) = &arguments.config {
         settings.document = Some(config.clone());
     }
