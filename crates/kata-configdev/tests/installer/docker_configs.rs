@@ -369,6 +369,25 @@ fn a_document_that_is_full_is_a_problem() {
     machine.mount_other("docker", &[(KEY, &config(&all[1..]))]);
     let (code, log) = installed(&machine);
     assert_eq!(code, Some(0), "{log}");
+
+    // So were those for which it has no bytes: two secrets of 600 KiB.
+    let long = "x".repeat(6 << 10);
+    let hundred = |from: usize| -> Vec<(&str, &str)> {
+        let hosts = hosts[from..from + 100].iter();
+        hosts.map(|host| (host.as_str(), long.as_str())).collect()
+    };
+    machine.mount_other("docker", &[(KEY, &config(&hundred(0)))]);
+    machine.mount_other("more", &[(KEY, &config(&hundred(100)))]);
+    let (code, log) = installed(&machine);
+    assert_eq!(code, Some(65), "{log}");
+    assert!(
+        log.contains(" of them are left out, for it has at most"),
+        "{log}"
+    );
+    assert!(!log.contains("everything is as it should be"), "{log}");
+    machine.mount_other("docker", &[(KEY, &config(&hundred(0)[..50]))]);
+    let (code, log) = installed(&machine);
+    assert_eq!(code, Some(0), "{log}");
 }
 
 #[test]
