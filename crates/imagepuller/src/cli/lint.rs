@@ -130,11 +130,11 @@ async fn of_registry(
 ) -> Result<(), (String, u8)> {
     let of_error = |error: Error| (chain(&error), super::exit_code(error.kind()));
     let options = &arguments.documents;
-    options.check().map_err(|reason| (reason, EX_DATAERR))?;
+    let documents = options.open().map_err(|reason| (reason, EX_DATAERR))?;
     let text = arguments.target.to_string_lossy();
     let image = NamedReference::parse(&text).map_err(|error| (error.to_string(), EX_DATAERR))?;
-    let (documents, resources) = (options.documents(), options.resources());
-    let visit = Visit::load(documents, resources, options.initdata.clone(), platform);
+    let initdata = options.initdata.clone();
+    let visit = Visit::load(documents, options.resources(), initdata, platform);
     let visit = visit.await.map_err(of_error)?;
     let patience = arguments.limits.of_user();
     let examined = examine(&visit, &image, patience, |layer| shown.show(layer.into()));

@@ -88,9 +88,9 @@ async fn probe(arguments: Probe) -> Result<Report, (String, u8)> {
         return Err((message, EX_USAGE));
     }
     let options = &arguments.documents;
-    options.check().map_err(|message| (message, EX_DATAERR))?;
+    let documents = options.open().map_err(|message| (message, EX_DATAERR))?;
     let visit = Visit::load(
-        options.documents(),
+        documents,
         options.resources(),
         options.initdata.clone(),
         platform.unwrap_or_else(Platform::of_guest),

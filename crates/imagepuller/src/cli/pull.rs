@@ -135,9 +135,10 @@ pub async fn run(arguments: Pull) -> ExitCode {
         Ok(wanted) => wanted,
         Err(message) => return failed(&message, EX_DATAERR),
     };
-    if let Err(message) = arguments.documents.check() {
-        return failed(&message, EX_DATAERR);
-    }
+    let documents = match arguments.documents.open() {
+        Ok(documents) => documents,
+        Err(message) => return failed(&message, EX_DATAERR),
+    };
     let meter = arguments.has_meter().then(|| Meter::show(&arguments.image));
     let options = Options {
         platform,
@@ -160,7 +161,6 @@ pub async fn run(arguments: Pull) -> ExitCode {
         },
         ..Options::default()
     };
-    let documents = arguments.documents.documents();
     let pulled = tokio::select! {
         pulled = pull_to(&wanted, &arguments.output, documents, options) => pulled,
         stopped = stopped() => {

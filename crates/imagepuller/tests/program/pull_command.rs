@@ -13,6 +13,7 @@ use super::served::Served;
 use crate::support::{imagepuller, misbehaving, names, signal, wait_until};
 
 mod pins;
+mod pipe;
 
 /// A registry with one image of two layers, and a place to pull it to.
 struct Site {
