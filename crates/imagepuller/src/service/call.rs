@@ -114,7 +114,37 @@ impl Drop for Running {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use super::*;
+
+    fn time(timeout_nano: i64) -> Time {
+        Time::of(&TtrpcContext {
+            mh: ttrpc::MessageHeader::default(),
+            metadata: HashMap::new(),
+            timeout_nano,
+            connection_data: Arc::default(),
+        })
+    }
+
+    /// Kata's agent waits for twenty minutes and may not say so.
+    #[tokio::test(start_paused = true)]
+    async fn without_a_deadline_a_call_has_twenty_minutes() {
+        for (timeout_nano, seconds, words) in [
+            (0, 1200, "the longest time of 1200 s passed"),
+            (-1, 1200, "the longest time of 1200 s passed"),
+            (4_000_000_000, 4, "the caller's deadline of 4 s passed"),
+        ] {
+            let time = time(timeout_nano);
+            assert_eq!(time.given, Duration::from_secs(seconds));
+            let begun = tokio::time::Instant::now();
+            let last = LastFailure::default();
+            let ended = time.limit(&last, std::future::pending::<Result<(), _>>());
+            let error = ended.await.unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+            assert_eq!(begun.elapsed(), patience(time.given));
+        }
+    }
 
     #[test]
     fn a_deadline_leaves_time_for_the_answer() {
