@@ -41,6 +41,9 @@ const OWN_ROOMS: [&str; 4] = [
     "kbs_client",
 ];
 
+/// Who says what is asked for again, and nothing else: somebody at a terminal waits for it.
+const WAITING_ROOMS: [&str; 2] = ["registry_client::retry", "imagepuller::pull::sources"];
+
 /// How log lines are written.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum LogFormat {
@@ -115,6 +118,12 @@ impl Cli {
         let ours = tracing_subscriber::filter::Targets::new()
             .with_default(most.min(Level::INFO))
             .with_targets(OWN_ROOMS.map(|room| (room, most)));
+        let ours = match &self.command {
+            Command::Pull(pull) if pull.has_meter() => {
+                ours.with_targets(WAITING_ROOMS.map(|room| (room, Level::INFO)))
+            }
+            _ => ours,
+        };
         let lines = tracing_subscriber::fmt::layer()
             .with_writer(pull::meter::Log::default)
             .with_ansi(false)

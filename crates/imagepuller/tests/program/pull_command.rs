@@ -14,6 +14,7 @@ use crate::support::{imagepuller, misbehaving, names, signal, wait_until};
 
 mod pins;
 mod pipe;
+mod terminal;
 
 /// A registry with one image of two layers, and a place to pull it to.
 struct Site {
