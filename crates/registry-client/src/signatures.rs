@@ -57,6 +57,7 @@ impl Registry {
             );
             Error::unreachable(&self.host(), reason)
         });
+        LastFailure::unfollow(&last);
         search.found.finish(late)
     }
 }

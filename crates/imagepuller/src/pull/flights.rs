@@ -74,7 +74,9 @@ impl Flights {
             LastFailure::follow(&flight.last);
             let mut landed = flight.landed.clone();
             let landed = landed.wait_for(Option::is_some).await;
-            if let Some(layer) = landed.ok().and_then(|landed| landed.clone().flatten()) {
+            let layer = landed.ok().and_then(|landed| landed.clone().flatten());
+            LastFailure::unfollow(&flight.last);
+            if let Some(layer) = layer {
                 return Ok(layer);
             }
             // Whoever began it may be in the middle of letting go.
