@@ -42,6 +42,8 @@ struct State {
     total: Option<(usize, u64)>,
     done: usize,
     layers: HashMap<Digest, Transfer>,
+    /// What hosts sent of layers that were begun anew, at the same host or at another one.
+    given_up: BTreeMap<String, u64>,
 }
 
 /// One layer.
@@ -109,10 +111,15 @@ impl Activities {
 }
 
 impl Activity {
-    /// Where the events of the pull go.
+    /// Where the events of the pull go. A layer that another pull has begun may outlast this one,
+    /// and tells nobody then.
     pub fn progress(self: &Arc<Self>) -> Progress {
-        let activity = self.clone();
-        Progress::new(move |event| activity.tell(&event))
+        let activity = Arc::downgrade(self);
+        Progress::new(move |event| {
+            if let Some(activity) = activity.upgrade() {
+                activity.tell(&event);
+            }
+        })
     }
 
     /// Does the pull's work, and says in the log each ten seconds where it is, and how it ends.
@@ -140,7 +147,7 @@ impl Activity {
     /// As it is now.
     pub fn shown(&self) -> Shown {
         let state = self.state();
-        let mut sources = BTreeMap::new();
+        let mut sources = state.given_up.clone();
         for layer in state.layers.values().filter(|layer| !layer.host.is_empty()) {
             *sources.entry(layer.host.clone()).or_default() += layer.received;
         }
@@ -206,7 +213,11 @@ impl Activity {
                     bytes: *bytes,
                     ..Transfer::default()
                 };
-                state.layers.insert(blob.clone(), started);
+                if let Some(before) = state.layers.insert(blob.clone(), started)
+                    && before.received > 0
+                {
+                    *state.given_up.entry(before.host).or_default() += before.received;
+                }
             }
             Event::Received {
                 blob,
@@ -266,5 +277,86 @@ impl State {
         if let Some(layer) = self.layers.get_mut(blob) {
             self.done += usize::from(!std::mem::replace(&mut layer.is_done, true));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn blob(digit: char) -> Digest {
+        Digest::parse(&format!("sha256:{}", digit.to_string().repeat(64))).unwrap()
+    }
+
+    fn started(digit: char, bytes: u64, host: &str) -> Event {
+        Event::Started {
+            blob: blob(digit),
+            bytes,
+            host: host.to_owned(),
+        }
+    }
+
+    fn received(digit: char, received_bytes: u64) -> Event {
+        Event::Received {
+            blob: blob(digit),
+            received_bytes,
+        }
+    }
+
+    /// A layer that a mirror broke off once took the mirror's bytes out of the account.
+    #[test]
+    fn each_source_has_the_bytes_that_it_sent() {
+        let activities = Activities::default();
+        let activity = activities.begin("r.corp/a:1", LastFailure::default());
+        let text = || activities.shown()[0].to_string();
+        assert_eq!(text(), "r.corp/a:1: 0 s, asking for the manifest");
+        let progress = activity.progress();
+        progress.tell(Event::Resolved {
+            manifest: blob('0'),
+            layers: 3,
+            bytes: 35,
+        });
+        for event in [
+            started('a', 10, "mirror"),
+            received('a', 7),
+            started('a', 10, "r.corp"),
+            received('a', 4),
+            started('b', 20, "r.corp"),
+            received('b', 12),
+            Event::Shared {
+                blob: blob('c'),
+                bytes: 5,
+            },
+        ] {
+            progress.tell(event);
+        }
+        assert_eq!(
+            text(),
+            "r.corp/a:1: 0 s, 1 of 3 layers, 21 of 35 bytes, 7 from mirror, 16 from r.corp"
+        );
+        for digit in ['a', 'b'] {
+            progress.tell(Event::Unpacked {
+                blob: blob(digit),
+                plain_bytes: 100,
+                entries: 1,
+            });
+        }
+        activity.caller_gone("the caller hung up");
+        assert_eq!(
+            text(),
+            "r.corp/a:1: 0 s, 3 of 3 layers, 35 of 35 bytes, 7 from mirror, 30 from r.corp, nobody \
+            waits for it"
+        );
+    }
+
+    /// Another pull's layer that it waited for kept it in the list.
+    #[test]
+    fn a_pull_that_has_ended_is_not_shown() {
+        let activities = Activities::default();
+        let activity = activities.begin("r.corp/a:1", LastFailure::default());
+        let progress = activity.progress();
+        drop(activity);
+        assert_eq!(activities.shown(), []);
+        progress.tell(received('a', 1));
     }
 }

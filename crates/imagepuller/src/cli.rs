@@ -65,6 +65,9 @@ const EX_UNAVAILABLE: u8 = 69;
 /// Exit code for what should not happen (`EX_SOFTWARE`).
 const EX_SOFTWARE: u8 = 70;
 
+/// Exit code of a program that the user stops, as shells count.
+const INTERRUPTED: u8 = 130;
+
 /// Pulls container images inside a confidential guest.
 ///
 /// Images are named by digest, and every byte is hashed before it is used: neither the network nor

@@ -13,7 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::documents::DocumentOptions;
 use super::limits::Limits;
-use super::{EX_DATAERR, exit_code, fail, print};
+use super::{EX_DATAERR, INTERRUPTED, exit_code, fail, print};
 use crate::error::{Error, chain};
 use crate::progress::Progress;
 use crate::pull::output::{Wanted, pull_to};
@@ -30,9 +30,6 @@ use meter::Meter;
 /// Exit code for an output directory that cannot be made or has something in it (`EX_CANTCREAT`).
 const EX_CANTCREAT: u8 = 73;
 
-/// Exit code of a program that the user stops, as shells count.
-const INTERRUPTED: u8 = 130;
-
 /// Pull one image into a directory, without a service and without a mount.
 ///
 /// DIR is absent or empty. The image's files go to DIR/rootfs and its configuration to
@@ -47,8 +44,8 @@ const INTERRUPTED: u8 = 130;
 /// digest where --policy asks for a signature, or allow-tags of [image-policy] has a scope for it.
 ///
 /// Exits with 65 if the reference, the image or the configuration is wrong or the policy refuses
-/// the image, with 69 if the registry
-/// cannot be reached or denies access, or there is no room, with 73 if DIR cannot be used.
+/// the image, with 69 if the registry cannot be reached or denies access, or there is no room, with
+/// 73 if DIR cannot be used.
 #[derive(Debug, Args)]
 pub struct Pull {
     #[command(flatten)]
@@ -60,8 +57,8 @@ pub struct Pull {
     /// machine's]
     #[arg(long, value_name = "PLATFORM")]
     platform: Option<String>,
-    /// Take whatever image the registry has under a tag that --measured does not pin. Nothing vouches for that image; its digest
-    /// is printed
+    /// Take whatever image the registry has under a tag that --measured does not pin. Nothing
+    /// vouches for that image; its digest is printed
     #[arg(long)]
     insecure_no_digest: bool,
     /// Pull only what this image policy lets run, in the form of containers-policy.json(5); not

@@ -14,14 +14,14 @@ use crate::support::{
 const LARGE_BYTES: usize = 1 << 20;
 
 /// A registry that wants a password and sends one layer of two slowly.
-struct Slow {
-    registry: FaultRegistry,
-    document: String,
+pub struct Slow {
+    pub registry: FaultRegistry,
+    pub document: String,
     digest: String,
 }
 
 impl Slow {
-    fn start() -> Self {
+    pub fn start() -> Self {
         let layers = [("large", LARGE_BYTES), ("small", 5000)];
         let layers = layers.map(|(name, bytes)| {
             let content = noise(bytes, u32::try_from(bytes).unwrap());
@@ -29,6 +29,11 @@ impl Slow {
         });
         let mut content = Content::default();
         let digest = Image::new(layers.into()).publish(&mut content);
+        Self::of(content, &digest)
+    }
+
+    /// The same with another image.
+    pub fn of(content: Content, digest: &str) -> Self {
         let slowly = Action::Drip {
             bytes: 2048,
             pause_ms: 20,
@@ -44,13 +49,13 @@ impl Slow {
         }
     }
 
-    fn image(&self) -> String {
+    pub fn image(&self) -> String {
         let port = self.registry.address().port();
         format!("localhost:{port}/team/app@{}", self.digest)
     }
 
     /// How often a layer was sent to who is logged in.
-    fn asked_for(&self, layer: usize) -> usize {
+    pub fn asked_for(&self, layer: usize) -> usize {
         let requests = self.registry.requests();
         let is_it = |request: &&fault_registry::Request| {
             request.what == What::Layer(layer) && !request.is_challenged
@@ -60,7 +65,7 @@ impl Slow {
 }
 
 /// What the service says of its pulls.
-fn status(puller: &Puller) -> Value {
+pub fn status(puller: &Puller) -> Value {
     let socket = puller.socket();
     let mut command = imagepuller(["status", "--json", "--socket"]);
     let output = command.arg(&socket).output().unwrap();
@@ -137,7 +142,7 @@ fn privileged_bytes_are_shared_and_permission_is_not() {
         puller.log()
     );
 
-    // Neither another password nor another name of the image gets anything.
+    // Another password gets nothing; `joined.rs` has what else does not.
     puller.configure(&slow.document.replace(PASSWORD, "another"));
     let output = puller.request(&slow.image(), "second");
     let error = String::from_utf8_lossy(&output.stderr);

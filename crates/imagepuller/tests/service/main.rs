@@ -26,5 +26,6 @@ mod proxy;
 mod pull;
 mod read_ahead;
 mod rfc011;
+mod status;
 mod store_commands;
 mod stored;
