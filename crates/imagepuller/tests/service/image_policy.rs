@@ -3,7 +3,7 @@
 mod by_reference;
 mod cached;
 mod mirrors;
-mod place;
+pub mod place;
 mod recorded;
 mod signatures;
 mod tags;
