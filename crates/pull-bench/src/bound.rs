@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::Result;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::corpus::{Image, Layer};
 use crate::ground::Ground;
@@ -20,7 +20,7 @@ use crate::stage::Part;
 const REPEATS: usize = 3;
 
 /// The parts of one image's pull.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Bound {
     /// The image.
     pub image: String,
@@ -43,7 +43,7 @@ pub struct Bound {
 }
 
 /// One part, for all layers.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Stage {
     /// All layers' CPU time.
     pub cpu_secs: f64,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail, ensure};
 use clap::{Args, Parser, ValueEnum};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use vm_harness::Program;
 
 use crate::peer::{Containerd, Ours, Peer};
@@ -16,15 +16,11 @@ use crate::way::{Transport, Way};
 pub enum Invocation {
     /// Measure and print tables.
     Run(Box<Options>),
-    /// Draw what --json wrote: how a pull's time grows with the delay, and how far it is from the
-    /// bound
+    /// Draw what tables say: how a pull's time grows with the delay, how far it is from the bound,
+    /// and how much memory it takes
     Plot {
-        /// Where the SVG files go
-        #[arg(long, value_name = "DIR")]
-        into: PathBuf,
-        /// What --json wrote; later files add to earlier ones
-        #[arg(required = true)]
-        records: Vec<PathBuf>,
+        /// A page with what `run` printed; the SVG files go beside it
+        page: PathBuf,
     },
     /// Run a command and write what it cost to a file.
     #[command(hide = true)]
@@ -145,7 +141,7 @@ pub enum Mode {
 }
 
 /// What is unpacked on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FileSystem {
     /// Memory

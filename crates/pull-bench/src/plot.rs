@@ -1,41 +1,30 @@
-//! Pictures of records: how a pull's time grows with the delay, how far it is from the bound, and
+//! Pictures of tables: how a pull's time grows with the delay, how far it is from the bound, and
 //! how much memory it takes.
 
 mod chart;
+mod figures;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::options::FileSystem;
-use crate::rounds::{Place, Record, Run};
-use crate::table::middle;
+use crate::rounds::Place;
 use crate::way::Way;
 use chart::{Bars, Group, Lines, Series};
-
-/// Where the bound holds: nothing is waited for.
-const BESIDE: Place = Place {
-    fs: FileSystem::Tmpfs,
-    way: Way::LOOPBACK,
-};
+use figures::{Figures, Pull};
 
 /// Below, a pull costs what it costs without any layer, and the ratio says nothing.
 const MIN_BOUND_SECS: f64 = 0.1;
 
-/// Draws everything that the files in `records` have figures for, below `into`.
-pub fn files(into: &Path, records: &[PathBuf]) -> Result<()> {
-    let mut all = Record::default();
-    for path in records {
-        let read = || anyhow::Ok(serde_json::from_slice::<Record>(&fs::read(path)?)?);
-        let record = read().with_context(|| format!("failed to read {}", path.display()))?;
-        all.bounds.extend(record.bounds);
-        all.runs.extend(record.runs);
-    }
-    fs::create_dir_all(into)?;
-    for (name, svg) in draw(&all) {
-        let path = into.join(name);
+/// Draws everything that a page has figures for, beside the page.
+pub fn page(page: &Path) -> Result<()> {
+    let text = || anyhow::Ok(draw(&fs::read_to_string(page)?)?);
+    let pictures = text().with_context(|| format!("failed to draw {}", page.display()))?;
+    for (name, svg) in pictures {
+        let path = page.with_file_name(name);
         fs::write(&path, svg).with_context(|| format!("failed to write {}", path.display()))?;
         println!("{}", path.display());
     }
@@ -43,29 +32,42 @@ pub fn files(into: &Path, records: &[PathBuf]) -> Result<()> {
 }
 
 /// Names of files and what is in them.
-fn draw(record: &Record) -> Vec<(String, String)> {
-    let mut pictures = Vec::new();
-    for image in names(record, |run| &run.image) {
-        let delays = delays(record, image);
-        if delays.len() > 1 {
-            let name = format!("pull-delay-{}.svg", image.replace(' ', "-"));
-            pictures.push((name, over_delay(record, image, &delays)));
+fn draw(page: &str) -> Result<BTreeMap<String, String>> {
+    let mut pictures = BTreeMap::new();
+    for run in figures::read(page)? {
+        for (name, svg) in draw_run(&run) {
+            ensure!(!pictures.contains_key(&name), "two runs have a {name}");
+            pictures.insert(name, svg);
         }
     }
-    let bound = of_bound(record);
+    Ok(pictures)
+}
+
+fn draw_run(run: &Figures) -> Vec<(String, String)> {
+    let mut pictures = Vec::new();
+    for image in names(run.pulls.iter().map(|pull| &pull.image)) {
+        let delays = delays(run, image);
+        if delays.len() > 1 {
+            let name = format!("pull-delay-{}.svg", image.replace(' ', "-"));
+            pictures.push((name, over_delay(run, image, &delays)));
+        }
+    }
+    let bound = of_bound(run);
     if !bound.groups.is_empty() {
         pictures.push(("pull-bound.svg".to_owned(), bound.svg()));
-        pictures.push(("pull-memory.svg".to_owned(), memory(record, &bound).svg()));
+        pictures.push(("pull-memory.svg".to_owned(), memory(run, &bound).svg()));
     }
     pictures
 }
 
 /// Wall time over delay, a line for each tool.
-fn over_delay(record: &Record, image: &str, delays: &BTreeSet<u64>) -> String {
-    let tools = names(record, |run| &run.peer).into_iter().map(|tool| {
+fn over_delay(run: &Figures, image: &str, delays: &BTreeSet<u64>) -> String {
+    let tools = names(run.pulls.iter().map(|pull| &pull.tool));
+    let tools = tools.into_iter().map(|tool| {
         let point = |delay: &u64| {
-            let wall = median(record, tool, image, at(*delay), |cost| cost.wall_secs)?;
-            Some((*delay as f64, wall))
+            let mut pulls = pulls(run, image, *delay);
+            let pull = pulls.find(|pull| pull.tool == tool)?;
+            Some((*delay as f64, pull.wall_secs))
         };
         Series {
             name: tool.to_owned(),
@@ -82,17 +84,13 @@ fn over_delay(record: &Record, image: &str, delays: &BTreeSet<u64>) -> String {
 }
 
 /// Wall time as a multiple of what the machine could do.
-fn of_bound(record: &Record) -> Bars {
-    let bounds = record
+fn of_bound(run: &Figures) -> Bars {
+    let is_bound = |fs: &str, secs: f64| fs == FileSystem::Tmpfs.name() && secs >= MIN_BOUND_SECS;
+    let bounds = run
         .bounds
         .iter()
-        .filter(|bound| bound.fs == BESIDE.fs && bound.secs(bound.inflate) >= MIN_BOUND_SECS);
-    let groups = bounds.map(|bound| Group {
-        name: bound.image.clone(),
-        bars: values(record, &bound.image, |cost| cost.wall_secs)
-            .map(|(tool, wall)| (tool, wall / bound.secs(bound.inflate)))
-            .collect(),
-    });
+        .filter(|(_, fs, secs)| is_bound(fs, *secs));
+    let groups = bounds.map(|(image, ..)| group(run, image, |pull| pull.of_bound));
     Bars {
         title: "A pull's time, as a multiple of the bound (on tmpfs, beside the registry)"
             .to_owned(),
@@ -102,151 +100,131 @@ fn of_bound(record: &Record) -> Bars {
 }
 
 /// Peaks of memory of the same pulls.
-fn memory(record: &Record, like: &Bars) -> Bars {
-    let groups = like.groups.iter().map(|group| Group {
-        name: group.name.clone(),
-        bars: values(record, &group.name, |cost| cost.peak_kib as f64 / 1024.0).collect(),
-    });
+fn memory(run: &Figures, like: &Bars) -> Bars {
+    let groups = like.groups.iter();
     Bars {
         title: "A pull's largest process, MiB".to_owned(),
         mark: None,
-        groups: groups.collect(),
+        groups: groups
+            .map(|group_of| group(run, &group_of.name, |pull| Some(pull.peak_mib)))
+            .collect(),
     }
 }
 
 /// What each tool that unpacks needed for an image beside the registry.
-fn values<'a>(
-    record: &'a Record,
-    image: &'a str,
-    value: fn(&crate::measure::Cost) -> f64,
-) -> impl Iterator<Item = (String, f64)> + 'a {
-    let tools = names(record, |run| &run.peer).into_iter();
-    tools
-        .filter(|tool| !tool.contains("no unpacking"))
-        .filter_map(move |tool| {
-            let median = median(record, tool, image, BESIDE, value)?;
-            Some((tool.to_owned(), median))
-        })
-}
-
-const fn at(delay_ms: u64) -> Place {
-    Place {
-        way: Way {
-            delay_ms,
-            ..Way::LOOPBACK
-        },
-        ..BESIDE
+fn group(run: &Figures, image: &str, value: fn(&Pull) -> Option<f64>) -> Group {
+    let pulls = pulls(run, image, 0).filter(|pull| !pull.tool.contains("no unpacking"));
+    let bars = pulls.filter_map(|pull| Some((pull.tool.clone(), value(pull)?)));
+    Group {
+        name: image.to_owned(),
+        bars: bars.collect(),
     }
 }
 
-/// The delays that `image` was pulled with, all else as on loopback.
-fn delays(record: &Record, image: &str) -> BTreeSet<u64> {
-    let runs = record.runs.iter().filter(|run| run.image == image);
-    runs.filter(|run| run.place == at(run.place.way.delay_ms))
-        .map(|run| run.place.way.delay_ms)
-        .collect()
+fn pulls<'a>(
+    run: &'a Figures,
+    image: &'a str,
+    delay_ms: u64,
+) -> impl Iterator<Item = &'a Pull> + use<'a> {
+    let place = at(delay_ms);
+    let pulls = run.pulls.iter();
+    pulls.filter(move |pull| pull.image == image && pull.place == place)
 }
 
-/// All values, in the order in which they appear first.
-fn names(record: &Record, name: fn(&Run) -> &String) -> Vec<&str> {
+/// What a table calls the place with this delay and nothing else; without one the bound holds.
+fn at(delay_ms: u64) -> String {
+    let way = Way {
+        delay_ms,
+        ..Way::LOOPBACK
+    };
+    let fs = FileSystem::Tmpfs;
+    Place { fs, way }.title()
+}
+
+/// The delays that `image` was pulled with, all else as on loopback.
+fn delays(run: &Figures, image: &str) -> BTreeSet<u64> {
+    let pulls = run.pulls.iter().filter(|pull| pull.image == image);
+    let delay = |pull: &Pull| {
+        let mut numbers = pull.place.split(' ').filter_map(|word| word.parse().ok());
+        let delay = numbers.next().unwrap_or_default();
+        (pull.place == at(delay)).then_some(delay)
+    };
+    pulls.filter_map(delay).collect()
+}
+
+/// All names, in the order in which they appear first.
+fn names<'a>(all: impl Iterator<Item = &'a String>) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
-    for run in &record.runs {
-        let name = name(run).as_str();
-        if !names.contains(&name) {
+    for name in all {
+        if !names.contains(&name.as_str()) {
             names.push(name);
         }
     }
     names
 }
 
-fn median(
-    record: &Record,
-    tool: &str,
-    image: &str,
-    place: Place,
-    value: fn(&crate::measure::Cost) -> f64,
-) -> Option<f64> {
-    let runs = record.runs.iter();
-    let runs = runs.filter(|run| run.peer == tool && run.image == image && run.place == place);
-    middle(runs.filter_map(|run| run.outcome.as_ref().ok().map(value)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bound::{Bound, Stage};
-    use crate::measure::Cost;
 
-    fn run(peer: &str, delay_ms: u64, wall_secs: f64) -> Run {
-        Run {
-            peer: peer.to_owned(),
-            image: "60s gz".to_owned(),
-            place: at(delay_ms),
-            round: 0,
-            outcome: Ok(Cost {
-                wall_secs,
-                ..Cost::default()
-            }),
-            server_cpu_secs: 0.0,
-            foreign_share: 0.0,
-            requests: 62,
-            line: None,
-            files: 61,
-        }
-    }
+    const HEAD: &str =
+        "| image | tool | wall s | peak MiB | of the bound |\n|---|---|---|---|---|\n";
 
-    fn bound(image: &str, secs: f64) -> Bound {
-        let stage = |secs| Stage {
-            cpu_secs: secs,
-            longest_secs: secs,
-        };
-        Bound {
-            image: image.to_owned(),
-            fs: FileSystem::Tmpfs,
-            download: stage(0.0),
-            server_cpu_secs: 0.0,
-            hash_blob: stage(0.0),
-            inflate: stage(secs),
-            igzip: None,
-            hash_plain: stage(0.0),
-            write: stage(0.0),
-        }
+    /// The pictures beside the page are those that `hack/bench plot` draws now.
+    #[test]
+    fn the_pictures_of_the_page_are_those_of_its_tables() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/performance");
+        let page = fs::read_to_string(folder.join("figures.md")).unwrap();
+        let drawn = draw(&page).unwrap();
+        let is_there: BTreeMap<String, String> = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.extension().is_some_and(|extension| extension == "svg"))
+            .map(|path| {
+                let name = path.file_name().unwrap().to_string_lossy().into_owned();
+                (name, fs::read_to_string(path).unwrap())
+            })
+            .collect();
+        assert!(drawn.len() >= 4, "{:?}", drawn.keys());
+        assert!(drawn == is_there, "hack/bench plot draws something else");
     }
 
     #[test]
     fn bars_are_of_images_with_a_bound_worth_the_name() {
-        let mut record = Record {
-            runs: vec![run("ours", 0, 3.0), run("skopeo (no unpacking)", 0, 1.0)],
-            ..Record::default()
-        };
-        assert!(draw(&record).is_empty());
-        record.bounds = vec![bound("tiny gz", 0.01), bound("60s gz", 2.0)];
-        let bars = of_bound(&record);
+        let pulls = format!(
+            "1 core. 3 rounds, medians.\n## Pull, verify, unpack on tmpfs, loopback\n{HEAD}\
+             | tiny gz | ours | 0.1 | 9.0 | 10.0 |\n| big gz | ours | 3.0 | 20.0 | 1.5 |\n\
+             | big gz | skopeo (no unpacking) | 1.0 | 9.0 | 0.5 |\n"
+        );
+        assert!(draw(&pulls).unwrap().is_empty());
+        let bounds = "\n## The bound on tmpfs\n| image | bound s |\n|---|---|\n\
+            | tiny gz | 0.01 |\n| big gz | 2.0 |\n";
+        let page = pulls + bounds;
+        let bars = of_bound(&figures::read(&page).unwrap()[0]);
         let [group] = &bars.groups[..] else {
             panic!("{bars:?}");
         };
-        assert_eq!(group.name, "60s gz");
+        assert_eq!(group.name, "big gz");
         assert_eq!(group.bars, [("ours".to_owned(), 1.5)]);
-        let names: Vec<String> = draw(&record).into_iter().map(|(name, _)| name).collect();
+        let drawn = draw(&page).unwrap();
+        let names: Vec<&str> = drawn.keys().map(String::as_str).collect();
         assert_eq!(names, ["pull-bound.svg", "pull-memory.svg"]);
+        // Which of two would it be?
+        assert!(draw(&format!("{page}{page}")).is_err());
     }
 
     #[test]
-    fn a_record_that_was_written_is_drawn() {
-        let runs = vec![
-            run("ours", 0, 0.2),
-            run("ours", 50, 1.5),
-            run("a & <b>", 50, 3.0),
-        ];
-        let record = Record {
-            runs,
-            ..Record::default()
-        };
-        let folder = tempfile::tempdir().unwrap();
-        let json = folder.path().join("record.json");
-        fs::write(&json, serde_json::to_string(&record).unwrap()).unwrap();
-        files(&folder.path().join("docs"), &[json]).unwrap();
-        let svg = fs::read_to_string(folder.path().join("docs/pull-delay-60s-gz.svg")).unwrap();
+    fn lines_are_of_images_with_two_delays() {
+        let row = |tool: &str, secs: f64| format!("| a gz | {tool} | {secs} | 1.0 | - |\n");
+        let on = |place: &str| format!("\n## Pull, verify, unpack on {place}\n{HEAD}");
+        let beside = format!(
+            "3 rounds, medians.\n{}{}",
+            on("tmpfs, loopback"),
+            row("ours", 0.2)
+        );
+        assert!(draw(&beside).unwrap().is_empty());
+        let far = on("tmpfs, 50 ms each way") + &row("ours", 1.5) + &row("a & <b>", 3.0);
+        let svg = &draw(&(beside + &far)).unwrap()["pull-delay-a-gz.svg"];
         assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
         assert!(svg.contains("a &amp; &lt;b&gt;") && !svg.contains("<b>"));
         // A line has two points, a tool with one delay has none to be joined with.

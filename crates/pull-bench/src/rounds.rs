@@ -4,7 +4,7 @@ use std::fs;
 
 use anyhow::{Context, Result};
 use line_emulator::Counts;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::bound::Bound;
 use crate::corpus::Image;
@@ -19,7 +19,7 @@ use crate::service::Figures;
 use crate::way::Way;
 
 /// Everything that was measured.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize)]
 pub struct Record {
     /// The parts of each image's pull.
     pub bounds: Vec<Bound>,
@@ -41,7 +41,7 @@ impl Record {
 }
 
 /// Where a tool unpacks, and what it pulls over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Place {
     /// What it is unpacked on.
     pub fs: FileSystem,
@@ -64,7 +64,7 @@ impl Place {
 }
 
 /// One pull.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Run {
     /// The tool.
     pub peer: String,

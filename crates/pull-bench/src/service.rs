@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::corpus::Image;
 use crate::ground::Ground;
@@ -22,7 +22,7 @@ const REPEATS: usize = 3;
 const IDLE: Duration = Duration::from_secs(2);
 
 /// The figures of one service with one image.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Figures {
     /// The build.
     pub name: String,
@@ -41,7 +41,7 @@ pub struct Figures {
 }
 
 /// How long it took, and what the registry sent for it.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Served {
     /// Until the last client had its answer.
     pub wall_secs: f64,

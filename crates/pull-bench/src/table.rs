@@ -13,10 +13,19 @@ use crate::peer::Peer;
 use crate::rounds::{Place, Record, Run};
 use crate::service::Figures;
 
+/// What the heading of each table of pulls begins with; the place follows.
+pub const PULLS: &str = "## Pull, verify, unpack on ";
+
+/// The same of bounds; the file system follows.
+pub const BOUND: &str = "## The bound on ";
+
+/// What the first line of a run's tables ends with.
+pub const MEDIANS: &str = "rounds, medians.";
+
 /// What was measured where.
 pub fn heading(options: &Options, peers: &[Peer]) -> String {
     let mut text = format!(
-        "{}. {} rounds, medians.\nRegistry on the same cores, blobs in the page cache.\n\n",
+        "{}. {} {MEDIANS}\nRegistry on the same cores, blobs in the page cache.\n\n",
         machine::description(),
         options.rounds
     );
@@ -29,7 +38,7 @@ pub fn heading(options: &Options, peers: &[Peer]) -> String {
 /// The pulls on one file system without a line.
 pub fn pulls(record: &Record, images: &[Image], peers: &[Peer], place: Place) -> String {
     let mut text = format!(
-        "\n## Pull, verify, unpack on {}\n\n\
+        "\n{PULLS}{}\n\n\
          | image | tool | wall s | (least, most) | CPU s | cores busy (with the registry) | peak \
          MiB | of the fastest peer | of the bound | disturbed |\n\
          |---|---|---|---|---|---|---|---|---|---|\n",
@@ -187,7 +196,7 @@ fn bound_of<'a>(record: &'a Record, image: &Image, fs: FileSystem) -> Option<&'a
 /// The parts and the bounds on one file system.
 pub fn bounds(record: &Record, images: &[Image], fs: FileSystem) -> String {
     let mut text = format!(
-        "\n## The bound on {}\n\n\
+        "\n{BOUND}{}\n\n\
          CPU seconds of each part alone; bound = the larger of the longest part of one layer and \
          all CPU over {} cores.\n\n\
          | image | blob MB | tar MB | entries | receive | registry | SHA-256 blob | inflate | \

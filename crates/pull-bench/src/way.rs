@@ -5,10 +5,10 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::ValueEnum;
 use line_emulator::{Line, Quality};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// What is spoken with the registry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
     /// HTTP/1.1 without TLS
@@ -20,7 +20,7 @@ pub enum Transport {
 }
 
 /// One way to the registry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Way {
     /// Milliseconds that a packet takes, each way.
     pub delay_ms: u64,

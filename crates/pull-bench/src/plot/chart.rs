@@ -3,12 +3,46 @@
 use std::fmt::Write as _;
 
 const WIDTH: f64 = 760.0;
-const FONT: &str = "font-family=\"sans-serif\" font-size=\"13\" fill=\"#222222\"";
 
-/// Colours that differ for colour-blind eyes too (Okabe and Ito).
-const COLOURS: [&str; 8] = [
-    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999",
-];
+/// How many colours there are.
+const COLOURS: usize = 8;
+
+/// The colours of `s0` to `s7` differ for colour-blind eyes too (Okabe and Ito). On a dark page the
+/// first and the black one are lighter.
+const STYLE: &str = "\
+  <style>
+    text { font: 13px sans-serif; }
+    .head { font-weight: bold; }
+    .bar { fill: currentColor; }
+    .line { fill: none; stroke: currentColor; stroke-width: 2; }
+    .page { fill: #ffffff; }
+    text { fill: #222222; }
+    .grid { stroke: #dddddd; }
+    .mark { stroke: #222222; }
+    .s0 { color: #0072b2; }
+    .s1 { color: #d55e00; }
+    .s2 { color: #009e73; }
+    .s3 { color: #cc79a7; }
+    .s4 { color: #e69f00; }
+    .s5 { color: #56b4e9; }
+    .s6 { color: #000000; }
+    .s7 { color: #999999; }
+    @media (prefers-color-scheme: dark) {
+      .page { fill: #0f141b; }
+      text { fill: #e6ebf2; }
+      .grid { stroke: #333d49; }
+      .mark { stroke: #e6ebf2; }
+      .s0 { color: #3d9be0; }
+      .s1 { color: #e8762c; }
+      .s2 { color: #1fb88c; }
+      .s3 { color: #cc79a7; }
+      .s4 { color: #e69f00; }
+      .s5 { color: #9bd4f5; }
+      .s6 { color: #ffffff; }
+      .s7 { color: #999999; }
+    }
+  </style>
+";
 
 /// Lines over a number.
 #[derive(Debug)]
@@ -57,7 +91,7 @@ impl Lines {
         let y = |value: f64| bottom - value / y_end * (bottom - top);
         let mut svg = Svg::new(&self.title, 410.0);
         for value in steps(y_step, y_end) {
-            svg.line((left, y(value)), (right, y(value)), "#dddddd");
+            svg.line((left, y(value)), (right, y(value)), "grid");
             svg.text((left - 8.0, y(value) + 4.0), "end", &number(value));
         }
         for value in steps(x_step, x_end) {
@@ -66,7 +100,7 @@ impl Lines {
         svg.text(((left + right) / 2.0, bottom + 42.0), "middle", &self.x);
         svg.text((left - 8.0, top - 14.0), "start", &self.y);
         for (index, series) in self.series.iter().enumerate() {
-            let colour = COLOURS[index % COLOURS.len()];
+            let colour = index % COLOURS;
             let points: Vec<(f64, f64)> = series
                 .points
                 .iter()
@@ -95,7 +129,7 @@ impl Bars {
         let bottom = top + heights.sum::<f64>();
         let mut svg = Svg::new(&self.title, bottom + 40.0);
         for value in steps(step, end) {
-            svg.line((x(value), top), (x(value), bottom), "#dddddd");
+            svg.line((x(value), top), (x(value), bottom), "grid");
             svg.text((x(value), bottom + 20.0), "middle", &number(value));
         }
         let mut names: Vec<&str> = Vec::new();
@@ -110,7 +144,7 @@ impl Bars {
                     names.push(name);
                     names.len() - 1
                 });
-                let colour = COLOURS[index % COLOURS.len()];
+                let colour = index % COLOURS;
                 svg.bar((left, row), (x(*value) - left, 14.0), colour);
                 svg.text((left - 8.0, row + 12.0), "end", name);
                 svg.text((x(*value) + 6.0, row + 12.0), "start", &shown(*value));
@@ -119,7 +153,7 @@ impl Bars {
             row += 6.0;
         }
         if let Some(mark) = self.mark {
-            svg.line((x(mark), top), (x(mark), bottom), "#222222");
+            svg.line((x(mark), top), (x(mark), bottom), "mark");
         }
         svg.end()
     }
@@ -132,8 +166,10 @@ impl Svg {
     fn new(title: &str, height: f64) -> Self {
         let mut svg = Self(format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
-             width=\"{WIDTH}\" height=\"{height}\" {FONT}>\n\
-             <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
+             width=\"{WIDTH}\" height=\"{height}\" role=\"img\" aria-labelledby=\"title\">\n\
+             <title id=\"title\">{}</title>\n{STYLE}\
+             <rect class=\"page\" width=\"100%\" height=\"100%\"/>\n",
+            escaped(title)
         ));
         svg.bold((10.0, 22.0), title);
         svg
@@ -151,27 +187,27 @@ impl Svg {
         let (x, y, text) = (at.0, at.1, escaped(text));
         let _ = writeln!(
             self.0,
-            "<text x=\"{x:.1}\" y=\"{y:.1}\" font-weight=\"bold\">{text}</text>"
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" class=\"head\">{text}</text>"
         );
     }
 
-    fn line(&mut self, from: (f64, f64), to: (f64, f64), colour: &str) {
+    fn line(&mut self, from: (f64, f64), to: (f64, f64), kind: &str) {
         let _ = writeln!(
             self.0,
-            "<line x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\" stroke=\"{colour}\"/>",
+            "<line x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\" class=\"{kind}\"/>",
             from.0, from.1, to.0, to.1
         );
     }
 
-    fn bar(&mut self, at: (f64, f64), size: (f64, f64), colour: &str) {
+    fn bar(&mut self, at: (f64, f64), size: (f64, f64), colour: usize) {
         let _ = writeln!(
             self.0,
-            "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{colour}\"/>",
+            "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" class=\"bar s{colour}\"/>",
             at.0, at.1, size.0, size.1
         );
     }
 
-    fn path(&mut self, points: &[(f64, f64)], colour: &str) {
+    fn path(&mut self, points: &[(f64, f64)], colour: usize) {
         if points.len() > 1 {
             let joined: Vec<String> = points
                 .iter()
@@ -179,14 +215,14 @@ impl Svg {
                 .collect();
             let _ = writeln!(
                 self.0,
-                "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>",
+                "<polyline class=\"line s{colour}\" points=\"{}\"/>",
                 joined.join(" ")
             );
         }
         for (x, y) in points {
             let _ = writeln!(
                 self.0,
-                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\" fill=\"{colour}\"/>"
+                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\" class=\"bar s{colour}\"/>"
             );
         }
     }

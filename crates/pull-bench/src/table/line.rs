@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use line_emulator::Counts;
 
-use super::{failed, fastest, least, median, middle, most};
+use super::{PULLS, failed, fastest, least, median, middle, most};
 use crate::corpus::Image;
 use crate::peer::Peer;
 use crate::rounds::{Place, Record};
@@ -12,7 +12,7 @@ use crate::rounds::{Place, Record};
 /// The pulls over one line, beside those without it where there are any.
 pub fn pulls(record: &Record, images: &[Image], peers: &[Peer], place: Place) -> String {
     let mut text = format!(
-        "\n## Pull, verify, unpack on {}\n\n\
+        "\n{PULLS}{}\n\n\
          Connections, packets lost in a full queue, and at how many connections at most the tool\n\
          waited for an answer are counted on the line; requests by the registry.\n\n\
          | image | tool | wall s | (least, most) | more than on loopback s | CPU s | peak MiB | of \
