@@ -111,6 +111,30 @@ fn the_page_has_every_id() {
     assert_eq!(broken.map(str::to_owned).collect::<BTreeSet<_>>(), listed);
 }
 
+/// Pages that lead people by what doctor prints name no id that it does not have.
+#[test]
+fn the_ids_on_other_pages_are_doctors() {
+    let mut named = 0;
+    for page in ["start/pod-does-not-start.md", "timeouts.md"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        let text = std::fs::read_to_string(path.join(page)).unwrap();
+        let kinds = IDS.map(|id| id.split('-').next().unwrap_or_default());
+        for word in text.split('`').filter(|word| !word.ends_with("...")) {
+            let is_id = word
+                .bytes()
+                .all(|byte| byte == b'-' || byte.is_ascii_lowercase())
+                && word
+                    .split_once('-')
+                    .is_some_and(|(kind, _)| kinds.contains(&kind));
+            if is_id {
+                named += 1;
+                assert!(IDS.contains(&word), "{page}: {word}");
+            }
+        }
+    }
+    assert!(named >= 8, "{named}");
+}
+
 /// Of a file that only root reads, "sandboxes fail to read it" was said to everybody else.
 #[test]
 fn privileged_what_is_denied_to_the_caller_is_no_fault() {

@@ -1,5 +1,8 @@
 //! What ends a pull stands in many places.
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
 use crate::doctor;
 use crate::node::{KUBELET, MAIN, Node, SETTINGS};
 
@@ -63,6 +66,40 @@ fn all_time_outs_are_in_one_table() {
     doctor(&node, &[]).prints(&[
         "  20 s  wrapper      credential-providers.deadline-secs /etc/kata-configdev/config.toml:7: ",
     ]);
+}
+
+/// What is built in is said once by doctor, and once by docs/timeouts.md.
+#[test]
+fn the_page_has_every_built_in_time() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/timeouts.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let qemu = "[hypervisor.qemu]\npath = \"/opt/kata/bin/qemu-system-x86_64\"\n";
+    let go = format!("{qemu}[agent.kata]\n[runtime]\n");
+    let rust = format!("{go}hypervisor_name = \"qemu\"\n");
+    let crio = format!("[crio.runtime.runtimes.kata]\nruntime_config_path = \"/{MAIN}\"\n");
+    let mut keys = BTreeSet::new();
+    for main in [go, rust] {
+        let node = Node::new();
+        node.remove(KUBELET);
+        node.put(MAIN, &main);
+        node.put("etc/crio/crio.conf.d/99-kata.conf", &crio);
+        let json = doctor(&node, &["--json"]).json();
+        for row in json["timeouts"].as_array().unwrap() {
+            assert!(row["path"].is_null(), "{row}");
+            let key = row["key"].as_str().unwrap();
+            let words = [
+                row["who"].as_str().unwrap().to_owned(),
+                format!("`{key}`"),
+                format!("| {} s |", row["seconds"].as_f64().unwrap()),
+            ];
+            let is_there = page
+                .lines()
+                .any(|line| words.iter().all(|word| line.contains(word.as_str())));
+            assert!(is_there, "{words:?}");
+            keys.insert(key.to_owned());
+        }
+    }
+    assert_eq!(keys.len(), 10, "{keys:?}");
 }
 
 /// The kubelet's time-out stands where the node's installer put it.
