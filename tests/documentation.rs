@@ -1,40 +1,16 @@
 //! The pages for people name files, headings and functions. This test checks that they exist.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
+
+mod documentation {
+    pub mod pictures;
+}
+
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-/// The pages that are checked.
-fn pages() -> Result<Vec<PathBuf>> {
-    let root = root();
-    let mut pages: Vec<PathBuf> = [
-        "README.md",
-        "CONTRIBUTING.md",
-        "SECURITY.md",
-        "deploy/README.md",
-    ]
-    .map(|page| root.join(page))
-    .into();
-    for folder in ["docs", "docs/guest", "docs/recipes"] {
-        for entry in fs::read_dir(root.join(folder))? {
-            let path = entry?.path();
-            if path.extension().is_some_and(|extension| extension == "md") {
-                pages.push(path);
-            }
-        }
-    }
-    Ok(pages)
-}
-
-fn read(path: &Path) -> Result<String> {
-    fs::read_to_string(path).with_context(|| path.display().to_string())
-}
+use end_to_end::pages::{pages, read, root};
 
 /// The fragment that leads to a heading.
 fn fragment(heading: &str) -> String {

@@ -4,6 +4,7 @@
 //! on 127.0.0.1. They need root only for `hack/packages`, no KVM, no network.
 
 mod host_pull;
+pub mod pages;
 
 pub use host_pull::{HostPull, Outcome, tree};
 
