@@ -3,6 +3,7 @@
 //! Each test boots real VMs with QEMU's own CPU emulation and talks to a real registry
 //! on 127.0.0.1. They need root only for `hack/packages`, no KVM, no network.
 
+pub mod fenced;
 mod host_pull;
 pub mod pages;
 

@@ -1,11 +1,12 @@
-//! The recipes of `docs/recipes`: the commands of each page are run as they are printed, and then
-//! the guest's puller pulls what the page promises.
+//! The commands of the pages are run as they are printed. After those of a recipe of
+//! `docs/recipes` the guest's puller pulls what the page promises.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 mod recipes {
     pub mod accounts;
     pub mod clouds;
+    pub mod commands;
     pub mod encrypted;
     pub mod follow;
     pub mod front;
@@ -20,8 +21,8 @@ use std::collections::BTreeSet;
 
 use anyhow::{Result, ensure};
 use recipes::page::{self, Page};
-use recipes::world::each_way;
-use recipes::{accounts, clouds, encrypted, mirrors};
+use recipes::world::{each, each_way};
+use recipes::{accounts, clouds, commands, encrypted, mirrors};
 
 /// A test for each page: the page, the test's name, and what surrounds the node.
 macro_rules! recipes {
@@ -66,4 +67,16 @@ fn every_page_has_the_form_and_a_test_and_is_in_the_index() -> Result<()> {
     let followed: BTreeSet<_> = FOLLOWED.iter().copied().collect();
     assert_eq!(names, followed, "each page needs a test");
     Ok(())
+}
+
+#[test]
+fn privileged_commands_of_the_other_pages() -> Result<()> {
+    let pages = commands::pages()?;
+    ensure!(pages.len() > 5, "only {pages:?} have commands");
+    let pages: Vec<&str> = pages.iter().map(String::as_str).collect();
+    each(
+        "privileged_commands_of_the_other_pages",
+        &pages,
+        commands::follow,
+    )
 }

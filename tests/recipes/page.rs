@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use end_to_end::fenced::{self, Block, Mark, Part};
 
 /// A way to follow a recipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,9 +39,6 @@ impl Way {
 /// What every page says.
 const READ_ONLY: &str = "Give a guest read-only credentials";
 
-/// What stands right above a block of commands that no test runs, followed by the reason.
-const NOT_RUN: &str = "<!-- not run: ";
-
 /// A page that has the form of a recipe.
 #[derive(Debug)]
 pub struct Page {
@@ -70,9 +68,15 @@ impl Page {
             node: Vec::new(),
             fleet: Vec::new(),
         };
-        let (mut way, mut steps, mut before) = (None, 0, "");
-        let mut lines = text.lines();
-        while let Some(line) = lines.next() {
+        let (mut way, mut steps) = (None, 0);
+        for part in fenced::parts(text)? {
+            let line = match part {
+                Part::Line(line) => line,
+                Part::Block(block) => {
+                    page.take(block, way.filter(|_| steps > 0))?;
+                    continue;
+                }
+            };
             if line.starts_with("## ") {
                 way = Way::ALL.into_iter().find(|way| way.heading() == line);
                 steps = 0;
@@ -83,20 +87,7 @@ impl Page {
                     "not step {steps}: {line}"
                 );
                 ensure!(steps <= way.most_steps(), "too many steps: {line}");
-            } else if let Some(kind) = line.strip_prefix("```") {
-                let block: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
-                let is_marked = before.starts_with(NOT_RUN) && before.ends_with(" -->");
-                match (kind, way) {
-                    // What is shown, not typed.
-                    ("text", _) => {}
-                    ("sh", _) if is_marked => {}
-                    ("sh", Some(way)) if steps > 0 => {
-                        page.blocks_mut(way).push(block.join("\n") + "\n");
-                    }
-                    _ => bail!("nobody runs this block of {kind:?}: {block:?}"),
-                }
             }
-            before = line;
         }
         for way in Way::ALL {
             ensure!(
@@ -106,6 +97,17 @@ impl Page {
             );
         }
         Ok(page)
+    }
+
+    /// Keeps the commands of a block that stands in a step of `way`.
+    fn take(&mut self, block: Block<'_>, way: Option<Way>) -> Result<()> {
+        match (block.kind, &block.mark, way) {
+            // What is shown, not typed.
+            ("text", None, _) | ("sh", Some(Mark::NotRun(_)), _) => {}
+            ("sh", None, Some(way)) => self.blocks_mut(way).push(block.text.clone()),
+            _ => bail!("nobody runs this: {block:?}"),
+        }
+        Ok(())
     }
 
     /// The commands of a way, block by block, as they are printed.

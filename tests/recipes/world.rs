@@ -17,8 +17,8 @@ use vm_harness::{Program, Scratch};
 
 use crate::recipes::page::Way;
 
-/// Set for the test inside of the node: the way that is followed there.
-const INSIDE: &str = "RECIPES_WAY";
+/// Set for the test inside of the node: what is followed there.
+const INSIDE: &str = "RECIPES_INSIDE";
 
 /// Where root finds programs on Debian.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -51,15 +51,22 @@ exec "$@"
 /// Runs `play` for each way, each in a node of its own. The name is that of the calling test, which
 /// is skipped without root.
 pub fn each_way(test: &str, play: impl Fn(Way) -> Result<()>) -> Result<()> {
+    each(test, &Way::ALL.map(Way::heading), |heading| {
+        let way = Way::ALL.into_iter().find(|way| way.heading() == heading);
+        play(way.context("an unknown way")?)
+    })
+}
+
+/// The same for other names than those of ways.
+pub fn each(test: &str, names: &[&str], play: impl Fn(&str) -> Result<()>) -> Result<()> {
     if !vm_harness::is_root(test) {
         return Ok(());
     }
-    if let Some(way) = std::env::var_os(INSIDE) {
-        let way = Way::ALL.into_iter().find(|known| way == known.heading());
-        return play(way.context("an unknown way")?);
+    if let Ok(name) = std::env::var(INSIDE) {
+        return play(&name);
     }
-    for way in Way::ALL {
-        println!("{}", way.heading());
+    for name in names {
+        println!("{name}");
         let status = Command::new("unshare")
             .args(["--mount", "--net", "--propagation", "private"])
             .args(["sh", "-ec", ENTER, "sh", OWN, COPIED])
@@ -67,9 +74,9 @@ pub fn each_way(test: &str, play: impl Fn(Way) -> Result<()>) -> Result<()> {
             .args([test, "--exact", "--nocapture"])
             // Neither proxies nor logins of who runs the tests.
             .env_clear()
-            .envs([("PATH", PATH), ("HOME", OWN), (INSIDE, way.heading())])
+            .envs([("PATH", PATH), ("HOME", OWN), (INSIDE, *name)])
             .status()?;
-        ensure!(status.success(), "{}: it did not work", way.heading());
+        ensure!(status.success(), "{name}: it did not work");
     }
     Ok(())
 }
