@@ -18,7 +18,7 @@ imagepuller request --socket "$socket" "$IMAGE" "$BUNDLE" >/tmp/answer 2>/tmp/er
 request=$!
 until grep -q unreachable /tmp/log || [ $tries -ge 4800 ]; do tries=$((tries + 1)); usleep 50000; done
 mark waits "$(grep unreachable /tmp/log)"
-sleep 6
+sleep 40
 kill -0 $request && mark patient yes
 ifconfig eth0 10.0.2.15 netmask 255.255.255.0 up
 wait $request
