@@ -114,3 +114,29 @@ fn privileged_a_refused_pull_is_tried_again_with_what_the_node_has_by_now() {
     puller.pull(&image, "c3");
     assert!(questions.try_recv().is_err(), "asked for nothing");
 }
+
+/// Each pull once began with the account that had been refused before.
+#[test]
+fn privileged_the_account_that_worked_is_the_first_the_next_time() {
+    vm_harness::needs_root!();
+    let site = Site::start();
+    let also = format!(
+        "[[registries.\"localhost\".also]]\nusername = \"{USER}\"\npassword = \"{PASSWORD}\"\n"
+    );
+    let document = site.document("localhost").replace(PASSWORD, "wrong") + &also;
+    let puller = Puller::start(&site.scratch, Some(&document));
+    // The registry challenges who names nobody, and refuses who is wrong.
+    let asked = || {
+        let request = format!("GET /v2/team/app/manifests/{}", site.layout.manifest);
+        let statuses = site.registry.statuses(&request);
+        statuses.iter().filter(|status| **status == 401).count()
+    };
+    puller.pull(&site.image(), "first");
+    let first = asked();
+    assert!(first > 1, "{first}");
+    puller.forget_documents();
+    puller.pull(&site.image(), "second");
+    assert_eq!(asked() - first, 1, "{}", puller.log());
+    let tried = "of entry \"localhost.\" was refused, the next account is tried";
+    assert_eq!(puller.log().matches(tried).count(), 1, "{}", puller.log());
+}
