@@ -37,14 +37,21 @@ fn image_is_pulled_checked_and_mounted_inside_the_guest() -> Result<()> {
     // The wrapper has become QEMU, under the number it was started with, and shows no secret to the
     // node's users.
     let process = format!("/proc/{}", guest.id());
+    // A process that becomes another program has no arguments for a moment.
+    let arguments = || -> Result<String> {
+        let bytes = fs::read(format!("{process}/cmdline"))?;
+        Ok(String::from_utf8_lossy(&bytes).replace('\0', " "))
+    };
+    let is_qemu = || -> Result<bool> {
+        let program = fs::read_link(format!("{process}/exe"))?;
+        Ok(program.ends_with("qemu-system-x86_64") && !arguments()?.is_empty())
+    };
     let mut tries = 0;
-    while !fs::read_link(format!("{process}/exe"))?.ends_with("qemu-system-x86_64") && tries < 6000
-    {
+    while !is_qemu()? && tries < 6000 {
         tries += 1;
         sleep(Duration::from_millis(10));
     }
-    let arguments =
-        String::from_utf8_lossy(&fs::read(format!("{process}/cmdline"))?).replace('\0', " ");
+    let arguments = arguments()?;
     assert!(
         arguments.starts_with("/usr/bin/qemu-system-x86_64 -name sandbox-"),
         "{arguments}"
@@ -59,6 +66,22 @@ fn image_is_pulled_checked_and_mounted_inside_the_guest() -> Result<()> {
         Some("pulled inside the guest"),
         "a program of the image runs"
     );
+    // Where the guest's console goes to the node's journal, the pull is told there.
+    let told = |words: &[&str]| {
+        let mut lines = report.console.lines();
+        lines.any(|line| words.iter().all(|word| line.contains(word)))
+    };
+    for words in [
+        &["pull begins", &site.layout.manifest][..],
+        &[
+            "fetched",
+            "sources=\"registry.corp",
+            " bytes at ",
+            " bytes/s",
+        ],
+    ] {
+        assert!(told(words), "{words:?} is missing in:\n{}", report.console);
+    }
     assert_eq!(
         report.values("link").collect::<Vec<_>>(),
         ["./bin/sh -> busybox", "./lib/libc.so.6 -> libc-2.36.so"]
