@@ -11,6 +11,7 @@ mod forward;
 mod front;
 mod hub;
 mod lint;
+mod lint_peers;
 mod notify;
 mod probe;
 mod pull_command;
