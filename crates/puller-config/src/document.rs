@@ -212,7 +212,7 @@ fn is_owners(place: &Place, rule: Rule, origin: Origin, findings: &mut Findings)
 
 /// Where the text has its first element beyond [`MAX_ELEMENTS`]. Reads tokens only, in constant
 /// memory.
-fn first_element_over_limit(text: &str) -> Option<usize> {
+pub(crate) fn first_element_over_limit(text: &str) -> Option<usize> {
     let makes_element = |token: &Token| {
         matches!(
             token.kind(),

@@ -24,7 +24,8 @@
 //! - `pull_limits`: [`PullLimits`], how long a guest tries;
 //! - `pins`, `image_policy`: [`Pins`] and [`ImagePolicy`], which content images have and which
 //!   signatures they need, as it was written;
-//! - `limits`: how large each part may be;
+//! - `limits`: how large each part may be; `since`: which version brought each key,
+//!   [`GuestVersion`];
 //! - `problem`, `rule`, `effect`: [`Problems`], everything that is wrong, and [`Warning`], what is
 //!   legal but perhaps not meant.
 //!
@@ -85,6 +86,7 @@ mod rule;
 mod secret;
 mod secret_reference;
 mod section;
+mod since;
 mod standard_base64;
 
 pub use client_identity::ClientIdentity;
@@ -126,4 +128,5 @@ pub use roots::Roots;
 pub use rule::Rule;
 pub use secret::Secret;
 pub use secret_reference::{InvalidSecretReference, SecretReference};
+pub use since::{GuestVersion, NewerKey};
 pub use standard_base64::decode as decode_base64;

@@ -16,6 +16,9 @@ const ATTEMPTS: &str = "attempts";
 const LAYERS_AT_ONCE: &str = "layers-at-once";
 const STALL_TIMEOUT: &str = "stall-timeout";
 
+/// The keys of the table, for suggestions.
+pub(crate) const KEYS: [&str; 3] = [ATTEMPTS, LAYERS_AT_ONCE, STALL_TIMEOUT];
+
 /// What the guest's owner says about each pull; what is left out is for the program's options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -47,8 +50,7 @@ impl PullLimits {
             layers_at_once: number(LAYERS_AT_ONCE, 1..=MAX_LAYERS_AT_ONCE),
             stall_timeout: number(STALL_TIMEOUT, 1..=MAX_STALL_SECS),
         };
-        let keys = [ATTEMPTS, LAYERS_AT_ONCE, STALL_TIMEOUT];
-        section.refuse_rest(&keys, &Rule::UnknownKey { suggestion: None }, findings);
+        section.refuse_rest(&KEYS, &Rule::UnknownKey { suggestion: None }, findings);
         limits
     }
 

@@ -13,7 +13,7 @@ use crate::section::{Field, Section};
 use crate::{Effect, InvalidSecretReference, ResourceSource, ResourceUri, Roots, Rule};
 
 /// The keys of the table, for suggestions.
-const KEYS: [&str; 7] = [
+pub(crate) const KEYS: [&str; 7] = [
     "sources",
     "kbs-ca-certs",
     "kbs-token-file",

@@ -346,3 +346,37 @@ fn check_shows_a_files_name_safely() {
         }
     }
 }
+
+/// A guest refuses keys that it does not know, so that all pulls fail: that is told beforehand.
+#[test]
+fn check_names_what_an_older_guest_refuses() {
+    let folder = Folder::new();
+    let text = format!(
+        "{VALID}\n[pins]\n\"a.corp/b:1\" = \"sha256:{}\"\n",
+        "0a".repeat(32)
+    );
+    let path = folder.file("measured.toml", &text);
+    let line = text.lines().position(|line| line == "[pins]").unwrap() + 1;
+    let older = run(&["check", "--measured", "--for", "8cb4846", &path]);
+    older.ends(65);
+    let said = format!("{path}:{line}: error: pins: a guest of 8cb4846 refuses it");
+    older.prints(&[&said, ": it came with 0.1.0"]);
+    older.prints_last(", refused by that guest\n");
+    let json = run(&["check", "--json", "--measured", "--for", "8cb4846", &path]);
+    json.ends(65);
+    let report = json.json();
+    assert_eq!(
+        (&report["valid"], &report["refused"][0]["key"]),
+        (&true.into(), &"pins".into())
+    );
+    assert_eq!(report["refused"][0]["line"], line);
+
+    let same = run(&["check", "--json", "--measured", "--for", "0.1.0", &path]);
+    same.ends(0);
+    assert_eq!(same.json()["refused"], serde_json::json!([]));
+    let old = folder.file("old.toml", VALID);
+    run(&["check", "--for", "8cb4846", &old]).ends(0);
+    let unknown = run(&["check", "--for", "0.9", &old]);
+    unknown.ends(64);
+    unknown.says(&["0.9", "those are: 8cb4846, 0.1.0"]);
+}
