@@ -192,6 +192,27 @@ pub enum Error {
         /// The drop-in.
         path: HostPath,
     },
+    /// A file that a newer version listed without a digest that this one understands.
+    #[error(
+        "remove {path}: a newer version lists it without a SHA-256, so that nobody knows whether \
+        it is as it was installed; remove it with that version, or from the node by hand"
+    )]
+    Unproven {
+        /// The file.
+        path: HostPath,
+    },
+    /// A newer version listed something in a form that this one does not understand.
+    #[error(
+        "remove everything that {path} names: a newer version wrote {count} of its entries in a \
+        form that this one does not understand; uninstall with that version, or remove the rest \
+        and the list from the node by hand"
+    )]
+    Unread {
+        /// The list.
+        path: HostPath,
+        /// How many entries it is.
+        count: usize,
+    },
     /// Files stay that should go, because something that could not be removed needs them.
     #[error(
         "remove {}: {} still {} the wrapper, and without these files no sandbox would start there; \
@@ -354,6 +375,8 @@ impl Error {
             | Self::LineRemoved { .. }
             | Self::DropInChanged { .. }
             | Self::NotTaken { .. }
+            | Self::Unproven { .. }
+            | Self::Unread { .. }
             | Self::KataConfig(_)
             | Self::Settings { .. }
             | Self::Engine { .. }
@@ -406,6 +429,8 @@ impl Error {
             | Self::LineRemoved { .. }
             | Self::DropInChanged { .. }
             | Self::NotTaken { .. }
+            | Self::Unproven { .. }
+            | Self::Unread { .. }
             | Self::Kept { .. }
             | Self::NotMounted { .. }
             | Self::KataConfig(_)

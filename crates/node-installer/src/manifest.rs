@@ -2,13 +2,18 @@
 //! removed, and only by its owner.
 
 mod form;
+mod newer;
 pub mod standing;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 pub(crate) use self::form::{Claim, claim};
 
 use self::form::parse;
+use self::newer::Newer;
 use crate::kind::Kind;
 use crate::node::{Directory, Node, digest};
 use crate::owner::Owner;
@@ -25,6 +30,11 @@ pub(crate) const FORMER_PREFIX: &str = "/opt/kata-configdev";
 const MAX_MANIFEST_BYTES: usize = 32 << 20;
 
 /// The form of the list. The first had neither a number, nor an owner, nor kinds and sets.
+///
+/// It rises where an older version would do something wrong by what it understands, such as with
+/// another kind of file. A key that an older version may take no notice of needs no other number:
+/// that version leaves the key as it stands, also where it writes the file anew. So such a key must
+/// not be about a file's content.
 const FORMAT: u32 = 2;
 
 /// The files and directories that this installer made, in the order in which it made them.
@@ -35,6 +45,8 @@ pub(crate) struct Manifest {
     /// and a password can be guessed by its digest.
     in_memory: Option<HostPath>,
     listed: Listed,
+    /// What is not understood of a list that a newer version wrote; such a list is never written.
+    newer: Option<Newer>,
     /// The digest of the list as it stands on the node; `None` where there is none.
     stored: Option<String>,
 }
@@ -42,7 +54,6 @@ pub(crate) struct Manifest {
 /// The list as it stands in the file. The digests may be those of documents too, so that it is as
 /// secret as they are.
 #[derive(Debug, Default, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
 struct Listed {
     #[serde(default)]
     format: u32,
@@ -50,11 +61,13 @@ struct Listed {
     owner: Option<Owner>,
     directories: Vec<HostPath>,
     files: Vec<Entry>,
+    /// What other versions keep there; see [`FORMAT`].
+    #[serde(flatten)]
+    more: BTreeMap<String, Value>,
 }
 
 /// A file on the list.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Entry {
     pub(crate) path: HostPath,
     /// SHA-256 of what was written; two of them while one replaces the other. None at all of a file
@@ -67,6 +80,9 @@ pub(crate) struct Entry {
     /// over as long as no set has written it anew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) set: Option<String>,
+    /// What other versions keep there; see [`FORMAT`].
+    #[serde(flatten)]
+    more: BTreeMap<String, Value>,
 }
 
 impl Entry {
@@ -88,24 +104,57 @@ impl Entry {
 impl Manifest {
     /// Reads the list in `prefix`, which is open as `directory` and locked.
     pub(crate) fn load(prefix: &HostPath, directory: &Directory) -> Result<Self, Error> {
+        let strictly = |text: &[u8]| parse(text).map(|listed| (listed, None));
+        Self::read(prefix, directory, strictly)
+    }
+
+    /// The same for a removal: of a list that a newer version wrote, what proves itself.
+    pub(crate) fn load_for_removal(
+        prefix: &HostPath,
+        directory: &Directory,
+    ) -> Result<Self, Error> {
+        Self::read(prefix, directory, newer::parse)
+    }
+
+    fn read(
+        prefix: &HostPath,
+        directory: &Directory,
+        parse: impl Fn(&[u8]) -> Result<(Listed, Option<Newer>), String>,
+    ) -> Result<Self, Error> {
         let unusable = |reason: String| Error::Manifest {
             path: prefix.join(NAME),
             reason,
         };
-        directory.remove_unfinished(NAME)?;
         let text = directory
             .read(NAME, MAX_MANIFEST_BYTES)
             .map_err(|error| unusable(error.to_string()))?;
-        let listed = match &text {
+        let (listed, newer) = match &text {
             Some(text) => parse(text).map_err(unusable)?,
-            None => Listed::default(),
+            None => (Listed::default(), None),
         };
+        directory.remove_unfinished(NAME)?;
         Ok(Self {
             prefix: prefix.clone(),
             in_memory: None,
             listed,
+            newer,
             stored: text.as_deref().map(|text| digest(text)),
         })
+    }
+
+    /// Where the list is.
+    pub(crate) fn path(&self) -> HostPath {
+        self.prefix.join(NAME)
+    }
+
+    /// What is not understood of the list, where a newer version wrote it.
+    pub(crate) fn newer(&self) -> Option<&Newer> {
+        self.newer.as_ref()
+    }
+
+    /// Whether what the list says of a file is enough to tell that it is ours.
+    pub(crate) fn proves(&self, entry: &Entry) -> bool {
+        self.newer.is_none() || !entry.sha256.is_empty()
     }
 
     /// Whose the listed files are; `None` where nobody said so.
@@ -146,12 +195,16 @@ impl Manifest {
     }
 
     /// Writes the list, or removes it once nothing is listed; does nothing where it stands so
-    /// already.
+    /// already. A list of a newer version stays as it is as long as something of it is left.
     pub(crate) fn store(&mut self, node: &Node) -> Result<(), Error> {
+        let is_over = self.is_empty() && self.listed.directories.is_empty();
+        if self.newer.is_some() && !is_over {
+            return Ok(());
+        }
         let Some(directory) = node.directory(&self.prefix)? else {
             return Ok(());
         };
-        if self.listed.files.is_empty() && self.listed.directories.is_empty() {
+        if is_over {
             if self.stored.take().is_some() {
                 directory.remove(NAME)?;
             }
@@ -174,7 +227,7 @@ impl Manifest {
     /// Whether this installer wrote `digest` into `path`.
     pub(crate) fn wrote(&self, path: &HostPath, digest: &str) -> bool {
         let mut files = self.listed.files.iter();
-        files.any(|entry| entry.path == *path && entry.knows(digest))
+        files.any(|entry| entry.path == *path && self.proves(entry) && entry.knows(digest))
     }
 
     /// Whether `path` is on the list.
@@ -194,6 +247,7 @@ impl Manifest {
                 sha256: written,
                 kind: None,
                 set: None,
+                more: BTreeMap::new(),
             }),
         }
     }
@@ -242,12 +296,17 @@ impl Manifest {
     }
 
     /// Removes the directories that are empty and not in `kept`; those that stay in use stay
-    /// listed, except at an uninstallation.
+    /// listed, except at an uninstallation. As long as a list of a newer version stays, so do all:
+    /// it goes on naming files in them, and a directory that is gone looks like one that is not
+    /// mounted.
     pub(crate) fn remove_directories(
         &mut self,
         node: &Node,
         kept: &[HostPath],
     ) -> Result<(), Error> {
+        if self.newer.is_some() && !self.is_empty() {
+            return Ok(());
+        }
         // Those below come later in the list than those above. The prefix holds the list itself.
         for index in (0..self.listed.directories.len()).rev() {
             let path = &self.listed.directories[index];
@@ -275,7 +334,8 @@ impl Manifest {
 
     /// Whether no file is listed.
     pub(crate) fn is_empty(&self) -> bool {
-        self.listed.files.is_empty()
+        let is_read = self.newer.as_ref().is_none_or(|newer| newer.unread == 0);
+        is_read && self.listed.files.is_empty()
     }
 
     fn find(&mut self, path: &HostPath) -> Option<&mut Entry> {
@@ -291,7 +351,7 @@ pub(crate) fn listed(options: &Options, node: &Node) -> Vec<HostPath> {
     let lists = former.iter().chain([&options.prefix]).filter_map(|prefix| {
         let directory = node.directory(prefix).ok()??;
         let text = directory.read(NAME, MAX_MANIFEST_BYTES).ok()??;
-        parse(&text).ok()
+        newer::parse(&text).ok().map(|(listed, _)| listed)
     });
     let ours = lists.filter(|list| list.owner.is_none() || list.owner == options.owner);
     ours.flat_map(|list| list.files.into_iter().map(|entry| entry.path))

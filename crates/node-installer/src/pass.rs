@@ -145,7 +145,9 @@ pub fn install(options: &Options) -> Result<Outcome, Error> {
 /// else.
 ///
 /// A file that somebody else changed since is left, and is a problem of the [`Outcome`] each time,
-/// until it is gone. Where everything below the prefix is another owner's, nothing is to do.
+/// until it is gone. Of what a newer version installed, only files go whose digest is on the list,
+/// and the list stays as it is until all of them are gone. Where everything below the prefix is
+/// another owner's, nothing is to do.
 ///
 /// # Errors
 ///
@@ -163,7 +165,6 @@ pub fn uninstall(options: &Options) -> Result<Outcome, Error> {
         }
         Err(error) => return Err(error),
     };
-    pass.is_removal = true;
     pass.remove_unfinished();
     pass.remove_all_but(&[]);
     // Those below the prefix first.

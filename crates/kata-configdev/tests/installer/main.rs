@@ -18,6 +18,7 @@ mod leavings;
 mod machine;
 mod moving;
 mod namespaces;
+mod newer;
 mod ownership;
 mod pod;
 mod process;

@@ -9,12 +9,23 @@ use crate::{Error, HostPath};
 
 /// As much of a list as every version understands.
 #[derive(Deserialize)]
-struct Form {
+pub(super) struct Form {
     #[serde(default)]
-    format: u32,
+    pub(super) format: u32,
     /// Whatever form it has.
     #[serde(default)]
-    owner: Option<serde_json::Value>,
+    pub(super) owner: Option<serde_json::Value>,
+}
+
+impl Form {
+    pub(super) fn of(text: &[u8]) -> Result<Self, String> {
+        serde_json::from_slice(text).map_err(|error| damaged(&error))
+    }
+
+    /// Whether a newer version wrote the list.
+    pub(super) fn is_newer(&self) -> bool {
+        self.format > FORMAT
+    }
 }
 
 /// Whose a list is.
@@ -42,7 +53,7 @@ pub(crate) fn claim(
     let Some(text) = text.map_err(|error| unusable(error.to_string()))? else {
         return Ok(Claim::Absent);
     };
-    let form: Form = serde_json::from_slice(&text).map_err(|error| unusable(damaged(&error)))?;
+    let form = Form::of(&text).map_err(unusable)?;
     let own = String::from(owner.clone());
     Ok(match form.owner {
         None => Claim::Nobodys,
@@ -52,13 +63,20 @@ pub(crate) fn claim(
 }
 
 pub(super) fn parse(text: &[u8]) -> Result<Listed, String> {
-    let form: Form = serde_json::from_slice(text).map_err(|error| damaged(&error))?;
-    if form.format > FORMAT {
+    let form = Form::of(text)?;
+    if form.is_newer() {
         return Err(format!(
-            "a newer version wrote it, in format {}; this one knows {FORMAT} at most",
+            "a newer version wrote it, in format {}; this one knows {FORMAT} at most, and leaves \
+            everything as it is. Install that version again, or remove the installation first: \
+            uninstall removes what the list proves",
             form.format
         ));
     }
+    parse_known(text)
+}
+
+/// Reads a list of a format that this version knows.
+pub(super) fn parse_known(text: &[u8]) -> Result<Listed, String> {
     serde_json::from_slice(text).map_err(|error| damaged(&error))
 }
 

@@ -39,11 +39,11 @@ impl Pass {
     /// Opens and locks the prefix, which is made where it is not there, and takes over what an
     /// earlier version installed for nobody in particular.
     pub(super) fn open(options: &Options) -> Result<Self, Error> {
-        Self::of(options, Node::open(&options.host)?)
+        Self::of(options, Node::open(&options.host)?, false)
     }
 
-    /// The same where something is or may be installed; where neither the prefix nor anything to
-    /// take over is there, what there is to say of that.
+    /// The same for a removal, where something is or may be installed; where neither the prefix nor
+    /// anything to take over is there, what there is to say of that.
     pub(super) fn open_if_there(options: &Options) -> Result<Result<Self, Outcome>, Error> {
         let node = Node::open(&options.host)?;
         if node.directory(&options.prefix)?.is_none() {
@@ -57,14 +57,17 @@ impl Pass {
                 }
             }
         }
-        Self::of(options, node).map(Ok)
+        Self::of(options, node, true).map(Ok)
     }
 
-    fn of(options: &Options, node: Node) -> Result<Self, Error> {
+    fn of(options: &Options, node: Node, is_removal: bool) -> Result<Self, Error> {
         let mut made = Vec::new();
         let prefix = node.make_directory(&options.prefix, 0o755, &mut made)?;
         let lock = lock(&prefix, &options.prefix)?;
-        let mut manifest = Manifest::load(&options.prefix, &prefix)?;
+        let mut manifest = match is_removal {
+            true => Manifest::load_for_removal(&options.prefix, &prefix)?,
+            false => Manifest::load(&options.prefix, &prefix)?,
+        };
         if let Some(owner) = manifest.owner()
             && Some(owner) != options.owner.as_ref()
         {
@@ -79,7 +82,7 @@ impl Pass {
             node,
             prefixes: vec![options.prefix.clone()],
             whole_node: options.host == Path::new("/"),
-            is_removal: false,
+            is_removal,
             manifest,
             outcome: Outcome::default(),
             _locks: vec![lock],
@@ -89,12 +92,38 @@ impl Pass {
         {
             pass.prefixes.push(directory.clone());
         }
+        if pass.tell_of_newer() {
+            // The version that wrote the list took over what there was.
+            return Ok(pass);
+        }
         match former(options, &pass.node)? {
             Found::Nothing => {}
             Found::Ours(former) => pass.adopt(former)?,
             Found::Unusable(error, is_ours) => pass.outcome.tell_of_former(error, is_ours),
         }
         Ok(pass)
+    }
+
+    /// Says what becomes of a list that a newer version wrote; whether it is one.
+    fn tell_of_newer(&mut self) -> bool {
+        let path = self.manifest.path();
+        let Some(newer) = self.manifest.newer() else {
+            return false;
+        };
+        let more = match newer.keys {
+            0 => String::new(),
+            keys => format!("; {keys} of its keys are not understood"),
+        };
+        self.outcome.warnings.push(format!(
+            "a newer version wrote {path}, in format {}: only files whose digest is on it are \
+            removed{more}",
+            newer.format
+        ));
+        if newer.unread > 0 {
+            let count = newer.unread;
+            self.outcome.problems.push(Error::Unread { path, count });
+        }
+        true
     }
 
     /// Takes over a list, so that what it names moves or goes in this pass.

@@ -131,16 +131,20 @@ impl Pass {
                 Err(Error::NotMounted { path: path.clone() })
             };
         };
+        let is_newer = self.manifest.newer().is_some();
         let is_ours = match directory.find(name)? {
             DirectoryEntry::Absent => return Ok(false),
             DirectoryEntry::Foreign => false,
             // Whoever changed it: a password must not stay, and the directory is ours.
-            DirectoryEntry::File(_) if entry.kind().is_secret() => true,
+            DirectoryEntry::File(_) if entry.kind().is_secret() && !is_newer => true,
             DirectoryEntry::File(seen) => self.manifest.wrote(path, &seen.digest),
         };
         if is_ours {
             directory.remove(name)?;
             return Ok(true);
+        }
+        if !self.manifest.proves(entry) {
+            return Err(Error::Unproven { path: path.clone() });
         }
         Err(match entry.kind() {
             Kind::DropIn => self.take_wrapper_out(path, &directory)?,
