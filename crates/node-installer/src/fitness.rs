@@ -24,6 +24,9 @@ pub(crate) struct Fitness {
     pub(crate) unseen: Vec<HostPath>,
     /// Whether a QEMU is not seen from here.
     pub(crate) is_partial: bool,
+    /// Whether this version's wrapper would refuse the settings that should be written, with the
+    /// drop-ins beside them.
+    pub(crate) is_refused: bool,
 }
 
 impl Fitness {
@@ -49,6 +52,7 @@ impl Fitness {
             warnings: Vec::new(),
             unseen: survey.seen.unseen,
             is_partial: false,
+            is_refused: false,
         };
         for finding in survey.seen.findings {
             match finding.is_fault {
@@ -102,6 +106,7 @@ impl Fitness {
             }
             Err(rule) => {
                 let set = name.to_owned();
+                self.is_refused = true;
                 self.refuse(Error::Settings { set, rule });
             }
         }
@@ -184,6 +189,17 @@ type OnNode = (HostPath, Zeroizing<Vec<u8>>, Metadata);
 /// Where the wrapper of `set` is turned off by what is on the node now, as file and line: by hand,
 /// where the set itself is on. What cannot be read there says nothing.
 pub(crate) fn turned_off_at(node: &Node, options: &Options, set: &Set) -> Option<String> {
+    standing_meaning(node, options, set)?.ok()?.off
+}
+
+/// Whether this version's wrapper would refuse the settings of `set` that are on the node: those of
+/// a newer version may have a key that it does not know.
+pub(crate) fn is_standing_refused(node: &Node, options: &Options, set: &Set) -> bool {
+    standing_meaning(node, options, set).is_some_and(|meaning| meaning.is_err())
+}
+
+/// What the settings that are on the node mean; `None` where their directory is not there.
+fn standing_meaning(node: &Node, options: &Options, set: &Set) -> Option<Result<Meaning, String>> {
     let (above, name) = set.settings_file.split();
     let directory = node.directory(&above?).ok()??;
     let main = directory.read_file(name, MAX_SETTINGS_BYTES).ok().flatten();
@@ -191,7 +207,7 @@ pub(crate) fn turned_off_at(node: &Node, options: &Options, set: &Set) -> Option
     let drop_ins = drop_ins(node, options, set).unwrap_or_default();
     let standing: Vec<OnNode> = main.into_iter().chain(drop_ins).flatten().collect();
     let files: Vec<SettingsFile<'_>> = standing.iter().map(on_node).collect();
-    (options.rules.read)(&files).ok()?.off
+    Some((options.rules.read)(&files))
 }
 
 /// What the planned settings `text` mean together with the drop-ins on the node.

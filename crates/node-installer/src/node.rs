@@ -301,6 +301,8 @@ impl Directory {
             fchmod(&file, Mode::from_raw_mode(mode))?;
             // Without this a crash after the rename can leave an empty file.
             fsync(&file)?;
+            // What is open for writing cannot be started: a sandbox would fail until it is closed.
+            drop(file);
             renameat(&staging.file, &unfinished, &self.file, name)?;
             Ok(fsync(&self.file)?)
         };

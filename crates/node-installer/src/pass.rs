@@ -1,11 +1,13 @@
 //! From the plan to the node: one pass that changes what is not as it should be, and nothing else.
 //!
 //! `opening`: the prefix, its owner and its list. `carrying`: what moves as it is. `documents`:
-//! those besides a set's own. `putting`: what should be there. `removal`: what should not.
+//! those besides a set's own. `order`: the wrapper and its settings. `putting`: what should be
+//! there. `removal`: what should not.
 
 mod carrying;
 mod documents;
 mod opening;
+mod order;
 mod putting;
 mod removal;
 
@@ -221,6 +223,7 @@ impl Pass {
         self.outcome.warnings.extend(warnings);
         let view = fitness.view;
         let mut files = plan::files(options, name, set, programs, document, disks, &view);
+        self.order(options, name, set, fitness.is_refused, &mut files);
         let (mut is_complete, mut has_settings) = (true, false);
         for file in &mut files {
             self.carry(name, file);

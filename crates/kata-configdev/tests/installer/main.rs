@@ -19,6 +19,7 @@ mod machine;
 mod moving;
 mod namespaces;
 mod newer;
+mod order;
 mod ownership;
 mod pod;
 mod process;
