@@ -136,6 +136,7 @@ fn smoke(options: &Options, scratch: &Scratch) -> u8 {
     let _ = io::stdout().write_all(text.as_bytes());
     let written = write(options, &told, &run);
     if code != exit::FINE && options.keep_console.is_none() {
+        keep(&run.console);
         let lines = run.console.lines();
         // The stand-in's own words are in the rows.
         let lines = lines.filter(|line| !line.trim().is_empty() && !line.starts_with("@@ "));
@@ -165,6 +166,22 @@ fn write(options: &Options, told: &Told<'_>, run: &Run) -> Result<()> {
         put(path, &run.console)?;
     }
     Ok(())
+}
+
+/// Leaves the console of a guest that was not as expected in a file of its own, and says where.
+fn keep(console: &str) {
+    let kept = tempfile::Builder::new()
+        .prefix("configdev-smoke-")
+        .suffix(".console")
+        .tempfile()
+        .and_then(|mut file| {
+            file.write_all(console.as_bytes())?;
+            Ok(file.keep()?.1)
+        });
+    complain(&match kept {
+        Ok(path) => format!("the guest's console is in {}", path.display()),
+        Err(error) => format!("the guest's console cannot be kept: {error}"),
+    });
 }
 
 fn complain(message: &str) {

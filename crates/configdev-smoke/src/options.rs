@@ -105,7 +105,8 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
 
-    /// Keep what the guest wrote to its console; without this option its end is printed on failure
+    /// Keep what the guest wrote to its console; without this option it is kept on failure, in a new
+    /// file of TMPDIR, and its end is printed
     #[arg(long, value_name = "FILE")]
     pub keep_console: Option<PathBuf>,
 

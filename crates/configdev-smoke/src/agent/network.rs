@@ -80,7 +80,9 @@ fn configure(name: &str, name_server: Option<&str>) -> io::Result<()> {
     ask(NEW_ROUTE, &route(card))?;
     if let Some(server) = name_server {
         // As the agent, which gets it from the host.
-        fs::write("/etc/resolv.conf", format!("nameserver {server}\n"))?;
+        let path = "/etc/resolv.conf";
+        fs::write(path, format!("nameserver {server}\n"))
+            .map_err(|error| io::Error::other(format!("{path} cannot be written: {error}")))?;
     }
     Ok(())
 }

@@ -76,7 +76,7 @@ impl View<'_> {
             Ended::Failed(ref how, _) => format!("QEMU ended with {how}"),
             Ended::Done => return None,
         };
-        let remedy = "see the end of the console (--keep-console); --timeout gives more time";
+        let remedy = "see the end of the console; --timeout gives more time";
         Some(Row::new("limit", Kind::Boot).failed(text, remedy))
     }
 
@@ -107,7 +107,7 @@ impl View<'_> {
             (Some((line, remedy)), _) => row.failed(format!("{how}: {}", shown(line)), remedy),
             (None, Some(last)) => row.failed(
                 format!("{how}; the last line is: {}", shown(last)),
-                "nothing started the agent at --agent; see the console (--keep-console)",
+                "nothing started the agent at --agent; see the console",
             ),
         }
     }
