@@ -20,7 +20,7 @@ while read -r module; do insmod "/modules/$module"; done </modules/order
 const AGENT: &str = "KATA_AGENT_POLICY_FILE\0/run/confidential-containers/cdh.sock\0";
 
 /// The kernel's configuration, as far as `check-image` asks.
-const CONFIG: &str = "CONFIG_DEVTMPFS=y\nCONFIG_TMPFS=y\nCONFIG_TMPFS_XATTR=y\nCONFIG_UNIX=y\n\
+pub const CONFIG: &str = "CONFIG_DEVTMPFS=y\nCONFIG_TMPFS=y\nCONFIG_TMPFS_XATTR=y\nCONFIG_UNIX=y\n\
     CONFIG_SECCOMP_FILTER=y\nCONFIG_VIRTIO_PCI=y\nCONFIG_VIRTIO_BLK=y\nCONFIG_SCSI_VIRTIO=y\n\
     CONFIG_BLK_DEV_SD=y\nCONFIG_OVERLAY_FS=y\nCONFIG_SECURITY_LANDLOCK=y\nCONFIG_SEV_GUEST=y\n\
     CONFIG_LSM=\"landlock,yama\"\n";
@@ -31,6 +31,7 @@ pub struct Image {
     init: String,
     modules: Vec<PathBuf>,
     has_policy: bool,
+    programs: Vec<&'static str>,
 }
 
 impl Image {
@@ -42,6 +43,7 @@ impl Image {
             init: format!("{BEFORE}{example}"),
             modules: Fixture::find()?.modules.clone(),
             has_policy: false,
+            programs: Vec::new(),
         })
     }
 
@@ -49,6 +51,13 @@ impl Image {
     pub fn with_policy(mut self) -> Self {
         self.has_policy = true;
         self
+    }
+
+    /// With a program more, which does nothing.
+    pub fn with_program(&self, path: &'static str) -> Self {
+        let mut image = self.clone();
+        image.programs.push(path);
+        image
     }
 
     /// With other words in its first program.
@@ -80,6 +89,10 @@ impl Image {
         }
         let agent = scratch.write("agent", AGENT)?;
         archive.executable("usr/bin/kata-agent", &agent)?;
+        let nothing = scratch.write("nothing", "#!/bin/sh\n")?;
+        for program in &self.programs {
+            archive.executable(program, &nothing)?;
+        }
         archive.file("boot/config-6", CONFIG.as_bytes())?;
         if self.has_policy {
             let policy = b"# policy of the image\npackage agent_policy\n";
