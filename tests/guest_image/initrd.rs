@@ -14,7 +14,7 @@ use vm_harness::{Scratch, is_root};
 use crate::stage::{add_to_initrd, deploy, run, succeed};
 
 /// A `newc` archive of a directory.
-fn archive(folder: &Path) -> Result<Vec<u8>> {
+pub fn archive(folder: &Path) -> Result<Vec<u8>> {
     let script = "find . | cpio --quiet -o -H newc";
     let output = Command::new("sh")
         .args(["-c", script])

@@ -65,25 +65,24 @@ impl Stage {
         Ok(stage)
     }
 
-    /// The units around the agent that Kata's images have, and one that ends the test.
-    pub fn units(&self) -> Result<()> {
-        let fixture = workspace().join("qemu-fixtures/systemd");
-        for entry in fs::read_dir(fixture.join("units"))? {
-            let name = entry?.file_name().into_string().unwrap_or_default();
-            let unit = fs::read_to_string(fixture.join("units").join(&name))?;
-            let unit = unit
+    /// The units around the agent that Kata's images have, and a file in the agent's place, which
+    /// `configdev-smoke` takes.
+    pub fn with_units(scratch: &Scratch) -> Result<Self> {
+        let stage = Self(scratch.path().join("stage"));
+        // The word by which check-image knows that an agent reads a policy.
+        let agent = b"#!/bin/sh\n# KATA_AGENT_POLICY_FILE\n";
+        stage.file("usr/bin/kata-agent", 0o755, agent)?;
+        let fixture = workspace().join("qemu-fixtures/systemd/units");
+        for name in ["kata-agent.service", "kata-containers.target"] {
+            let unit = fs::read_to_string(fixture.join(name))?
                 .replace("/bin/sh /job/agent", "/usr/bin/kata-agent")
-                .replace(
-                    "[Service]\n",
-                    "[Service]\nEnvironment=PATH=/job/bin:/usr/bin\n",
-                );
+                .replace("Wants=observer.service\n", "");
             let path = format!("usr/lib/systemd/system/{name}");
-            self.file(&path, 0o644, unit.as_bytes())?;
+            stage.file(&path, 0o644, unit.as_bytes())?;
         }
-        let observer = fs::read(fixture.join("observer"))?;
-        self.file("job/observer", 0o644, &observer)?;
         let temporary = fs::read("/usr/share/systemd/tmp.mount")?;
-        self.file("usr/lib/systemd/system/tmp.mount", 0o644, &temporary)
+        stage.file("usr/lib/systemd/system/tmp.mount", 0o644, &temporary)?;
+        Ok(stage)
     }
 
     /// A file of this mode.
