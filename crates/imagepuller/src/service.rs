@@ -369,6 +369,10 @@ pub async fn serve(
         Some(path) => Others::At(path.clone()),
         None => Others::Absent("start imagepuller with --upstream".to_owned()),
     };
+    // Before there is a pull that would wait for it.
+    drop(tokio::task::spawn_blocking(
+        registry_client::gather_randomness,
+    ));
     let (mut front, listener) = Front::of_services(others);
     let service = Arc::new(Service::new(settings));
     let mut server = Server::new()

@@ -55,3 +55,4 @@ pub use patience::Patience;
 pub use plain_hosts::PlainHosts;
 pub use retry::LastFailure;
 pub use stage::Stage;
+pub use tls::gather_randomness;

@@ -103,6 +103,13 @@ pub fn client_config(peers: &Peers<'_>, protocol: Protocol) -> Result<ClientConf
     Ok(config)
 }
 
+/// Has the TLS library gather its randomness, which it does with the first connection of a process
+/// otherwise: it measures how evenly the processor works, and that takes 30 ms of it. Blocks.
+pub fn gather_randomness() {
+    // What goes wrong goes wrong again where somebody waits for it.
+    let _ = aws_lc_rs::default_provider().secure_random.fill(&mut [0]);
+}
+
 fn server_name(host: &str) -> Result<ServerName<'static>, String> {
     ServerName::try_from(host.to_owned()).map_err(|error| format!("{host:?}: {error}"))
 }
