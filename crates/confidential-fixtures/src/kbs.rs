@@ -61,7 +61,7 @@ pub struct Kbs {
 
 #[derive(Debug)]
 struct State {
-    vault: Vault,
+    vault: Mutex<Vault>,
     policy: Policy,
     sessions: Mutex<BTreeMap<String, Session>>,
     /// Tokens and the keys that they are good for.
@@ -94,7 +94,7 @@ impl Kbs {
     pub fn start(vault: Vault, policy: Policy, tls: Option<(&Authority, &str)>) -> Result<Self> {
         let config = tls.map(|(authority, name)| authority.server_config(&[name]));
         let state = Arc::new(State {
-            vault,
+            vault: Mutex::new(vault),
             policy,
             sessions: Mutex::default(),
             tokens: Mutex::default(),
@@ -111,6 +111,12 @@ impl Kbs {
             state,
             base,
         })
+    }
+
+    /// Gives a resource another content, as its owner may at any time.
+    pub fn replace(&self, path: &str, secret: impl AsRef<[u8]>) {
+        let mut vault = lock(&self.state.vault);
+        *vault = std::mem::take(&mut *vault).with(path, secret);
     }
 
     /// Its address, as a resource source names it.
@@ -307,7 +313,8 @@ impl State {
         if is_refused || !self.has_initdata(asked) {
             return Err(unauthorized("PolicyDeny", "Access denied by policy"));
         }
-        let secret = self.vault.get(path);
+        let vault = lock(&self.vault);
+        let secret = vault.get(path);
         let secret =
             secret.ok_or_else(|| unauthorized("PluginInternalError", "Plugin internal error"))?;
         let body = close(secret, &key).map_err(internal)?;

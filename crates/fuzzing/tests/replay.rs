@@ -43,6 +43,8 @@ replay! {
     credentials_for: "../../docker-config/fuzz/fuzz_targets/credentials_for.rs";
     json: "../../foreign-text/fuzz/fuzz_targets/json.rs";
     bundle: "../../image-policy/fuzz/fuzz_targets/bundle.rs";
+    judge: "../../image-policy/fuzz/fuzz_targets/judge.rs";
+    key: "../../image-policy/fuzz/fuzz_targets/key.rs";
     kept: "../../image-policy/fuzz/fuzz_targets/kept.rs";
     payload: "../../image-policy/fuzz/fuzz_targets/payload.rs";
     policy: "../../image-policy/fuzz/fuzz_targets/policy.rs";

@@ -74,6 +74,18 @@ impl Bundle {
         })
     }
 
+    /// Whether bytes are a bundle whose signer is a certificate, be it valid, expired or junk.
+    pub fn is_by_certificate(bytes: &[u8]) -> bool {
+        const CERTIFICATES: [&str; 2] = ["certificate", "x509CertificateChain"];
+        let is_there = || {
+            let root = object(bytes)?;
+            let material = member(&root, "verificationMaterial")?.object()?;
+            let mut kinds = CERTIFICATES.iter();
+            Some(kinds.any(|kind| member(material, kind).is_some()))
+        };
+        is_there().unwrap_or(false)
+    }
+
     /// What the signature is over: the pre-authentication encoding of DSSE.
     pub fn message(&self) -> Vec<u8> {
         let length = self.payload.len();

@@ -16,7 +16,8 @@ use foreign_text::position::Lines;
 use crate::json_node::{InvalidPolicy, Node};
 use crate::key::PublicKey;
 use crate::policy::{
-    Dialect, Entry, KeyPlace, MAX_POLICY_BYTES, MAX_POLICY_VALUES, Policy, Requirement, Signed,
+    Dialect, Entry, KeyPlace, MAX_POLICY_BYTES, MAX_POLICY_KEYS, MAX_POLICY_VALUES, Policy,
+    Requirement, Signed,
 };
 use crate::remark::Remark;
 use crate::scope::{self, Scope};
@@ -36,6 +37,7 @@ pub(crate) fn read(text: &[u8], dialect: Dialect) -> Result<Policy, InvalidPolic
         dialect,
         remarks: Vec::new(),
         scopes: BTreeMap::new(),
+        keys: 0,
         open_tags: Vec::new(),
         signed_tags: BTreeSet::new(),
     };
@@ -66,6 +68,8 @@ struct Reader {
     dialect: Dialect,
     remarks: Vec<Remark>,
     scopes: BTreeMap<String, Entry>,
+    /// How many keys there are.
+    keys: usize,
     /// The scopes of tags that demand nothing, by their repository, with a remark for each.
     open_tags: Vec<(String, Remark)>,
     /// The repositories with a tag whose scope demands a signature.
@@ -197,6 +201,13 @@ impl Reader {
                 self.remark(node, words);
             }
             Requirement::Signed(signed) => {
+                self.keys += signed.keys.len();
+                if self.keys > MAX_POLICY_KEYS {
+                    return Err(node.refuse(format!(
+                        "has more keys, with those before it, than the {MAX_POLICY_KEYS} that a \
+                        policy may have"
+                    )));
+                }
                 self.remark_keys(node, signed);
                 self.remark_identity(node, signed);
             }

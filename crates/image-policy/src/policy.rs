@@ -14,6 +14,10 @@ pub const MAX_POLICY_BYTES: usize = 1 << 20;
 /// The most values of its JSON; bounds the memory that reading takes to some megabytes.
 pub const MAX_POLICY_VALUES: usize = 1 << 16;
 
+/// The most keys of a policy, and so of an image: each of its signatures may have to be held
+/// against each. Real policies have some tens; verifying takes a tenth of a millisecond.
+pub const MAX_POLICY_KEYS: usize = 256;
+
 /// Whose habits a text follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
@@ -69,7 +73,7 @@ pub struct Signed {
 }
 
 /// Where a key is.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KeyPlace {
     /// A path or a URI.
     Path(String),

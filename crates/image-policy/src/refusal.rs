@@ -18,7 +18,7 @@ const MAX_KEYS: usize = 3;
 /// An image that the policy does not let run: image, scope, requirement, what was found, what to do
 /// about it. No key and no payload is shown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the image policy refuses {image}: {scope} {reason}")]
+#[error("the image policy refuses {image}: {scope} {reason}{seen}")]
 pub struct Refusal {
     /// The image, in its one spelling.
     pub image: String,
@@ -26,6 +26,54 @@ pub struct Refusal {
     pub scope: String,
     /// What it asks for and what there is.
     pub reason: Reason,
+    /// How many of the signatures were looked at.
+    pub seen: Seen,
+}
+
+/// How many of the signatures that there are were looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Seen {
+    /// All that were handed over, and whoever did so left none out.
+    #[default]
+    All,
+    /// There are more: a good one may be among them.
+    Some {
+        /// So many were looked at.
+        looked_at: u32,
+        /// So many there are.
+        of: u32,
+    },
+}
+
+impl Refusal {
+    /// Whether other signatures could change it.
+    #[must_use]
+    pub fn may_be_helped(&self) -> bool {
+        matches!(self.reason, Reason::Signature(..))
+    }
+
+    /// The same, where whoever fetched the signatures left so many more out.
+    #[must_use]
+    pub fn with_left_out(self, looked_at: usize, left_out: usize) -> Self {
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let (looked_at, of) = (count(looked_at), count(looked_at.saturating_add(left_out)));
+        let seen = match left_out > 0 && self.may_be_helped() {
+            true => Seen::Some { looked_at, of },
+            false => Seen::All,
+        };
+        Self { seen, ..self }
+    }
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => Ok(()),
+            Self::Some { looked_at, of } => {
+                write!(f, "; only {looked_at} of {of} signatures were looked at")
+            }
+        }
+    }
 }
 
 /// What a requirement asks for, and what there is instead.
@@ -54,6 +102,8 @@ pub enum Shortcoming {
     None,
     /// None is in a form that is known.
     Unreadable,
+    /// A bundle by a certificate, valid or not, and none by a key.
+    ByCertificate,
     /// None is by one of the keys.
     OtherKey,
     /// By the key, but no signature of an image.
@@ -83,6 +133,7 @@ impl Shortcoming {
         match best {
             None => Some(Self::None),
             Some(Match::Unreadable) => Some(Self::Unreadable),
+            Some(Match::ByCertificate) => Some(Self::ByCertificate),
             Some(Match::OtherKey) => Some(Self::OtherKey),
             Some(Match::NoStatement) => Some(Self::NoStatement),
             Some(Match::OtherDigest) => Some(Self::OtherDigest),
@@ -154,6 +205,10 @@ impl fmt::Display for Shortcoming {
             Self::Unreadable => {
                 "no signature that was found is in a known form; sign the image again (`cosign \
                 sign --key`)"
+            }
+            Self::ByCertificate => {
+                "what was found is signed with a certificate, which is not verified here; sign \
+                with a key (`cosign sign --key`)"
             }
             Self::OtherKey => {
                 "no signature that was found is by that key; sign the image with it, or name the \

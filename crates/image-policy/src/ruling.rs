@@ -10,9 +10,10 @@ use crate::conditions::Conditions;
 use crate::identity::Asked;
 use crate::key::PublicKey;
 use crate::policy::{Entry, KeyPlace, Policy, Requirement, Signed};
-use crate::refusal::{Reason, Refusal, Shortcoming, in_words};
+use crate::proofs::Proofs;
+use crate::refusal::{Reason, Refusal, Seen, Shortcoming, in_words};
 use crate::scope;
-use crate::signature::{Found, Match, Wanted};
+use crate::signature::{Found, Match, Prepared, Wanted};
 
 /// The tag of a name that has neither tag nor digest.
 pub(crate) const DEFAULT_TAG: &str = "latest";
@@ -23,8 +24,9 @@ const MAX_SCOPE_CHARS: usize = 300;
 /// Gives the bytes of a key by its path or URI, or words for why it has none.
 pub type KeySource<'a> = dyn Fn(&str) -> Result<Vec<u8>, String> + 'a;
 
-/// What a policy asks of one image, and by which of its scopes.
-#[derive(Clone, Debug)]
+/// What a policy asks of one image, and by which of its scopes. It remembers keys that it has read
+/// and what they have verified, so that to judge again costs little.
+#[derive(Debug)]
 pub struct Ruling<'p> {
     policy: &'p Policy,
     asked: Asked,
@@ -32,6 +34,15 @@ pub struct Ruling<'p> {
     digest: Option<Digest>,
     quantity: Quantity,
     clauses: Vec<Clause<'p>>,
+    proofs: Proofs,
+}
+
+/// What is brought to a judgement.
+struct Case<'c> {
+    signatures: &'c [Prepared<'c>],
+    keys: &'c KeySource<'c>,
+    conditions: &'c Conditions,
+    proofs: &'c Proofs,
 }
 
 /// How many of the clauses must hold.
@@ -74,6 +85,7 @@ impl Policy {
             digest: reference.digest().cloned(),
             quantity,
             clauses,
+            proofs: Proofs::default(),
         }
     }
 
@@ -198,7 +210,7 @@ impl<'p> Ruling<'p> {
     /// signatures of what it was resolved to. Content that the conditions refuse is refused by any
     /// scope: so `found` has the manifest and its index, even where no signature was looked for.
     ///
-    /// The work grows with the number of signatures times the keys of the clauses.
+    /// Each signature is held against each key at most once in the life of the ruling.
     ///
     /// # Errors
     ///
@@ -217,18 +229,31 @@ impl<'p> Ruling<'p> {
         {
             return Err(self.refuse(clause, Reason::OtherContent));
         }
+        let signatures: Vec<_> = found.iter().flat_map(Found::prepare).collect();
+        let case = Case {
+            signatures: &signatures,
+            keys,
+            conditions,
+            proofs: &self.proofs,
+        };
         for clause in self.of_contents(found) {
-            let judged = clause.judge(found, keys, conditions);
+            let judged = clause.judge(&case);
             judged.map_err(|reason| self.refuse(&clause, reason))?;
         }
-        let mut first = None;
+        let mut first: Option<Refusal> = None;
         for clause in &self.clauses {
-            match (self.quantity, clause.judge(found, keys, conditions)) {
+            match (self.quantity, clause.judge(&case)) {
                 (Quantity::Each, Ok(())) => {}
                 (Quantity::One, Ok(())) => return Ok(()),
                 (Quantity::Each, Err(reason)) => return Err(self.refuse(clause, reason)),
                 (Quantity::One, Err(reason)) => {
-                    first = first.or_else(|| Some(self.refuse(clause, reason)));
+                    let refusal = self.refuse(clause, reason);
+                    // The first, but one that a signature changes comes before.
+                    let is_better =
+                        |first: &Refusal| !first.may_be_helped() && refusal.may_be_helped();
+                    if first.as_ref().is_none_or(is_better) {
+                        first = Some(refusal);
+                    }
                 }
             }
         }
@@ -250,6 +275,7 @@ impl<'p> Ruling<'p> {
             image: self.image.clone(),
             scope: "refuse of [image-policy]".to_owned(),
             reason: Reason::Listed(digest.clone()),
+            seen: Seen::All,
         })
     }
 
@@ -275,6 +301,7 @@ impl<'p> Ruling<'p> {
             image: self.image.clone(),
             scope,
             reason,
+            seen: Seen::All,
         }
     }
 }
@@ -310,52 +337,38 @@ impl<'p> Clause<'p> {
         self.requirements.iter().any(is_signed) && self.requirements.iter().all(may_hold)
     }
 
-    fn judge(
-        &self,
-        found: &[Found<'_>],
-        keys: &KeySource<'_>,
-        conditions: &Conditions,
-    ) -> Result<(), Reason> {
+    fn judge(&self, case: &Case<'_>) -> Result<(), Reason> {
         for requirement in self.requirements {
             match requirement {
                 Requirement::Accept => {}
                 Requirement::Reject => return Err(Reason::Rejected),
                 Requirement::Unsupported(what) => return Err(Reason::Unsupported(*what)),
-                Requirement::Signed(signed) => {
-                    self.judge_signed(signed, found, keys, conditions)?;
-                }
+                Requirement::Signed(signed) => self.judge_signed(signed, case)?,
             }
         }
         Ok(())
     }
 
-    fn judge_signed(
-        &self,
-        signed: &Signed,
-        found: &[Found<'_>],
-        source: &KeySource<'_>,
-        conditions: &Conditions,
-    ) -> Result<(), Reason> {
-        let keys: Result<Vec<_>, _> = signed.keys.iter().map(|key| read(key, source)).collect();
+    fn judge_signed(&self, signed: &Signed, case: &Case<'_>) -> Result<(), Reason> {
+        let known = |key: &KeyPlace| case.proofs.key(key, || read(key, case.keys));
+        let keys: Result<Vec<_>, _> = signed.keys.iter().map(known).collect();
         let keys = keys?;
-        let asked = Wanted {
+        let not_before = case.conditions.signed_not_before();
+        let wanted = Wanted {
             keys: &keys,
             identity: &signed.identity,
             asked: &self.asked,
-            not_before: conditions.signed_not_before(),
+            not_before,
         };
         let mut best: Option<Match> = None;
-        for one in found {
-            for signature in one.signatures {
-                let match_ = signature.compare(&asked, one.digest);
-                if match_ == Match::Fulfilled {
-                    return Ok(());
-                }
-                best = best.max(Some(match_));
+        for signature in case.signatures {
+            let match_ = signature.compare(&wanted, case.proofs);
+            if match_ == Match::Fulfilled {
+                return Ok(());
             }
+            best = best.max(Some(match_));
         }
-        let shortcoming =
-            Shortcoming::of(best, conditions.signed_not_before()).unwrap_or(Shortcoming::None);
+        let shortcoming = Shortcoming::of(best, not_before).unwrap_or(Shortcoming::None);
         Err(Reason::Signature(in_words(signed), shortcoming))
     }
 }
@@ -399,3 +412,6 @@ impl fmt::Display for Requirement {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

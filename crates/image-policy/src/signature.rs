@@ -1,5 +1,6 @@
 //! Signatures as they were found, and what they say for a requirement.
 
+use std::cell::OnceCell;
 use std::fmt;
 
 use oci_image::digest::Digest;
@@ -7,8 +8,8 @@ use oci_image::digest::Digest;
 use crate::base64;
 use crate::bundle::Bundle;
 use crate::identity::{Asked, Identity};
-use crate::key::PublicKey;
 use crate::payload::{MAX_PAYLOAD_BYTES, Payload};
+use crate::proofs::{Form, KnownKey, Proofs, Signed};
 
 /// The longest base64 of a signature: RSA with 8192 bits has 1368 characters.
 pub(crate) const MAX_SIGNATURE_CHARS: usize = 4096;
@@ -42,6 +43,8 @@ pub struct Found<'a> {
 pub(crate) enum Match {
     /// Not a signature in one of the known forms.
     Unreadable,
+    /// A bundle that a certificate signed, and no key.
+    ByCertificate,
     /// By none of the keys.
     OtherKey,
     /// By a key, and what it signed is no signature of an image.
@@ -67,7 +70,7 @@ pub(crate) enum Match {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted<'a> {
     /// One of these signed.
-    pub(crate) keys: &'a [PublicKey],
+    pub(crate) keys: &'a [KnownKey],
     /// The name in it.
     pub(crate) identity: &'a Identity,
     /// The image that the name must fit.
@@ -76,58 +79,101 @@ pub(crate) struct Wanted<'a> {
     pub(crate) not_before: Option<i64>,
 }
 
-impl Signature {
-    /// Compares with what a requirement asks for.
-    pub(crate) fn compare(&self, wanted: &Wanted<'_>, digest: &Digest) -> Match {
-        match self {
-            Self::Simple { payload, signature } => simple(payload, signature, wanted, digest),
-            Self::Bundle(bundle) => by_bundle(bundle, wanted, digest),
-        }
+/// A signature that was read, for one content, whatever requirement asks about it. What it says is
+/// read when a key has verified it, and once.
+pub(crate) struct Prepared<'a> {
+    digest: &'a Digest,
+    content: Content,
+}
+
+enum Content {
+    /// None, and what it is instead.
+    Not(Match),
+    Simple(Signed, OnceCell<Option<Payload>>),
+    /// With whether it is for the content.
+    Bundle(Signed, Bundle, OnceCell<Option<bool>>),
+}
+
+impl<'a> Found<'a> {
+    /// Reads all of them.
+    pub(crate) fn prepare(&self) -> impl Iterator<Item = Prepared<'a>> + use<'a> {
+        let digest = self.digest;
+        let signatures = self.signatures.iter();
+        signatures.map(move |one| one.prepare(digest))
     }
 }
 
-fn simple(payload: &[u8], signature: &str, wanted: &Wanted<'_>, digest: &Digest) -> Match {
+impl Signature {
+    /// Reads it.
+    fn prepare<'a>(&self, digest: &'a Digest) -> Prepared<'a> {
+        let content = match self {
+            Self::Simple { payload, signature } => simple(payload, signature),
+            Self::Bundle(bytes) => match Bundle::parse(bytes) {
+                Some(bundle) => {
+                    let signature = bundle.signature.clone();
+                    let signed = Signed::new(Form::Bundle, bundle.message(), signature);
+                    Content::Bundle(signed, bundle, OnceCell::new())
+                }
+                None if Bundle::is_by_certificate(bytes) => Content::Not(Match::ByCertificate),
+                None => Content::Not(Match::Unreadable),
+            },
+        };
+        Prepared { digest, content }
+    }
+}
+
+fn simple(payload: &[u8], signature: &str) -> Content {
     if payload.len() > MAX_PAYLOAD_BYTES || signature.len() > MAX_SIGNATURE_CHARS {
-        return Match::Unreadable;
+        return Content::Not(Match::Unreadable);
     }
     let Some(signature) = base64::decode(signature) else {
-        return Match::Unreadable;
+        return Content::Not(Match::Unreadable);
     };
-    let mut keys = wanted.keys.iter();
-    if !keys.any(|key| key.verifies(payload, &signature)) {
-        return Match::OtherKey;
-    }
-    let Some(payload) = Payload::parse(payload) else {
-        return Match::NoStatement;
-    };
-    if payload.digest != *digest {
-        return Match::OtherDigest;
-    }
-    if !wanted.identity.holds(wanted.asked, &payload.reference) {
-        return Match::OtherIdentity(payload.reference);
-    }
-    match (wanted.not_before, payload.timestamp) {
-        (Some(_), None) => Match::Undated,
-        (Some(earliest), Some(signed)) if signed < earliest => Match::Older(signed),
-        _ => Match::Fulfilled,
-    }
+    let signed = Signed::new(Form::Simple, payload.to_vec(), signature);
+    Content::Simple(signed, OnceCell::new())
 }
 
-fn by_bundle(bundle: &[u8], wanted: &Wanted<'_>, digest: &Digest) -> Match {
-    let Some(bundle) = Bundle::parse(bundle) else {
-        return Match::Unreadable;
-    };
-    let message = bundle.message();
-    let mut keys = wanted.keys.iter();
-    if !keys.any(|key| key.verifies_bundle(&message, &bundle.signature)) {
-        return Match::OtherKey;
+impl Prepared<'_> {
+    /// Compares with what a requirement asks for.
+    pub(crate) fn compare(&self, wanted: &Wanted<'_>, proofs: &Proofs) -> Match {
+        match &self.content {
+            Content::Not(what) => what.clone(),
+            Content::Simple(signed, _) | Content::Bundle(signed, ..)
+                if !proofs.is_by_one_of(wanted.keys, signed) =>
+            {
+                Match::OtherKey
+            }
+            Content::Simple(signed, payload) => {
+                let payload = payload.get_or_init(|| Payload::parse(signed.message()));
+                match payload {
+                    None => Match::NoStatement,
+                    Some(payload) => self.compare_payload(payload, wanted),
+                }
+            }
+            Content::Bundle(_, bundle, is_for) => {
+                match is_for.get_or_init(|| bundle.is_for(self.digest)) {
+                    None => Match::NoStatement,
+                    Some(false) => Match::OtherDigest,
+                    Some(true) if !wanted.identity.takes_bundles() => Match::NoName,
+                    Some(true) if wanted.not_before.is_some() => Match::UndatedBundle,
+                    Some(true) => Match::Fulfilled,
+                }
+            }
+        }
     }
-    match bundle.is_for(digest) {
-        None => Match::NoStatement,
-        Some(false) => Match::OtherDigest,
-        Some(true) if !wanted.identity.takes_bundles() => Match::NoName,
-        Some(true) if wanted.not_before.is_some() => Match::UndatedBundle,
-        Some(true) => Match::Fulfilled,
+
+    fn compare_payload(&self, payload: &Payload, wanted: &Wanted<'_>) -> Match {
+        if payload.digest != *self.digest {
+            return Match::OtherDigest;
+        }
+        if !wanted.identity.holds(wanted.asked, &payload.reference) {
+            return Match::OtherIdentity(payload.reference.clone());
+        }
+        match (wanted.not_before, payload.timestamp) {
+            (Some(_), None) => Match::Undated,
+            (Some(earliest), Some(signed)) if signed < earliest => Match::Older(signed),
+            _ => Match::Fulfilled,
+        }
     }
 }
 

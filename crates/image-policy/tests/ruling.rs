@@ -212,3 +212,39 @@ fn a_scope_of_a_digest_is_for_the_content_whatever_the_name() {
     // It only adds.
     assert!(runs(REJECT, ACCEPT).is_err());
 }
+
+/// One of two tags asks for OpenPGP, which nothing fulfils. The image may be the other's: whoever
+/// judges before signatures were fetched must not take the first refusal for the last word.
+#[test]
+fn where_one_scope_is_enough_a_refusal_that_a_signature_changes_comes_first() {
+    let open_pgp = r#"[{"type":"signedBy","keyType":"GPGKeys","keyPath":"/k"}]"#;
+    let key = |_: &str| {
+        let key = include_bytes!("data/signatures/keys/skopeo-s.pub");
+        Ok(key.to_vec())
+    };
+    let reference = NamedReference::parse(&format!("r.test/app@{DIGEST}")).unwrap();
+    let found = image_policy::Found {
+        digest: reference.digest().unwrap(),
+        signatures: &[],
+    };
+    let refuse = |tags: [(&str, &str); 2]| {
+        let policy = policy(REJECT, &tags);
+        let ruling = policy.ruling(&reference);
+        ruling
+            .judge(&[found], &key, &Conditions::default())
+            .unwrap_err()
+    };
+    for tags in [
+        [("r.test/app:1", open_pgp), ("r.test/app:2", SIGNED)],
+        [("r.test/app:1", SIGNED), ("r.test/app:2", open_pgp)],
+    ] {
+        let refusal = refuse(tags);
+        assert!(refusal.may_be_helped(), "{refusal}");
+        assert!(
+            refusal.to_string().contains("no signature was found"),
+            "{refusal}"
+        );
+    }
+    let refusal = refuse([("r.test/app:1", open_pgp), ("r.test/app:2", open_pgp)]);
+    assert!(!refusal.may_be_helped(), "{refusal}");
+}

@@ -31,13 +31,13 @@ mod found;
 use found::{Found, Place};
 
 impl Registry {
-    /// The signatures that this source has for a digest, in an order of their own; none where it
-    /// says that it has none. Payloads and bundles are the content that their digests name.
+    /// The signatures that this source has for a digest, in an order of their own, and how many more
+    /// it has than are fetched; none where it says that it has none. Payloads and bundles are the content that their digests name.
     ///
     /// # Errors
     ///
     /// What failed first, where nothing was found. Beside signatures failures are only logged.
-    pub async fn signatures(&self, digest: &Digest) -> Result<Vec<Signature>, Error> {
+    pub async fn signatures(&self, digest: &Digest) -> Result<Listed<Signature>, Error> {
         let search = Search {
             registry: self,
             digest,
@@ -86,7 +86,7 @@ impl Search<'_> {
 
     /// What cosign and skopeo write.
     async fn tag(&self) {
-        let place = Place::new(0, "the signature tag");
+        let place = Place::new(&self.found, 0, "the signature tag");
         let Some(tag) = places::signature_tag(self.digest) else {
             return;
         };
@@ -101,7 +101,7 @@ impl Search<'_> {
 
     /// What cosign 3 writes.
     async fn referrers(&self) {
-        let place = Place::new(1, "the referrers");
+        let place = Place::new(&self.found, 1, "the referrers");
         let Some(Listed { kept, left_out }) = self.index(&place).await else {
             return;
         };
@@ -112,7 +112,7 @@ impl Search<'_> {
 
     /// The list of referrers: the registry's answer, or the index under the fallback tag where it
     /// answers with anything else.
-    async fn index(&self, place: &Place) -> Option<Listed<Digest>> {
+    async fn index(&self, place: &Place<'_>) -> Option<Listed<Digest>> {
         let digest = self.digest.to_string();
         let wanted = ContentRequest::referrers(&digest);
         match self.bytes(wanted, "referrers", MAX_MANIFEST_BYTES).await {
@@ -135,7 +135,7 @@ impl Search<'_> {
 
     /// The signatures in one manifest that refers to the digest. One that is something else is
     /// nothing.
-    async fn referrer(&self, place: &Place, at: usize, digest: Digest) {
+    async fn referrer(&self, place: &Place<'_>, at: usize, digest: Digest) {
         let name = digest.to_string();
         let wanted = ContentRequest::manifest(&name);
         let Some(manifest) = self.content(place, wanted, &digest, "manifest").await else {
@@ -149,7 +149,7 @@ impl Search<'_> {
 
     /// The layers of a manifest that are signatures. Many signatures may have one payload, which is
     /// fetched once.
-    async fn layers(&self, place: &Place, at: usize, layers: Listed<Layer>) {
+    async fn layers(&self, place: &Place<'_>, at: usize, layers: Listed<Layer>) {
         let count = place.take(layers.kept.len());
         place.leave_out(layers.left_out + layers.kept.len() - count);
         let mut contents: BTreeMap<Digest, Vec<(usize, Layer)>> = BTreeMap::new();
@@ -175,7 +175,7 @@ impl Search<'_> {
     }
 
     /// What is under a tag just now, if there is anything.
-    async fn tagged(&self, place: &Place, tag: &str, what: &'static str) -> Option<Vec<u8>> {
+    async fn tagged(&self, place: &Place<'_>, tag: &str, what: &'static str) -> Option<Vec<u8>> {
         let wanted = ContentRequest::manifest(tag);
         match self.bytes(wanted, what, MAX_MANIFEST_BYTES).await {
             Ok(bytes) => Some(bytes),
@@ -190,7 +190,7 @@ impl Search<'_> {
     /// What has a digest, held to it.
     async fn content(
         &self,
-        place: &Place,
+        place: &Place<'_>,
         wanted: ContentRequest<'_>,
         digest: &Digest,
         what: &'static str,

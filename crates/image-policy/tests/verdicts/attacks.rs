@@ -4,10 +4,11 @@ use image_policy::{Dialect, Policy};
 use oci_image::named::NamedReference;
 use serde_json::{Value, json};
 
+use crate::asked::{DIR, ask};
 use crate::registry::{Place, Registry, Signatures};
-use crate::skopeo::{DIR, ask};
 
-const ONE: &str = "sha256:f7ff70f91006e54ed820c234f5392b780d2cbbde0ef52c7dba4fb49c79fcb71a";
+pub(crate) const ONE: &str =
+    "sha256:f7ff70f91006e54ed820c234f5392b780d2cbbde0ef52c7dba4fb49c79fcb71a";
 
 pub(crate) fn signed(key: &str, identity: Option<&str>) -> Value {
     let mut requirement = json!({
@@ -108,12 +109,6 @@ fn each_attack_has_its_sentence() {
             "is for other content",
         ),
         (
-            "made/sig-nopad:1.0",
-            "hand-p256",
-            Some("matchRepository"),
-            "is in a known form",
-        ),
-        (
             "made/key-k256:1.0",
             "k256",
             Some("matchRepository"),
@@ -131,6 +126,136 @@ fn each_attack_has_its_sentence() {
         assert!(refusal.contains(sentence), "{image}: {refusal}");
         let image = format!("refuses registry.test:5000/{image}@sha256:");
         assert!(refusal.contains(&image), "{image}: {refusal}");
+    }
+}
+
+/// Payloads with a member twice or in other letters, digests that are others, and signatures in
+/// another spelling: each is refused, and says which of these it is.
+#[test]
+fn no_other_spelling_of_a_payload_or_a_signature_counts() {
+    let registry = Registry::recorded();
+    let policy = json!({"default": signed("hand-p256", Some("matchRepository"))});
+    for (cases, sentence) in [
+        (
+            &[
+                "dup-critical",
+                "dup-image-bad-good",
+                "dup-reference-bad-good",
+                "dup-reference-good-bad",
+                "dup-digest-bad-good",
+                "dup-digest-same",
+                "opt-duplicate",
+                "case-both",
+                "case-critical",
+                "case-digest",
+                "case-optional",
+                "case-type",
+                "type-atomic",
+                "type-empty",
+                "type-missing",
+                "extra-critical",
+                "digest-bare",
+                "digest-short",
+                "digest-upper",
+                "digest-upper-algorithm",
+                "trailing-data",
+                "deep-20000",
+            ][..],
+            "what that key signed there is no valid statement about an image; sign the image again",
+        ),
+        (
+            &["digest-other", "digest-sha512"],
+            "that key's signature is for other content; sign this image",
+        ),
+        (
+            &[
+                "sig-newline",
+                "sig-newline-inside",
+                "sig-slack-bits",
+                "sig-urlsafe",
+                "sig-extrapad",
+                "sig-nopad",
+                "sig-space",
+            ],
+            "no signature that was found is in a known form; sign the image again",
+        ),
+        (
+            &[
+                "sig-ber-length",
+                "sig-der-trailing",
+                "sig-p1363",
+                "sig-empty",
+                "sig-garbage",
+                "sig-over-digest",
+                "sig-sha384",
+                "sig-sha512",
+            ],
+            "no signature that was found is by that key; sign the image with it",
+        ),
+    ] {
+        for case in cases {
+            let image = format!("made/{case}:1.0");
+            let refusal = judge(&registry, &policy, &image).unwrap_err();
+            assert!(refusal.contains(sentence), "{image}: {refusal}");
+        }
+    }
+}
+
+/// What is valid and not verified here refuses, by its name, also an image whose key is right.
+#[test]
+fn what_is_not_verified_refuses_by_name() {
+    let registry = Registry::recorded();
+    let key = format!("{DIR}/keys/skopeo-s.pub");
+    let identity = json!({"type": "matchRepository"});
+    for (requirement, sentence) in [
+        (
+            json!({"type": "sigstoreSigned", "keyPath": key, "rekorPublicKeyPath": key}),
+            "has a requirement rekorPublicKey, which asks for an entry in a transparency log, \
+            which is not verified here; leave it out",
+        ),
+        (
+            json!({"type": "sigstoreSigned", "rekorPublicKeyPath": key, "fulcio": {
+                "caPath": key, "oidcIssuer": "https://issuer.test", "subjectEmail": "a@b.test",
+            }}),
+            "has a requirement fulcio, which asks for a certificate of Fulcio, which is not \
+            verified here; sign with a key",
+        ),
+        (
+            json!({"type": "sigstoreSigned", "pki": {
+                "caRootsPath": key, "subjectEmail": "a@b.test",
+            }}),
+            "has a requirement pki, which asks for a certificate, which is not verified here; \
+            sign with a key",
+        ),
+        (
+            json!({"type": "signedBy", "keyType": "GPGKeys", "keyPath": key}),
+            "has a requirement signedBy, which asks for an OpenPGP signature, which is not \
+            verified here; sign with cosign or skopeo and a key",
+        ),
+        (
+            json!({"type": "signedBaseLayer", "baseLayerIdentity": identity}),
+            "has a requirement signedBaseLayer, which is verified by no program",
+        ),
+    ] {
+        let policy = json!({"default": [requirement]});
+        for image in ["team/skopeo-p256:1.0", "team/gpg-and-sigstore:1.0"] {
+            let refusal = judge(&registry, &policy, image).unwrap_err();
+            assert!(refusal.contains(sentence), "{image}: {refusal}");
+        }
+    }
+}
+
+/// An attestation is signed by the same key, and no signature of the image; nor is a statement that
+/// is none of in-toto's.
+#[test]
+fn what_a_key_signed_for_another_purpose_is_no_signature() {
+    let registry = Registry::recorded();
+    let policy = json!({"default": signed("hand-p256", Some("digestOnly"))});
+    judge(&registry, &policy, "made-bundle/ok:1.0").unwrap();
+    for case in ["predicate-other", "predicate-empty", "statement-other"] {
+        let refusal = judge(&registry, &policy, &format!("made-bundle/{case}:1.0")).unwrap_err();
+        let sentence = "what that key signed there is no valid statement about an image";
+        assert!(refusal.contains(sentence), "{case}: {refusal}");
     }
 }
 

@@ -11,12 +11,15 @@
     reason = "test code"
 )]
 
+mod asked;
 mod attacks;
 mod conditions;
 mod cosign;
 mod evidence;
 mod registry;
+mod signed_here;
 mod skopeo;
 mod tally;
+mod written;
 
 use tally::{Difference, Judged, Tally};

@@ -1,18 +1,14 @@
 //! skopeo's verdicts.
 
-use std::fs;
-
-use image_policy::{Conditions, Dialect, Policy};
+use image_policy::{Dialect, Policy};
 use oci_image::named::NamedReference;
-use puller_config::RegistryHost;
 use serde_json::Value;
 
-use crate::evidence::{Evidence, is_loose_base64};
-use crate::registry::{Place, Registry, Signatures, data, further_rows, rows};
+use crate::asked::{DIR, ask};
+use crate::evidence::Evidence;
+use crate::registry::{Place, Registry, further_rows, rows};
+use crate::written::Written;
 use crate::{Difference, Judged, Tally};
-
-/// The folder that stands for `{DIR}`; no path of this machine.
-pub(crate) const DIR: &str = "/recorded";
 
 /// One row, as one version of skopeo judged it.
 struct Row<'r> {
@@ -131,7 +127,7 @@ static DIFFERENCES: &[Difference<Row<'static>>] = &[
     Difference {
         why: "base64 has one spelling here: no line breaks, no bits left over",
         holds: |row| {
-            let of_key = row.ours.contains("is not base64") && row.has_loose_key();
+            let of_key = row.ours.contains("is not base64") && row.written().has_loose_key();
             row.theirs == "accepted" && (of_key || row.evidence().has_loose_base64())
         },
         rows: &["174", "738", "742"],
@@ -153,12 +149,18 @@ static DIFFERENCES: &[Difference<Row<'static>>] = &[
     },
     Difference {
         why: "a host has one name, however it is spelled: its scope and its identity",
-        holds: Row::has_odd_host,
+        holds: |row| {
+            row.written()
+                .has_odd_host(row.row["reference"].as_str().unwrap())
+        },
         rows: &["1160"],
     },
     Difference {
         why: "the host writes the tag: it leads past no scope of a tag and of a digest",
-        holds: Row::has_stripped_tag,
+        holds: |row| {
+            let is_it = |name| row.written().has_stripped_tag(row.registry, &name);
+            row.reference().is_some_and(is_it)
+        },
         rows: &[],
     },
 ];
@@ -222,6 +224,10 @@ impl<'r> Row<'r> {
         text.replace("{DIR}", DIR)
     }
 
+    fn written(&self) -> Written {
+        Written::read(&self.text())
+    }
+
     fn reference(&self) -> Option<NamedReference> {
         NamedReference::parse(self.row["reference"].as_str()?).ok()
     }
@@ -251,90 +257,6 @@ impl<'r> Row<'r> {
             Ok(()) => "accepted".to_owned(),
             Err(reason) => format!("rejected: {reason}"),
         }
-    }
-
-    /// The scopes of images of registries, as they are written.
-    fn scopes(&self) -> Vec<String> {
-        let policy: Value = serde_json::from_str(&self.text()).unwrap_or_default();
-        let scopes = policy["transports"]["docker"].as_object();
-        scopes
-            .into_iter()
-            .flatten()
-            .map(|(scope, _)| scope.clone())
-            .collect()
-    }
-
-    /// Whether the policy has a key in base64 that others read.
-    fn has_loose_key(&self) -> bool {
-        fn is_in(value: &Value) -> bool {
-            match value {
-                Value::String(text) => text.len() > 40 && is_loose_base64(text),
-                Value::Array(items) => items.iter().any(is_in),
-                Value::Object(members) => members.values().any(is_in),
-                _ => false,
-            }
-        }
-        is_in(&serde_json::from_str(&self.text()).unwrap_or_default())
-    }
-
-    /// Whether the reference, a scope or a name in the policy has a host in another spelling than
-    /// the one in which hosts are compared here.
-    fn has_odd_host(&self) -> bool {
-        fn names(value: &Value, found: &mut Vec<String>) {
-            match value {
-                Value::String(text) => found.push(text.clone()),
-                Value::Array(items) => items.iter().for_each(|item| names(item, found)),
-                Value::Object(members) => members.values().for_each(|one| names(one, found)),
-                _ => {}
-            }
-        }
-        let mut found = self.scopes();
-        found.push(
-            self.row["reference"]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned(),
-        );
-        names(
-            &serde_json::from_str(&self.text()).unwrap_or_default(),
-            &mut found,
-        );
-        found.iter().any(|name| {
-            let name = name.strip_prefix("*.").unwrap_or(name);
-            let host = name.split('/').next().unwrap_or_default();
-            let is_host = host.contains(['.', ':']);
-            let registry = RegistryHost::parse(host).ok().filter(|_| is_host);
-            registry.is_some_and(|registry| registry.canonical() != host)
-        })
-    }
-
-    /// Whether the repository has scopes of other tags than the one that is written; or one content
-    /// has a scope that its name does not lead to.
-    fn has_stripped_tag(&self) -> bool {
-        let Some(reference) = self.reference() else {
-            return false;
-        };
-        let scopes = self.scopes();
-        let name = reference.name();
-        let is_own = |scope: &String| *scope == reference.to_string();
-        let is_of_tag = |scope: &String| scope.starts_with(&format!("{name}:"));
-        let contents = self
-            .registry
-            .resolve(&reference)
-            .into_iter()
-            .flat_map(|named| {
-                let below = self.registry.instances(&named).into_iter();
-                below
-                    .map(|(_, digest)| digest)
-                    .chain([named.clone()])
-                    .collect::<Vec<_>>()
-            });
-        let mut of_contents = contents.map(|digest| format!("{name}@{digest}"));
-        let is_of_content = of_contents.any(|scope| scopes.contains(&scope));
-        is_of_content
-            || scopes
-                .iter()
-                .any(|scope| is_of_tag(scope) && !is_own(scope))
     }
 }
 
@@ -413,36 +335,4 @@ fn judge(
         ask(policy, &reference, &[fetch(&named)?, fetch(instance)?])?;
     }
     Ok(())
-}
-
-pub(crate) fn ask(
-    policy: &Policy,
-    reference: &NamedReference,
-    signatures: &[Signatures],
-) -> Result<(), String> {
-    ask_with(policy, reference, signatures, &Conditions::default())
-}
-
-pub(crate) fn ask_with(
-    policy: &Policy,
-    reference: &NamedReference,
-    signatures: &[Signatures],
-    conditions: &Conditions,
-) -> Result<(), String> {
-    let found: Vec<_> = signatures.iter().map(Signatures::found).collect();
-    let key = |path: &str| {
-        let file = path
-            .strip_prefix(DIR)
-            .and_then(|rest| rest.strip_prefix('/'));
-        let file = file.ok_or("is not there")?;
-        fs::read(data(file)).map_err(|_| "is not there".to_owned())
-    };
-    let ruling = policy.ruling(reference);
-    let verdict = ruling.judge(&found, &key, conditions);
-    verdict.map_err(|refusal| {
-        let sentence = refusal.to_string();
-        assert!(sentence.len() < 1500, "{sentence}");
-        assert!(!sentence.contains("---"), "{sentence}");
-        sentence
-    })
 }

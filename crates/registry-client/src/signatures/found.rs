@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use image_policy::Signature;
-use image_policy::places::{MAX_PLACE_BYTES, MAX_SIGNATURES};
+use image_policy::places::{Listed, MAX_PLACE_BYTES, MAX_SIGNATURES};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
@@ -15,7 +15,8 @@ use crate::error::Error;
 const AT_ONCE: usize = 8;
 
 /// One place, and what it may still bring.
-pub(super) struct Place {
+pub(super) struct Place<'f> {
+    found: &'f Found,
     number: usize,
     name: &'static str,
     turns: Semaphore,
@@ -24,9 +25,10 @@ pub(super) struct Place {
     left_out: AtomicUsize,
 }
 
-impl Place {
-    pub(super) fn new(number: usize, name: &'static str) -> Self {
+impl<'f> Place<'f> {
+    pub(super) fn new(found: &'f Found, number: usize, name: &'static str) -> Self {
         Self {
+            found,
             number,
             name,
             turns: Semaphore::new(AT_ONCE),
@@ -68,10 +70,11 @@ fn spend(left: &AtomicUsize, rule: impl Fn(usize) -> usize) -> usize {
     spent
 }
 
-impl Drop for Place {
+impl Drop for Place<'_> {
     fn drop(&mut self) {
         let left_out = *self.left_out.get_mut();
         if left_out > 0 {
+            self.found.lock().left_out += left_out;
             tracing::warn!(
                 left_out,
                 "there are more signatures at {} than are looked at",
@@ -97,6 +100,8 @@ struct State {
     failure: Option<Error>,
     /// Whether a place has said all.
     is_one_done: bool,
+    /// How many signatures are not looked at.
+    left_out: usize,
 }
 
 impl Found {
@@ -135,7 +140,7 @@ impl Found {
     /// Keeps a signature of so many bytes, if the place may bring so many.
     pub(super) fn add(
         &self,
-        place: &Place,
+        place: &Place<'_>,
         at: [usize; 2],
         bytes: usize,
         signature: impl FnOnce() -> Signature,
@@ -152,7 +157,7 @@ impl Found {
     }
 
     /// Takes note that something did not come.
-    pub(super) fn fail(&self, place: &Place, error: Error) {
+    pub(super) fn fail(&self, place: &Place<'_>, error: Error) {
         let mut state = self.lock();
         if state.failure.is_none() {
             tracing::warn!(%error, "not every signature came from {}", place.name);
@@ -160,13 +165,14 @@ impl Found {
         state.failure.get_or_insert(error);
     }
 
-    /// The signatures in the order of the lists. `late` is why some are missing that might have
+    /// The signatures in the order of the lists, and how many more there are. `late` is why some are missing that might have
     /// come.
-    pub(super) fn finish(self, late: Option<Error>) -> Result<Vec<Signature>, Error> {
+    pub(super) fn finish(self, late: Option<Error>) -> Result<Listed<Signature>, Error> {
         let state = self.state.into_inner();
         let State {
             mut signatures,
             failure,
+            left_out,
             ..
         } = state.unwrap_or_else(PoisonError::into_inner);
         if let Some(error) = &late {
@@ -179,6 +185,9 @@ impl Found {
         }
         signatures.sort_by_key(|(at, _)| *at);
         let signatures = signatures.into_iter();
-        Ok(signatures.map(|(_, signature)| signature).collect())
+        Ok(Listed {
+            kept: signatures.map(|(_, signature)| signature).collect(),
+            left_out,
+        })
     }
 }

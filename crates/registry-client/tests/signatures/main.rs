@@ -18,6 +18,8 @@ mod shelf;
 mod support;
 
 // What programs said of the recorded images, judged here with what `registry` fetches.
+#[path = "../../../image-policy/tests/verdicts/asked.rs"]
+mod asked;
 #[path = "../../../image-policy/tests/verdicts/cosign.rs"]
 mod cosign;
 #[path = "../../../image-policy/tests/verdicts/evidence.rs"]
@@ -28,5 +30,7 @@ mod recorded;
 mod skopeo;
 #[path = "../../../image-policy/tests/verdicts/tally.rs"]
 mod tally;
+#[path = "../../../image-policy/tests/verdicts/written.rs"]
+mod written;
 
 use tally::{Difference, Judged, Tally};

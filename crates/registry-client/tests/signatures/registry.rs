@@ -111,7 +111,10 @@ impl Registry {
         let mut route = plan.fill(None, None).unwrap();
         let source = route.sources.remove(0);
         let client = Client::new(source, image.repository(), &route.settings, &hasty());
-        run(client.signatures(digest)).map_err(|error| error.to_string())
+        let found = run(client.signatures(digest));
+        found
+            .map(|found| found.kept)
+            .map_err(|error| error.to_string())
     }
 }
 

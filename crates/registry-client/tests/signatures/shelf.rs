@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use image_policy::Signature;
+use image_policy::places::Listed;
 use oci_image::digest::{Digest, Unverified};
 use registry_client::{Error, Patience};
 use serde_json::{Value, json};
@@ -127,7 +128,7 @@ impl Shelf {
     }
 }
 
-pub(crate) fn signatures(server: &Server, patience: &Patience) -> Result<Vec<Signature>, Error> {
+pub(crate) fn signatures(server: &Server, patience: &Patience) -> Result<Listed<Signature>, Error> {
     run(async {
         let host = format!("localhost:{}", server.port);
         let registry = open(&plain(server.port), &host, patience)?;
@@ -147,7 +148,7 @@ pub(crate) fn find(server: &Server, patience: &Patience) -> Result<Vec<String>, 
         Signature::Bundle(bundle) => format!("bundle {}", String::from_utf8(bundle).unwrap()),
         _ => unreachable!("no other form is known"),
     };
-    Ok(found.into_iter().map(words).collect())
+    Ok(found.kept.into_iter().map(words).collect())
 }
 
 /// Which addresses below the repository were asked for, in order of their names.

@@ -10,7 +10,6 @@ use futures_util::future::join_all;
 use image_policy::Refusal;
 use image_policy::conditions::TagRefused;
 use image_policy::kept::{self, Placed};
-use image_policy::refusal::Reason;
 use oci_image::digest::Digest;
 use oci_image::named::NamedReference;
 use pull_route::Settings;
@@ -52,6 +51,16 @@ pub enum Kept {
 pub struct Early {
     source: Option<Arc<Registry>>,
     signatures: Vec<Placed>,
+    left_out: usize,
+}
+
+/// What one source has.
+struct Fetched {
+    signatures: Vec<Placed>,
+    /// How many more it has.
+    left_out: usize,
+    /// What failed first.
+    failed: Option<registry_client::Error>,
 }
 
 impl<'p> Gate<'p> {
@@ -107,7 +116,7 @@ impl<'p> Gate<'p> {
     pub async fn check(&self, digest: Option<&Digest>) -> Result<bool, Error> {
         let contents: Vec<_> = digest.cloned().into_iter().collect();
         match self.judge(&contents, &[]).await? {
-            Err(refusal) if !may_be_helped(&refusal) => Err(refusal.into()),
+            Err(refusal) if !refusal.may_be_helped() => Err(refusal.into()),
             judged => Ok(judged.is_err()),
         }
     }
@@ -132,7 +141,7 @@ impl<'p> Gate<'p> {
         let signatures = signatures.unwrap_or_default();
         match self.judge(contents, &signatures).await? {
             Ok(_) => Ok(Kept::Holds),
-            Err(refusal) if may_be_helped(&refusal) => Ok(Kept::Ask(signatures)),
+            Err(refusal) if refusal.may_be_helped() => Ok(Kept::Ask(signatures)),
             Err(refusal) => Err(refusal.into()),
         }
     }
@@ -151,33 +160,38 @@ impl<'p> Gate<'p> {
         early: Option<Early>,
         sources: &Sources,
     ) -> Result<Option<Vec<u8>>, Error> {
-        let Early { source, signatures } = early.unwrap_or_default();
-        let known = [&signatures, before].concat();
+        let early = early.unwrap_or_default();
+        let Early {
+            source, signatures, ..
+        } = &early;
+        let known = [signatures, before].concat();
         match self.judge(contents, &known).await? {
             Ok(held) if held.is_empty() => return Ok(None),
             Ok(held) => return Ok(Some(to_keep(&held, before))),
-            Err(refusal) if !may_be_helped(&refusal) => return Err(refusal.into()),
+            Err(refusal) if !refusal.may_be_helped() => return Err(refusal.into()),
             Err(_) => {}
         }
         // By source, for one may be asked again.
-        let found = Lock::new(Vec::<(&Arc<Registry>, Vec<Placed>)>::new());
+        let found = Lock::new(Vec::<(&Arc<Registry>, Vec<Placed>, usize)>::new());
         let asked = sources.first(async |registry| {
             // What it said of the first one is known.
             let is_known = |source: &Arc<Registry>| Arc::ptr_eq(source, registry);
             let known_count = usize::from(source.as_ref().is_some_and(is_known));
             let rest = contents.get(known_count..).unwrap_or_default();
-            let (signatures, failed) = fetch(registry, rest).await;
-            let all = {
+            let fetched = fetch(registry, rest).await;
+            let (all, left_out) = {
                 let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
-                found.retain(|(source, _)| !is_known(source));
-                found.push((registry, signatures));
-                let found = found.iter().flat_map(|(_, signatures)| signatures);
-                found.chain(&known).cloned().collect::<Vec<_>>()
+                found.retain(|(source, ..)| !is_known(source));
+                found.push((registry, fetched.signatures, fetched.left_out));
+                let left_out: usize = found.iter().map(|(.., left_out)| left_out).sum();
+                let found = found.iter().flat_map(|(_, signatures, _)| signatures);
+                let all = found.chain(&known).cloned().collect::<Vec<_>>();
+                (all, left_out + early.left_out)
             };
-            match (self.judge(contents, &all).await?, failed) {
+            match (self.judge(contents, &all).await?, fetched.failed) {
                 (Ok(held), _) => Ok(held),
                 (Err(_), Some(error)) => Err(Error::Signatures(error)),
-                (Err(refusal), None) => Err(refusal.into()),
+                (Err(refusal), None) => Err(refusal.with_left_out(all.len(), left_out).into()),
             }
         });
         let held = asked.await.map_err(Error::of_policy)?;
@@ -188,11 +202,12 @@ impl<'p> Gate<'p> {
     /// else is on its way; nothing if it has none or fails, which is no verdict.
     pub async fn ask_early(&self, content: &Digest, sources: &Sources) -> Option<Early> {
         let source = sources.next()?;
-        let signatures = source.signatures(content).await.ok()?;
+        let found = source.signatures(content).await.ok()?;
         let place = |signature| (content.clone(), signature);
         Some(Early {
             source: Some(source.clone()),
-            signatures: signatures.into_iter().map(place).collect(),
+            signatures: found.kept.into_iter().map(place).collect(),
+            left_out: found.left_out,
         })
     }
 
@@ -240,25 +255,23 @@ impl<'p> Gate<'p> {
     }
 }
 
-/// Whether other signatures could change it.
-fn may_be_helped(refusal: &Refusal) -> bool {
-    matches!(refusal.reason, Reason::Signature(..))
-}
-
-/// What one source has for all contents, and what of it failed first.
-async fn fetch(
-    registry: &Registry,
-    contents: &[Digest],
-) -> (Vec<Placed>, Option<registry_client::Error>) {
+/// What one source has for all contents.
+async fn fetch(registry: &Registry, contents: &[Digest]) -> Fetched {
     let asked = contents.iter().map(|digest| registry.signatures(digest));
-    let (mut found, mut failed) = (Vec::new(), None);
+    let mut fetched = Fetched {
+        signatures: Vec::new(),
+        left_out: 0,
+        failed: None,
+    };
     for (digest, answer) in contents.iter().zip(join_all(asked).await) {
         match answer {
-            Ok(signatures) => {
-                found.extend(signatures.into_iter().map(|one| (digest.clone(), one)));
+            Ok(found) => {
+                let placed = found.kept.into_iter().map(|one| (digest.clone(), one));
+                fetched.signatures.extend(placed);
+                fetched.left_out += found.left_out;
             }
-            Err(error) => failed = failed.or(Some(error)),
+            Err(error) => fetched.failed = fetched.failed.or(Some(error)),
         }
     }
-    (found, failed)
+    fetched
 }

@@ -114,3 +114,48 @@ fn privileged_what_was_told_before_binds_the_pull_to_who_told_it() {
     assert_eq!(second.given(), Vec::<String>::new(), "another owner's key");
     place.puller.pull(&image, "again");
 }
+
+/// The owner changes the policy and a key while a guest runs: the guest goes by what it was told at
+/// its boot, and the next boot by what is there then.
+#[test]
+fn privileged_what_the_owner_changes_holds_from_the_next_boot() {
+    vm_harness::needs_root!();
+    let mut place = Place::start();
+    let (digest, image) = (place.site.layout.manifest.clone(), place.site.image());
+    let by_key = |key: &str| {
+        let key = format!("kbs:///default/key/{key}");
+        json!({"default": [signed_by(&key, "matchRepository")]}).to_string()
+    };
+    let [team, other] = [&place.team, &place.other].map(|key| std::fs::read(key.public()).unwrap());
+    let vault = Vault::new()
+        .with("default/policy/images", by_key("team"))
+        .with("default/key/team", &team)
+        .with("default/key/other", &other);
+    let kbs = Kbs::start(vault, Policy::default(), None).unwrap();
+    place.measured(&by_reference(&kbs, "policy/images"));
+    place.sign(&place.team, &digest, &place.name("team/app"), "team/app");
+    place.puller.pull(&image, "first");
+    let next = place.push("team/next:1", "next");
+    place.sign(&place.team, &next, &place.name("team/next"), "team/next");
+    let next = format!("{}@{next}", place.name("team/next"));
+
+    kbs.replace("default/policy/images", by_key("other"));
+    kbs.replace("default/key/team", &other);
+    place.puller.pull(&image, "again");
+    place.puller.pull(&next, "another-image");
+    place.puller.kill();
+    place.puller.restart();
+    let words = [
+        "by kbs:///default/key/other",
+        "no signature that was found is by that key",
+    ];
+    place.puller.refuse(&image, 65, &words);
+    place.puller.refuse(&next, 65, &words);
+
+    kbs.replace("default/policy/images", by_key("team"));
+    kbs.replace("default/key/team", &team);
+    place.puller.refuse(&image, 65, &words);
+    place.puller.kill();
+    place.puller.restart();
+    place.puller.pull(&image, "back");
+}

@@ -62,6 +62,35 @@ fn privileged_an_image_runs_by_the_signature_that_its_owner_asks_for() {
     assert_eq!(place.site.registry.requests(), requests, "nobody was asked");
 }
 
+/// More than are fetched: a refusal is not taken for a verdict about all of them.
+#[test]
+fn privileged_a_refusal_says_how_many_signatures_were_looked_at() {
+    vm_harness::needs_root!();
+    let place = Place::start();
+    let (digest, image) = (place.site.layout.manifest.clone(), place.site.image());
+    let name = place.name("team/app");
+    place.policy(
+        &json!({"default": [signed_by("team.pub", "matchRepository")]}),
+        "",
+    );
+    let other = SimpleSignature::new(&place.other, &digest, &name).unwrap();
+    let changed = |number: usize| SimpleSignature {
+        payload: [&other.payload[..], number.to_string().as_bytes()].concat(),
+        ..other.clone()
+    };
+    let mut many: Vec<_> = (0..300).map(changed).collect();
+    place.put(&many, &digest, "team/app");
+    let words = [
+        "is by that key",
+        "; only 128 of 300 signatures were looked at",
+    ];
+    place.puller.refuse(&image, 65, &words);
+    // Who signs again appends.
+    many.push(SimpleSignature::new(&place.team, &digest, &name).unwrap());
+    place.put(&many, &digest, "team/app");
+    place.puller.pull(&image, "signed");
+}
+
 #[test]
 fn privileged_several_requirements_must_hold_and_any_key_of_one() {
     vm_harness::needs_root!();

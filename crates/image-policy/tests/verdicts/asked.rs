@@ -1,0 +1,43 @@
+//! A policy is asked about an image, with the recorded keys.
+
+use std::fs;
+
+use image_policy::{Conditions, Policy};
+use oci_image::named::NamedReference;
+
+use crate::registry::{Signatures, data};
+
+/// The folder that stands for `{DIR}`; no path of this machine.
+pub(crate) const DIR: &str = "/recorded";
+
+pub(crate) fn ask(
+    policy: &Policy,
+    reference: &NamedReference,
+    signatures: &[Signatures],
+) -> Result<(), String> {
+    ask_with(policy, reference, signatures, &Conditions::default())
+}
+
+pub(crate) fn ask_with(
+    policy: &Policy,
+    reference: &NamedReference,
+    signatures: &[Signatures],
+    conditions: &Conditions,
+) -> Result<(), String> {
+    let found: Vec<_> = signatures.iter().map(Signatures::found).collect();
+    let key = |path: &str| {
+        let file = path
+            .strip_prefix(DIR)
+            .and_then(|rest| rest.strip_prefix('/'));
+        let file = file.ok_or("is not there")?;
+        fs::read(data(file)).map_err(|_| "is not there".to_owned())
+    };
+    let ruling = policy.ruling(reference);
+    let verdict = ruling.judge(&found, &key, conditions);
+    verdict.map_err(|refusal| {
+        let sentence = refusal.to_string();
+        assert!(sentence.len() < 1500, "{sentence}");
+        assert!(!sentence.contains("---"), "{sentence}");
+        sentence
+    })
+}
