@@ -2,9 +2,11 @@
 
 mod by_reference;
 mod cached;
+mod hub;
 mod mirrors;
 pub mod place;
 mod recorded;
 mod signatures;
 mod tags;
 mod terminal;
+mod timing;

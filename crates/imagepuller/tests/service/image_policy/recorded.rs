@@ -14,7 +14,7 @@ use super::place::{document, signed_by};
 use crate::support::{Puller, misbehaving};
 
 /// The recordings of the room that judges.
-const RECORDED: &str = concat!(
+pub const RECORDED: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../image-policy/tests/data/signatures"
 );
@@ -27,7 +27,7 @@ fn rows(path: PathBuf) -> Vec<Value> {
 }
 
 /// What the registry had in one repository.
-fn repository(name: &str) -> Content {
+pub fn repository(name: &str) -> Content {
     let recorded = PathBuf::from(RECORDED);
     let images = concat!(
         env!("CARGO_MANIFEST_DIR"),

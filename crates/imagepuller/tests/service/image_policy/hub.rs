@@ -1,0 +1,112 @@
+//! Policies and keys as Confidential Containers write them: in a measured `cdh.toml`, and sealed.
+
+use std::fs;
+
+use confidential_fixtures::{Kbs, Policy, SealingKey, Vault};
+use serde_json::json;
+
+use super::place::{Place, signed_by};
+use crate::support::Puller;
+
+impl Place {
+    /// The same with a guest whose owner has this file for the data hub.
+    fn with_hub(mut self, text: &str) -> Self {
+        let file = self.site.scratch.path().join("cdh.toml");
+        fs::write(&file, text).unwrap();
+        let document = self.site.document("localhost");
+        let more = ["--cdh", file.to_str().unwrap(), "--attempts", "1"];
+        self.puller = Puller::start_with(&self.site.scratch, &document, &more);
+        self
+    }
+}
+
+/// The policy of a hub: keys as they are, no identity, which compares the repository.
+fn coco(key: &str) -> String {
+    let requirement = json!([{"type": "sigstoreSigned", "keyData": key}]);
+    json!({"default": requirement, "transports": {}}).to_string()
+}
+
+#[test]
+fn privileged_the_policy_of_a_measured_hub_judges_pulls() {
+    vm_harness::needs_root!();
+    let place = Place::start();
+    let team = fs::read_to_string(place.team.public()).unwrap();
+    let text = coco(&team);
+    let place = place.with_hub(&format!("[image]\nimage_security_policy = '''{text}'''\n"));
+    let (digest, image) = (place.site.layout.manifest.clone(), place.site.image());
+    let name = place.name("team/app");
+    place.puller.refuse(
+        &image,
+        65,
+        &["the default asks for", "no signature was found"],
+    );
+    place.sign(&place.other, &digest, &name, "team/app");
+    place.puller.refuse(&image, 65, &["is by that key"]);
+    place.sign(&place.team, &digest, &place.name("team/old"), "team/app");
+    place.puller.refuse(&image, 65, &["is for", "team/old"]);
+    assert_eq!(place.layers_asked("team/app"), 0, "nothing was fetched");
+    place.sign(&place.team, &digest, &name, "team/app");
+    place.puller.pull(&image, "signed");
+    // The owner's own section holds in its place, as a whole.
+    place.measured("[image-policy]\ntext = '{\"default\":[{\"type\":\"reject\"}]}'\n");
+    place.puller.refuse(&image, 65, &["the default rejects it"]);
+}
+
+#[test]
+fn privileged_the_policy_that_a_measured_hub_refers_to_judges_pulls() {
+    vm_harness::needs_root!();
+    let place = Place::start();
+    let [team, other] =
+        [&place.team, &place.other].map(|key| fs::read_to_string(key.public()).unwrap());
+    let vault = Vault::new().with("default/policy/images", coco(&team));
+    let kbs = Kbs::start(vault, Policy::default(), None).unwrap();
+    // Of two the reference counts, whatever is in the other.
+    let text = format!(
+        "[image]\nimage_security_policy = '''{}'''\nimage_security_policy_uri = \
+        \"kbs:///default/policy/images\"\n",
+        coco(&other)
+    );
+    let place = place.with_hub(&text);
+    let (digest, image) = (place.site.layout.manifest.clone(), place.site.image());
+    place.measured(&format!(
+        "[resources]\nsources = [\"kbs={}\"]\nkbs-attester = \"sample\"\n",
+        kbs.base()
+    ));
+    place.sign(&place.other, &digest, &place.name("team/app"), "team/app");
+    place.puller.refuse(&image, 65, &["is by that key"]);
+    place.sign(&place.team, &digest, &place.name("team/app"), "team/app");
+    place.puller.pull(&image, "signed");
+}
+
+/// A sealed secret stands for a key wherever a reference does.
+#[test]
+fn privileged_a_key_may_be_a_sealed_secret() {
+    vm_harness::needs_root!();
+    let place = Place::start();
+    let (digest, image) = (place.site.layout.manifest.clone(), place.site.image());
+    let sealing = SealingKey::new("kbs:///owner/key/sealing").unwrap();
+    let stranger = SealingKey::new("kbs:///owner/key/sealing").unwrap();
+    let team = fs::read(place.team.public()).unwrap();
+    let vault = Vault::new()
+        .with("owner/key/sealing", sealing.public())
+        .with("owner/key/envelope", [5; 32])
+        .with("default/key/team", &team);
+    let kbs = Kbs::start(vault, Policy::default(), None).unwrap();
+    let resources = format!(
+        "[resources]\nsources = [\"kbs={}\"]\nkbs-attester = \"sample\"\n",
+        kbs.base()
+    );
+    place.sign(&place.team, &digest, &place.name("team/app"), "team/app");
+    let by = |key: &str| json!({"default": [signed_by(key, "matchRepository")]});
+    let vaulted = sealing.vault("kbs:///default/key/team");
+    let envelope = sealing.envelope("kbs:///owner/key/envelope", &[5; 32], &team);
+    for (bundle, key) in [("vault", vaulted), ("envelope", envelope.unwrap())] {
+        place.policy(&by(&key), &resources);
+        place.puller.pull(&image, bundle);
+    }
+    // Sealed by somebody else: what it says does not count.
+    let foreign = stranger.vault("kbs:///default/key/team");
+    place.policy(&by(&foreign), &resources);
+    let words = ["sealed.[redacted]: the broker gave nothing usable to this guest"];
+    place.puller.refuse(&image, 69, &words);
+}
