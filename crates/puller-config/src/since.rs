@@ -146,7 +146,7 @@ impl GuestVersion {
         let is_it = |known: &&str| {
             **known == *name || (name.len() >= MIN_COMMIT_DIGITS && known.starts_with(name))
         };
-        NAMES.iter().position(|known| is_it(known)).map(Self)
+        NAMES.iter().position(is_it).map(Self)
     }
 
     /// All of them, the oldest first.
