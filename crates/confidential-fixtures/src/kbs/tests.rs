@@ -87,7 +87,7 @@ fn state(exchange: &Exchange, name: &str, at: At) -> State {
         .with("default/misc/secret", "correct horse battery staple")
         .with("default/forbidden/x", "never");
     let state = State {
-        vault,
+        vault: Mutex::new(vault),
         policy: Policy {
             refused: vec!["default/forbidden/x".to_owned()],
             ..Policy::default()
