@@ -215,14 +215,15 @@ pub enum Error {
     },
     /// Files stay that should go, because something that could not be removed needs them.
     #[error(
-        "remove {}: {} still {} the wrapper, and without these files no sandbox would start there; \
-        they give sandboxes no document any more",
-        listed(files), listed(drop_ins), if drop_ins.len() == 1 { "starts" } else { "start" }
+        "remove {}: {} the wrapper, and without these files no sandbox would start there; they give \
+        sandboxes no document any more",
+        listed(files),
+        starting(drop_ins)
     )]
     Kept {
         /// Wrappers and settings.
         files: Vec<HostPath>,
-        /// The drop-ins that stay.
+        /// The drop-ins that stay; none where a newer list has files that are not understood.
         drop_ins: Vec<HostPath>,
     },
     /// Settings that must stay cannot be rewritten.
@@ -449,6 +450,15 @@ impl Error {
                 .map(|line| format!("document of the set {set}: {line}")),
         );
         lines
+    }
+}
+
+/// Who starts the wrapper of files that stay.
+fn starting(drop_ins: &[HostPath]) -> String {
+    match drop_ins {
+        [] => "what a newer version listed in a form of its own may start".to_owned(),
+        [one] => format!("{one} still starts"),
+        several => format!("{} still start", listed(several)),
     }
 }
 

@@ -35,6 +35,10 @@ const MAX_MANIFEST_BYTES: usize = 32 << 20;
 /// another kind of file. A key that an older version may take no notice of needs no other number:
 /// that version leaves the key as it stands, also where it writes the file anew. So such a key must
 /// not be about a file's content.
+///
+/// In all forms `owner` has its name and form, and every file is in `files`: an older version that
+/// removes by a newer list takes the key `owner` for whose the files are, and a file that it does
+/// not see there for none that starts a wrapper.
 const FORMAT: u32 = 2;
 
 /// The files and directories that this installer made, in the order in which it made them.

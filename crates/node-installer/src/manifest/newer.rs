@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::form::{Form, parse_known};
 use super::{Entry, Listed};
 use crate::HostPath;
+use crate::kind::Kind;
 use crate::owner::Owner;
 
 /// The length of SHA-256 in hexadecimal.
@@ -23,13 +24,15 @@ pub(crate) struct Newer {
     pub(crate) format: u32,
     /// How many of its files and directories have no path that can be understood.
     pub(crate) unread: usize,
+    /// How many of its files are of a kind that this version does not know, and that no name tells.
+    pub(crate) unknown: usize,
     /// How many keys it has besides.
     pub(crate) keys: usize,
 }
 
 /// Reads a list of any version. Of a newer one the files that have a path are listed, with those of
-/// their digests that are digests; the directories, as far as they are paths; and the owner, who
-/// must be told: nothing of somebody else's is removed.
+/// their digests that are digests; the directories, as far as they are paths; and the owner, whose
+/// key has its name and form in all formats: nothing of somebody else's is removed.
 pub(super) fn parse(text: &[u8]) -> Result<(Listed, Option<Newer>), String> {
     let form = Form::of(text)?;
     if !form.is_newer() {
@@ -48,9 +51,9 @@ pub(super) fn parse(text: &[u8]) -> Result<(Listed, Option<Newer>), String> {
     let owner = owner.transpose()?;
     // It was one for the form already.
     let mut whole: Map<String, Value> = serde_json::from_slice(text).unwrap_or_default();
-    let (mut files, mut unread) = (Vec::<Entry>::new(), 0);
+    let (mut files, mut unread, mut unknown) = (Vec::<Entry>::new(), 0, 0);
     for entry in items(whole.remove("files"), &mut unread) {
-        match self::entry(&entry) {
+        match self::entry(&entry, &mut unknown) {
             Some(entry) => match files.iter_mut().find(|known| known.path == entry.path) {
                 Some(known) => known.sha256.extend(entry.sha256),
                 None => files.push(entry),
@@ -65,6 +68,7 @@ pub(super) fn parse(text: &[u8]) -> Result<(Listed, Option<Newer>), String> {
     let newer = Newer {
         format: form.format,
         unread,
+        unknown,
         keys: keys.count(),
     };
     let listed = Listed {
@@ -92,18 +96,25 @@ fn path(value: &Value) -> Option<HostPath> {
     HostPath::parse(value.as_str()?).ok()
 }
 
-/// A file of the list; without a digest where it has none in the way of this version.
-fn entry(value: &Value) -> Option<Entry> {
+/// A file of the list; without a digest where it has none in the way of this version. One whose kind
+/// neither the list nor the name tells is counted: it may be another kind of drop-in.
+fn entry(value: &Value, unknown: &mut usize) -> Option<Entry> {
     let is_digest = |text: &&str| {
         text.len() == DIGEST_LENGTH && text.bytes().all(|byte| byte.is_ascii_hexdigit())
     };
     let digests = value.get("sha256").and_then(Value::as_array);
     let digests = digests.into_iter().flatten().filter_map(Value::as_str);
-    let kind = value.get("kind").cloned();
+    let path = path(value.get("path")?)?;
+    let kind: Option<Kind> = value
+        .get("kind")
+        .and_then(|kind| serde_json::from_value(kind.clone()).ok());
+    if kind.is_none() && Kind::of_path(&path) == Kind::Settings {
+        *unknown += 1;
+    }
     Some(Entry {
-        path: path(value.get("path")?)?,
+        path,
         sha256: digests.filter(is_digest).map(str::to_owned).collect(),
-        kind: kind.and_then(|kind| serde_json::from_value(kind).ok()),
+        kind,
         set: value.get("set").and_then(Value::as_str).map(str::to_owned),
         more: BTreeMap::new(),
     })

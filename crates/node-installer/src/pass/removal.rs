@@ -2,7 +2,8 @@
 //!
 //! The order keeps sandboxes starting: drop-ins first, then documents, then wrappers with their
 //! settings. A drop-in that stays still starts a wrapper. So that one stays as well, with settings
-//! that give sandboxes nothing.
+//! that give sandboxes nothing. Where a newer list has files that are not understood, each of them
+//! may be such a drop-in.
 
 use tracing::info;
 
@@ -50,9 +51,11 @@ impl Pass {
         let (secrets, others): (Vec<_>, Vec<_>) = others
             .into_iter()
             .partition(|entry| entry.kind().is_secret());
+        let newer = self.manifest.newer();
+        let is_unclear = newer.is_some_and(|newer| newer.unread > 0 || newer.unknown > 0);
         let is_started = |entry: &Entry| {
             let starts = |drop_in: &Entry| drop_in.may_share_set(entry);
-            entry.kind().is_started() && staying.iter().any(starts)
+            entry.kind().is_started() && (is_unclear || staying.iter().any(starts))
         };
         let (kept, others): (Vec<_>, Vec<_>) = others.into_iter().partition(is_started);
         // Before the documents that they name.
