@@ -129,7 +129,8 @@ impl Reader {
                 };
                 self.open_tags.push((repository, remark));
             }
-            Some(repository) if !is(&Requirement::Reject) => {
+            // As the ruling has it: a list that rejects asks for nothing that an image can have.
+            Some(repository) if !requirements.contains(&Requirement::Reject) => {
                 self.signed_tags.insert(repository);
             }
             _ => {}
