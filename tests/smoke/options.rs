@@ -120,14 +120,14 @@ fn a_guest_that_goes_on_for_ever_is_ended() -> Result<()> {
             "--initrd",
             &hangs(&scratch)?,
             "--timeout",
-            "20",
+            "60",
             "--keep-console",
         ])
         .arg(&console)
         .output()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(124), "{text}");
-    assert_tells(row(&text, "boot")?, &["no agent after 20 s"]);
+    assert_tells(row(&text, "boot")?, &["no agent after 60 s"]);
     assert_tells(&fs::read_to_string(&console)?, &["Booting from ROM"]);
     assert_eq!(fs::read_dir(&folder)?.count(), 0);
     Ok(())

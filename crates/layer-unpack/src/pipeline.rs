@@ -43,8 +43,8 @@ use super::unpack::{self, Contents};
 use super::unpack_error::UnpackError;
 use super::{LayerError, Limits, Unpacked, compression, confinement, decryption};
 
-/// How many batches of received bytes may wait for the decoder. Twice as many cost a megabyte in each
-/// layer and win nothing.
+/// How many batches of received bytes may wait for the decoder. Twice as many cost a megabyte in
+/// each layer and win nothing.
 const BATCHES: usize = 2;
 
 /// How much is inflated at once, with the history before it. An eighth of it costs a tenth of the

@@ -32,7 +32,8 @@ use found::{Found, Place};
 
 impl Registry {
     /// The signatures that this source has for a digest, in an order of their own, and how many more
-    /// it has than are fetched; none where it says that it has none. Payloads and bundles are the content that their digests name.
+    /// it has than are fetched; none where it says that it has none. Payloads and bundles are the
+    /// content that their digests name.
     ///
     /// # Errors
     ///

@@ -106,7 +106,7 @@ fn privileged_a_dial_that_times_out_is_told_apart_from_the_deadline() {
     let puller = Puller::start_with(&scratch, "", &["--linger", "0"]);
     let port = silent.listener.local_addr().unwrap().port();
     let image = format!("localhost:{port}/team/app@sha256:{}", "0".repeat(64));
-    for (timeout, last) in [("4", None), ("14", Some("no connection within 10 s"))] {
+    for (timeout, last) in [("4", None), ("30", Some("no connection within 10 s"))] {
         let mut client = puller.client(&image, "silent");
         let output = client.args(["--timeout", timeout]).output().unwrap();
         let error = String::from_utf8_lossy(&output.stderr);

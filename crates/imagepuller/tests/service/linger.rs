@@ -36,7 +36,7 @@ impl Slow {
     pub fn of(content: Content, digest: &str) -> Self {
         let slowly = Action::Drip {
             bytes: 2048,
-            pause_ms: 20,
+            pause_ms: 60,
         };
         let script = Script::new()
             .login(Login::bearer(USER, PASSWORD, "token-of-the-slow"))

@@ -1,6 +1,6 @@
 //! All that ends a pull, or the boot before it, in one table.
 //!
-//! The limits are in six places, each with a default of its own, and the shortest one wins. Times
+//! The limits are in several places, each with a default of its own, and the shortest one wins. Times
 //! and defaults are those of Kata 4.1.0 and Kubernetes 1.26 and later.
 
 mod kata;

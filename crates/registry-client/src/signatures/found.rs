@@ -165,8 +165,8 @@ impl Found {
         state.failure.get_or_insert(error);
     }
 
-    /// The signatures in the order of the lists, and how many more there are. `late` is why some are missing that might have
-    /// come.
+    /// The signatures in the order of the lists, and how many more there are. `late` is why some are
+    /// missing that might have come.
     pub(super) fn finish(self, late: Option<Error>) -> Result<Listed<Signature>, Error> {
         let state = self.state.into_inner();
         let State {
