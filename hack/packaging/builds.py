@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -77,12 +79,14 @@ def former():
         subprocess.run(["git", "worktree", "add", "--quiet", "--detach", tree, commit], check=True)
     subprocess.run(["git", "checkout", "--quiet", "--detach", "--force", commit], cwd=tree,
                    check=True)
-    compiler = subprocess.run(["rustup", "show", "active-toolchain"], stdout=subprocess.PIPE,
-                              check=True, text=True).stdout.split()[0]
-    environment = {key: value for key, value in os.environ.items()
-                   if key not in ("RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_TARGET")}
-    environment |= {"CARGO_TARGET_DIR": str(FORMER / "build"), "CARGO_INCREMENTAL": "0",
-                    "RUSTUP_TOOLCHAIN": compiler}
+    # Nothing of the caller's, as in hack/environment.
+    of_caller = re.compile(r"RUSTC|RUSTFLAGS|RUSTUP_TOOLCHAIN|CARGO_(ENCODED|BUILD|PROFILE|TARGET)")
+    environment = {key: value for key, value in os.environ.items() if not of_caller.match(key)}
+    environment |= {"CARGO_TARGET_DIR": str(FORMER / "build"), "CARGO_INCREMENTAL": "0"}
+    if shutil.which("rustup"):
+        environment["RUSTUP_TOOLCHAIN"] = subprocess.run(
+            ["rustup", "show", "active-toolchain"], stdout=subprocess.PIPE, check=True,
+            text=True).stdout.split()[0]
     subprocess.run(["cargo", "build", "--quiet", "--locked",
                     *(f"--package={name}" for name in PACKAGES)],
                    cwd=tree, env=environment, check=True)

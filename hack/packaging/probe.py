@@ -106,6 +106,10 @@ def same_program(folder):
     flags, home = '"${reproducible[@]}"', folder / "home"
     home.mkdir()
     (home / "registry").symlink_to(cargo_home() / "registry")
+    # Where crates come from, if that is a mirror.
+    for name in ("config.toml", "config"):
+        if (cargo_home() / name).is_file():
+            shutil.copy2(cargo_home() / name, home / name)
     first = build(folder / "one", flags, cargo_home(), {})
     second = build(folder / "two/of-somebody-else", flags, home, HOSTILE)
     for name, content in zip(("the small program", "the object of a C file"), first):
