@@ -269,15 +269,22 @@ fn scopes_of_no_image_and_open_doors_are_remarked() {
 #[test]
 fn a_tag_that_asks_for_nothing_is_remarked() {
     let accept = r#"[{"type":"insecureAcceptAnything"}]"#;
-    let text = format!(
-        r#"{{"default":[{{"type":"reject"}}],
-            "transports":{{"docker":{{"r.test/other:dev":{accept}}}}}}}"#
-    );
-    let policy = parse(&text).unwrap();
-    let [remark] = policy.remarks() else {
-        panic!("{:?}", policy.remarks());
-    };
-    assert!(remark.words.contains("any image of its repository"));
+    // A list that rejects asks for nothing that an image can have, whatever stands beside it.
+    let rejects = r#"[{"type":"insecureAcceptAnything"},{"type":"reject"}]"#;
+    for beside in ["", &format!(r#""r.test/other:1":{rejects},"#)] {
+        let text = format!(
+            r#"{{"default":[{{"type":"reject"}}],
+                "transports":{{"docker":{{{beside}"r.test/other:dev":{accept}}}}}}}"#
+        );
+        let policy = parse(&text).unwrap();
+        let [remark] = policy.remarks() else {
+            panic!("{:?}", policy.remarks());
+        };
+        assert!(
+            remark.words.contains("any image of its repository"),
+            "{remark}"
+        );
+    }
 }
 
 /// image-rs has a scope for each tag with its digest; here a digest has one, and both must hold.
