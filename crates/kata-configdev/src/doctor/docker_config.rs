@@ -44,7 +44,11 @@ pub fn check(node: &Node, set: &Set<'_>, findings: &mut Vec<Finding>) {
     let mut lacking = names
         .iter()
         .filter(|name| document.is_none_or(|document| !has(document, name)));
-    let told: Vec<String> = lacking.by_ref().take(MAX_TOLD).map(safe).collect();
+    let told: Vec<String> = lacking
+        .by_ref()
+        .take(MAX_TOLD)
+        .map(|name| safe(name))
+        .collect();
     if told.is_empty() {
         return;
     }
@@ -110,6 +114,6 @@ fn has(document: &Document, name: &str) -> bool {
     }
 }
 
-fn safe(name: &String) -> String {
+fn safe(name: &str) -> String {
     shown(name.trim_end_matches('.').as_bytes()).to_string()
 }

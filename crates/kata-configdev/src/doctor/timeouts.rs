@@ -87,7 +87,7 @@ fn of_providers(set: &Set<'_>) -> Option<Timeout> {
             (Some(path), *line)
         }
     };
-    is_asking.then(|| Timeout {
+    is_asking.then_some(Timeout {
         handler: None,
         who: "wrapper",
         key: PROVIDERS_DEADLINE,
