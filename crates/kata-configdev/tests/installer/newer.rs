@@ -113,7 +113,7 @@ fn what_a_newer_list_does_not_prove_stays_and_is_told_each_time() {
             said.contains("in a form of its own may start the wrapper"),
             "{said}"
         );
-        assert_eq!(machine.files(), [SETTINGS, DOCUMENT, WRAPPER, MANIFEST]);
+        assert_eq!(machine.files(), [SETTINGS, WRAPPER, DOCUMENT, MANIFEST]);
         assert_eq!(machine.read(MANIFEST), list);
     }
 }
