@@ -3,6 +3,7 @@
 //! - [`Program`]: a built program, which never may print the secrets of the tests. [`Run`]: how it
 //!   ended, with one assertion for each thing that tests ask.
 //! - [`Folder`]: a temporary folder with files of given modes and programs.
+//! - [`alone`]: a test in a process of its own.
 //! - [`skip`], [`skipped_without_root`], [`wait_until`], [`sha256sum`].
 
 #![allow(
@@ -47,6 +48,27 @@ pub fn skipped_without_root(what: &str) -> bool {
         skip(&format!("{what} needs root"));
     }
     !is_root
+}
+
+/// Runs the test `name` of this program in a process of its own.
+///
+/// For what the threads of other tests change: whoever listens to `tracing` there misses each line
+/// that another thread reached first, if that thread has no subscriber.
+#[track_caller]
+pub fn alone(name: &str, test: impl FnOnce()) {
+    const ALONE: &str = "CONFIGDEV_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some_and(|alone| alone == name) {
+        return test();
+    }
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture"])
+        .env(ALONE, name)
+        .output()
+        .unwrap();
+    let [said, errors] =
+        [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    let passed = output.status.success() && said.contains("1 passed");
+    assert!(passed, "{name}: {}\n{said}{errors}", output.status);
 }
 
 /// Waits until `condition` holds, but no longer than [`LIMIT`].

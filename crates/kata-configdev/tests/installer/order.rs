@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use foreign_text::hex;
 use node_installer::{Options, Outcome, install};
 use sha2::{Digest, Sha256};
-use test_command::skipped_without_root;
+use test_command::{alone, skipped_without_root};
 use tracing::field::Field;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
@@ -144,58 +144,63 @@ fn stopped_at_each_write(node: &Arc<Node>, options: &Options) -> (Outcome, Vec<S
     (outcome, writes)
 }
 
+/// Runs a test with a node, in a process of its own: the lines that it counts are missed where a
+/// neighbour without a subscriber reaches them first.
+fn with_node(name: &str, test: impl FnOnce(Arc<Node>)) {
+    if !skipped_without_root("a root of its own") {
+        alone(&format!("order::{name}"), || test(Arc::new(Node::new())));
+    }
+}
+
 /// The older wrapper once came first, and failed each sandbox by the newer settings.
 #[test]
 fn privileged_on_the_way_down_the_settings_are_written_before_the_wrapper() {
-    if skipped_without_root("a root of its own") {
-        return;
-    }
-    let node = Arc::new(Node::new());
-    node.become_later();
-    node.bring(&fs::read(OURS).unwrap());
-    let (outcome, writes) = stopped_at_each_write(&node, &node.options(""));
-    assert_eq!(outcome.exit_code(), 0, "{outcome:?}");
-    assert_eq!(writes, ["replaced the settings", "replaced the wrapper"]);
-    assert_eq!(install(&node.options("")).unwrap().changes, 0);
+    let name = "privileged_on_the_way_down_the_settings_are_written_before_the_wrapper";
+    with_node(name, |node| {
+        node.become_later();
+        node.bring(&fs::read(OURS).unwrap());
+        let (outcome, writes) = stopped_at_each_write(&node, &node.options(""));
+        assert_eq!(outcome.exit_code(), 0, "{outcome:?}");
+        assert_eq!(writes, ["replaced the settings", "replaced the wrapper"]);
+        assert_eq!(install(&node.options("")).unwrap().changes, 0);
+    });
 }
 
 #[test]
 fn privileged_on_the_way_up_the_wrapper_is_written_before_the_settings() {
-    if skipped_without_root("a root of its own") {
-        return;
-    }
-    let node = Arc::new(Node::new());
-    assert_eq!(install(&node.options("")).unwrap().exit_code(), 0);
-    node.bring(LATER.as_bytes());
-    let options = node.options(", guest-pull = true");
-    let (outcome, writes) = stopped_at_each_write(&node, &options);
-    assert_eq!(outcome.exit_code(), 0, "{outcome:?}");
-    assert_eq!(writes, ["replaced the wrapper", "replaced the settings"]);
+    let name = "privileged_on_the_way_up_the_wrapper_is_written_before_the_settings";
+    with_node(name, |node| {
+        assert_eq!(install(&node.options("")).unwrap().exit_code(), 0);
+        node.bring(LATER.as_bytes());
+        let options = node.options(", guest-pull = true");
+        let (outcome, writes) = stopped_at_each_write(&node, &options);
+        assert_eq!(outcome.exit_code(), 0, "{outcome:?}");
+        assert_eq!(writes, ["replaced the wrapper", "replaced the settings"]);
+    });
 }
 
 /// Somebody's drop-in has the key. With this version's wrapper every sandbox would fail, and with
 /// the one that is there none does.
 #[test]
 fn privileged_a_wrapper_stays_that_alone_understands_the_settings() {
-    if skipped_without_root("a root of its own") {
-        return;
-    }
-    let node = Arc::new(Node::new());
-    node.become_later();
-    let drop_in = node.0.host("etc/kata-configdev/config.d/50-mine.toml");
-    fs::create_dir_all(drop_in.parent().unwrap()).unwrap();
-    fs::write(&drop_in, "later-key = true\n").unwrap();
-    node.bring(&fs::read(OURS).unwrap());
-    let outcome = install(&node.options("")).unwrap();
-    assert_ne!(outcome.exit_code(), 0);
-    let told = "the wrapper of the set default stays as it is";
-    assert!(outcome.warnings.join("\n").contains(told), "{outcome:?}");
-    assert_eq!(node.0.read(WRAPPER), LATER);
+    let name = "privileged_a_wrapper_stays_that_alone_understands_the_settings";
+    with_node(name, |node| {
+        node.become_later();
+        let drop_in = node.0.host("etc/kata-configdev/config.d/50-mine.toml");
+        fs::create_dir_all(drop_in.parent().unwrap()).unwrap();
+        fs::write(&drop_in, "later-key = true\n").unwrap();
+        node.bring(&fs::read(OURS).unwrap());
+        let outcome = install(&node.options("")).unwrap();
+        assert_ne!(outcome.exit_code(), 0);
+        let told = "the wrapper of the set default stays as it is";
+        assert!(outcome.warnings.join("\n").contains(told), "{outcome:?}");
+        assert_eq!(node.0.read(WRAPPER), LATER);
 
-    fs::remove_file(drop_in).unwrap();
-    let (outcome, writes) = stopped_at_each_write(&node, &node.options(""));
-    assert_eq!(
-        (outcome.exit_code(), &writes[..]),
-        (0, &["replaced the wrapper".to_owned()][..])
-    );
+        fs::remove_file(drop_in).unwrap();
+        let (outcome, writes) = stopped_at_each_write(&node, &node.options(""));
+        assert_eq!(
+            (outcome.exit_code(), &writes[..]),
+            (0, &["replaced the wrapper".to_owned()][..])
+        );
+    });
 }

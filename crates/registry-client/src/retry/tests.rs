@@ -165,35 +165,38 @@ impl std::io::Write for Lines {
 /// none at all would look like a pull that hangs.
 #[test]
 fn what_is_waited_for_is_said_at_first_and_each_minute() {
-    let lines = Lines::default();
-    let writer = lines.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::INFO)
-        .with_ansi(false)
-        .with_writer(move || writer.clone())
-        .finish();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    tracing::subscriber::with_default(subscriber, || {
-        runtime.block_on(async {
-            let begun = Instant::now();
-            let patience = Patience::default();
-            let mut attempts = Attempts::new(&patience, Duration::from_secs(600));
-            while begun.elapsed() < Duration::from_secs(301) {
-                attempts.failed(reset()).await.unwrap();
-            }
+    let name = "retry::tests::what_is_waited_for_is_said_at_first_and_each_minute";
+    test_command::alone(name, || {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::INFO)
+            .with_ansi(false)
+            .with_writer(move || writer.clone())
+            .finish();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        tracing::subscriber::with_default(subscriber, || {
+            runtime.block_on(async {
+                let begun = Instant::now();
+                let patience = Patience::default();
+                let mut attempts = Attempts::new(&patience, Duration::from_secs(600));
+                while begun.elapsed() < Duration::from_secs(301) {
+                    attempts.failed(reset()).await.unwrap();
+                }
+            });
         });
+        let lines = lines.0.lock().unwrap();
+        // A pause of at most ten seconds may lie between a minute's end and the next failure.
+        assert!((5..=6).contains(&lines.len()), "{lines:?}");
+        for (at, line) in lines.iter().enumerate() {
+            assert!(line.contains("cannot reach a: reset"), "{line}");
+            let (_, waited) = line.split_once("waited_s=").unwrap();
+            let waited: usize = waited.split(' ').next().unwrap().parse().unwrap();
+            assert!((60 * at..60 * at + 60).contains(&waited), "{lines:?}");
+        }
     });
-    let lines = lines.0.lock().unwrap();
-    // A pause of at most ten seconds may lie between a minute's end and the next failure.
-    assert!((5..=6).contains(&lines.len()), "{lines:?}");
-    for (at, line) in lines.iter().enumerate() {
-        assert!(line.contains("cannot reach a: reset"), "{line}");
-        let (_, waited) = line.split_once("waited_s=").unwrap();
-        let waited: usize = waited.split(' ').next().unwrap().parse().unwrap();
-        assert!((60 * at..60 * at + 60).contains(&waited), "{lines:?}");
-    }
 }
