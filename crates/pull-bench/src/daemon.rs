@@ -14,6 +14,9 @@ const START: Duration = Duration::from_secs(20);
 /// How long a process may take to end after SIGTERM, before it is killed.
 const END: Duration = Duration::from_secs(10);
 
+/// For how long a process that has started computes nothing before it counts as idle.
+const IDLE: Duration = Duration::from_millis(200);
+
 /// The unit of CPU time in `/proc` (`USER_HZ`, the same on every architecture that Debian knows).
 const TICKS_PER_SEC: f64 = 100.0;
 
@@ -83,6 +86,20 @@ impl Daemon {
                 .ok()
                 .map(|_| ())
         })
+    }
+
+    /// Waits until it has done what it does when it starts. In a guest and on a node that is long
+    /// before the first pull, here it would be beside it.
+    pub fn wait_until_idle(&self) {
+        let start = Instant::now();
+        let (mut used, mut since) = (self.cpu_secs(), Instant::now());
+        while since.elapsed() < IDLE && start.elapsed() < START {
+            sleep(Duration::from_millis(10));
+            let now = self.cpu_secs();
+            if now > used {
+                (used, since) = (now, Instant::now());
+            }
+        }
     }
 
     /// CPU seconds so far, its own and those of children that it waited for.

@@ -82,6 +82,7 @@ impl Job<'_> {
 
     /// The cost of a client's command, and of what its daemon did for it.
     pub fn cost_with(&self, daemon: &Daemon, client: &Command) -> Result<Cost> {
+        daemon.wait_until_idle();
         daemon.forget_peak()?;
         let before = daemon.cpu_secs();
         let client = self.cost(client)?;
