@@ -24,6 +24,16 @@ impl CallerWatch {
     pub fn is_gone(&self) -> bool {
         self.0.strong_count() == 0
     }
+
+    /// # Errors
+    ///
+    /// That of a read that is given up, if the waiting side is gone.
+    pub(crate) fn look(&self) -> io::Result<()> {
+        if self.is_gone() {
+            return Err(gone());
+        }
+        Ok(())
+    }
 }
 
 /// The error of a read that was given up.

@@ -43,6 +43,7 @@ mod confinement;
 mod creation;
 mod decryption;
 pub mod directory;
+mod endings;
 mod entry;
 mod filling;
 pub mod lint;

@@ -1,34 +1,29 @@
 //! Makes files of entries, with owners, modes, times and attributes. Whiteouts get the form that
 //! overlayfs expects.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{
-    AtFlags, FileType, Mode, chmodat, chownat, fchmod, fchown, futimens, linkat, makedev, mkdirat,
-    mknodat, symlinkat, utimensat,
+    AtFlags, FileType, Mode, chmodat, chownat, fchmod, fchown, linkat, makedev, mkdirat, mknodat,
+    symlinkat, utimensat,
 };
 use rustix::io::Errno;
 
 use super::archive::{Archive, Entry, EntryKind};
 use super::archive_error::ArchiveError;
 use super::attributes;
-use super::caller::{self, CallerWatch};
+use super::caller::CallerWatch;
 use super::chunks::Share;
 use super::creation;
 use super::directory;
+use super::endings::Endings;
 use super::filling::Files;
-use super::pax::Time;
-use super::tree::{Directory, ENTRY_BYTES, EntryPath, Occupant, Tree, below, kind_of, set_opaque};
+use super::tree::{Directory, EntryPath, Occupant, Tree, kind_of, set_opaque};
 use super::unpack_error::{
-    MAKE_OPAQUE, MAKE_OPAQUE_AROUND, SET_ATTRIBUTE, SET_ENDING, UnpackError, broken, failed, shown,
+    MAKE_OPAQUE, MAKE_OPAQUE_AROUND, SET_ATTRIBUTE, UnpackError, broken, failed,
 };
-
-/// The most bytes of directories' paths and default ACLs kept until the end, when these and their
-/// times are set, with [`ENTRY_BYTES`] for each. Symbolic links give one directory as many paths as
-/// an archive has entries.
-const MAX_DIRECTORY_BYTES: usize = 64 << 20;
 
 /// The prefix of names that hide something of the layers below (OCI image specification, layer,
 /// "Whiteouts").
@@ -73,8 +68,7 @@ pub(crate) fn unpack(
             source,
         })?,
         files,
-        directories: BTreeMap::new(),
-        directory_bytes: 0,
+        endings: Endings::default(),
         skipped_xattrs: 0,
         hides: false,
         caller,
@@ -95,25 +89,15 @@ pub(crate) fn unpack(
 struct Unpacker<'a> {
     tree: Tree,
     files: Files,
-    directories: BTreeMap<Vec<u8>, Finish>,
-    directory_bytes: usize,
+    endings: Endings,
     skipped_xattrs: u64,
     hides: bool,
     caller: &'a CallerWatch,
 }
 
-/// What a directory gets when nothing more is made in it.
-struct Finish {
-    mtime: Time,
-    default_acl: Option<Vec<u8>>,
-}
-
 impl Unpacker<'_> {
     fn look_at_caller(&self) -> Result<(), UnpackError> {
-        if self.caller.is_gone() {
-            return Err(ArchiveError::Read(caller::gone()).into());
-        }
-        Ok(())
+        Ok(self.caller.look().map_err(ArchiveError::Read)?)
     }
 
     fn unpack(
@@ -123,7 +107,7 @@ impl Unpacker<'_> {
         content: &mut impl Share,
     ) -> Result<(), UnpackError> {
         if path.is_root() {
-            return self.root(&entry, path);
+            return self.root(&entry);
         }
         let directory = self
             .tree
@@ -146,7 +130,7 @@ impl Unpacker<'_> {
         }
     }
 
-    fn root(&mut self, entry: &Entry, path: &EntryPath) -> Result<(), UnpackError> {
+    fn root(&mut self, entry: &Entry) -> Result<(), UnpackError> {
         if entry.kind != EntryKind::Directory {
             return Err(broken(entry, "takes the place of the root"));
         }
@@ -154,7 +138,7 @@ impl Unpacker<'_> {
         self.tree.make_explicit(b"");
         attributes::clear(&root).map_err(failed("clear the attributes of", entry))?;
         self.tree.forget(b"");
-        self.finish_directory(&root, entry, path)
+        self.finish_directory(&root, entry, Vec::new())
     }
 
     /// Makes something; of two entries with one name the later one holds.
@@ -172,14 +156,8 @@ impl Unpacker<'_> {
         self.tree
             .remove(directory, &path.name, self.caller)
             .map_err(failed("replace", entry))?;
-        self.forget_directories(&path.whole());
+        self.endings.forget(&directory.path_of(&path.name));
         make().map_err(failed("create", entry))
-    }
-
-    fn forget_directories(&mut self, path: &[u8]) {
-        self.directories.remove(path);
-        let below = self.directories.extract_if(below(path), |_, _| true);
-        below.for_each(drop);
     }
 
     /// Makes a file. What else is to be done to it may be done later, for it is open.
@@ -221,34 +199,26 @@ impl Unpacker<'_> {
             // The layer removed what was there below and made a new directory.
             set_opaque(&made).map_err(failed(MAKE_OPAQUE, entry))?;
         }
-        self.tree.make_explicit(&directory.path_of(&path.name));
-        self.finish_directory(&made, entry, path)?;
+        let place = directory.path_of(&path.name);
+        self.tree.make_explicit(&place);
+        self.finish_directory(&made, entry, place)?;
         self.tree.keep(path.whole(), made, directory, &path.name);
         Ok(())
     }
 
+    /// Owner, mode and attributes of a directory. `place` is its path without symbolic links.
     fn finish_directory(
         &mut self,
         made: &OwnedFd,
         entry: &Entry,
-        path: &EntryPath,
+        place: Vec<u8>,
     ) -> Result<(), UnpackError> {
         let (uid, gid) = creation::owner_of(entry);
         fchown(made, uid, gid).map_err(failed("set the owner of", entry))?;
         fchmod(made, Mode::from_raw_mode(entry.mode)).map_err(failed("set the mode of", entry))?;
         let skipped = attributes::set(made, attributes::of_directory(entry));
         self.skipped_xattrs += skipped.map_err(failed(SET_ATTRIBUTE, entry))?;
-        futimens(made, &entry.mtime.timestamps()).map_err(failed("set the time of", entry))?;
-        let path = path.whole();
-        let default_acl = attributes::default_acl(entry).map(<[u8]>::to_vec);
-        self.directory_bytes += ENTRY_BYTES + path.len() + default_acl.as_ref().map_or(0, Vec::len);
-        let what = "the size of all directories' paths and ACLs";
-        let (found, limit) = (self.directory_bytes as u64, MAX_DIRECTORY_BYTES as u64);
-        let checked = ArchiveError::check(what, found, limit);
-        checked.map_err(|error| error.of(entry.number, &entry.path))?;
-        let mtime = entry.mtime;
-        self.directories.insert(path, Finish { mtime, default_acl });
-        Ok(())
+        Ok(self.endings.note(place, entry)?)
     }
 
     /// Gives a file a second name. Mode, owner and times belong to the file and were set with its
@@ -347,38 +317,11 @@ impl Unpacker<'_> {
         }
     }
 
-    /// Sets the default ACLs and the times of directories, deepest first; gives those without an
-    /// entry.
+    /// Does what is left for the end; gives the directories without an entry.
     fn finish(mut self) -> Result<BTreeSet<Vec<u8>>, UnpackError> {
         self.files.finish()?;
         attributes::tell_skipped(self.skipped_xattrs);
-        for (path, ending) in self.directories.iter().rev() {
-            self.look_at_caller()?;
-            let failed = |source| UnpackError::File {
-                action: SET_ENDING,
-                path: shown(path),
-                source,
-            };
-            let directory = match self.tree.open(path) {
-                Ok(directory) => directory,
-                // Reached through a symbolic link that a later entry replaced.
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-                    ) =>
-                {
-                    continue;
-                }
-                Err(error) => return Err(failed(error)),
-            };
-            if let Some(acl) = &ending.default_acl {
-                attributes::set_default_acl(&directory, acl)
-                    .map_err(|error| failed(error.into()))?;
-            }
-            futimens(&directory, &ending.mtime.timestamps())
-                .map_err(|error| failed(error.into()))?;
-        }
+        self.endings.set(&self.tree, self.caller)?;
         Ok(self.tree.into_implied())
     }
 }

@@ -4,6 +4,7 @@ use super::*;
 use crate::caller::CallerGuard;
 use crate::chunks::Chunks;
 use crate::filling::Filler;
+use crate::tree::ENTRY_BYTES;
 use bytes::Bytes;
 use std::fs::{self, File};
 use std::iter;
@@ -18,8 +19,7 @@ fn unpacker<'a>(root: &std::path::Path, left: usize, caller: &'a CallerWatch) ->
     Unpacker {
         tree: Tree::new(File::open(root).unwrap().into()).unwrap(),
         files: here(),
-        directories: BTreeMap::new(),
-        directory_bytes: MAX_DIRECTORY_BYTES - left,
+        endings: Endings::with_room(left),
         skipped_xattrs: 0,
         hides: false,
         caller,

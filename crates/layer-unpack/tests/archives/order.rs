@@ -80,3 +80,53 @@ fn privileged_ways_may_change() {
     let count = |path: &str| fs::read_dir(layer.root.join(path)).unwrap().count();
     assert_eq!((count("a"), count("b")), (2, 2));
 }
+
+fn time(seconds: u64) -> impl FnOnce(&mut Header) {
+    move |header| header.set_mtime(seconds)
+}
+
+fn times(layer: &Layer, paths: &[&str]) -> Vec<i64> {
+    let time = |path: &&str| layer.root.join(path).symlink_metadata().unwrap().mtime();
+    paths.iter().map(time).collect()
+}
+
+/// A directory with two names once got the time of the entry whose name comes first in the
+/// alphabet. And one that was replaced by its other name gave its time to where the new link leads.
+#[test]
+fn privileged_the_last_entry_of_a_directory_gives_its_time() {
+    vm_harness::needs_root!();
+    let tar = Tar::default()
+        .directory_with("d", time(1))
+        .symlink("a", "d")
+        .directory_with("a/x", time(2))
+        .directory_with("d/x", time(3))
+        .directory_with("z", time(4))
+        .directory_with("a/y", time(5))
+        .symlink("d/y", "../z")
+        .directory_with("./", time(6));
+    let layer = unpacked(tar);
+    assert_eq!(times(&layer, &["d", "d/x", "z", ""]), [1, 3, 4, 6]);
+}
+
+/// The way down is kept open for what comes next, to a certain depth.
+#[test]
+fn privileged_deep_directories_and_their_neighbours_get_their_times() {
+    vm_harness::needs_root!();
+    let mut paths = Vec::new();
+    let mut parent = String::new();
+    for _ in 0..40 {
+        paths.extend(["a", "m", "m.", "z"].map(|name| format!("{parent}{name}")));
+        parent += "m/";
+    }
+    let mut tar = Tar::default();
+    for (at, path) in paths.iter().enumerate() {
+        tar = tar.directory_with(path, time(at as u64));
+    }
+    for path in &paths {
+        tar = tar.file(format!("{path}/file"), "x");
+    }
+    let layer = unpacked(tar);
+    let paths: Vec<_> = paths.iter().map(String::as_str).collect();
+    let expected: Vec<_> = (0..paths.len() as i64).collect();
+    assert_eq!(times(&layer, &paths), expected);
+}
