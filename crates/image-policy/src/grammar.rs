@@ -39,7 +39,7 @@ pub(crate) fn read(text: &[u8], dialect: Dialect) -> Result<Policy, InvalidPolic
         scopes: BTreeMap::new(),
         keys: 0,
         open_tags: Vec::new(),
-        signed_tags: BTreeSet::new(),
+        demanding_tags: BTreeSet::new(),
     };
     let root = Node::root(&value, &lines);
     let members = root.members(&["default", "transports"])?;
@@ -72,8 +72,8 @@ struct Reader {
     keys: usize,
     /// The scopes of tags that demand nothing, by their repository, with a remark for each.
     open_tags: Vec<(String, Remark)>,
-    /// The repositories with a tag whose scope demands a signature.
-    signed_tags: BTreeSet<String>,
+    /// The repositories with a tag whose scope demands something.
+    demanding_tags: BTreeSet<String>,
 }
 
 impl Reader {
@@ -129,11 +129,8 @@ impl Reader {
                 };
                 self.open_tags.push((repository, remark));
             }
-            // As the ruling has it: a list that rejects asks for nothing that an image can have.
-            Some(repository) if !requirements.contains(&Requirement::Reject) => {
-                self.signed_tags.insert(repository);
-            }
-            _ => {}
+            Some(repository) => _ = self.demanding_tags.insert(repository),
+            None => {}
         }
         let written = written.to_owned();
         // Two tags of one digest, in the policies of Confidential Containers: both must hold.
@@ -154,20 +151,20 @@ impl Reader {
         Ok(())
     }
 
-    /// A tag that asks for nothing matters where without it something would be asked for.
+    /// A tag that asks for nothing counts for nothing where something is asked for without it.
     fn remark_open_tags(&mut self, default: &[Requirement]) {
         for (repository, remark) in std::mem::take(&mut self.open_tags) {
-            let words = if self.signed_tags.contains(&repository) {
-                "lets no image run: guests pull by digest, and then a tag of this repository that \
-                asks for a signature counts, for it is the host that writes the tag; name the \
-                digest instead"
+            let what = if self.demanding_tags.contains(&repository) {
+                "the other tags of its repository decide"
             } else if !is_open(self.above(&repository, default)) {
-                "lets any image of its repository run, for it is the host that writes the tag; \
-                name the digest instead, or ask for a signature"
+                "the scopes above decide"
             } else {
                 continue;
             };
-            let words = words.to_owned();
+            let words = format!(
+                "lets no image run: guests pull by digest, and it is the host that writes the tag \
+                before it, so {what}; name the digest in the scope, or ask for a signature"
+            );
             self.remarks.push(Remark { words, ..remark });
         }
     }

@@ -73,11 +73,23 @@ impl Policy {
     /// it, the host, wildcards, every image, the default. But a host may have dropped the tag, or
     /// written another: see [`Quantity::One`] and `docs/image-policy.md`.
     pub fn ruling(&self, reference: &NamedReference) -> Ruling<'_> {
+        self.rule(reference, reference.digest().is_some())
+    }
+
+    /// The same for a name whose tag was resolved by whoever asks: its digest is what the tag stands
+    /// for, so that the tag's scope speaks for it, whatever it asks for.
+    ///
+    /// Only for a tag that [`Policy::may_resolve_tag`] or a person at a terminal lets resolve.
+    pub fn ruling_of_resolved(&self, reference: &NamedReference) -> Ruling<'_> {
+        self.rule(reference, false)
+    }
+
+    fn rule(&self, reference: &NamedReference, is_hosts_digest: bool) -> Ruling<'_> {
         let mut asked = Asked::of(reference);
         if asked.tag.is_none() && asked.digest.is_none() {
             asked.tag = Some(DEFAULT_TAG.to_owned());
         }
-        let (quantity, clauses) = self.clauses(reference, &asked);
+        let (quantity, clauses) = self.clauses(reference, &asked, is_hosts_digest);
         Ruling {
             policy: self,
             asked,
@@ -89,7 +101,12 @@ impl Policy {
         }
     }
 
-    fn clauses(&self, reference: &NamedReference, asked: &Asked) -> (Quantity, Vec<Clause<'_>>) {
+    fn clauses(
+        &self,
+        reference: &NamedReference,
+        asked: &Asked,
+        is_hosts_digest: bool,
+    ) -> (Quantity, Vec<Clause<'_>>) {
         let entry = |spelling: &str| {
             let entry = self.scopes.get(spelling)?;
             Some(Clause::of(entry, asked.clone()))
@@ -97,17 +114,11 @@ impl Policy {
         let name = &asked.name;
         let by_tag = asked.tag.as_ref();
         let by_tag = by_tag.and_then(|tag| entry(&format!("{name}:{tag}")));
+        // The host may write any tag before a digest: one that asks for nothing speaks for none.
+        let by_tag = by_tag.filter(|clause| !is_hosts_digest || clause.demands());
         let by_digest = asked.digest.as_ref();
         let by_digest = by_digest.and_then(|digest| entry(&format!("{name}@{digest}")));
-        // A host writes the tag: with a digest beside it, a tag that asks for nothing is its word.
-        let is_hosts_word = |clause: &Clause<'_>| asked.digest.is_some() && !clause.demands();
-        if by_digest.is_none()
-            && by_tag.as_ref().is_some_and(is_hosts_word)
-            && let Some(demanding) = self.demanding(asked)
-        {
-            return demanding;
-        }
-        // Nor does it lead past what is said of the very content.
+        // A tag leads past nothing that is said of the very content, either.
         let exact: Vec<_> = by_tag.into_iter().chain(by_digest).collect();
         if !exact.is_empty() {
             return (Quantity::Each, exact);

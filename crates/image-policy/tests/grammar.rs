@@ -265,13 +265,18 @@ fn scopes_of_no_image_and_open_doors_are_remarked() {
     assert!(open_tag.words.contains("lets no image run"), "{open_tag}");
 }
 
-/// The host writes the tag, so that one which asks for nothing is a way around the default.
+/// The host writes the tag, so that one which asks for nothing speaks for no digest.
 #[test]
 fn a_tag_that_asks_for_nothing_is_remarked() {
     let accept = r#"[{"type":"insecureAcceptAnything"}]"#;
-    // A list that rejects asks for nothing that an image can have, whatever stands beside it.
     let rejects = r#"[{"type":"insecureAcceptAnything"},{"type":"reject"}]"#;
-    for beside in ["", &format!(r#""r.test/other:1":{rejects},"#)] {
+    for (beside, decides) in [
+        ("", "the scopes above decide"),
+        (
+            &format!(r#""r.test/other:1":{rejects},"#),
+            "the other tags of its repository decide",
+        ),
+    ] {
         let text = format!(
             r#"{{"default":[{{"type":"reject"}}],
                 "transports":{{"docker":{{{beside}"r.test/other:dev":{accept}}}}}}}"#
@@ -280,10 +285,8 @@ fn a_tag_that_asks_for_nothing_is_remarked() {
         let [remark] = policy.remarks() else {
             panic!("{:?}", policy.remarks());
         };
-        assert!(
-            remark.words.contains("any image of its repository"),
-            "{remark}"
-        );
+        assert!(remark.words.contains("lets no image run"), "{remark}");
+        assert!(remark.words.contains(decides), "{remark}");
     }
 }
 

@@ -141,7 +141,17 @@ fn tags_that_demand_nothing_reject_or_say_nothing() {
     assert!(!runs_unsigned(&rejects, &by_digest));
     let accepts = policy(REJECT, &[("r.test/app:dev", ACCEPT)]);
     assert!(!runs_unsigned(&accepts, &by_digest));
-    assert!(runs_unsigned(&accepts, &format!("r.test/app:dev@{DIGEST}")));
+    // The host may write that tag before any digest.
+    let open = format!("r.test/app:dev@{DIGEST}");
+    assert!(!runs_unsigned(&accepts, &open));
+    assert!(!runs_unsigned(&rejects, &open));
+    let above = policy(REJECT, &[("r.test/app:dev", ACCEPT), ("r.test", ACCEPT)]);
+    assert!(runs_unsigned(&above, &open));
+    // Whoever resolved the tag knows what it stands for.
+    let name = NamedReference::parse(&open).unwrap();
+    let clauses = accepts.ruling_of_resolved(&name).clauses().to_vec();
+    let clauses: Vec<_> = clauses.iter().map(ToString::to_string).collect();
+    assert_eq!(clauses, ["scope \"r.test/app:dev\""]);
 }
 
 #[test]

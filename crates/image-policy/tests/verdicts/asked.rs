@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use image_policy::ruling::Ruling;
 use image_policy::{Conditions, Policy};
 use oci_image::named::NamedReference;
 
@@ -15,12 +16,21 @@ pub(crate) fn ask(
     reference: &NamedReference,
     signatures: &[Signatures],
 ) -> Result<(), String> {
-    ask_with(policy, reference, signatures, &Conditions::default())
+    judge(policy.ruling(reference), signatures, &Conditions::default())
 }
 
-pub(crate) fn ask_with(
+/// The same for a name whose tag the registry was asked for, as skopeo does.
+pub(crate) fn ask_resolved(
     policy: &Policy,
     reference: &NamedReference,
+    signatures: &[Signatures],
+) -> Result<(), String> {
+    let ruling = policy.ruling_of_resolved(reference);
+    judge(ruling, signatures, &Conditions::default())
+}
+
+pub(crate) fn judge(
+    ruling: Ruling<'_>,
     signatures: &[Signatures],
     conditions: &Conditions,
 ) -> Result<(), String> {
@@ -32,7 +42,6 @@ pub(crate) fn ask_with(
         let file = file.ok_or("is not there")?;
         fs::read(data(file)).map_err(|_| "is not there".to_owned())
     };
-    let ruling = policy.ruling(reference);
     let verdict = ruling.judge(&found, &key, conditions);
     verdict.map_err(|refusal| {
         let sentence = refusal.to_string();

@@ -5,7 +5,7 @@ use oci_image::digest::Digest;
 use oci_image::named::NamedReference;
 use serde_json::{Value, json};
 
-use crate::asked::ask_with;
+use crate::asked;
 use crate::attacks::signed;
 use crate::registry::{Place, Registry};
 
@@ -36,7 +36,8 @@ fn judge(policy: &Value, image: &str, conditions: &Conditions) -> Result<(), Str
             found.push(fetch(&instance)?);
         }
     }
-    ask_with(&policy, &reference.with_digest(digest), &found, conditions)
+    let ruling = policy.ruling(&reference.with_digest(digest));
+    asked::judge(ruling, &found, conditions)
 }
 
 #[test]

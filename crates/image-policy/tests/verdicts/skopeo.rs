@@ -4,7 +4,7 @@ use image_policy::{Dialect, Policy};
 use oci_image::named::NamedReference;
 use serde_json::Value;
 
-use crate::asked::{DIR, ask};
+use crate::asked::{DIR, ask, ask_resolved};
 use crate::evidence::Evidence;
 use crate::registry::{Place, Registry, further_rows, rows};
 use crate::written::Written;
@@ -313,8 +313,12 @@ fn judge(
     let is_all = flags.iter().any(|flag| *flag == "--all");
     let named = registry.resolve(&reference).expect("a recorded image");
     let path = Registry::path(&reference);
+    let ask = match reference.digest() {
+        Some(_) => ask,
+        None => ask_resolved,
+    };
     // A tag is what it was resolved to.
-    let reference = reference.with_digest(named.clone());
+    let reference = reference.with_default_tag().with_digest(named.clone());
     let instances = registry.instances(&named);
     let fetch = |digest| {
         let is_seen = view.is_index_signed || digest != &named || instances.is_empty();

@@ -80,7 +80,7 @@ impl Way<'_> {
             tracing::warn!(%image, %digest, "no digest was given, so this one was taken from the \
             registry's word");
         }
-        gate.of_digest(&digest);
+        gate.of_digest(&digest, true);
         Ok(image.clone().pin(digest))
     }
 }

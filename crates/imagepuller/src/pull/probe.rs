@@ -135,7 +135,7 @@ impl Prober {
                 let found = sources
                     .first(|registry| noted(asked, registry, visit::by_tag(registry, image.tag())));
                 let digest = found.await?.name_by_content().0;
-                gate.of_digest(&digest);
+                gate.of_digest(&digest, !is_by_tag);
                 digest
             }
         };

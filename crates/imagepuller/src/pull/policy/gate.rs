@@ -18,7 +18,7 @@ use tokio::sync::Mutex;
 
 use super::PolicyPlace;
 use super::evidence::to_keep;
-use super::rules::{Keys, Rules, Verdict};
+use super::rules::{Keys, Name, Rules, Verdict};
 use crate::blocking::blocking;
 use crate::error::Error;
 use crate::pull::broker::Secrets;
@@ -29,8 +29,7 @@ use crate::pull::sources::Sources;
 pub struct Gate<'p> {
     /// None where the owner has no policy.
     rules: Option<Arc<Rules>>,
-    /// The image with its tag and its digest, as far as they are known.
-    name: NamedReference,
+    name: Name,
     settings: &'p Settings,
     secrets: &'p Secrets<'p>,
     /// Those that were asked for.
@@ -78,7 +77,10 @@ impl<'p> Gate<'p> {
         let rules = Rules::of(place, settings, secrets).await?;
         Ok(Self {
             rules: rules.map(Arc::new),
-            name,
+            name: Name {
+                reference: name,
+                is_resolved: false,
+            },
             settings,
             secrets,
             keys: Mutex::default(),
@@ -98,13 +100,18 @@ impl<'p> Gate<'p> {
     pub fn may_resolve_tag(&self) -> Result<bool, TagRefused> {
         match &self.rules {
             None => Ok(false),
-            Some(rules) => rules.may_resolve_tag(&self.name).map(|()| true),
+            Some(rules) => rules.may_resolve_tag(&self.name.reference).map(|()| true),
         }
     }
 
-    /// The same for the image that its name was resolved to.
-    pub fn of_digest(&mut self, digest: &Digest) {
-        self.name = self.name.clone().with_digest(digest.clone());
+    /// The same for the image that its tag was resolved to. `is_resolved`: whether it is pulled by
+    /// that tag, and not by this digest later.
+    pub fn of_digest(&mut self, digest: &Digest, is_resolved: bool) {
+        let reference = self.name.reference.clone().with_digest(digest.clone());
+        self.name = Name {
+            reference,
+            is_resolved,
+        };
     }
 
     /// Whether signatures are needed and could help, before somebody is asked for them; `digest` is

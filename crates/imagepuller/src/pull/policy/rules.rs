@@ -8,6 +8,7 @@ use image_policy::conditions::TagRefused;
 use image_policy::kept::Placed;
 use image_policy::key::{MAX_KEY_BYTES, PublicKey};
 use image_policy::policy::MAX_POLICY_BYTES;
+use image_policy::ruling::Ruling;
 use image_policy::{Conditions, Found, Policy, Refusal, section};
 use oci_image::digest::Digest;
 use oci_image::named::NamedReference;
@@ -29,6 +30,15 @@ pub struct Rules {
     policy: Policy,
     conditions: Conditions,
     files: Files,
+}
+
+/// The image that is asked about.
+#[derive(Clone, Debug)]
+pub struct Name {
+    /// With its tag and its digest, as far as they are known.
+    pub reference: NamedReference,
+    /// Whether the digest is what the tag was resolved to, and not what the host wrote.
+    pub is_resolved: bool,
 }
 
 /// Where the keys are that a policy names by a path.
@@ -116,16 +126,23 @@ impl Rules {
         self.policy.may_resolve_tag(name, &self.conditions)
     }
 
+    fn ruling(&self, name: &Name) -> Ruling<'_> {
+        match name.is_resolved {
+            true => self.policy.ruling_of_resolved(&name.reference),
+            false => self.policy.ruling(&name.reference),
+        }
+    }
+
     /// The paths of keys that are needed for a name in any case.
-    pub fn key_paths(&self, name: &NamedReference) -> BTreeSet<String> {
-        let ruling = self.policy.ruling(name);
+    pub fn key_paths(&self, name: &Name) -> BTreeSet<String> {
+        let ruling = self.ruling(name);
         ruling.key_paths().map(str::to_owned).collect()
     }
 
     /// Whether an image may run, by what was found for its contents. Computes for a while.
     pub fn judge(
         &self,
-        name: &NamedReference,
+        name: &Name,
         contents: &[Digest],
         found: &[Placed],
         keys: &Keys,
@@ -140,7 +157,7 @@ impl Rules {
                 Err("has not been asked for".to_owned())
             }
         };
-        let ruling = self.policy.ruling(name);
+        let ruling = self.ruling(name);
         let judge = |some: &[Placed]| {
             let sorted = by_content(contents, some);
             let found: Vec<_> = sorted

@@ -6,8 +6,8 @@ use image_policy::ruling::{Quantity, Ruling};
 use oci_image::named::NamedReference;
 
 /// Before the scopes of which one must hold.
-pub const ONE_OF: &str = "no scope has this name, and its tag may have been dropped or changed on \
-    the way; so one of the scopes of the repository's tags must hold, as if the image had that tag";
+pub const ONE_OF: &str = "no scope of this name asks for anything, and its tag may have been \
+    dropped or changed on the way; so one of the scopes of the repository's tags must hold, as if the image had that tag";
 
 /// Each scope that decides, and what it asks for.
 pub fn clauses(ruling: &Ruling<'_>) -> Vec<(String, Vec<String>)> {
