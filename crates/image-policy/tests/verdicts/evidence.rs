@@ -5,31 +5,23 @@ use ::base64::alphabet::STANDARD as ALPHABET;
 use ::base64::engine::DecodePaddingMode;
 use ::base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
 use image_policy::Signature;
-use oci_image::digest::Digest;
 use oci_image::named::NamedReference;
 use serde_json::Value;
 
 use crate::registry::{Place, Registry};
 
-const SIMPLE_SIGNING: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
-const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const STATEMENT: &str = "https://in-toto.io/Statement/v1";
 const PREDICATE: &str = "https://sigstore.dev/cosign/sign/v1";
 
 /// All that was signed for an image and for what is below it.
 pub(crate) struct Evidence {
-    pub(crate) signatures: Vec<Signature>,
-    /// The manifests under cosign's tag.
-    manifests: Vec<Value>,
-    lengths: Vec<(Digest, usize)>,
+    signatures: Vec<Signature>,
 }
 
 impl Evidence {
     pub(crate) fn of(registry: &Registry, reference: &NamedReference) -> Self {
         let mut evidence = Self {
             signatures: Vec::new(),
-            manifests: Vec::new(),
-            lengths: Vec::new(),
         };
         let Some(named) = registry.resolve(reference) else {
             return evidence;
@@ -48,54 +40,8 @@ impl Evidence {
                     .signatures
                     .extend(found.into_iter().flat_map(|found| found.1));
             }
-            let Some(manifest) = registry.signature_manifest(&path, &digest) else {
-                continue;
-            };
-            for layer in manifest["layers"].as_array().into_iter().flatten() {
-                let digest = layer["digest"]
-                    .as_str()
-                    .and_then(|text| Digest::parse(text).ok());
-                let known = digest.and_then(|digest| Some((registry.length(&digest)?, digest)));
-                let known = known.map(|(length, digest)| (digest, length));
-                evidence.lengths.extend(known);
-            }
-            evidence.manifests.push(manifest);
         }
         evidence
-    }
-
-    fn texts(&self) -> impl Iterator<Item = String> {
-        self.signatures
-            .iter()
-            .flat_map(|signature| match signature {
-                Signature::Simple { signature, .. } => vec![signature.clone()],
-                Signature::Bundle(bundle) => {
-                    let bundle: Value = serde_json::from_slice(bundle).unwrap_or_default();
-                    let envelope = &bundle["dsseEnvelope"];
-                    let texts = [&envelope["payload"], &envelope["signatures"][0]["sig"]];
-                    texts
-                        .into_iter()
-                        .filter_map(Value::as_str)
-                        .map(str::to_owned)
-                        .collect()
-                }
-                _ => Vec::new(),
-            })
-    }
-
-    /// Base64 that is read by others and has another spelling than ours.
-    pub(crate) fn has_loose_base64(&self) -> bool {
-        self.texts().any(|text| is_loose_base64(&text))
-    }
-
-    /// ECDSA as r and s side by side.
-    pub(crate) fn has_p1363(&self) -> bool {
-        let mut decoded = self.texts().filter_map(|text| STANDARD.decode(text).ok());
-        decoded.any(|bytes| {
-            let is_der = bytes.first() == Some(&0x30)
-                && bytes.get(1).copied().map(usize::from) == Some(bytes.len() - 2);
-            matches!(bytes.len(), 64 | 96 | 132) && !is_der
-        })
     }
 
     fn payloads(&self) -> impl Iterator<Item = &[u8]> {
@@ -135,6 +81,17 @@ impl Evidence {
         })
     }
 
+    /// Whether one of them says this beside the name and the digest, in what the key signed.
+    pub(crate) fn has_annotation(&self, name: &str, value: &str) -> bool {
+        let payloads = self.payloads();
+        let optional = payloads.filter_map(|payload| serde_json::from_slice::<Value>(payload).ok());
+        let mut optional = optional.map(|payload| payload["optional"][name].clone());
+        let statements = self.statements();
+        let mut of_subjects =
+            statements.map(|statement| statement["subject"][0]["annotations"][name].clone());
+        optional.any(|found| found == value) || of_subjects.any(|found| found == value)
+    }
+
     fn statements(&self) -> impl Iterator<Item = Value> {
         self.signatures.iter().filter_map(|signature| {
             let Signature::Bundle(bundle) = signature else {
@@ -154,38 +111,6 @@ impl Evidence {
     pub(crate) fn has_other_statement(&self) -> bool {
         self.statements().any(|one| one["_type"] != STATEMENT)
     }
-
-    fn layers(&self) -> impl Iterator<Item = &Value> {
-        let layers = self.manifests.iter().map(|manifest| &manifest["layers"]);
-        layers.filter_map(Value::as_array).flatten()
-    }
-
-    /// A descriptor that gives another size than the content has.
-    pub(crate) fn has_wrong_size(&self) -> bool {
-        self.layers().any(|layer| {
-            self.lengths.iter().any(|(digest, length)| {
-                layer["digest"] == *digest.to_string() && layer["size"] != *length
-            })
-        })
-    }
-
-    /// A certificate or a log entry beside a signature.
-    pub(crate) fn has_more_annotations(&self) -> bool {
-        self.layers().any(|layer| {
-            let annotations = layer["annotations"].as_object();
-            annotations.is_some_and(|found| found.keys().any(|name| name.contains("sigstore")))
-        })
-    }
-
-    /// Layers or a manifest of another type than those of signatures.
-    pub(crate) fn has_other_types(&self) -> bool {
-        self.layers()
-            .any(|layer| layer["mediaType"] != SIMPLE_SIGNING)
-            || self
-                .manifests
-                .iter()
-                .any(|manifest| manifest["mediaType"] != OCI_MANIFEST)
-    }
 }
 
 fn has_members(value: &Value, count: usize) -> bool {
@@ -196,6 +121,15 @@ fn has_members(value: &Value, count: usize) -> bool {
 
 /// Base64 as Go reads it, or as readers of protobuf's JSON do, where ours does not.
 pub(crate) fn is_loose_base64(text: &str) -> bool {
+    read_loosely(text).is_some() && STANDARD.decode(text).is_err()
+}
+
+/// The same in the one spelling of its bytes.
+pub(crate) fn strict_base64(text: &str) -> String {
+    read_loosely(text).map_or_else(|| text.to_owned(), |bytes| STANDARD.encode(bytes))
+}
+
+fn read_loosely(text: &str) -> Option<Vec<u8>> {
     let config = GeneralPurposeConfig::new()
         .with_decode_allow_trailing_bits(true)
         .with_decode_padding_mode(DecodePaddingMode::Indifferent);
@@ -209,5 +143,65 @@ pub(crate) fn is_loose_base64(text: &str) -> bool {
             other => other,
         })
         .collect();
-    loose.decode(standard).is_ok() && STANDARD.decode(text).is_err()
+    loose.decode(standard).ok()
+}
+
+/// A signature with its texts in the one spelling of their bytes.
+pub(crate) fn with_strict_base64(signature: Signature) -> Signature {
+    with_texts(signature, strict_base64)
+}
+
+/// A signature by ECDSA in DER, where r and s stood side by side.
+pub(crate) fn with_der(signature: Signature) -> Signature {
+    with_texts(signature, |text| match STANDARD.decode(text) {
+        Ok(bytes) if is_p1363(&bytes) => STANDARD.encode(der(&bytes)),
+        _ => text.to_owned(),
+    })
+}
+
+fn with_texts(signature: Signature, change: fn(&str) -> String) -> Signature {
+    match signature {
+        Signature::Simple { payload, signature } => Signature::Simple {
+            payload,
+            signature: change(&signature),
+        },
+        Signature::Bundle(bundle) => {
+            let mut bundle: Value = serde_json::from_slice(&bundle).unwrap_or_default();
+            for at in ["/dsseEnvelope/payload", "/dsseEnvelope/signatures/0/sig"] {
+                if let Some(Value::String(text)) = bundle.pointer_mut(at) {
+                    *text = change(text);
+                }
+            }
+            Signature::Bundle(bundle.to_string().into_bytes())
+        }
+        other => other,
+    }
+}
+
+fn is_p1363(bytes: &[u8]) -> bool {
+    let is_der = bytes.first() == Some(&0x30)
+        && bytes.get(1).copied().map(usize::from) == Some(bytes.len() - 2);
+    matches!(bytes.len(), 64 | 96 | 132) && !is_der
+}
+
+/// r and s as a sequence of two integers.
+fn der(bytes: &[u8]) -> Vec<u8> {
+    let part = |kind: u8, content: Vec<u8>| {
+        let length = u8::try_from(content.len()).unwrap();
+        let head = match length {
+            0..=127 => vec![kind, length],
+            _ => vec![kind, 0x81, length],
+        };
+        [head, content].concat()
+    };
+    let integer = |bytes: &[u8]| {
+        let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+        let mut content = bytes[zeros.min(bytes.len() - 1)..].to_vec();
+        if content[0] >= 0x80 {
+            content.insert(0, 0);
+        }
+        part(2, content)
+    };
+    let (r, s) = bytes.split_at(bytes.len() / 2);
+    part(0x30, [integer(r), integer(s)].concat())
 }

@@ -50,6 +50,19 @@ pub(crate) enum Place {
     SimpleReferrers,
 }
 
+/// What is seen of the signatures.
+#[derive(Clone, Copy)]
+pub(crate) enum Seen {
+    /// All that there is, as it is.
+    All,
+    /// Only these layers, by the length of their content and their descriptor.
+    Layers(fn(usize, &Value) -> bool),
+    /// Manifests and layers whatever type they have.
+    AnyType,
+    /// As if they were written in another way.
+    Spelled(fn(Signature) -> Signature),
+}
+
 /// `crates/registry-client/tests/signatures` serves the same over HTTP.
 pub(crate) struct Registry {
     /// Tags and digests of each repository.
@@ -129,24 +142,23 @@ impl Registry {
         manifests.iter().map(instance).collect()
     }
 
-    /// What is under cosign's tag, whatever it is.
-    pub(crate) fn signature_manifest(&self, repository: &str, digest: &Digest) -> Option<Value> {
-        let name = format!("{}.sig", digest.to_string().replace(':', "-"));
-        let manifest = self.repositories.get(repository)?.get(&name)?;
-        serde_json::from_slice(self.blobs.get(manifest)?).ok()
-    }
-
-    /// How long a blob is.
-    pub(crate) fn length(&self, digest: &Digest) -> Option<usize> {
-        self.blobs.get(&digest.to_string()).map(Vec::len)
-    }
-
     /// The signatures of a digest; an error where a client reads what is no signature manifest.
     pub(crate) fn signatures(
         &self,
         repository: &str,
         digest: &Digest,
         places: &[Place],
+    ) -> Result<Signatures, String> {
+        self.signatures_seen(repository, digest, places, Seen::All)
+    }
+
+    /// The same of what is seen.
+    pub(crate) fn signatures_seen(
+        &self,
+        repository: &str,
+        digest: &Digest,
+        places: &[Place],
+        seen: Seen,
     ) -> Result<Signatures, String> {
         let name = digest.to_string().replace(':', "-");
         let tags = &self.repositories[repository];
@@ -158,42 +170,62 @@ impl Registry {
                         continue;
                     };
                     let manifest = self.json(manifest);
-                    if manifest["mediaType"] != OCI_MANIFEST {
+                    if !matches!(seen, Seen::AnyType) && manifest["mediaType"] != OCI_MANIFEST {
                         return Err("no OCI manifest".to_owned());
                     }
-                    self.layers(&manifest, SIMPLE_SIGNING, &mut signatures);
+                    self.layers(&manifest, SIMPLE_SIGNING, seen, &mut signatures);
                 }
-                Place::Bundles => self.referrers(tags.get(&name), BUNDLE, &mut signatures),
+                Place::Bundles => self.referrers(tags.get(&name), BUNDLE, seen, &mut signatures),
                 Place::SimpleReferrers => {
-                    self.referrers(tags.get(&name), SIMPLE_SIGNING, &mut signatures);
+                    self.referrers(tags.get(&name), SIMPLE_SIGNING, seen, &mut signatures);
                 }
             }
         }
         Ok(Signatures(digest.clone(), signatures))
     }
 
-    fn referrers(&self, index: Option<&String>, kind: &str, signatures: &mut Vec<Signature>) {
+    fn referrers(
+        &self,
+        index: Option<&String>,
+        kind: &str,
+        seen: Seen,
+        signatures: &mut Vec<Signature>,
+    ) {
         let Some(index) = index else { return };
         for entry in self.json(index)["manifests"].as_array().unwrap() {
             let manifest = self.json(entry["digest"].as_str().unwrap());
-            self.layers(&manifest, kind, signatures);
+            self.layers(&manifest, kind, seen, signatures);
         }
     }
 
-    fn layers(&self, manifest: &Value, kind: &str, signatures: &mut Vec<Signature>) {
-        for layer in manifest["layers"].as_array().unwrap() {
-            if layer["mediaType"] != kind {
+    fn layers(&self, manifest: &Value, kind: &str, seen: Seen, signatures: &mut Vec<Signature>) {
+        for layer in manifest["layers"].as_array().into_iter().flatten() {
+            // Of layers of other types not every content was recorded.
+            let Some(content) = self.blobs.get(layer["digest"].as_str().unwrap()) else {
+                assert_ne!(layer["mediaType"], kind);
+                continue;
+            };
+            let is_kind = layer["mediaType"] == kind;
+            let is_seen = match seen {
+                Seen::AnyType => is_kind || kind != BUNDLE,
+                Seen::Layers(takes) => is_kind && takes(content.len(), layer),
+                Seen::All | Seen::Spelled(_) => is_kind,
+            };
+            if !is_seen {
                 continue;
             }
-            let content = self.blobs[layer["digest"].as_str().unwrap()].clone();
             let annotation = &layer["annotations"]["dev.cosignproject.cosign/signature"];
-            signatures.push(if kind == BUNDLE {
-                Signature::Bundle(content)
+            let signature = if kind == BUNDLE {
+                Signature::Bundle(content.clone())
             } else {
                 Signature::Simple {
-                    payload: content,
+                    payload: content.clone(),
                     signature: annotation.as_str().unwrap_or_default().to_owned(),
                 }
+            };
+            signatures.push(match seen {
+                Seen::Spelled(spelled) => spelled(signature),
+                _ => signature,
             });
         }
     }

@@ -20,13 +20,13 @@ mod support;
 // What programs said of the recorded images, judged here with what `registry` fetches.
 #[path = "../../../image-policy/tests/verdicts/asked.rs"]
 mod asked;
-#[path = "../../../image-policy/tests/verdicts/cosign.rs"]
+#[path = "../../../image-policy/tests/verdicts/cosign/mod.rs"]
 mod cosign;
 #[path = "../../../image-policy/tests/verdicts/evidence.rs"]
 mod evidence;
 #[path = "../../../image-policy/tests/verdicts/registry.rs"]
 mod recorded;
-#[path = "../../../image-policy/tests/verdicts/skopeo.rs"]
+#[path = "../../../image-policy/tests/verdicts/skopeo/mod.rs"]
 mod skopeo;
 #[path = "../../../image-policy/tests/verdicts/tally.rs"]
 mod tally;

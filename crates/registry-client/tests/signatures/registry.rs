@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use test_http::{Answer, Server};
 
 use crate::recorded;
-pub(crate) use crate::recorded::{Place, Signatures, data, further_rows, rows};
+pub(crate) use crate::recorded::{Place, Seen, Signatures, data, further_rows, rows};
 use crate::shelf::{BUNDLE, INDEX};
 use crate::support::{hasty, plain, run};
 
@@ -65,14 +65,6 @@ impl Registry {
         self.recorded.instances(digest)
     }
 
-    pub(crate) fn signature_manifest(&self, repository: &str, digest: &Digest) -> Option<Value> {
-        self.recorded.signature_manifest(repository, digest)
-    }
-
-    pub(crate) fn length(&self, digest: &Digest) -> Option<usize> {
-        self.recorded.length(digest)
-    }
-
     /// The signatures of a digest at these places, over HTTP and without an API for referrers.
     pub(crate) fn signatures(
         &self,
@@ -82,6 +74,22 @@ impl Registry {
     ) -> Result<Signatures, String> {
         let signatures = self.fetch(repository, digest, places, false)?;
         Ok(Signatures(digest.clone(), signatures))
+    }
+
+    /// The same of what is seen: fetched where that is all of it.
+    pub(crate) fn signatures_seen(
+        &self,
+        repository: &str,
+        digest: &Digest,
+        places: &[Place],
+        seen: Seen,
+    ) -> Result<Signatures, String> {
+        match seen {
+            Seen::All => self.signatures(repository, digest, places),
+            other => self
+                .recorded
+                .signatures_seen(repository, digest, places, other),
+        }
     }
 
     /// The same, of a registry with or without that API.

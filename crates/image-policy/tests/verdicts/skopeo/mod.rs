@@ -6,164 +6,26 @@ use serde_json::Value;
 
 use crate::asked::{DIR, ask, ask_resolved};
 use crate::evidence::Evidence;
-use crate::registry::{Place, Registry, further_rows, rows};
+use crate::registry::{Place, Registry, Seen, further_rows, rows};
 use crate::written::Written;
-use crate::{Difference, Judged, Tally};
+use crate::{Judged, Tally};
+
+mod differences;
+
+use differences::DIFFERENCES;
 
 /// One row, as one version of skopeo judged it.
 struct Row<'r> {
     registry: &'r Registry,
     row: &'r Value,
+    /// The policy and the name; others than those of the row where it is judged again.
+    text: String,
+    name: String,
     is_newer: bool,
     is_recorded: bool,
     theirs: String,
     ours: String,
 }
-
-static DIFFERENCES: &[Difference<Row<'static>>] = &[
-    Difference {
-        why: "a reference may have a tag and a digest here",
-        holds: |row| {
-            let reference = row.reference();
-            let has_both = |one: NamedReference| one.tag().is_some() && one.digest().is_some();
-            row.theirs == "other" && reference.is_some_and(has_both)
-        },
-        rows: &[],
-    },
-    Difference {
-        why: "what is broken in registries.d is not looked at, for nothing here goes by it",
-        holds: |row| row.theirs == "other" && row.registries_d() != "attach",
-        rows: &["1129", "1130", "1131", "1132"],
-    },
-    Difference {
-        why: "OpenPGP is not verified here, so that signedBy refuses every image",
-        holds: |row| row.theirs == "accepted" && row.ours.contains(" a requirement signedBy, "),
-        rows: &[
-            "220",
-            "533",
-            "536",
-            "784",
-            "787",
-            "792",
-            "793",
-            "794",
-            "797",
-            "798",
-            "800",
-            "801",
-            "802",
-            "808",
-            "809",
-            "816 (1.22)",
-            "819 (1.22)",
-            "822",
-            "823",
-            "824",
-            "825",
-            "826",
-            "827",
-            "841",
-            "842",
-            "843",
-            "844",
-            "845",
-            "846",
-            "847",
-            "848",
-            "849",
-            "852",
-            "853",
-            "854",
-            "858",
-            "863",
-            "864",
-            "868",
-            "869",
-            "870",
-            "871",
-            "872",
-            "873",
-            "874",
-            "879",
-            "880",
-            "883 (1.22)",
-            "884",
-            "887",
-            "889",
-            "1043",
-            "1047",
-            "1067",
-            "1068",
-            "1075",
-            "1083",
-            "1119",
-            "1127",
-        ],
-    },
-    Difference {
-        why: "signatures are always looked for: there is no registries.d that switches it off",
-        holds: |row| {
-            let nothing = row.judge_as(View {
-                is_attached: false,
-                ..ALL
-            });
-            row.registries_d() != "attach" && row.theirs == verdict_of(&nothing)
-        },
-        rows: &[
-            "1077", "1078", "1089", "1098", "1101", "1110", "1113", "1114", "1118",
-        ],
-    },
-    Difference {
-        why: "an index binds its manifests by digest: its signature is enough",
-        holds: |row| {
-            let without = row.judge_as(View {
-                is_index_signed: false,
-                ..ALL
-            });
-            row.ours == "accepted" && row.theirs == verdict_of(&without)
-        },
-        rows: &["933", "936", "938", "943", "993", "994", "995", "996"],
-    },
-    Difference {
-        why: "base64 has one spelling here: no line breaks, no bits left over",
-        holds: |row| {
-            let of_key = row.ours.contains("is not base64") && row.written().has_loose_key();
-            row.theirs == "accepted" && (of_key || row.evidence().has_loose_base64())
-        },
-        rows: &["174", "738", "742"],
-    },
-    Difference {
-        why: "ECDSA signatures have one form here, DER",
-        holds: |row| row.theirs == "accepted" && row.evidence().has_p1363(),
-        rows: &["747"],
-    },
-    Difference {
-        why: "RSA with fewer than 2048 bits can be broken",
-        holds: |row| row.theirs == "accepted" && row.ours.contains("is RSA with fewer than"),
-        rows: &["761"],
-    },
-    Difference {
-        why: "JSON is read strictly: it is UTF-8, escapes are characters, and its depth is bounded",
-        holds: |row| row.theirs == "accepted" && row.evidence().has_odd_json(),
-        rows: &["585", "586"],
-    },
-    Difference {
-        why: "a host has one name, however it is spelled: its scope and its identity",
-        holds: |row| {
-            row.written()
-                .has_odd_host(row.row["reference"].as_str().unwrap())
-        },
-        rows: &["1160"],
-    },
-    Difference {
-        why: "the host writes the tag: it leads past no scope of a tag and of a digest",
-        holds: |row| {
-            let is_it = |name| row.written().has_stripped_tag(row.registry, &name);
-            row.reference().is_some_and(is_it)
-        },
-        rows: &[],
-    },
-];
 
 #[test]
 fn policies_judge_as_skopeo_does() {
@@ -191,11 +53,14 @@ struct View {
     is_attached: bool,
     /// Signatures of the index, and not of the chosen instance alone.
     is_index_signed: bool,
+    /// What of them.
+    seen: Seen,
 }
 
 const ALL: View = View {
     is_attached: true,
     is_index_signed: true,
+    seen: Seen::All,
 };
 
 impl<'r> Row<'r> {
@@ -204,9 +69,15 @@ impl<'r> Row<'r> {
         let theirs = newer.as_str().filter(|_| is_newer);
         let theirs = theirs.or(row["verdict"].as_str()).unwrap().to_owned();
         let is_newer = is_newer && newer.is_string();
+        let text = match row["policy_text"].as_str() {
+            Some(text) => text.to_owned(),
+            None => row["policy"].to_string(),
+        };
         let mut this = Self {
             registry,
             row,
+            text: text.replace("{DIR}", DIR),
+            name: row["reference"].as_str().unwrap().to_owned(),
             is_newer,
             is_recorded,
             theirs,
@@ -216,20 +87,25 @@ impl<'r> Row<'r> {
         this
     }
 
-    fn text(&self) -> String {
-        let text = match self.row["policy_text"].as_str() {
-            Some(text) => text.to_owned(),
-            None => self.row["policy"].to_string(),
+    /// The same with another policy and another name, from which one difference was taken away.
+    fn instead(&self, text: String, name: &str) -> Self {
+        let mut this = Self {
+            text,
+            name: name.to_owned(),
+            theirs: self.theirs.clone(),
+            ours: String::new(),
+            ..*self
         };
-        text.replace("{DIR}", DIR)
+        this.ours = this.judge_as(ALL);
+        this
     }
 
     fn written(&self) -> Written {
-        Written::read(&self.text())
+        Written::read(&self.text)
     }
 
     fn reference(&self) -> Option<NamedReference> {
-        NamedReference::parse(self.row["reference"].as_str()?).ok()
+        NamedReference::parse(&self.name).ok()
     }
 
     fn registries_d(&self) -> &str {
@@ -243,7 +119,7 @@ impl<'r> Row<'r> {
 
     /// Ours; `other` where there is no such image.
     fn judge_as(&self, view: View) -> String {
-        let policy = match Policy::parse(self.text().as_bytes(), Dialect::Containers) {
+        let policy = match Policy::parse(self.text.as_bytes(), Dialect::Containers) {
             Ok(policy) => policy,
             Err(error) => return format!("policy-refused: {error}"),
         };
@@ -260,6 +136,14 @@ impl<'r> Row<'r> {
     }
 }
 
+impl Row<'static> {
+    /// Whether the verdict is the recorded one, or differs for a listed reason that is left.
+    fn is_explained(&self) -> bool {
+        verdict_of(&self.theirs) == verdict_of(&self.ours)
+            || DIFFERENCES.iter().any(|one| (one.holds)(self))
+    }
+}
+
 impl Judged for Row<'_> {
     fn name(&self) -> String {
         let newer = if self.is_newer { " (1.22)" } else { "" };
@@ -273,10 +157,10 @@ impl Judged for Row<'_> {
             "{} | {} | {} {} {} | {}",
             self.row["group"].as_str().unwrap(),
             self.row["case"].as_str().unwrap(),
-            self.row["reference"].as_str().unwrap(),
+            self.name,
             self.registries_d(),
             flags.join(" "),
-            self.text(),
+            self.text,
         )
     }
 
@@ -327,7 +211,7 @@ fn judge(
         } else {
             &[]
         };
-        registry.signatures(&path, digest, places)
+        registry.signatures_seen(&path, digest, places, view.seen)
     };
     if instances.is_empty() {
         return ask(policy, &reference, &[fetch(&named)?]);
