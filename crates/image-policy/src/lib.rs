@@ -15,7 +15,7 @@
 //! - `scope`: which names a scope is for; [`ruling`]: which scope decides, and the verdict.
 //! - [`identity`]: what a signature must name; [`key`]: public keys, and what they verify.
 //! - [`places`]: where registries keep signatures; [`signature`]: signatures as they were found;
-//!   [`payload`] and [`bundle`] read them; `proofs`: which key made which.
+//!   [`payload`] and [`bundle`] read them; [`proofs`]: which key made which.
 //! - [`refusal`]: why an image may not run, in one sentence.
 //! - [`kept`]: signatures as bytes, for who keeps them.
 
@@ -30,7 +30,7 @@ pub mod key;
 pub mod payload;
 pub mod places;
 pub mod policy;
-mod proofs;
+pub mod proofs;
 pub mod refusal;
 pub mod remark;
 pub mod ruling;

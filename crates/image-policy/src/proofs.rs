@@ -1,18 +1,23 @@
-//! Which key made which signature, found out once while one image is judged.
+//! Which key made which signature, found out once for as long as one image is pulled.
 //!
 //! To verify is what costs time. A policy may have many scopes and keys, a registry may hand over
-//! many signatures, and who looks for the few that are enough judges several times. So each pair of
-//! a key and a signature is tried once, whatever asks for it.
+//! many signatures, mirrors hand over the same ones, and who looks for the few that are enough judges
+//! several times. So each pair of a key and a signature is tried once, whatever asks for it.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aws_lc_rs::digest::{Context, SHA256};
 
 use crate::key::PublicKey;
-use crate::policy::KeyPlace;
+use crate::places::MAX_SIGNATURES;
+use crate::policy::{KeyPlace, MAX_POLICY_KEYS};
+
+/// How many outcomes are remembered: of all keys that a policy may have and of all signatures that
+/// one source may bring, in two places of two contents. Beyond it all of them are forgotten, for a
+/// source that is asked again may bring others each time.
+const MAX_OUTCOMES: usize = MAX_POLICY_KEYS * 4 * MAX_SIGNATURES;
 
 /// A key that was read, and its number.
 #[derive(Clone, Debug)]
@@ -36,11 +41,19 @@ pub(crate) struct Signed {
     hash: [u8; 32],
 }
 
-/// What has been found out.
+/// What has been found out, for the rulings that are given it.
+///
+/// They must be of one policy and one pull: a key that was read is not read again.
 #[derive(Default)]
-pub(crate) struct Proofs {
-    keys: RefCell<BTreeMap<KeyPlace, KnownKey>>,
-    outcomes: RefCell<HashMap<(usize, [u8; 32]), bool>>,
+pub struct Proofs {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    keys: BTreeMap<KeyPlace, KnownKey>,
+    outcomes: HashMap<(usize, [u8; 32]), bool>,
+    tried: u64,
 }
 
 impl Signed {
@@ -74,44 +87,76 @@ impl Proofs {
         place: &KeyPlace,
         read: impl FnOnce() -> Result<PublicKey, E>,
     ) -> Result<KnownKey, E> {
-        if let Some(known) = self.keys.borrow().get(place) {
+        let mut state = self.lock();
+        if let Some(known) = state.keys.get(place) {
             return Ok(known.clone());
         }
         let key = Arc::new(read()?);
-        let mut keys = self.keys.borrow_mut();
-        let number = keys.len();
+        let number = state.keys.len();
         let known = KnownKey { number, key };
-        keys.insert(place.clone(), known.clone());
+        state.keys.insert(place.clone(), known.clone());
         Ok(known)
     }
 
     /// Whether one of the keys signed.
     pub(crate) fn is_by_one_of(&self, keys: &[KnownKey], signed: &Signed) -> bool {
-        let mut outcomes = self.outcomes.borrow_mut();
+        let mut state = self.lock();
         keys.iter().any(|KnownKey { number, key }| {
+            let pair = (*number, signed.hash);
+            if let Some(outcome) = state.outcomes.get(&pair) {
+                return *outcome;
+            }
             let Signed {
                 message, signature, ..
             } = signed;
-            let verify = || match signed.form {
+            let outcome = match signed.form {
                 Form::Simple => key.verifies(message, signature),
                 Form::Bundle => key.verifies_bundle(message, signature),
             };
-            *outcomes
-                .entry((*number, signed.hash))
-                .or_insert_with(verify)
+            state.remember(pair, outcome);
+            outcome
         })
     }
 
-    /// How many pairs of a key and a signature were tried.
-    #[cfg(test)]
-    pub(crate) fn tried(&self) -> usize {
-        self.outcomes.borrow().len()
+    /// How often a signature was held against a key.
+    pub fn tried(&self) -> u64 {
+        self.lock().tried
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn remember(&mut self, pair: (usize, [u8; 32]), outcome: bool) {
+        self.tried += 1;
+        if self.outcomes.len() == MAX_OUTCOMES {
+            self.outcomes.clear();
+        }
+        self.outcomes.insert(pair, outcome);
     }
 }
 
 /// No foreign byte.
 impl fmt::Debug for Proofs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Proofs({} keys)", self.keys.borrow().len())
+        write!(f, "Proofs({} keys)", self.lock().keys.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let mut state = State::default();
+        let pair = |number: usize| (number, [0; 32]);
+        for number in 0..=MAX_OUTCOMES {
+            state.remember(pair(number), false);
+        }
+        assert_eq!(state.outcomes.len(), 1);
+        assert_eq!(state.tried, MAX_OUTCOMES as u64 + 1);
     }
 }

@@ -1,6 +1,7 @@
 //! Which scope of a policy decides for an image, and the verdict.
 
 use std::fmt;
+use std::sync::Arc;
 
 use foreign_text::shown;
 use oci_image::digest::Digest;
@@ -25,7 +26,8 @@ const MAX_SCOPE_CHARS: usize = 300;
 pub type KeySource<'a> = dyn Fn(&str) -> Result<Vec<u8>, String> + 'a;
 
 /// What a policy asks of one image, and by which of its scopes. It remembers keys that it has read
-/// and what they have verified, so that to judge again costs little.
+/// and what they have verified, so that to judge again costs little; rulings that are given the same
+/// [`Proofs`] do so together.
 #[derive(Debug)]
 pub struct Ruling<'p> {
     policy: &'p Policy,
@@ -34,7 +36,7 @@ pub struct Ruling<'p> {
     digest: Option<Digest>,
     quantity: Quantity,
     clauses: Vec<Clause<'p>>,
-    proofs: Proofs,
+    proofs: Arc<Proofs>,
 }
 
 /// What is brought to a judgement.
@@ -97,7 +99,7 @@ impl Policy {
             digest: reference.digest().cloned(),
             quantity,
             clauses,
-            proofs: Proofs::default(),
+            proofs: Arc::default(),
         }
     }
 
@@ -175,6 +177,12 @@ impl Policy {
 }
 
 impl<'p> Ruling<'p> {
+    /// The same, which remembers there what it finds out, and knows what is there already.
+    #[must_use]
+    pub fn with_proofs(self, proofs: Arc<Proofs>) -> Self {
+        Self { proofs, ..self }
+    }
+
     /// The image, in its one spelling.
     pub fn image(&self) -> &str {
         &self.image
@@ -221,7 +229,7 @@ impl<'p> Ruling<'p> {
     /// signatures of what it was resolved to. Content that the conditions refuse is refused by any
     /// scope: so `found` has the manifest and its index, even where no signature was looked for.
     ///
-    /// Each signature is held against each key at most once in the life of the ruling.
+    /// Each signature is held against each key at most once in the life of the [`Proofs`].
     ///
     /// # Errors
     ///

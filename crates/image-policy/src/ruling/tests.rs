@@ -56,7 +56,7 @@ fn each_signature_is_held_against_each_key_once() {
         let judged = ruling.judge(&found, &source, &Conditions::default());
         assert!(judged.is_err());
         assert_eq!(read.get(), keys);
-        assert_eq!(ruling.proofs.tried(), keys * SIGNATURES);
+        assert_eq!(ruling.proofs.tried(), (keys * SIGNATURES) as u64);
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use image_policy::conditions::TagRefused;
 use image_policy::kept::Placed;
 use image_policy::key::{MAX_KEY_BYTES, PublicKey};
 use image_policy::policy::MAX_POLICY_BYTES;
+use image_policy::proofs::Proofs;
 use image_policy::ruling::Ruling;
 use image_policy::{Conditions, Found, Policy, Refusal, section};
 use oci_image::digest::Digest;
@@ -30,6 +31,8 @@ pub struct Rules {
     policy: Policy,
     conditions: Conditions,
     files: Files,
+    /// What the keys have verified in this pull, whichever source had it.
+    proofs: Arc<Proofs>,
 }
 
 /// The image that is asked about.
@@ -83,6 +86,7 @@ impl Rules {
                     policy,
                     conditions,
                     files,
+                    proofs: Arc::default(),
                 }))
             }
             (None, Some(given)) => Ok(Some(Self::given(given.clone()).await?)),
@@ -112,6 +116,7 @@ impl Rules {
                 policy,
                 conditions,
                 files: Files::Beside(file),
+                proofs: Arc::default(),
             })
         })
         .await
@@ -127,10 +132,11 @@ impl Rules {
     }
 
     fn ruling(&self, name: &Name) -> Ruling<'_> {
-        match name.is_resolved {
+        let ruling = match name.is_resolved {
             true => self.policy.ruling_of_resolved(&name.reference),
             false => self.policy.ruling(&name.reference),
-        }
+        };
+        ruling.with_proofs(self.proofs.clone())
     }
 
     /// The paths of keys that are needed for a name in any case.
@@ -258,4 +264,48 @@ fn conditions(written: &ImagePolicy, settings: &Settings) -> Result<Conditions, 
         let path = settings.pins().1.to_owned();
         registry_client::Error::ConfigurationInvalid { path, problems }.into()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use image_policy::{Dialect, Signature};
+
+    use super::*;
+
+    const DIGEST: &str = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+    /// A pull judges before it asks, for each mirror, and for the few that are enough; each time with
+    /// what came before. Signatures are verified once nevertheless.
+    #[test]
+    fn a_signature_is_verified_once_for_a_pull() {
+        let key = include_bytes!("../../../../image-policy/tests/data/signatures/keys/p384.pub");
+        let text = br#"{"default":[{"type":"sigstoreSigned","keyPaths":["a","b"]}]}"#;
+        let rules = Rules {
+            policy: Policy::parse(text, Dialect::Containers).unwrap(),
+            conditions: Conditions::default(),
+            files: Files::Measured(None),
+            proofs: Arc::default(),
+        };
+        let name = Name {
+            reference: NamedReference::parse(&format!("r.test/app@{DIGEST}")).unwrap(),
+            is_resolved: false,
+        };
+        let digest = Digest::parse(DIGEST).unwrap();
+        let signature = |number: u8| {
+            let payload = vec![number];
+            let signature = "AAAA".to_owned();
+            (digest.clone(), Signature::Simple { payload, signature })
+        };
+        let keys = ["a", "b"].map(|path| (path.to_owned(), Ok(Text::new(key.to_vec().into()))));
+        let keys = Keys::from(keys);
+        let mut found = Vec::new();
+        for mirror in 1..=3 {
+            // Ten that every mirror has, and one of its own.
+            found.extend((0..10).map(signature));
+            found.push(signature(100 + mirror));
+            let verdict = rules.judge(&name, std::slice::from_ref(&digest), &found, &keys);
+            assert!(matches!(verdict, Verdict::Refused(_)), "{verdict:?}");
+            assert_eq!(rules.proofs.tried(), 2 * (10 + u64::from(mirror)));
+        }
+    }
 }
