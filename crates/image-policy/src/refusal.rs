@@ -52,6 +52,12 @@ impl Refusal {
         matches!(self.reason, Reason::Signature(..))
     }
 
+    /// Whether a signature is what it lacks, and none was found at all.
+    #[must_use]
+    pub fn is_without_any(&self) -> bool {
+        matches!(self.reason, Reason::Signature(_, Shortcoming::None))
+    }
+
     /// The same, where whoever fetched the signatures left so many more out.
     #[must_use]
     pub fn with_left_out(self, looked_at: usize, left_out: usize) -> Self {

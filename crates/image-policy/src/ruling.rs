@@ -9,6 +9,7 @@ use oci_image::named::NamedReference;
 
 use crate::conditions::Conditions;
 use crate::identity::Asked;
+use crate::kept::Placed;
 use crate::key::PublicKey;
 use crate::policy::{Entry, KeyPlace, Policy, Requirement, Signed};
 use crate::proofs::Proofs;
@@ -213,12 +214,7 @@ impl<'p> Ruling<'p> {
     }
 
     fn signed(&self) -> impl Iterator<Item = &'p Signed> {
-        let clauses = self.clauses.iter().filter(|clause| !clause.rejects());
-        let requirements = clauses.flat_map(|clause| clause.requirements);
-        requirements.filter_map(|requirement| match requirement {
-            Requirement::Signed(signed) => Some(signed),
-            _ => None,
-        })
+        signed_in(&self.clauses)
     }
 
     /// Whether the image may run, by what was found for its manifest and, if it was chosen from an
@@ -277,6 +273,28 @@ impl<'p> Ruling<'p> {
             }
         }
         first.map_or(Ok(()), Err)
+    }
+
+    /// Those of the signatures that one of the keys made which are asked for, whatever they say; all
+    /// of them where a key cannot be read. The others change no verdict, now or beside more.
+    pub fn by_its_keys(&self, found: &[Found<'_>], keys: &KeySource<'_>) -> Vec<Placed> {
+        let of_contents = self.of_contents(found);
+        let signed = signed_in(self.clauses.iter().chain(&of_contents));
+        let places = signed.flat_map(|signed| &signed.keys);
+        let known = places.map(|key| self.proofs.key(key, || read(key, keys)));
+        let known: Option<Vec<_>> = known.map(Result::ok).collect();
+        let is_by_one = |one: &Prepared<'_>| match &known {
+            Some(known) => one.is_by_one_of(known, &self.proofs),
+            None => true,
+        };
+        let pairs = found.iter().flat_map(|one| {
+            let signatures = one.signatures.iter().zip(one.prepare());
+            signatures.map(|(signature, prepared)| (one.digest, signature, prepared))
+        });
+        pairs
+            .filter(|(.., prepared)| is_by_one(prepared))
+            .map(|(digest, signature, _)| (digest.clone(), signature.clone()))
+            .collect()
     }
 
     /// Whether the content is among what does not run, whatever a scope asks for.
@@ -390,6 +408,18 @@ impl<'p> Clause<'p> {
         let shortcoming = Shortcoming::of(best, not_before).unwrap_or(Shortcoming::None);
         Err(Reason::Signature(in_words(signed), shortcoming))
     }
+}
+
+/// The requirements that a signature may fulfil.
+fn signed_in<'c, 'p: 'c>(
+    clauses: impl IntoIterator<Item = &'c Clause<'p>>,
+) -> impl Iterator<Item = &'p Signed> {
+    let clauses = clauses.into_iter().filter(|clause| !clause.rejects());
+    let requirements = clauses.flat_map(|clause| clause.requirements);
+    requirements.filter_map(|requirement| match requirement {
+        Requirement::Signed(signed) => Some(signed),
+        _ => None,
+    })
 }
 
 /// Reads a key; one that cannot be read refuses the image, whatever others there are.

@@ -15,7 +15,7 @@ use crate::proofs::{Form, KnownKey, Proofs, Signed};
 pub(crate) const MAX_SIGNATURE_CHARS: usize = 4096;
 
 /// A signature that somebody handed over; nothing of it is believed.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Signature {
     /// A layer of cosign's tag `sha256-….sig`: simple signing.
@@ -104,6 +104,14 @@ impl<'a> Found<'a> {
 }
 
 impl Signature {
+    /// How many bytes were fetched for it: its payload, or the whole bundle.
+    pub fn content_bytes(&self) -> usize {
+        match self {
+            Self::Simple { payload, .. } => payload.len(),
+            Self::Bundle(bundle) => bundle.len(),
+        }
+    }
+
     /// Reads it.
     fn prepare<'a>(&self, digest: &'a Digest) -> Prepared<'a> {
         let content = match self {
@@ -134,12 +142,22 @@ fn simple(payload: &[u8], signature: &str) -> Content {
 }
 
 impl Prepared<'_> {
+    /// Whether one of the keys made it, whatever it says.
+    pub(crate) fn is_by_one_of(&self, keys: &[KnownKey], proofs: &Proofs) -> bool {
+        match &self.content {
+            Content::Not(_) => false,
+            Content::Simple(signed, _) | Content::Bundle(signed, ..) => {
+                proofs.is_by_one_of(keys, signed)
+            }
+        }
+    }
+
     /// Compares with what a requirement asks for.
     pub(crate) fn compare(&self, wanted: &Wanted<'_>, proofs: &Proofs) -> Match {
         match &self.content {
             Content::Not(what) => what.clone(),
-            Content::Simple(signed, _) | Content::Bundle(signed, ..)
-                if !proofs.is_by_one_of(wanted.keys, signed) =>
+            Content::Simple(..) | Content::Bundle(..)
+                if !self.is_by_one_of(wanted.keys, proofs) =>
             {
                 Match::OtherKey
             }

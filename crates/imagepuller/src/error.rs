@@ -317,7 +317,7 @@ impl Error {
     }
 
     /// What is told of sources that were asked for signatures: where all of them had none that
-    /// would do, the last one's refusal is all that there is to say.
+    /// would do, the refusal of the last one that had any is all that there is to say.
     pub(crate) fn of_policy(self) -> Self {
         let refusal = match &self {
             Self::Sources(errors) => {
@@ -329,9 +329,12 @@ impl Error {
             }
             _ => None,
         };
-        match refusal.as_deref() {
-            Some([.., last]) => Self::Policy((*last).clone()),
-            _ => self,
+        let refusals = refusal.unwrap_or_default();
+        let mut of_any = refusals.iter().rev();
+        let told = of_any.find(|refusal| !refusal.is_without_any());
+        match told.or(refusals.last()) {
+            Some(&refusal) => Self::Policy(refusal.clone()),
+            None => self,
         }
     }
 

@@ -1,11 +1,32 @@
 //! Signatures on their way to a judgement, and how few of them are enough.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use image_policy::Signature;
 use image_policy::kept::{self, Placed};
+use image_policy::places::{MAX_PLACE_BYTES, MAX_SIGNATURES};
 use layer_store::limits::MAX_SIGNATURES_BYTES;
 use oci_image::digest::Digest;
+
+/// How many signatures are held at once, and how many bytes they have.
+#[derive(Clone, Copy, Debug)]
+pub struct Bound {
+    signatures: usize,
+    bytes: usize,
+}
+
+/// Of all that is held against a policy at once, whoever had it: what one source may have in two
+/// places of two contents, the manifest and the index above it.
+pub const AT_ONCE: Bound = Bound {
+    signatures: 4 * MAX_SIGNATURES,
+    bytes: 4 * MAX_PLACE_BYTES,
+};
+
+/// Of what is held back of what was kept, and of the sources before: what keys made.
+pub const HELD_BACK: Bound = Bound {
+    signatures: MAX_SIGNATURES,
+    bytes: MAX_PLACE_BYTES,
+};
 
 /// The signatures of each content, in the order of the contents.
 pub fn by_content<'p>(
@@ -43,6 +64,25 @@ pub fn fewest<T: Clone>(all: &[T], holds: impl Fn(&[T]) -> bool) -> Vec<T> {
         rest = rest.get(..low - 1).unwrap_or_default();
     }
     needed
+}
+
+/// The first of the signatures, each once, and how many more there are.
+pub fn bounded<'p>(
+    all: impl IntoIterator<Item = &'p Placed>,
+    bound: Bound,
+) -> (Vec<Placed>, usize) {
+    let (mut chosen, mut bytes, mut left_out) = (Vec::new(), 0, 0);
+    let mut seen = HashSet::new();
+    for placed in all.into_iter().filter(|one| seen.insert(*one)) {
+        let with_it = bytes + placed.1.content_bytes();
+        if chosen.len() < bound.signatures && with_it <= bound.bytes {
+            bytes = with_it;
+            chosen.push(placed.clone());
+        } else {
+            left_out += 1;
+        }
+    }
+    (chosen, left_out)
 }
 
 /// What is kept beside an image: what let it run now, then what did before, as far as there is
@@ -87,6 +127,29 @@ mod tests {
             [7]
         );
         assert!(fewest(&all, |_| false).len() <= all.len());
+    }
+
+    #[test]
+    fn what_is_held_at_once_is_bounded_and_there_once() {
+        let digest = Digest::parse(&format!("sha256:{}", "1".repeat(64))).unwrap();
+        let bundle = |bytes: Vec<u8>| (digest.clone(), Signature::Bundle(bytes));
+        let small = |number: usize| bundle(number.to_string().into_bytes());
+        let bound = Bound {
+            signatures: 5,
+            bytes: 100,
+        };
+        let others: Vec<_> = (0..3).map(small).collect();
+        let own: Vec<_> = (1..9).map(small).collect();
+        let (held, left_out) = bounded(others.iter().chain(&own), bound);
+        assert_eq!(held, (0..5).map(small).collect::<Vec<_>>(), "each once");
+        assert_eq!(left_out, 4);
+
+        let large = |number: u8| bundle(vec![number; 50]);
+        let all = [large(1), small(1), large(2), small(2), large(1)];
+        let held = vec![large(1), small(1), small(2)];
+        assert_eq!(bounded(&all, bound), (held, 1));
+        let all = [large(1), large(2), large(3)];
+        assert_eq!(bounded(&all, bound), (all[..2].to_vec(), 1));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use registry_client::registry::Registry;
 use tokio::sync::Mutex;
 
 use super::PolicyPlace;
-use super::evidence::to_keep;
+use super::evidence::{AT_ONCE, HELD_BACK, bounded, to_keep};
 use super::rules::{Keys, Name, Rules, Verdict};
 use crate::blocking::blocking;
 use crate::error::Error;
@@ -168,38 +168,35 @@ impl<'p> Gate<'p> {
         sources: &Sources,
     ) -> Result<Option<Vec<u8>>, Error> {
         let early = early.unwrap_or_default();
-        let Early {
-            source, signatures, ..
-        } = &early;
-        let known = [signatures, before].concat();
+        let (known, _) = bounded(before.iter().chain(&early.signatures), AT_ONCE);
         match self.judge(contents, &known).await? {
             Ok(held) if held.is_empty() => return Ok(None),
             Ok(held) => return Ok(Some(to_keep(&held, before))),
             Err(refusal) if !refusal.may_be_helped() => return Err(refusal.into()),
             Err(_) => {}
         }
-        // By source, for one may be asked again.
-        let found = Lock::new(Vec::<(&Arc<Registry>, Vec<Placed>, usize)>::new());
+        // What was kept, and the sources before had, that may help beside what the next one has.
+        let others = Lock::new(self.by_keys(contents, &known).await?);
         let asked = sources.first(async |registry| {
-            // What it said of the first one is known.
-            let is_known = |source: &Arc<Registry>| Arc::ptr_eq(source, registry);
-            let known_count = usize::from(source.as_ref().is_some_and(is_known));
-            let rest = contents.get(known_count..).unwrap_or_default();
-            let fetched = fetch(registry, rest).await;
+            let fetched = early.of(registry, contents).await;
+            let own = &fetched.signatures;
             let (all, left_out) = {
-                let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
-                found.retain(|(source, ..)| !is_known(source));
-                found.push((registry, fetched.signatures, fetched.left_out));
-                let left_out: usize = found.iter().map(|(.., left_out)| left_out).sum();
-                let found = found.iter().flat_map(|(_, signatures, _)| signatures);
-                let all = found.chain(&known).cloned().collect::<Vec<_>>();
-                (all, left_out + early.left_out)
+                let others = others.lock().unwrap_or_else(PoisonError::into_inner);
+                bounded(others.iter().chain(own), AT_ONCE)
             };
-            match (self.judge(contents, &all).await?, fetched.failed) {
-                (Ok(held), _) => Ok(held),
-                (Err(_), Some(error)) => Err(Error::Signatures(error)),
-                (Err(refusal), None) => Err(refusal.with_left_out(all.len(), left_out).into()),
-            }
+            let refusal = match (self.judge(contents, &all).await?, fetched.failed) {
+                (Ok(held), _) => return Ok(held),
+                (Err(_), Some(error)) => Error::Signatures(error),
+                (Err(refusal), None) => {
+                    // Its own, and not what others had.
+                    let looked_at = own.len().saturating_sub(left_out);
+                    let left_out = fetched.left_out + left_out;
+                    refusal.with_left_out(looked_at, left_out).into()
+                }
+            };
+            let (helpful, _) = bounded(&self.by_keys(contents, &all).await?, HELD_BACK);
+            *others.lock().unwrap_or_else(PoisonError::into_inner) = helpful;
+            Err(refusal)
         });
         let held = asked.await.map_err(Error::of_policy)?;
         Ok(Some(to_keep(&held, before)))
@@ -243,6 +240,16 @@ impl<'p> Gate<'p> {
         }
     }
 
+    /// Those of the signatures that may help beside others.
+    async fn by_keys(&self, contents: &[Digest], found: &[Placed]) -> Result<Vec<Placed>, Error> {
+        let Some(rules) = self.rules.clone() else {
+            return Ok(Vec::new());
+        };
+        let (contents, found): (Arc<[_]>, Arc<[_]>) = (contents.into(), found.into());
+        let (keys, name) = (self.keys.lock().await.clone(), self.name.clone());
+        blocking(move || Ok(rules.by_keys(&name, &contents, &found, &keys))).await
+    }
+
     /// Gets the keys that are not there yet.
     async fn get(
         &self,
@@ -259,6 +266,23 @@ impl<'p> Gate<'p> {
             }
         }
         Ok(())
+    }
+}
+
+impl Early {
+    /// What a source has for all contents; what it said early is not asked for again.
+    async fn of(&self, registry: &Arc<Registry>, contents: &[Digest]) -> Fetched {
+        let source = self.source.as_ref();
+        if !source.is_some_and(|source| Arc::ptr_eq(source, registry)) {
+            return fetch(registry, contents).await;
+        }
+        let rest = contents.get(1..).unwrap_or_default();
+        let fetched = fetch(registry, rest).await;
+        Fetched {
+            signatures: [&self.signatures[..], &fetched.signatures].concat(),
+            left_out: self.left_out + fetched.left_out,
+            ..fetched
+        }
     }
 }
 

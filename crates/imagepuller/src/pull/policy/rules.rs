@@ -1,6 +1,6 @@
 //! The policy of one pull: its text, what holds beside it, and its keys.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,7 +10,7 @@ use image_policy::key::{MAX_KEY_BYTES, PublicKey};
 use image_policy::policy::MAX_POLICY_BYTES;
 use image_policy::proofs::Proofs;
 use image_policy::ruling::Ruling;
-use image_policy::{Conditions, Found, Policy, Refusal, section};
+use image_policy::{Conditions, Found, Policy, Refusal, Signature, section};
 use oci_image::digest::Digest;
 use oci_image::named::NamedReference;
 use pull_route::Settings;
@@ -166,11 +166,7 @@ impl Rules {
         let ruling = self.ruling(name);
         let judge = |some: &[Placed]| {
             let sorted = by_content(contents, some);
-            let found: Vec<_> = sorted
-                .iter()
-                .map(|(digest, signatures)| Found { digest, signatures })
-                .collect();
-            ruling.judge(&found, &source, &self.conditions)
+            ruling.judge(&found_in(&sorted), &source, &self.conditions)
         };
         let verdict = match judge(found) {
             Ok(()) => Verdict::Holds(fewest(found, |some| judge(some).is_ok())),
@@ -181,6 +177,25 @@ impl Rules {
             true => verdict,
             false => Verdict::Wants(wanted),
         }
+    }
+
+    /// Those of the signatures that could help beside others, in their order.
+    pub fn by_keys(
+        &self,
+        name: &Name,
+        contents: &[Digest],
+        found: &[Placed],
+        keys: &Keys,
+    ) -> Vec<Placed> {
+        let source = |path: &str| match keys.get(path) {
+            Some(Ok(key)) => Ok(key.to_vec()),
+            _ => Err("is not there".to_owned()),
+        };
+        let sorted = by_content(contents, found);
+        let made = self.ruling(name).by_its_keys(&found_in(&sorted), &source);
+        let made: HashSet<_> = made.into_iter().collect();
+        let found = found.iter().filter(|one| made.contains(*one));
+        found.cloned().collect()
     }
 
     /// The bytes of a key, or why there are none, for a refusal.
@@ -216,6 +231,13 @@ impl Rules {
         });
         Ok(read.await?.map(Text::new))
     }
+}
+
+fn found_in(sorted: &[(Digest, Vec<Signature>)]) -> Vec<Found<'_>> {
+    let found = sorted.iter();
+    found
+        .map(|(digest, signatures)| Found { digest, signatures })
+        .collect()
 }
 
 /// The policy of the measured document.
@@ -268,7 +290,7 @@ fn conditions(written: &ImagePolicy, settings: &Settings) -> Result<Conditions, 
 
 #[cfg(test)]
 mod tests {
-    use image_policy::{Dialect, Signature};
+    use image_policy::Dialect;
 
     use super::*;
 

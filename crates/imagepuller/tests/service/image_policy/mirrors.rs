@@ -167,6 +167,57 @@ fn privileged_a_mirror_serves_signatures_and_makes_nothing_better() {
     assert_eq!(layers.count(), 0, "nothing of it was fetched");
 }
 
+/// Each place is told of by what it has itself; and what one has alone is enough beside what another
+/// has alone, whatever either has besides.
+#[test]
+fn privileged_signatures_of_several_places_are_one_verdict_and_not_one_number() {
+    vm_harness::needs_root!();
+    let scratch = Scratch::new().unwrap();
+    let key = Key::generate(&scratch, "team", KeyKind::P256).unwrap();
+    let tester = Key::generate(&scratch, "tester", KeyKind::P256).unwrap();
+    let other = Key::generate(&scratch, "other", KeyKind::P256).unwrap();
+    let (plain, digest) = content("file");
+    let signed = |port: u16, by: Option<&Key>, junk: std::ops::Range<usize>| {
+        let name = format!("localhost:{port}/team/app");
+        let one = SimpleSignature::new(&other, &digest, &name).unwrap();
+        let changed = |number: usize| SimpleSignature {
+            payload: [&one.payload[..], number.to_string().as_bytes()].concat(),
+            ..one.clone()
+        };
+        let by = by.map(|by| SimpleSignature::new(by, &digest, &name).unwrap());
+        let all: Vec<_> = by.into_iter().chain(junk.map(changed)).collect();
+        let mut content = plain.clone();
+        add(&mut content, &all, &digest);
+        content
+    };
+    let stage = |of_registry: Option<&Key>, of_mirror: Option<&Key>| {
+        let registry = |port: u16| signed(port, of_registry, 200..400);
+        let mirror = |port: u16| (signed(port, of_mirror, 0..300), Script::new());
+        let made = Stage::new(&scratch, key.public(), registry, mirror, &digest);
+        let there = |name: &str| made.puller.document().with_file_name(name);
+        std::fs::copy(tester.public(), there("tester.pub")).unwrap();
+        let both = json!({"default": [
+            signed_by("team.pub", "matchRepository"), signed_by("tester.pub", "matchRepository"),
+        ]});
+        std::fs::write(there("measured.toml"), document(&both, "")).unwrap();
+        made
+    };
+    let none = stage(None, None);
+    let words = [
+        "is by that key",
+        "; only 128 of 200 signatures were looked at",
+    ];
+    none.puller.refuse(&none.image(), 65, &words);
+    let half = stage(None, Some(&key));
+    let words = [
+        "by tester.pub",
+        "; only 128 of 200 signatures were looked at",
+    ];
+    half.puller.refuse(&half.image(), 65, &words);
+    let half_each = stage(Some(&key), Some(&tester));
+    half_each.puller.pull(&half_each.image(), "half-each");
+}
+
 /// Where the first place that is asked has the signature, two round trips are added: the places are
 /// asked beside each other and beside the configuration, so the payload is one, and that no layer
 /// is read before the verdict is the other.
