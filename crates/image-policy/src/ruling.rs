@@ -3,25 +3,25 @@
 use std::fmt;
 use std::sync::Arc;
 
-use foreign_text::shown;
 use oci_image::digest::Digest;
 use oci_image::named::NamedReference;
 
 use crate::conditions::Conditions;
 use crate::identity::Asked;
 use crate::kept::Placed;
-use crate::key::PublicKey;
-use crate::policy::{Entry, KeyPlace, Policy, Requirement, Signed};
+use crate::policy::{KeyPlace, Policy, Requirement, Signed};
 use crate::proofs::Proofs;
-use crate::refusal::{Reason, Refusal, Seen, Shortcoming, in_words};
+use crate::refusal::{Reason, Refusal, Seen, in_words};
 use crate::scope;
-use crate::signature::{Found, Match, Prepared, Wanted};
+use crate::signature::{Found, Prepared};
+
+mod clause;
+
+pub use clause::Clause;
+use clause::{Case, read, signed_in};
 
 /// The tag of a name that has neither tag nor digest.
 pub(crate) const DEFAULT_TAG: &str = "latest";
-
-/// How much of a scope a message shows, in characters.
-const MAX_SCOPE_CHARS: usize = 300;
 
 /// Gives the bytes of a key by its path or URI, or words for why it has none.
 pub type KeySource<'a> = dyn Fn(&str) -> Result<Vec<u8>, String> + 'a;
@@ -40,14 +40,6 @@ pub struct Ruling<'p> {
     proofs: Arc<Proofs>,
 }
 
-/// What is brought to a judgement.
-struct Case<'c> {
-    signatures: &'c [Prepared<'c>],
-    keys: &'c KeySource<'c>,
-    conditions: &'c Conditions,
-    proofs: &'c Proofs,
-}
-
 /// How many of the clauses must hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
@@ -56,17 +48,6 @@ pub enum Quantity {
     /// One: the host may have dropped or changed the tag, and the scopes of tags that demand a
     /// signature decide.
     One,
-}
-
-/// The requirements of one scope, and the name that the image has for them.
-#[derive(Clone, Debug)]
-pub struct Clause<'p> {
-    /// The scope as the policy writes it; none is the default.
-    scope: Option<&'p str>,
-    /// Whether it is for another name, which the host may have changed.
-    is_stripped: bool,
-    requirements: &'p [Requirement],
-    asked: Asked,
 }
 
 impl Policy {
@@ -339,106 +320,6 @@ impl<'p> Ruling<'p> {
             scope,
             reason,
             seen: Seen::All,
-        }
-    }
-}
-
-impl<'p> Clause<'p> {
-    fn of(entry: &'p Entry, asked: Asked) -> Self {
-        Self {
-            scope: Some(&entry.written),
-            is_stripped: false,
-            requirements: &entry.requirements,
-            asked,
-        }
-    }
-
-    /// What the scope asks for; all of it must hold.
-    pub fn requirements(&self) -> &'p [Requirement] {
-        self.requirements
-    }
-
-    fn rejects(&self) -> bool {
-        self.requirements.contains(&Requirement::Reject)
-    }
-
-    fn demands(&self) -> bool {
-        let accepts = |one: &Requirement| *one == Requirement::Accept;
-        !self.requirements.iter().all(accepts)
-    }
-
-    /// Whether a signature is among what is asked for, and nothing that no image has.
-    pub(crate) fn demands_signature(&self) -> bool {
-        let is_signed = |one: &Requirement| matches!(one, Requirement::Signed(_));
-        let may_hold = |one: &Requirement| is_signed(one) || *one == Requirement::Accept;
-        self.requirements.iter().any(is_signed) && self.requirements.iter().all(may_hold)
-    }
-
-    fn judge(&self, case: &Case<'_>) -> Result<(), Reason> {
-        for requirement in self.requirements {
-            match requirement {
-                Requirement::Accept => {}
-                Requirement::Reject => return Err(Reason::Rejected),
-                Requirement::Unsupported(what) => return Err(Reason::Unsupported(*what)),
-                Requirement::Signed(signed) => self.judge_signed(signed, case)?,
-            }
-        }
-        Ok(())
-    }
-
-    fn judge_signed(&self, signed: &Signed, case: &Case<'_>) -> Result<(), Reason> {
-        let known = |key: &KeyPlace| case.proofs.key(key, || read(key, case.keys));
-        let keys: Result<Vec<_>, _> = signed.keys.iter().map(known).collect();
-        let keys = keys?;
-        let not_before = case.conditions.signed_not_before();
-        let wanted = Wanted {
-            keys: &keys,
-            identity: &signed.identity,
-            asked: &self.asked,
-            not_before,
-        };
-        let mut best: Option<Match> = None;
-        for signature in case.signatures {
-            let match_ = signature.compare(&wanted, case.proofs);
-            if match_ == Match::Fulfilled {
-                return Ok(());
-            }
-            best = best.max(Some(match_));
-        }
-        let shortcoming = Shortcoming::of(best, not_before).unwrap_or(Shortcoming::None);
-        Err(Reason::Signature(in_words(signed), shortcoming))
-    }
-}
-
-/// The requirements that a signature may fulfil.
-fn signed_in<'c, 'p: 'c>(
-    clauses: impl IntoIterator<Item = &'c Clause<'p>>,
-) -> impl Iterator<Item = &'p Signed> {
-    let clauses = clauses.into_iter().filter(|clause| !clause.rejects());
-    let requirements = clauses.flat_map(|clause| clause.requirements);
-    requirements.filter_map(|requirement| match requirement {
-        Requirement::Signed(signed) => Some(signed),
-        _ => None,
-    })
-}
-
-/// Reads a key; one that cannot be read refuses the image, whatever others there are.
-fn read(key: &KeyPlace, source: &KeySource<'_>) -> Result<PublicKey, Reason> {
-    let refuse = |why: String| Reason::Key(key.to_string(), why);
-    let parsed = match key {
-        KeyPlace::Inline(bytes) => PublicKey::parse(bytes),
-        KeyPlace::Path(path) => PublicKey::parse(&source(path).map_err(refuse)?),
-    };
-    parsed.map_err(|why| refuse(why.to_string()))
-}
-
-/// The scope in words.
-impl fmt::Display for Clause<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.scope {
-            None => f.write_str("the default"),
-            Some("") => f.write_str("scope \"\" (every image)"),
-            Some(scope) => write!(f, "scope {}", shown(scope).up_to(MAX_SCOPE_CHARS).quoted()),
         }
     }
 }
