@@ -10,9 +10,14 @@ import subprocess
 import time as clock
 import tomllib
 import uuid
+from email.utils import parseaddr
 from pathlib import Path
+from urllib.parse import quote
 
 TARGET = "x86_64-unknown-linux-gnu"
+# Whose programs are published.
+PROGRAMS = ["kata-configdev", "fleet-removal", "initdata-processor", "imagepuller",
+            "configdev-smoke"]
 NOTICE = re.compile(r"(LICEN[CS]E|COPYING|NOTICE|COPYRIGHT|UNLICENSE)([-._].*)?$", re.IGNORECASE)
 # Sources that programs are linked with and that are no crate, and where Debian and rustup say what
 # they are under.
@@ -28,14 +33,14 @@ def _output(*command):
 
 
 class Crates:
-    """The packages of some programs: those that they contain, and those that only build them."""
+    """The packages of the programs: those that they contain, and those that only build them."""
 
-    def __init__(self, programs):
+    def __init__(self):
         metadata = json.loads(_output(
             "cargo", "metadata", "--locked", "--offline", "--format-version=1",
             f"--filter-platform={TARGET}"))
-        self.linked = self._tree(programs, "normal,no-proc-macro")
-        self.building = self._tree(programs, "normal,build") - self.linked
+        self.linked = self._tree("normal,no-proc-macro")
+        self.building = self._tree("normal,build") - self.linked
         wanted = self.linked | self.building
         named = {(each["name"], each["version"]): each for each in metadata["packages"]}
         self.packages = {name: named[name] for name in sorted(wanted)}
@@ -50,16 +55,16 @@ class Crates:
                           for each in lock["package"]}
 
     @staticmethod
-    def _tree(programs, edges):
+    def _tree(edges):
         lines = _output(
             "cargo", "tree", "--locked", "--offline", f"--target={TARGET}", f"--edges={edges}",
-            "--prefix=none", "--format={p}", *[f"--package={name}" for name in programs])
+            "--prefix=none", "--format={p}", *[f"--package={name}" for name in PROGRAMS])
         words = [line.split() for line in lines.splitlines() if line]
         return {(name, version.removeprefix("v")) for name, version, *_ in words}
 
     def inventory(self, release):
         """CycloneDX 1.5 as JSON."""
-        components = []
+        components, programs = [], []
         for key, package in self.packages.items():
             component = {
                 "type": "library",
@@ -74,18 +79,23 @@ class Crates:
                 component["purl"] = _reference(key)
                 component["hashes"] = [{"alg": "SHA-256", "content": self.checksums[key]}]
             components.append(component)
+            if key[0] in PROGRAMS:
+                programs.append(_reference(key))
         for name, debian, licence, _ in LINKED:
             version = _output("dpkg-query", "-W", "-f", "${Version}", debian)
+            package_url = _package_url("deb/debian", debian, version)
             components.append({
-                "type": "library", "bom-ref": f"pkg:deb/debian/{debian}@{version}", "name": name,
-                "version": version, "scope": "required",
-                "purl": f"pkg:deb/debian/{debian}@{version}",
+                "type": "library", "bom-ref": package_url, "name": name,
+                "version": version, "scope": "required", "purl": package_url,
                 "licenses": [{"expression": licence}]})
         compiler = _output("rustc", "--version").split()[1]
         components.append({
             "type": "library", "bom-ref": f"rust-std@{compiler}", "name": "rust-std",
             "version": compiler, "scope": "required",
             "licenses": [{"expression": "MIT OR Apache-2.0"}]})
+        # Every program is linked with what is no crate.
+        linked = [each["bom-ref"] for each in components[len(self.packages):]]
+        publisher, address = parseaddr(release.publisher["maintainer"])
         seed = uuid.uuid5(uuid.NAMESPACE_URL, f"kata-configdev {release.commit} {release.name}")
         created = clock.strftime("%Y-%m-%dT%H:%M:%SZ", clock.gmtime(release.time))
         return json.dumps({
@@ -95,14 +105,18 @@ class Crates:
             "version": 1,
             "metadata": {
                 "timestamp": created,
+                "supplier": {"name": publisher, "url": [release.publisher["homepage"]],
+                             "contact": [{"email": address}]},
                 "component": {"type": "application", "name": "kata-configdev",
                               "bom-ref": "kata-configdev", "version": release.name,
                               "licenses": [{"expression": "Apache-2.0"}]},
             },
             "components": components,
             "dependencies": [
-                {"ref": _reference(key), "dependsOn": [_reference(used) for used in uses]}
-                for key, uses in sorted(self.uses.items())],
+                {"ref": "kata-configdev", "dependsOn": programs + linked},
+                *({"ref": _reference(key), "dependsOn": [_reference(used) for used in uses]}
+                  for key, uses in sorted(self.uses.items())),
+                *({"ref": name} for name in linked)],
         }, indent=1, ensure_ascii=False) + "\n"
 
     def licences(self):
@@ -150,4 +164,9 @@ def notices(folder):
 
 
 def _reference(key):
-    return f"pkg:cargo/{key[0]}@{key[1]}"
+    return _package_url("cargo", *key)
+
+
+def _package_url(kind, name, version):
+    """As the specification of package URLs writes it: also a plus is escaped."""
+    return f"pkg:{kind}/{quote(name, safe='')}@{quote(version, safe=':')}"
