@@ -66,6 +66,7 @@ replay! {
     archive: "../../layer-unpack/fuzz/fuzz_targets/archive.rs";
     layer: "../../layer-unpack/fuzz/fuzz_targets/layer.rs";
     request: "../../memory-disk/fuzz/fuzz_targets/request.rs";
+    list: "../../node-installer/fuzz/fuzz_targets/list.rs";
     mounts: "../../node-installer/fuzz/fuzz_targets/mounts.rs";
     manifest: "../../oci-image/fuzz/fuzz_targets/manifest.rs";
     reference: "../../oci-image/fuzz/fuzz_targets/reference.rs";
