@@ -109,7 +109,7 @@ struct Check<'a> {
 pub fn check(options: &Options) -> io::Result<Vec<Finding>> {
     let mut check = Check {
         options,
-        tree: Tree::open(&options.root)?,
+        tree: Tree::open(&options.root).map_err(|error| at(&options.root, &error))?,
         settings: Settings::default(),
         findings: Vec::new(),
     };
@@ -168,6 +168,11 @@ impl Check<'_> {
 
 /// The text of a file that the caller names.
 fn outside(path: &Path) -> io::Result<String> {
-    let text = read_path(path, MAX_TEXT_BYTES)?;
+    let text = read_path(path, MAX_TEXT_BYTES).map_err(|error| at(path, &error.into()))?;
     Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// The error with the path that it is about.
+fn at(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }

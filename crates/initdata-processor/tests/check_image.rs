@@ -622,6 +622,8 @@ fn a_hostile_image_is_not_left_and_hangs_nobody() {
         assert!(one["text"].as_str().unwrap().contains(word), "{one}");
     }
     let missing = ["--kernel-config", "/nowhere", "--agent", "agent"];
-    assert_eq!(check(&root, &missing).0, 66);
+    let (code, text) = check(&root, &missing);
+    assert_eq!(code, 66);
+    assert!(text.contains("the image: /nowhere: No such file"), "{text}");
     assert_eq!(check(&root, &["--x"]).0, 64);
 }

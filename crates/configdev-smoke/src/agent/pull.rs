@@ -1,6 +1,7 @@
 //! The one connection of the agent, and a pull over it.
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -87,6 +88,14 @@ fn ask(image: &str, mut connection: UnixStream, limit: Duration) -> Result<Strin
         .and_then(|answer| fields(&answer));
     match answer {
         Ok(answer) => Ok(String::from_utf8_lossy(&field(&answer, 1)).into_owned()),
+        Err(error) if is_late(&error) => Err(format!("no answer in {} s", limit.as_secs())),
         Err(error) => Err(format!("{error:#}").chars().take(MAX_TEXT_CHARS).collect()),
     }
+}
+
+/// Whether the connection's limit is what ended a call.
+fn is_late(error: &anyhow::Error) -> bool {
+    let causes = error.chain().filter_map(|cause| cause.downcast_ref());
+    let mut kinds = causes.map(io::Error::kind);
+    kinds.any(|kind| kind == io::ErrorKind::WouldBlock)
 }

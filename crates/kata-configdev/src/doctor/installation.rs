@@ -47,8 +47,8 @@ fn told(installed: &installation::Installed) -> Vec<Finding> {
     };
     let path = installed.path.as_str();
     let message = format!(
-        "{owner} keeps {} files on this node; change its configuration, because what is changed \
-        by hand is not kept",
+        "{owner} keeps {} files on this node; change its configuration or its secrets, and none of \
+        these files: it takes a changed one for somebody else's",
         installed.files
     );
     let own = Finding::new("installation", Severity::Note, path, message);
