@@ -5,7 +5,6 @@ use std::process::Command;
 
 use test_command::{skip, skipped_without_root};
 
-use crate::command::PROGRAM;
 use crate::node::Node;
 use crate::{matches, table};
 
@@ -26,10 +25,7 @@ fn privileged_what_kata_left_is_told_on_the_node_itself() {
     let left = node.path(&format!("run/vc/sbs/{id}"));
     std::fs::create_dir_all(&left).unwrap();
     std::fs::create_dir(node.path("proc")).unwrap();
-    let program = node.path("kata-configdev");
-    if std::fs::hard_link(PROGRAM.path, &program).is_err() {
-        std::fs::copy(PROGRAM.path, &program).unwrap();
-    }
+    node.put_program();
     let doctor = || {
         let script = "mount -t proc proc \"$1/proc\" && exec chroot \"$1\" /kata-configdev doctor";
         let run = Command::new("unshare")

@@ -3,8 +3,11 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::process::Command;
 
 use test_command::Folder;
+
+use crate::command::PROGRAM;
 
 pub const HANDLER: &str = "opt/kata/share/defaults/kata-containers/runtimes/qemu-snp";
 pub const MAIN: &str =
@@ -114,5 +117,16 @@ impl Node {
     fn program(&self, name: &str) {
         self.put(name, "#!/bin/sh\nexit 1\n");
         self.set_mode(name, 0o755);
+    }
+
+    /// Puts `kata-configdev` itself into the node. A process of its own copies it: what this one has
+    /// open for writing, a child of another test inherits, and meanwhile nobody can start it.
+    pub fn put_program(&self) {
+        let program = self.path("kata-configdev");
+        if fs::hard_link(PROGRAM.path, &program).is_ok() {
+            return;
+        }
+        let copied = Command::new("cp").arg(PROGRAM.path).arg(program).status();
+        assert!(copied.unwrap().success());
     }
 }

@@ -5,7 +5,6 @@ use std::process::Command;
 use test_command::skipped_without_root;
 
 use crate::breaks;
-use crate::command::PROGRAM;
 use crate::doctor;
 use crate::node::Node;
 
@@ -27,10 +26,7 @@ fn privileged_what_config_refuses_is_a_fault() {
     for (id, break_it) in breaks::all() {
         let node = Node::new();
         break_it(&node);
-        let program = node.path("kata-configdev");
-        if std::fs::hard_link(PROGRAM.path, &program).is_err() {
-            std::fs::copy(PROGRAM.path, &program).unwrap();
-        }
+        node.put_program();
         let config = Command::new("chroot")
             .arg(node.path(""))
             .args(["/kata-configdev", "config"])
