@@ -185,6 +185,14 @@ fn privileged_what_is_no_initrd_is_refused() -> Result<()> {
         assert_eq!(code, Some(65), "{text}");
         assert_tells(&text, &["leads out of"]);
     }
+    // What is missing is said, also where it is everything.
+    let (code, text) = run(deploy("add-to-initrd"), [""; 0])?;
+    assert_eq!(code, Some(64), "{text}");
+    assert_tells(&text, &["INITRD OUTPUT"]);
+    let nowhere = ["--programs", "/nowhere", "/"];
+    let (code, text) = run(deploy("add-to-root"), nowhere)?;
+    assert_eq!(code, Some(66), "{text}");
+    assert_tells(&text, &["/nowhere has no initdata-processor"]);
     // An image that check-image finds an error in is not written.
     fs::create_dir(path("empty"))?;
     let (code, text) = add_to_initrd(&["--units", "systemd"], &path("empty"), &path("output"))?;
