@@ -272,7 +272,7 @@ impl fmt::Display for Shown {
 }
 
 impl State {
-    /// A layer is there. An image may name one twice.
+    /// A layer is there; that is said once more where another pull had begun it.
     fn finish(&mut self, blob: &Digest) {
         if let Some(layer) = self.layers.get_mut(blob) {
             self.done += usize::from(!std::mem::replace(&mut layer.is_done, true));

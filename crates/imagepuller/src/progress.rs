@@ -20,7 +20,7 @@ pub enum Event {
         /// Digest of this platform's manifest.
         #[serde(rename = "manifestDigest", serialize_with = "text")]
         manifest: Digest,
-        /// Number of layers.
+        /// Number of layers; one that the image names twice counts once.
         layers: usize,
         /// Compressed size of all layers.
         bytes: u64,

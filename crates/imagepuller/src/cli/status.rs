@@ -1,6 +1,5 @@
 //! `imagepuller status`.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, UNIX_EPOCH};
@@ -136,15 +135,21 @@ async fn follow(arguments: &Status) -> Result<(), Failed> {
                 arguments.print_object(&pulls);
             }
         } else {
-            let said = pulls.iter().zip(&now);
-            let said = said.filter(|(_, still)| is_anew || !before.contains(still));
-            said.map(|(pull, _)| pull).try_for_each(print_line)?;
-            let images = |pulls: &[Value]| -> BTreeSet<String> {
+            let mut known = before.clone();
+            for (pull, still) in pulls.iter().zip(&now) {
+                if !take(&mut known, still) || is_anew {
+                    print_line(pull)?;
+                }
+            }
+            let images = |pulls: &[Value]| -> Vec<String> {
                 let images = pulls.iter().filter_map(|pull| pull["image"].as_str());
                 images.map(str::to_owned).collect()
             };
-            for image in images(&before).difference(&images(&now)) {
-                print(&format!("{image}: over; the service's log says how"));
+            let mut under_way = images(&now);
+            for image in images(&before) {
+                if !take(&mut under_way, &image) {
+                    print(&format!("{image}: over; the service's log says how"));
+                }
             }
             if pulls.is_empty() {
                 print("no pull is under way");
@@ -157,6 +162,12 @@ async fn follow(arguments: &Status) -> Result<(), Failed> {
         round += 1;
         tokio::time::sleep(PAUSE).await;
     }
+}
+
+/// Takes one such value away, if there is one: two pulls of one image are two.
+fn take<T: PartialEq>(from: &mut Vec<T>, value: &T) -> bool {
+    let found = from.iter().position(|other| other == value);
+    found.map(|at| from.swap_remove(at)).is_some()
 }
 
 /// A pull as it is compared with what it was a moment ago.

@@ -14,6 +14,7 @@ use tokio::sync::{Notify, OnceCell};
 
 use super::asked::{Asked, ImageName};
 use super::broker::Secrets;
+use super::layers::extent;
 use super::policy::{Gate, Kept};
 use super::resolve::{self, Resolved};
 use super::sources::Sources;
@@ -266,13 +267,11 @@ impl Puller {
         secrets: &Secrets<'_>,
         progress: &Progress,
     ) -> Result<Keys, Error> {
+        let (layers, bytes) = extent(image);
         progress.tell(Event::Resolved {
             manifest: image.manifest.clone(),
-            layers: image.layers.len(),
-            bytes: image
-                .layers
-                .iter()
-                .fold(0, |sum: u64, (blob, _)| sum.saturating_add(blob.size)),
+            layers,
+            bytes,
         });
         let keys = unlock::unlock(image, name, settings, secrets, progress).await?;
         // As above, where the broker was asked for these only.

@@ -5,7 +5,7 @@
 //! an image.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use futures_util::future::Either;
@@ -57,12 +57,16 @@ impl Layers {
         progress: &Progress,
     ) -> Result<Vec<Layer>, Error> {
         let wanted = ImageLayer::all(image, keys)?;
+        let names: Vec<LayerName> = wanted.iter().map(|layer| layer.name.clone()).collect();
+        let wanted = ImageLayer::each_once(wanted);
         let (_kept, missing) = self.make_room(&wanted).await?;
         let fetched = self.fetch_all(sources, &wanted, progress).await;
         if let Err(Error::Store(layer_store::Error::Full { .. })) = &fetched {
             brought::give_back(missing, &self.store, &self.flights).await;
         }
-        fetched
+        let fetched = fetched?;
+        // Each name is that of a layer that was wanted.
+        Ok(names.iter().map(|name| fetched[name].clone()).collect())
     }
 
     /// Begins to read small blobs of an image whose configuration is still on its way.
@@ -80,7 +84,7 @@ impl Layers {
         sources: &Arc<Sources>,
         wanted: &[ImageLayer],
         progress: &Progress,
-    ) -> Result<Vec<Layer>, Error> {
+    ) -> Result<HashMap<LayerName, Layer>, Error> {
         let limit = sources.layers_at_once();
         let allowance = Arc::new(self.budget.allowance(self.at_once, limit));
         // The largest first: a large one that comes last would be waited for alone.
@@ -99,15 +103,13 @@ impl Layers {
             };
             async move {
                 let layer = self.flights.layer(&wanted.name, progress, fetch).await?;
-                Ok::<_, Error>((at, layer))
+                Ok::<_, Error>((wanted.name.clone(), layer))
             }
         };
         let small = stream::iter(small).map(bring).buffer_unordered(MAX_READERS);
         let others = stream::iter(others).map(bring);
         let others = others.buffer_unordered(limit.unwrap_or(self.at_once + LANES));
-        let mut layers: Vec<(usize, Layer)> = stream::select(small, others).try_collect().await?;
-        layers.sort_by_key(|(at, _)| *at);
-        Ok(layers.into_iter().map(|(_, layer)| layer).collect())
+        stream::select(small, others).try_collect().await
     }
 
     /// Waits until nothing is left of the flights that nobody wants any more. Who calls this sets
@@ -135,11 +137,13 @@ impl Layers {
             Ok(layers.collect::<Option<Vec<_>>>())
         });
         let found = found.await?;
-        for layer in wanted.iter().filter(|_| found.is_some()) {
-            progress.tell(Event::Shared {
-                blob: layer.blob.digest.clone(),
-                bytes: layer.blob.size,
-            });
+        if found.is_some() {
+            for layer in ImageLayer::each_once(wanted) {
+                progress.tell(Event::Shared {
+                    blob: layer.blob.digest,
+                    bytes: layer.blob.size,
+                });
+            }
         }
         Ok(found)
     }
@@ -151,8 +155,7 @@ impl Layers {
         &self,
         wanted: &[ImageLayer],
     ) -> Result<(Vec<Layer>, Vec<LayerName>), Error> {
-        // Once each, for images may have a layer twice.
-        let layers: HashMap<_, _> = wanted
+        let layers: Vec<_> = wanted
             .iter()
             .map(|layer| (layer.name.clone(), layer.blob.size))
             .collect();
@@ -220,6 +223,25 @@ impl Layers {
     }
 }
 
+/// How many layers there are to get for an image, and their compressed bytes. What is in it twice
+/// comes once.
+pub fn extent(image: &Image) -> (usize, u64) {
+    let mut seen = HashSet::new();
+    let is_new = |(blob, diff_id): &&(Descriptor, Digest)| {
+        let is_encrypted = blob.encryption().is_some();
+        // Of the same content: encrypted twice it has two keys, and so two names in the store.
+        seen.insert(if is_encrypted { &blob.digest } else { diff_id }.clone())
+    };
+    let sizes = image
+        .layers
+        .iter()
+        .filter(is_new)
+        .map(|(blob, _)| blob.size);
+    sizes.fold((0, 0), |(layers, bytes): (usize, u64), size| {
+        (layers + 1, bytes.saturating_add(size))
+    })
+}
+
 /// A layer of an image.
 #[derive(Clone)]
 pub struct ImageLayer {
@@ -235,6 +257,13 @@ impl ImageLayer {
         let layers = image.layers.iter().zip(keys);
         let layers = layers.map(|((blob, diff_id), key)| Self::new(blob, diff_id, key.as_ref()));
         layers.collect()
+    }
+
+    /// Without those that are there before: an image may have a layer twice.
+    fn each_once(mut layers: Vec<Self>) -> Vec<Self> {
+        let mut seen = HashSet::new();
+        layers.retain(|layer| seen.insert(layer.name.clone()));
+        layers
     }
 
     fn new(

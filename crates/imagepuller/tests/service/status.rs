@@ -98,6 +98,49 @@ fn privileged_a_pull_is_followed_to_its_end() {
     assert!(bytes.len() > 2 && bytes.is_sorted(), "{json}");
 }
 
+/// Such a layer comes once and was expected twice: the pull had never all of its layers, nor its
+/// bytes. Of two pulls of one image the end of the first was not said.
+#[test]
+fn privileged_a_layer_that_is_named_twice_counts_once() {
+    vm_harness::needs_root!();
+    let layer = |name, bytes: u32| Layer::gzip(&[(name, &noise(bytes as usize, bytes))]).unwrap();
+    let (large, small) = (layer("large", 1 << 20), layer("small", 5000));
+    let bytes = large.size + small.size;
+    let mut content = Content::default();
+    let digest = Image::new(vec![large, small.clone(), small]).publish(&mut content);
+    let slow = Slow::of(content, &digest);
+    let scratch = Scratch::new().unwrap();
+    let puller = Puller::start_with(&scratch, &slow.document, &["--linger", "0"]);
+    let mut pulls = ["first", "second"].map(|name| puller.ask(&slow.image(), name));
+    let is_there = |pull: &Value| {
+        let (layers, done) = (&pull["layers"], &pull["layersDone"]);
+        (layers, done, &pull["bytes"]) == (&2.into(), &1.into(), &bytes.into())
+    };
+    let both = || {
+        let pulls = status(&puller);
+        let pulls = pulls.as_array().unwrap();
+        pulls.len() == 2 && pulls.iter().all(is_there)
+    };
+    wait_until(|| status(&puller), both);
+
+    let lines = scratch.path().join("lines");
+    let mut follow = shown(&puller, &["--follow"]);
+    let mut follow = follow
+        .stdout(File::create(&lines).unwrap())
+        .spawn()
+        .unwrap();
+    let said = || fs::read_to_string(&lines).unwrap();
+    wait_until(said, || said().matches(" s, 1 of 2 layers").count() >= 2);
+    let over = || said().matches(": over; ").count();
+    for (ended, pull) in pulls.iter_mut().enumerate() {
+        assert_eq!(over(), ended, "{}", said());
+        pull.kill().unwrap();
+        pull.wait().unwrap();
+        wait_until(said, || over() == ended + 1);
+    }
+    assert_eq!(follow.wait().unwrap().code(), Some(0));
+}
+
 #[test]
 fn privileged_what_is_waited_for_is_shown() {
     vm_harness::needs_root!();
