@@ -11,6 +11,7 @@ use puller_config::{Document, MAX_DOCUMENT_BYTES, Origin};
 
 use crate::error::Error;
 use crate::hub_configuration::HubConfiguration;
+use crate::piped::Piped;
 
 /// The file beside the document in which `initdata-processor` says why it handed none out.
 ///
@@ -31,6 +32,8 @@ pub struct Documents {
     pub measured: Option<PathBuf>,
     /// What the owner configured for the data hub, which completes the owner's document.
     pub hub: Option<HubConfiguration>,
+    /// Those of them that are pipes.
+    pub piped: Piped,
 }
 
 impl Documents {
@@ -62,16 +65,52 @@ impl Documents {
             return Err(Error::ConfigurationRefused { reason });
         }
         let measured = self.measured.as_deref();
-        let measured = measured.map(|path| load(path, Origin::Measured));
+        let measured = measured.map(|path| self.read(path, Origin::Measured));
         let measured = measured.transpose()?.unwrap_or_default();
         let measured = match &self.hub {
-            Some(hub) => hub.complete(measured)?,
+            Some(hub) => hub.complete(measured, &self.piped)?,
             None => measured,
         };
-        let settings = Settings::new(measured, load(&self.configuration, Origin::Host)?);
+        let settings = Settings::new(measured, self.read(&self.configuration, Origin::Host)?);
         // A document whose pins mean nothing is not used for anything else either.
         pins(&settings)?;
         Ok(settings)
+    }
+
+    /// Reads a document; no file means the defaults. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be read or breaks a rule is an error and never the defaults: that would
+    /// be a silent anonymous pull.
+    fn read(&self, path: &Path, origin: Origin) -> Result<PlacedDocument, Error> {
+        let unreadable = |error: ReadError| Error::ConfigurationUnreadable {
+            path: path.to_owned(),
+            source: error.into(),
+        };
+        let text = if_there(self.piped.read(path, MAX_DOCUMENT_BYTES)).map_err(unreadable)?;
+        let Some(text) = text else {
+            return Ok(PlacedDocument {
+                path: path.to_owned(),
+                ..PlacedDocument::default()
+            });
+        };
+        let checked = match origin {
+            Origin::Measured => Document::parse_measured(&text),
+            Origin::Host => Document::parse(&text),
+        };
+        let checked = checked.map_err(|problems| Error::ConfigurationInvalid {
+            path: path.to_owned(),
+            problems,
+        })?;
+        for warning in &checked.warnings {
+            tracing::warn!(configuration = %path.display(), "{warning}");
+        }
+        Ok(PlacedDocument {
+            document: Arc::new(checked.document),
+            path: path.to_owned(),
+            is_present: true,
+        })
     }
 }
 
@@ -85,42 +124,6 @@ pub fn pins(settings: &Settings) -> Result<Pins, Error> {
     Pins::read(pins).map_err(|problems| Error::ConfigurationInvalid {
         path: path.to_owned(),
         problems,
-    })
-}
-
-/// Reads a document; no file means the defaults. Blocks.
-///
-/// # Errors
-///
-/// A file that cannot be read or breaks a rule is an error and never the defaults: that would
-/// be a silent anonymous pull.
-fn load(path: &Path, origin: Origin) -> Result<PlacedDocument, Error> {
-    let unreadable = |error: ReadError| Error::ConfigurationUnreadable {
-        path: path.to_owned(),
-        source: error.into(),
-    };
-    let text = if_there(read_path(path, MAX_DOCUMENT_BYTES)).map_err(unreadable)?;
-    let Some(text) = text else {
-        return Ok(PlacedDocument {
-            path: path.to_owned(),
-            ..PlacedDocument::default()
-        });
-    };
-    let checked = match origin {
-        Origin::Measured => Document::parse_measured(&text),
-        Origin::Host => Document::parse(&text),
-    };
-    let checked = checked.map_err(|problems| Error::ConfigurationInvalid {
-        path: path.to_owned(),
-        problems,
-    })?;
-    for warning in &checked.warnings {
-        tracing::warn!(configuration = %path.display(), "{warning}");
-    }
-    Ok(PlacedDocument {
-        document: Arc::new(checked.document),
-        path: path.to_owned(),
-        is_present: true,
     })
 }
 

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cdh_config::{MAX_CDH_BYTES, MAX_PARAMETERS_BYTES, Meaning};
-use foreign_text::bounded::{ReadError, if_there, read_path, read_stream};
+use foreign_text::bounded::{ReadError, if_there, read_stream};
 use pull_route::PlacedDocument;
 
 use crate::error::Error;
+use crate::piped::Piped;
 
 /// Where it lies.
 #[derive(Clone, Debug)]
@@ -26,12 +27,16 @@ impl HubConfiguration {
     /// # Errors
     ///
     /// A file that cannot be read, or that says something without a counterpart.
-    pub(crate) fn complete(&self, mut measured: PlacedDocument) -> Result<PlacedDocument, Error> {
+    pub(crate) fn complete(
+        &self,
+        mut measured: PlacedDocument,
+        piped: &Piped,
+    ) -> Result<PlacedDocument, Error> {
         let unreadable = |path: &Path, error: ReadError| Error::ConfigurationUnreadable {
             path: path.to_owned(),
             source: error.into(),
         };
-        let text = if_there(read_path(&self.file, MAX_CDH_BYTES));
+        let text = if_there(piped.read(&self.file, MAX_CDH_BYTES));
         let text = text.map_err(|error| unreadable(&self.file, error))?;
         let parameters = File::open(&self.parameters).map_err(ReadError::from);
         let parameters = parameters.and_then(|file| read_stream(file, MAX_PARAMETERS_BYTES));
@@ -108,6 +113,7 @@ mod tests {
                 file: write("cdh.toml", cdh),
                 parameters: write("cmdline", Some(parameters)),
             }),
+            ..Documents::default()
         };
         let settings = documents.load()?;
         let proxy = settings.proxies().https_proxy.as_ref();

@@ -6,7 +6,7 @@
 //! done with content.
 //!
 //! The entry is [`registry::Registry`]. From the outside inwards:
-//! - [`Documents`]: the files, read at this moment, with the hub's (`hub_configuration`);
+//! - [`Documents`]: the files, read at this moment, with the hub's (`hub_configuration`) and pipes (`piped`);
 //!   [`patience`]: how long anything is waited for.
 //! - [`registry`]: manifests of one source, their `signatures`, and [`blob`]s, taken up again where
 //!   they are cut off (`range`), or in several parts at once (`parts`).
@@ -32,6 +32,7 @@ mod failure;
 mod hub_configuration;
 mod parts;
 pub mod patience;
+mod piped;
 mod plain_hosts;
 mod range;
 mod redirect;
@@ -52,6 +53,7 @@ pub use error::{Error, Kind};
 pub use hub_configuration::HubConfiguration;
 pub use parts::Leave;
 pub use patience::Patience;
+pub use piped::Piped;
 pub use plain_hosts::PlainHosts;
 pub use retry::LastFailure;
 pub use stage::Stage;

@@ -1,16 +1,13 @@
 //! The documents that a pull goes by, as options of a person at a terminal.
 
 use std::fs::File;
-use std::io::{self, Write};
-use std::os::fd::IntoRawFd;
-use std::os::unix::fs::FileTypeExt;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::PathBuf;
 
 use clap::Args;
-use foreign_text::bounded::read_stream;
+use foreign_text::bounded::ReadError;
 use puller_config::{MAX_DOCUMENT_BYTES, ResourceSource, Resources};
-use registry_client::{Documents, HubConfiguration};
-use rustix::fs::{MemfdFlags, memfd_create};
+use registry_client::{Documents, HubConfiguration, Piped};
 
 /// Where the documents are, and what answers for their references.
 #[derive(Clone, Debug, Args)]
@@ -35,8 +32,7 @@ pub struct DocumentOptions {
 
 impl DocumentOptions {
     /// The files. One that is missing is refused: that means something in a guest; here it is a
-    /// slip. A pipe, which keeps secrets off the disk, is read once into memory, and stands there
-    /// as a file.
+    /// slip. A pipe, which keeps secrets off the disk, is read once, into memory.
     ///
     /// # Errors
     ///
@@ -46,16 +42,29 @@ impl DocumentOptions {
         if let Some(path) = files.into_iter().flatten().find(|path| !path.exists()) {
             return Err(format!("the file {} does not exist", path.display()));
         }
-        let file = |path: &Option<PathBuf>| path.as_deref().map(as_file).transpose();
-        let [config, measured, hub] = [&self.config, &self.measured, &self.cdh].map(file);
+        let mut piped = Piped::default();
+        for path in [&self.config, &self.measured, &self.cdh]
+            .into_iter()
+            .flatten()
+        {
+            if path
+                .metadata()
+                .is_ok_and(|found| found.file_type().is_fifo())
+            {
+                let pipe = File::open(path).map_err(ReadError::from);
+                let kept = pipe.and_then(|pipe| piped.keep(path, pipe, MAX_DOCUMENT_BYTES));
+                kept.map_err(|error| format!("failed to read {}: {error}", path.display()))?;
+            }
+        }
         Ok(Documents {
-            configuration: config?.unwrap_or_default(),
-            measured: measured?,
-            hub: hub?.map(|file| HubConfiguration {
+            configuration: self.config.clone().unwrap_or_default(),
+            measured: self.measured.clone(),
+            hub: self.cdh.clone().map(|file| HubConfiguration {
                 file,
                 // Those of this machine are no guest's.
                 parameters: PathBuf::new(),
             }),
+            piped,
         })
     }
 
@@ -68,21 +77,4 @@ impl DocumentOptions {
     pub fn resources(&self) -> Resources {
         super::resources(&self.resources)
     }
-}
-
-/// The path of a file with what `path` has. Of a pipe it is in memory until this program ends.
-fn as_file(path: &Path) -> Result<PathBuf, String> {
-    let is_pipe = path
-        .metadata()
-        .is_ok_and(|found| found.file_type().is_fifo());
-    if !is_pipe {
-        return Ok(path.to_owned());
-    }
-    let copied = || -> io::Result<PathBuf> {
-        let text = read_stream(File::open(path)?, MAX_DOCUMENT_BYTES)?;
-        let mut file = File::from(memfd_create("document", MemfdFlags::CLOEXEC)?);
-        file.write_all(&text)?;
-        Ok(format!("/proc/self/fd/{}", file.into_raw_fd()).into())
-    };
-    copied().map_err(|error| format!("failed to read {}: {error}", path.display()))
 }

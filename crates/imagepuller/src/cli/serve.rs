@@ -207,6 +207,7 @@ async fn serve(arguments: Serve, mut sockets: Vec<Listening>) -> anyhow::Result<
                 file: arguments.cdh,
                 parameters: KERNEL_PARAMETERS.into(),
             }),
+            ..Documents::default()
         },
         resources: super::resources(&resources),
         initdata: arguments.initdata,

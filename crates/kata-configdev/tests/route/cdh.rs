@@ -253,6 +253,7 @@ fn the_hubs_configuration_asks_whom_the_hub_asks() {
                 file: file.clone(),
                 parameters: none.clone(),
             }),
+            ..Documents::default()
         };
         let (asked, error) = world.pull_by(documents, &image);
         let imported = run(&["import", "cdh", "--allow-empty", file.to_str().unwrap()]);
@@ -292,7 +293,7 @@ fn the_hubs_configuration_asks_whom_the_hub_asks() {
         let documents = Documents {
             configuration: none.clone(),
             measured: Some(write("imported.toml", &imported.stdout)),
-            hub: None,
+            ..Documents::default()
         };
         let (asked, error) = world.pull_by(documents, &image);
         assert_eq!(
