@@ -55,6 +55,6 @@ pub use parts::Leave;
 pub use patience::Patience;
 pub use piped::Piped;
 pub use plain_hosts::PlainHosts;
-pub use retry::LastFailure;
+pub use retry::{Followed, LastFailure};
 pub use stage::Stage;
 pub use tls::gather_randomness;

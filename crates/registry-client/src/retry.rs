@@ -47,29 +47,17 @@ impl LastFailure {
         LAST.try_with(Self::clone).unwrap_or_default()
     }
 
-    /// The work that is being done waits for other work from now on.
-    pub fn follow(other: &Self) {
-        let follow = |last: &Self| {
-            if !Arc::ptr_eq(&last.0, &other.0) {
-                last.lock().followed.push(other.clone());
-            }
-        };
-        let _ = LAST.try_with(follow);
-    }
-
-    /// The other work has ended, whatever of: what failed there is no longer waited for.
-    pub fn unfollow(other: &Self) {
-        let unfollow = |last: &Self| {
-            let followed = &mut last.lock().followed;
-            // Once only: the work may wait for two things of the other one.
-            if let Some(at) = followed
-                .iter()
-                .position(|one| Arc::ptr_eq(&one.0, &other.0))
-            {
-                followed.swap_remove(at);
-            }
-        };
-        let _ = LAST.try_with(unfollow);
+    /// The work that is being done waits for other work, as long as this is held.
+    pub fn follow(other: &Self) -> Followed {
+        let by = LAST.try_with(Self::clone).ok();
+        let by = by.filter(|by| !Arc::ptr_eq(&by.0, &other.0));
+        if let Some(by) = &by {
+            by.lock().followed.push(other.clone());
+        }
+        Followed {
+            by,
+            other: other.clone(),
+        }
     }
 
     /// The failure that nothing came after, if there was one, of the work or of what it waits for.
@@ -96,6 +84,27 @@ impl LastFailure {
         let note = |last: &Self| last.lock().failure = failure.map(ToString::to_string);
         // Nobody may want to know.
         let _ = LAST.try_with(note);
+    }
+}
+
+/// Other work that some work waits for. Once dropped, what failed there is no longer waited for.
+#[derive(Debug)]
+#[must_use = "what is waited for ends with it"]
+pub struct Followed {
+    by: Option<LastFailure>,
+    other: LastFailure,
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        if let Some(by) = &self.by {
+            let followed = &mut by.lock().followed;
+            // Once only: the work may wait for two things of the other one.
+            let is_it = |one: &LastFailure| Arc::ptr_eq(&one.0, &self.other.0);
+            if let Some(at) = followed.iter().position(is_it) {
+                followed.swap_remove(at);
+            }
+        }
     }
 }
 

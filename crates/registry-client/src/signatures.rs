@@ -46,7 +46,7 @@ impl Registry {
             found: Found::default(),
         };
         let last = LastFailure::default();
-        LastFailure::follow(&last);
+        let followed = LastFailure::follow(&last);
         let late = last.of(search.run()).await.map(|patience| {
             let last = last
                 .text()
@@ -58,7 +58,7 @@ impl Registry {
             );
             Error::unreachable(&self.host(), reason)
         });
-        LastFailure::unfollow(&last);
+        drop(followed);
         search.found.finish(late)
     }
 }

@@ -71,11 +71,11 @@ impl Flights {
                 let ended = || Error::Internal("a layer's task ended without a result".to_owned());
                 return own.await.unwrap_or_else(|_| Err(ended()));
             }
-            LastFailure::follow(&flight.last);
+            let followed = LastFailure::follow(&flight.last);
             let mut landed = flight.landed.clone();
             let landed = landed.wait_for(Option::is_some).await;
             let layer = landed.ok().and_then(|landed| landed.clone().flatten());
-            LastFailure::unfollow(&flight.last);
+            drop(followed);
             if let Some(layer) = layer {
                 return Ok(layer);
             }

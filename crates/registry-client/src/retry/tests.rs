@@ -1,6 +1,8 @@
 use super::*;
 use std::cell::Cell;
 
+use futures_util::FutureExt as _;
+
 const HASTY: Duration = Duration::from_secs(1);
 
 fn reset() -> Failure {
@@ -122,7 +124,8 @@ fn progress_starts_anew_but_not_for_ever() {
     assert_eq!(failures, 10);
 }
 
-/// Who waited for a layer of another pull was told that pull's failure until the end.
+/// Who waited for a layer of another pull was told that pull's failure until the end, and for ever
+/// where the waiting itself was given up.
 #[test]
 fn only_what_is_waited_for_is_told() {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -133,12 +136,14 @@ fn only_what_is_waited_for_is_told() {
         let note = async || LastFailure::note(Some(&reset().error));
         other.of(note()).await;
         let waiting = async {
-            LastFailure::follow(&other);
-            LastFailure::follow(&other);
-            LastFailure::unfollow(&other);
+            let first = LastFailure::follow(&other);
+            let given_up = async {
+                let _second = LastFailure::follow(&other);
+                std::future::pending::<()>().await;
+            };
+            assert!(given_up.now_or_never().is_none());
             assert_eq!(own.text().as_deref(), Some("cannot reach a: reset"));
-            LastFailure::unfollow(&other);
-            LastFailure::unfollow(&other);
+            drop(first);
             assert_eq!(own.text(), None);
         };
         own.of(waiting).await;
