@@ -166,7 +166,7 @@ fn raise_open_files() {
     }
 }
 
-/// Ends when the program is told to end.
+/// Ends when the program is told to end: by SIGTERM, or by SIGINT as of Ctrl-C.
 fn terminated() -> std::io::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

@@ -9,11 +9,10 @@ use foreign_text::shown;
 use image_policy::Dialect;
 use oci_image::named::NamedReference;
 use oci_image::platform::Platform;
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::documents::DocumentOptions;
 use super::limits::Limits;
-use super::{EX_DATAERR, INTERRUPTED, exit_code, fail, print};
+use super::{EX_DATAERR, EX_SOFTWARE, INTERRUPTED, exit_code, fail, print};
 use crate::error::{Error, chain};
 use crate::progress::Progress;
 use crate::pull::output::{Wanted, pull_to};
@@ -136,6 +135,10 @@ pub async fn run(arguments: Pull) -> ExitCode {
         Ok(documents) => documents,
         Err(message) => return failed(&message, EX_DATAERR),
     };
+    let stopped = match super::terminated() {
+        Ok(stopped) => stopped,
+        Err(error) => return failed(&error.to_string(), EX_SOFTWARE),
+    };
     let meter = arguments.has_meter().then(|| Meter::show(&arguments.image));
     let options = Options {
         platform,
@@ -160,12 +163,11 @@ pub async fn run(arguments: Pull) -> ExitCode {
     };
     let pulled = tokio::select! {
         pulled = pull_to(&wanted, &arguments.output, documents, options) => pulled,
-        stopped = stopped() => {
-            let message = stopped.err().map_or("interrupted".to_owned(), |error| error.to_string());
+        () = stopped => {
             if let Some(meter) = meter {
                 meter.clear();
             }
-            return failed(&message, INTERRUPTED);
+            return failed("interrupted", INTERRUPTED);
         }
     };
     match (meter, &pulled) {
@@ -191,15 +193,4 @@ fn code(error: &Error, output: &Path) -> u8 {
         Error::Store(layer_store::Error::File { path, .. }) if path == output => EX_CANTCREAT,
         _ => exit_code(error.kind()),
     }
-}
-
-/// Waits for SIGINT or SIGTERM.
-async fn stopped() -> std::io::Result<()> {
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-    }
-    Ok(())
 }
