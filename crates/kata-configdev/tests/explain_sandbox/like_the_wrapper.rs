@@ -1,6 +1,17 @@
 //! What is explained is what the wrapper does, and says.
 
-use super::*;
+use std::path::Path;
+
+use config_image::Magic;
+use kata_configdev::disk::Device;
+use kata_configdev::scratch_disk::ScratchDisk;
+use kata_configdev::settings::Settings;
+use puller_config::{Credentials, Document, Match, RegistryHost};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::command::run;
+use crate::node::{Node, REGISTRIES, of};
 
 /// The report and the image that a guest would read, side by side.
 #[test]

@@ -1,6 +1,8 @@
 //! What people and programs read about the registries of a sandbox.
 
-use super::*;
+use serde_json::{Value, json};
+
+use crate::node::{Node, of};
 
 #[test]
 fn people_see_who_wins_and_why() {
