@@ -1,6 +1,7 @@
 //! Removals that cannot reach everything.
 
 use std::fs::{self, File};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
 
@@ -43,12 +44,23 @@ fn machine() -> (Machine, String) {
 
 /// What a sandbox starts of a handler whose drop-in stayed: QEMU without a disk.
 fn assert_sandboxes_start(machine: &Machine) {
-    let started = Command::new(machine.host(WRAPPER))
+    let mut wrapper = Command::new(machine.host(WRAPPER));
+    wrapper
         .args(["-name", "sandbox-1", "-machine", "q35"])
         .env("KATA_CONFIGDEV_CONFIG", machine.host(SETTINGS))
-        .current_dir(machine.path("bundle"))
-        .output()
-        .unwrap();
+        .current_dir(machine.path("bundle"));
+    // This process has installed it: a child that a neighbour has just forked may have it open for
+    // writing until its `exec`.
+    let mut started = wrapper.output();
+    wait_until("the wrapper can be executed", || {
+        let is_busy = |error: &io::Error| error.kind() == ErrorKind::ExecutableFileBusy;
+        let busy = started.as_ref().is_err_and(is_busy);
+        if busy {
+            started = wrapper.output();
+        }
+        !busy
+    });
+    let started = started.unwrap();
     let stderr = String::from_utf8(started.stderr).unwrap();
     assert!(started.status.success(), "{stderr}");
     assert_eq!(started.stdout, b"-name sandbox-1 -machine q35\n");

@@ -325,12 +325,14 @@ fn a_plugin_that_hangs_delays_one_sandbox() {
     let asked = plugins.node.path("asked");
     let count = format!("echo x >> {}; sleep 3600", asked.display());
     plugins.add("hangs", &count, "");
-    let times = || std::fs::read_to_string(&asked).unwrap().lines().count();
+    // On a busy machine the second may be over before the shell has said anything.
+    let said = || std::fs::read_to_string(&asked).unwrap_or_default();
     let (_, stderr) = plugins.start();
     assert_eq!(stderr.matches("it took longer than the time").count(), 2);
-    assert_eq!(times(), 2);
+    let first = said();
+    assert!(first.lines().count() <= 2, "{first}");
     let (_, stderr) = plugins.start();
-    assert_eq!(times(), 2, "it is not asked again: {stderr}");
+    assert_eq!(said(), first, "it is not asked again: {stderr}");
     let again = "not asked again so soon after it failed: it took longer than the time";
     assert_eq!(stderr.matches(again).count(), 2, "{stderr}");
 }
