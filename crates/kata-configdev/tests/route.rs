@@ -19,7 +19,7 @@ mod world;
 use command::run;
 use documents::Case;
 use oci_image::reference::ImageReference;
-use world::World;
+use world::{Party, World};
 
 /// How many documents are made up. Each costs about a tenth of a second.
 const CASES: u64 = 200;
@@ -64,6 +64,66 @@ fn explain_and_a_pull_never_disagree() {
         assert_eq!(asked, expected, "{error}\n{}", about());
     }
     seen.assert_complete();
+}
+
+/// Whose client certificate a registry and a mirror see; made-up documents seldom have an owner who
+/// leaves it to the host.
+#[test]
+fn a_client_certificate_goes_where_explain_says() {
+    let world = World::start();
+    let [port, other] = [0, 1].map(|index: usize| world.servers[index].port);
+    let roots = format!(
+        "ca-certs = \"\"\"\n{}\"\"\"\n",
+        world.authorities[0].certificate()
+    );
+    let entry = |more: &str| format!("[registries.\"localhost:{port}\"]\n{roots}{more}");
+    let [host, owner] = [Party::Host, Party::Owner].map(|party| world.client_keys(party));
+    let mirror = format!("mirror = \"https://localhost:{other}\"\nmirror-fallback = true\n");
+    let of_mirror = format!("[registries.\"localhost:{other}\"]\n{roots}{host}");
+    for (measured, configuration, expected) in [
+        (String::new(), entry(&host), vec![Some(Party::Host)]),
+        (entry(""), entry(&host), vec![Some(Party::Host)]),
+        (entry(&owner), entry(&host), vec![Some(Party::Owner)]),
+        (entry("anonymous = true\n"), entry(&host), vec![None]),
+        (
+            String::new(),
+            entry(&format!("{host}insecure-skip-verify = true\n")),
+            vec![None],
+        ),
+        (
+            String::new(),
+            entry(&format!("{host}{mirror}")),
+            vec![None, Some(Party::Host)],
+        ),
+        (
+            String::new(),
+            entry(&mirror) + &of_mirror,
+            vec![Some(Party::Host), None],
+        ),
+    ] {
+        let files = world.write_texts(&configuration, &measured);
+        let image = reference(&format!("localhost:{port}"));
+        let explained = run(&[
+            "explain",
+            "--json",
+            "--config",
+            &files.configuration,
+            "--measured",
+            &files.measured,
+            &image,
+        ]);
+        let json = explained.json();
+        let sources = [&json["mirror"], &json["registry"]].into_iter();
+        let said: Vec<_> = sources
+            .filter(|source| source["asked"] == true)
+            .map(|source| source["client_cert"] == true)
+            .collect();
+        let (asked, error) = world.pull(&files, &image);
+        let shown: Vec<_> = asked.iter().map(|visit| visit.client).collect();
+        assert_eq!(shown, expected, "{error}\n{}", explained.stdout);
+        let is_shown: Vec<_> = shown.iter().map(Option::is_some).collect();
+        assert_eq!(said, is_shown, "{}", explained.stdout);
+    }
 }
 
 /// `check` once called this document valid and `explain` a way that works, and every pull failed.

@@ -7,9 +7,12 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, date_time_ymd,
 };
-use rustls::ServerConfig;
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{RootCertStore, ServerConfig};
 
 /// A certificate authority that only those clients trust whom a test tells to.
 #[derive(Debug)]
@@ -114,6 +117,22 @@ impl Authority {
     pub fn server_config(&self, names: &[&str]) -> Result<ServerConfig> {
         self.sign(names)?.server_config()
     }
+
+    /// The same for a server that asks for certificates that `clients` signed, and serves whoever
+    /// shows none.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Authority::sign`].
+    pub fn server_config_asking(&self, names: &[&str], clients: &Self) -> Result<ServerConfig> {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(
+            clients.certificate.as_bytes(),
+        )?)?;
+        let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider());
+        let verifier = verifier.allow_unauthenticated().build()?;
+        self.sign(names)?.server_config_with(verifier)
+    }
 }
 
 impl Identity {
@@ -123,14 +142,21 @@ impl Identity {
     ///
     /// Where certificate or key cannot be read.
     pub fn server_config(&self) -> Result<ServerConfig> {
+        self.server_config_with(WebPkiClientVerifier::no_client_auth())
+    }
+
+    fn server_config_with(&self, clients: Arc<dyn ClientCertVerifier>) -> Result<ServerConfig> {
         let certificate = CertificateDer::from_pem_slice(self.certificate.as_bytes())
             .context("failed to read the certificate")?;
         let key =
             PrivateKeyDer::from_pem_slice(self.key.as_bytes()).context("failed to read the key")?;
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        Ok(ServerConfig::builder_with_provider(provider)
+        Ok(ServerConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()?
-            .with_no_client_auth()
+            .with_client_cert_verifier(clients)
             .with_single_cert(vec![certificate], key)?)
     }
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
 }

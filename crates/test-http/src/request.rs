@@ -23,6 +23,9 @@ pub struct Request {
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: String,
+    /// The certificate that the client showed in TLS, DER; a server asks for one where its
+    /// configuration does ([`Authority::server_config_asking`](crate::pki::Authority)).
+    pub client: Option<Vec<u8>>,
     /// The status that it was answered with; 0 before that.
     pub status: u16,
     text: String,

@@ -119,24 +119,32 @@ fn serve(
     record: &Mutex<Vec<Request>>,
 ) -> io::Result<()> {
     let Some(config) = tls else {
-        return exchange(&mut &stream, answer, record);
+        return exchange(&mut &stream, |_| None, answer, record);
     };
     let connection = ServerConnection::new(config).map_err(io::Error::other)?;
     let mut stream = StreamOwned::new(connection, stream);
-    exchange(&mut stream, answer, record)?;
+    exchange(&mut stream, shown, answer, record)?;
     stream.conn.send_close_notify();
     stream.flush()
 }
 
-fn exchange(
-    stream: &mut (impl Read + Write),
+/// The certificate that a client has shown.
+fn shown(stream: &StreamOwned<ServerConnection, TcpStream>) -> Option<Vec<u8>> {
+    let certificates = stream.conn.peer_certificates()?;
+    certificates.first().map(|first| first.to_vec())
+}
+
+fn exchange<S: Read + Write>(
+    stream: &mut S,
+    client: impl Fn(&S) -> Option<Vec<u8>>,
     answer: &dyn Fn(&Request) -> Answer,
     record: &Mutex<Vec<Request>>,
 ) -> io::Result<()> {
     let (mut request, answer) = match Request::read(stream)? {
         Incoming::Nothing => return Ok(()),
         Incoming::Handshake => (Request::handshake(), head("400 Bad Request", "").into()),
-        Incoming::Request(request) => {
+        Incoming::Request(mut request) => {
+            request.client = client(stream);
             let answer = answer(&request);
             (request, answer)
         }

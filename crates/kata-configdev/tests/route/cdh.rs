@@ -224,6 +224,7 @@ impl Hub {
             // Only here mirrors are told for whom they answer.
             namespace: None,
             proxy,
+            client: None,
             who: (is_named && !is_plain)
                 .then(|| fetched_user(host))
                 .into_iter()

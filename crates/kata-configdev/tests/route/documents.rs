@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 
 use fastrand::Rng;
 
-use super::world::{HOSTS, REFUSED, World};
+use super::world::{HOSTS, Party, REFUSED, World};
 
 /// What the author of an entry knows and `explain` does not show.
 #[derive(Clone, Debug, Default)]
@@ -14,6 +14,8 @@ pub struct Secret {
     pub who: Vec<String>,
     /// The authorities that are trusted; `None` for the web's.
     pub roots: Option<Vec<usize>>,
+    /// Whether it has a client certificate, that of its document's author.
+    pub has_client: bool,
 }
 
 #[derive(Debug, Default)]
@@ -104,7 +106,10 @@ fn document(rng: &mut Rng, world: &World, image: &str, is_measured: bool) -> Tex
         let excepted = excepted[rng.usize(..excepted.len())];
         writeln!(made.text, "NO_PROXY = \"{excepted}\"").unwrap();
     }
-    let mirrors = [address(rng, world), address(rng, world)];
+    // Two, since one that is asked twice is recorded as one visit.
+    let first = address(rng, world);
+    let other = std::iter::repeat_with(|| address(rng, world)).find(|other| *other != first);
+    let mirrors = [first, other.unwrap()];
     let without_port = |address: &str| address.split(':').next().unwrap().to_owned();
     let names = [
         image.to_owned(),
@@ -137,7 +142,10 @@ fn document(rng: &mut Rng, world: &World, image: &str, is_measured: bool) -> Tex
         if rng.u8(..10) < odds {
             writeln!(made.text, "[registries.\"{name}\"]").unwrap();
             let who = credentials(rng, is_measured, &mut made.text).0;
-            let secret = Secret { who, roots: None };
+            let secret = Secret {
+                who,
+                ..Secret::default()
+            };
             made.secrets.insert(name, secret);
         }
     }
@@ -227,6 +235,12 @@ fn entry(
         writeln!(text, "ca-certs = \"\"\"\n{certificates}\"\"\"").unwrap();
     }
     secret.roots = roots;
+    // An owner leaves this to the host more often, too.
+    if rng.u8(..6) < if is_measured { 1 } else { 3 } && credentials != 10 {
+        let author = [Party::Host, Party::Owner][usize::from(is_measured)];
+        text.push_str(&world.client_keys(author));
+        secret.has_client = true;
+    }
     let weakness = rng.u8(..12);
     if weakness < 4 {
         writeln!(text, "insecure-skip-verify = true").unwrap();

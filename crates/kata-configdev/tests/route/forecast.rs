@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::documents::Case;
-use super::world::{REFUSED, Visit, World, fetched_user};
+use super::world::{Party, REFUSED, Visit, World, fetched_user};
 
 /// What the cases had in them: a test that never meets a rule says nothing about it.
 #[derive(Debug, Default)]
@@ -25,6 +25,8 @@ pub struct Coverage {
     by_repository: u32,
     combined: u32,
     refused_accounts: u32,
+    client_of_host: u32,
+    client_of_owner: u32,
 }
 
 impl Coverage {
@@ -46,6 +48,8 @@ impl Coverage {
             self.by_repository,
             self.combined,
             self.refused_accounts,
+            self.client_of_host,
+            self.client_of_owner,
         ];
         assert!(counts.iter().all(|count| *count > 0), "{self:?}");
     }
@@ -89,6 +93,8 @@ pub fn visits(json: &Value, case: &Case, world: &World, seen: &mut Coverage) -> 
         seen.refused_accounts += u32::from(visit.who.len() > 1);
         let entry = source["entry"].as_str().unwrap_or_default();
         seen.measured += u32::from(case.measured.secrets.contains_key(entry));
+        seen.client_of_host += u32::from(visit.client == Some(Party::Host));
+        seen.client_of_owner += u32::from(visit.client == Some(Party::Owner));
         visits.push(visit);
     }
     visits
@@ -100,7 +106,8 @@ fn visit(source: &Value, role: &str, case: &Case, world: &World) -> Option<Visit
     let port: u16 = host.rsplit(':').next()?.parse().ok()?;
     let place = world.servers.iter().find(|place| place.port == port)?;
     let is_on = |key: &str| source[key] == true;
-    let secret = case.secret(source["entry"].as_str().unwrap_or_default());
+    let entry = source["entry"].as_str().unwrap_or_default();
+    let secret = case.secret(entry);
     let for_repository = source["credentials_entry"].as_str();
     let access = match for_repository {
         None => secret.clone(),
@@ -161,6 +168,12 @@ fn visit(source: &Value, role: &str, case: &Case, world: &World) -> Option<Visit
         .map_or(who.len(), |at| at + 1);
     let who = who[..tried].to_vec();
     let namespace = (role == "mirror").then(|| case.image.clone());
+    // The host's goes the owner's way where the owner has none.
+    let is_owners = secret.has_client && case.measured.secrets.contains_key(entry);
+    let client = (is_tls && is_on("client_cert")).then_some(match is_owners {
+        true => Party::Owner,
+        false => Party::Host,
+    });
     Some(Visit {
         host: host.to_owned(),
         is_tls,
@@ -175,6 +188,7 @@ fn visit(source: &Value, role: &str, case: &Case, world: &World) -> Option<Visit
             .to_owned(),
         namespace,
         proxy,
+        client,
         who,
     })
 }

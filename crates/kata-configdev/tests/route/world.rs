@@ -15,7 +15,7 @@ use oci_image::named::NamedReference;
 use puller_config::{ResourceSource, Resources};
 use registry_client::{Documents, Patience};
 use tempfile::TempDir;
-use test_http::pki::Authority;
+use test_http::pki::{Authority, Identity};
 use test_http::{Incoming, Listener, Request, Server, head, ok};
 
 use super::documents::Case;
@@ -42,6 +42,8 @@ pub struct Visit {
     pub namespace: Option<String>,
     /// The port of the proxy on the way.
     pub proxy: Option<u16>,
+    /// Whose client certificate the puller showed.
+    pub client: Option<Party>,
     /// Who the puller said that it is, one after another.
     pub who: Vec<String>,
 }
@@ -61,6 +63,13 @@ impl Visit {
         };
         place(self) == place(other)
     }
+}
+
+/// Who wrote a document; each has a client certificate of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Party {
+    Host,
+    Owner,
 }
 
 #[derive(Debug)]
@@ -86,6 +95,8 @@ pub struct Place {
 }
 
 pub struct World {
+    /// The certificate of each [`Party`].
+    pub clients: [Identity; 2],
     pub authorities: [Authority; 2],
     pub servers: Vec<Place>,
     pub proxies: [u16; 2],
@@ -103,8 +114,13 @@ impl World {
     pub fn start() -> Self {
         let log = Log::default();
         let authorities = ["first", "second"].map(|name| Authority::new(name).unwrap());
+        let of_clients = Authority::new("of clients").unwrap();
+        let clients = ["host", "owner"].map(|name| of_clients.sign_client(name).unwrap());
         let servers = [Some(0), Some(0), Some(1), None, None].map(|authority: Option<usize>| {
-            let tls = authority.map(|index| authorities[index].server_config(&HOSTS).unwrap());
+            let tls = authority.map(|index| {
+                let asking = authorities[index].server_config_asking(&HOSTS, &of_clients);
+                asking.unwrap()
+            });
             let (log, is_tls) = (log.clone(), tls.is_some());
             let server = Server::start_with(tls, move |request: &Request| {
                 let answer = answer(request, is_tls);
@@ -122,6 +138,7 @@ impl World {
         let world = Self {
             proxies: [0, 1].map(|index: usize| listeners[index].address().port()),
             folder: tempfile::tempdir().unwrap(),
+            clients,
             authorities,
             servers: servers.into(),
             log,
@@ -206,7 +223,102 @@ impl World {
             .unwrap();
         let pulled = runtime.block_on(pull_to(&wanted, &output, documents, options));
         let error = chain(&pulled.expect_err("no server has the image"));
-        (visits(&self.log.lock().unwrap()), error)
+        (self.visits(), error)
+    }
+
+    /// The keys of an entry that has the client certificate of this party.
+    pub fn client_keys(&self, party: Party) -> String {
+        let Identity { certificate, key } = &self.clients[party as usize];
+        format!("client-cert = \"\"\"\n{certificate}\"\"\"\nclient-key = \"\"\"\n{key}\"\"\"\n")
+    }
+
+    /// Whose client certificate a request came with.
+    fn client(&self, request: &Request) -> Option<Party> {
+        let shown = BASE64_STANDARD.encode(request.client.as_ref()?);
+        let is_it = |identity: &Identity| {
+            let lines = identity.certificate.lines();
+            let text: String = lines.filter(|line| !line.starts_with("-----")).collect();
+            text == shown
+        };
+        let at = self.clients.iter().position(is_it).unwrap();
+        Some([Party::Host, Party::Owner][at])
+    }
+
+    /// What was recorded, as one visit for each source.
+    fn visits(&self) -> Vec<Visit> {
+        let log = self.log.lock().unwrap();
+        let mut visits: Vec<Visit> = Vec::new();
+        let mut passed = None;
+        for event in log.iter() {
+            let (is_tls, request) = match event {
+                Event::Passed {
+                    proxy,
+                    is_tunnel,
+                    target,
+                } => {
+                    passed = Some((*proxy, (*is_tunnel, target.as_str())));
+                    continue;
+                }
+                Event::Asked { is_tls, request } => (*is_tls, request),
+            };
+            // What the puller did not trust is passed and not asked.
+            let here = (is_tls, request.header("host").unwrap_or_default());
+            let way = passed.take().filter(|(_, there)| *there == here);
+            let proxy = way.map(|(port, _)| port);
+            if let Some(visit) = visits
+                .last_mut()
+                .filter(|_| request.target.contains("/token"))
+            {
+                assert_eq!(visit.proxy, proxy, "the way to the token server");
+                assert_eq!(visit.client, self.client(request), "at the token server");
+                visit.who.extend(account(request));
+                continue;
+            }
+            let target = request.target.split("://").last().unwrap_or_default();
+            let target = &target[target.find('/').unwrap_or_default()..];
+            let (path, query) = target.split_once('?').unwrap_or((target, ""));
+            let namespace = query
+                .strip_prefix("ns=")
+                .map(|name| name.replace("%3A", ":"));
+            let (path, asked) = path.split_once("/v2/").unwrap_or((path, ""));
+            let visit = Visit {
+                repository: asked
+                    .split("/manifests/")
+                    .next()
+                    .unwrap_or_default()
+                    .to_owned(),
+                host: request.header("host").unwrap_or_default().to_owned(),
+                is_tls,
+                path: path.to_owned(),
+                namespace,
+                proxy,
+                client: self.client(request),
+                who: Vec::new(),
+            };
+            // The second request of a source has what was earned by the first one.
+            let is_second = request
+                .header("authorization")
+                .is_some_and(|header| header == format!("Bearer {ISSUED}"));
+            // After a refusal the next account is shown to the same source.
+            let is_next = |last: &&mut Visit| {
+                is_second || last.who.last().is_some_and(|who| who.starts_with(REFUSED))
+            };
+            match visits.last_mut().filter(is_next) {
+                Some(last) if is_second || last.is_at_place_of(&visit) => {
+                    let mut who = std::mem::take(&mut last.who);
+                    assert_eq!(*last, visit);
+                    if !is_second {
+                        who.extend(account(request));
+                    }
+                    last.who = who;
+                }
+                _ => visits.push(Visit {
+                    who: account(request).into_iter().collect(),
+                    ..visit
+                }),
+            }
+        }
+        visits
     }
 }
 
@@ -286,80 +398,6 @@ fn pass(mut from: TcpStream, mut to: TcpStream) {
     }
     let _ = to.shutdown(std::net::Shutdown::Both);
     let _ = from.shutdown(std::net::Shutdown::Both);
-}
-
-/// What was recorded, as one visit for each source.
-fn visits(log: &[Event]) -> Vec<Visit> {
-    let mut visits: Vec<Visit> = Vec::new();
-    let mut passed = None;
-    for event in log {
-        let (is_tls, request) = match event {
-            Event::Passed {
-                proxy,
-                is_tunnel,
-                target,
-            } => {
-                passed = Some((*proxy, (*is_tunnel, target.as_str())));
-                continue;
-            }
-            Event::Asked { is_tls, request } => (*is_tls, request),
-        };
-        // What the puller did not trust is passed and not asked.
-        let here = (is_tls, request.header("host").unwrap_or_default());
-        let way = passed.take().filter(|(_, there)| *there == here);
-        let proxy = way.map(|(port, _)| port);
-        if let Some(visit) = visits
-            .last_mut()
-            .filter(|_| request.target.contains("/token"))
-        {
-            assert_eq!(visit.proxy, proxy, "the way to the token server");
-            visit.who.extend(account(request));
-            continue;
-        }
-        let target = request.target.split("://").last().unwrap_or_default();
-        let target = &target[target.find('/').unwrap_or_default()..];
-        let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        let namespace = query
-            .strip_prefix("ns=")
-            .map(|name| name.replace("%3A", ":"));
-        let (path, asked) = path.split_once("/v2/").unwrap_or((path, ""));
-        let visit = Visit {
-            repository: asked
-                .split("/manifests/")
-                .next()
-                .unwrap_or_default()
-                .to_owned(),
-            host: request.header("host").unwrap_or_default().to_owned(),
-            is_tls,
-            path: path.to_owned(),
-            namespace,
-            proxy,
-            who: Vec::new(),
-        };
-        // The second request of a source has what was earned by the first one.
-        let is_second = request
-            .header("authorization")
-            .is_some_and(|header| header == format!("Bearer {ISSUED}"));
-        // After a refusal the next account is shown to the same source.
-        let is_next = |last: &&mut Visit| {
-            is_second || last.who.last().is_some_and(|who| who.starts_with(REFUSED))
-        };
-        match visits.last_mut().filter(is_next) {
-            Some(last) if is_second || last.is_at_place_of(&visit) => {
-                let mut who = std::mem::take(&mut last.who);
-                assert_eq!(*last, visit);
-                if !is_second {
-                    who.extend(account(request));
-                }
-                last.who = who;
-            }
-            _ => visits.push(Visit {
-                who: account(request).into_iter().collect(),
-                ..visit
-            }),
-        }
-    }
-    visits
 }
 
 /// Who a request says that it is from.
