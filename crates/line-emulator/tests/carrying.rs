@@ -214,7 +214,8 @@ fn privileged_the_program_gives_back_its_commands_code_and_counts() {
         unshare(CloneFlags::CLONE_NEWNET).unwrap();
         let folder = Folder::new();
         let report = folder.path("report.json");
-        // Who does not listen refuses: one packet each way.
+        // Who does not listen refuses: one packet each way, and more only where the machine is so
+        // busy that the first is sent again.
         let ask = format!("exec 3<>/dev/tcp/{FAR_ADDRESS}/9 || exit 7");
         let mut program = Command::new(env!("CARGO_BIN_EXE_line-emulator"));
         program.args(["--delay", "20", "--bandwidth", "10", "--report"]);
@@ -223,8 +224,10 @@ fn privileged_the_program_gives_back_its_commands_code_and_counts() {
         assert_eq!(status.code(), Some(7));
         let report: Value = serde_json::from_slice(&std::fs::read(report).unwrap()).unwrap();
         assert_eq!(report["line"]["connections"], 1);
-        assert_eq!(report["line"]["up"]["packets"], 1);
-        assert_eq!(report["line"]["down"]["packets"], 1);
+        for way in ["up", "down"] {
+            let packets = report["line"][way]["packets"].as_u64().unwrap();
+            assert!((1..=3).contains(&packets), "{report}");
+        }
         assert!(report["wall_secs"].as_f64().unwrap() >= 0.04);
     });
     alone.join().unwrap();

@@ -43,7 +43,7 @@ fn main() {
             let _ = sink.write(b"x");
         }
         place.set("said");
-        thread::sleep(Duration::from_secs(3));
+        thread::sleep(LONG);
         b"too late".to_vec()
     })
     .unwrap();

@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
@@ -28,9 +27,18 @@ fn configuration(served: &Served) -> String {
     )
 }
 
+/// Writes a script. Another process does it: a child that a neighbour has just forked has all our
+/// descriptors until its `exec`, and what somebody has open for writing cannot be executed.
 fn script(path: &Path, text: &str) {
-    fs::write(path, format!("#!/bin/bash\n{text}\n")).unwrap();
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    let written = Command::new("/bin/sh")
+        .args([
+            "-c",
+            "printf '#!/bin/bash\\n%s\\n' \"$1\" >\"$0\" && chmod 755 \"$0\"",
+        ])
+        .arg(path)
+        .arg(text)
+        .status();
+    assert!(written.unwrap().success());
 }
 
 /// Starts a hub as the agent's `launch_process` does: its configuration if it is there, no socket

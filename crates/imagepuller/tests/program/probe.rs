@@ -1,13 +1,12 @@
 //! `imagepuller probe`: what is said before anything is pulled, at real registries and proxies.
 
 use std::fs;
-use std::net::TcpListener;
 
 use fault_registry::{Content, FaultRegistry, Http, Image, Layer, Login, Script, Tls};
 use serde_json::Value;
 use test_http::pki::Authority;
 use vm_harness::proxy::{Proxy, Rules};
-use vm_harness::{Scratch, TokenServer};
+use vm_harness::{Port, Scratch, TokenServer};
 
 use crate::support::{PASSWORD, Site, USER, entry, imagepuller, names};
 
@@ -37,12 +36,6 @@ fn assert_says(found: &(i32, String), code: i32, words: &[&str]) {
     for word in words {
         assert!(text.contains(word), "{word:?} is missing in: {text}");
     }
-}
-
-/// A port at which nothing listens.
-fn closed_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
 }
 
 #[test]
@@ -227,7 +220,8 @@ fn an_expired_certificate_and_a_mirror_that_is_down_are_told() {
     assert_says(&probe(&scratch, &unchecked, &[&image(&expired)]), 0, &words);
 
     let good = serve(authority.sign(&["localhost"]).unwrap());
-    let down = closed_port();
+    let closed = Port::reserve().unwrap();
+    let down = closed.number();
     let mirror = format!("mirrors = [\"https://127.0.0.1:{down}\"]\n");
     let of_mirror =
         format!("[registries.\"127.0.0.1:{down}\"]\nusername = \"m\"\npassword = \"m\"\n");

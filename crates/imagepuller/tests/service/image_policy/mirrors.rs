@@ -1,6 +1,6 @@
 //! Mirrors serve signatures, and are believed for nothing else.
 
-use std::net::TcpListener;
+use std::net::Ipv4Addr;
 use std::path::Path;
 
 use confidential_fixtures::encrypted::{Key, KeyKind};
@@ -10,7 +10,7 @@ use fault_registry::{
 };
 use serde_json::json;
 use test_http::pki::Authority;
-use vm_harness::Scratch;
+use vm_harness::{Port, Scratch};
 
 use super::place::{document, signed_by};
 use crate::support::Puller;
@@ -59,11 +59,10 @@ impl Stage {
             http: Http::One,
         };
         // The name that is signed has the port, so that comes first.
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = free.local_addr().unwrap();
-        drop(free);
-        let port = address.port();
+        let reserved = Port::reserve().unwrap();
+        let port = reserved.number();
         let content = registry(port);
+        let address = (Ipv4Addr::LOCALHOST, port).into();
         let registry = FaultRegistry::listen(address, content, Script::new(), Some(&tls));
         let registry = registry.unwrap();
         let (content, script) = mirror(port);
