@@ -343,6 +343,20 @@ fn privileged_the_way_is_through_the_documents_proxy() {
     };
     let directly = probe(&site.scratch, &document(""), &[&image]);
     assert_says(&directly, 69, &["cannot reach registry.corp:"]);
+    // What an entry without a dot before its name is taken for.
+    let nearly = |name: &str| {
+        let port = proxies[0].port();
+        let proxy = format!("HTTPS_PROXY = \"http://proxyuser:proxypass@127.0.0.1:{port}\"");
+        let entry = site.document(name);
+        probe(
+            &site.scratch,
+            &format!("[extra-env]\n{proxy}\n{entry}"),
+            &[&image],
+        )
+    };
+    let near = "(\"corp.\" holds for that host alone; hosts below it need \".corp.\")";
+    assert_says(&nearly("corp"), 69, &[": fails: ", "is not trusted", near]);
+    assert_says(&nearly(".corp"), 0, &[": works: "]);
     for proxy in &proxies {
         let port = proxy.port();
         let way = |password: &str| {
