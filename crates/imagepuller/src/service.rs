@@ -1,6 +1,7 @@
 //! The ttrpc services: image pulls, and the removal of unused layers.
 //!
-//! - `call`: one call, and the time that it has.
+//! - `call`: one call, and the time that it has; `answer`: how a failed one is answered.
+//! - `stores`: where layers are put.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,33 +14,31 @@ use imagepuller_api::message::{
     StatusResponse,
 };
 use imagepuller_api::server::{self, ImagePullService, ImageStoreService};
-use layer_store::caretaker::Caretaker;
-use layer_store::store::Store;
 use oci_image::digest::Digest;
 use puller_config::Resources;
 use registry_client::{Documents, LastFailure, Patience};
-use tokio::sync::{Mutex, RwLock};
-use ttrpc::Code;
+use tokio::sync::RwLock;
 use ttrpc::r#async::{Server, TtrpcContext};
 
 use crate::activity::Activities;
 use crate::background::Background;
-use crate::blocking::blocking;
 use crate::bundle::Bundle;
 use crate::collection;
-use crate::error::{Error, Kind, chain};
+use crate::error::{Error, chain};
 use crate::forward::Others;
 use crate::forward::front::Front;
 use crate::notify;
-use crate::pull::{Options, Puller};
 use crate::reasons::Reasons;
 use crate::refresher::Refresher;
 use crate::socket::Listening;
-use crate::store_mount;
 
+mod answer;
 pub(crate) mod call;
+mod stores;
 
+use answer::refuse;
 use call::{Attention, Call, Running, Time};
+use stores::{Open, Stores};
 
 /// The most of an image's name that is repeated in a message.
 const MAX_SHOWN_CHARS: usize = 512;
@@ -89,23 +88,11 @@ pub struct Settings {
 #[derive(Debug)]
 pub struct Service {
     settings: Settings,
-    /// Opened while callers can connect already. One that cannot be opened is tried again for each
-    /// call, and the caller learns why. More than one, once something was mounted over the first:
-    /// that keeps what its containers use.
-    stores: Mutex<Vec<Arc<Open>>>,
+    stores: Stores,
     background: Background,
     activities: Activities,
     /// Held for reading by each call, so that an end can wait for all of them.
     busy: Arc<RwLock<()>>,
-}
-
-/// A store in use.
-#[derive(Debug)]
-struct Open {
-    puller: Arc<Puller>,
-    store: Arc<Store>,
-    /// Removes what ended containers leave.
-    _caretaker: Caretaker,
 }
 
 impl Service {
@@ -115,7 +102,7 @@ impl Service {
             background: Background::new(settings.linger),
             activities: Activities::default(),
             settings,
-            stores: Mutex::default(),
+            stores: Stores::default(),
             busy: Arc::default(),
         }
     }
@@ -129,68 +116,10 @@ impl Service {
         Running(Some(self.busy.clone().read_owned().await))
     }
 
-    /// The store that the settings' path leads to now.
-    async fn open(&self) -> Result<Arc<Open>, Error> {
-        if let Some(reason) = &self.settings.scratch_fault {
-            return Err(Error::Scratch(reason.clone()));
-        }
-        if let Some(path) = &self.settings.store_mount {
-            store_mount::wait(path).await?;
-        }
-        let mut stores = self.stores.lock().await;
-        let known = stores.clone();
-        let here = |open: &Arc<Open>| open.store.is_at_its_path();
-        let found = blocking(move || Ok(known.into_iter().find(here))).await?;
-        if let Some(open) = found {
-            return Ok(open);
-        }
-        let open = Arc::new(self.open_new(stores.first()).await?);
-        if !stores.is_empty() {
-            let path = self.settings.store.display();
-            tracing::info!(%path, "something was mounted over the image store; using it from now on");
-        }
-        stores.push(open.clone());
-        Ok(open)
-    }
-
-    /// The store at the path, beside `first` where the service has one already.
-    async fn open_new(&self, first: Option<&Arc<Open>>) -> Result<Open, Error> {
-        let path = self.settings.store.clone();
-        let opened = blocking(move || {
-            let store = Arc::new(Store::open(&path)?);
-            Ok((store.clone(), Caretaker::start(store)?))
-        });
-        let (store, caretaker) = opened.await?;
-        if let Some(first) = first {
-            return Ok(Open {
-                puller: Arc::new(first.puller.with_store(store.clone())),
-                store,
-                _caretaker: caretaker,
-            });
-        }
-        let options = Options {
-            resources: self.settings.resources.clone(),
-            attestation_agent: self.settings.attestation_agent.clone(),
-            initdata: Some(self.settings.initdata.clone()),
-            layers_at_once: self.settings.layers_at_once,
-            patience: self.settings.patience,
-            reasons: self.settings.reasons.clone(),
-            ..Options::default()
-        };
-        Ok(Open {
-            puller: Arc::new(Puller::new(
-                store.clone(),
-                self.settings.documents.clone(),
-                options,
-            )),
-            store,
-            _caretaker: caretaker,
-        })
-    }
-
     /// Gets as far as a pull does before it asks a host.
     async fn ready(&self) -> Result<(), Error> {
-        self.open().await?.puller.settings().await.map(drop)
+        let open = self.stores.open(&self.settings).await?;
+        open.puller.settings().await.map(drop)
     }
 
     /// The fetch goes on where the caller is gone, and the next one joins it, layer by layer: with
@@ -251,7 +180,7 @@ impl Service {
     }
 
     async fn pull(&self, request: &ImagePullRequest, call: &Call) -> Result<String, Error> {
-        let open = self.open().await?;
+        let open = self.stores.open(&self.settings).await?;
         let pull = || self.pull_once(&open, request, call);
         let Some(socket) = &self.settings.refresher else {
             return Ok(pull().await?.to_string());
@@ -321,7 +250,7 @@ impl ImageStoreService for Service {
         let _running = self.running().await;
         let last = LastFailure::default();
         let collected = Time::of(context).limit(&last, async {
-            let store = self.open().await?.store.clone();
+            let store = self.stores.open(&self.settings).await?.store.clone();
             collection::collect(store, Duration::from_secs(request.unused_for_seconds)).await
         });
         let collected = collected
@@ -333,25 +262,6 @@ impl ImageStoreService for Service {
             bytes: collected.bytes,
             ..Default::default()
         })
-    }
-}
-
-fn refuse(what: &str, error: &Error) -> ttrpc::Error {
-    let message = format!("failed to {what}: {}", chain(error));
-    tracing::error!("{message}");
-    ttrpc::Error::RpcStatus(ttrpc::get_status(code(error), message))
-}
-
-fn code(error: &Error) -> Code {
-    match error.kind() {
-        _ if error.is_missing() => Code::NOT_FOUND,
-        _ if matches!(error, Error::Deadline { .. }) => Code::DEADLINE_EXCEEDED,
-        Kind::Request => Code::INVALID_ARGUMENT,
-        Kind::Data => Code::FAILED_PRECONDITION,
-        Kind::Denied => Code::PERMISSION_DENIED,
-        Kind::Unreachable => Code::UNAVAILABLE,
-        Kind::Exhausted => Code::RESOURCE_EXHAUSTED,
-        Kind::Internal => Code::INTERNAL,
     }
 }
 
@@ -421,42 +331,4 @@ pub async fn serve(
     }
     let _ = server.shutdown().await;
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_status_says_what_kind_of_failure_it_is() {
-        let refused = |status: u16| {
-            Error::Registry(registry_client::Error::Refused {
-                host: "registry.corp".to_owned(),
-                status: status.try_into().unwrap(),
-                what: "the manifest".to_owned(),
-                meaning: "",
-            })
-        };
-        let deadline = Error::Deadline {
-            seconds: 3,
-            is_callers: true,
-            last: Some("cannot reach registry.corp".to_owned()),
-        };
-        assert_eq!(
-            deadline.to_string(),
-            "the caller's deadline of 3 s passed before the image was there; the last attempt: \
-            cannot reach registry.corp"
-        );
-        for (error, expected) in [
-            (deadline, Code::DEADLINE_EXCEEDED),
-            (refused(404), Code::NOT_FOUND),
-            (refused(403), Code::PERMISSION_DENIED),
-            (refused(503), Code::UNAVAILABLE),
-        ] {
-            assert_eq!(code(&error), expected, "{error}");
-            let several = vec![("mirror".to_owned(), Arc::new(error))];
-            let is_last = code(&Error::Sources(several)) == expected;
-            assert!(is_last || expected == Code::DEADLINE_EXCEEDED);
-        }
-    }
 }
