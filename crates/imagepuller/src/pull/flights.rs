@@ -150,15 +150,18 @@ struct Listeners(Mutex<Heard>);
 #[derive(Default)]
 struct Heard {
     progress: Vec<Progress>,
-    /// What one that comes later has to know: that it was begun, and how far it is.
+    /// What one that comes later has to know: that it was begun, how far it is, and that it is there
+    /// where that is not handed on yet.
     started: Option<Event>,
     received: Option<Event>,
+    ended: Option<Event>,
 }
 
 impl Listeners {
     fn add(&self, progress: &Progress) {
         let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for event in [&heard.started, &heard.received].into_iter().flatten() {
+        let known = [&heard.started, &heard.received, &heard.ended];
+        for event in known.into_iter().flatten() {
             progress.tell(event.clone());
         }
         heard.progress.push(progress.clone());
@@ -170,12 +173,48 @@ impl Listeners {
             Event::Started { .. } => {
                 heard.started = Some(event.clone());
                 heard.received = None;
+                heard.ended = None;
             }
             Event::Received { .. } => heard.received = Some(event.clone()),
+            Event::Unpacked { .. } | Event::Shared { .. } => heard.ended = Some(event.clone()),
             _ => {}
         }
         for progress in &heard.progress {
             progress.tell(event.clone());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use oci_image::digest::Digest;
+
+    use super::*;
+
+    /// A pull that came when a layer was unpacked and not handed on yet had all of its layers but
+    /// that one, until its end.
+    #[test]
+    fn who_comes_late_is_told_of_the_end() {
+        let blob = Digest::parse(&format!("sha256:{}", "0".repeat(64))).unwrap();
+        let listeners = Listeners::default();
+        listeners.tell(Event::Started {
+            blob: blob.clone(),
+            bytes: 1,
+            host: "r.corp".to_owned(),
+        });
+        listeners.tell(Event::Unpacked {
+            blob,
+            plain_bytes: 1,
+            entries: 1,
+        });
+        let (tell, told) = mpsc::channel();
+        listeners.add(&Progress::new(move |event| tell.send(event).unwrap()));
+        let told: Vec<_> = told.try_iter().collect();
+        assert!(
+            matches!(told[..], [Event::Started { .. }, Event::Unpacked { .. }]),
+            "{told:?}"
+        );
     }
 }
