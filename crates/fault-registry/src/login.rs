@@ -68,16 +68,10 @@ impl Login {
     }
 }
 
-/// The tokens given out so far.
+/// How often each of the tokens given out so far was used. All of them are good, as with real token
+/// servers: two pulls at once each have their own.
 #[derive(Debug, Default)]
-pub(super) struct Tokens(Mutex<Given>);
-
-#[derive(Debug, Default)]
-struct Given {
-    count: usize,
-    /// How often the newest was used; older ones are no longer good.
-    used: usize,
-}
+pub(super) struct Tokens(Mutex<Vec<usize>>);
 
 impl Tokens {
     /// What is answered to someone without the right credentials; nothing to others.
@@ -87,12 +81,15 @@ impl Tokens {
             return (!login.has_password(request)).then(|| unauthorized(challenge));
         };
         let mut given = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let right = format!("Bearer {start}-{}", given.count);
-        let is_good = given.count > 0
-            && request.header("authorization") == Some(&right)
-            && login.uses.is_none_or(|uses| given.used < uses);
-        if is_good {
-            given.used += 1;
+        let number = request
+            .header("authorization")
+            .and_then(|header| header.strip_prefix("Bearer ")?.strip_prefix(start.as_str()))
+            .and_then(|rest| rest.strip_prefix('-')?.parse::<usize>().ok());
+        let used = number.and_then(|number| given.get_mut(number.checked_sub(1)?));
+        if let Some(used) = used
+            && login.uses.is_none_or(|uses| *used < uses)
+        {
+            *used += 1;
             return None;
         }
         let realm = login.realm.as_deref().unwrap_or("{base}/token");
@@ -107,10 +104,9 @@ impl Tokens {
             return unauthorized("Basic realm=\"tokens\"".to_owned());
         }
         let mut given = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        given.count += 1;
-        given.used = 0;
+        given.push(0);
         let start = login.token.as_deref().unwrap_or_default();
-        let token = format!("{start}-{}", given.count);
+        let token = format!("{start}-{}", given.len());
         Answer::json(200, &json!({"token": token, "expires_in": 300}))
     }
 }
