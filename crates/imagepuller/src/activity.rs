@@ -213,10 +213,12 @@ impl Activity {
                     bytes: *bytes,
                     ..Transfer::default()
                 };
-                if let Some(before) = state.layers.insert(blob.clone(), started)
-                    && before.received > 0
-                {
-                    *state.given_up.entry(before.host).or_default() += before.received;
+                if let Some(before) = state.layers.insert(blob.clone(), started) {
+                    // Whoever had it was stopped before it was handed on.
+                    state.done -= usize::from(before.is_done);
+                    if before.received > 0 {
+                        *state.given_up.entry(before.host).or_default() += before.received;
+                    }
                 }
             }
             Event::Received {

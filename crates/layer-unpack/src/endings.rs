@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::fs::{AtFlags, utimensat};
 
-use super::archive::Entry;
+use super::archive::{Entry, MAX_PATH_BYTES};
 use super::archive_error::ArchiveError;
 use super::attributes;
 use super::caller::CallerWatch;
@@ -45,11 +45,15 @@ impl Endings {
     /// [`ArchiveError`] if there are too many.
     pub(crate) fn note(&mut self, path: Vec<u8>, entry: &Entry) -> Result<(), ArchiveError> {
         let default_acl = attributes::default_acl(entry).map(<[u8]>::to_vec);
+        let of_entry = |error: ArchiveError| error.of(entry.number, &entry.path);
+        // Links may lead to where no path of an archive does.
+        let what = "the path of a directory without symbolic links";
+        let (found, limit) = (path.len() as u64, MAX_PATH_BYTES as u64);
+        ArchiveError::check(what, found, limit).map_err(of_entry)?;
         self.bytes += ENTRY_BYTES + path.len() + default_acl.as_ref().map_or(0, Vec::len);
         let what = "the size of all directories' paths and ACLs";
         let (found, limit) = (self.bytes as u64, MAX_BYTES as u64);
-        let checked = ArchiveError::check(what, found, limit);
-        checked.map_err(|error| error.of(entry.number, &entry.path))?;
+        ArchiveError::check(what, found, limit).map_err(of_entry)?;
         let mtime = entry.mtime;
         self.directories.insert(path, Ending { mtime, default_acl });
         Ok(())

@@ -6,8 +6,8 @@
 //! done with content.
 //!
 //! The entry is [`registry::Registry`]. From the outside inwards:
-//! - [`Documents`]: the files, read at this moment, with the hub's (`hub_configuration`) and pipes (`piped`);
-//!   [`patience`]: how long anything is waited for.
+//! - [`Documents`]: the files, read at this moment, with the hub's (`hub_configuration`) and pipes
+//!   (`piped`); [`patience`]: how long anything is waited for.
 //! - [`registry`]: manifests of one source, their `signatures`, and [`blob`]s, taken up again where
 //!   they are cut off (`range`), or in several parts at once (`parts`).
 //! - `session`: one request (`content_request`), authenticated with `authorization`, [`challenge`]

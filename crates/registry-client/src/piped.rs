@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,13 +19,8 @@ impl Piped {
     ///
     /// # Errors
     ///
-    /// Those of reading, a text of more than `limit` bytes, and a path that was kept before: the
-    /// second document would be empty.
+    /// Those of reading, and a text of more than `limit` bytes.
     pub fn keep(&mut self, path: &Path, pipe: impl Read, limit: usize) -> Result<(), ReadError> {
-        if self.0.contains_key(path) {
-            let twice = "a pipe can be read only once, and it is named twice";
-            return Err(io::Error::other(twice).into());
-        }
         let text = read_stream(pipe, limit)?;
         self.0.insert(path.to_owned(), text.into());
         Ok(())

@@ -1,7 +1,8 @@
 //! The documents that a pull goes by, as options of a person at a terminal.
 
+use std::collections::BTreeSet;
 use std::fs::File;
-use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -43,17 +44,24 @@ impl DocumentOptions {
             return Err(format!("the file {} does not exist", path.display()));
         }
         let mut piped = Piped::default();
+        // By what they are: one pipe has several names (/dev/stdin, /dev/fd/0), and what was read by
+        // one of them is empty by the next.
+        let mut read = BTreeSet::new();
         for path in [&self.config, &self.measured, &self.cdh]
             .into_iter()
             .flatten()
         {
-            if path
-                .metadata()
-                .is_ok_and(|found| found.file_type().is_fifo())
+            let failed = |error| format!("failed to read {}: {error}", path.display());
+            if let Ok(found) = path.metadata()
+                && found.file_type().is_fifo()
             {
+                if !read.insert((found.dev(), found.ino())) {
+                    let twice = "a pipe can be read only once, and it is named twice";
+                    return Err(failed(twice.to_owned()));
+                }
                 let pipe = File::open(path).map_err(ReadError::from);
                 let kept = pipe.and_then(|pipe| piped.keep(path, pipe, MAX_DOCUMENT_BYTES));
-                kept.map_err(|error| format!("failed to read {}: {error}", path.display()))?;
+                kept.map_err(|error| failed(error.to_string()))?;
             }
         }
         Ok(Documents {

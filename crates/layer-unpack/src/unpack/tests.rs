@@ -96,3 +96,26 @@ fn privileged_a_tree_is_not_replaced_for_nobody() {
     unpacker.unpack(entry, &path, &mut archive).unwrap_err();
     assert!(directory.path().join("a/file").exists());
 }
+
+/// Links lead to where no path of an archive does.
+#[test]
+fn privileged_a_directory_has_a_path_that_the_kernel_takes() {
+    vm_harness::needs_root!();
+    let long = vec!["d".repeat(250); 8].join("/");
+    let archive = |name: usize| {
+        let (below, last) = (format!("s/{long}"), "e".repeat(name));
+        let file = |tar: Tar, path: String| tar.pax(&[("path", path.as_bytes())]).file("f", "");
+        let link = |tar: Tar, name: &str, target: &str| {
+            tar.pax(&[("linkpath", target.as_bytes())])
+                .symlink(name, "x")
+        };
+        let tar = file(Tar::default(), format!("{long}/f"));
+        let tar = link(tar, "s", &long);
+        let tar = link(file(tar, format!("{below}/f")), "t", &below);
+        tar.pax(&[("path", format!("t/{last}").as_bytes())])
+            .directory("d")
+    };
+    unpack_until(archive(20), 0).unwrap();
+    let error = unpack_until(archive(200), 0).unwrap_err().to_string();
+    assert!(error.contains("without symbolic links"), "{error}");
+}

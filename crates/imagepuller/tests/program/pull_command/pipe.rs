@@ -44,10 +44,12 @@ fn privileged_a_pipe_is_a_document() {
     assert_eq!(wrong.status.code(), Some(65), "{error}");
     assert!(error.contains("/dev/stdin"), "{error}");
     assert!(!error.contains("/proc/self/fd"), "{error}");
-    let twice = piped_as(&["--measured", "/dev/stdin"], &document);
-    let error = String::from_utf8_lossy(&twice.stderr);
-    assert_eq!(twice.status.code(), Some(65), "{error}");
-    assert!(error.contains("named twice"), "{error}");
+    for same in ["/dev/stdin", "/dev/fd/0"] {
+        let twice = piped_as(&["--measured", same], &document);
+        let error = String::from_utf8_lossy(&twice.stderr);
+        assert_eq!(twice.status.code(), Some(65), "{error}");
+        assert!(error.contains("named twice"), "{error}");
+    }
     let pulled = piped(&document);
     let error = String::from_utf8_lossy(&pulled.stderr);
     assert!(pulled.status.success(), "{error}");
