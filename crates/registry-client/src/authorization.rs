@@ -2,6 +2,7 @@
 //! and when it is refused.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex as StdMutex, PoisonError};
 
 use foreign_text::shown;
 use pull_route::{EntryAccount, Source};
@@ -22,6 +23,8 @@ pub struct Authorization {
     state: Mutex<State>,
     /// Which account of the source is in use, from 0. Changed with the lock on the state only.
     account: AtomicUsize,
+    /// What was accepted last. Apart from the state, which is locked while a token is fetched.
+    accepted: StdMutex<Option<HeaderValue>>,
 }
 
 #[derive(Debug, Default)]
@@ -146,6 +149,21 @@ impl Authorization {
             (None, _, Credentials::Anonymous) => Err(Error::refused(source).into()),
             (None, _, _) => Err(misfit(&challenges, source, credentials)),
         }
+    }
+
+    /// Notes what was accepted.
+    pub fn accept(&self, sent: Option<&HeaderValue>) {
+        let mut accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
+        if sent.is_some() && accepted.as_ref() != sent {
+            *accepted = sent.cloned();
+        }
+    }
+
+    /// Whether somebody was let in with it: then a refusal says that it is over, not that it is
+    /// wrong. Others may use up what was made for a request before that comes with it.
+    pub fn was_accepted(&self, sent: Option<&HeaderValue>) -> bool {
+        let accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
+        sent.is_some() && accepted.as_ref() == sent
     }
 
     /// Whether anything was sent along.

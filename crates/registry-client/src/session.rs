@@ -199,8 +199,11 @@ impl Session {
         for _ in 0..MAX_RENEWALS {
             let answer = self.send(wanted, sent.as_ref()).await?;
             let is_refused = answer.response.status() == StatusCode::UNAUTHORIZED;
-            if is_last && is_refused {
+            if is_last && is_refused && !authorization.was_accepted(sent.as_ref()) {
                 break;
+            }
+            if !is_refused {
+                authorization.accept(sent.as_ref());
             }
             // Only the registry itself may say where credentials go, not a host that it redirects
             // to.
