@@ -162,8 +162,9 @@ impl Reader {
                 continue;
             };
             let words = format!(
-                "lets no image run: guests pull by digest, and it is the host that writes the tag \
-                before it, so {what}; name the digest in the scope, or ask for a signature"
+                "lets no image run but what [pins] has under this tag: guests pull by digest, and \
+                it is the host that writes the tag before it, so {what}; name the digest in the \
+                scope, pin the tag, or ask for a signature"
             );
             self.remarks.push(Remark { words, ..remark });
         }

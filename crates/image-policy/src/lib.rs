@@ -12,7 +12,8 @@
 //!   probably not meant.
 //! - [`conditions`]: what is asked for beside the policy; which tags may be resolved.
 //! - [`section`]: `[image-policy]` of the measured document, given its meaning.
-//! - `scope`: which names a scope is for; [`ruling`]: which scope decides, and the verdict.
+//! - `name`: a name, and whose word its digest is; `scope`: which names a scope is for; [`ruling`]:
+//!   which scope decides, and the verdict.
 //! - [`identity`]: what a signature must name; [`key`]: public keys, and what they verify.
 //! - [`places`]: where registries keep signatures; [`signature`]: signatures as they were found;
 //!   [`payload`] and [`bundle`] read them; [`proofs`]: which key made which.
@@ -27,6 +28,7 @@ pub mod identity;
 mod json_node;
 pub mod kept;
 pub mod key;
+mod name;
 pub mod payload;
 pub mod places;
 pub mod policy;
@@ -40,6 +42,7 @@ pub mod signature;
 
 pub use conditions::Conditions;
 pub use json_node::InvalidPolicy;
+pub use name::Name;
 pub use policy::{Dialect, Policy};
 pub use refusal::Refusal;
 pub use signature::{Found, Signature};

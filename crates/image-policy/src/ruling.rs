@@ -63,7 +63,8 @@ impl Policy {
     /// The same for a name whose tag was resolved by whoever asks: its digest is what the tag stands
     /// for, so that the tag's scope speaks for it, whatever it asks for.
     ///
-    /// Only for a tag that [`Policy::may_resolve_tag`] or a person at a terminal lets resolve.
+    /// Only for a tag that [`Policy::may_resolve_tag`] or a person at a terminal lets resolve, or
+    /// that the owner pins to this digest.
     pub fn ruling_of_resolved(&self, reference: &NamedReference) -> Ruling<'_> {
         self.rule(reference, false)
     }

@@ -35,6 +35,10 @@ pub struct Meant {
     pub image: ImageReference,
     /// The pin that allows it, in its one spelling; none where there is none, and none is needed.
     pub pin: Option<String>,
+    /// Whether that is the pin of the very tag in the name, so that the owner says which content
+    /// this tag has. `latest` is in a name without tag and digest; a pin of the repository, or one
+    /// whose tag the name does not have, is none.
+    pub is_of_tag: bool,
 }
 
 /// Why an image does not run.
@@ -152,14 +156,27 @@ impl Pins {
     ///
     /// Why it does not run.
     pub fn find(&self, named: NamedReference) -> Result<Meant, Refused> {
-        match named.digest().cloned() {
+        let is_of_tag = self.has_tag(&named);
+        let (image, pin) = match named.digest().cloned() {
             Some(digest) => {
                 let pin = self.allow(&named, &digest)?;
-                let image = named.into_pinned()?;
-                Ok(Meant { image, pin })
+                (named.into_pinned()?, pin)
             }
-            None => self.look_up(named),
-        }
+            None => self.look_up(named)?,
+        };
+        Ok(Meant {
+            image,
+            pin,
+            is_of_tag,
+        })
+    }
+
+    /// Whether there is a pin of the tag in a name. If so, it is the one that counts.
+    fn has_tag(&self, named: &NamedReference) -> bool {
+        let default = named.digest().is_none().then_some(DEFAULT_TAG);
+        let repository = self.repositories.get(&named.name());
+        let tag = named.tag().or(default);
+        tag.is_some_and(|tag| repository.is_some_and(|it| it.tags.contains_key(tag)))
     }
 
     /// The pin that allows an image of this digest; none where there is none, and none is needed.
@@ -216,8 +233,8 @@ impl Pins {
         }
     }
 
-    /// The image that is pinned under a tag.
-    fn look_up(&self, named: NamedReference) -> Result<Meant, Refused> {
+    /// The image that is pinned under a tag, and the pin.
+    fn look_up(&self, named: NamedReference) -> Result<(ImageReference, Option<String>), Refused> {
         let name = named.name();
         let tag = named.tag().unwrap_or(DEFAULT_TAG);
         let tagged = format!("{name}:{tag}");
@@ -240,13 +257,11 @@ impl Pins {
             }
             Some((None, [])) | None => {
                 // There is no digest, which is what the error says.
-                let image = named.into_pinned()?;
-                return Ok(Meant { image, pin: None });
+                return Ok((named.into_pinned()?, None));
             }
         };
         let image = named.with_digest(digest.clone()).into_pinned()?;
-        let pin = Some(pin);
-        Ok(Meant { image, pin })
+        Ok((image, Some(pin)))
     }
 }
 

@@ -187,6 +187,32 @@ fn each_name_means_what_is_pinned_or_nothing() {
     }
 }
 
+/// The host writes the tag; only where that very tag is pinned does the owner say what it has.
+#[test]
+fn the_pin_of_the_very_tag_is_told_from_others() {
+    for (image, is_of_tag) in [
+        ("registry.corp/team/app:1.2", true),
+        ("registry.corp/team/app:1.2@a", true),
+        ("Registry.CORP:443/team/app:1.2@a", true),
+        ("registry.corp/team/both:1", true),
+        // No tag is `latest`, but not beside a digest.
+        ("team/app", true),
+        ("team/app@a", false),
+        // A tag that was dropped or changed.
+        ("registry.corp/team/app@a", false),
+        ("registry.corp/team/app:1.4@a", false),
+        // The repository's pin.
+        ("registry.corp/team/tool:7", false),
+        ("registry.corp/team/tool:7@c", false),
+        ("registry.corp/team/both:2", false),
+        // None.
+        ("registry.corp/team/other:1.2@a", false),
+    ] {
+        let meant = find(&pins(false, PINS), image).unwrap();
+        assert_eq!(meant.is_of_tag, is_of_tag, "{image}");
+    }
+}
+
 #[test]
 fn a_refusal_says_what_is_pinned_and_what_to_do() {
     for (is_only, image, words) in [

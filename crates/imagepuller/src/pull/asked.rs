@@ -1,5 +1,6 @@
 //! Which image is asked for, as far as its name and the owner's pins say it.
 
+use image_policy::Name;
 use oci_image::digest::Digest;
 use oci_image::named::NamedReference;
 use oci_image::pins::Refused;
@@ -21,8 +22,9 @@ pub enum ImageName {
 /// An image that is asked for.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// Its whole name: a tag, and a digest where it has one or is pinned to one.
-    pub name: NamedReference,
+    /// Its whole name, as an image policy is asked about it: a tag, and a digest where it has one
+    /// or is pinned to one.
+    pub name: Name,
     /// What that means.
     pub image: ImageName,
 }
@@ -34,16 +36,18 @@ impl Asked {
     ///
     /// What the pins of the owner forbid.
     pub fn of(named: &NamedReference, settings: &Settings) -> Result<Self, Error> {
-        let name = named.clone().with_default_tag();
         match registry_client::pins(settings)?.find(named.clone()) {
             Ok(meant) => Ok(Self {
-                name: name.with_digest(meant.image.digest().clone()),
+                name: Name::pinned(named, &meant),
                 image: ImageName::Pinned(meant.image),
             }),
-            Err(Refused::Reference(why @ InvalidReference::NoDigest { .. })) => Ok(Self {
-                image: ImageName::Tagged(name.clone().into_tagged()?, why),
-                name,
-            }),
+            Err(Refused::Reference(why @ InvalidReference::NoDigest { .. })) => {
+                let name = named.clone().with_default_tag();
+                Ok(Self {
+                    image: ImageName::Tagged(name.clone().into_tagged()?, why),
+                    name: Name::written(name),
+                })
+            }
             Err(error) => Err(error.into()),
         }
     }

@@ -57,7 +57,7 @@ impl Way<'_> {
     /// The sources, and the settings with what was given by reference.
     async fn take(&self) -> Result<&(Settings, Arc<Sources>), Error> {
         let take = || async {
-            let (puller, name) = (self.puller, &self.asked.name);
+            let (puller, name) = (self.puller, self.asked.name.reference());
             let (registry, repository) = (name.registry(), name.repository());
             let settings = self.settings.clone();
             let route = puller.settle(settings, self.secrets, registry, repository);
@@ -97,7 +97,8 @@ impl Puller {
         manner: Manner<'_>,
     ) -> Result<Brought, Error> {
         let secrets = self.broker.secrets();
-        let (registry, repository) = (asked.name.registry(), asked.name.repository());
+        let reference = asked.name.reference();
+        let (registry, repository) = (reference.registry(), reference.repository());
         let name = Name {
             registry,
             repository,

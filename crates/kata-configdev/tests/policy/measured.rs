@@ -161,6 +161,46 @@ fn explain_says_which_scope_decides() {
     .fails(65, &["image-policy.text: the policy is not valid"]);
 }
 
+/// As the guest does, `explain` lets the scope of a tag speak for the digest that the owner gives
+/// this very tag, and for none that the host may have written behind it.
+#[test]
+fn explain_goes_by_the_pin_of_a_tag() {
+    let folder = Folder::new();
+    let config = folder.file("host.toml", "");
+    let (a, b) = ("a".repeat(64), "b".repeat(64));
+    let text = format!(
+        "[image-policy]\ntext = '''\n{{\"default\": [{{\"type\": \"reject\"}}], \"transports\": \
+        {{\"docker\": {{\"r.corp/app:1\": [{{\"type\": \"insecureAcceptAnything\"}}], \
+        \"r.corp/tool:1\": [{{\"type\": \"insecureAcceptAnything\"}}]}}}}}}'''\n\
+        [pins]\n\"r.corp/app:1\" = \"sha256:{a}\"\n\"r.corp/tool\" = \"sha256:{b}\"\n"
+    );
+    let measured = folder.file("measured.toml", text);
+    for (image, told) in [
+        ("r.corp/app:1".to_owned(), None),
+        (format!("r.corp/app:1@sha256:{a}"), None),
+        (format!("r.corp/app@sha256:{a}"), Some("rejects it")),
+        (format!("r.corp/app:2@sha256:{a}"), Some("rejects it")),
+        (
+            format!("r.corp/app:1@sha256:{b}"),
+            Some("pins r.corp/app:1"),
+        ),
+        ("r.corp/tool:1".to_owned(), Some("rejects it")),
+    ] {
+        let arguments = ["--config", &config, "--measured", &measured, &image];
+        let explained = run(&[&["explain"], &arguments[..]].concat());
+        match told {
+            None => {
+                explained.ends(0);
+                explained.prints(&["policy      scope \"r.corp/app:1\" asks for nothing"]);
+            }
+            Some(refused) => {
+                explained.ends(65);
+                explained.prints(&["refused     ", refused]);
+            }
+        }
+    }
+}
+
 /// A policy that is a file of the initdata has to be there, and to be one.
 #[test]
 fn inspect_looks_for_the_policy_in_initdata() {

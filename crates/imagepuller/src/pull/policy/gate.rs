@@ -7,18 +7,17 @@
 use std::sync::{Arc, Mutex as Lock, PoisonError};
 
 use futures_util::future::join_all;
-use image_policy::Refusal;
 use image_policy::conditions::TagRefused;
 use image_policy::kept::{self, Placed};
+use image_policy::{Name, Refusal};
 use oci_image::digest::Digest;
-use oci_image::named::NamedReference;
 use pull_route::Settings;
 use registry_client::registry::Registry;
 use tokio::sync::Mutex;
 
 use super::PolicyPlace;
 use super::evidence::{AT_ONCE, HELD_BACK, bounded, to_keep};
-use super::rules::{Keys, Name, Rules, Verdict};
+use super::rules::{Keys, Rules, Verdict};
 use crate::blocking::blocking;
 use crate::error::Error;
 use crate::pull::broker::Secrets;
@@ -72,15 +71,12 @@ impl<'p> Gate<'p> {
         place: &PolicyPlace,
         settings: &'p Settings,
         secrets: &'p Secrets<'p>,
-        name: NamedReference,
+        name: Name,
     ) -> Result<Self, Error> {
         let rules = Rules::of(place, settings, secrets).await?;
         Ok(Self {
             rules: rules.map(Arc::new),
-            name: Name {
-                reference: name,
-                is_resolved: false,
-            },
+            name,
             settings,
             secrets,
             keys: Mutex::default(),
@@ -100,18 +96,14 @@ impl<'p> Gate<'p> {
     pub fn may_resolve_tag(&self) -> Result<bool, TagRefused> {
         match &self.rules {
             None => Ok(false),
-            Some(rules) => rules.may_resolve_tag(&self.name.reference).map(|()| true),
+            Some(rules) => rules.may_resolve_tag(&self.name).map(|()| true),
         }
     }
 
     /// The same for the image that its tag was resolved to. `is_resolved`: whether it is pulled by
     /// that tag, and not by this digest later.
     pub fn of_digest(&mut self, digest: &Digest, is_resolved: bool) {
-        let reference = self.name.reference.clone().with_digest(digest.clone());
-        self.name = Name {
-            reference,
-            is_resolved,
-        };
+        self.name = self.name.clone().with_digest(digest.clone(), is_resolved);
     }
 
     /// Whether signatures are needed and could help, before somebody is asked for them; `digest` is

@@ -10,9 +10,8 @@ use image_policy::key::{MAX_KEY_BYTES, PublicKey};
 use image_policy::policy::MAX_POLICY_BYTES;
 use image_policy::proofs::Proofs;
 use image_policy::ruling::Ruling;
-use image_policy::{Conditions, Found, Policy, Refusal, Signature, section};
+use image_policy::{Conditions, Found, Name, Policy, Refusal, Signature, section};
 use oci_image::digest::Digest;
-use oci_image::named::NamedReference;
 use pull_route::Settings;
 use puller_config::{ImagePolicy, PolicySource, SecretReference};
 
@@ -33,15 +32,6 @@ pub struct Rules {
     files: Files,
     /// What the keys have verified in this pull, whichever source had it.
     proofs: Arc<Proofs>,
-}
-
-/// The image that is asked about.
-#[derive(Clone, Debug)]
-pub struct Name {
-    /// With its tag and its digest, as far as they are known.
-    pub reference: NamedReference,
-    /// Whether the digest is what the tag was resolved to, and not what the host wrote.
-    pub is_resolved: bool,
 }
 
 /// Where the keys are that a policy names by a path.
@@ -127,16 +117,13 @@ impl Rules {
     /// # Errors
     ///
     /// Why not.
-    pub fn may_resolve_tag(&self, name: &NamedReference) -> Result<(), TagRefused> {
-        self.policy.may_resolve_tag(name, &self.conditions)
+    pub fn may_resolve_tag(&self, name: &Name) -> Result<(), TagRefused> {
+        self.policy
+            .may_resolve_tag(name.reference(), &self.conditions)
     }
 
     fn ruling(&self, name: &Name) -> Ruling<'_> {
-        let ruling = match name.is_resolved {
-            true => self.policy.ruling_of_resolved(&name.reference),
-            false => self.policy.ruling(&name.reference),
-        };
-        ruling.with_proofs(self.proofs.clone())
+        self.policy.ruling_of(name).with_proofs(self.proofs.clone())
     }
 
     /// The paths of keys that are needed for a name in any case.
@@ -291,6 +278,7 @@ fn conditions(written: &ImagePolicy, settings: &Settings) -> Result<Conditions, 
 #[cfg(test)]
 mod tests {
     use image_policy::Dialect;
+    use oci_image::named::NamedReference;
 
     use super::*;
 
@@ -308,10 +296,8 @@ mod tests {
             files: Files::Measured(None),
             proofs: Arc::default(),
         };
-        let name = Name {
-            reference: NamedReference::parse(&format!("r.test/app@{DIGEST}")).unwrap(),
-            is_resolved: false,
-        };
+        let name = NamedReference::parse(&format!("r.test/app@{DIGEST}")).unwrap();
+        let name = Name::written(name);
         let digest = Digest::parse(DIGEST).unwrap();
         let signature = |number: u8| {
             let payload = vec![number];

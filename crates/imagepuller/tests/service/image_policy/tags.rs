@@ -128,3 +128,47 @@ fn privileged_a_dropped_tag_leads_past_no_scope() {
         assert_eq!(pull(&place, &image, bundle), digest);
     }
 }
+
+/// The owner says which content a tag has, and that nothing is asked of the tag: so it runs. The
+/// host gains nothing by it: no other content under this tag, and no other tag before this content.
+#[test]
+fn privileged_a_pinned_tag_that_accepts_anything_runs_what_is_pinned() {
+    vm_harness::needs_root!();
+    let place = Place::start();
+    let name = place.name("team/app");
+    let (tag, first) = (format!("{name}:1"), place.site.layout.manifest.clone());
+    let second = place.push("team/app:1", "second");
+    let accepts = || json!({"type": "insecureAcceptAnything"});
+    let of_tag = policy(&[(&tag, accepts()), (&format!("{name}:2"), accepts())]);
+    let rejected = ["the default rejects it"];
+    // Without a pin the digest is the host's.
+    place.policy(&of_tag, "");
+    place
+        .puller
+        .refuse(&format!("{tag}@{first}"), 65, &rejected);
+    place.policy(&of_tag, &format!("[pins]\n\"{tag}\" = \"{first}\"\n"));
+    assert_eq!(pull(&place, &tag, "pinned"), first);
+    assert_eq!(pull(&place, &format!("{tag}@{first}"), "written"), first);
+    let pins = ["the measured document pins"];
+    place.puller.refuse(&format!("{tag}@{second}"), 65, &pins);
+    for other in [
+        format!("{name}@{first}"),
+        format!("{name}:2@{first}"),
+        format!("{name}:2@{second}"),
+        format!("{name}:new@{first}"),
+    ] {
+        place.puller.refuse(&other, 65, &rejected);
+    }
+    // A pin of the repository says nothing of a tag, which the host chooses then.
+    place.policy(&of_tag, &format!("[pins]\n\"{name}\" = \"{first}\"\n"));
+    for image in [tag.clone(), format!("{tag}@{first}")] {
+        place.puller.refuse(&image, 65, &rejected);
+    }
+    // What else the owner says of the content holds besides.
+    let of_digest = policy(&[
+        (&tag, accepts()),
+        (&format!("{name}@{first}"), json!({"type": "reject"})),
+    ]);
+    place.policy(&of_digest, &format!("[pins]\n\"{tag}\" = \"{first}\"\n"));
+    place.puller.refuse(&tag, 65, &["rejects it"]);
+}

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use oci_image::digest::Digest;
+use image_policy::Name;
 use oci_image::named::NamedReference;
 use oci_image::pins::{Pins, Refused};
 use oci_image::reference::{ImageReference, InvalidReference, TaggedReference};
@@ -23,6 +23,9 @@ pub struct Image {
     pin: Option<String>,
     #[serde(skip)]
     named: NamedReference,
+    /// What an image policy is asked about.
+    #[serde(skip)]
+    ruled: Name,
     /// Whether the owner lets the guest resolve the tag.
     #[serde(skip)]
     pub tag_allowed: bool,
@@ -37,9 +40,11 @@ impl Image {
     /// not repeat the text.
     pub fn parse(text: &str) -> Result<Self, String> {
         let named = NamedReference::parse(text).map_err(|rule| rule.to_string())?;
+        let ruled = Name::written(named.clone());
         match ImageReference::parse(text) {
             Ok(image) => Ok(Self {
                 named,
+                ruled,
                 tag_allowed: false,
                 pin: None,
                 host: image.registry().clone(),
@@ -51,6 +56,7 @@ impl Image {
                 let image = TaggedReference::parse(text).map_err(|rule| rule.to_string())?;
                 Ok(Self {
                     named,
+                    ruled,
                     tag_allowed: false,
                     pin: None,
                     host: image.registry().clone(),
@@ -65,21 +71,15 @@ impl Image {
 
     /// What an image policy is asked about: the name as it was written, with the digest that a pin
     /// gives it.
-    pub fn ruled(&self) -> NamedReference {
-        let digest = self
-            .digest
-            .as_ref()
-            .and_then(|digest| Digest::parse(digest).ok());
-        match digest {
-            Some(digest) => self.named.clone().with_default_tag().with_digest(digest),
-            None => self.named.clone(),
-        }
+    pub fn ruled(&self) -> &Name {
+        &self.ruled
     }
 
     /// Goes by the owner's pins, as the guest does; gives why they are against the image.
     pub fn pin(&mut self, pins: &Pins) -> Option<Refused> {
         match pins.find(self.named.clone()) {
             Ok(meant) => {
+                self.ruled = Name::pinned(&self.named, &meant);
                 self.digest = Some(meant.image.digest().to_string());
                 self.pin = meant.pin;
                 None

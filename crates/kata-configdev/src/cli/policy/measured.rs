@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use image_policy::section;
-use image_policy::{Conditions, Policy};
-use oci_image::named::NamedReference;
+use image_policy::{Conditions, Name, Policy};
 use puller_config::{Document, ImagePolicy, PolicySource, Problems};
 use serde::Serialize;
 
@@ -67,10 +66,11 @@ pub fn unseen(document: &Document) -> Option<Finding> {
 /// # Errors
 ///
 /// As those of [`warnings`].
-pub fn explain(written: &ImagePolicy, image: &NamedReference) -> Result<Told, Problems> {
+pub fn explain(written: &ImagePolicy, image: &Name) -> Result<Told, Problems> {
     let (conditions, policy) = section::read(written)?;
     let Some(policy) = policy else {
-        let listed = image.digest().filter(|digest| conditions.refuses(digest));
+        let digest = image.reference().digest();
+        let listed = digest.filter(|digest| conditions.refuses(digest));
         return Ok(Told {
             unseen: place_of(written),
             one_of: false,
@@ -83,16 +83,17 @@ pub fn explain(written: &ImagePolicy, image: &NamedReference) -> Result<Told, Pr
     Ok(by_policy(&policy, &conditions, image))
 }
 
-fn by_policy(policy: &Policy, conditions: &Conditions, image: &NamedReference) -> Told {
-    let ruling = policy.ruling(image);
+fn by_policy(policy: &Policy, conditions: &Conditions, image: &Name) -> Told {
+    let ruling = policy.ruling_of(image);
+    let reference = image.reference();
     let scopes = told::clauses(&ruling).into_iter();
     let scopes = scopes.map(|(scope, asks_for)| Scope { scope, asks_for });
-    let tag = policy.may_resolve_tag(image, conditions);
+    let tag = policy.may_resolve_tag(reference, conditions);
     Told {
         unseen: None,
         one_of: told::is_one_of(&ruling),
         scopes: scopes.collect(),
-        tag_allowed: image.digest().is_none().then_some(tag.is_ok()),
+        tag_allowed: reference.digest().is_none().then_some(tag.is_ok()),
         tag: tag.err().map(|refused| refused.to_string()),
         refused: told::refused(policy, conditions, image),
     }

@@ -1,13 +1,13 @@
 //! What a policy asks of an image, in words; for `policy explain` and for `explain`.
 
-use image_policy::Policy;
 use image_policy::conditions::Conditions;
 use image_policy::ruling::{Quantity, Ruling};
-use oci_image::named::NamedReference;
+use image_policy::{Name, Policy};
 
 /// Before the scopes of which one must hold.
 pub const ONE_OF: &str = "no scope of this name asks for anything, and its tag may have been \
-    dropped or changed on the way; so one of the scopes of the repository's tags must hold, as if the image had that tag";
+    dropped or changed on the way; so one of the scopes of the repository's tags must hold, as if \
+    the image had that tag";
 
 /// Each scope that decides, and what it asks for.
 pub fn clauses(ruling: &Ruling<'_>) -> Vec<(String, Vec<String>)> {
@@ -20,15 +20,10 @@ pub fn clauses(ruling: &Ruling<'_>) -> Vec<(String, Vec<String>)> {
 }
 
 /// Why the image does not run, whatever signatures it has.
-pub fn refused(
-    policy: &Policy,
-    conditions: &Conditions,
-    reference: &NamedReference,
-) -> Option<String> {
-    let ruling = policy.ruling(reference);
-    let is_listed = reference
-        .digest()
-        .is_some_and(|digest| conditions.refuses(digest));
+pub fn refused(policy: &Policy, conditions: &Conditions, name: &Name) -> Option<String> {
+    let ruling = policy.ruling_of(name);
+    let digest = name.reference().digest();
+    let is_listed = digest.is_some_and(|digest| conditions.refuses(digest));
     if ruling.needs_signatures() && !is_listed {
         return None;
     }
