@@ -50,8 +50,8 @@ pub enum TagRefused {
     /// The scope that decides demands no signature.
     #[error(
         "the tag of {image} is not resolved: {scope} asks for {requirements}, and only a signature \
-        says which content a tag may have; name the image by its digest, pin the tag in [pins], or \
-        ask for sigstoreSigned there"
+        says which content a tag may have; write the scope of the digest, and name it, pin the tag \
+        in [pins], or ask for sigstoreSigned there"
     )]
     Unsigned {
         /// The image, in its one spelling.

@@ -124,7 +124,7 @@ fn explain_says_which_scope_decides() {
         ),
         (
             "registry.corp/free/app:1",
-            "asks for nothing (insecureAcceptAnything), and only a",
+            "says which content a tag may have; write the scope of the digest, and name it, pin",
         ),
     ] {
         let (text, json) = explain(image);
