@@ -60,6 +60,23 @@ fn the_scope_that_decides_is_explained() {
     ]);
     explain("busybox").prints(&["the default asks for\n", "what no image has (reject)\n"]);
     explain("https://busybox").ends(64);
+    // What `check` says of such a scope, for the one image.
+    let open = POLICY.replace("\"team\"", "\"registry.corp/tool:dev\"");
+    let path = folder.file("open.json", open);
+    let explain = |image: &str| run(&["policy", "explain", &path, image]);
+    let tag = explain("registry.corp/tool:dev");
+    tag.ends(0);
+    tag.prints(&[
+        "scope \"registry.corp/tool:dev\" asks for\n  - nothing (insecureAcceptAnything)\n",
+        "in a guest the tag of registry.corp/tool:dev is not resolved: scope ",
+    ]);
+    for image in [
+        "registry.corp/team/app:1.0",
+        &format!("registry.corp/tool:dev@sha256:{digest}"),
+    ] {
+        let explained = explain(image);
+        assert!(!explained.stdout.contains("in a guest"), "{image}");
+    }
 }
 
 fn digest(letter: &str) -> String {

@@ -114,6 +114,9 @@ fn explain(arguments: &Explain, out: &mut impl Write) -> Result<u8, CommandError
             writeln!(out, "  - {requirement}")?;
         }
     }
+    if let Some(refused) = told::never_resolved(&policy, &image) {
+        writeln!(out, "in a guest {refused}")?;
+    }
     Ok(0)
 }
 

@@ -3,6 +3,7 @@
 use image_policy::conditions::Conditions;
 use image_policy::ruling::{Quantity, Ruling};
 use image_policy::{Name, Policy};
+use oci_image::named::NamedReference;
 
 /// Before the scopes of which one must hold.
 pub const ONE_OF: &str = "no scope of this name asks for anything, and its tag may have been \
@@ -30,6 +31,13 @@ pub fn refused(policy: &Policy, conditions: &Conditions, name: &Name) -> Option<
     let no_key = |_: &str| Err("is not looked at here".to_owned());
     let refusal = ruling.judge(&[], &no_key, conditions).err();
     refusal.map(|refusal| refusal.to_string())
+}
+
+/// Why a guest does not resolve the tag of a name without digest, whatever its owner allows.
+pub fn never_resolved(policy: &Policy, image: &NamedReference) -> Option<String> {
+    let every = Conditions::parse(&[String::new()], None, &[]).unwrap_or_default();
+    let refused = policy.may_resolve_tag(image, &every).err();
+    refused.map(|refused| refused.to_string())
 }
 
 /// Whether one of the scopes is enough.
