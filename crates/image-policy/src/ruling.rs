@@ -1,5 +1,6 @@
 //! Which scope of a policy decides for an image, and the verdict.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -13,12 +14,12 @@ use crate::policy::{KeyPlace, Policy, Requirement, Signed};
 use crate::proofs::Proofs;
 use crate::refusal::{Reason, Refusal, Seen, in_words};
 use crate::scope;
-use crate::signature::{Found, Prepared};
+use crate::signature::Found;
 
 mod clause;
 
 pub use clause::Clause;
-use clause::{Case, read, signed_in};
+use clause::{Case, signed_in};
 
 /// The tag of a name that has neither tag nor digest.
 pub(crate) const DEFAULT_TAG: &str = "latest";
@@ -257,25 +258,39 @@ impl<'p> Ruling<'p> {
         first.map_or(Ok(()), Err)
     }
 
-    /// Those of the signatures that one of the keys made which are asked for, whatever they say; all
-    /// of them where a key cannot be read. The others change no verdict, now or beside more.
-    pub fn by_its_keys(&self, found: &[Found<'_>], keys: &KeySource<'_>) -> Vec<Placed> {
-        let of_contents = self.of_contents(found);
-        let signed = signed_in(self.clauses.iter().chain(&of_contents));
-        let places = signed.flat_map(|signed| &signed.keys);
-        let known = places.map(|key| self.proofs.key(key, || read(key, keys)));
-        let known: Option<Vec<_>> = known.map(Result::ok).collect();
-        let is_by_one = |one: &Prepared<'_>| match &known {
-            Some(known) => one.is_by_one_of(known, &self.proofs),
-            None => true,
+    /// Those of the signatures that are enough for some of what is asked for, one for each
+    /// requirement, in their order. The others change no verdict, now or beside more; so what is
+    /// held back cannot be made more by signatures that a key made for something else, or made
+    /// again.
+    pub fn helpful(
+        &self,
+        found: &[Found<'_>],
+        keys: &KeySource<'_>,
+        conditions: &Conditions,
+    ) -> Vec<Placed> {
+        let placed: Vec<_> = found
+            .iter()
+            .flat_map(|one| {
+                one.signatures
+                    .iter()
+                    .map(|signature| (one.digest, signature))
+            })
+            .collect();
+        let signatures: Vec<_> = found.iter().flat_map(Found::prepare).collect();
+        let case = Case {
+            signatures: &signatures,
+            keys,
+            conditions,
+            proofs: &self.proofs,
         };
-        let pairs = found.iter().flat_map(|one| {
-            let signatures = one.signatures.iter().zip(one.prepare());
-            signatures.map(|(signature, prepared)| (one.digest, signature, prepared))
-        });
-        pairs
-            .filter(|(.., prepared)| is_by_one(prepared))
-            .map(|(digest, signature, _)| (digest.clone(), signature.clone()))
+        let of_contents = self.of_contents(found);
+        let clauses = self.clauses.iter().chain(&of_contents);
+        let chosen: BTreeSet<_> = clauses
+            .flat_map(|clause| clause.fulfilling(&case))
+            .collect();
+        let chosen = chosen.into_iter().filter_map(|at| placed.get(at));
+        chosen
+            .map(|(digest, signature)| ((*digest).clone(), (*signature).clone()))
             .collect()
     }
 

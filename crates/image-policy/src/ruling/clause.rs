@@ -79,6 +79,15 @@ impl<'p> Clause<'p> {
     }
 
     fn judge_signed(&self, signed: &Signed, case: &Case<'_>) -> Result<(), Reason> {
+        let best = self.best(signed, case)?.map(|(match_, _)| match_);
+        match Shortcoming::of(best, case.conditions.signed_not_before()) {
+            None => Ok(()),
+            Some(shortcoming) => Err(Reason::Signature(in_words(signed), shortcoming)),
+        }
+    }
+
+    /// The best that a signature is to a requirement, and which one that is.
+    fn best(&self, signed: &Signed, case: &Case<'_>) -> Result<Option<(Match, usize)>, Reason> {
         let known = |key: &KeyPlace| case.proofs.key(key, || read(key, case.keys));
         let keys: Result<Vec<_>, _> = signed.keys.iter().map(known).collect();
         let keys = keys?;
@@ -89,16 +98,25 @@ impl<'p> Clause<'p> {
             asked: &self.asked,
             not_before,
         };
-        let mut best: Option<Match> = None;
-        for signature in case.signatures {
+        let mut best: Option<(Match, usize)> = None;
+        for (at, signature) in case.signatures.iter().enumerate() {
             let match_ = signature.compare(&wanted, case.proofs);
-            if match_ == Match::Fulfilled {
-                return Ok(());
+            let is_enough = match_ == Match::Fulfilled;
+            best = best.max(Some((match_, at)));
+            if is_enough {
+                break;
             }
-            best = best.max(Some(match_));
         }
-        let shortcoming = Shortcoming::of(best, not_before).unwrap_or(Shortcoming::None);
-        Err(Reason::Signature(in_words(signed), shortcoming))
+        Ok(best)
+    }
+
+    /// Which of the signatures are enough for some of what is asked for: one for each requirement
+    /// that holds. Where a key of a requirement cannot be read, no signature fulfils it.
+    pub(super) fn fulfilling(&self, case: &Case<'_>) -> impl Iterator<Item = usize> {
+        signed_in([self]).filter_map(|signed| match self.best(signed, case) {
+            Ok(Some((Match::Fulfilled, at))) => Some(at),
+            _ => None,
+        })
     }
 }
 
@@ -115,7 +133,7 @@ pub(super) fn signed_in<'c, 'p: 'c>(
 }
 
 /// Reads a key; one that cannot be read refuses the image, whatever others there are.
-pub(super) fn read(key: &KeyPlace, source: &KeySource<'_>) -> Result<PublicKey, Reason> {
+fn read(key: &KeyPlace, source: &KeySource<'_>) -> Result<PublicKey, Reason> {
     let refuse = |why: String| Reason::Key(key.to_string(), why);
     let parsed = match key {
         KeyPlace::Inline(bytes) => PublicKey::parse(bytes),

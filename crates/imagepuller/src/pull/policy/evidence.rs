@@ -16,13 +16,14 @@ pub struct Bound {
 }
 
 /// Of all that is held against a policy at once, whoever had it: what one source may have in two
-/// places of two contents, the manifest and the index above it.
+/// places of two contents, the manifest and the index above it, beside what is held back.
 pub const AT_ONCE: Bound = Bound {
-    signatures: 4 * MAX_SIGNATURES,
-    bytes: 4 * MAX_PLACE_BYTES,
+    signatures: 4 * MAX_SIGNATURES + HELD_BACK.signatures,
+    bytes: 4 * MAX_PLACE_BYTES + HELD_BACK.bytes,
 };
 
-/// Of what is held back of what was kept, and of the sources before: what keys made.
+/// Of what is held back of what was kept, and of the sources before: what is enough for some of
+/// what is asked for.
 pub const HELD_BACK: Bound = Bound {
     signatures: MAX_SIGNATURES,
     bytes: MAX_PLACE_BYTES,
@@ -150,6 +151,23 @@ mod tests {
         assert_eq!(bounded(&all, bound), (held, 1));
         let all = [large(1), large(2), large(3)];
         assert_eq!(bounded(&all, bound), (all[..2].to_vec(), 1));
+    }
+
+    /// What one source may have at most has room beside all that is held back.
+    #[test]
+    fn what_is_held_back_takes_nothing_from_a_source() {
+        let digest = Digest::parse(&format!("sha256:{}", "1".repeat(64))).unwrap();
+        let all_of = |places: usize, first: usize| -> Vec<Placed> {
+            let bytes = MAX_PLACE_BYTES / MAX_SIGNATURES;
+            let number = |number: usize| (first + number).to_le_bytes().repeat(bytes / 8);
+            let bundle = |at: usize| (digest.clone(), Signature::Bundle(number(at)));
+            (0..places * MAX_SIGNATURES).map(bundle).collect()
+        };
+        let (held_back, cut) = bounded(&all_of(2, 10_000), HELD_BACK);
+        assert_eq!((held_back.len(), cut), (MAX_SIGNATURES, MAX_SIGNATURES));
+        let own = all_of(4, 0);
+        let (held, left_out) = bounded(held_back.iter().chain(&own), AT_ONCE);
+        assert_eq!((held.len(), left_out), (held_back.len() + own.len(), 0));
     }
 
     #[test]

@@ -168,7 +168,7 @@ impl<'p> Gate<'p> {
             Err(_) => {}
         }
         // What was kept, and the sources before had, that may help beside what the next one has.
-        let others = Lock::new(self.by_keys(contents, &known).await?);
+        let others = Lock::new(self.helpful(contents, &known).await?);
         let asked = sources.first(async |registry| {
             let fetched = early.of(registry, contents).await;
             let own = &fetched.signatures;
@@ -186,7 +186,7 @@ impl<'p> Gate<'p> {
                     refusal.with_left_out(looked_at, left_out).into()
                 }
             };
-            let (helpful, _) = bounded(&self.by_keys(contents, &all).await?, HELD_BACK);
+            let helpful = self.helpful(contents, &all).await?;
             *others.lock().unwrap_or_else(PoisonError::into_inner) = helpful;
             Err(refusal)
         });
@@ -232,14 +232,23 @@ impl<'p> Gate<'p> {
         }
     }
 
-    /// Those of the signatures that may help beside others.
-    async fn by_keys(&self, contents: &[Digest], found: &[Placed]) -> Result<Vec<Placed>, Error> {
-        let Some(rules) = self.rules.clone() else {
+    /// Those of the signatures that help beside others, and no more than are held back.
+    async fn helpful(&self, contents: &[Digest], found: &[Placed]) -> Result<Vec<Placed>, Error> {
+        let Some(rules) = &self.rules else {
             return Ok(Vec::new());
         };
         let (contents, found): (Arc<[_]>, Arc<[_]>) = (contents.into(), found.into());
-        let (keys, name) = (self.keys.lock().await.clone(), self.name.clone());
-        blocking(move || Ok(rules.by_keys(&name, &contents, &found, &keys))).await
+        let mut keys = self.keys.lock().await;
+        loop {
+            let (rules, keys_of_now, name) = (rules.clone(), keys.clone(), self.name.clone());
+            let (contents, found) = (contents.clone(), found.clone());
+            let helpful =
+                blocking(move || Ok(rules.helpful(&name, &contents, &found, &keys_of_now)));
+            match helpful.await? {
+                Ok(helpful) => return Ok(bounded(&helpful, HELD_BACK).0),
+                Err(paths) => self.get(paths, &mut keys).await?,
+            }
+        }
     }
 
     /// Gets the keys that are not there yet.

@@ -1,6 +1,6 @@
 //! The policy of one pull: its text, what holds beside it, and its keys.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -140,16 +140,8 @@ impl Rules {
         found: &[Placed],
         keys: &Keys,
     ) -> Verdict {
-        let wanted = Mutex::new(BTreeSet::new());
-        let source = |path: &str| match keys.get(path) {
-            Some(Ok(key)) => Ok(key.to_vec()),
-            Some(Err(why)) => Err(why.clone()),
-            None => {
-                let mut wanted = wanted.lock().unwrap_or_else(PoisonError::into_inner);
-                wanted.insert(path.to_owned());
-                Err("has not been asked for".to_owned())
-            }
-        };
+        let wanted = Wanted::default();
+        let source = wanted.source(keys);
         let ruling = self.ruling(name);
         let judge = |some: &[Placed]| {
             let sorted = by_content(contents, some);
@@ -159,30 +151,35 @@ impl Rules {
             Ok(()) => Verdict::Holds(fewest(found, |some| judge(some).is_ok())),
             Err(refusal) => Verdict::Refused(refusal),
         };
-        let wanted = wanted.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let wanted = wanted.all();
         match wanted.is_empty() || matches!(verdict, Verdict::Holds(_)) {
             true => verdict,
             false => Verdict::Wants(wanted),
         }
     }
 
-    /// Those of the signatures that could help beside others, in their order.
-    pub fn by_keys(
+    /// Those of the signatures that help beside others, or the keys that it takes to know it.
+    /// Computes for a while.
+    ///
+    /// # Errors
+    ///
+    /// The keys; each time at least one that is not there.
+    pub fn helpful(
         &self,
         name: &Name,
         contents: &[Digest],
         found: &[Placed],
         keys: &Keys,
-    ) -> Vec<Placed> {
-        let source = |path: &str| match keys.get(path) {
-            Some(Ok(key)) => Ok(key.to_vec()),
-            _ => Err("is not there".to_owned()),
-        };
+    ) -> Result<Vec<Placed>, BTreeSet<String>> {
+        let wanted = Wanted::default();
+        let source = wanted.source(keys);
         let sorted = by_content(contents, found);
-        let made = self.ruling(name).by_its_keys(&found_in(&sorted), &source);
-        let made: HashSet<_> = made.into_iter().collect();
-        let found = found.iter().filter(|one| made.contains(*one));
-        found.cloned().collect()
+        let ruling = self.ruling(name);
+        let helpful = ruling.helpful(&found_in(&sorted), &source, &self.conditions);
+        match wanted.all() {
+            wanted if wanted.is_empty() => Ok(helpful),
+            wanted => Err(wanted),
+        }
     }
 
     /// The bytes of a key, or why there are none, for a refusal.
@@ -217,6 +214,32 @@ impl Rules {
             })
         });
         Ok(read.await?.map(Text::new))
+    }
+}
+
+/// The keys that were looked for and not there.
+#[derive(Default)]
+struct Wanted(Mutex<BTreeSet<String>>);
+
+impl Wanted {
+    /// Gives the keys that are there, and notes the others.
+    fn source<'w>(&'w self, keys: &'w Keys) -> impl Fn(&str) -> Result<Vec<u8>, String> + use<'w> {
+        move |path| match keys.get(path) {
+            Some(Ok(key)) => Ok(key.to_vec()),
+            Some(Err(why)) => Err(why.clone()),
+            None => {
+                let mut wanted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+                wanted.insert(path.to_owned());
+                Err("has not been asked for".to_owned())
+            }
+        }
+    }
+
+    fn all(&self) -> BTreeSet<String> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
@@ -276,44 +299,4 @@ fn conditions(written: &ImagePolicy, settings: &Settings) -> Result<Conditions, 
 }
 
 #[cfg(test)]
-mod tests {
-    use image_policy::Dialect;
-    use oci_image::named::NamedReference;
-
-    use super::*;
-
-    const DIGEST: &str = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-
-    /// A pull judges before it asks, for each mirror, and for the few that are enough; each time with
-    /// what came before. Signatures are verified once nevertheless.
-    #[test]
-    fn a_signature_is_verified_once_for_a_pull() {
-        let key = include_bytes!("../../../../image-policy/tests/data/signatures/keys/p384.pub");
-        let text = br#"{"default":[{"type":"sigstoreSigned","keyPaths":["a","b"]}]}"#;
-        let rules = Rules {
-            policy: Policy::parse(text, Dialect::Containers).unwrap(),
-            conditions: Conditions::default(),
-            files: Files::Measured(None),
-            proofs: Arc::default(),
-        };
-        let name = NamedReference::parse(&format!("r.test/app@{DIGEST}")).unwrap();
-        let name = Name::written(name);
-        let digest = Digest::parse(DIGEST).unwrap();
-        let signature = |number: u8| {
-            let payload = vec![number];
-            let signature = "AAAA".to_owned();
-            (digest.clone(), Signature::Simple { payload, signature })
-        };
-        let keys = ["a", "b"].map(|path| (path.to_owned(), Ok(Text::new(key.to_vec().into()))));
-        let keys = Keys::from(keys);
-        let mut found = Vec::new();
-        for mirror in 1..=3 {
-            // Ten that every mirror has, and one of its own.
-            found.extend((0..10).map(signature));
-            found.push(signature(100 + mirror));
-            let verdict = rules.judge(&name, std::slice::from_ref(&digest), &found, &keys);
-            assert!(matches!(verdict, Verdict::Refused(_)), "{verdict:?}");
-            assert_eq!(rules.proofs.tried(), 2 * (10 + u64::from(mirror)));
-        }
-    }
-}
+mod tests;
