@@ -36,6 +36,8 @@ pub enum Seen {
     /// All that were handed over, and whoever did so left none out.
     #[default]
     All,
+    /// The source that was asked has none; what others had was looked at.
+    None,
     /// There are more: a good one may be among them.
     Some {
         /// So many were looked at.
@@ -52,20 +54,23 @@ impl Refusal {
         matches!(self.reason, Reason::Signature(..))
     }
 
-    /// Whether a signature is what it lacks, and none was found at all.
+    /// Whether a signature is what it lacks, and the source that was asked has none at all,
+    /// whatever others had.
     #[must_use]
     pub fn is_without_any(&self) -> bool {
-        matches!(self.reason, Reason::Signature(_, Shortcoming::None))
+        self.seen == Seen::None
     }
 
-    /// The same, where whoever fetched the signatures left so many more out.
+    /// The same, of a source of which so many signatures were looked at and so many more left out.
     #[must_use]
     pub fn with_left_out(self, looked_at: usize, left_out: usize) -> Self {
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         let (looked_at, of) = (count(looked_at), count(looked_at.saturating_add(left_out)));
-        let seen = match left_out > 0 && self.may_be_helped() {
-            true => Seen::Some { looked_at, of },
-            false => Seen::All,
+        let seen = match (of, left_out) {
+            _ if !self.may_be_helped() => Seen::All,
+            (0, _) => Seen::None,
+            (_, 0) => Seen::All,
+            _ => Seen::Some { looked_at, of },
         };
         Self { seen, ..self }
     }
@@ -74,7 +79,7 @@ impl Refusal {
 impl fmt::Display for Seen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::All => Ok(()),
+            Self::All | Self::None => Ok(()),
             Self::Some { looked_at, of } => {
                 write!(f, "; only {looked_at} of {of} signatures were looked at")
             }

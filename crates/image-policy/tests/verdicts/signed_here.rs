@@ -120,7 +120,11 @@ fn a_refusal_says_that_signatures_were_left_out() {
         some,
         format!("{whole}; only 128 of 10000 signatures were looked at")
     );
-    assert_eq!(refusal.with_left_out(128, 0).to_string(), whole);
+    assert_eq!(refusal.clone().with_left_out(128, 0).to_string(), whole);
+    assert!(!refusal.clone().with_left_out(1, 0).is_without_any());
+    let of_none = refusal.with_left_out(0, 0);
+    assert!(of_none.is_without_any());
+    assert_eq!(of_none.to_string(), whole);
     // No signature would change it.
     let rejected = refuse(json!({"default": [{"type": "reject"}]}));
     let whole = rejected.to_string();

@@ -189,8 +189,8 @@ fn privileged_signatures_of_several_places_are_one_verdict_and_not_one_number() 
         add(&mut content, &all, &digest);
         content
     };
-    let stage = |of_registry: Option<&Key>, of_mirror: Option<&Key>| {
-        let registry = |port: u16| signed(port, of_registry, 200..400);
+    let stage = |of_registry: Option<&Key>, of_mirror: Option<&Key>, junk: usize| {
+        let registry = |port: u16| signed(port, of_registry, 200..200 + junk);
         let mirror = |port: u16| (signed(port, of_mirror, 0..300), Script::new());
         let made = Stage::new(&scratch, key.public(), registry, mirror, &digest);
         let there = |name: &str| made.puller.document().with_file_name(name);
@@ -201,19 +201,26 @@ fn privileged_signatures_of_several_places_are_one_verdict_and_not_one_number() 
         std::fs::write(there("measured.toml"), document(&both, "")).unwrap();
         made
     };
-    let none = stage(None, None);
+    let none = stage(None, None, 200);
     let words = [
         "is by that key",
         "; only 128 of 200 signatures were looked at",
     ];
     none.puller.refuse(&none.image(), 65, &words);
-    let half = stage(None, Some(&key));
+    let half = stage(None, Some(&key), 200);
     let words = [
         "by tester.pub",
         "; only 128 of 200 signatures were looked at",
     ];
     half.puller.refuse(&half.image(), 65, &words);
-    let half_each = stage(Some(&key), Some(&tester));
+    // What has none says nothing, also where something of another one was held back.
+    let one = stage(None, Some(&key), 0);
+    let words = [
+        "by tester.pub",
+        "; only 128 of 301 signatures were looked at",
+    ];
+    one.puller.refuse(&one.image(), 65, &words);
+    let half_each = stage(Some(&key), Some(&tester), 200);
     half_each.puller.pull(&half_each.image(), "half-each");
 }
 
