@@ -14,10 +14,13 @@ use crate::key::PublicKey;
 use crate::places::MAX_SIGNATURES;
 use crate::policy::{KeyPlace, MAX_POLICY_KEYS};
 
-/// How many outcomes are remembered: of all keys that a policy may have and of all signatures that
-/// one source may bring, in two places of two contents. Beyond it all of them are forgotten, for a
+/// Of how many signatures the outcomes are remembered: several times what one source may bring, in
+/// two places of two contents; about 100 bytes each. Beyond it all of them are forgotten, for a
 /// source that is asked again may bring others each time.
-const MAX_OUTCOMES: usize = MAX_POLICY_KEYS * 4 * MAX_SIGNATURES;
+const MAX_REMEMBERED: usize = 16 * MAX_SIGNATURES;
+
+/// The words of a set of keys, a bit for each.
+const WORDS: usize = MAX_POLICY_KEYS.div_ceil(64);
 
 /// A key that was read, and its number.
 #[derive(Clone, Debug)]
@@ -52,8 +55,36 @@ pub struct Proofs {
 #[derive(Default)]
 struct State {
     keys: BTreeMap<KeyPlace, KnownKey>,
-    outcomes: HashMap<(usize, [u8; 32]), bool>,
+    /// By the hashes of signatures.
+    outcomes: HashMap<[u8; 32], Outcomes>,
     tried: u64,
+}
+
+/// The keys that one signature was held against, by their numbers, and those that made it.
+#[derive(Clone, Copy, Default)]
+struct Outcomes {
+    tried: [u64; WORDS],
+    made: [u64; WORDS],
+}
+
+impl Outcomes {
+    fn of(&self, number: usize) -> Option<bool> {
+        let is_in = |set: &[u64; WORDS]| set.get(number / 64).map(|word| word >> (number % 64) & 1);
+        let is_tried = is_in(&self.tried)? == 1;
+        is_tried.then(|| is_in(&self.made) == Some(1))
+    }
+
+    /// A key beyond the most that a policy has is tried each time.
+    fn note(&mut self, number: usize, outcome: bool) {
+        let sets = self
+            .tried
+            .get_mut(number / 64)
+            .zip(self.made.get_mut(number / 64));
+        if let Some((tried, made)) = sets {
+            *tried |= 1 << (number % 64);
+            *made |= u64::from(outcome) << (number % 64);
+        }
+    }
 }
 
 impl Signed {
@@ -102,9 +133,9 @@ impl Proofs {
     pub(crate) fn is_by_one_of(&self, keys: &[KnownKey], signed: &Signed) -> bool {
         let mut state = self.lock();
         keys.iter().any(|KnownKey { number, key }| {
-            let pair = (*number, signed.hash);
-            if let Some(outcome) = state.outcomes.get(&pair) {
-                return *outcome;
+            let known = state.outcomes.get(&signed.hash);
+            if let Some(outcome) = known.and_then(|known| known.of(*number)) {
+                return outcome;
             }
             let Signed {
                 message, signature, ..
@@ -113,7 +144,7 @@ impl Proofs {
                 Form::Simple => key.verifies(message, signature),
                 Form::Bundle => key.verifies_bundle(message, signature),
             };
-            state.remember(pair, outcome);
+            state.remember(signed.hash, *number, outcome);
             outcome
         })
     }
@@ -129,12 +160,12 @@ impl Proofs {
 }
 
 impl State {
-    fn remember(&mut self, pair: (usize, [u8; 32]), outcome: bool) {
+    fn remember(&mut self, hash: [u8; 32], number: usize, outcome: bool) {
         self.tried += 1;
-        if self.outcomes.len() == MAX_OUTCOMES {
+        if self.outcomes.len() == MAX_REMEMBERED && !self.outcomes.contains_key(&hash) {
             self.outcomes.clear();
         }
-        self.outcomes.insert(pair, outcome);
+        self.outcomes.entry(hash).or_default().note(number, outcome);
     }
 }
 
@@ -152,11 +183,31 @@ mod tests {
     #[test]
     fn what_is_remembered_is_bounded() {
         let mut state = State::default();
-        let pair = |number: usize| (number, [0; 32]);
-        for number in 0..=MAX_OUTCOMES {
-            state.remember(pair(number), false);
+        let hash = |number: usize| {
+            let mut hash = [0; 32];
+            hash[..8].copy_from_slice(&(number as u64).to_le_bytes());
+            hash
+        };
+        for number in 0..MAX_REMEMBERED {
+            state.remember(hash(number), 0, false);
         }
+        state.remember(hash(0), 1, false);
+        assert_eq!(state.outcomes.len(), MAX_REMEMBERED);
+        state.remember(hash(MAX_REMEMBERED), 0, false);
         assert_eq!(state.outcomes.len(), 1);
-        assert_eq!(state.tried, MAX_OUTCOMES as u64 + 1);
+        assert_eq!(state.tried, MAX_REMEMBERED as u64 + 2);
+    }
+
+    #[test]
+    fn each_key_has_an_outcome_of_its_own() {
+        let mut outcomes = Outcomes::default();
+        for number in 0..MAX_POLICY_KEYS {
+            assert_eq!(outcomes.of(number), None);
+            outcomes.note(number, number % 3 == 0);
+            let all = (0..=number).all(|number| outcomes.of(number) == Some(number % 3 == 0));
+            assert!(all, "{number}");
+        }
+        outcomes.note(MAX_POLICY_KEYS, true);
+        assert_eq!(outcomes.of(MAX_POLICY_KEYS), None);
     }
 }
