@@ -1,8 +1,8 @@
 //! Which key made which signature, found out once for as long as one image is pulled.
 //!
 //! To verify is what costs time. A policy may have many scopes and keys, a registry may hand over
-//! many signatures, mirrors hand over the same ones, and who looks for the few that are enough judges
-//! several times. So each pair of a key and a signature is tried once, whatever asks for it.
+//! many signatures, mirrors hand over the same ones, and who looks for the few that are enough
+//! judges several times. So each pair of a key and a signature is tried once, whatever asks for it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;

@@ -14,7 +14,7 @@ use crate::policy::{KeyPlace, Policy, Requirement, Signed};
 use crate::proofs::Proofs;
 use crate::refusal::{Reason, Refusal, Seen, in_words};
 use crate::scope;
-use crate::signature::Found;
+use crate::signature::{Found, Prepared};
 
 mod clause;
 
@@ -28,8 +28,8 @@ pub(crate) const DEFAULT_TAG: &str = "latest";
 pub type KeySource<'a> = dyn Fn(&str) -> Result<Vec<u8>, String> + 'a;
 
 /// What a policy asks of one image, and by which of its scopes. It remembers keys that it has read
-/// and what they have verified, so that to judge again costs little; rulings that are given the same
-/// [`Proofs`] do so together.
+/// and what they have verified, so that to judge again costs little; rulings that are given the
+/// same [`Proofs`] do so together.
 #[derive(Debug)]
 pub struct Ruling<'p> {
     policy: &'p Policy,
@@ -61,8 +61,8 @@ impl Policy {
         self.rule(reference, reference.digest().is_some())
     }
 
-    /// The same for a name whose tag was resolved by whoever asks: its digest is what the tag stands
-    /// for, so that the tag's scope speaks for it, whatever it asks for.
+    /// The same for a name whose tag was resolved by whoever asks: its digest is what the tag
+    /// stands for, so that the tag's scope speaks for it, whatever it asks for.
     ///
     /// Only for a tag that [`Policy::may_resolve_tag`] or a person at a terminal lets resolve, or
     /// that the owner pins to this digest.
@@ -228,12 +228,7 @@ impl<'p> Ruling<'p> {
             return Err(self.refuse(clause, Reason::OtherContent));
         }
         let signatures: Vec<_> = found.iter().flat_map(Found::prepare).collect();
-        let case = Case {
-            signatures: &signatures,
-            keys,
-            conditions,
-            proofs: &self.proofs,
-        };
+        let case = self.case(&signatures, keys, conditions);
         for clause in self.of_contents(found) {
             let judged = clause.judge(&case);
             judged.map_err(|reason| self.refuse(&clause, reason))?;
@@ -277,12 +272,7 @@ impl<'p> Ruling<'p> {
             })
             .collect();
         let signatures: Vec<_> = found.iter().flat_map(Found::prepare).collect();
-        let case = Case {
-            signatures: &signatures,
-            keys,
-            conditions,
-            proofs: &self.proofs,
-        };
+        let case = self.case(&signatures, keys, conditions);
         let of_contents = self.of_contents(found);
         let clauses = self.clauses.iter().chain(&of_contents);
         let chosen: BTreeSet<_> = clauses
@@ -292,6 +282,21 @@ impl<'p> Ruling<'p> {
         chosen
             .map(|(digest, signature)| ((*digest).clone(), (*signature).clone()))
             .collect()
+    }
+
+    /// What the clauses are held to.
+    fn case<'c>(
+        &'c self,
+        signatures: &'c [Prepared<'c>],
+        keys: &'c KeySource<'c>,
+        conditions: &'c Conditions,
+    ) -> Case<'c> {
+        Case {
+            signatures,
+            keys,
+            conditions,
+            proofs: &self.proofs,
+        }
     }
 
     /// Whether the content is among what does not run, whatever a scope asks for.

@@ -16,10 +16,10 @@ mod forecast;
 #[path = "route/world.rs"]
 mod world;
 
-use command::run;
+use command::{Run, run};
 use documents::Case;
 use oci_image::reference::ImageReference;
-use world::{Party, World};
+use world::{Files, Party, World};
 
 /// How many documents are made up. Each costs about a tenth of a second.
 const CASES: u64 = 200;
@@ -29,6 +29,20 @@ fn reference(image: &str) -> String {
     format!("{image}/team/app@sha256:{}", "0".repeat(64))
 }
 
+/// What `explain` says of an image, by both documents.
+fn explain(files: &Files, image: &str) -> Run {
+    let (configuration, measured) = (&files.configuration, &files.measured);
+    run(&[
+        "explain",
+        "--json",
+        "--config",
+        configuration,
+        "--measured",
+        measured,
+        image,
+    ])
+}
+
 #[test]
 fn explain_and_a_pull_never_disagree() {
     let world = World::start();
@@ -36,15 +50,7 @@ fn explain_and_a_pull_never_disagree() {
     for seed in 0..CASES {
         let case = Case::make(seed, &world);
         let files = world.write(&case);
-        let explained = run(&[
-            "explain",
-            "--json",
-            "--config",
-            &files.configuration,
-            "--measured",
-            &files.measured,
-            &reference(&case.image),
-        ]);
+        let explained = explain(&files, &reference(&case.image));
         let (asked, error) = world.pull(&files, &reference(&case.image));
         let about = || format!("seed {seed}, {}\n{case}\n{}", case.image, explained.stdout);
         let Ok(json) = serde_json::from_str(&explained.stdout) else {
@@ -103,15 +109,7 @@ fn a_client_certificate_goes_where_explain_says() {
     ] {
         let files = world.write_texts(&configuration, &measured);
         let image = reference(&format!("localhost:{port}"));
-        let explained = run(&[
-            "explain",
-            "--json",
-            "--config",
-            &files.configuration,
-            "--measured",
-            &files.measured,
-            &image,
-        ]);
+        let explained = explain(&files, &image);
         let json = explained.json();
         let sources = [&json["mirror"], &json["registry"]].into_iter();
         let said: Vec<_> = sources

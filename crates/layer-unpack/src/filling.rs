@@ -26,9 +26,9 @@ use super::unpack_error::{SET_ATTRIBUTE, UnpackError, failed_at, shown_part};
 const MAX_STEPS: usize = 128;
 
 /// How many batches may wait for the other thread. One more is made and one is worked on. Files
-/// that take long to name and those that take long to fill follow each other in runs, and with fewer
-/// one of the threads waits for the other. More would hold more files open. The pipeline's buffers
-/// bound their bytes.
+/// that take long to name and those that take long to fill follow each other in runs, and with
+/// fewer one of the threads waits for the other. More would hold more files open. The pipeline's
+/// buffers bound their bytes.
 pub(crate) const BATCHES: usize = 4;
 
 /// From which size of its content on a file is filled by the thread that made it: for large ones

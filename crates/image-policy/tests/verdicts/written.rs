@@ -1,5 +1,5 @@
-//! A policy and the name that it is asked about, written as others read them: what is odd about them
-//! is taken away, so that they can be judged again.
+//! A policy and the name that it is asked about, written as others read them: what is odd about
+//! them is taken away, so that they can be judged again.
 
 use oci_image::named::NamedReference;
 use puller_config::RegistryHost;
@@ -120,8 +120,8 @@ fn each_text(value: &mut Value, change: &mut impl FnMut(&str, &mut String)) {
     walk("", value, change);
 }
 
-/// A name or a scope with another host in the place of one that is not written as hosts are compared
-/// here; the same host for the same text.
+/// A name or a scope with another host in the place of one that is not written as hosts are
+/// compared here; the same host for the same text.
 fn with_host_as_text(name: &str) -> Option<String> {
     let (wildcard, rest) = match name.strip_prefix("*.") {
         Some(rest) => ("*.", rest),

@@ -44,8 +44,8 @@ impl DocumentOptions {
             return Err(format!("the file {} does not exist", path.display()));
         }
         let mut piped = Piped::default();
-        // By what they are: one pipe has several names (/dev/stdin, /dev/fd/0), and what was read by
-        // one of them is empty by the next.
+        // By what they are: one pipe has several names (/dev/stdin, /dev/fd/0), and what was read
+        // by one of them is empty by the next.
         let mut read = BTreeSet::new();
         for path in [&self.config, &self.measured, &self.cdh]
             .into_iter()

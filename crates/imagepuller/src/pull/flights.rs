@@ -150,8 +150,8 @@ struct Listeners(Mutex<Heard>);
 #[derive(Default)]
 struct Heard {
     progress: Vec<Progress>,
-    /// What one that comes later has to know: that it was begun, how far it is, and that it is there
-    /// where that is not handed on yet.
+    /// What one that comes later has to know: that it was begun, how far it is, and that it is
+    /// there where that is not handed on yet.
     started: Option<Event>,
     received: Option<Event>,
     ended: Option<Event>,

@@ -47,7 +47,10 @@ impl Stores {
         let open = Arc::new(open_new(settings, stores.first()).await?);
         if !stores.is_empty() {
             let path = settings.store.display();
-            tracing::info!(%path, "something was mounted over the image store; using it from now on");
+            tracing::info!(
+                %path,
+                "something was mounted over the image store; using it from now on"
+            );
         }
         stores.push(open.clone());
         Ok(open)

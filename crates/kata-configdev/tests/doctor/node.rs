@@ -119,8 +119,8 @@ impl Node {
         self.set_mode(name, 0o755);
     }
 
-    /// Puts `kata-configdev` itself into the node. A process of its own copies it: what this one has
-    /// open for writing, a child of another test inherits, and meanwhile nobody can start it.
+    /// Puts `kata-configdev` itself into the node. A process of its own copies it: what this one
+    /// has open for writing, a child of another test inherits, and meanwhile nobody can start it.
     pub fn put_program(&self) {
         let program = self.path("kata-configdev");
         if fs::hard_link(PROGRAM.path, &program).is_ok() {

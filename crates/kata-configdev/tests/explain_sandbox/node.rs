@@ -170,7 +170,8 @@ impl Node {
 pub fn answer(one: &str, other: &str) -> String {
     let pair = r#"{"username":"plugin-user","password":"hunter2-token"}"#;
     format!(
-        "echo '{{\"kind\":\"CredentialProviderResponse\",\"apiVersion\":\"credentialprovider.kubelet.k8s.io/v1\",\
+        "echo '{{\"kind\":\"CredentialProviderResponse\",\
+         \"apiVersion\":\"credentialprovider.kubelet.k8s.io/v1\",\
          \"cacheKeyType\":\"Registry\",\"auth\":{{\"{one}\":{pair},\"{other}\":{pair}}}}}'"
     )
 }

@@ -1,6 +1,6 @@
-//! Why our verdicts differ from skopeo's, and for which recorded rows. Where a reason has to do with
-//! how something is written, the row is judged again without it, and must then have the recorded
-//! verdict; or differ for another reason only.
+//! Why our verdicts differ from skopeo's, and for which recorded rows. Where a reason has to do
+//! with how something is written, the row is judged again without it, and must then have the
+//! recorded verdict; or differ for another reason only.
 
 use oci_image::named::NamedReference;
 

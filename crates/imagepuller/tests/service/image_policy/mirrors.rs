@@ -166,8 +166,8 @@ fn privileged_a_mirror_serves_signatures_and_makes_nothing_better() {
     assert_eq!(layers.count(), 0, "nothing of it was fetched");
 }
 
-/// Each place is told of by what it has itself; and what one has alone is enough beside what another
-/// has alone, whatever either has besides.
+/// Each place is told of by what it has itself; and what one has alone is enough beside what
+/// another has alone, whatever either has besides.
 #[test]
 fn privileged_signatures_of_several_places_are_one_verdict_and_not_one_number() {
     vm_harness::needs_root!();
