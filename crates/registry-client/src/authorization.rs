@@ -2,7 +2,6 @@
 //! and when it is refused.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex as StdMutex, PoisonError};
 
 use foreign_text::shown;
 use pull_route::{EntryAccount, Source};
@@ -23,8 +22,6 @@ pub struct Authorization {
     state: Mutex<State>,
     /// Which account of the source is in use, from 0. Changed with the lock on the state only.
     account: AtomicUsize,
-    /// What was accepted last. Apart from the state, which is locked while a token is fetched.
-    accepted: StdMutex<Option<HeaderValue>>,
 }
 
 #[derive(Debug, Default)]
@@ -32,6 +29,8 @@ struct State {
     /// Why the accounts before this one are not, with their places in the entry.
     refusals: Vec<(usize, Error)>,
     header: Option<HeaderValue>,
+    /// Whether other requests than the one that the header was made for carry it, too.
+    is_shared: bool,
     /// For a token that expires: when to ask for the next one, and whom.
     renewal: Option<(Instant, Challenge, bool)>,
 }
@@ -85,6 +84,7 @@ impl Authorization {
             };
             state.fetch(transport, request, challenge).await?;
         }
+        state.is_shared = true;
         Ok(state.header.clone())
     }
 
@@ -103,12 +103,9 @@ impl Authorization {
             sent,
             is_plain,
         } = challenged;
-        if let Some(renewed) = state
-            .header
-            .as_ref()
-            .filter(|current| Some(*current) != sent.as_ref())
-        {
-            return Ok(Renewed::Shared(renewed.clone()));
+        if let Some(renewed) = state.header.clone().filter(|it| Some(it) != sent.as_ref()) {
+            state.is_shared = true;
+            return Ok(Renewed::Shared(renewed));
         }
         if is_plain && !credentials.is_anonymous() && !source.may_tell("http") {
             return Err(Error::CredentialsInClear {
@@ -143,7 +140,7 @@ impl Authorization {
             }
             (None, Some(_), Credentials::Basic { username, password }) => {
                 let header = token::basic_header(username, password.expose())?;
-                state.header = Some(header.clone());
+                (state.header, state.is_shared) = (Some(header.clone()), false);
                 Ok(Renewed::Own(header))
             }
             (None, _, Credentials::Anonymous) => Err(Error::refused(source).into()),
@@ -151,19 +148,11 @@ impl Authorization {
         }
     }
 
-    /// Notes what was accepted.
-    pub fn accept(&self, sent: Option<&HeaderValue>) {
-        let mut accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
-        if sent.is_some() && accepted.as_ref() != sent {
-            *accepted = sent.cloned();
-        }
-    }
-
-    /// Whether somebody was let in with it: then a refusal says that it is over, not that it is
-    /// wrong. Others may use up what was made for a request before that comes with it.
-    pub fn was_accepted(&self, sent: Option<&HeaderValue>) -> bool {
-        let accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
-        sent.is_some() && accepted.as_ref() == sent
+    /// Returns whether other requests may have used up what was made for this one: a registry may
+    /// count uses, and answers the others later.
+    pub async fn may_be_used_up(&self, sent: Option<&HeaderValue>) -> bool {
+        let state = self.state.lock().await;
+        state.is_shared || state.header.as_ref() != sent
     }
 
     /// Whether anything was sent along.
@@ -229,6 +218,7 @@ impl State {
         let renew_at = Instant::now() + token.renew_after;
         self.renewal = Some((renew_at, challenge, is_plain));
         self.header = Some(token.header.clone());
+        self.is_shared = false;
         Ok(token.header)
     }
 }

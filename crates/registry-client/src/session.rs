@@ -199,11 +199,8 @@ impl Session {
         for _ in 0..MAX_RENEWALS {
             let answer = self.send(wanted, sent.as_ref()).await?;
             let is_refused = answer.response.status() == StatusCode::UNAUTHORIZED;
-            if is_last && is_refused && !authorization.was_accepted(sent.as_ref()) {
+            if is_last && is_refused && !authorization.may_be_used_up(sent.as_ref()).await {
                 break;
-            }
-            if !is_refused {
-                authorization.accept(sent.as_ref());
             }
             // Only the registry itself may say where credentials go, not a host that it redirects
             // to.

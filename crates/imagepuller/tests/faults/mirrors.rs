@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use What::{Config, Index, Layer, Manifest};
-use fault_registry::{Action, Bytes, End, Image, Point, Script, What};
+use fault_registry::{Action, Bytes, End, Point, Script, What};
 use imagepuller::error::Kind::{Denied, Unreachable};
 
 use crate::row::{Row, pulled, refused, script, taken};
-use crate::stage::noise;
+use crate::stage::four_layers;
 
 pub fn rows() -> Vec<Row> {
     let silence = [Action::Cut {
@@ -125,16 +125,6 @@ pub fn rows() -> Vec<Row> {
             .asks_about(Layer(3), 0..=1),
     ];
     rows.into_iter().map(Row::mirrored).collect()
-}
-
-/// Layers of which each is smaller than the one before it, so that they are asked for in this
-/// order.
-fn four_layers() -> Image {
-    let layer = |at: u32| {
-        let content = noise(60_000 - 10_000 * at as usize, at);
-        fault_registry::Layer::gzip(&[("file", &content)]).unwrap()
-    };
-    Image::new((0..4).map(layer).collect())
 }
 
 /// A registry that serves everybody, so that each request there is one for content.

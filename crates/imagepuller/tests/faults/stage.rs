@@ -38,6 +38,16 @@ pub fn usual_image() -> Image {
     Image::new(vec![layer("first", 1), layer("second", 2)])
 }
 
+/// Four layers, of which each is smaller than the one before it, so that they are asked for in this
+/// order.
+pub fn four_layers() -> Image {
+    let layer = |at: u32| {
+        let content = noise(60_000 - 10_000 * at as usize, at);
+        Layer::gzip(&[("file", &content)]).unwrap()
+    };
+    Image::new((0..4).map(layer).collect())
+}
+
 /// One test at a time, for memory is counted for the whole process.
 pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());

@@ -5,6 +5,7 @@ use fault_registry::{Action, Bytes, End, Login, Rule, Script, What};
 use imagepuller::error::Kind::{Data, Denied, Unreachable};
 
 use crate::row::{Row, TOKEN, again, ends, fails, pulled, refused, script};
+use crate::stage::four_layers;
 use crate::support::{PASSWORD, USER};
 
 pub fn rows() -> Vec<Row> {
@@ -72,6 +73,14 @@ pub fn rows() -> Vec<Row> {
             &["token"],
         ),
         pulled("a token is good twice", good_for(2)).asks(Token, 3),
+        // The layers share a token, and the one that it was fetched for may be told so first.
+        pulled(
+            "a token is good once, and layers come late",
+            (0..4).fold(good_for(1), |script, layer| {
+                script.always(Layer(layer), [Action::Wait(500)])
+            }),
+        )
+        .image(four_layers()),
         pulled("a token ends between the layers", good_for(4)).asks(Token, 2),
         pulled("a token ends in the middle of a layer", {
             let login = good_for(5);
