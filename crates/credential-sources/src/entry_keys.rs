@@ -149,6 +149,9 @@ mod tests {
             ("", "sealed.p", &["auth"]),
             // Well-formed, and still somebody's password.
             ("u", "sealed.YQ.YQ.YQ", &["auth"]),
+            // A file.
+            ("u", "{\r\n\t\"a\": 'b'\r\n}\r\n", &["username", "password"]),
+            ("u", "sealed.\n}\n", &["auth"]),
         ] {
             let keys = password(username, secret).keys();
             let names: Vec<_> = keys.iter().map(|(key, _)| *key).collect();
@@ -209,7 +212,8 @@ mod tests {
             // As `auth`, the user name would end at its own colon.
             (password("a:b", ""), "colon"),
             (password("a:b", "sealed.hunter2"), "colon"),
-            (password("a", "hunter2\n"), "control"),
+            (password("a", "hunter2\n"), "line end"),
+            (password("a\n", "hunter2"), "control"),
             (password("a", "sealed.hunter2\n"), "control"),
             (password("a", &"hunter2".repeat(4000)), "bytes"),
             (Offered::RegistryToken(token("hunter 2")), "visible"),

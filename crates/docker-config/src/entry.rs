@@ -5,7 +5,10 @@ use std::fmt;
 use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use puller_config::{Credentials, MAX_CREDENTIAL_BYTES, Rule, Secret};
+use puller_config::credential_rule::{
+    self, check_password, check_text, check_token, check_username,
+};
+use puller_config::{Credentials, Rule, Secret};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
@@ -160,47 +163,21 @@ fn check(credentials: &Credentials) -> Result<(), Rule> {
         Credentials::Anonymous => Ok(()),
         Credentials::Basic { username, password } => {
             check_username(username)?;
-            check_text(password.expose())
+            check_password(password.expose())
         }
-        Credentials::RegistryToken(token) => {
-            check_text(token.expose())?;
-            if token.expose().bytes().all(|byte| byte.is_ascii_graphic()) {
-                Ok(())
-            } else {
-                Err(Rule::TokenCharacter)
-            }
-        }
+        Credentials::RegistryToken(token) => check_token(token.expose()),
         Credentials::IdentityToken { token, .. } => check_text(token.expose()),
     }
 }
 
-fn check_username(username: &str) -> Result<(), Rule> {
-    check_text(username)?;
-    if username.contains(':') {
-        return Err(Rule::ColonInUsername);
-    }
-    Ok(())
-}
-
-fn check_text(text: &str) -> Result<(), Rule> {
-    if text.len() > MAX_CREDENTIAL_BYTES {
-        return Err(Rule::CredentialTooLong);
-    }
-    if text.chars().any(char::is_control) {
-        return Err(Rule::ControlCharacter);
-    }
-    Ok(())
-}
-
-/// A password without what `echo` and C programs leave behind it: zero bytes, and one line end. No
-/// document could have these anyway.
+/// A password without what `echo` and C programs leave behind it: zero bytes, and one line end as
+/// [`credential_rule::without_line_end`] has it.
 #[must_use]
 pub fn without_line_end(mut password: &[u8]) -> &[u8] {
     while let Some(shorter) = password.strip_suffix(b"\0") {
         password = shorter;
     }
-    let password = password.strip_suffix(b"\n").unwrap_or(password);
-    password.strip_suffix(b"\r").unwrap_or(password)
+    credential_rule::without_line_end(password)
 }
 
 fn trimmed(password: Zeroizing<String>, notes: &mut Vec<&'static str>) -> Zeroizing<String> {

@@ -14,6 +14,7 @@
 //! | `auth` without padding, or with line ends in it | accepted | kubelet |
 //! | `auth` without a colon, or not base64 | the entry is lost, the others count | podman |
 //! | the password ends in zero bytes or one line end | they are cut off | docker; image-rs |
+//! | the password has several lines | it stays as it is | all |
 //! | `identitytoken` | used, and stronger than a password | docker, podman |
 //! | `registrytoken` | used, and the strongest | docker |
 //! | keys of an object in another case, or written twice | the last counts | programs in Go |

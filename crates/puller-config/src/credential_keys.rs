@@ -2,7 +2,7 @@
 
 use zeroize::Zeroizing;
 
-use crate::limits::MAX_CREDENTIAL_BYTES;
+use crate::credential_rule::{check_password, check_text, check_token, check_username};
 use crate::problem::{Findings, Origin, Place};
 use crate::section::{Field, Section};
 use crate::{Credentials, Effect, Rule, Secret, SecretReference, standard_base64};
@@ -56,19 +56,24 @@ impl CredentialKeys {
         let reference = take_reference("credentials-uri", section, origin, findings);
         let username = section
             .take_string("username", findings)
-            .map(|text| checked(text, check_text, findings));
+            .map(|text| checked(text, check_username, findings));
         let mut sealed = Vec::new();
         let [password, auth, identity_token, registry_token] = SEALABLE.map(|key| {
             let text = section.take_string(key, findings)?;
             let text = unless_sealed(text, &mut sealed, origin, findings)?;
-            Some(checked(text, check_text, findings))
+            let check = match key {
+                "password" => check_password,
+                "registrytoken" => check_token,
+                _ => check_text,
+            };
+            Some(checked(text, check, findings))
         });
         Self {
-            username: username.map(|text| checked(text, check_username, findings)),
+            username,
             password,
             auth: auth.map(|text| decoded(text, findings)),
             identity_token,
-            registry_token: registry_token.map(|text| checked(text, check_token, findings)),
+            registry_token,
             reference,
             sealed,
         }
@@ -222,13 +227,17 @@ impl Pair {
     }
 }
 
-/// Applies a check to the value; one that fails it is reported and zeroed.
+/// Applies a check to the value; one that is empty or fails it is reported and zeroed.
 fn checked(
     text: Text,
     check: impl FnOnce(&str) -> Result<(), Rule>,
     findings: &mut Findings,
 ) -> Text {
     let Field { place, value } = text;
+    let check = |value: &str| match value.is_empty() {
+        true => Err(Rule::EmptyCredential),
+        false => check(value),
+    };
     let value = value.and_then(|value| match check(&value) {
         Ok(()) => Some(value),
         Err(rule) => {
@@ -283,36 +292,6 @@ fn unless_sealed(
     }
 }
 
-/// What holds for every credential: it becomes part of a header or a form.
-fn check_text(text: &str) -> Result<(), Rule> {
-    if text.is_empty() {
-        return Err(Rule::EmptyCredential);
-    }
-    if text.len() > MAX_CREDENTIAL_BYTES {
-        return Err(Rule::CredentialTooLong);
-    }
-    if text.chars().any(char::is_control) {
-        return Err(Rule::ControlCharacter);
-    }
-    Ok(())
-}
-
-fn check_username(text: &str) -> Result<(), Rule> {
-    if text.contains(':') {
-        Err(Rule::ColonInUsername)
-    } else {
-        Ok(())
-    }
-}
-
-fn check_token(text: &str) -> Result<(), Rule> {
-    if text.bytes().all(|byte| byte.is_ascii_graphic()) {
-        Ok(())
-    } else {
-        Err(Rule::TokenCharacter)
-    }
-}
-
 fn decoded(auth: Text, findings: &mut Findings) -> Field<Option<Pair>> {
     let Field { place, value } = auth;
     let value = value.and_then(|value| {
@@ -327,10 +306,12 @@ fn decoded(auth: Text, findings: &mut Findings) -> Field<Option<Pair>> {
 fn decode(auth: &str) -> Result<Pair, Rule> {
     let bytes = standard_base64::decode(auth).ok_or(Rule::NotBase64)?;
     let text = std::str::from_utf8(&bytes).map_err(|_| Rule::EncodedNotUtf8)?;
-    if text.chars().any(char::is_control) {
-        return Err(Rule::EncodedControlCharacter);
-    }
-    let (username, password) = text.split_once(':').ok_or(Rule::NoColon)?;
+    let pair = text.split_once(':');
+    let (username, password) = pair.unwrap_or((text, ""));
+    // The limit was that of `auth`, which is longer.
+    let checks = check_text(username).and_then(|()| check_password(password));
+    checks.map_err(|_| Rule::EncodedControlCharacter)?;
+    pair.ok_or(Rule::NoColon)?;
     if username.is_empty() && password.is_empty() {
         return Err(Rule::EmptyPair);
     }

@@ -17,7 +17,7 @@ pub enum Credentials {
     Basic {
         /// The user name; free of colons and control characters.
         username: String,
-        /// The password; free of control characters.
+        /// The password; free of control characters other than line ends and tabs.
         password: Secret,
     },
     /// With this token as `Authorization: Bearer`, no token server being asked; visible ASCII only.

@@ -15,7 +15,8 @@
 //! - `host_name`, `host`, `name`, `repositories`, `registry`: [`RegistryHost`], [`RegistryName`],
 //!   and the matcher, [`Registries::entry_for`] and [`Registries::repository_entries`];
 //! - `credentials`, `client_identity`, `roots`, `root_dates`, `mirror`, `rewrite`, `extra_env`,
-//!   `proxy_url`, `secret`: what an entry and `[extra-env]` consist of;
+//!   `proxy_url`, `secret`: what an entry and `[extra-env]` consist of, and [`credential_rule`]:
+//!   what a user name, a password and a token may be;
 //! - `secret_reference`, `resource_uri`, `resources`, `resource_source`, `decryption_keys`: secrets
 //!   by reference, where the guest asks for them, and the keys of encrypted images;
 //! - `moment`: [`Moment`], the least time that the guest believes;
@@ -50,6 +51,7 @@ mod access;
 mod client_identity;
 mod completion;
 mod credential_keys;
+pub mod credential_rule;
 mod credentials;
 mod decryption_keys;
 mod der_element;

@@ -275,7 +275,10 @@ pub enum Rule {
     /// A credential that could end a header line, or begin another.
     #[error("must not contain control characters such as line ends")]
     ControlCharacter,
-    /// The same behind base64, where it usually comes from `echo`.
+    /// A password with the line end of an editor behind it.
+    #[error("ends with a line end, which is no part of a password of one line; remove it")]
+    LineEndOfPassword,
+    /// A control character behind base64, where it usually comes from `echo`.
     #[error(
         "decodes to text with a control character; if it was made with `echo`, use `printf %s`"
     )]

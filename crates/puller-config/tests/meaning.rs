@@ -85,7 +85,17 @@ fn credentials_follow_their_precedence() {
             "basic a b:c",
             vec![],
         ),
+        (
+            "username = \"a\"\npassword = '''\n{\n\t1\n}\n'''",
+            "basic a {\n\t1\n}\n",
+            vec![],
+        ),
         ("auth = \"YTpi\"", "basic a b", vec![]),
+        (
+            "auth = \"YTp7CgkxDQp9Cg==\"",
+            "basic a {\n\t1\r\n}\n",
+            vec![],
+        ),
         ("auth = \"YTpiOmM=\"", "basic a b:c", vec![]),
         ("auth = \"YTpiOmM\"", "basic a b:c", vec![]),
         ("auth = \"YTo=\"", "basic a ", vec![]),

@@ -324,8 +324,17 @@ fn credentials_are_checked_by_key() {
             "line 2: registries.r.registrytoken: has at most 16384 bytes",
         ),
         (
-            "username = \"a\"\npassword = \"b\\r\\nX-Evil: 1\"",
+            "username = \"a\\r\\nX-Evil: 1\"\npassword = \"b\"",
+            "line 2: registries.r.username: must not contain control characters such as line ends",
+        ),
+        (
+            "username = \"a\"\npassword = \"b\\nc\\u0000\"",
             "line 3: registries.r.password: must not contain control characters such as line ends",
+        ),
+        (
+            "username = \"a\"\npassword = \"\"\"\nb\tc\n\"\"\"",
+            "line 3: registries.r.password: ends with a line end, which is no part of a password \
+            of one line; remove it",
         ),
         (
             "identitytoken = \"\"\"\na\n\"\"\"",
@@ -378,7 +387,13 @@ fn credentials_are_checked_by_key() {
             the key out for an anonymous pull",
         ),
         (
+            // "a:b" with a line end, and "a", line end, "b:c".
             "auth = \"YTpiCg==\"",
+            "line 2: registries.r.auth: decodes to text with a control character; if it was made \
+            with `echo`, use `printf %s`",
+        ),
+        (
+            "auth = \"YQpiOmM=\"",
             "line 2: registries.r.auth: decodes to text with a control character; if it was made \
             with `echo`, use `printf %s`",
         ),

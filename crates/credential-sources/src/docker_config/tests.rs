@@ -132,6 +132,9 @@ fn entries_mean_what_the_table_says() {
         ("'auth':AUTH(u:p\n)", "u:p"),
         ("'auth':AUTH(u:p\r\n)", "u:p"),
         ("'auth':AUTH(u:p\0\0)", "u:p"),
+        // A file.
+        ("'auth':AUTH(u:p\n\tq\n\0)", "u:p\n\tq\n"),
+        ("'username':'u','password':'p\\r\\n\\r\\n'", "u:p\r\n\r\n"),
         ("'auth':AUTH(u:)", "u:"),
         ("'auth':AUTH(:p)", ":p"),
         ("'auth':AUTH(u:p:q),'password':'other'", "u:p:q"),
@@ -165,8 +168,8 @@ fn entries_mean_what_the_table_says() {
         ("'auth':'hunter2!'", "base64"),
         ("'auth':AUTH(hunter2)", "colon"),
         ("'auth':'dTr/'", "UTF-8"),
-        ("'auth':AUTH(u:hunter2\nx)", "control"),
-        ("'auth':AUTH(u:hunter2\n\n)", "control"),
+        ("'auth':AUTH(u\nv:hunter2)", "control"),
+        ("'auth':AUTH(u:hunter2\n\0x)", "control"),
         ("'username':'a:b','password':'hunter2'", "colon"),
         (
             &format!("'identitytoken':'{}'", "hunter2".repeat(3000)),

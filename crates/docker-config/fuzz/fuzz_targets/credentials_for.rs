@@ -23,7 +23,8 @@ fn is_sendable(credentials: &Credentials) -> bool {
         Credentials::Basic { username, password } => {
             let password = password.expose();
             let is_empty = username.is_empty() && password.is_empty();
-            !is_empty && !username.contains(':') && is_text(username) && is_text(password)
+            let password = password.replace(['\n', '\r', '\t'], "");
+            !is_empty && !username.contains(':') && is_text(username) && is_text(&password)
         }
         Credentials::RegistryToken(token) => {
             token.expose().bytes().all(|byte| byte.is_ascii_graphic())

@@ -10,6 +10,7 @@ use credential_sources::registry_file::{Certificates, MAX_CA_FILE_BYTES, Skipped
 use credential_sources::{Offer, Offered};
 use foreign_text::bounded::read_stream;
 use foreign_text::one_line;
+use puller_config::credential_rule::without_line_end;
 use puller_config::{Document, MAX_CREDENTIAL_BYTES, RegistryName, Secret};
 use zeroize::Zeroizing;
 
@@ -49,7 +50,7 @@ pub struct Arguments {
     #[arg(long, value_name = "USER", requires = "password_stdin")]
     user: Option<String>,
     /// Read the account's password from standard input, up to its end; a line end there is not part
-    /// of it.
+    /// of it, unless there are more: then the password is a file, such as Google's key.json.
     #[arg(long, requires = "user")]
     password_stdin: bool,
     /// The PEM certificates in this file are all that is trusted at the registry, instead of the
@@ -163,17 +164,13 @@ fn certificates(path: &Path) -> Result<Certificates, CommandError> {
     Ok(certificates)
 }
 
-/// The password, without the line end of an editor or of `echo`.
+/// The password, without the line end of an editor or of `echo` behind a single line.
 fn password_of_stdin() -> Result<Secret, CommandError> {
     let unread = |fault: FileFault| fault.at("standard input");
-    let mut bytes = read_stream(io::stdin().lock(), MAX_CREDENTIAL_BYTES + "\r\n".len())
+    let bytes = read_stream(io::stdin().lock(), MAX_CREDENTIAL_BYTES + "\r\n".len())
         .map_err(|error| unread(error.into()))?;
-    for end in [b'\n', b'\r'] {
-        if bytes.last() == Some(&end) {
-            bytes.pop();
-        }
-    }
-    let text = str::from_utf8(&bytes).map_err(|_| CommandError::Password("is not UTF-8 text"))?;
+    let text = str::from_utf8(without_line_end(&bytes))
+        .map_err(|_| CommandError::Password("is not UTF-8 text"))?;
     if text.is_empty() {
         return Err(CommandError::Password("is empty"));
     }

@@ -261,7 +261,9 @@ fn a_line_end_behind_a_password_is_cut_off_as_everywhere() {
         ("p\\n", "p"),
         ("p\\r\\n", "p"),
         ("p\\u0000\\u0000", "p"),
-        ("p\\n\\n", "p\n"),
+        // A file.
+        ("p\\n\\n", "p\n\n"),
+        ("p\\nq\\r\\n", "p\nq\r\n"),
         (" p ", " p "),
     ] {
         let auth = format!("\"reg.corp\":{{\"username\":\"u\",\"password\":\"{password}\"}}");
@@ -271,6 +273,7 @@ fn a_line_end_behind_a_password_is_cut_off_as_everywhere() {
             panic!("{offers:?}")
         };
         assert_eq!(got.expose(), expected);
-        assert_eq!(findings.len(), usize::from(password.contains('\\')));
+        let is_cut = password.contains('\\') && !expected.contains('\n');
+        assert_eq!(findings.len(), usize::from(is_cut));
     }
 }
