@@ -15,11 +15,13 @@ mod directory;
 mod fingerprint;
 mod listing;
 mod questions;
+mod uncovered;
 
 use std::path::Path;
 use std::time::Instant;
 
 use credential_sources::kubelet::answer::{offers, offers_below};
+use credential_sources::kubelet::config::Provider;
 use credential_sources::merge::Merged;
 use credential_sources::{Finding, Loss, Offer, merge, narrow};
 use puller_config::{Document, OnlyRegistries, Registries, RegistryHost};
@@ -27,10 +29,11 @@ use puller_config::{Document, OnlyRegistries, Registries, RegistryHost};
 use self::cache::Cache;
 use self::questions::{Inquiry, Wanted};
 use crate::choice::DocumentText;
-use crate::settings::Settings;
+use crate::settings::{AskedRegistries, Settings};
 
 pub use self::contribution::{AskedPlugin, Contribution, Line, LineKind, NotKept, Outcome};
 pub use self::listing::{ListingFault, read as read_listing};
+pub use self::uncovered::Uncovered;
 
 /// How messages call what is not about a single plugin.
 const ALL: &str = "credential providers";
@@ -48,6 +51,8 @@ pub struct Provided {
     pub offers: Vec<Offer>,
     /// Who was asked.
     pub asked: Vec<AskedPlugin>,
+    /// The patterns for which no registry is named.
+    pub uncovered: Vec<Uncovered>,
     /// Whether somebody was to be asked and nobody can be.
     pub cannot_ask: bool,
     /// What did not work, and what no document can express.
@@ -75,6 +80,7 @@ pub fn add(
         hosts,
         offers,
         asked,
+        uncovered,
         cannot_ask,
         mut findings,
     }) = provided(settings, &document.registries, only, kept)
@@ -104,6 +110,7 @@ pub fn add(
         by_agent: kept == Kept::Only,
         hosts,
         asked,
+        uncovered,
         cannot_ask,
         decisions,
         findings,
@@ -156,6 +163,14 @@ pub enum Kept {
     Only,
 }
 
+/// The patterns for which no registry is named, where the settings mean those of the kubelet.
+#[must_use]
+pub fn uncovered(registries: &AskedRegistries, listed: &[Provider]) -> Vec<Uncovered> {
+    let mut provided = Provided::default();
+    questions::hosts(registries, listed, &mut provided);
+    provided.uncovered
+}
+
 /// What the node's plugins offer now for a sandbox whose document has `registries` and is for
 /// `only` some of all there are, if not for all; `None` where `settings` ask none.
 #[must_use]
@@ -186,8 +201,7 @@ pub fn provided(
             return Some(provided);
         }
     };
-    let of_kubelet = asked.registries.match_images.then_some(listed.list());
-    let mut hosts = questions::hosts(&asked.registries.named, of_kubelet, &mut provided);
+    let mut hosts = questions::hosts(&asked.registries, listed.list(), &mut provided);
     hosts.retain(|host| only.is_none_or(|only| !only.of_host(host).is_empty()));
     let plugins = questions::usable(listed.list(), &sources, &mut provided);
     provided.cannot_ask = plugins.is_empty() && !hosts.is_empty();

@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
+#[path = "explain_sandbox/clouds.rs"]
+mod clouds;
 mod command;
 #[path = "explain_sandbox/like_the_wrapper.rs"]
 mod like_the_wrapper;
@@ -14,7 +16,7 @@ mod report;
 use std::path::Path;
 
 use command::run;
-use node::{Node, REGISTRIES, answer, of};
+use node::{Node, answer, of};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -225,11 +227,8 @@ fn providers_are_asked_without_a_sandbox() {
         &answer("reg.example", "gcr.io"),
         "",
     );
+    node.registries = "\"matchImages\"".into();
     let settings = node.settings();
-    let text = std::fs::read_to_string(&settings).unwrap();
-    let named = format!("registries = {REGISTRIES:?}");
-    let text = text.replace(&named, "registries = \"matchImages\"");
-    let settings = node.folder.file("settings.toml", text);
     let json = run(&["providers", "--json", "--settings", &settings]);
     assert_eq!(
         (json.code, json.stderr.as_str()),

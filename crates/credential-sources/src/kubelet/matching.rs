@@ -40,6 +40,13 @@ impl fmt::Debug for Pattern {
     }
 }
 
+/// The host and the path. Not for one line: neither is escaped.
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.host(), String::from_utf8_lossy(&self.path))
+    }
+}
+
 impl Pattern {
     /// Reads a text without a scheme, such as `*.dkr.ecr.*.amazonaws.com` or
     /// `registry.corp:5000/team`.

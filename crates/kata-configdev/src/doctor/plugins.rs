@@ -8,7 +8,7 @@ use super::finding::{Finding, Severity};
 use super::node::Node;
 use super::set::Set;
 use crate::host_file::{FileFault, require_administered};
-use crate::providers::{ListingFault, read_listing};
+use crate::providers::{self, ListingFault, read_listing};
 use crate::settings::{Sources, kubelet_sources};
 
 /// Whether the providers that the settings of `set` ask are there, and which of them only the
@@ -61,6 +61,11 @@ pub fn check(node: &Node, set: &Set<'_>, findings: &mut Vec<Finding>) {
             fault.remedy()
         );
         findings.push(warning("provider-access", &bin_dir, message));
+    }
+    for uncovered in providers::uncovered(&asked.registries, listed.list()) {
+        let message = format!("{}: {uncovered}", uncovered.source);
+        let id = "provider-pattern";
+        findings.push(Finding::new(id, Severity::Note, &config_on_node, message));
     }
     for provider in listed.list() {
         let program = bin_dir.join(&provider.name);

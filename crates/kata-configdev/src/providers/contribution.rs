@@ -7,6 +7,8 @@ use credential_sources::merge::{Decision, Merged, Winner};
 use credential_sources::{Finding, Loss};
 use puller_config::{Effect, RegistryHost, RegistryName};
 
+use super::Uncovered;
+
 /// What became of the plugins' offers.
 #[derive(Clone, Debug, Default)]
 pub struct Contribution {
@@ -16,6 +18,8 @@ pub struct Contribution {
     pub hosts: Vec<RegistryHost>,
     /// Every plugin that is for one of them, once for each.
     pub asked: Vec<AskedPlugin>,
+    /// The patterns for which no registry is named.
+    pub uncovered: Vec<Uncovered>,
     /// Whether somebody was to be asked and nobody can be: their configuration or programs cannot
     /// be used.
     pub cannot_ask: bool,
@@ -165,11 +169,14 @@ impl Contribution {
                 text: finding.text.clone(),
             }
         };
-        let mut lines: Vec<_> = self
-            .findings
-            .iter()
-            .map(of_finding(LineKind::Skipped))
-            .collect();
+        let uncovered = self.uncovered.iter().map(|one| Line {
+            kind: LineKind::Skipped,
+            source: one.source.clone(),
+            registry: String::new(),
+            text: one.to_string(),
+        });
+        let findings = self.findings.iter().map(of_finding(LineKind::Skipped));
+        let mut lines: Vec<_> = uncovered.chain(findings).collect();
         for decision in &self.decisions {
             lines.extend(decision.losers.iter().map(|loser| Line {
                 kind: match loser.lost {

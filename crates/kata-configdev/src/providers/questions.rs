@@ -13,9 +13,9 @@ use credential_sources::merge;
 use puller_config::{OnlyRegistries, Registries, RegistryHost, RegistryName, is_below};
 
 use super::fingerprint::Fingerprint;
-use super::{ALL, AskedPlugin, Outcome, Provided, about};
+use super::{ALL, AskedPlugin, Outcome, Provided, Uncovered, about};
 use crate::host_file::{FileFault, require_administered};
-use crate::settings::{MAX_REGISTRIES, Sources};
+use crate::settings::{AskedRegistries, MAX_REGISTRIES, Sources};
 
 /// The most programs that are started for one sandbox, all at once. Free to change.
 const MAX_QUESTIONS: usize = 64;
@@ -114,29 +114,26 @@ impl Inquiry<'_> {
 /// The registries of the settings, and those that the kubelet's own configuration names where the
 /// settings say so. Of its patterns only those name one that have no glob.
 pub(super) fn hosts(
-    registries: &[RegistryHost],
-    of_kubelet: Option<&[Provider]>,
+    registries: &AskedRegistries,
+    listed: &[Provider],
     provided: &mut Provided,
 ) -> Vec<RegistryHost> {
-    let mut hosts = registries.to_vec();
-    let patterns = of_kubelet.into_iter().flatten();
-    let patterns = patterns.flat_map(|provider| &provider.patterns);
-    let (mut globs, mut beyond) = (0, 0);
-    for pattern in patterns {
-        match pattern.registry() {
-            None => globs += 1,
-            Some(host) if hosts.contains(&host) => {}
-            Some(_) if hosts.len() == MAX_REGISTRIES => beyond += 1,
-            Some(host) => hosts.push(host),
+    let mut hosts = registries.named.clone();
+    if !registries.match_images {
+        return hosts;
+    }
+    let patterns = listed.iter().flat_map(|provider| &provider.patterns);
+    let mut beyond = 0;
+    for host in patterns.filter_map(Pattern::registry) {
+        if hosts.contains(&host) {
+            continue;
+        }
+        match hosts.len() < MAX_REGISTRIES {
+            true => hosts.push(host),
+            false => beyond += 1,
         }
     }
-    if of_kubelet.is_some() && hosts.is_empty() {
-        let text = format!(
-            "\"matchImages\" names no single registry ({globs} patterns with globs); name those of \
-            this node in \"registries\" beside it"
-        );
-        provided.lose(ALL, text);
-    }
+    provided.uncovered = Uncovered::of(listed, &hosts);
     if beyond > 0 {
         let text = format!(
             "\"matchImages\" names more than {MAX_REGISTRIES} registries; {beyond} are left out"

@@ -35,6 +35,8 @@ pub const REGISTRIES: [&str; 7] = [
 pub struct Node {
     pub folder: Folder,
     pub listed: String,
+    /// The value of the settings' key.
+    pub registries: String,
     pub document: Option<String>,
     /// More tables of the settings.
     pub tables: String,
@@ -55,6 +57,7 @@ impl Node {
             // On a disk, where nothing is kept.
             run_root: disk.path().to_str().unwrap().into(),
             tables: String::new(),
+            registries: format!("{REGISTRIES:?}"),
             _disk: disk,
             listed:
                 "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n"
@@ -125,11 +128,12 @@ impl Node {
         let text = format!(
             "{}transport = \"file\"\nrun-root = {:?}\nannotation-allow = \
             [{:?}]\n[credential-providers]\nconfig = {listing:?}\n\
-             bin-dir = {:?}\nregistries = {REGISTRIES:?}\ndeadline-secs = 50\n{}",
+             bin-dir = {:?}\nregistries = {}\ndeadline-secs = 50\n{}",
             document.unwrap_or_default(),
             self.run_root,
             self.folder.path("allowed"),
             self.folder.path("bin"),
+            self.registries,
             self.tables,
         );
         self.folder.file("settings.toml", text)

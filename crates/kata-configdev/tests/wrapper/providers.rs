@@ -71,8 +71,8 @@ impl Plugins {
         let settings = format!(
             "qemu = {:?}\n{}run-root = {:?}\n{}[credential-providers]\nconfig = {:?}\nbin-dir = \
             {:?}\n\
-             registries = [\"reg.corp\", \"reg.corp:5000\", \"registry.corp\"]\ndeadline-secs = \
-             {}\n",
+             registries = [\"matchImages\", \"reg.corp\", \"reg.corp:5000\", \
+             \"registry.corp\"]\ndeadline-secs = {}\n",
             self.node.path("qemu"),
             document.unwrap_or_default(),
             self.run_root,
@@ -340,7 +340,7 @@ fn a_plugin_that_hangs_delays_one_sandbox() {
 #[test]
 fn a_configuration_that_cannot_be_used_fails_no_sandbox() {
     type Change<'a> = &'a dyn Fn(&mut Plugins);
-    let cases: [(Change<'_>, &str); 5] = [
+    let cases: [(Change<'_>, &str); 6] = [
         (
             &|plugins| plugins.config = "hunter2-plugin: [".into(),
             "providers.yaml: line 1",
@@ -363,6 +363,15 @@ fn a_configuration_that_cannot_be_used_fails_no_sandbox() {
                 plugins.node.write("bin/token", "");
             },
             "credential provider token: it wants a service account's token",
+        ),
+        (
+            &|plugins| {
+                plugins.add("cloud", "", &answer("Registry", "a.pkg.dev", "one"));
+                let start = "name: cloud\n  matchImages: [";
+                let more = format!("{start}\"*.pkg.dev\", ");
+                plugins.config = plugins.config.replace(start, &more);
+            },
+            "credential provider cloud: no registry is named for \"*.pkg.dev\", so that",
         ),
     ];
     for (change, words) in cases {

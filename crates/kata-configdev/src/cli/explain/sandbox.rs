@@ -30,6 +30,9 @@ use crate::sandbox_spec::Pod;
 use crate::settings::{CredentialProviders, Settings};
 use crate::{orphans, sandbox_spec};
 
+/// How messages call a document that is no file.
+const OFFERED: &str = "what credential providers offer";
+
 /// What becomes of credential providers where the settings name some.
 const ASKED: &str = "asked";
 
@@ -166,7 +169,7 @@ impl<'a> Answer<'a> {
         let is_offered = |name: &_| registries.is_offered(name);
         let configuration = PlacedDocument {
             document: Arc::new(complete.document.clone()),
-            path: path.clone().unwrap_or_default(),
+            path: path.clone().unwrap_or_else(|| OFFERED.into()),
             is_present: true,
         };
         let settings = pull_route::Settings::new(PlacedDocument::default(), configuration);

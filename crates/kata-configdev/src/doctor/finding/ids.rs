@@ -1,7 +1,7 @@
 //! The ids of all findings, by name.
 
 /// Every id that doctor prints; the table of `docs/doctor.md` has a row for each.
-pub const IDS: [&str; 75] = [
+pub const IDS: [&str; 76] = [
     "annotation-directory",
     "annotation-document",
     "annotation-overlap",
@@ -53,6 +53,7 @@ pub const IDS: [&str; 75] = [
     "provider-access",
     "provider-missing",
     "provider-not-executable",
+    "provider-pattern",
     "provider-wants-token",
     "providers-invalid",
     "providers-not-asked",

@@ -42,6 +42,13 @@ pub const BREAKS: &[(&str, Break)] = &[
         let auths = r#"{"auths":{"b.corp":{"auth":"cm9ib3Q6aHVudGVyMg=="}}}"#;
         node.put("var/lib/kubelet/config.json", auths);
     }),
+    ("provider-pattern", |node| {
+        node.append(
+            SETTINGS,
+            "[credential-providers]\nregistries = \"matchImages\"\n",
+        );
+        node.put(PROVIDERS, include_str!("../../data/kubelet/eks.json"));
+    }),
     ("provider-wants-token", |node| {
         node.append(SETTINGS, ASKING);
         node.put(PROVIDERS, &listing(TOKEN));

@@ -90,6 +90,23 @@ impl Registries<'_> {
         let Image {
             host, repository, ..
         } = image;
+        let mut uncovered = self.contribution.uncovered.iter();
+        let missed = uncovered.find_map(|one| one.of_image(host, repository));
+        let found = self.holding(host, repository);
+        let found = found.or_else(|| {
+            missed.as_ref()?;
+            Some(self.of_asked(host, &name_of(host)?))
+        });
+        let of_nobody = |mut found: Registry| {
+            if let (None, Some(missed)) = (&found.source, missed) {
+                found.why = missed;
+            }
+            found
+        };
+        found.map(of_nobody)
+    }
+
+    fn holding(&self, host: &RegistryHost, repository: &str) -> Option<Registry> {
         let registries = &self.document.registries;
         if let Some((name, _)) = registries.repository_entries(host, repository).next() {
             return Some(self.of_entry(name));
