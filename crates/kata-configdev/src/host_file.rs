@@ -3,13 +3,12 @@
 mod fault;
 
 use std::fs::{File, Metadata};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use foreign_text::bounded::{read_file, read_stream};
 use linux_sys::rooted::Root;
+use node_installer::administered;
 use rustix::fs::{Mode, OFlags, open};
-use rustix::process::geteuid;
 use zeroize::Zeroizing;
 
 pub use self::fault::{FileError, FileFault, MORE_FILES, is_out_of_files};
@@ -56,15 +55,11 @@ impl HostFile {
         }
     }
 
-    /// Requires that only the administrator can have written the file: owner root, no write bit for
-    /// group and others.
-    ///
-    /// Where the hypervisor runs without root (Kata's rootless mode), its own user is as good as
-    /// root: that user can do no more to this process than it could already.
+    /// Requires that only the administrator can have written the file.
     ///
     /// # Errors
     ///
-    /// [`FileFault::Owner`], [`FileFault::Writable`].
+    /// [`FileFault::NotAdministered`].
     pub fn require_administered(self) -> Result<Self, FileFault> {
         require_administered(&self.metadata)?;
         Ok(self)
@@ -91,17 +86,9 @@ impl HostFile {
 ///
 /// # Errors
 ///
-/// [`FileFault::Owner`], [`FileFault::Writable`].
+/// [`FileFault::NotAdministered`].
 pub fn require_administered(metadata: &Metadata) -> Result<(), FileFault> {
-    let uid = metadata.uid();
-    if uid != 0 && uid != geteuid().as_raw() {
-        return Err(FileFault::Owner(uid));
-    }
-    let mode = metadata.permissions().mode() & 0o7777;
-    if mode & 0o022 != 0 {
-        return Err(FileFault::Writable(mode));
-    }
-    Ok(())
+    Ok(administered::require_administered(metadata)?)
 }
 
 /// Reads what a person at a terminal named: a file of any kind, because a pipe keeps secrets off
@@ -139,7 +126,7 @@ pub fn read_any(path: &Path, limit: usize) -> Result<(Zeroizing<Vec<u8>>, Metada
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{chown, symlink};
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
     use rustix::fs::{CWD, FileType, mknodat};
 

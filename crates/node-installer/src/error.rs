@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use credential_sources::merge::MergeError;
 use puller_config::{MAX_DOCUMENT_BYTES, MAX_REGISTRIES, Problems};
 
+use crate::administered::NotAdministered;
 use crate::kata::Finding;
 use crate::limits::{MAX_OPTIONS_BYTES, MAX_WRAPPER_BYTES};
 use crate::{HostPath, Owner};
@@ -99,6 +100,18 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// Somebody else than the administrator can write the list of installed files, or exchange it.
+    #[error(
+        "trust {path} on the node: {fault}; {}. Who can write there says what root installs and \
+        removes, so that nothing is",
+        fault.remedy()
+    )]
+    Untrusted {
+        /// The list, the prefix, or a directory above.
+        path: String,
+        /// Why.
+        fault: NotAdministered,
+    },
     /// The list of files at the former prefix cannot be used.
     #[error(
         "take over what {path} names: {reason}; what it names stays on the node, and everything \
@@ -169,6 +182,20 @@ pub enum Error {
         path: HostPath,
         /// Whether it stays listed, and so is told again.
         told: bool,
+    },
+    /// A file is on the list that no installation with this configuration has there.
+    #[error(
+        "remove {path}: the list of installed files calls it a {what}, but with this configuration \
+        no {what} is there, so that it is left as it is. Remove it from the node if an earlier \
+        configuration had it there, or else its entry from {list}"
+    )]
+    Misplaced {
+        /// The file.
+        path: HostPath,
+        /// What the list says that it is for.
+        what: &'static str,
+        /// The list.
+        list: HostPath,
     },
     /// A drop-in that should go was changed by somebody else: it lost what starts the wrapper.
     #[error(
@@ -370,9 +397,11 @@ impl Error {
             | Self::OptionsText { .. }
             | Self::WrapperLength { .. }
             | Self::Manifest { .. }
+            | Self::Untrusted { .. }
             | Self::FormerList { .. }
             | Self::NotOurs { .. }
             | Self::LeftBehind { .. }
+            | Self::Misplaced { .. }
             | Self::LineRemoved { .. }
             | Self::DropInChanged { .. }
             | Self::NotTaken { .. }
@@ -421,12 +450,14 @@ impl Error {
             | Self::Locked { .. }
             | Self::Owned { .. }
             | Self::Manifest { .. }
+            | Self::Untrusted { .. }
             | Self::FormerList { .. }
             | Self::Node { .. }
             | Self::HandlerMissing { .. }
             | Self::DirectoryDeleted { .. }
             | Self::NotOurs { .. }
             | Self::LeftBehind { .. }
+            | Self::Misplaced { .. }
             | Self::LineRemoved { .. }
             | Self::DropInChanged { .. }
             | Self::NotTaken { .. }

@@ -13,6 +13,9 @@ use crate::Set;
 use crate::limits::MAX_DOCUMENTS;
 use crate::source::{Source, is_document_name};
 
+/// The directories of groups.
+pub(crate) const GROUPS: [&str; 2] = ["namespaces", "documents"];
+
 /// How the keys of a whole secret end, and what they hold.
 const DOCUMENT: &str = ".toml";
 const DOCKER_CONFIG: &str = ".dockerconfigjson";
@@ -50,7 +53,7 @@ impl Set {
     /// The documents of namespaces.
     pub(crate) fn namespace_group(&self) -> Group<'_> {
         Group {
-            directory: "namespaces",
+            directory: GROUPS[0],
             named: &self.namespaces,
             whole: self.namespaces_secret.as_deref(),
             is_name: is_namespace,
@@ -61,7 +64,7 @@ impl Set {
     /// The documents for the annotation.
     pub(crate) fn annotation_group(&self) -> Group<'_> {
         Group {
-            directory: "documents",
+            directory: GROUPS[1],
             named: &self.documents,
             whole: self.documents_secret.as_deref(),
             is_name: is_document_name,

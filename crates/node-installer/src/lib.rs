@@ -14,6 +14,7 @@
 //!
 //! - [`options`]: the installer's configuration. `host_path`: a path on the node. `owner`: whose an
 //!   installation is. `kind`: what a file is for. [`limits`]: how much of anything is read.
+//!   [`administered`]: what root believes.
 //! - `secret`: a secret as the kubelet mounts it. `docker_config`: one with docker's credentials.
 //!   `decryption_keys`: one with keys of encrypted images. `source`: what one document is made of.
 //!   `group`: the documents of namespaces, and those for the annotation. `document`: the document
@@ -30,6 +31,7 @@
 //!   stay. [`mod@watch`]: a pass after each change.
 //! - [`log`]: how events are printed.
 
+pub mod administered;
 mod arrival;
 mod decryption_keys;
 mod disk;

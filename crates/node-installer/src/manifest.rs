@@ -9,11 +9,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use zeroize::Zeroizing;
 
 pub(crate) use self::form::{Claim, claim};
 
 use self::form::parse;
 use self::newer::Newer;
+use crate::administered::require_administered;
 use crate::kind::Kind;
 use crate::node::{Directory, Node, digest};
 use crate::owner::Owner;
@@ -101,7 +103,8 @@ impl Entry {
     }
 
     fn knows(&self, digest: &str) -> bool {
-        self.sha256.is_empty() || self.sha256.iter().any(|known| known == digest)
+        let is_in_memory = self.kind().is_secret() && self.sha256.is_empty();
+        is_in_memory || self.sha256.iter().any(|known| known == digest)
     }
 }
 
@@ -125,15 +128,9 @@ impl Manifest {
         directory: &Directory,
         parse: impl Fn(&[u8]) -> Result<(Listed, Option<Newer>), String>,
     ) -> Result<Self, Error> {
-        let unusable = |reason: String| Error::Manifest {
-            path: prefix.join(NAME),
-            reason,
-        };
-        let text = directory
-            .read(NAME, MAX_MANIFEST_BYTES)
-            .map_err(|error| unusable(error.to_string()))?;
+        let text = text(prefix, directory)?;
         let (listed, newer) = match &text {
-            Some(text) => parse(text).map_err(unusable)?,
+            Some(text) => parse(text).map_err(|reason| unusable(prefix, reason))?,
             None => (Listed::default(), None),
         };
         directory.remove_unfinished(NAME)?;
@@ -214,11 +211,8 @@ impl Manifest {
             }
             return Ok(());
         }
-        let mut text =
-            serde_json::to_vec_pretty(&self.listed).map_err(|error| Error::Manifest {
-                path: self.prefix.join(NAME),
-                reason: error.to_string(),
-            })?;
+        let mut text = serde_json::to_vec_pretty(&self.listed)
+            .map_err(|error| unusable(&self.prefix, error.to_string()))?;
         text.push(b'\n');
         let digest = Some(digest(&text));
         if self.stored != digest {
@@ -348,13 +342,35 @@ impl Manifest {
     }
 }
 
+/// Reads the list in `prefix`, which is open as `directory`; `None` where there is none. One that
+/// somebody else can have written is not believed.
+fn text(prefix: &HostPath, directory: &Directory) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
+    let read = directory.read_file(NAME, MAX_MANIFEST_BYTES);
+    let read = read.map_err(|error| unusable(prefix, error.to_string()))?;
+    let Some((text, metadata)) = read else {
+        return Ok(None);
+    };
+    require_administered(&metadata).map_err(|fault| Error::Untrusted {
+        path: prefix.join(NAME).into(),
+        fault,
+    })?;
+    Ok(Some(text))
+}
+
+fn unusable(prefix: &HostPath, reason: String) -> Error {
+    Error::Manifest {
+        path: prefix.join(NAME),
+        reason,
+    }
+}
+
 /// The paths on the lists of the prefix and of what may be taken over, as far as they can be read;
 /// for who only looks.
 pub(crate) fn listed(options: &Options, node: &Node) -> Vec<HostPath> {
     let former = HostPath::parse(FORMER_PREFIX).ok();
     let lists = former.iter().chain([&options.prefix]).filter_map(|prefix| {
-        let directory = node.directory(prefix).ok()??;
-        let text = directory.read(NAME, MAX_MANIFEST_BYTES).ok()??;
+        let directory = node.administered_directory(prefix).ok()??;
+        let text = text(prefix, &directory).ok()??;
         newer::parse(&text).ok().map(|(listed, _)| listed)
     });
     let ours = lists.filter(|list| list.owner.is_none() || list.owner == options.owner);

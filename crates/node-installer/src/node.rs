@@ -20,6 +20,7 @@ use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
+use crate::administered::require_kept;
 use crate::limits::{MAX_KATA_ENTRIES, MAX_WRAPPER_BYTES};
 use crate::{Error, HostPath};
 
@@ -73,6 +74,32 @@ impl Node {
 
     /// Opens a directory; `None` if it is not there.
     pub(crate) fn directory(&self, path: &HostPath) -> Result<Option<Directory>, Error> {
+        self.walk(path, |_, _| Ok(()))
+    }
+
+    /// Opens a directory in which nobody but the administrator can exchange a file, as nobody can
+    /// exchange it or one above it, up to the mount point; `None` if it is not there.
+    pub(crate) fn administered_directory(
+        &self,
+        path: &HostPath,
+    ) -> Result<Option<Directory>, Error> {
+        let judge = |shown: &str, metadata: &Metadata| {
+            require_kept(metadata).map_err(|fault| Error::Untrusted {
+                path: shown.to_owned(),
+                fault,
+            })
+        };
+        let root = self.0.open_file(".", OFlags::RDONLY | OFlags::DIRECTORY);
+        let root = root.and_then(|root| root.metadata());
+        judge("/", &root.map_err(|source| failed("open", path, source))?)?;
+        self.walk(path, |part, metadata| judge(part.as_str(), metadata))
+    }
+
+    fn walk(
+        &self,
+        path: &HostPath,
+        judge: impl Fn(&HostPath, &Metadata) -> Result<(), Error>,
+    ) -> Result<Option<Directory>, Error> {
         // The uppermost first, because only the directory that was mounted itself shows that it was
         // deleted since.
         let mut last = None;
@@ -91,6 +118,7 @@ impl Node {
             if metadata.nlink() == 0 {
                 return Err(Error::DirectoryDeleted { path: part });
             }
+            judge(&part, &metadata)?;
             last = Some(Directory { file, path: part });
         }
         Ok(last)

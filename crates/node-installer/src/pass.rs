@@ -24,7 +24,7 @@ use crate::kind::Kind;
 use crate::limits::MAX_WRAPPER_BYTES;
 use crate::manifest::{self, Manifest};
 use crate::node::Node;
-use crate::plan::{self, Programs, SecretFile};
+use crate::plan::{self, Places, Programs, SecretFile};
 use crate::{Error, HostPath, Options, Set, disk, document};
 
 /// What a pass did, and what it could not do.
@@ -184,6 +184,8 @@ struct Pass {
     /// Directories of which everything is seen: the prefix, the documents', and a prefix that
     /// was taken over.
     prefixes: Vec<HostPath>,
+    /// Where files made of secrets can be.
+    places: Places,
     /// Whether this runs on the node itself, where nothing has to be mounted.
     whole_node: bool,
     /// Whether everything goes, and nothing comes after.

@@ -6,9 +6,11 @@ use foreign_text::hex;
 use zeroize::Zeroizing;
 
 use crate::engine::Engine;
-use crate::group::Group;
+use crate::group::{GROUPS, Group};
 use crate::kata::DropInFate;
-use crate::kind::{DISK, DOCUMENT, DROP_IN, Kind, PROGRAM, WRAPPER};
+use crate::kind::{DISK, DOCUMENT, DROP_IN, Kind, PROGRAM, WRAPPER, handler_of};
+use crate::manifest::{Entry, FORMER_PREFIX};
+use crate::source::is_name;
 use crate::wrapper_settings::settings_text;
 use crate::{HostPath, Options, Set};
 
@@ -228,6 +230,65 @@ pub(crate) fn secret_directory(options: &Options, name: &str) -> HostPath {
         Some(directory) => directory.join(name),
         None => options.prefix.join(name).join(HOST_CONFIG),
     }
+}
+
+/// Where an installation can have what it lists, for who removes it.
+#[derive(Debug)]
+pub(crate) struct Places {
+    pub(crate) prefixes: Vec<HostPath>,
+    pub(crate) document_dirs: Vec<HostPath>,
+}
+
+impl Places {
+    /// Those of a configuration, and of what it may take over.
+    pub(crate) fn of(options: &Options) -> Self {
+        let former = HostPath::parse(FORMER_PREFIX).ok();
+        let former = former.filter(|_| options.owner.is_some());
+        Self {
+            prefixes: [options.prefix.clone()].into_iter().chain(former).collect(),
+            document_dirs: options.document_dir.iter().cloned().collect(),
+        }
+    }
+
+    /// Whether a file of this kind can be there. Of a wrapper, a program and settings the digest
+    /// says so: nothing of theirs is removed without it.
+    pub(crate) fn fit(&self, entry: &Entry) -> bool {
+        match entry.kind() {
+            Kind::Document | Kind::Disk => self.has_secret(&entry.path),
+            Kind::DropIn => handler_of(&entry.path).is_some(),
+            Kind::Wrapper | Kind::Program | Kind::Settings => true,
+        }
+    }
+
+    /// Whether a document or disk of any set can be at `path`.
+    fn has_secret(&self, path: &HostPath) -> bool {
+        let (Some(directory), name) = path.split() else {
+            return false;
+        };
+        let own = name == DOCUMENT || name.starts_with(DISK);
+        let own = own.then(|| directory.clone());
+        let (above, group) = directory.split();
+        let is_of_group = GROUPS.contains(&group) && name.ends_with(".toml");
+        let mut directories = own.into_iter().chain(above.filter(|_| is_of_group));
+        directories.any(|directory| self.is_of_set(&directory))
+    }
+
+    /// Whether it is the [`secret_directory`] of any set.
+    fn is_of_set(&self, directory: &HostPath) -> bool {
+        let mut names = directory.as_str().split('/').filter(|name| is_name(name));
+        let is_of = |name: &str| {
+            let mut prefixes = self.prefixes.iter();
+            let mut memory = self.document_dirs.iter();
+            prefixes.any(|prefix| prefix.join(name).join(HOST_CONFIG) == *directory)
+                || memory.any(|memory| memory.join(name) == *directory)
+        };
+        names.any(is_of)
+    }
+}
+
+/// Whether the settings of any set can be at `path`.
+pub(crate) fn is_settings_path(path: &HostPath) -> bool {
+    path.as_str().ends_with(&format!("/{OWN_SETTINGS}"))
 }
 
 /// The set that the document or disk `path` is of, by the form that every version gave such paths;

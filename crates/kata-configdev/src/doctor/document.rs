@@ -106,7 +106,7 @@ fn read(node: &Node, path: &Path) -> Result<(PathBuf, Input), (&'static str, Cho
         .map_err(|fault| {
             let id = match &fault {
                 fault if fault.is_absent() => "document-missing",
-                FileFault::Owner(_) | FileFault::Writable(_) => "document-access",
+                FileFault::NotAdministered(_) => "document-access",
                 _ => "document-unread",
             };
             (id, ChoiceError::NodeFile(fault.at(&path)))

@@ -70,7 +70,7 @@ fn unusable(set: &Set<'_>, error: SettingsError) -> Finding {
         SettingsError::File(error) => {
             let id = match &error.fault {
                 fault if fault.is_absent() => "settings-missing",
-                FileFault::Owner(_) | FileFault::Writable(_) => "settings-access",
+                FileFault::NotAdministered(_) => "settings-access",
                 _ => "settings-unread",
             };
             (id, error.path.clone(), 0)

@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
 use foreign_text::bounded::ReadError;
+use node_installer::administered::NotAdministered;
 use rustix::io::Errno;
 
 /// Why a file of the host is not used. Says nothing of its content.
@@ -16,12 +17,9 @@ pub enum FileFault {
     /// A directory, FIFO, character device or socket.
     #[error("it is neither a regular file nor a block device")]
     NotDisk,
-    /// Another user than root could have written it; with that user's id.
-    #[error("its owner is uid {0}, not root")]
-    Owner(u32),
-    /// Others than the owner can write it; with its permission bits.
-    #[error("its mode {0:04o} lets others than its owner write to it")]
-    Writable(u32),
+    /// Somebody else than the administrator can have written it.
+    #[error(transparent)]
+    NotAdministered(#[from] NotAdministered),
     /// It is longer than this many bytes.
     #[error("it has more than {0} bytes")]
     TooLong(usize),
@@ -98,8 +96,7 @@ impl FileFault {
         match self {
             Self::NotRegular => "put a regular file there, or name another path",
             Self::NotDisk => "name an image in a file or on a block device",
-            Self::Owner(_) => "make root its owner (chown root)",
-            Self::Writable(_) => "let only its owner write to it (chmod go-w)",
+            Self::NotAdministered(why) => why.remedy(),
             Self::TooLong(_) => "shorten it, or name the file that was meant",
             Self::TooManyEntries(_) => "remove what does not belong into this directory",
             Self::NotImage | Self::NotSocket => "remove it with kata-configdev detach",

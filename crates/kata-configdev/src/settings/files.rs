@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use linux_sys::rooted::Root;
+use node_installer::administered;
 use node_installer::rules::SettingsFile;
 use rustix::fs::OFlags;
 use zeroize::Zeroizing;
@@ -121,18 +121,14 @@ pub fn is_drop_in(name: &[u8]) -> bool {
     name.ends_with(b".toml") && !name.starts_with(b".")
 }
 
-/// Requires that nobody else can replace the files in a directory. Where it is sticky, as `/tmp`
-/// is, nobody can. That it is missing is told of the file.
+/// Requires that nobody else can replace the files in a directory. That it is missing is told of
+/// the file.
 fn require_kept(directory: &Path) -> Result<(), FileFault> {
     match directory.metadata() {
-        Ok(metadata) if metadata.permissions().mode() & STICKY != 0 => Ok(()),
-        Ok(metadata) => require_administered(&metadata),
+        Ok(metadata) => Ok(administered::require_kept(&metadata)?),
         Err(_) => Ok(()),
     }
 }
-
-/// The bit of a directory's mode that keeps others' files from being replaced.
-const STICKY: u32 = 0o1000;
 
 fn at(path: PathBuf, text: Result<Text, FileFault>) -> (PathBuf, Result<Text, FileError>) {
     let text = text.map_err(|fault| fault.at(&path));

@@ -280,10 +280,32 @@ const BREAKS: &[(&str, Break)] = &[
         installed(node, &[]);
         node.put(&format!("{INSTALLED}/.kata-configdev-qemu.unfinished"), "");
     }),
+    ("installation-staying", |node| {
+        installed(node, &[]);
+        node.put(&format!("{INSTALLED}/kata-configdev-qemu"), "changed");
+    }),
+    ("installation-staying", |node| {
+        installed(node, &[]);
+        let entry = r#"{"path":"/etc/shadow","sha256":[],"kind":"document"},"#;
+        let files = "\"files\":[";
+        node.edit(
+            "opt/kata-configdev/installed.json",
+            files,
+            &format!("{files}{entry}"),
+        );
+        node.put("etc/shadow", "");
+    }),
+    ("installation-untrusted", |node| {
+        installed(node, &[]);
+        node.set_mode("opt/kata-configdev", 0o775);
+    }),
     ("installation-unread", |node| {
         node.put("opt/kata-configdev/installed.json", "[]");
     }),
 ];
+
+/// The SHA-256 of nothing.
+const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
 const INSTALLED: &str = "opt/kata-configdev/default/bin";
 
@@ -292,7 +314,7 @@ fn installed(node: &Node, missing: &[&str]) {
     let wrapper = format!("/{INSTALLED}/kata-configdev-qemu");
     let list = format!(
         r#"{{"format":2,"owner":"team/agent","directories":[],
-        "files":[{{"path":"{wrapper}","sha256":["00"],"kind":"wrapper","set":"default"}}]}}"#
+        "files":[{{"path":"{wrapper}","sha256":["{EMPTY}"],"kind":"wrapper","set":"default"}}]}}"#
     );
     node.put("opt/kata-configdev/installed.json", &list);
     node.put(&format!("{INSTALLED}/kata-configdev-qemu"), "");

@@ -28,5 +28,6 @@ mod removal;
 mod rotation;
 mod storm;
 mod switch;
+mod trust;
 mod unit;
 mod watching;

@@ -39,7 +39,7 @@ fn a_key_that_this_version_does_not_know_is_kept() {
         entry(list, DOCUMENT)["since"] = json!(7);
     });
     let prefix = machine.options().prefix;
-    let looked = installation::look_at(&machine.path("host"), &prefix);
+    let looked = installation::look_at(&machine.path("host"), &prefix, &[]);
     assert_eq!(looked.unwrap().unwrap().files, 5);
     machine.mount_document(&document("two"));
     let outcome = install(&machine.options()).unwrap();

@@ -20,7 +20,7 @@ const FILES: [[&str; 3]; 5] = [
         "fe3988d024c27629c7d925a52234710895d95a96f0a50011b202236967c884e5",
     ],
     [
-        "/opt/kata-configdev/default/imagepuller.toml",
+        "/opt/kata-configdev/default/etc/host-config/imagepuller.toml",
         "document\n",
         "7aac4c0884d2c896b90bf4223ad7e57c1c02e589ad152de9f1bedcef6470ce62",
     ],
@@ -52,8 +52,8 @@ fuzzing::target!(|list: &[u8]| {
     fs::write(below(node, PREFIX).join("installed.json"), list).expect("a list");
 
     let prefix = HostPath::parse(PREFIX).expect("a path");
-    if let Ok(Some(found)) = installation::look_at(node, &prefix) {
-        assert!(found.missing.len() <= found.files);
+    if let Ok(Some(found)) = installation::look_at(node, &prefix, &[]) {
+        assert!(found.missing.len() + found.staying.len() <= found.files);
     }
     let options = format!(
         "host = {node:?}\nprefix = {PREFIX:?}\nowner = {OWNER:?}\nwrapper = \"/w\"\nsets = {{}}\n"
@@ -99,17 +99,20 @@ fn is_named(list: &Value, path: &str) -> bool {
     list["owner"].as_str().is_none_or(|owner| owner == OWNER) && named(list, path).next().is_some()
 }
 
-/// Whether a removal may take a file. Of a list that this version knows, a secret goes whoever
-/// changed it, and a file without a digest is one in memory.
+/// Whether a removal may take a file. Of a list that this version knows, a secret at its place goes
+/// whoever changed it.
 fn may_go(list: &Value, path: &str, digest: &str) -> bool {
     let is_newer = list["format"].as_u64() > Some(2);
     let is_ours = |entry: &Value| {
         let digests = entry["sha256"].as_array().map_or(&[][..], Vec::as_slice);
         let kind = entry["kind"].as_str();
-        let is_secret = matches!(kind, Some("document" | "disk"))
-            || kind.is_none() && path.ends_with("/imagepuller.toml");
-        digests.iter().any(|known| known.as_str() == Some(digest))
-            || !is_newer && (is_secret || digests.is_empty())
+        let is_place = path.ends_with("/etc/host-config/imagepuller.toml");
+        let is_secret = matches!(kind, Some("document" | "disk")) || kind.is_none() && is_place;
+        let is_known = digests.iter().any(|known| known.as_str() == Some(digest));
+        match is_secret {
+            true => is_place && (is_known || !is_newer),
+            false => is_known,
+        }
     };
     is_named(list, path) && named(list, path).any(is_ours)
 }

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{FORMAT, Listed, MAX_MANIFEST_BYTES, NAME};
+use super::{FORMAT, Listed, text, unusable};
 use crate::node::Directory;
 use crate::owner::Owner;
 use crate::{Error, HostPath};
@@ -45,15 +45,10 @@ pub(crate) fn claim(
     directory: &Directory,
     owner: &Owner,
 ) -> Result<Claim, Error> {
-    let unusable = |reason: String| Error::Manifest {
-        path: prefix.join(NAME),
-        reason,
-    };
-    let text = directory.read(NAME, MAX_MANIFEST_BYTES);
-    let Some(text) = text.map_err(|error| unusable(error.to_string()))? else {
+    let Some(text) = text(prefix, directory)? else {
         return Ok(Claim::Absent);
     };
-    let form = Form::of(&text).map_err(unusable)?;
+    let form = Form::of(&text).map_err(|reason| unusable(prefix, reason))?;
     let own = String::from(owner.clone());
     Ok(match form.owner {
         None => Claim::Nobodys,

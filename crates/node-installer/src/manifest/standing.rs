@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use super::form::parse;
-use super::{MAX_MANIFEST_BYTES, NAME};
-use crate::node::{Node, unfinished_name};
+use super::{NAME, text, unusable};
+use crate::node::{DirectoryEntry, Node, unfinished_name};
+use crate::plan::Places;
 use crate::{Error, HostPath, Owner};
 
 /// What an installer's list says, and what became of it.
@@ -19,35 +20,46 @@ pub struct Installed {
     pub files: usize,
     /// Those that are not there.
     pub missing: Vec<HostPath>,
+    /// Those that a removal leaves, because somebody changed them, or because no installation has
+    /// such a file there.
+    pub staying: Vec<HostPath>,
     /// Files that an installer which was killed left beside them. They may hold a secret.
     pub unfinished: Vec<HostPath>,
 }
 
 /// Looks at the installation in `prefix` of the node below `host`; `None` where there is none. No
-/// link on the way is followed.
+/// link on the way is followed. `document_dirs` are what its sets name besides the prefix.
 ///
 /// # Errors
 ///
-/// [`Error::Host`], [`Error::Node`], [`Error::Manifest`].
-pub fn look_at(host: &Path, prefix: &HostPath) -> Result<Option<Installed>, Error> {
+/// [`Error::Host`], [`Error::Node`], [`Error::Untrusted`], [`Error::Manifest`].
+pub fn look_at(
+    host: &Path,
+    prefix: &HostPath,
+    document_dirs: &[HostPath],
+) -> Result<Option<Installed>, Error> {
     let node = Node::open(host)?;
-    let unusable = |reason: String| Error::Manifest {
-        path: prefix.join(NAME),
-        reason,
-    };
-    let Some(directory) = node.directory(prefix)? else {
+    match node.directory(prefix)? {
+        Some(directory) if directory.has(NAME)? => {}
+        _ => return Ok(None),
+    }
+    let Some(directory) = node.administered_directory(prefix)? else {
         return Ok(None);
     };
-    let text = directory.read(NAME, MAX_MANIFEST_BYTES);
-    let Some(text) = text.map_err(|error| unusable(error.to_string()))? else {
+    let Some(text) = text(prefix, &directory)? else {
         return Ok(None);
     };
-    let listed = parse(&text).map_err(unusable)?;
+    let listed = parse(&text).map_err(|reason| unusable(prefix, reason))?;
+    let places = Places {
+        prefixes: vec![prefix.clone()],
+        document_dirs: document_dirs.to_vec(),
+    };
     let mut installed = Installed {
         path: prefix.join(NAME),
         owner: listed.owner,
         files: listed.files.len(),
         missing: Vec::new(),
+        staying: Vec::new(),
         unfinished: Vec::new(),
     };
     for entry in listed.files {
@@ -64,8 +76,17 @@ pub fn look_at(host: &Path, prefix: &HostPath) -> Result<Option<Installed>, Erro
                 .unfinished
                 .extend(above.map(|above| above.join(&unfinished)));
         }
-        if !directory.has(name)? {
-            installed.missing.push(entry.path);
+        let is_removed = match directory.find(name)? {
+            DirectoryEntry::Absent => {
+                installed.missing.push(entry.path);
+                continue;
+            }
+            _ if !places.fit(&entry) => false,
+            DirectoryEntry::Foreign => false,
+            DirectoryEntry::File(seen) => entry.kind().is_secret() || entry.knows(&seen.digest),
+        };
+        if !is_removed {
+            installed.staying.push(entry.path);
         }
     }
     Ok(Some(installed))

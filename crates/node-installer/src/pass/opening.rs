@@ -11,6 +11,7 @@ use tracing::info;
 use super::{Outcome, Pass};
 use crate::manifest::{self, Claim, FORMER_PREFIX, Manifest};
 use crate::node::{Directory, Node};
+use crate::plan::Places;
 use crate::{Error, HostPath, Options};
 
 /// How often the lock is tried, and how long between: a pass takes milliseconds, and a stuck one
@@ -61,6 +62,8 @@ impl Pass {
     }
 
     fn of(options: &Options, node: Node, is_removal: bool) -> Result<Self, Error> {
+        // Before anything is made there.
+        node.administered_directory(&options.prefix)?;
         let mut made = Vec::new();
         let prefix = node.make_directory(&options.prefix, 0o755, &mut made)?;
         let lock = lock(&prefix, &options.prefix)?;
@@ -81,6 +84,7 @@ impl Pass {
         let mut pass = Self {
             node,
             prefixes: vec![options.prefix.clone()],
+            places: Places::of(options),
             whole_node: options.host == Path::new("/"),
             is_removal,
             manifest,
@@ -166,7 +170,7 @@ fn former(options: &Options, node: &Node) -> Result<Found, Error> {
         };
         Found::Unusable(Error::FormerList { path, reason }, is_ours)
     };
-    let directory = match node.directory(&path) {
+    let directory = match node.administered_directory(&path) {
         Ok(Some(directory)) => directory,
         Ok(None) => return Ok(Found::Nothing),
         // Only a new mount helps.

@@ -13,13 +13,15 @@ use crate::kind::{Kind, handler_of};
 use crate::limits::MAX_EDITED_BYTES;
 use crate::manifest::Entry;
 use crate::node::{Directory, DirectoryEntry, digest};
-use crate::{Error, HostPath};
+use crate::{Error, HostPath, plan};
 
 impl Pass {
     /// Removes what a killed process left of listed files, before anything decides that nothing is
     /// to do: half a document is a secret.
     pub(super) fn remove_unfinished(&mut self) {
-        for entry in self.manifest.files() {
+        let mut entries = self.manifest.files();
+        entries.retain(|entry| self.places.fit(entry));
+        for entry in entries {
             let (Some(above), name) = entry.path.split() else {
                 continue;
             };
@@ -61,6 +63,7 @@ impl Pass {
         // Before the documents that they name.
         for entry in &kept {
             if entry.kind() == Kind::Settings
+                && plan::is_settings_path(&entry.path)
                 && let Err(error) = self.empty_settings(&entry.path)
             {
                 self.outcome.problems.push(error);
@@ -83,7 +86,8 @@ impl Pass {
     /// any more. What keeps it there becomes a problem.
     ///
     /// Of a removal, which nothing comes after, what somebody else changed stays listed: it is told
-    /// each time as long as it is there.
+    /// each time as long as it is there. What is listed at a place that is not ours always is: to
+    /// an installation that is no problem.
     fn remove(&mut self, entry: &Entry) -> bool {
         let path = &entry.path;
         let mut is_listed = false;
@@ -96,10 +100,14 @@ impl Pass {
                 true
             }
             Err(error) => {
-                let is_over = matches!(error, Error::LeftBehind { .. } | Error::LineRemoved { .. });
-                is_listed = is_over && self.is_removal;
-                self.outcome.problems.push(error);
-                is_over
+                let is_misplaced = matches!(error, Error::Misplaced { .. });
+                let is_left = matches!(error, Error::LeftBehind { .. } | Error::LineRemoved { .. });
+                is_listed = is_misplaced || self.is_removal;
+                match is_misplaced && !self.is_removal {
+                    true => self.outcome.warnings.push(format!("failed to {error}")),
+                    false => self.outcome.problems.push(error),
+                }
+                is_misplaced || is_left
             }
         };
         if is_over && !is_listed {
@@ -127,16 +135,23 @@ impl Pass {
         let (Some(above), name) = path.split() else {
             return Ok(false);
         };
+        let fits = self.places.fit(entry);
+        let misplaced = || Error::Misplaced {
+            path: path.clone(),
+            what: entry.kind().name(),
+            list: self.manifest.path(),
+        };
         let Some(directory) = self.node.directory(&above)? else {
-            return if self.is_mounted(path, &above)? {
-                Ok(false)
-            } else {
-                Err(Error::NotMounted { path: path.clone() })
+            return match self.is_mounted(path, &above)? {
+                true => Ok(false),
+                false if fits => Err(Error::NotMounted { path: path.clone() }),
+                false => Err(misplaced()),
             };
         };
         let is_newer = self.manifest.newer().is_some();
         let is_ours = match directory.find(name)? {
             DirectoryEntry::Absent => return Ok(false),
+            _ if !fits => return Err(misplaced()),
             DirectoryEntry::Foreign => false,
             // Whoever changed it: a password must not stay, and the directory is ours.
             DirectoryEntry::File(_) if entry.kind().is_secret() && !is_newer => true,

@@ -1,7 +1,7 @@
 //! The ids of all findings, by name.
 
 /// Every id that doctor prints; the table of `docs/doctor.md` has a row for each.
-pub const IDS: [&str; 76] = [
+pub const IDS: [&str; 78] = [
     "annotation-directory",
     "annotation-document",
     "annotation-overlap",
@@ -37,8 +37,10 @@ pub const IDS: [&str; 76] = [
     "hypervisor-second",
     "installation",
     "installation-missing",
+    "installation-staying",
     "installation-unfinished",
     "installation-unread",
+    "installation-untrusted",
     "kata-file-no-toml",
     "kata-file-unread",
     "kubelet-docker-config",
