@@ -14,6 +14,7 @@
 
 mod count;
 mod promises;
+mod remaining;
 mod root_expiry;
 pub mod rotation;
 pub mod sandboxes;
@@ -176,6 +177,7 @@ impl Agent<'_> {
             self.numbers.swept += looked.swept;
             self.numbers.sandboxes = looked.sandboxes;
             outcome.warnings.extend(looked.warnings);
+            outcome.warnings.extend(looked.remaining);
         }
         outcome.warnings.extend(self.answer_probes());
         outcome.warnings.extend(self.rotation.warnings());

@@ -82,7 +82,7 @@ pub(crate) fn directory(run_root: &Path, sandbox: &SandboxId) -> PathBuf {
     parent(run_root).join(sandbox.as_str())
 }
 
-fn parent(run_root: &Path) -> PathBuf {
+pub(crate) fn parent(run_root: &Path) -> PathBuf {
     PARENTS
         .iter()
         .fold(run_root.into(), |path, name| path.join(name))

@@ -94,13 +94,10 @@ impl Install {
             return finish(Ok(node_installer::check(&options)), Outcome::tell);
         }
         let outcome = node_installer::install(&options);
-        finish(
-            outcome.map(|outcome| match self.remove {
-                true => left(outcome, &options),
-                false => outcome,
-            }),
-            Outcome::report,
-        )
+        match self.remove {
+            true => finish_removal(outcome, &options),
+            false => finish(outcome, Outcome::report),
+        }
     }
 }
 
@@ -137,19 +134,32 @@ impl Uninstall {
     /// Runs the installer and returns the exit code.
     pub fn run(&self) -> u8 {
         self.common.start_log();
-        let outcome = load(&self.common.config).and_then(|options| {
-            let outcome = node_installer::uninstall(&options)?;
-            Ok(left(outcome, &options))
-        });
-        finish(outcome, Outcome::report)
+        match load(&self.common.config) {
+            Ok(options) => finish_removal(node_installer::uninstall(&options), &options),
+            Err(error) => report(&error),
+        }
     }
 }
 
-/// Removes what dead sandboxes and credential providers left below `/run`, and says what stays.
-fn left(mut outcome: Outcome, options: &Options) -> Outcome {
-    let looked = node_agent::sandboxes::leave(options);
-    outcome.warnings.extend(looked.warnings);
-    outcome
+/// Removes what dead sandboxes and credential providers left below `/run`. Where something stays,
+/// the last line says how it goes.
+fn finish_removal(outcome: Result<Outcome, Error>, options: &Options) -> u8 {
+    let outcome = outcome.map(|mut outcome| {
+        let looked = node_agent::sandboxes::leave(options);
+        outcome.warnings.extend(looked.warnings);
+        (outcome, looked.remaining)
+    });
+    match outcome {
+        Ok((outcome, remaining)) if remaining.is_empty() => finish(Ok(outcome), Outcome::report),
+        Ok((outcome, remaining)) => {
+            outcome.tell();
+            for line in remaining {
+                tracing::warn!("{line}");
+            }
+            outcome.exit_code()
+        }
+        Err(error) => report(&error),
+    }
 }
 
 impl Common {

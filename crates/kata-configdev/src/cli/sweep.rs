@@ -34,8 +34,9 @@ use crate::{exit, sweep};
 #[command(
     verbatim_doc_comment,
     after_help = "\
-Example:
-  kata-configdev sweep --json"
+Examples:
+  kata-configdev sweep --json
+  kata-configdev sweep --run-root /run    where the settings are gone"
 )]
 pub struct Arguments {
     #[command(flatten)]

@@ -5,20 +5,29 @@ use std::path::Path;
 use super::finding::{Finding, Severity};
 use super::node::Node;
 use super::set::Set;
+use crate::providers::PARENT as STATE;
 use crate::sandbox_id::SandboxId;
+use crate::settings::DEFAULT_RUN_ROOT;
 use crate::sweep::{self, DEFAULT_MIN_AGE, SweepError, Swept};
 
 /// The most sandboxes that are told. Free to change; the sweep removes all.
 const MAX_TOLD: usize = 20;
 
-/// What of dead sandboxes is below the `run-root` of each set, each place once. On another machine
-/// than the node, nobody sees which sandboxes live but by their locks.
+/// What of dead sandboxes is below the `run-root` of each set, each place once; without settings
+/// below the usual one. On another machine than the node, nobody sees which sandboxes live but by
+/// their locks.
 pub fn check(node: &Node, sets: &[Set<'_>], findings: &mut Vec<Finding>) {
     let mut run_roots: Vec<&Path> = Vec::new();
     for settings in sets.iter().filter_map(Set::settings) {
         if !run_roots.contains(&settings.run_root.as_path()) {
             run_roots.push(&settings.run_root);
         }
+    }
+    if run_roots.is_empty() {
+        run_roots.push(Path::new(DEFAULT_RUN_ROOT));
+    }
+    if sets.is_empty() {
+        findings.extend(state(node));
     }
     for run_root in run_roots {
         let Ok(here) = node.seen(run_root) else {
@@ -43,12 +52,31 @@ pub fn check(node: &Node, sets: &[Set<'_>], findings: &mut Vec<Finding>) {
     }
 }
 
+/// What is below the usual run root of a node where nothing is installed any more.
+fn state(node: &Node) -> Option<Finding> {
+    let path = Path::new(DEFAULT_RUN_ROOT).join(STATE);
+    if node.is_missing(&path) {
+        return None;
+    }
+    let message = "nothing that uses it is installed here, and it may hold credentials; remove it \
+        (rm -r) once no sandbox of that installation runs";
+    Some(Finding::new(
+        "leftover-state",
+        Severity::Warning,
+        path,
+        message,
+    ))
+}
+
 fn told(run_root: &Path, swept: Swept) -> Vec<Finding> {
+    let message = format!(
+        "the sandbox is gone, and what it was configured with is still here; kata-configdev sweep \
+        --run-root {} removes it, and the node agent does so by itself",
+        run_root.display()
+    );
     let images = swept.removed.iter().map(|sandbox: &SandboxId| {
         let path = crate::shared_image::directory(run_root, sandbox);
-        let message = "the sandbox is gone, and what it was configured with is still here; \
-            kata-configdev sweep removes it, and the node agent does so by itself";
-        Finding::new("leftover-image", Severity::Warning, path, message)
+        Finding::new("leftover-image", Severity::Warning, path, &message)
     });
     let remains = swept
         .remains

@@ -13,6 +13,7 @@ use rustix::fs::OFlags;
 use zeroize::Zeroizing;
 
 use self::contents::{Brought, Contents};
+use super::remaining;
 use super::rotation::Rotation;
 use crate::host_file::{FileError, HostFile, require_administered};
 use crate::providers;
@@ -48,6 +49,8 @@ pub struct Looked {
     pub swept: u64,
     /// What did not work, a line each.
     pub warnings: Vec<String>,
+    /// Of a removal: what is left to do by hand, a line for each run root.
+    pub remaining: Vec<String>,
 }
 
 /// Updates and sweeps the sandboxes below each run root of the sets.
@@ -56,7 +59,7 @@ pub struct Looked {
 /// left half-written by a killed process is whole again afterwards.
 ///
 /// Without sets nobody comes again: the answers of credential providers that were kept go too, and
-/// a warning counts the sandboxes that still have a configuration.
+/// it is said how what running sandboxes leave is removed.
 pub fn keep(options: &Options, rotation: &mut Rotation) -> Looked {
     look(options, rotation, options.sets.is_empty())
 }
@@ -80,6 +83,7 @@ fn look(options: &Options, rotation: &mut Rotation, is_removal: bool) -> Looked 
             warn(&mut looked, format!("failed to {error}"));
             Vec::new()
         });
+        let mut living = 0;
         for (sandbox, record) in sandboxes {
             let state = match contents.bring(&run_root, &sandbox, &record) {
                 Ok(Brought::Gone) => continue,
@@ -95,6 +99,12 @@ fn look(options: &Options, rotation: &mut Rotation, is_removal: bool) -> Looked 
             };
             let set = contents.set_of(&record).unwrap_or(OTHERS).to_owned();
             *looked.sandboxes.entry((set, state)).or_default() += 1;
+            living += 1;
+        }
+        if is_removal && living > 0 {
+            looked
+                .remaining
+                .push(remaining::line(options, &run_root, living));
         }
         match is_removal {
             true => providers::forget_all(&run_root),
@@ -112,14 +122,6 @@ fn look(options: &Options, rotation: &mut Rotation, is_removal: bool) -> Looked 
     }
     for line in contents.unknown() {
         warn(&mut looked, line);
-    }
-    let living: u64 = looked.sandboxes.values().sum();
-    if is_removal && living > 0 {
-        let line = format!(
-            "sandboxes that still have a configuration in /run: {living}; nobody removes what they \
-            leave, but \"kata-configdev sweep\" and the node's next start"
-        );
-        looked.warnings.push(line);
     }
     if unnamed > 0 {
         let line = format!("{unnamed} more sandboxes like these");

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use crate::host_file::require_administered;
 
 /// The directory below `/run` of all of them.
-pub(super) const PARENT: &str = "kata-configdev";
+pub(crate) const PARENT: &str = "kata-configdev";
 
 /// Opens the directory `name` below that of this program in `run_root`, and makes it, mode 0700,
 /// where it is missing and `make` says so. `None` where it cannot be had, or where somebody else

@@ -269,6 +269,19 @@ const BREAKS: &[(&str, Break)] = &[
         node.put(&format!("{sandbox}/imagepuller.json"), record);
         node.put(&format!("{sandbox}/imagepuller.img"), "");
     }),
+    ("leftover-image", |node| {
+        node.remove(DROP_IN);
+        node.remove(SETTINGS);
+        let record = r#"{"document":null,"providers":false,"held":true}"#;
+        let sandbox = "run/kata-containers/shared/initdata/3f1c0d9a5b7e";
+        node.put(&format!("{sandbox}/imagepuller.json"), record);
+        node.put(&format!("{sandbox}/imagepuller.img"), "");
+    }),
+    ("leftover-state", |node| {
+        node.remove(DROP_IN);
+        node.remove(SETTINGS);
+        node.put("run/kata-configdev/credential-providers/x", "");
+    }),
     ("leftovers-unread", |node| {
         node.put("run/kata-containers/shared/initdata", "");
     }),

@@ -14,7 +14,7 @@ use test_command::wait_until;
 use crate::machine::{PASSWORD, broken, document, mount};
 use crate::process::get;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_kata-configdev");
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_kata-configdev");
 const WAITS: &str = "the secret kata/registries has not arrived on this node";
 
 /// A node, as a directory whose paths are what they are: the agent runs on it and in no container.
@@ -87,7 +87,7 @@ impl Node {
         self.mount(&[("imagepuller.toml", text)]);
     }
 
-    fn configuration(&self) -> PathBuf {
+    pub fn configuration(&self) -> PathBuf {
         let path = self.path("agent.toml");
         let prefix = self.path("prefix");
         let secret = self.path("secret");

@@ -1,4 +1,5 @@
-//! What `deploy/README.md` says about the leavings of a removal.
+//! What a removal leaves, and the commands that remove it: those of `deploy/README.md`, and the one
+//! that the removal says.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +7,7 @@ use std::process::Command;
 
 use test_command::wait_until;
 
-use crate::agent::{Agent, Node, Sandbox};
+use crate::agent::{Agent, Node, PROGRAM, Sandbox};
 use crate::machine::document;
 
 /// The commands of the page that name `what`.
@@ -66,4 +67,51 @@ fn the_commands_of_the_page_remove_what_dead_sandboxes_left_and_nothing_else() {
     let left = fs::read_dir(kept).unwrap().flatten();
     let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
     assert_eq!(left, ["scratch"]);
+}
+
+/// It named `kata-configdev sweep`, which failed to read the settings that were gone, so that the
+/// image with the password stayed; and last it said that everything was as it should be.
+#[test]
+fn the_last_line_of_a_removal_works_as_printed() {
+    for goes in [false, true] {
+        let mut node = Node::new();
+        node.mount_document(&document("one"));
+        let install = |program: &Path, command: &str| {
+            let output = Command::new(program)
+                .args([command, "--config"])
+                .arg(node.configuration())
+                .output()
+                .unwrap();
+            let log = String::from_utf8(output.stderr).unwrap();
+            assert!(output.status.success(), "{log}");
+            log
+        };
+        install(PROGRAM.as_ref(), "install");
+        let sandbox = Sandbox::start(&node, "living");
+        let program = match goes {
+            true => node.path("prefix/default/bin/kata-configdev"),
+            false => PROGRAM.into(),
+        };
+        let log = install(&program, "uninstall");
+        assert_eq!(program.exists(), !goes, "{log}");
+        let last = log.lines().last().unwrap();
+        let (said, command) = last.rsplit_once(": ").expect(&log);
+        assert!(
+            said.contains("that still have a configuration in /"),
+            "{log}"
+        );
+        assert_eq!(command.contains(PROGRAM), !goes, "{log}");
+        let run = || {
+            let ran = Command::new("/bin/sh").args(["-uc", command]).output();
+            let ran = ran.unwrap();
+            assert_eq!(ran.stderr, b"", "{command}: {ran:?}");
+        };
+        // What runs keeps what it has.
+        run();
+        assert_eq!(node.disk("living"), Some(document("one")));
+        drop(sandbox);
+        run();
+        let shared = node.path("run/kata-containers/shared/initdata");
+        assert_eq!(fs::read_dir(shared).unwrap().count(), 0, "{command}");
+    }
 }

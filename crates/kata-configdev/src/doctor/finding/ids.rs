@@ -1,7 +1,7 @@
 //! The ids of all findings, by name.
 
 /// Every id that doctor prints; the table of `docs/doctor.md` has a row for each.
-pub const IDS: [&str; 78] = [
+pub const IDS: [&str; 79] = [
     "annotation-directory",
     "annotation-document",
     "annotation-overlap",
@@ -47,6 +47,7 @@ pub const IDS: [&str; 78] = [
     "kubelet-unread",
     "leftover-image",
     "leftover-of-kata",
+    "leftover-state",
     "leftovers-unread",
     "namespace-document",
     "namespaces-directory",
