@@ -14,6 +14,8 @@ mod docker_config;
 mod engine;
 #[path = "doctor/journal.rs"]
 mod journal;
+#[path = "doctor/keys.rs"]
+mod keys;
 #[path = "doctor/leftovers.rs"]
 mod leftovers;
 #[path = "doctor/node.rs"]

@@ -3,10 +3,11 @@
 //!
 //! Kata reads the main file and then *every* entry of `config.d` beside it, sorted by name, and the
 //! last value of a key wins. `handler` reads them the same way, `said` takes one file apart,
-//! `start` says which QEMU comes of it. All of it is as of Kata 4.1.0, whose two runtimes differ in
-//! what they forgive.
+//! `start` says which QEMU comes of it, `keys` has the names of those that Kata knows. All of it is
+//! as of Kata 4.1.0, whose two runtimes differ in what they forgive.
 
 mod handler;
+mod keys;
 mod said;
 pub mod standing;
 mod start;

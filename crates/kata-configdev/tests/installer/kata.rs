@@ -126,7 +126,7 @@ fn files_that_kata_should_not_read_are_found() {
             GO,
             "a.toml",
             "[agent.kata]\nnosuch = 1\n",
-            "config.d/a.toml:2: Kata's main file does not mention agent.kata.nosuch: ",
+            "config.d/a.toml:2: Kata 4.1.0 has no key agent.kata.nosuch, and the main file",
         ),
         // What wins over the drop-in.
         (

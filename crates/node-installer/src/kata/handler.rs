@@ -3,8 +3,8 @@
 use foreign_text::shown;
 use rustix::fs::FileType;
 
-use super::Finding;
-use super::said::{Said, Switch, is_wrapper_setting};
+use super::said::{Key, Said, Switch, is_wrapper_setting};
+use super::{Finding, keys};
 use crate::limits::MAX_KATA_FILE_BYTES;
 use crate::node::{Directory, Node};
 use crate::{Error, HostPath};
@@ -225,21 +225,24 @@ impl Handler {
         last.and_then(|(_, file, line, is_on)| is_on.then_some((file, line)))
     }
 
-    /// The keys of a drop-in that no main file mentions. Only a doubt: Kata may know more keys.
+    /// The keys of a drop-in that no main file mentions, and that [a version](keys) of Kata does
+    /// not know. Only a doubt: another version may know more keys.
     fn unknown(&self, file: &File) -> impl Iterator<Item = Finding> {
         let is_go = self.runtime() == Runtime::Go && !self.mains.is_empty();
-        let is_mentioned = |name: &str| {
+        let is_known = |key: &Key| {
             let mut mains = self.mains.iter();
-            mains.any(|main| main.said.mentioned.contains(name))
+            keys::is_known(key.kind, &key.name)
+                || mains.any(|main| main.said.mentioned.contains(&key.name))
         };
+        let keys = file.said.keys.iter();
         let keys =
-            file.said.keys.iter().filter(move |key| {
-                is_go && !is_wrapper_setting(&key.name) && !is_mentioned(&key.name)
-            });
+            keys.filter(move |key| is_go && !is_wrapper_setting(&key.name) && !is_known(key));
         keys.map(|key| {
             let message = format!(
-                "Kata's main file does not mention {}: the Go runtime fails every sandbox for a \
-                key that it does not know; see that its documentation has this one",
+                "Kata {} has no key {}, and the main file here does not mention it: the Go runtime \
+                fails every sandbox for a key that it does not know; correct it, or see that the \
+                documentation of your version has it",
+                keys::VERSION,
                 key.path
             );
             let id = "drop-in-unknown-key";

@@ -75,6 +75,8 @@ pub(crate) struct Told {
 /// fails.
 #[derive(Debug)]
 pub(crate) struct Key {
+    /// `hypervisor` or `agent`.
+    pub(crate) kind: &'static str,
     pub(crate) line: usize,
     /// Safe to show.
     pub(crate) path: String,
@@ -139,7 +141,7 @@ impl Said {
         Ok(said)
     }
 
-    fn strict(&mut self, kind: &str, name: &str, mut keys: Table<'_, '_>) {
+    fn strict(&mut self, kind: &'static str, name: &str, mut keys: Table<'_, '_>) {
         if kind == "hypervisor" {
             self.hypervisors.push((keys.line, name.to_owned()));
         }
@@ -156,6 +158,7 @@ impl Said {
                 self.tell(kind, &field);
             }
             self.keys.push(Key {
+                kind,
                 line: field.line,
                 name: field.key.to_owned(),
                 path: field.path,
